@@ -98,8 +98,9 @@ async def run_bot(
         worker = QuestionWorker(bot, rag, settings.bot, rights, indexing.ledger, watch)
         deduplication = DeduplicationMiddleware(rag.archive)
         worker.meter = monitoring.meter
+        suggestions = worker.suggestions = QuestionSuggester(rag)
         context = monitoring.context = AppContext(
-            settings, rag.archive, worker, indexing, rag, reindexing, rights, QuestionSuggester(rag)
+            settings, rag.archive, worker, indexing, rag, reindexing, rights, suggestions
         )
         dispatcher = await stack.enter_async_context(_run_workers(bot, context, deduplication))
         await stack.enter_async_context(run_scheduled_jobs(settings, bot, rag, indexing, pulse, rights))

@@ -16,6 +16,7 @@ from bot.views.post_phrases import (
     RenderContext,
     format_author,
     format_day_and_edit,
+    format_moment,
     strip_control_characters,
 )
 from rag_core.answer import answer_question
@@ -230,7 +231,7 @@ def _format_verdict_lines(verdict: dict[str, Any], missing: bool, context: Rende
     yield from _format_quote_lines(verdict["citations"], context)
     if first := verdict["earliest"]:
         moment = datetime.fromisoformat(first["date"])
-        when = f"{words.date(moment, context.zone)}, {moment.astimezone(context.zone):%H:%M}"
+        when = format_moment(moment, context)
         yield words("verify-sources", count=verdict["sources"], first=first["link"], when=when)
     others = [quote for quote in verdict["against"] if not later or quote["link"] != later["link"]]
     if others and verdict["citations"]:

@@ -1,4 +1,4 @@
-"""Handlers of the buttons under answers: votes, sources, explanation, shorter, deeper, link; and /sources.
+"""Handlers of the buttons under answers: votes, sources, "more" with explanation, shorter, deeper, link; /sources.
 
 Every press is checked for whether this person may use the button; otherwise they are told why not. Sources are
 shown page by page, with the quoted words read from the archive at each press. The shorter answer is the first
@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
-from aiogram import Bot, Router
+from aiogram import Bot, F, Router
 from aiogram.exceptions import TelegramBadRequest
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, Update
 from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, as_list
@@ -22,9 +22,10 @@ from bot.context import AppContext
 from bot.handlers import deep_links
 from bot.handlers.deep_links import create_question_link
 from bot.handlers.explain import explain_answer, find_asked_answer
+from bot.handlers.talk import send_with_suggestions
 from bot.i18n import Translator, get_translator
 from bot.message_filters import ChatCommand
-from bot.recheck import build_posts_basis, recheck_before_sending
+from bot.recheck import Basis, build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views import answer as kept
 from bot.views.answer import CitedPost, StoredAnswer, StoredSentence, link_author, make_link
@@ -34,10 +35,13 @@ from bot.views.keyboards import (
     AnswerAction,
     AnswerCallback,
     add_reason_buttons,
+    build_answer_keyboard,
+    build_details_keyboard,
     build_keyboard,
     build_page_row,
     cut_page,
     get_button_action,
+    list_suggestion_rows,
     redraw_message,
     remove_buttons,
     update_vote_counts,
@@ -61,7 +65,16 @@ __all__ = [
 ]
 
 # These send a message for the asker, or ask again in their name.
-_ASKER_ONLY_ACTIONS = {AnswerAction.WHY, AnswerAction.SHORTER, AnswerAction.DEEPER, AnswerAction.LINK}
+_ASKER_ONLY_ACTIONS = frozenset(
+    {
+        AnswerAction.WHY,
+        AnswerAction.SHORTER,
+        AnswerAction.DEEPER,
+        AnswerAction.LINK,
+        AnswerAction.SEARCH,
+        AnswerAction.REPHRASE,
+    }
+)
 
 
 async def check_button_access(
@@ -256,6 +269,8 @@ class AnswerButtonHandlers:
         action = callback_data.action
         if action in _VOTE_ACTIONS:
             await _press_vote(pressed)
+        elif action in {AnswerAction.MORE, AnswerAction.BACK}:
+            await _press_more(pressed)
         elif action is AnswerAction.PAGE:
             await _press_text(pressed)
         else:
@@ -295,6 +310,20 @@ async def _press_vote(pressed: _ButtonPress) -> None:
     await _replace_keyboard(pressed.message, shown)
     sentence = "vote-good" if good else "vote-reason" if reason else "vote-bad"
     await pressed.query.answer(words(sentence if new else "vote-same"))
+
+
+async def _press_more(pressed: _ButtonPress) -> None:
+    """Show the other buttons of the answer in place of the first ones, or these again."""
+    asked, archive = pressed.asked, pressed.context.archive
+    given, words = kept.parse_stored_answer(asked.answer), get_translator(asked.lang)
+    questions = list_suggestion_rows(pressed.message.reply_markup)
+    if pressed.press.action is AnswerAction.MORE:
+        buttons = build_details_keyboard(asked, given, archive, words, *questions)
+    else:
+        votes = await feedback.count_votes_on_answer(archive, asked.id)
+        buttons = update_vote_counts(build_answer_keyboard(asked, given, words, *questions), votes)
+    await _replace_keyboard(pressed.message, buttons)
+    await pressed.query.answer()
 
 
 async def _press_text(pressed: _ButtonPress) -> None:
@@ -342,6 +371,18 @@ async def _press_link(pressed: _ButtonPress) -> None:
     await _reply_with_text(pressed, text)
 
 
+async def _press_rephrase(pressed: _ButtonPress) -> None:
+    """Say how to ask another way after a refusal; in private with questions that the posts answer."""
+    asked, context = pressed.asked, pressed.context
+    hint = Text(get_translator(asked.lang)("rephrase-hint"))
+    if not asked.private:
+        await _reply_with_text(pressed, hint)
+        return
+    viewer = await access.build_viewer(context.archive, context.admins, Reader(asked.user_id, asked.chat_id, True))
+    await send_with_suggestions(pressed.message, hint, viewer, context, asked.lang, Basis())
+    await _finish_press(pressed)
+
+
 async def _reply_with_text(pressed: _ButtonPress, text: Text, buttons: InlineKeyboardMarkup | None = None) -> None:
     """Reply in as many messages as needed; `buttons` under the last."""
     cut = split_pages(text)
@@ -372,13 +413,15 @@ _ACTION_HANDLERS: dict[AnswerAction, Callable[[_ButtonPress], Awaitable[None]]] 
     AnswerAction.SHORTER: _press_text,
     AnswerAction.DEEPER: _press_deeper,
     AnswerAction.LINK: _press_link,
+    AnswerAction.REPHRASE: _press_rephrase,
 }
 
 
 def routes() -> Router:
     """Router of answer buttons, /sources, /link, and links that ask. Include it before /start."""
     router = Router(name="feedback")
-    router.callback_query.register(AnswerButtonHandlers().on_press, AnswerCallback.filter())
+    here = AnswerCallback.filter(F.action != AnswerAction.SEARCH)  # that one is in bot/handlers/search.py
+    router.callback_query.register(AnswerButtonHandlers().on_press, here)
     router.message.register(_on_sources, ChatCommand("sources"))
     router.include_router(deep_links.routes())
     return router

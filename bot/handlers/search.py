@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from aiogram import Router
+from aiogram import F, Router
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text
@@ -21,12 +21,21 @@ from bot import access
 from bot.access import Reader, get_reader, get_reader_id
 from bot.context import AppContext
 from bot.handlers import errors
+from bot.handlers.feedback import check_button_access
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import Translator, detect_question_language
 from bot.message_filters import ChatCommand
 from bot.recheck import Basis, ShownPost, recheck_before_sending
 from bot.views.answer import hash_text_version
-from bot.views.keyboards import build_keyboard, build_page_row, make_callback_token, redraw_message
+from bot.views.keyboards import (
+    AnswerAction,
+    AnswerCallback,
+    build_keyboard,
+    build_page_row,
+    make_callback_token,
+    redraw_message,
+)
+from bot.views.message_text import neutralize_links
 from bot.views.post_phrases import RenderContext
 from bot.views.search_results import get_last_page, get_page_entries, render_search_page
 from rag_core.errors import RagError
@@ -74,24 +83,43 @@ class SearchHandlers:
                 text = Text(words("search-too-long", limit=MAX_QUESTION_LENGTH, length=len(asked)))
             await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
             return
-        reader = get_reader(message)
+        await self._reply_with_first_page(message, get_reader(message), context, words)
+
+    async def on_button(
+        self, pressed: CallbackQuery, callback_data: AnswerCallback, context: AppContext, words: Translator
+    ) -> None:
+        """Search for the words of a refused question: its command is sent, and answered like one of the reader."""
+        found = await check_button_access(pressed, callback_data, context, words)
+        if found is None:
+            return
+        await pressed.answer()
+        asked, message = found
+        command = Text("/search ", neutralize_links(" ".join(asked.text.split())))
+        sent = await message.answer(**command.as_kwargs())
+        reader = Reader(pressed.from_user.id, asked.chat_id, asked.private)
+        await self._reply_with_first_page(sent, reader, context, words)
+
+    async def _reply_with_first_page(
+        self, asked: Message, reader: Reader, context: AppContext, words: Translator
+    ) -> None:
         async with self._wait_turn(reader.user_id) as free:
             if not free:
-                await message.reply(words("search-busy"), allow_sending_without_reply=True)
+                await asked.reply(words("search-busy"), allow_sending_without_reply=True)
                 return
-            text, buttons, _, basis = await self._render_page(message, reader, 0, context, words)
+            text, buttons, _, basis = await self._render_page(asked, reader, 0, context, words)
             with recheck_before_sending(basis, reader, context.archive, context.admins):
-                await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
+                await asked.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
 
     async def on_turn(
         self, pressed: CallbackQuery, callback_data: SearchPageCallback, context: AppContext, words: Translator
     ) -> None:
-        """Turn a page. In a group only the searcher may; people who write as a chat cannot be told apart."""
+        """Turn a page. In a group only the searcher may; who writes as a chat, or presses a button, is not known."""
         asked = _find_search_message(pressed, callback_data, context.archive)
         if asked is None:
             await pressed.answer(words("search-stale", search="/search"), show_alert=True)
             return
-        if not asked.sender_chat and get_reader_id(asked) != pressed.from_user.id:
+        by_bot = asked.from_user is not None and asked.from_user.is_bot
+        if not (by_bot or asked.sender_chat) and get_reader_id(asked) != pressed.from_user.id:
             await pressed.answer(words("search-not-yours", search="/search"), show_alert=True)
             return
         async with self._wait_turn(pressed.from_user.id) as free:
@@ -184,4 +212,5 @@ def routes() -> Router:
     router, searches = Router(name="search"), SearchHandlers()
     router.message.register(searches.on_search, ChatCommand("search"))
     router.callback_query.register(searches.on_turn, SearchPageCallback.filter())
+    router.callback_query.register(searches.on_button, AnswerCallback.filter(F.action == AnswerAction.SEARCH))
     return router

@@ -5,19 +5,19 @@ Small talk is neither searched nor stored. A press of a suggested question asks 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from aiogram import Bot, Router
-from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, Message, ReactionTypeEmoji, Update
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, ReactionTypeEmoji, Update
+from aiogram.utils.formatting import Text
 
 from bot import access, logs
 from bot.access import Reader, get_reader
 from bot.context import AppContext
 from bot.i18n import Translator
 from bot.recheck import Basis, ContentWithdrawn, build_posts_basis, recheck_before_sending
-from bot.suggestions import SuggestedQuestion
-from bot.views.keyboards import build_keyboard
+from bot.views.keyboards import SuggestionCallback, build_suggestion_rows
 from bot.views.message_text import neutralize_links
 from bot.views.talk import render_talk
 from bot.worker.limits import format_rate_limit
@@ -27,7 +27,7 @@ from rag_core.storage import channels, questions
 from rag_core.storage.questions import QuestionRow
 from rag_core.types import Viewer
 
-__all__ = ["SuggestionCallback", "reply_to_talk", "routes"]
+__all__ = ["reply_to_talk", "routes", "send_with_suggestions"]
 
 # Telegram allows bots only some emoji: https://core.telegram.org/bots/api#reactiontypeemoji
 _REACTIONS = {
@@ -42,12 +42,6 @@ _REACTIONS = {
 _SUGGESTING_KINDS = frozenset(TalkKind) - {TalkKind.BYE, TalkKind.ABUSE}
 
 
-class SuggestionCallback(CallbackData, prefix="sq"):
-    """Callback data of a suggested question: its token."""
-
-    token: str
-
-
 async def reply_to_talk(message: Message, talk: Talk, context: AppContext, words: Translator) -> None:
     """Reply to small talk that was addressed to the bot."""
     assert message.bot is not None
@@ -56,32 +50,32 @@ async def reply_to_talk(message: Message, talk: Talk, context: AppContext, words
         await call_best_effort(message.bot.set_message_reaction(message.chat.id, message.message_id, [reaction]))
         return
     viewer = await access.build_viewer(context.archive, context.admins, get_reader(message))
-    suggested = (
-        await context.suggestions.suggest(viewer, talk.lang or words.lang) if talk.kind in _SUGGESTING_KINDS else []
-    )
-    try:
-        await _send_reply(message, talk, viewer, suggested, context, words)
-    except ContentWithdrawn:  # a post of a suggestion has just changed
-        await _send_reply(message, talk, viewer, [], context, words)
-
-
-async def _send_reply(
-    message: Message,
-    talk: Talk,
-    viewer: Viewer,
-    suggested: list[SuggestedQuestion],
-    context: AppContext,
-    words: Translator,
-) -> None:
-    shown = await build_posts_basis([one.post for one in suggested], viewer, context.archive)
-    if talk.kind is TalkKind.ABOUT_CHANNEL:
-        shown = Basis(shown.posts, counted=viewer.channels)
+    lang = talk.lang or words.lang
     known = await channels.load_channels(context.archive)
-    reply = render_talk(talk, words.lang, [known[chat] for chat in viewer.channels if chat in known])
-    rows = [[(one.text, SuggestionCallback(token=context.suggestions.make_token(one)))] for one in suggested]
+    reply = render_talk(talk, lang, [known[chat] for chat in viewer.channels if chat in known])
+    named = viewer.channels if talk.kind is TalkKind.ABOUT_CHANNEL else frozenset[int]()
+    offered = lang if talk.kind in _SUGGESTING_KINDS else None
+    await send_with_suggestions(message, reply, viewer, context, offered, Basis(counted=named))
+
+
+async def send_with_suggestions(
+    message: Message, text: Text, viewer: Viewer, context: AppContext, lang: str | None, basis: Basis
+) -> None:
+    """Send a line in private with suggested questions in `lang`; without them where a post of one has just changed."""
     here = Reader(viewer.user_id, message.chat.id, private=True)
-    with recheck_before_sending(shown, here, context.archive, context.admins):
-        await message.answer(**reply.as_kwargs(), reply_markup=build_keyboard(*rows) if rows else None)
+    suggested = await context.suggestions.suggest(viewer, lang) if lang else []
+    while True:
+        shown = await build_posts_basis([one.post for one in suggested], viewer, context.archive)
+        rows = build_suggestion_rows((one.text, context.suggestions.make_token(one)) for one in suggested)
+        buttons = InlineKeyboardMarkup(inline_keyboard=rows) if rows else None
+        try:
+            with recheck_before_sending(replace(basis, posts=shown.posts), here, context.archive, context.admins):
+                await message.answer(**text.as_kwargs(), reply_markup=buttons)
+                return
+        except ContentWithdrawn:
+            if not suggested:
+                raise
+            suggested = []
 
 
 async def _on_suggestion(

@@ -546,8 +546,8 @@ menu-import = Import an export of a channel
 ## Copies
 
 source-copies-first = { $count ->
-    [one] also in { $count } channel, first { $first } { $when }
-   *[other] also in { $count } channels, first { $first } { $when }
+    [one] also in { $count } channel, first { $first }, { $when }
+   *[other] also in { $count } channels, first { $first }, { $when }
 }
 
 ## Search for posts
@@ -643,8 +643,8 @@ verify-against = { $count ->
    *[other] Other posts say otherwise:
 }
 verify-sources = { $count ->
-    [one] { $count } independent source, first { $first } { $when }
-   *[other] { $count } independent sources, first { $first } { $when }
+    [one] { $count } independent source, first { $first }, { $when }
+   *[other] { $count } independent sources, first { $first }, { $when }
 }
 verify-left = { $count ->
     [one] { $count } more statement was not checked: send it separately.
@@ -659,6 +659,10 @@ menu-verify = Do the posts say so?
 button-sources = Sources
 button-why = Why
 button-link = Link
+button-more = More
+button-search = Search for these words
+button-rephrase = Ask another way
+rephrase-hint = Try the words that a post would use: a name, a place, a date. Ask about one thing at a time.
 button-shorter = Shorter
 button-deeper = Deeper
 button-reason = { $reason ->

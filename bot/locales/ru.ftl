@@ -575,9 +575,9 @@ menu-import = Импортировать экспорт канала
 ## Копии
 
 source-copies-first = { $count ->
-    [one] ещё в { $count } канале, первый — { $first } { $when }
-    [few] ещё в { $count } каналах, первый — { $first } { $when }
-   *[many] ещё в { $count } каналах, первый — { $first } { $when }
+    [one] ещё в { $count } канале, первый — { $first }, { $when }
+    [few] ещё в { $count } каналах, первый — { $first }, { $when }
+   *[many] ещё в { $count } каналах, первый — { $first }, { $when }
 }
 
 ## Поиск постов
@@ -677,9 +677,9 @@ verify-against = { $count ->
    *[many] В других постах иначе:
 }
 verify-sources = { $count ->
-    [one] { $count } независимый источник, первый — { $first } { $when }
-    [few] { $count } независимых источника, первый — { $first } { $when }
-   *[many] { $count } независимых источников, первый — { $first } { $when }
+    [one] { $count } независимый источник, первый — { $first }, { $when }
+    [few] { $count } независимых источника, первый — { $first }, { $when }
+   *[many] { $count } независимых источников, первый — { $first }, { $when }
 }
 verify-left = { $count ->
     [one] Ещё { $count } утверждение не проверено: пришлите его отдельно.
@@ -695,6 +695,10 @@ menu-verify = Проверить, так ли это
 button-sources = Источники
 button-why = Почему
 button-link = Ссылка
+button-more = Ещё
+button-search = Найти эти слова
+button-rephrase = Спросить иначе
+rephrase-hint = Попробуйте слова, какими пишут в постах: имя, место, дату. Спросите о чём-то одном.
 button-shorter = Короче
 button-deeper = Подробнее
 button-reason = { $reason ->

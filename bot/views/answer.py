@@ -25,6 +25,7 @@ from bot.views.post_phrases import (
     RenderContext,
     format_author,
     format_day_and_edit,
+    format_moment,
     strip_control_characters,
 )
 from rag_core.context.evidence import order_copies
@@ -304,16 +305,17 @@ def _render_source(
 def _render_copies(
     key: PostKey, count: int, answer: Answer, posts: Mapping[PostKey, Post], shown: RenderContext
 ) -> Text:
-    """Number of other channels with the post, and the first of them with its time; the day too where it differs."""
+    """Number of other channels with the post, and the first of them with its day and time."""
     if any(copy not in posts for copy in (key, *answer.copies[key])):  # some were just deleted, so the first is unknown
         return Text(shown.words("source-copies", count=count))
     first = order_copies(posts[copy] for copy in (key, *answer.copies[key]))[0]
     channel = answer.channels.get(first.key.chat_id)
     name = f"@{channel.username}" if channel and channel.username else format_author(channel, None, shown.words)
-    date, here = (moment.astimezone(shown.zone) for moment in (first.date, posts[key].date))
-    when = f"{date:%H:%M}" if date.date() == here.date() else f"{date:%H:%M}, {shown.words.date(date, shown.zone)}"
     return shown.words.rich(
-        "source-copies-first", count=count, first=make_link(name, answer.link(first.key)), when=when
+        "source-copies-first",
+        count=count,
+        first=make_link(name, answer.link(first.key)),
+        when=format_moment(first.date, shown),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from hashlib import blake2b
@@ -21,7 +21,7 @@ from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMar
 from aiogram.utils.formatting import Text
 
 from bot.i18n import Translator
-from bot.views.answer import CitedSpan, JsonObject, StoredAnswer
+from bot.views.answer import CitedSpan, StoredAnswer
 from rag_core.storage import Archive
 from rag_core.storage.questions import QuestionRow, VoteCounts
 
@@ -34,15 +34,19 @@ __all__ = [
     "ButtonRow",
     "LabelledPress",
     "QuoteCallback",
+    "SuggestionCallback",
     "add_reason_buttons",
     "build_answer_keyboard",
+    "build_details_keyboard",
     "build_keyboard",
     "build_page_row",
     "build_quote_keyboard",
+    "build_suggestion_rows",
     "cut_page",
     "edit_message",
     "find_quote_by_token",
     "get_button_action",
+    "list_suggestion_rows",
     "make_answer_button",
     "make_callback_token",
     "redraw_message",
@@ -122,10 +126,14 @@ class AnswerAction(StrEnum):
     SOURCE = "e"
     SOURCES = "s"
     PAGE = "p"
+    MORE = "m"
+    BACK = "k"
     WHY = "y"
     SHORTER = "h"
     DEEPER = "d"
     LINK = "l"
+    SEARCH = "f"
+    REPHRASE = "r"
 
 
 # Reasons for a bad answer, by their names in the archive.
@@ -157,30 +165,56 @@ def make_answer_button(label: str, action: AnswerAction, handle: str, page: int 
 
 
 def build_answer_keyboard(
-    asked: QuestionRow, kept: JsonObject | None, words: Translator, *more: ButtonRow
-) -> InlineKeyboardMarkup | None:
-    """Build the keyboard of an answer, with `more` rows below; none under a sentence that answers nothing."""
-    if not kept or not asked.handle:
-        return None
-    sentences, handle = len(kept["sentences"]), asked.handle
-    rows: list[ButtonRow] = [
-        [make_answer_button(emoji, action, handle) for action, emoji in _VOTE_EMOJI.items()],
-        [
-            *([make_answer_button(words("button-sources"), AnswerAction.SOURCES, handle)] if sentences else []),
-            make_answer_button(words("button-why"), AnswerAction.WHY, handle),
-            make_answer_button(words("button-link"), AnswerAction.LINK, handle),
-        ],
-        [
-            *([make_answer_button(words("button-shorter"), AnswerAction.SHORTER, handle)] if sentences > 1 else []),
-            *(
-                [make_answer_button(words("button-deeper"), AnswerAction.DEEPER, handle)]
-                if asked.mode != DEEP_MODE
-                else []
-            ),
-        ],
-        *more,
+    asked: QuestionRow, given: StoredAnswer, words: Translator, *questions: ButtonRow
+) -> InlineKeyboardMarkup:
+    """Build the keyboard of an answer: one row, and below it rows with questions; for a refusal two ways to go on."""
+    actions: tuple[tuple[str, AnswerAction], ...] = (
+        (words("button-search"), AnswerAction.SEARCH),
+        (words("button-rephrase"), AnswerAction.REPHRASE),
+    )
+    if given.sentences:
+        sources = [(words("button-sources"), AnswerAction.SOURCES)] if given.cited else []
+        votes = [(emoji, action) for action, emoji in _VOTE_EMOJI.items()]
+        actions = (*votes, *sources, (words("button-more"), AnswerAction.MORE))
+    row = [make_answer_button(label, action, asked.handle) for label, action in actions]
+    return InlineKeyboardMarkup(inline_keyboard=[row, *questions])
+
+
+def build_details_keyboard(
+    asked: QuestionRow, given: StoredAnswer, archive: Archive, words: Translator, *questions: ButtonRow
+) -> InlineKeyboardMarkup:
+    """Build the keyboard that "more" shows in place of the first: everything else that an answer offers."""
+    quotes = build_quote_keyboard(given, archive, words)
+    shorter = [(words("button-shorter"), AnswerAction.SHORTER)] if len(given.sentences) > 1 else []
+    deeper = [(words("button-deeper"), AnswerAction.DEEPER)] if asked.mode != DEEP_MODE else []
+    rows = [
+        [(words("button-why"), AnswerAction.WHY), (words("button-link"), AnswerAction.LINK), *shorter, *deeper],
+        [(words("button-back"), AnswerAction.BACK)],
     ]
-    return InlineKeyboardMarkup(inline_keyboard=[row for row in rows if row])
+    details, back = ([make_answer_button(label, action, asked.handle) for label, action in row] for row in rows)
+    return InlineKeyboardMarkup(
+        inline_keyboard=[details, *(quotes.inline_keyboard if quotes else ()), back, *questions]
+    )
+
+
+class SuggestionCallback(CallbackData, prefix="sq"):
+    """Callback data of a suggested question: its token."""
+
+    token: str
+
+
+def build_suggestion_rows(suggested: Iterable[tuple[str, str]]) -> list[ButtonRow]:
+    """Build a row for each suggested question, from its text and token."""
+    return [
+        [InlineKeyboardButton(text=text, callback_data=SuggestionCallback(token=token).pack())]
+        for text, token in suggested
+    ]
+
+
+def list_suggestion_rows(shown: InlineKeyboardMarkup | None) -> list[ButtonRow]:
+    """List the rows of a keyboard that suggest questions."""
+    prefix = f"{SuggestionCallback.__prefix__}:"
+    return [row for row in (shown.inline_keyboard if shown else ()) if (row[0].callback_data or "").startswith(prefix)]
 
 
 def remove_buttons(shown: InlineKeyboardMarkup | None, *deeds: AnswerAction) -> InlineKeyboardMarkup:

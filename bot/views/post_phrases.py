@@ -10,7 +10,14 @@ from datetime import datetime, tzinfo
 from bot.i18n import Translator
 from rag_core.types import Channel, Origin
 
-__all__ = ["WRITING_STAGES", "RenderContext", "format_author", "format_day_and_edit", "strip_control_characters"]
+__all__ = [
+    "WRITING_STAGES",
+    "RenderContext",
+    "format_author",
+    "format_day_and_edit",
+    "format_moment",
+    "strip_control_characters",
+]
 
 # Stages whose failure does not make the search incomplete.
 WRITING_STAGES = frozenset(
@@ -51,3 +58,8 @@ def format_day_and_edit(date: datetime, edited: datetime | None, shown: RenderCo
     if edited is None:
         return day
     return f"{day} · {shown.words('source-edited', date=shown.words.date(edited, shown.zone))}"
+
+
+def format_moment(moment: datetime, shown: RenderContext) -> str:
+    """Format a day with its time, in the reader's time zone."""
+    return f"{shown.words.date(moment, shown.zone)}, {moment.astimezone(shown.zone):%H:%M}"

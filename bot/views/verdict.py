@@ -8,7 +8,13 @@ from aiogram.utils.formatting import BlockQuote, Bold, Italic, Text, as_list
 
 from bot.views.answer import JsonObject, hash_text_version, link_author, make_link
 from bot.views.message_text import neutralize_links
-from bot.views.post_phrases import RenderContext, format_author, format_day_and_edit, strip_control_characters
+from bot.views.post_phrases import (
+    RenderContext,
+    format_author,
+    format_day_and_edit,
+    format_moment,
+    strip_control_characters,
+)
 from rag_core.types import Citation, Post, PostKey
 from rag_core.verification.types import Label, Verdict
 from rag_core.verification.verdicts import NON_SEARCH_STAGES, Verification
@@ -123,15 +129,12 @@ def _render_quote(citation: Citation, found: Verification, posts: Mapping[PostKe
 def _render_source_count(
     verdict: Verdict, found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext
 ) -> Iterator[Text]:
-    """Number of independent supporting sources, and the first of them with its time; the day too where it differs."""
+    """Number of independent supporting sources, and the first of them with its day and time."""
     words, key = shown.words, verdict.earliest
     first = posts.get(key) if key else None
     if key is None or first is None or verdict.sources < 1:
         return
     channel = found.channels.get(key.chat_id)
     name = f"@{channel.username}" if channel and channel.username else format_author(channel, None, words)
-    date, shown_date = (moment.astimezone(shown.zone) for moment in (first.date, verdict.citations[0].date))
-    same = date.date() == shown_date.date()
-    when = f"{date:%H:%M}" if same else f"{words.date(date, shown.zone)}, {date:%H:%M}"
     author = make_link(name, found.link(key))
-    yield words.rich("verify-sources", count=verdict.sources, first=author, when=when)
+    yield words.rich("verify-sources", count=verdict.sources, first=author, when=format_moment(first.date, shown))

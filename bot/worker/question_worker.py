@@ -37,6 +37,7 @@ from bot.recheck import (
     recheck_before_sending,
 )
 from bot.settings import BotSettings
+from bot.suggestions import QuestionSuggester
 from bot.telegram.session import EditWithoutRetry
 from bot.views import answer, keyboards
 from bot.views import answer as kept
@@ -64,7 +65,7 @@ from rag_core.errors import RagError
 from rag_core.storage import Archive, posts, questions
 from rag_core.storage import questions as line
 from rag_core.storage.questions import QuestionRow, fetch_previous_answer
-from rag_core.types import Answer, Question, Shortfall
+from rag_core.types import Answer, Question, Shortfall, Viewer
 from rag_core.verification.verdicts import verify_text
 
 __all__ = [
@@ -218,6 +219,7 @@ async def append_deeper_note(
 _WORKER_COUNT = 16
 # A question that was interrupted this often is answered with an apology instead.
 _MAX_ATTEMPTS = 10
+_MAX_NEXT_QUESTIONS = 2  # more would push the answer off a phone's screen
 # Time for running questions to finish after the bot was told to stop.
 _DRAIN_SECONDS = 5.0
 
@@ -240,6 +242,7 @@ class QuestionWorker:
         self._rights = rights
         self._watch = watch
         self.meter = Meter()
+        self.suggestions: QuestionSuggester | None = None
         self._ledger = ledger or JobLog(rag.archive)
         self.limits = RateLimiter(rag.archive, settings, rights)
         self._cache = AnswerCache(rag)
@@ -328,20 +331,34 @@ class QuestionWorker:
             screen = self._positions.screen(asked)
             text, answer_json = await self._answer_or_error(asked)
             await screen.close()
-            waiting = build_delivery_messages(
-                split_pages(text), self._build_buttons(asked, answer_json), screen.message_id
-            )
+            buttons = await self._build_buttons(asked, answer_json)
+            waiting = build_delivery_messages(split_pages(text), buttons, screen.message_id)
             stored = None if answer_json is None else json.dumps(answer_json, ensure_ascii=False)
         self._positions.forget(asked)
         await self._outbox.send(asked, waiting, stored)
 
-    def _build_buttons(self, asked: QuestionRow, found: kept.JsonObject | None) -> InlineKeyboardMarkup | None:
-        """Buttons under an answer; under verdicts only the quote buttons."""
-        words = get_translator(asked.lang)
-        quotes = keyboards.build_quote_keyboard(kept.deserialize_answer(found or {}), self._rag.archive, words)
+    async def _build_buttons(self, asked: QuestionRow, found: kept.JsonObject | None) -> InlineKeyboardMarkup | None:
+        """Buttons under an answer; under verdicts only the quote buttons, under a sentence of the bot none."""
+        words, given = get_translator(asked.lang), kept.deserialize_answer(found or {})
         if asked.kind == "verify":
-            return quotes
-        return keyboards.build_answer_keyboard(asked, found, words, *(quotes.inline_keyboard if quotes else ()))
+            return keyboards.build_quote_keyboard(given, self._rag.archive, words)
+        if not found:
+            return None
+        questions = await self._suggest_next(asked, found, given)
+        return keyboards.build_answer_keyboard(asked, given, words, *keyboards.build_suggestion_rows(questions))
+
+    async def _suggest_next(
+        self, asked: QuestionRow, found: kept.JsonObject, given: kept.StoredAnswer
+    ) -> list[tuple[str, str]]:
+        """Suggest questions about the cited channels, as (text, token); their posts join the basis of the answer."""
+        if not (self.suggestions and asked.private and given.cited):
+            return []
+        viewer = Viewer(asked.user_id, frozenset(one.key.chat_id for one in given.cited))
+        offered = await self.suggestions.suggest(viewer, asked.lang)
+        cited = {one.key for one in given.cited}
+        chosen = [one for one in offered if one.lang == asked.lang and one.post not in cited][:_MAX_NEXT_QUESTIONS]
+        found["basis"]["posts"] += [[*one.post, one.mark, []] for one in chosen]
+        return [(one.text, self.suggestions.make_token(one)) for one in chosen]
 
     async def _answer_or_error(self, asked: QuestionRow) -> tuple[Text, kept.JsonObject | None]:
         """Text to send and answer to store; after a failure, an error sentence and None."""

@@ -53,9 +53,21 @@ def buttons(message: dict[str, Any]) -> dict[str, str]:
     return {b["text"]: b["callback_data"] for row in rows for b in row if "callback_data" in b}
 
 
+async def open_more(sandbox: Sandbox, message: dict[str, Any], who: int) -> dict[str, Any]:
+    """Press "More" under an answer, where it has that button; the message as it is then."""
+    found = buttons(current(sandbox, message))
+    if data := found.get("More") or found.get("Ещё"):
+        await sandbox.press(who, message["chat"]["id"], message["message_id"], data)
+    return current(sandbox, message)
+
+
 async def press(sandbox: Sandbox, message: dict[str, Any], label: str, who: int) -> str:
-    """Press a button by its label, or send made-up callback data; what the bot says to the press, "" for nothing."""
-    data = buttons(current(sandbox, message)).get(label, label)
+    """Press a button by its label, also behind "More", or send made-up callback data; what the bot says to the press,
+    "" for nothing."""
+    found = buttons(current(sandbox, message))
+    if label not in found and ":" not in label:
+        found = buttons(await open_more(sandbox, message, who))
+    data = found.get(label, label)
     pressed = await sandbox.press(who, message["chat"]["id"], message["message_id"], data)
     assert pressed["answer"] is not None, f"nobody answered {label}"
     return str(pressed["answer"].get("text") or "")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, current
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, buttons, current, open_more, press
 
 from bot.sandbox import Sandbox
 from bot.sandbox.permissions import create_topic
@@ -22,19 +22,6 @@ FERRY = "When does the ferry to Owl Island leave?"
 COURSE = "Когда открывается запись на курс керамики?"
 MARCH = "What was posted in March 2024?"
 NOBODY = "Who won the ferry chess tournament in Buenos Aires?"
-
-
-def buttons(message: dict[str, Any]) -> dict[str, str]:
-    rows = (message.get("reply_markup") or {"inline_keyboard": []})["inline_keyboard"]
-    found = {button["text"]: button["callback_data"] for row in rows for button in row}
-    return {label: data for label, data in found.items() if not label.startswith("❝")}  # test_receipts.py has those
-
-
-async def press(sandbox: Sandbox, message: dict[str, Any], label: str, who: int) -> str:
-    """Press a button by its label, or with made-up data; what the bot says to it."""
-    data = buttons(current(sandbox, message)).get(label, label)
-    pressed = await sandbox.press(who, message["chat"]["id"], message["message_id"], data)
-    return pressed["answer"].get("text") or ""
 
 
 def votes(home: Path) -> list[tuple[Any, ...]]:
@@ -50,14 +37,14 @@ async def test_a_reader_votes_changes_their_mind_and_says_why(
 ) -> None:
     async with live():
         answer = await ask(OTTO, FERRY)
-        assert list(buttons(answer)) == ["👍", "👎", "Sources", "Why", "Link", "Deeper"]
+        assert list(buttons(answer)) == ["👍", "👎", "Sources", "More"]
         assert await press(sandbox, answer, "👍", OTTO) == "Thank you, noted. You can change your mind."
         assert votes(home) == [(OTTO, 1, None)]
         assert await press(sandbox, answer, "👍 1", OTTO) == "That is what you said before."
         assert await press(sandbox, answer, "👎", OTTO) == "Noted. What is wrong with it?"
         assert votes(home) == [(OTTO, 0, None)]
-        assert list(buttons(current(sandbox, answer)))[1:6] == [
-            "👎 1", "It is wrong", "Out of date", "Not what I asked", "Wrong source"
+        assert list(buttons(current(sandbox, answer)))[4:] == [
+            "It is wrong", "Out of date", "Not what I asked", "Wrong source"
         ]  # fmt: skip
         assert await press(sandbox, answer, "Out of date", OTTO) == "Thank you, the reason is noted."
         assert votes(home) == [(OTTO, 0, "outdated")]
@@ -71,7 +58,7 @@ async def test_votes_outlive_a_restart_and_are_in_the_language_of_the_reader(
 ) -> None:
     async with live():
         answer = await ask(RITA, COURSE)
-    assert list(buttons(answer))[2:] == ["Источники", "Почему", "Ссылка", "Подробнее"]
+    assert list(buttons(answer))[2:] == ["Источники", "Ещё"]
     async with live():
         assert await press(sandbox, answer, "👎", RITA) == "Учтено. Что не так?"
         assert await press(sandbox, answer, "Спрашивали о другом", RITA) == "Спасибо, причина учтена."
@@ -129,6 +116,39 @@ async def test_made_up_stale_and_foreign_buttons_are_one_sentence(
 def test_a_button_tells_nothing_of_other_questions(home: Path) -> None:
     for deed in AnswerAction:
         assert len(AnswerCallback(action=deed, handle="f" * 20, page=99).pack().encode()) <= 64
+
+
+# More
+
+
+async def test_more_shows_the_other_buttons_and_back_the_first_ones_with_their_votes(
+    sandbox: Sandbox, live: Any, ask: Any
+) -> None:
+    async with live():
+        answer = await ask(OTTO, FERRY)
+        await press(sandbox, answer, "👍", OTTO)
+        rows = (await open_more(sandbox, answer, OTTO))["reply_markup"]["inline_keyboard"]
+        assert [[one["text"] for one in row] for row in rows] == [["Why", "Link", "Deeper"], ["❝ Quote 1"], ["‹ Back"]]
+        await press(sandbox, answer, "‹ Back", OTTO)
+        rows = current(sandbox, answer)["reply_markup"]["inline_keyboard"]
+    assert [[one["text"] for one in row] for row in rows] == [["👍 1", "👎", "Sources", "More"]]
+
+
+async def test_a_refusal_offers_a_search_for_its_words_and_to_ask_another_way(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path
+) -> None:
+    await bind(home, HARBOUR)
+    async with live():
+        for chat in (OTTO, GROUP):
+            answer = await ask(OTTO, NOBODY if chat == OTTO else f"/ask@citegram_bot {NOBODY}", chat)
+            assert await press(sandbox, answer, "Search for these words", OTTO) == ""
+            command, found = await sandbox.replies(chat, 2)
+            assert command["text"] == f"/search {NOBODY}"
+            assert found["reply_to_message"]["message_id"] == command["message_id"]
+            assert found["text"].startswith("Search: ")
+            await press(sandbox, answer, "Ask another way", OTTO)
+            assert (await sandbox.replies(chat))[0]["text"].startswith("Try the words that a post would use")
+        assert (await press(sandbox, answer, "Search for these words", RITA)).startswith("Это для того, кто спрашивал")
 
 
 # Sources
@@ -210,7 +230,7 @@ async def test_a_source_that_was_edited_is_not_quoted_and_one_that_went_is_named
 async def test_a_refusal_has_no_sources_and_says_so(sandbox: Sandbox, live: Any, ask: Any) -> None:
     async with live():
         answer = await ask(OTTO, NOBODY)
-        assert list(buttons(answer)) == ["👍", "👎", "Why", "Link", "Deeper"]
+        assert list(buttons(answer)) == ["Search for these words", "Ask another way"]
         assert (await ask(OTTO, "/sources"))["text"].startswith("This answer cites no post")
 
 
@@ -257,6 +277,7 @@ async def test_shorter_is_the_first_sentence_without_asking_again(
     async with live():
         answer = await ask(OTTO, MARCH)
         first = answer["text"].split("\n\n")[0]
+        await open_more(sandbox, answer, OTTO)
         both = (press(sandbox, answer, "Shorter", OTTO), press(sandbox, answer, "Shorter", OTTO))
         said = await asyncio.gather(*both)
         (short,) = await sandbox.replies(OTTO)
@@ -307,7 +328,9 @@ async def test_deeper_asks_again_and_says_what_came_of_it(
         assert began == "I search again, wider, and give up to 5 sentences if the posts say as much."
         assert "7:30 every morning" in deep["text"]
         assert "it stands on no other posts than before" in deep["text"]
-        assert deep["reply_to_message"]["message_id"] == answer["reply_to_message"]["message_id"]
+        question = (message.get("reply_to_message", {}).get("message_id") for message in (deep, answer))
+        assert len(set(question)) == 1
+        assert ("reply_to_message" in deep) == topic  # in private the question stands right above
         assert "Deeper" not in buttons(current(sandbox, answer))
         assert not {"Deeper", "Подробнее"} & set(buttons(deep))
         assert deep.get("message_thread_id") == more.get("thread")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from aiogram import Bot
-from driver import ADMIN, CREW, GROUP, OTTO, open_archive
+from driver import ADMIN, CREW, GROUP, OTTO, open_archive, open_more
 from slow import Slow
 
 from bot.access import AdminRegistry, MembershipCache, Reader
@@ -341,7 +341,8 @@ async def test_who_leaves_unseen_gets_no_answer_though_the_membership_is_cached(
 
 def pressing(label: str) -> Callable[[Sandbox, dict[str, Any]], Awaitable[Any]]:
     async def press(sandbox: Sandbox, answer: dict[str, Any]) -> Any:
-        rows = answer["reply_markup"]["inline_keyboard"]
+        shown = answer if label == "Sources" else await open_more(sandbox, answer, OTTO)
+        rows = shown["reply_markup"]["inline_keyboard"]
         data = next(b["callback_data"] for row in rows for b in row if b["text"].startswith(label))
         return asyncio.create_task(sandbox.press(OTTO, OTTO, answer["message_id"], data))
 

@@ -78,12 +78,12 @@ def test_a_source_tells_of_edits_origins_and_copies() -> None:
 @pytest.mark.parametrize(
     ("shown", "count", "said"),
     [
-        (EN, 1, "12 March 2024 · also in 1 channel, first @harbour 10:00"),
-        (EN, 2, "12 March 2024 · also in 2 channels, first @harbour 10:00"),
-        (RU, 1, "12 марта 2024 · ещё в 1 канале, первый — @harbour 10:00"),
-        (RU, 2, "12 марта 2024 · ещё в 2 каналах, первый — @harbour 10:00"),
-        (RU, 5, "12 марта 2024 · ещё в 5 каналах, первый — @harbour 10:00"),
-        (RU, 21, "12 марта 2024 · ещё в 21 канале, первый — @harbour 10:00"),
+        (EN, 1, "12 March 2024 · also in 1 channel, first @harbour, 12 March 2024, 10:00"),
+        (EN, 2, "12 March 2024 · also in 2 channels, first @harbour, 12 March 2024, 10:00"),
+        (RU, 1, "12 марта 2024 · ещё в 1 канале, первый — @harbour, 12 марта 2024, 10:00"),
+        (RU, 2, "12 марта 2024 · ещё в 2 каналах, первый — @harbour, 12 марта 2024, 10:00"),
+        (RU, 5, "12 марта 2024 · ещё в 5 каналах, первый — @harbour, 12 марта 2024, 10:00"),
+        (RU, 21, "12 марта 2024 · ещё в 21 канале, первый — @harbour, 12 марта 2024, 10:00"),
     ],
 )
 def test_a_source_tells_in_how_many_channels_it_is_and_who_was_first(
@@ -97,7 +97,7 @@ def test_a_source_tells_in_how_many_channels_it_is_and_who_was_first(
     assert ("@harbour", "https://t.me/harbour/1") in links(content)
 
 
-def test_who_was_first_is_told_with_the_day_where_it_is_another_and_in_the_reader_s_time() -> None:
+def test_who_was_first_is_told_with_the_day_and_in_the_reader_s_time() -> None:
     key, first, forward = PostKey(PUBLIC, 1), PostKey(PRIVATE, 7), PostKey(PRIVATE, 3)
     posts = {
         key: Post(key, LATER, "x"),
@@ -107,9 +107,9 @@ def test_who_was_first_is_told_with_the_day_where_it_is_another_and_in_the_reade
     said = Sentence("Да.", (Citation(key, "Да.", 0, 3, LATER),))
     answer = answered(said, copies={key: (first, forward)})
     text, _ = render_answer(answer, posts, RU).render()
-    assert "14 марта 2024 · ещё в 1 канале, первый — Owl Hill 22:05, 12 марта 2024" in text
+    assert "14 марта 2024 · ещё в 1 канале, первый — Owl Hill, 12 марта 2024, 22:05" in text
     content = render_answer(answer, posts, RenderContext(get_translator("en"), timezone(timedelta(hours=3))))
-    assert "14 March 2024 · also in 1 channel, first Owl Hill 01:05, 13 March 2024" in content.render()[0]
+    assert "14 March 2024 · also in 1 channel, first Owl Hill, 13 March 2024, 01:05" in content.render()[0]
     assert ("Owl Hill", "https://t.me/c/5678/7") in links(content)
 
 

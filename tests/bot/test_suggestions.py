@@ -66,3 +66,24 @@ async def test_a_suggestion_is_offered_where_its_post_may_be_read_and_a_press_as
         assert {one["answer"]["text"] for one in (forged, old)} == {
             "This suggestion is out of date: just write your question."
         }
+
+
+async def test_an_answer_offers_what_its_channel_answers_next_in_private_and_to_whom_may_read_it(
+    sandbox: Sandbox, live: Any
+) -> None:
+    async with live():
+        await sandbox.post(HARBOUR, PUBLIC)
+        await sandbox.post(SAFE, SECRET)
+        await wait_for_buttons(sandbox, ADMIN, 2)
+        answer = await greet(sandbox, ADMIN, "When does the ferry to Owl Island leave?")
+        rows = answer["reply_markup"]["inline_keyboard"]
+        assert [one["text"] for one in rows[1]] == ["What time is the evening ferry?"]  # the safe was not cited
+        assert len(rows) == 2
+        pressed = await sandbox.press(ADMIN, ADMIN, answer["message_id"], rows[0][-1]["callback_data"])
+        assert pressed["answer"] is not None
+        more = sandbox.world.room(ADMIN).messages[answer["message_id"]]["reply_markup"]["inline_keyboard"]
+        assert more[-1] == rows[1]
+        await sandbox.press(ADMIN, ADMIN, answer["message_id"], rows[1][0]["callback_data"])
+        _, next_answer = await sandbox.replies(ADMIN, 2)
+    assert "21:30" in next_answer["text"]
+    assert len(next_answer["reply_markup"]["inline_keyboard"]) == 1  # what was just answered is not offered again

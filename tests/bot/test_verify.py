@@ -172,7 +172,7 @@ async def test_copies_and_forwards_are_one_source_and_the_first_is_named(
     await save(home, own)
     async with live():
         two = await ask(OTTO, "/verify The drawbridge was raised 214 times this winter.")
-    assert "1 independent source, first @harbour_news 10:32" in one["text"]
+    assert "1 independent source, first @harbour_news, 1 May 2024, 10:32" in one["text"]
     assert "2 independent sources, first @harbour_news" in two["text"]
 
 

@@ -14,9 +14,8 @@ from bot.evaluation.datasets import EvaluationQuery, read_dataset
 from bot.evaluation.index import RECIPES, IndexedDataset, Variant, build_variant_settings, open_indexed_dataset
 from bot.evaluation.report import (
     compute_ratios,
-    format_comparison,
+    format_report,
     format_rows,
-    format_table,
     require_writable,
     write_json_report,
 )
@@ -73,7 +72,7 @@ def add_variant_options(parser: argparse.ArgumentParser, known: Collection[str])
         type=_parse_recipe,
         default="direct",
         metavar="NAME",
-        help=f"how answers are made: {', '.join(RECIPES)}",
+        help=f"how answers are made: {', '.join(RECIPES)} (default: direct)",
     )
     plan = "off: the question as the one query, no filters, both legs (default: on)"
     parser.add_argument("--plan", choices=("on", "off"), default="on", help=plan)
@@ -81,9 +80,14 @@ def add_variant_options(parser: argparse.ArgumentParser, known: Collection[str])
     parser.add_argument("--compare", type=_make_names_parser(known), metavar="A,B", help=compare)
 
 
-def add_output_options(parser: argparse.ArgumentParser, plot: str = "") -> None:
-    """Add the options for the output files; `plot` describes the plot, and without it there is no plot option."""
-    parser.add_argument("--json", type=Path, metavar="OUT", dest="json_out", help="write the figures to a file")
+def add_output_options(parser: argparse.ArgumentParser, plot: str = "", *, figures: bool = True) -> None:
+    """Add the options for the output; `plot` describes the plot, and without it there is no plot option.
+
+    `figures`: more are measured than those that are printed without --all.
+    """
+    if figures:
+        parser.add_argument("--all", action="store_true", help="print every figure (default: the three that say most)")
+    parser.add_argument("--json", type=Path, metavar="OUT", dest="json_out", help="write every figure to a file")
     if plot:
         parser.add_argument(
             "--plot", type=_parse_picture_path, metavar="OUT.png", help=f"draw {plot} (needs citegram[plots])"
@@ -174,10 +178,10 @@ async def run_measurement(args: argparse.Namespace, settings: Settings, what: Me
     async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), variants.values())) as data:
         rows = await run_interleaved(queries, what.ask, {name: data.asked(way) for name, way in variants.items()})
     metrics = {name: compute_by_language(given, what.metrics) for name, given in rows.items()}
-    print(format_comparison(metrics) if args.compare else format_table(metrics[""]))
+    print(format_report(what.name, metrics, everything=args.all))
     kinds = {name: what.by_kind(given) for name, given in rows.items()}
     for name, parts in kinds.items():
-        if parts:
+        if parts and args.all:
             print(f"\n{name}", format_rows(parts), sep="\n")
     if args.json_out:
         compared: dict[str, Any] = {"metrics": metrics if args.compare else metrics[""]}

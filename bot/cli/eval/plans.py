@@ -13,7 +13,7 @@ from tqdm import tqdm
 from bot.cli.eval import options
 from bot.evaluation.datasets import draw_sample
 from bot.evaluation.plans import PLAN_FORMS, PlanRow, RecordingModel, compute_plan_metrics, measure_plan, read_questions
-from bot.evaluation.report import format_table, require_writable, write_json_report
+from bot.evaluation.report import format_report, require_writable, write_json_report
 from bot.evaluation.runs import compute_by_language
 from bot.settings import Settings
 from rag_core.errors import ModelUnavailable, SettingsWrong
@@ -54,7 +54,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         rows = await _measure_plans(questions, RecordingModel(model, args.grammar), rag_settings.budgets)
         name = model.name
     metrics = compute_by_language(rows, compute_plan_metrics)
-    print(format_table(metrics))
+    print(format_report("plans", {"": metrics}, everything=args.all))
     print(f"\n{len(rows)} questions planned by {name}, form: {args.grammar}")
     if args.json_out:
         settings_used = {"grammar": args.grammar, "model": name, "limit": args.limit, "seed": args.seed}

@@ -23,52 +23,73 @@ class Command(NamedTuple):
 
     module: str
     help: str
-    examples: tuple[str, ...]
+    examples: tuple[str, ...]  # those of a subcommand begin with both names
     declare: str = "declare"  # the function that adds the arguments
 
 
 COMMANDS = {
-    "run": Command("run", "run the bot (needs BOT__TOKEN)", ("run", "--data /srv/citegram run")),
     "demo": Command(
         "demo",
         "try everything on this machine: no token, no network",
-        ("demo", 'demo --once "when does the ferry leave?"'),
+        ("demo", 'demo --once "How much is membership?"'),
     ),
-    "ask": Command(
-        "ask",
-        "ask one question, as somebody who may read every channel",
-        ('ask "what is new?"', 'ask "when does the ferry leave?" --trace', 'ask "who leads the choir?" --json'),
+    "init": Command(
+        "run", "put your bot's token into .env, and check it", ("init", "init < token.txt"), "declare_init"
     ),
-    "verify": Command(
-        "verify",
-        "hold a text against the posts, as somebody who may read every channel",
-        ('verify "The ferry leaves at 7:30."',),
-    ),
+    "run": Command("run", "run the bot (needs a token: citegram init)", ("run", "--data /srv/citegram run")),
     "import": Command(
         "imports",
         "import an export of Telegram Desktop (result.json or messages.html)",
         ("import ChatExport/result.json", "import ChatExport --username @channel"),
     ),
-    "reindex": Command(
-        "reindex", "build the indexes anew; questions are answered from the old ones", ("reindex --channel @channel",)
+    "ask": Command(
+        "ask",
+        "ask one question; you may read every channel",
+        ('ask "what is new?"', 'ask "How much is membership?" --trace', "ask < question.txt"),
+        "declare_ask",
     ),
+    "chat": Command(
+        "ask", "talk to your channels; it remembers what you asked", ("chat", "chat --recipe agent"), "declare_chat"
+    ),
+    "verify": Command(
+        "ask",
+        "check what a text claims against the posts",
+        ('verify "The bus costs 40 rubles."', "verify < article.txt"),
+        "declare_verify",
+    ),
+    "doctor": Command("doctor", "check everything, and say what to do", ("doctor", "doctor --json")),
     "models": Command(
         "models",
-        "list the models, or pull one or a whole tier",
-        ("models list", "models pull default", "models use auto --for writer"),
+        "list the models, get them, choose among them",
+        ("models list", "models list --all", "models pull default", "models use auto --for writer"),
     ),
-    "trace": Command("trace", "how an answer was made: stages, timings, counts", ("trace 3f9a0c1d --json",)),
-    "doctor": Command(
-        "doctor", "check everything, and say what to do; 1 where something must be done", ("doctor --json",)
+    "reindex": Command(
+        "reindex", "build the search anew; the old one answers meanwhile", ("reindex", "reindex --channel @channel")
     ),
-    "backup": Command("backups", "make a backup of the archive now, also while the bot runs", ("backup",)),
+    "backup": Command("archive", "back the posts up now, also while the bot runs", ("backup",), "declare_backup"),
     "restore": Command(
-        "backups", "put a backup of the archive back; the bot must be stopped", ("restore",), "declare_restore"
+        "archive",
+        "put a backup back; the bot must be stopped",
+        ("restore", "restore data/backups/citegram-20250101-031500.db"),
+        "declare_restore",
+    ),
+    "trace": Command(
+        "archive", "how an answer was made: stages, timings, counts", ("trace 3f9a0c1d --json",), "declare_trace"
     ),
     "eval": Command(
         "eval",
-        "measure retrieval, answers, dates, plans and verdicts on your own or public data",
-        ("eval make mine", "eval answers mine --compare direct,agent"),
+        "measure how good the answers are, on your own questions",
+        (
+            "eval make mine",
+            "eval answers mine --compare direct,agent",
+            "eval retrieval mine --all",
+            "eval talk talk.jsonl",
+            "eval followups mine",
+            "eval dates dates.jsonl",
+            "eval plans mine/queries.jsonl --model model.gguf",
+            "eval verify mine",
+            "eval calibrate mine",
+        ),
     ),
     "completion": Command(
         "completion", "print a script that completes commands and options", ("completion bash >> ~/.bashrc",)
@@ -85,6 +106,13 @@ class CommandParser(argparse.ArgumentParser):
         if wrong and (near := difflib.get_close_matches(wrong[1] or wrong[2], self.list_words(), 1)):
             message = f"{message}; did you mean {near[0]}?"
         super().error(message)
+
+    def set_examples(self, examples: Sequence[str]) -> None:
+        """Show the examples below the help, and below that of each subcommand its own."""
+        self.formatter_class = argparse.RawDescriptionHelpFormatter
+        self.epilog = "\n".join(["examples:", *(f"  citegram {example}" for example in examples)])
+        for parser in self.list_subparsers().values():
+            parser.set_examples([one for one in examples if f"citegram {one} ".startswith(f"{parser.prog} ")])
 
     def list_own_words(self) -> Iterator[str]:
         """List the words that may be written here: options, commands, values."""
@@ -121,6 +149,7 @@ class _PrintVersion(argparse.Action):
 def build_parser(named: Sequence[str]) -> CommandParser:
     """Build the parser; only the commands among `named` get their arguments."""
     parser = CommandParser(prog="citegram", description="Answers from Telegram channels, every sentence cited.")
+    parser.set_examples(("demo", "init", 'ask "what is new?"', "ask --help"))
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="show the version and exit")
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="where everything lives (default: DATA__DIR or ./data)"
@@ -128,17 +157,21 @@ def build_parser(named: Sequence[str]) -> CommandParser:
     parser.add_argument("-v", "--verbose", action="store_true", help="say more about what happens")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
-        added = commands.add_parser(name, help=command.help, formatter_class=argparse.RawDescriptionHelpFormatter)
+        added = commands.add_parser(name, help=command.help, description=command.help)
         if name in named:
             getattr(import_module(f"bot.cli.{command.module}"), command.declare)(added)
-            added.epilog = "\n".join(["examples:", *(f"  citegram {one}" for one in command.examples)])
+            added.set_examples(command.examples)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     arguments = sys.argv[1:] if argv is None else argv
-    args = build_parser(arguments).parse_args(arguments)
+    parser = build_parser(arguments)
+    if not arguments:
+        parser.print_help(sys.stderr)
+        return 2
+    args = parser.parse_args(arguments)
     # After the parser: help and wrong use need none of it.
     import asyncio
 

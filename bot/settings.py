@@ -32,6 +32,7 @@ __all__ = [
     "MonitoringSettings",
     "Settings",
     "WebhookSettings",
+    "is_color_wanted",
     "is_person",
     "read_settings",
 ]
@@ -216,6 +217,14 @@ class _ExternalSettings(BaseSettings):
 
     hf_endpoint: str = ""
     otel_exporter_otlp_endpoint: str = ""
+    no_color: str = ""  # https://no-color.org
+    term: str = ""
+
+
+def is_color_wanted() -> bool:
+    """Whether the environment lets a terminal be written to in colors."""
+    external = _ExternalSettings()
+    return not external.no_color and external.term != "dumb"
 
 
 def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None = None) -> Settings:

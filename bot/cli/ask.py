@@ -1,55 +1,256 @@
-"""`citegram ask "…"`: ask one question on the terminal; the viewer may read every channel."""
+"""`citegram ask`, `chat` and `verify`: questions and claims on the terminal; the viewer may read every channel."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
+import secrets
+import signal
 import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TextIO
 
-from bot.cli.open_index import open_up_to_date_engine
-from bot.control.client import hold_folder_or_connect
-from bot.control.schemas import answer_as_json, format_answer_text, format_answer_trace
-from bot.i18n import Translator
-from bot.settings import Settings
+from bot.cli.open_index import choose_folder_with_channels, open_up_to_date_engine
+from bot.control.client import FolderOwner, hold_folder_or_connect
+from bot.control.schemas import (
+    AnswerJson,
+    answer_as_json,
+    format_answer_text,
+    format_answer_trace,
+    format_channel_list,
+    format_stages,
+    format_verdicts_text,
+    verify_as_json,
+)
+from bot.i18n import get_translator
+from bot.settings import Settings, is_color_wanted
 from bot.worker.answer_cache import record_traces
+from rag_core.engine import Engine
+from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
 from rag_core.recipes import RECIPES
+from rag_core.storage import Archive, channels
+from rag_core.text.tokens import detect_language
+from rag_core.types import Channel
 
-__all__ = ["declare", "run"]
+__all__ = ["declare_ask", "declare_chat", "declare_verify", "run_ask", "run_verify"]
+
+_MAX_CHARACTERS = 20_000  # of what is read from a pipe: several times what a message of Telegram may have
+_EMPTY_TEXT = 'nothing to look for: give a text, such as "what is new?", or - to read it from stdin'
+_UNREADABLE_TEXT = f"This cannot be read: write up to {_MAX_CHARACTERS:,} characters, in UTF-8."
+
+_RECIPE_HELP = (
+    "how the answer is made: direct searches once, agent looks again where little was found, the others are for a "
+    "language model (default: auto)"
+)
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments to the parser of the command."""
-    parser.add_argument("question")
-    parser.add_argument("--recipe", choices=("auto", *RECIPES), default="auto", help="how the answer is made")
+def declare_ask(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of `ask`."""
+    _add_text(parser, "question", "the question; - or nothing: read from stdin")
+    _add_recipe(parser)
     parser.add_argument("--json", action="store_true", help="the answer as one JSON object")
     parser.add_argument("--trace", action="store_true", help="stages, timings and counts after the answer")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run_ask)
 
 
-async def run(args: argparse.Namespace, settings: Settings) -> int:
+def declare_verify(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of `verify`."""
+    _add_text(parser, "text", "what is claimed; - or nothing: read from stdin")
+    parser.add_argument("--json", action="store_true", help="the verdicts as one JSON object")
+    parser.add_argument("--trace", action="store_true", help="stages, timings and counts after the verdicts")
+    parser.set_defaults(run=run_verify)
+
+
+def declare_chat(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of `chat`."""
+    _add_recipe(parser)
+    parser.set_defaults(run=_run_chat)
+
+
+def _add_text(parser: argparse.ArgumentParser, name: str, what: str) -> None:
+    parser.add_argument(name, nargs="?", metavar=name.upper(), help=what)
+    parser.set_defaults(report_wrong_use=parser.error)
+
+
+def _add_recipe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--recipe", choices=("auto", *RECIPES), default="auto", help=_RECIPE_HELP)
+
+
+async def run_ask(args: argparse.Namespace, settings: Settings) -> int:
     """Ask the running bot, or answer in this process, and print the answer. Returns the exit code."""
+    question = _read_text(args.question, args)
+    settings = await choose_folder_with_channels(settings)
+    async with _open_answerer(settings) as (owner, rag):
+        answer = await _make_asker(owner, rag, settings, args.recipe, trace=args.trace)(question, 0)
+    if answer is None:
+        return _report_no_channels(settings)
+    _report_folder(settings)
+    if args.json:
+        extra = {name: answer[name] for name in ("reply", "trace") if answer[name]}
+        print(json.dumps(answer["answer"] | extra, ensure_ascii=False))
+    else:
+        text = format_answer_text(answer, get_translator(detect_language(question)), settings.bot.zone)
+        print("\n".join([_highlight(text, sys.stdout), *format_answer_trace(answer)]))
+    return 0
+
+
+async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
+    """Verify the text in the running bot or in this process, and print the verdicts. Returns the exit code."""
+    text = _read_text(args.text, args)
+    settings = await choose_folder_with_channels(settings)
+    async with _open_answerer(settings) as (owner, rag):
+        if owner:
+            verdicts = await owner.verify(text, trace=args.trace)
+        else:
+            assert rag
+            verdicts = await verify_as_json(rag, text, settings.bot.zone, trace=args.trace)
+    if verdicts is None:
+        return _report_no_channels(settings)
+    _report_folder(settings)
+    if args.json:
+        fields = {name: value for name, value in verdicts.items() if name != "trace" or value}
+        print(json.dumps(fields, ensure_ascii=False))
+    else:
+        said = format_verdicts_text(verdicts, get_translator(detect_language(text)), settings.bot.zone)
+        print("\n".join([_highlight(said, sys.stdout), *format_stages(verdicts["trace"])]))
+    return 0
+
+
+@asynccontextmanager
+async def _open_answerer(settings: Settings) -> AsyncIterator[tuple[FolderOwner | None, Engine | None]]:
+    """Open what answers: the bot that holds the folder, or an engine in this process."""
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
-            answer = await owner.ask(args.question, trace=args.trace, recipe=args.recipe)
-        else:
-            async with open_up_to_date_engine(settings) as rag, record_traces(rag):
-                answer = await answer_as_json(
-                    rag, args.question, settings.bot.zone, trace=args.trace, recipe=args.recipe
-                )
-    if answer is None:
-        print(Translator(settings.bot.language)("none-visible-admin"), file=sys.stderr)
-        return 1
-    if args.json:
-        print(
-            json.dumps(answer["answer"] | ({"trace": answer["trace"]} if answer["trace"] else {}), ensure_ascii=False)
-        )
-    else:
-        print(
-            "\n".join(
-                [
-                    format_answer_text(answer, Translator(settings.bot.language), settings.bot.zone),
-                    *format_answer_trace(answer),
-                ]
-            )
-        )
+            yield owner, None
+            return
+        async with open_up_to_date_engine(settings) as rag, record_traces(rag):
+            yield None, rag
+
+
+def _make_asker(
+    owner: FolderOwner | None, rag: Engine | None, settings: Settings, recipe: str, *, trace: bool = False
+) -> Callable[[str, int], Awaitable[AnswerJson | None]]:
+    """Make the function that answers a question of a conversation, by the bot or by the engine."""
+    if owner:
+        return lambda text, talk: owner.ask(text, trace=trace, recipe=recipe, conversation=talk)
+    assert rag
+    answer = partial(answer_as_json, rag, zone=settings.bot.zone, trace=trace, recipe=recipe)
+    return lambda text, talk: answer(text, conversation=talk)
+
+
+def _read_text(given: str | None, args: argparse.Namespace) -> str:
+    """Take the text that was given, or read it from stdin: for -, and where a program is before the pipe."""
+    if given is not None and given != "-":
+        return given
+    piped = sys.stdin is not None and (given == "-" or not sys.stdin.isatty())
+    with translate_errors(RagError, UnicodeDecodeError, say=_UNREADABLE_TEXT):
+        text = sys.stdin.read(_MAX_CHARACTERS + 1).strip() if piped else ""
+    if len(text) > _MAX_CHARACTERS:
+        raise RagError(_UNREADABLE_TEXT)
+    if not text:
+        args.report_wrong_use(_EMPTY_TEXT)
+    return text
+
+
+def _report_no_channels(settings: Settings) -> int:
+    sentence = get_translator(settings.bot.language)("none-visible-admin")
+    print(f"{sentence} Looked in: {settings.data.dir.resolve()}.", file=sys.stderr)
+    return 1
+
+
+def _report_folder(settings: Settings) -> None:
+    print(f"(folder: {settings.data.dir})", file=sys.stderr, flush=True)
+
+
+def _highlight(text: str, stream: TextIO) -> str:
+    """Color links and numbers of sources, on a terminal only. Posts bring no escape sequences: they were taken out."""
+    if not (stream.isatty() and is_color_wanted()):
+        return text
+    text = re.sub(r"\[\d+\]", "\033[36m\\g<0>\033[0m", text)
+    return re.sub(r"https?://[^\s”»]+", "\033[4;34m\\g<0>\033[0m", text)
+
+
+_QUIT_WORDS = {"/quit", "/exit", "/q"}
+
+
+async def _run_chat(args: argparse.Namespace, settings: Settings) -> int:
+    """Talk until /quit or the end of the input; earlier questions are remembered as in the bot. Returns the exit code.
+
+    Lines may also come from a file or a pipe: then there is no prompt.
+    """
+    settings = await choose_folder_with_channels(settings)
+    words = get_translator(settings.bot.language)
+    async with _open_answerer(settings) as (owner, rag):
+        known = await channels.load_channels(rag.archive) if rag else await _load_channels(settings.data.dir)
+        if not known:
+            return _report_no_channels(settings)
+        _report_folder(settings)
+        print(format_channel_list(known.values(), words), words("chat-hint"), sep="\n", flush=True)
+        ask, conversation = _make_asker(owner, rag, settings, args.recipe), _number_conversation()
+        while (line := _read_line()) is not None:
+            if line in _QUIT_WORDS:
+                break
+            if line == "/new":
+                conversation = _number_conversation()
+                print(words("talk-new"))
+            elif line.startswith("/"):
+                print(words("chat-hint"))
+            elif line:
+                await _print_reply(ask(line[:_MAX_CHARACTERS], conversation), line, settings)
     return 0
+
+
+async def _load_channels(folder: Path) -> dict[int, Channel]:
+    archive = await Archive.open(folder)
+    try:
+        return await channels.load_channels(archive)
+    finally:
+        await archive.close()
+
+
+def _number_conversation() -> int:
+    """Number of a new conversation, drawn: two terminals do not share one."""
+    return secrets.randbelow(2**53 - 1) + 1
+
+
+async def _print_reply(asking: Awaitable[AnswerJson | None], question: str, settings: Settings) -> None:
+    """Print an answer or, in one sentence, why there is none; the talk goes on."""
+    try:
+        answer = await asking
+    except ArchiveUnavailable:
+        raise
+    except RagError as exc:
+        print(exc.reason, file=sys.stderr, flush=True)
+        return
+    if answer is None:
+        _report_no_channels(settings)
+        return
+    text = format_answer_text(answer, get_translator(detect_language(question)), settings.bot.zone)
+    print(_highlight(text, sys.stdout), end="\n\n", flush=True)
+
+
+def _read_line() -> str | None:
+    """Read a line, with a prompt and arrow keys on a terminal; None at the end of the input and at Ctrl-C."""
+    if sys.stdin is None:
+        return None
+    # asyncio's handler would only cancel a task, and input() would wait on
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        if not sys.stdin.isatty():
+            line = sys.stdin.readline(_MAX_CHARACTERS)
+            return line.strip() if line else None
+        with suppress(ImportError):
+            import readline  # noqa: F401 - input() then knows arrow keys and earlier lines
+        return input("> ").strip()
+    except (EOFError, KeyboardInterrupt):
+        print()
+        return None
+    except UnicodeDecodeError:
+        print(_UNREADABLE_TEXT, file=sys.stderr)
+        return ""
+    finally:
+        signal.signal(signal.SIGINT, before)

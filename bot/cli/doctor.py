@@ -21,7 +21,7 @@ from bot.settings import Settings
 
 __all__ = ["CHECKS", "declare", "run"]
 
-_LINE_MARKS = {True: "ok  ", None: "    ", False: "BAD "}
+_LINE_MARKS = {True: "ok  ", None: "note", False: "BAD "}
 
 # In the order of the report, each with its timeout in seconds: checks that read whole files take longer.
 CHECKS = (
@@ -55,10 +55,20 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         findings.append({"check": name, "fine": fine, "what": text})
         if not as_json:
             print(_LINE_MARKS[fine], text, flush=True)
-    passed = all(finding["fine"] is not False for finding in findings)
+    bad, notes = (sum(finding["fine"] is fine for finding in findings) for fine in (False, None))
+    passed = bad == 0
     if as_json:
         print(json.dumps({"fine": passed, "findings": findings}, ensure_ascii=False))
+    else:
+        print(f"\n{_format_verdict(bad, notes)}")
     return 0 if passed else 1
+
+
+def _format_verdict(bad: int, notes: int) -> str:
+    """Format the verdict in one line, by the numbers of findings that need action and of those that inform."""
+    if bad:
+        return "1 thing must be mended: see BAD." if bad == 1 else f"{bad} things must be mended: see BAD."
+    return "Nothing is wrong. See note for what you can still do." if notes else "All is well."
 
 
 async def _iterate_findings(settings: Settings) -> AsyncIterator[tuple[str, Finding]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ __all__ = ["declare", "format_model_list", "pull_models", "run"]
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add the arguments to the parser of the command."""
     what = parser.add_subparsers(dest="what", required=True, metavar="list|pull|use")
-    what.add_parser("list", help="every model: tier, role, languages, size, licence, and whether it is here")
+    list_parser = what.add_parser("list", help="every model: what it is for, how large it is, whether it is here")
+    list_parser.add_argument("--all", action="store_true", help="also memory, licence and source")
     pull_parser = what.add_parser("pull", help="download a model, or all of a tier; what is here already is left alone")
     names = [*(tier.value for tier in ModelTier), *(row.name for row in MODELS)]
     pull_parser.add_argument("name", choices=names, metavar="NAME_OR_TIER", help=", ".join(names))
@@ -47,7 +49,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     models = get_models_folder(settings.rag())
     if args.what == "list":
         used = list_models_in_use(settings.rag(), await _load_choices(settings))
-        for line in await asyncio.to_thread(format_model_list, models, used):
+        for line in await asyncio.to_thread(partial(format_model_list, models, used, everything=args.all)):
             print(line)
     elif args.what == "use":
         print(_describe_use(await _use_model(args, settings)))
@@ -90,29 +92,34 @@ async def _load_choices(settings: Settings) -> dict[str, str]:
         await archive.close()
 
 
-def format_model_list(models: Path, used: Mapping[str, str]) -> list[str]:
-    """Format one line for each model, and notes on the columns. `used` maps each use to a model name."""
-    rows = [_format_cells(row, models / row.name, used) for row in MODELS]
-    names = {row.name for row in MODELS}
-    widths = [max(len(cells[n]) for cells in rows) for n in range(len(rows[0]))]
+def format_model_list(models: Path, used: Mapping[str, str], *, everything: bool = False) -> list[str]:
+    """Format one line for each model, in 100 columns; `everything`: with memory, licence and source.
+
+    `used` maps each use to a model name.
+    """
+    heads = ("tier", "model", "for", "languages", "size", "here", *(("memory", "licence", "from") * everything))
+    rows = [heads, *(_format_cells(row, models / row.name, used)[: len(heads)] for row in MODELS)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip() for cells in rows]
+    names = {row.name for row in MODELS}
     return [
         *lines,
         "",
-        "Sizes and memory with ~ are as published, and nobody could check them here; the sha256 of those files",
-        "is taken from the hub at the first pull and kept. Memory is a writer's with 4,096 tokens of context.",
+        "~ as published; the checksum of these files is taken at the first pull and kept.",
+        *(["Memory is a writer's with 4,096 tokens of context."] if everything else []),
         *(f"The {use} is {name}." for use, name in used.items() if name not in names),
-        f"The tier {ModelTier.NONE} needs no model: search by words, answers word for word. Models live in {models}.",
+        "Without a model: search by words, answers word for word.",
+        f"Folder of the models: {models}",
     ]
 
 
 def _format_cells(row: ModelSpec, folder: Path, used: Mapping[str, str]) -> tuple[str, ...]:
     sure = "" if row.checked else "~"
-    size, memory = f"{sure}{row.bytes / 1e6:,.0f} MB", f"{sure}{row.memory / 1e9:.1f} GB" if row.memory else "-"
-    state = f"here ({measure_folder_size(folder) / 1e6:,.0f} MB)" if is_model_present(row, folder) else "-"
-    uses = [use for use, name in used.items() if name == row.name]
-    state += f", in use as {' and '.join(uses)}" if uses else ""
-    return row.tier, row.name, row.role, " ".join(sorted(row.languages)), size, memory, row.licence, row.where, state
+    size, memory = f"{sure}{row.bytes / 1e6:,.0f} MB", f"{sure}{row.memory / 1e9:.1f} GB" if row.memory else ""
+    uses = " and ".join(use for use, name in used.items() if name == row.name)
+    here = f"{measure_folder_size(folder) / 1e6:,.0f} MB" if is_model_present(row, folder) else "no"
+    here += f", in use as {uses}" if uses and uses != row.role else ", in use" if uses else ""
+    return row.tier, row.name, row.role, " ".join(sorted(row.languages)), size, here, memory, row.licence, row.where
 
 
 async def pull_models(

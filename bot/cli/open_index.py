@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 
 from tqdm import tqdm
 
@@ -11,15 +12,42 @@ from bot.settings import Settings
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core.engine import Engine, open_engine
-from rag_core.storage import posts
+from rag_core.models.selection import get_models_folder
+from rag_core.storage import Archive, channels, posts
+from rag_core.storage.backups import ARCHIVE_FILE
+from rag_core.storage.db import needs_migration
 
 __all__ = [
     "catch_up_copies",
     "catch_up_lexical_index",
     "catch_up_vectors",
+    "choose_folder_with_channels",
     "open_up_to_date_engine",
     "show_progress_bar",
 ]
+
+_DEMO_FOLDER = "demo"  # in the data folder, where `citegram demo` keeps its channels
+
+
+async def choose_folder_with_channels(settings: Settings) -> Settings:
+    """Choose the demo's folder, with the models beside it, where no folder was named and only the demo has channels."""
+    folder, demo = settings.data.dir, settings.data.dir / _DEMO_FOLDER
+    if "dir" in settings.data.model_fields_set or not (demo / ARCHIVE_FILE).exists() or await _has_channels(folder):
+        return settings
+    models = settings.models.model_copy(update={"dir": get_models_folder(settings.rag())})
+    return settings.model_copy(update={"data": settings.data.model_copy(update={"dir": demo}), "models": models})
+
+
+async def _has_channels(folder: Path) -> bool:
+    if not (folder / ARCHIVE_FILE).exists():
+        return False
+    if needs_migration(folder):  # left to the bot, which makes a backup first
+        return True
+    archive = await Archive.open(folder)
+    try:
+        return bool(await channels.load_channels(archive))
+    finally:
+        await archive.close()
 
 
 @asynccontextmanager

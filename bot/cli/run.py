@@ -1,30 +1,146 @@
-"""`citegram run`: run the bot."""
+"""`citegram init` and `run`: put the bot's token into `.env`, and run the bot."""
 
 from __future__ import annotations
 
 import argparse
+import getpass
 import logging
+import os
+import re
+import shutil
+import sys
 from pathlib import Path
 
+from aiogram.exceptions import AiogramError
+from pydantic import SecretStr
+
 from bot.app import run_bot
+from bot.doctor.telegram import check_proxy, explain_call_error, open_bot
 from bot.files import find_exposed_files
-from bot.settings import Settings
+from bot.logs import register_secrets
+from bot.settings import BotSettings, Settings, read_settings
+from rag_core.errors import SettingsWrong, translate_errors
 from rag_core.os_support import limit_malloc_arenas
 
-__all__ = ["declare", "run"]
+__all__ = ["declare", "declare_init", "run"]
 
 log = logging.getLogger(__name__)
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments to the parser of the command."""
+    """Add the arguments to the parser of `run`."""
     parser.set_defaults(run=run, chatty=True)
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run until stopped. Returns the exit code."""
     limit_malloc_arenas()
-    for sentence in find_exposed_files(Path(".env"), settings.data.dir):
+    for sentence in find_exposed_files(_ENV_FILE, settings.data.dir):
         log.warning("%s", sentence)
     await run_bot(settings)
     return 0
+
+
+_ENV_FILE = Path(".env")
+_TOKEN_LINE = re.compile(r"[ \t]*(?:export[ \t]+)?BOT__TOKEN[ \t]*=[ \t]*(.*?)[ \t]*(\r?\n|$)", re.IGNORECASE)
+_COMMENTED_TOKEN_LINE = re.compile(r"[ \t]*#[ \t]*BOT__TOKEN[ \t]*=", re.IGNORECASE)
+_MAX_TOKEN_LENGTH = 200
+
+_WHERE_TEXT = "Get a token: open https://t.me/BotFather, send /newbot, and copy what it gives you."
+_NO_TOKEN_TEXT = "No token came: run citegram init again, and paste the one that @BotFather gave you."  # noqa: S105
+_OTHER_TOKEN_TEXT = f"{_ENV_FILE} has another token: add --replace to put this one in its place."
+_NOT_WRITABLE_TEXT = f"{_ENV_FILE} cannot be read and written ({{}}): look at the file, then try again."
+_ENVIRONMENT_WINS_TEXT = "BOT__TOKEN is also set in the environment, which goes before .env: take it out there."
+
+
+def declare_init(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of `init`."""
+    parser.add_argument(
+        "--replace", action="store_true", help="replace another token in .env without asking (default: ask)"
+    )
+    parser.set_defaults(run=_run_init)
+
+
+async def _run_init(args: argparse.Namespace, settings: Settings) -> int:
+    """Check a token with Telegram and write it to `.env`. Returns the exit code."""
+    token = _read_token()
+    register_secrets([token])
+    name = await _fetch_bot_name(settings.bot.model_copy(update={"token": SecretStr(token)}))
+    with translate_errors(SettingsWrong, OSError, UnicodeDecodeError, say=_NOT_WRITABLE_TEXT):
+        lines = _ENV_FILE.read_bytes().decode().splitlines(keepends=True) if _ENV_FILE.exists() else []
+    others = {found[1].strip("\"'") for line in lines if (found := _TOKEN_LINE.fullmatch(line))} - {"", token}
+    if others and not args.replace and not _confirm_replacement(name):
+        print("Nothing was changed.")
+        return 1
+    with translate_errors(SettingsWrong, OSError, say=_NOT_WRITABLE_TEXT):
+        _write_private_file(_ENV_FILE, "".join(_set_token(lines, token)))
+    print(f"The token of @{name} is in {_ENV_FILE}.")
+    print(f"Now start the bot with {_get_command()} run, and send /start to https://t.me/{name}.")
+    if read_settings(_ENV_FILE).bot.token.get_secret_value() != token:
+        print(_ENVIRONMENT_WINS_TEXT, file=sys.stderr)
+    return 0
+
+
+def _read_token() -> str:
+    """Read the token: hidden on a terminal, else the first line of stdin. Raises SettingsWrong."""
+    token = ""
+    if sys.stdin is not None and sys.stdin.isatty():
+        print(_WHERE_TEXT)
+        token = getpass.getpass("Token (it stays hidden): ")
+    elif sys.stdin is not None:
+        with translate_errors(SettingsWrong, UnicodeDecodeError, say=_NO_TOKEN_TEXT):
+            token = sys.stdin.readline(_MAX_TOKEN_LENGTH)
+    if not token.strip():
+        raise SettingsWrong(_NO_TOKEN_TEXT)
+    return token.strip()
+
+
+async def _fetch_bot_name(settings: BotSettings) -> str:
+    """Fetch the bot's username, through the proxy and the server of the settings. Raises SettingsWrong."""
+    await check_proxy(settings)
+    async with open_bot(settings) as bot:
+        try:
+            return (await bot.get_me()).username or ""
+        except (AiogramError, TimeoutError) as exc:
+            raise SettingsWrong(explain_call_error(exc, settings)) from None
+
+
+def _confirm_replacement(name: str) -> bool:
+    """Ask whether another token is replaced. Raises SettingsWrong where nobody can be asked."""
+    if not sys.stdin.isatty():
+        raise SettingsWrong(_OTHER_TOKEN_TEXT)
+    answer = input(f"{_ENV_FILE} has another token. Replace it by that of @{name}? [y/N] ")
+    return answer.strip().lower() in {"y", "yes"}
+
+
+def _set_token(lines: list[str], token: str) -> list[str]:
+    """Set the token in the lines of a file: in its own line, else below the one that is commented out, else last."""
+    wanted = f"BOT__TOKEN={token}"
+    changed = [f"{wanted}{found[2]}" if (found := _TOKEN_LINE.fullmatch(line)) else line for line in lines]
+    if changed != lines or any(map(_TOKEN_LINE.fullmatch, lines)):
+        return changed
+    place = next((n for n, line in enumerate(lines, 1) if _COMMENTED_TOKEN_LINE.match(line)), len(lines))
+    before = lines[:place]
+    if before and not before[-1].endswith("\n"):
+        before[-1] += "\n"
+    return [*before, f"{wanted}\n", *lines[place:]]
+
+
+def _write_private_file(file: Path, text: str) -> None:
+    """Replace a file, or what it links to, by one that only its owner may read. It is whole at every moment."""
+    target = file.resolve()
+    new = target.with_name(f"{target.name}.{os.getpid()}.new")
+    try:
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as written:
+            written.write(text.encode())
+            written.flush()
+            os.fsync(written.fileno())
+        new.replace(target)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _get_command() -> str:
+    """How this program is called here: by its path where the shell would not find it."""
+    given = Path(sys.argv[0])
+    return "citegram" if given.name != "citegram" or shutil.which("citegram") else str(given)

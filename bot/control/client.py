@@ -116,9 +116,11 @@ class FolderOwner:
         except (OSError, OwnerGone):
             return False
 
-    async def ask(self, question: str, *, trace: bool, recipe: str = AUTO_RECIPE) -> AnswerJson | None:
-        """Answer a question; None if there are no channels."""
-        end = await self._request("ask", question=question, trace=trace, recipe=recipe)
+    async def ask(
+        self, question: str, *, trace: bool, recipe: str = AUTO_RECIPE, conversation: int = 0
+    ) -> AnswerJson | None:
+        """Answer a question, by itself or in a conversation; None if there are no channels."""
+        end = await self._request("ask", question=question, trace=trace, recipe=recipe, conversation=conversation)
         return cast("AnswerJson | None", end["told"])
 
     async def verify(self, text: str, *, trace: bool) -> VerdictsJson | None:

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from datetime import datetime, tzinfo
 from typing import Any, TypedDict
 
-from bot.i18n import Translator
+from bot.i18n import Translator, get_translator
 from bot.views.post_phrases import (
     WRITING_STAGES,
     RenderContext,
@@ -20,6 +20,7 @@ from bot.views.post_phrases import (
     strip_control_characters,
 )
 from rag_core.answer import answer_question
+from rag_core.conversation import Talk, TalkKind, detect_talk
 from rag_core.engine import Engine
 from rag_core.storage import channels, posts
 from rag_core.storage.users import AUTO_RECIPE
@@ -37,16 +38,25 @@ __all__ = [
     "build_terminal_question",
     "format_answer_text",
     "format_answer_trace",
+    "format_channel_list",
     "format_stages",
     "format_verdicts_text",
     "verify_as_json",
 ]
 
 
-async def build_terminal_question(text: str, rag: Engine, zone: tzinfo) -> Question | None:
-    """Build a question over all channels, asked in this time zone; None if there are no channels."""
+_TERMINAL_CHAT_ID = -1  # of a conversation on the terminal: no chat of Telegram has this id
+_MAX_EXCERPT_LENGTH = 200
+
+
+async def build_terminal_question(text: str, rag: Engine, zone: tzinfo, conversation: int = 0) -> Question | None:
+    """Build a question over all channels, asked in this time zone; None if there are no channels.
+
+    `conversation` is the number of a conversation whose earlier questions are remembered; 0: a question by itself.
+    """
     viewer = Viewer(0, frozenset(await channels.load_channels(rag.archive)))
-    return Question(text, detect_language(text), datetime.now(zone), viewer) if viewer.channels else None
+    chat, thread = (_TERMINAL_CHAT_ID, conversation) if conversation else (0, None)
+    return Question(text, detect_language(text), datetime.now(zone), viewer, chat, thread) if viewer.channels else None
 
 
 class RunRecorder:
@@ -70,45 +80,79 @@ class AnswerJson(TypedDict):
 
     answer: dict[str, Any]  # as printed by --json
     marks: list[list[int]]  # for each sentence the numbers of its sources
-    sources: list[dict[str, str]]  # by number, from 1: link, title, date, and if known edited and origin
+    # by number, from 1: link, title, date, the post's words where no sentence shows them; if known edited and origin
+    sources: list[dict[str, str]]
     nearest: list[dict[str, str]]  # of a refusal, with the same fields
+    understood: str  # the standalone question that a follow-up was rewritten to
+    reply: str  # to small talk, which is not searched for
     trace: list[dict[str, Any]]
 
 
 async def answer_as_json(
-    rag: Engine, text: str, zone: tzinfo, *, trace: bool, recipe: str = AUTO_RECIPE
+    rag: Engine, text: str, zone: tzinfo, *, trace: bool, recipe: str = AUTO_RECIPE, conversation: int = 0
 ) -> AnswerJson | None:
     """Answer a question over all channels, asked in this time zone; None if there are no channels."""
-    question = await build_terminal_question(text, rag, zone)
+    question = await build_terminal_question(text, rag, zone, conversation)
     if question is None:
         return None
-    recorder = RunRecorder(rag)
-    answer = await answer_question(question, replace(recorder.rag, recipe=recipe))
+    recorder, talk = RunRecorder(rag), detect_talk(text)
+    if talk:
+        answer = Answer((), 0.0, "talk")
+    else:
+        answer = await answer_question(question, replace(recorder.rag, recipe=recipe))
     numbers = {key: n for n, key in enumerate(answer.posts(), 1)}
     dates = {c.post: c.date for s in answer.sentences for c in s.citations}
     cited = await posts.fetch_posts(rag.archive, numbers)
     return AnswerJson(
         answer=_build_answer_fields(answer, cited),
         marks=[[numbers[key] for key in dict.fromkeys(c.post for c in s.citations)] for s in answer.sentences],
-        sources=[_build_source(answer, key, dates[key], cited.get(key)) for key in numbers],
-        nearest=[_build_source(answer, p.key, p.date, p) for p in answer.nearest],
+        sources=[
+            _build_source(answer, key, dates[key], cited.get(key), _find_words_not_shown(answer, key))
+            for key in numbers
+        ],
+        nearest=[_build_source(answer, p.key, p.date, p, p.text) for p in answer.nearest],
+        understood=answer.understood,
+        reply=_format_talk_reply(talk, question, await channels.load_channels(rag.archive)) if talk else "",
         trace=recorder.spans() if trace else [],
     )
+
+
+def _format_talk_reply(talk: Talk, question: Question, known: Mapping[int, Channel]) -> str:
+    words = get_translator(talk.lang or question.lang)
+    if talk.kind is not TalkKind.ABOUT_CHANNEL:
+        return words("smalltalk", kind=str(talk.kind), help="/help" if question.chat else "citegram --help")
+    return format_channel_list(known.values(), words)
+
+
+def format_channel_list(known: Iterable[Channel], words: Translator) -> str:
+    """Format the sentence that names the channels which are read."""
+    titles = sorted((format_author(channel, None, words) for channel in known), key=str.casefold)
+    return words("smalltalk-about-channel", count=len(titles), titles=", ".join(titles), more=0)
+
+
+def _find_words_not_shown(answer: Answer, key: PostKey) -> str:
+    """Find the words of a cited post that no sentence of the answer shows; "" if the sentences show them."""
+    quotes = (c.quote for s in answer.sentences for c in s.citations if c.post == key and c.quote.strip() not in s.text)
+    return next(quotes, "")
 
 
 def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> str:
     """Format the answer: sentences with source numbers, then the sources; for a refusal the nearest posts."""
     answer = found["answer"]
+    if found["reply"]:
+        return strip_control_characters(found["reply"])
     if answer["refused"]:
         # If a part of the search failed, "it is not there" would be an unfounded claim.
         lines = [words("refused-partly" if set(answer["without"]) - WRITING_STAGES else "refused")]
-        sources = [_format_source_line(source, words, zone) for source in found["nearest"]]
+        sources = [_format_source_lines(source, words, zone) for source in found["nearest"]]
         sources[:0] = [words("nearest", count=len(sources))] if sources else []
     else:
         marked = zip(answer["sentences"], found["marks"], strict=True)
         lines = [f"{strip_control_characters(s['text'])} {' '.join(f'[{n}]' for n in marks)}" for s, marks in marked]
         lines[:0] = [words("answer-probable")] if answer["certainty"] == Certainty.PROBABLE else []
-        sources = [f"[{n}] {_format_source_line(source, words, zone)}" for n, source in enumerate(found["sources"], 1)]
+        sources = [f"[{n}] {_format_source_lines(source, words, zone)}" for n, source in enumerate(found["sources"], 1)]
+    if found["understood"]:
+        lines.insert(0, words("answer-understood", question=strip_control_characters(found["understood"])))
     if answer["model"]:
         sources += ["", words("footer-model", model=strip_control_characters(answer["model"]))]
     return "\n".join((*lines, "", *sources)).rstrip()
@@ -129,16 +173,22 @@ def format_stages(spans: Iterable[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def _format_source_line(source: dict[str, str], words: Translator, zone: tzinfo) -> str:
+def _format_source_lines(source: dict[str, str], words: Translator, zone: tzinfo) -> str:
+    """Format the link, the author and the day of a post, and below them its words."""
     who = format_author(Channel(0, source["title"]), Origin(source["origin"]) if "origin" in source else None, words)
     edited = datetime.fromisoformat(source["edited"]) if "edited" in source else None
     date = format_day_and_edit(datetime.fromisoformat(source["date"]), edited, RenderContext(words, zone))
-    return f"{source['link']}  {who}, {date}"
+    text = " ".join(strip_control_characters(source["words"]).split())
+    if len(text) > _MAX_EXCERPT_LENGTH:
+        text = text[:_MAX_EXCERPT_LENGTH].rsplit(" ", 1)[0] + "…"
+    return f"{source['link']}  {who}, {date}" + (f"\n    “{text}”" if text else "")
 
 
-def _build_source(answer: Answer, key: PostKey, date: datetime, post: Post | Passage | None) -> dict[str, str]:
-    channel = answer.channels.get(key.chat_id)
-    about = {"link": answer.link(key), "title": channel.title if channel else "", "date": date.isoformat()}
+def _build_source(
+    answer: Answer, key: PostKey, date: datetime, post: Post | Passage | None, words: str
+) -> dict[str, str]:
+    title = channel.title if (channel := answer.channels.get(key.chat_id)) else ""
+    about = {"link": answer.link(key), "title": title, "date": date.isoformat(), "words": words}
     return about | _build_post_details(key, post)
 
 

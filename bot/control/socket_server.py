@@ -237,6 +237,7 @@ def _send_droppable_message(writer: asyncio.StreamWriter, message: Mapping[str, 
 
 # Questions in chats have their own workers; a script that asks a hundred questions waits here.
 _MAX_CONCURRENT_QUESTIONS = 2
+_MAX_CONVERSATIONS = 2**53  # the numbers that JSON and SQLite both keep
 _CHECK_INTERVAL_SECONDS = 0.1
 # Indexing runs at two thousand posts a second, and writing a large one to disk takes some seconds.
 _STUCK_AFTER_SECONDS = 60.0
@@ -285,15 +286,21 @@ class RequestHandlers:
         }
 
     async def _ask(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
-        """{"question", "trace", "recipe"} -> {"told"}; null if there are no channels."""
+        """{"question", "trace", "recipe", "conversation"} -> {"told"}; null if there are no channels."""
         question, recipe = request.get("question"), request.get("recipe", AUTO_RECIPE)
+        conversation = request.get("conversation", 0)
         if not isinstance(question, str):
             raise RagError(_MALFORMED_TEXT.format(do="ask", what="a question"))
         if recipe != AUTO_RECIPE and recipe not in RECIPES:
             raise RagError(_MALFORMED_TEXT.format(do="ask", what="a recipe that is known"))
+        if not isinstance(conversation, int) or not 0 <= conversation < _MAX_CONVERSATIONS:
+            raise RagError(_MALFORMED_TEXT.format(do="ask", what="a conversation that is a number"))
         async with self._questions:
             trace = request.get("trace") is True
-            return {"told": await answer_as_json(self._rag, question, self._zone, trace=trace, recipe=str(recipe))}
+            answer = await answer_as_json(
+                self._rag, question, self._zone, trace=trace, recipe=str(recipe), conversation=conversation
+            )
+            return {"told": answer}
 
     async def _verify(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         """{"text", "trace"} -> {"verified"}; null if there are no channels."""

@@ -14,6 +14,7 @@ __all__ = [
     "MetricsByLanguage",
     "compute_ratios",
     "format_comparison",
+    "format_report",
     "format_rows",
     "format_table",
     "require_writable",
@@ -24,6 +25,61 @@ MetricsByLanguage = Mapping[str, Metrics]  # "all" and each language -> its figu
 
 _SPEED_METRICS = ("latency_ms_p50", "latency_ms_p95", "per_second")  # compared as ratios between variants
 _NOT_WRITABLE_TEXT = "The {} cannot be written ({{}}): name another file with --{}."
+
+
+# For each command the three figures that say most, and what they say.
+_SUMMARIES = {
+    "answers": (
+        ("shown_right", "wrong", "abstained"),
+        "Of 100 questions that the posts answer, {0} are shown the right answer, {1} only a wrong one, {2} none.",
+    ),
+    "retrieval": (
+        ("recall@1", "recall@5", "recall@20"),
+        "Of 100 posts that answer, {0} are found first, {1} among the first five, {2} among the first twenty.",
+    ),
+    "talk": (
+        ("handled", "talk_handled", "question_answered"),
+        "{0} of 100 texts get the reply they should: {1} of 100 greetings and the like, {2} of 100 questions.",
+    ),
+    "followups": (
+        ("understood", "shown_right", "alone_shown_right"),
+        "{0} of 100 follow-ups are understood, {1} are shown the right answer; asked in full, {2} would be.",
+    ),
+    "dates": (
+        ("right", "false_finds", "per_second"),
+        "{0} of 100 expressions of time are read rightly; of 100 texts that only look like one, {1} are taken for it.",
+    ),
+    "plans": (("valid", "mean_queries", "tokens_per_s"), "{0} of 100 plans are valid."),
+    "verify": (
+        ("accuracy", "balanced_accuracy", "macro_f1"),
+        "{0} of 100 claims are judged rightly; with each verdict weighing the same, {1}.",
+    ),
+}
+
+
+def format_report(
+    command: str, found: Mapping[str, MetricsByLanguage], *, everything: bool, main: str | None = None
+) -> str:
+    """Format what a command measured, for each variant: three figures, or `everything`, and a sentence.
+
+    The sentence is about the variant `main` (default: the first), in all languages.
+    """
+    names, sentence = _SUMMARIES[command]
+    main = next(iter(found)) if main is None else main
+    figures = [found[main]["all"][name] for name in names]
+    if not everything:
+        found = {
+            variant: {lang: {name: figures[name] for name in names} for lang, figures in metrics.items()}
+            for variant, metrics in found.items()
+        }
+    report = format_comparison(found) if len(found) > 1 else format_table(next(iter(found.values())))
+    if None not in figures:
+        report += (
+            "\n\n"
+            + (f"{main}: " if len(found) > 1 else "")
+            + sentence.format(*(f"{100 * (figure or 0):.0f}" for figure in figures))
+        )
+    return report if everything else f"{report}\nMore figures: --all."
 
 
 def format_table(metrics: MetricsByLanguage) -> str:

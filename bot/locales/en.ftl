@@ -947,6 +947,7 @@ smalltalk-about-channel = { $count ->
 suggestion-gone = This suggestion is out of date: just write your question.
 
 ## talks
+chat-hint = Just ask. { "/new" } starts a new conversation, { "/quit" } or Ctrl-D ends.
 talk-new = A new talk: I look back at no earlier question.
 talk-off = I remember no earlier questions here. { "/new on" } changes that.
 talk-unknown = { $new } begins a new talk; { $new } off and { $new } on say whether I remember earlier questions here.

@@ -120,7 +120,7 @@ async def search_passages(plan: Plan, question: Question, rag: Engine, run: Run)
         run.note(cache_hit=float(hits is not None))
     if hits is None and plan.kind is Kind.POSTED:
         hits = await run.require(Stage.LEXICAL, _list_newest(plan, question, rag))
-        rag.caches.hits.put(key, version, hits)
+        rag.caches.hits.store(key, version, hits)
     if hits is not None:
         passages = await run.require(Stage.FETCH, fetch_passages([hit.place for hit in hits], rag))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import re
 import resource
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from bot.__main__ import COMMANDS, build_parser, main
+from bot.__main__ import COMMANDS, CommandParser, build_parser, main
 from bot.cli import doctor
 from bot.sandbox import Sandbox
 from bot.settings import Settings
@@ -56,13 +57,14 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def citegram(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Cite]:
-    """Run the command with data in ./data; progress bars are no output."""
+def citegram(nowhere: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cite]:
+    """Run the command with data in ./data, which is named unless `folder` is false; progress bars are no output."""
 
-    def run(*words: object) -> Said:
+    def run(*words: object, stdin: str = "", folder: bool = True) -> Said:
         capsys.readouterr()
+        monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
         try:
-            code = main(["--data", "data", *map(str, words)])
+            code = main(["--data", "data", *map(str, words)] if folder else [*map(str, words)])
         except SystemExit as exc:
             code = int(exc.code or 0)
         said = capsys.readouterr()
@@ -152,8 +154,35 @@ def test_every_example_can_be_given(citegram: Cite, name: str) -> None:
     shown = citegram(name, "--help").out
     for example in COMMANDS[name].examples:
         assert f"  citegram {example}" in shown
-        words = shlex.split(re.sub(r" >> .*", "", example))
+        words = shlex.split(re.sub(r" (>>|<) .*", "", example))
         assert build_parser(words).parse_args(words).run
+
+
+def parsers() -> dict[str, CommandParser]:
+    found = {"": build_parser(tuple(COMMANDS))}
+    for path in ("", *COMMANDS):
+        found |= {f"{path} {name}".strip(): one for name, one in found[path].list_subparsers().items()}
+    return found
+
+
+@pytest.mark.parametrize(("path", "parser"), parsers().items())
+def test_every_help_has_an_example_and_says_defaults_and_what_is_to_be_written(
+    path: str, parser: CommandParser
+) -> None:
+    shown = parser.format_help()
+    assert f"\n  citegram {path}" in shown.partition("\nexamples:")[2]
+    for action in parser._actions:
+        if not isinstance(action, argparse._SubParsersAction):
+            assert action.help
+        if action.option_strings and action.nargs != 0 and action.default is not None:
+            assert "default: " in (action.help or ""), action.option_strings
+
+
+def test_no_command_at_all_is_answered_with_the_help(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main([]) == 2
+    assert "try everything on this machine" in capsys.readouterr().err
 
 
 def test_a_shell_completes_commands_and_options(citegram: Cite, tmp_path: Path) -> None:
@@ -226,7 +255,7 @@ for name in sys.argv[1:]:
 
 def test_commands_that_send_nothing_do_not_load_what_sends(root: Path) -> None:
     """Aiogram's models take seconds of processor time; `ask` and `import` have no use for them."""
-    names = ["ask", "imports", "open_index", "verify", "trace", "backups", "reindex", "models", "eval"]
+    names = ["ask", "imports", "open_index", "archive", "reindex", "models", "eval"]
     done = subprocess.run(
         [sys.executable, "-c", LIGHT, *names], cwd=root, capture_output=True, text=True, timeout=100, check=True
     )
@@ -257,6 +286,87 @@ def test_a_refusal_is_printed_with_the_nearest_posts(asked: Cite) -> None:
     assert said.code == 0
     assert said.out.startswith("This is not in the channels")
     assert "https://t.me/owl_hill/" in said.out
+
+
+def test_a_question_is_read_from_stdin_and_answered_in_its_language(asked: Cite) -> None:
+    for words in ((), ("-",)):
+        said = asked("ask", *words, stdin="Кто первым упомянул музей телескопов на Занзибаре?\n")
+        assert said.code == 0
+        assert re.search("[а-я]", said.out.splitlines()[0])
+    assert asked("ask", stdin=" \n").code == 2
+    assert one_sentence(asked("ask", stdin="why? " * 10_000))
+    claim = asked("verify", stdin="A zeppelin flies to Bear Mountain.")
+    assert (claim.code, claim.out.splitlines()[0]) == (0, "“A zeppelin flies to Bear Mountain.”")
+
+
+def test_a_refusal_shows_the_words_of_the_nearest_posts_below_their_links(asked: Cite) -> None:
+    lines = asked("ask", "What does the telescope museum of Zanzibar show?").out.splitlines()
+    links = [n for n, line in enumerate(lines) if line.startswith("https://t.me/owl_hill/")]
+    assert links
+    assert all(re.fullmatch(" {4}“.{10,202}”", lines[n + 1]) for n in links)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("environment", "colors"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+def test_colors_are_for_a_terminal_that_may_have_them(
+    asked: Cite, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], colors: bool
+) -> None:
+    question = ("ask", "What is the earliest mention of Ilse Brandt?")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\033" not in asked(*question).out
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    asked(*question)
+    assert ("\033[36m[1]\033[0m" in terminal.getvalue()) == colors
+
+
+def test_the_folder_of_the_demo_is_found_where_it_is_the_only_one_with_channels(
+    citegram: Cite, export: Path, nowhere: Path
+) -> None:
+    said = citegram("ask", "What is the earliest mention of Ilse Brandt?", folder=False)
+    assert one_sentence(said)
+    assert said.err.strip().endswith(f"{nowhere / 'data'}.")
+    assert main(["--data", "data/demo", "import", str(export)]) == 0
+    for command in (("ask", "What is the earliest mention of Ilse Brandt?"), ("verify", "It snows."), ("chat",)):
+        said = citegram(*command, folder=False)
+        assert (said.code, said.err) == (0, "(folder: data/demo)\n")
+    assert citegram("ask", "It snows.").code == 1  # a folder that was named is the one
+    citegram("import", export)
+    assert citegram("ask", "It snows.", folder=False).err == "(folder: data)\n"
+
+
+def test_a_chat_remembers_until_a_new_one_begins(asked: Cite) -> None:
+    typed = [
+        "hi",
+        "How many posts mention Tawny in 2026?",
+        "and in 2025?",
+        "/new",
+        "and in 2025?",
+        "/nonsense",
+        "/quit",
+    ]
+    said = asked("chat", stdin="\n".join([*typed, "How many posts mention Tawny?"]))
+    assert said.code == 0
+    assert said.out.startswith("I read this channel for you: Owl Hill Observers 🔭.")
+    assert "Hi! Ask me anything" in said.out
+    first, fresh = said.out.split("A new talk")
+    assert first.count("posts with the word “Tawny”") == 2
+    assert "I understood: “How many posts mention Tawny in 2025?”" in first
+    assert "I understood" not in fresh and "Tawny" not in fresh
+    assert fresh.count("starts a new conversation") == 1  # in place of an unknown command; /quit ended the rest
+
+
+def test_a_chat_ends_with_the_input_and_without_channels_it_does_not_begin(citegram: Cite, export: Path) -> None:
+    assert one_sentence(citegram("chat", stdin="hi\n"))
+    citegram("import", export)
+    assert citegram("chat", stdin="").code == 0
 
 
 def test_an_answer_as_json_is_one_object(asked: Cite) -> None:
@@ -330,6 +440,7 @@ def test_the_doctor_of_an_empty_folder_says_what_comes_next(citegram: Cite) -> N
         "up to date",
     ):
         assert hint in said.out
+    assert said.out.splitlines()[-1] == "Nothing is wrong. See note for what you can still do."
 
 
 def test_the_doctor_sees_channels_posts_and_how_far_the_index_is(asked: Cite) -> None:
@@ -350,6 +461,7 @@ def test_the_doctor_finds_what_is_wrong(asked: Cite, monkeypatch: pytest.MonkeyP
     assert "ok   inbox: 0 waiting" in said.out
     assert "BAD  1 updates could not be read and are in quarantine: update Citegram" in said.out
     assert "BAD  BOT__TOKEN is not a token" in said.out
+    assert re.fullmatch(r"\d things must be mended: see BAD\.", said.out.splitlines()[-1])
     assert "no token at all" not in said.out + said.err
 
 
@@ -359,7 +471,7 @@ def test_the_doctor_tells_of_jobs_and_of_a_rebuild(asked: Cite) -> None:
         archive.execute("INSERT INTO rebuilds (state, asked_at, done, total) VALUES ('running', 0, 3, 84)")
     said = asked("doctor")
     assert said.code == 0
-    assert "     the index is half rebuilt (it goes on when the bot runs): 3 of 84 posts" in said.out
+    assert "note the index is half rebuilt (it goes on when the bot runs): 3 of 84 posts" in said.out
     assert "ok   scheduled jobs: gaps; each ended well" in said.out
     with archive:
         row = ("backup", 0, 2, 1, 0, "The disk is full.")
@@ -422,7 +534,12 @@ def test_figures_are_printed_and_written_in_the_form_of_the_design(
 ) -> None:
     said = citegram("eval", what, data, "--json", "out.json")
     assert said.code == 0
-    assert {line.split()[0] for line in said.out.splitlines()[1:]} == names
+    *table, _, last, _ = said.out.splitlines()
+    assert len(table) == 4
+    assert {line.split()[0] for line in table[1:]} < names
+    assert last.endswith(".")
+    *table, _, _ = citegram("eval", what, data, "--all").out.partition("\n\nq")[0].splitlines()
+    assert {line.split()[0] for line in table[1:]} == names
     written = json.loads(Path("out.json").read_text(encoding="utf-8"))
     assert list(written) == ["command", "data", "settings", "metrics", "rows"]
     assert (written["command"], written["data"], written["rows"]) == (what, "tiny", rows)

@@ -347,7 +347,7 @@ async def test_a_young_archive_has_no_backup_yet_and_need_not(look: Look, home: 
     await edited(home, f"UPDATE channels SET added_at = {int(time.time())}")
     said = await look()
     assert said.code == 0
-    assert "     no backup yet: the first is made at night, or with citegram backup" in said.lines
+    assert "note no backup yet: the first is made at night, or with citegram backup" in said.lines
 
 
 # the archive and its indexes
@@ -361,7 +361,7 @@ async def test_an_archive_of_an_earlier_version_is_left_to_the_bot(look: Look, h
             archive.execute(statement)
         archive.execute("PRAGMA user_version = 4")
     said = await look()
-    assert said.lines[0].startswith("     The archive is that of an earlier version of Citegram: start the bot")
+    assert said.lines[0].startswith("note The archive is that of an earlier version of Citegram: start the bot")
     with closing(sqlite3.connect(home / "citegram.db")) as archive:
         assert archive.execute("PRAGMA user_version").fetchone() == (4,)
     assert any(line.startswith("ok   @") for line in said.lines)

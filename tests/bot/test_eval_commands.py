@@ -91,8 +91,8 @@ def test_two_ways_are_measured_on_the_same_questions(evaluate: Any, data: Path) 
 
 
 def test_times_stand_beside_each_other_with_their_ratio(evaluate: Any, data: Path) -> None:
-    said = evaluate("answers", data, "--compare", "plan-on, plan-off,rounds-2", "--json", "out.json")
-    tables = [block.splitlines() for block in said.out.strip().split("\n\n")]
+    said = evaluate("answers", data, "--compare", "plan-on, plan-off,rounds-2", "--all", "--json", "out.json")
+    *tables, _ = [block.splitlines() for block in said.out.strip().split("\n\n")]
     assert [table[0].split() for table in tables] == [
         [lang, "plan-on", "plan-off", "rounds-2", "/", "plan-on", "/", "plan-on"] for lang in ("all", "en", "ru")
     ]
@@ -177,9 +177,10 @@ def peers(tmp_path: Path) -> Path:
 
 
 def test_dates_are_told_per_language_with_dateparser_beside(evaluate: Any, peers: Path) -> None:
-    said = evaluate("dates", peers, "--json", "out.json")
+    said = evaluate("dates", peers, "--all", "--json", "out.json")
     assert said.code == 0
-    *tables, last = [block.splitlines() for block in said.out.strip().split("\n\n")]
+    *tables, read, last = [block.splitlines() for block in said.out.strip().split("\n\n")]
+    assert read[0].startswith("citegram: 100 of 100 expressions of time are read rightly")
     assert [table[0].split()[:3] for table in tables] == [[n, "citegram", "dateparser"] for n in ("all", "en", "ru")]
     assert all([line.split()[0] for line in table[1:]] == NAMES for table in tables)
     assert last == ["2 expressions of time (right), 1 that only look like one (false_finds)"]

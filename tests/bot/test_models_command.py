@@ -47,22 +47,33 @@ async def test_the_list_names_every_model_with_its_licence_and_what_is_here(
     args = parsed("pull", "multilingual-e5-small", "--from", str(stick))
     assert await args.run(args, settings) == 0
     assert "multilingual-e5-small: " in capsys.readouterr().out
-    args = parsed("list")
+    args = parsed("list", "--all")
     assert await args.run(args, settings) == 0
-    lines = capsys.readouterr().out.splitlines()
+    _, *lines = capsys.readouterr().out.splitlines()
     for row, line in zip(MODELS, lines, strict=False):
         assert row.name in line
         assert row.licence in line
         assert line.startswith(row.tier)
-        assert ("here (" in line) == (row.name == "multilingual-e5-small")
+        assert (" MB, in use" in line) == (row.name == "multilingual-e5-small")
         assert ("~" in line) == (not row.checked)
+
+
+async def test_the_list_fits_into_100_columns_with_everything_in_use(settings: Settings) -> None:
+    used = {"writer": MODELS[-1].name, "planner": MODELS[-1].name, "embedder": MODELS[0].name}
+    lines = models.format_model_list(Path("data/models"), used)
+    assert max(map(len, lines)) <= 100
+    assert lines[len(MODELS)].endswith(", in use as writer and planner")
 
 
 async def test_a_damaged_model_is_not_here(settings: Settings, stick: Path, capsys: pytest.CaptureFixture[str]) -> None:
     args = parsed("pull", "multilingual-e5-small", "--from", str(stick))
     await args.run(args, settings)
     (settings.data.dir / "models" / "multilingual-e5-small" / "model.onnx").write_bytes(b"")
-    assert not [line for line in models.format_model_list(settings.data.dir / "models", {}) if "here (" in line]
+    assert not [
+        line
+        for line in models.format_model_list(settings.data.dir / "models", {})
+        if "multilingual-e5-small" in line and "  no" not in line
+    ]
 
 
 async def test_the_first_model_that_cannot_be_pulled_ends_the_pull_of_a_tier(settings: Settings, stick: Path) -> None:
@@ -93,13 +104,14 @@ async def test_the_list_shows_memory_and_what_is_in_use(
     folder = settings.data.dir / "models" / row.name
     folder.mkdir(parents=True)
     shutil.copy(tiny_gguf, folder / row.file)
-    await parsed("list").run(parsed("list"), settings)
+    args = parsed("list", "--all")
+    await args.run(args, settings)
     out = capsys.readouterr().out
     (line,) = [line for line in out.splitlines() if row.name in line]
     assert "~491 MB" in line
     assert "~0.8 GB" in line
-    assert line.endswith("in use as writer and planner")
-    assert "nobody could check them here" in out
+    assert ", in use as writer and planner" in line
+    assert "~ as published" in out
     assert not (settings.data.dir / "citegram.db").exists()  # looking makes no archive
 
 

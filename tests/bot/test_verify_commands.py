@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bot.cli import verify
+from bot.cli import ask
 from bot.files import lock_data_folder
 from bot.settings import Settings
 from rag_core.errors import RagError
@@ -28,10 +28,10 @@ def run(home: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
     async def command(*words: str, code: int = 0) -> str:
         parser = argparse.ArgumentParser()
-        verify.declare(parser)
+        ask.declare_verify(parser)
         settings = Settings.model_validate({"data": {"dir": home}, "models": {"embedder": "none"}})
         capsys.readouterr()
-        assert await verify.run(parser.parse_args(words), settings) == code
+        assert await ask.run_verify(parser.parse_args(words), settings) == code
         said = capsys.readouterr()
         return said.err if code else said.out
 
@@ -82,5 +82,5 @@ async def test_where_nothing_was_imported_one_sentence_says_what_to_do(
 ) -> None:
     settings = Settings.model_validate({"data": {"dir": tmp_path / "new"}, "models": {"embedder": "none"}})
     args = argparse.Namespace(text=FERRY, json=False, trace=False)
-    assert await verify.run(args, settings) == 1
+    assert await ask.run_verify(args, settings) == 1
     assert capsys.readouterr().err.startswith("There are no channels yet")

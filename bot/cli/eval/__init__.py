@@ -1,18 +1,17 @@
-"""`citegram eval`: measure and calibrate, one module for each kind of measurement."""
+"""`citegram eval`: measure and calibrate, a module for each subject."""
 
 from __future__ import annotations
 
 import argparse
 
-from bot.cli.eval import answers, calibrate, dates, followups, make, plans, retrieval, talk, verify
+from bot.cli.eval import answers, calibrate, dates, dialogues, make, plans, retrieval, verify
 
 __all__ = ["declare"]
 
 _EVALUATIONS = (
     retrieval,
     answers,
-    talk,
-    followups,
+    dialogues,
     dates,
     plans,
     verify,

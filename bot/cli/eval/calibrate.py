@@ -27,7 +27,10 @@ def declare(kinds: Any) -> None:
     options.add_data_options(parser)
     options.add_model_options(parser)
     parser.add_argument(
-        "--target", type=options.parse_share, default=0.07, help="share of answerable questions that may be refused"
+        "--target",
+        type=options.parse_share,
+        default=0.07,
+        help="share of answerable questions that may be refused (default: %(default)s)",
     )
     promise = "fit the bar for claims instead, on a file or folder of claims with their evidence"
     parser.add_argument("--verify", action="store_true", help=promise)
@@ -35,9 +38,9 @@ def declare(kinds: Any) -> None:
         "--unsupported",
         type=options.parse_share,
         default=0.05,
-        help="with --verify: share of false claims that may pass",
+        help="with --verify: share of false claims that may pass (default: %(default)s)",
     )
-    options.add_output_options(parser)
+    options.add_output_options(parser, figures=False)
     parser.set_defaults(run=run)
 
 

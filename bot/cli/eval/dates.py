@@ -11,7 +11,7 @@ from bot.cli.eval import options
 from bot.evaluation.datasets import draw_sample
 from bot.evaluation.date_accuracy import compute_date_metrics, read_date_rows, read_with_dateparser
 from bot.evaluation.runs import compute_by_language
-from bot.evaluation.tables import format_comparison, require_writable, write_json_report
+from bot.evaluation.tables import format_report, require_writable, write_json_report
 from bot.settings import Settings
 from rag_core.dates import parse_period
 
@@ -37,7 +37,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         name: compute_by_language(rows, partial(compute_date_metrics, read=read))
         for name, read in _DATE_READERS.items()
     }
-    print(format_comparison(metrics_by_reader))
+    print(format_report("dates", metrics_by_reader, everything=args.all))
     dated = sum(bool(row.readings) for row in rows)
     print(f"\n{dated} expressions of time (right), {len(rows) - dated} that only look like one (false_finds)")
     if args.json_out:

@@ -15,9 +15,8 @@ from bot.evaluation.runs import HasLanguage, compute_by_language, run_interleave
 from bot.evaluation.scoring import Metrics
 from bot.evaluation.tables import (
     compute_ratios,
-    format_comparison,
+    format_report,
     format_rows,
-    format_table,
     require_writable,
     write_json_report,
 )
@@ -71,7 +70,7 @@ def add_variant_options(parser: argparse.ArgumentParser, known: Collection[str])
         type=_parse_recipe,
         default="direct",
         metavar="NAME",
-        help=f"how answers are made: {', '.join(RECIPES)}",
+        help=f"how answers are made: {', '.join(RECIPES)} (default: direct)",
     )
     plan = "off: the question as the one query, no filters, both legs (default: on)"
     parser.add_argument("--plan", choices=("on", "off"), default="on", help=plan)
@@ -79,9 +78,11 @@ def add_variant_options(parser: argparse.ArgumentParser, known: Collection[str])
     parser.add_argument("--compare", type=_make_names_parser(known), metavar="A,B", help=compare)
 
 
-def add_output_options(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the output file."""
-    parser.add_argument("--json", type=Path, metavar="OUT", dest="json_out", help="write the figures to a file")
+def add_output_options(parser: argparse.ArgumentParser, *, figures: bool = True) -> None:
+    """Add the options for the output. `figures`: more are measured than those that are printed without --all."""
+    if figures:
+        parser.add_argument("--all", action="store_true", help="print every figure (default: the three that say most)")
+    parser.add_argument("--json", type=Path, metavar="OUT", dest="json_out", help="write every figure to a file")
 
 
 def parse_share(text: str) -> float:
@@ -149,10 +150,10 @@ async def run_measurement(args: argparse.Namespace, settings: Settings, what: Me
             queries, what.ask, {name: data.select_variant(way) for name, way in variants.items()}
         )
     metrics = {name: compute_by_language(given, what.metrics) for name, given in rows.items()}
-    print(format_comparison(metrics) if args.compare else format_table(metrics[""]))
+    print(format_report(what.name, metrics, everything=args.all))
     kinds = {name: what.by_kind(given) for name, given in rows.items()}
     for name, parts in kinds.items():
-        if parts:
+        if parts and args.all:
             print(f"\n{name}", format_rows(parts), sep="\n")
     if args.json_out:
         compared: dict[str, Any] = {"metrics": metrics if args.compare else metrics[""]}

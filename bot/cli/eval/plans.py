@@ -21,7 +21,7 @@ from bot.evaluation.plan_validity import (
     read_questions,
 )
 from bot.evaluation.runs import compute_by_language
-from bot.evaluation.tables import format_table, require_writable, write_json_report
+from bot.evaluation.tables import format_report, require_writable, write_json_report
 from bot.settings import Settings
 from rag_core.errors import ModelUnavailable, SettingsWrong
 from rag_core.llm import LanguageModel
@@ -61,7 +61,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         rows = await _measure_plans(questions, RecordingModel(model, args.grammar), rag_settings.budgets)
         name = model.name
     metrics = compute_by_language(rows, compute_plan_metrics)
-    print(format_table(metrics))
+    print(format_report("plans", {"": metrics}, everything=args.all))
     print(f"\n{len(rows)} questions planned by {name}, form: {args.grammar}")
     if args.json_out:
         settings_used = {"grammar": args.grammar, "model": name, "limit": args.limit, "seed": args.seed}

@@ -12,7 +12,7 @@ from bot.cli.eval import options
 from bot.evaluation.datasets import CLAIMS_FILE_NAME, ClaimRow, draw_sample, read_claims, read_dataset
 from bot.evaluation.index import Variant, build_variant_settings, open_indexed_dataset
 from bot.evaluation.runs import compute_by_language
-from bot.evaluation.tables import MetricsByLanguage, format_comparison, require_writable, write_json_report
+from bot.evaluation.tables import MetricsByLanguage, format_report, require_writable, write_json_report
 from bot.evaluation.verify import (
     VERIFICATION_LAYERS,
     JudgedClaim,
@@ -51,7 +51,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     layers = {
         name: compute_by_language(judged, partial(compute_label_metrics, layer=name)) for name in VERIFICATION_LAYERS
     }
-    print(format_comparison(layers))
+    print(format_report("verify", layers, everything=args.all, main="all"))
     if args.json_out:
         write_json_report(args.json_out, _build_result(args, layers, len(judged), corpus=corpus))
     return 0

@@ -1,19 +1,30 @@
-"""`citegram backup` and `citegram restore`: write the archive to a file, and put a backup back."""
+"""`citegram backup`, `restore` and `trace`: back the archive up, put a backup back, show how an answer was made."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import sys
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
+from bot.cli.open_index import choose_folder_with_channels
 from bot.control.client import hold_folder
+from bot.control.schemas import format_stages
 from bot.settings import Settings
+from rag_core.storage import Archive
 from rag_core.storage.backups import get_backup_time, make_backup, prune_backups, restore_backup, run_cancellable
+from rag_core.storage.questions import fetch_trace
 
-__all__ = ["declare", "declare_restore"]
+__all__ = ["declare_backup", "declare_restore", "declare_trace"]
+
+_UNKNOWN_TRACE_TEXT = (
+    "There is no trace {}: citegram ask --json prints the id of an answer as trace_id; old ones are forgotten."
+)
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
+def declare_backup(parser: argparse.ArgumentParser) -> None:
     """Add nothing to the parser of `backup`, which has no arguments."""
     parser.set_defaults(run=_run_backup)
 
@@ -24,6 +35,13 @@ def declare_restore(parser: argparse.ArgumentParser) -> None:
         "file", type=Path, nargs="?", metavar="FILE", help="the backup (default: the newest that is whole)"
     )
     parser.set_defaults(run=_run_restore)
+
+
+def declare_trace(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of `trace`."""
+    parser.add_argument("id", metavar="ID", help="trace_id of an answer")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
+    parser.set_defaults(run=_run_trace)
 
 
 async def _run_backup(args: argparse.Namespace, settings: Settings) -> int:
@@ -53,3 +71,24 @@ async def _run_restore(args: argparse.Namespace, settings: Settings) -> int:
 
 def _format_size(file: Path) -> str:
     return f"{max(1, file.stat().st_size >> 20)} MB"
+
+
+async def _run_trace(args: argparse.Namespace, settings: Settings) -> int:
+    """Fetch a trace and print it; this only reads, so it also works while the bot runs. Returns the exit code."""
+    settings = await choose_folder_with_channels(settings)
+    archive = await Archive.open(settings.data.dir)
+    try:
+        trace = await fetch_trace(archive, args.id)
+    finally:
+        await archive.close()
+    if trace is None:
+        print(_UNKNOWN_TRACE_TEXT.format(args.id), file=sys.stderr)
+        return 1
+    if args.json:
+        print(json.dumps(asdict(trace) | {"ended_at": trace.ended_at.isoformat()}, ensure_ascii=False))
+        return 0
+    print(f"{trace.trace_id}  {trace.recipe}  {trace.ended_at:%Y-%m-%d %H:%M:%S} UTC")
+    print("\n".join(format_stages(trace.spans)))
+    if trace.without:
+        print(f"without: {', '.join(trace.without)}")
+    return 0

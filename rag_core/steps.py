@@ -87,6 +87,7 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
                 plan = await plan_by_model(question, plan, entities, planner, run)
         if len(run.shortfalls) == before and (idle or planner is None):
             rag.caches.plans.put(key, version, plan)
+    run.plan = plan
     return plan
 
 
@@ -110,13 +111,13 @@ def plan_corrected(question: Question, known: Mapping[int, Channel], rag: Engine
 
 
 async def _add_aliases(plan: Plan, question: Question, rag: Engine) -> Plan:
-    """Add the administrators' synonyms, and names that the best posts give to words of the question."""
+    """Add own synonyms of the channels, and names that the best posts give to words of the question."""
     if not plan.queries:
         return plan
     asked = frozenset(tokenize(plan.queries[0]))
     own = [
         (term, other)
-        for word, meaning in await list_synonyms(rag.archive)
+        for _, word, meaning in await list_synonyms(rag.archive, question.viewer.channels)
         for one, another in ((word, meaning), (meaning, word))
         for term in tokenize(one)[:1]
         if asked.issuperset(tokenize(one))

@@ -1,35 +1,48 @@
-"""Synonyms that the administrators entered: a word and what it means, for all channels."""
+"""Own synonyms of a channel: a word and what it means, entered by an administrator, for readers of that channel."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from rag_core.storage.db import Archive
 from rag_core.storage.rows import to_unix_seconds
 
-__all__ = ["MAX_SYNONYMS", "add_synonym", "list_synonyms", "remove_synonym"]
+__all__ = ["MAX_SYNONYMS", "Synonym", "add_synonym", "list_synonyms", "remove_synonym"]
 
-MAX_SYNONYMS = 1000
+MAX_SYNONYMS = 500  # per channel
 
 
-async def add_synonym(archive: Archive, word: str, meaning: str, by: int) -> bool:
-    """Add a synonym; False if it is there, or if there are MAX_SYNONYMS. Both ways: each word finds the other."""
+class Synonym(NamedTuple):
+    """Synonym of a channel; both ways: each word finds the other."""
+
+    chat_id: int
+    word: str
+    meaning: str
+
+
+async def add_synonym(archive: Archive, synonym: Synonym, by: int) -> bool:
+    """Add a synonym; False if it is there, or if the channel has MAX_SYNONYMS. Drop the engine's caches afterwards."""
     async with archive.writing() as connection:
         cursor = await connection.execute(
-            "INSERT OR IGNORE INTO synonyms (word, meaning, added_by, added_at) SELECT ?, ?, ?, ? "
-            "WHERE (SELECT count(*) FROM synonyms) < ?",
-            (word, meaning, by, to_unix_seconds(datetime.now(UTC)), MAX_SYNONYMS),
+            "INSERT OR IGNORE INTO channel_synonyms (chat_id, word, meaning, added_by, added_at) SELECT ?, ?, ?, ?, ? "
+            "WHERE (SELECT count(*) FROM channel_synonyms WHERE chat_id = ?) < ?",
+            (*synonym, by, to_unix_seconds(datetime.now(UTC)), synonym.chat_id, MAX_SYNONYMS),
         )
         return cursor.rowcount > 0
 
 
-async def remove_synonym(archive: Archive, word: str, meaning: str) -> bool:
-    """Remove a synonym; False if there was none."""
+async def remove_synonym(archive: Archive, synonym: Synonym) -> bool:
+    """Remove a synonym; False if there was none. Drop the engine's caches afterwards."""
     async with archive.writing() as connection:
-        cursor = await connection.execute("DELETE FROM synonyms WHERE word = ? AND meaning = ?", (word, meaning))
+        cursor = await connection.execute(
+            "DELETE FROM channel_synonyms WHERE chat_id = ? AND word = ? AND meaning = ?", synonym
+        )
         return cursor.rowcount > 0
 
 
-async def list_synonyms(archive: Archive) -> list[tuple[str, str]]:
-    """List the synonyms as (word, meaning), in alphabetical order."""
-    return [(word, meaning) for word, meaning in await archive.rows("SELECT word, meaning FROM synonyms ORDER BY 1, 2")]
+async def list_synonyms(archive: Archive, channels: Collection[int]) -> list[Synonym]:
+    """List the synonyms of these channels, in alphabetical order."""
+    rows = await archive.rows("SELECT chat_id, word, meaning FROM channel_synonyms ORDER BY word, meaning, chat_id")
+    return [synonym for row in rows if (synonym := Synonym(*row)).chat_id in channels]

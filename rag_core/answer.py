@@ -272,6 +272,8 @@ async def answer_question(
             copies={s.passage.key: s.passage.copies for s in evidence.sources if s.passage.copies},
             found=sources,
             understood=question.text if question.text != asked.text else "",
+            read_as=run.plan.read_as if run.plan else (),
+            aliases=run.plan.aliases if run.plan else (),
         )
         # memory is read by follow-ups only, never as a source
         await run.attempt(Stage.MEMORY, remember_answer(question, answer, rag), None)

@@ -29,7 +29,7 @@ from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import fetch_passages, search_passages
 from rag_core.storage import channels, posts
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
-from rag_core.storage.users import list_synonyms
+from rag_core.storage.synonyms import list_synonyms
 from rag_core.text.naming import find_aliases
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH
@@ -89,6 +89,7 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
                 plan = await plan_by_model(question, plan, entities, planner, run)
         if len(run.shortfalls) == before and (idle or planner is None):
             rag.caches.plans.store(key, version, plan)
+    run.plan = plan
     return plan
 
 
@@ -112,13 +113,13 @@ def plan_corrected(question: Question, known: Mapping[int, Channel], rag: Engine
 
 
 async def _add_aliases(plan: Plan, question: Question, rag: Engine) -> Plan:
-    """Add the administrators' synonyms, and names that the best posts give to words of the question."""
+    """Add own synonyms of the channels, and names that the best posts give to words of the question."""
     if not plan.queries:
         return plan
     asked = frozenset(tokenize(plan.queries[0]))
     own = [
         (term, other)
-        for word, meaning in await list_synonyms(rag.archive)
+        for _, word, meaning in await list_synonyms(rag.archive, question.viewer.channels)
         for one, another in ((word, meaning), (meaning, word))
         for term in tokenize(one)[:1]
         if asked.issuperset(tokenize(one))

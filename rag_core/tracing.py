@@ -24,7 +24,7 @@ from typing import Self, TypeVar
 from rag_core.errors import RagError, StageTimeout, translate_errors
 from rag_core.llm import GenerationStats, LanguageModel, LlmSession, QueuePositionCallback
 from rag_core.settings import Budgets
-from rag_core.types import Draft, Sentence, Shortfall
+from rag_core.types import Draft, Plan, Sentence, Shortfall
 
 __all__ = ["LlmCosts", "Run", "Span", "Stage", "begin_request", "get_or_make_request_id", "get_request_id"]
 
@@ -172,6 +172,7 @@ class Run:
     trace_id: str = field(default_factory=get_or_make_request_id)
     spans: list[Span] = field(default_factory=list)
     shortfalls: list[Shortfall] = field(default_factory=list)
+    plan: Plan | None = None  # of the latest round; says how the question was read
     on_place: QueuePositionCallback | None = None  # called while other questions are before this one
     on_sentence: Callable[[Sentence], None] | None = None  # called with each sentence once it is written and cited
     on_extract: Callable[[Draft], Awaitable[None]] | None = None  # called with the extract, before a model is asked

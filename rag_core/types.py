@@ -370,7 +370,8 @@ class Answer:
     """Checked answer for the reader. Without sentences it is a refusal, with the nearest posts as links.
 
     `found` has all sources of the search that are still current, best first, cited or not. `understood` is the
-    standalone question that a follow-up was rewritten to; `certainty` decides how the answer begins.
+    standalone question that a follow-up was rewritten to; `certainty` decides how the answer begins. `read_as` and
+    `aliases` are those of the plan.
     """
 
     sentences: tuple[Sentence, ...]
@@ -384,6 +385,8 @@ class Answer:
     copies: dict[PostKey, tuple[PostKey, ...]] = field(default_factory=dict)
     found: tuple[Source, ...] = ()
     understood: str = ""
+    read_as: tuple[tuple[str, str], ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
     certainty: Certainty = Certainty.SURE
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ import math
 import secrets
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -165,6 +166,7 @@ PointPayload = Mapping[str, Any]
 
 _METADATA_KEY = "citegram words"  # key of Citegram's part of the metadata
 _VECTOR_NAME = "words"
+_RESCORED_FACTOR = 4  # hits that are scored anew, for each hit wanted
 _WRITE_BATCH_POINTS = 500  # points of a write: about 400 kB
 _READ_PAGE_POINTS = 2000  # payloads of one read
 _FOREIGN_COLLECTION = (
@@ -218,9 +220,12 @@ class SparseCollection:
             self._calls(lambda client, s=some: client.delete(self.name, s, wait=True))  # type: ignore[misc]
 
     def best(
-        self, values: Mapping[int, float], ways: Sequence[list[QdrantCondition]], n: int
-    ) -> list[tuple[PointPayload, float]]:
-        """Find the n best points of each of the alternative filters `ways`, which are disjoint: payloads and scores."""
+        self, values: Mapping[int, float], ways: Sequence[list[QdrantCondition]], n: int, *, vectors: bool = False
+    ) -> list[tuple[PointPayload, float, Mapping[int, float]]]:
+        """Find the n best points of each of the alternative filters `ways`, which are disjoint.
+
+        Returns payloads, scores, and with `vectors` the sparse vectors.
+        """
         requests = [
             models.QueryRequest(
                 query=_make_sparse_vector(values),
@@ -228,11 +233,14 @@ class SparseCollection:
                 filter=models.Filter(must=[*conditions]),
                 limit=n,
                 with_payload=models.PayloadSelectorExclude(exclude=["terms"]),
+                with_vector=[_VECTOR_NAME] if vectors else None,
             )
             for conditions in ways
         ]
         found = self._calls(lambda client: client.query_batch_points(self.name, requests)) if requests else []
-        return [(point.payload or {}, point.score) for reply in found for point in reply.points]
+        return [
+            (point.payload or {}, point.score, _read_sparse_vector(point)) for reply in found for point in reply.points
+        ]
 
     def count(self, conditions: list[QdrantCondition]) -> int:
         """Count the points that a filter allows."""
@@ -272,6 +280,17 @@ def make_post_filters(by_chat: Mapping[int, Sequence[int]]) -> list[list[QdrantC
         for chat, messages in by_chat.items()
         for part in split_batches(messages, _READ_PAGE_POINTS)
     ]
+
+
+def _read_sparse_vector(point: models.ScoredPoint) -> dict[int, float]:
+    """Read the sparse vector of a hit; empty where it was not requested."""
+    vector = point.vector.get(_VECTOR_NAME) if isinstance(point.vector, dict) else None
+    return dict(zip(vector.indices, vector.values, strict=True)) if isinstance(vector, models.SparseVector) else {}
+
+
+def _score_best_variants(groups: Sequence[Mapping[int, float]], vector: Mapping[int, float]) -> float:
+    """Score a passage: of each term's variants only the best counts."""
+    return sum(max(weight * vector.get(one, 0.0) for one, weight in group.items()) for group in groups)
 
 
 def _make_sparse_vector(values: Mapping[int, float]) -> models.SparseVector:
@@ -490,26 +509,33 @@ class QdrantLexicalIndex:
     ) -> list[tuple[PassageRef, float]]:
         """Implement `LexicalIndex.search`.
 
-        The server adds up the variants of a term, where the file index takes the best.
+        The server adds up the variants of a term; of its first hits only the best variant of each term is counted.
         """
         statistics, ways = self.statistics(only.channels), _make_filter_alternatives(only)
-        asked: defaultdict[int, float] = defaultdict(float)  # two terms may share a dimension
+        groups: list[dict[int, float]] = []  # by term, the weights of its variants
         for term, times in Counter(terms).items():
-            own = statistics.frequency(term)
+            own, group = statistics.frequency(term), dict[int, float]()
             for variant, weight in ({term: 1.0} | dict(variants.get(term, {}))).items():
                 # a variant is worth no more than the word itself
                 worth = statistics.weight(term if own > statistics.frequency(variant) else variant)
-                asked[hash_term(variant)] += times * weight * worth
+                group[hash_term(variant)] = times * weight * worth
+            groups.append(group)
+        asked: defaultdict[int, float] = defaultdict(float)  # two terms may share a dimension
+        for dimension, weight in chain.from_iterable(group.items() for group in groups):
+            asked[dimension] += weight
         if not asked or not ways or n < 1:
             return []
+        summed = any(len(group) > 1 for group in groups)
 
-        def nearest(most: int) -> list[tuple[PassageRef, float]]:
+        def nearest(most: int) -> list[tuple[tuple[PassageRef, float], float]]:
+            found = self._handle.do(lambda collection: collection.best(asked, ways, most, vectors=summed))
             return [
-                (read_passage_ref(row), score)
-                for row, score in self._handle.do(lambda collection: collection.best(asked, ways, most))
+                ((read_passage_ref(row), _score_best_variants(groups, vector) if summed else score), score)
+                for row, score, vector in found
             ]
 
-        return select_stable_top(nearest, n)
+        hits = select_stable_top(nearest, n * _RESCORED_FACTOR if summed else n)
+        return sorted((hit for hit, _ in hits), key=lambda hit: (-round(hit[1], 6), hit[0]))[:n]
 
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
         """Implement `LexicalIndex.matching`. Raises IndexUnavailable for more than MAX_LISTED_PASSAGES."""

@@ -21,7 +21,7 @@ from rag_core.types import Passage, PassageRef, Plan, Question
 
 __all__ = ["rerank_by_features"]
 
-_MAX_RERANKED = 60  # hits; the others keep their order below them
+_MAX_RERANKED = 40  # hits; the others keep their order below them
 _RECENCY_DAYS = 365.0  # after so many days a post's bonus has fallen to 1/e
 # Words that ask for what was: then the newest post has no bonus.
 _PAST = re.compile(
@@ -33,8 +33,7 @@ class _Features(NamedTuple):
     """Features of a hit, each 0..1.
 
     score: of the fusion, as a share of the best
-    terms, beginning, kin: weight share of the question's terms in the passage, in its header and first sentence, and
-        matched by similar stems only
+    terms, beginning: weight share of the question's terms in the passage, and in its header and first sentence
     recency: `terms`, less the older the post; 0 for a question about the past
     wanted: `terms` near a sentence that holds the wanted kind of answer
     """
@@ -42,12 +41,11 @@ class _Features(NamedTuple):
     score: float
     terms: float
     beginning: float
-    kin: float
     recency: float
     wanted: float
 
 
-_WEIGHTS = _Features(score=1.0, terms=0.75, beginning=0.3, kin=0.2, recency=0.45, wanted=0.35)
+_WEIGHTS = _Features(score=1.0, terms=0.75, beginning=0.3, recency=0.45, wanted=0.35)
 
 
 def rerank_by_features(
@@ -63,13 +61,14 @@ def rerank_by_features(
         header = frozenset(tokenize(passage.header))
         sentences = [passage.text[start:end] for start, end in split_sentences(passage.text)]
         terms = [frozenset(tokenize(sentence)) for sentence in sentences]
-        found = header.union(*terms)
-        met, age = asked.met(found), max(0.0, (question.asked_at - passage.date).total_seconds() / 86_400)
+        met, age = (
+            asked.met(header.union(*terms)),
+            max(0.0, (question.asked_at - passage.date).total_seconds() / 86_400),
+        )
         features = _Features(
             score=score / top,
             terms=met,
             beginning=asked.met(header.union(*terms[:1])),
-            kin=asked.kin(found),
             recency=met * math.exp(-age / _RECENCY_DAYS) if present else 0.0,
             wanted=max(_measure_wanted(asked, question, header, sentences, terms), default=0.0),
         )

@@ -14,7 +14,6 @@ from dataclasses import replace
 from rag_core.caches import CachedHit, make_hits_key
 from rag_core.engine import Engine
 from rag_core.retrieval.filters import build_filter, resolve_filter
-from rag_core.retrieval.fusion import RRF_K
 from rag_core.retrieval.hybrid import (
     BOTH,
     DENSE,
@@ -56,6 +55,9 @@ __all__ = [
 PlaceRanking = list[tuple[PassageRef, float]]
 
 _PROTECTED_POSTS = 5  # first posts of the question's own query, fixed at the top
+# Smaller than the usual 60, with which two votes for a bad hit outweighed the sixth of the question's own hits: on
+# HotpotQA recall@10 rose from 0.89 to 0.98, on MuSiQue from 0.68 to 0.72.
+_RRF_K = 10
 # RRF weights of a further query, and of the query expanded with names from the first hits.
 VARIANT_WEIGHT, EXPANSION_WEIGHT = 0.15, 0.5
 HYDE_WEIGHT = 1.0  # RRF weight of the hypothetical post (HyDE); not fitted, and behind the first five as well
@@ -93,7 +95,7 @@ def append_expansion_hits(own: PlaceRanking, others: Sequence[tuple[PlaceRanking
     votes: dict[PassageRef, float] = {}
     for ranking, weight in ((own, 1.0), *others):
         for rank, (place, _) in enumerate(ranking, 1):
-            votes[place] = votes.get(place, 0.0) + weight / (RRF_K + rank)
+            votes[place] = votes.get(place, 0.0) + weight / (_RRF_K + rank)
     scores = dict(own)
     stay = set(list(dict.fromkeys(place.key for place, _ in own))[:_PROTECTED_POSTS])
     last = max((n for n, (place, _) in enumerate(own, 1) if place.key in stay), default=0)

@@ -369,6 +369,12 @@ _SYNONYM_TABLE = (
     "added_at INTEGER NOT NULL, PRIMARY KEY (word, meaning)) WITHOUT ROWID",
 )
 
+_CHANNEL_SYNONYM_TABLE = (
+    "DROP TABLE synonyms",  # synonyms of all channels; no command could enter any
+    "CREATE TABLE channel_synonyms (chat_id INTEGER NOT NULL, word TEXT NOT NULL, meaning TEXT NOT NULL, "
+    "added_by INTEGER NOT NULL, added_at INTEGER NOT NULL, PRIMARY KEY (chat_id, word, meaning)) WITHOUT ROWID",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (*_POST_TABLES, *_UPDATE_TABLES),
     _IDENTITY_TABLE,
@@ -386,4 +392,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _COPY_TABLES_BY_TEXT,
     _DROPPED_POSTS_COLUMN,
     _SYNONYM_TABLE,
+    _CHANNEL_SYNONYM_TABLE,
 )

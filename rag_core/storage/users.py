@@ -9,25 +9,22 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.rows import from_unix_seconds, get_unix_time, to_unix_seconds
+from rag_core.storage.rows import from_unix_seconds, get_unix_time
 
 __all__ = [
     "AUTO_RECIPE",
-    "MAX_SYNONYMS",
     "AdminGrant",
     "AnswerMode",
     "UserDataCounts",
-    "add_synonym",
     "count_user_data",
     "erase_user_data",
     "grant_admin",
     "list_admin_grants",
-    "list_synonyms",
     "list_user_links",
     "list_user_questions",
     "list_user_turns",
@@ -35,7 +32,6 @@ __all__ = [
     "list_waiting_chats",
     "load_answer_mode",
     "load_choices",
-    "remove_synonym",
     "revoke_admin",
     "save_answer_mode",
     "save_choice",
@@ -220,29 +216,3 @@ async def list_user_turns(archive: Archive, user_id: int) -> list[Mapping[str, o
         (user_id,),
     )
     return [dict(row) for row in rows]
-
-
-MAX_SYNONYMS = 1000
-
-
-async def add_synonym(archive: Archive, word: str, meaning: str, by: int) -> bool:
-    """Add a synonym; False if it is there, or if there are MAX_SYNONYMS. Both ways: each word finds the other."""
-    async with archive.writing() as connection:
-        cursor = await connection.execute(
-            "INSERT OR IGNORE INTO synonyms (word, meaning, added_by, added_at) SELECT ?, ?, ?, ? "
-            "WHERE (SELECT count(*) FROM synonyms) < ?",
-            (word, meaning, by, to_unix_seconds(datetime.now(UTC)), MAX_SYNONYMS),
-        )
-        return cursor.rowcount > 0
-
-
-async def remove_synonym(archive: Archive, word: str, meaning: str) -> bool:
-    """Remove a synonym; False if there was none."""
-    async with archive.writing() as connection:
-        cursor = await connection.execute("DELETE FROM synonyms WHERE word = ? AND meaning = ?", (word, meaning))
-        return cursor.rowcount > 0
-
-
-async def list_synonyms(archive: Archive) -> list[tuple[str, str]]:
-    """List the synonyms as (word, meaning), in alphabetical order."""
-    return [(word, meaning) for word, meaning in await archive.rows("SELECT word, meaning FROM synonyms ORDER BY 1, 2")]

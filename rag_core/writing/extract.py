@@ -47,7 +47,8 @@ _CHANGE = re.compile(
     r"(?:по|у)?дорожа\w+|подешев\w+|поднима\w+|вернул\w+|"
     r"с \d{1,2} (?:янв|фев|мар|апр|ма[йя]|июн|июл|авг|сен|окт|ноя|дек)\w*|"
     r"нов(?:ая|ый|ое|ые) (?:дат|срок|цен|адрес|врем|мест)\w*|отлож\w+|не состоится|"
-    r"now|corrections?|postponed|put off|rescheduled|goes from|re-?open\w*|moved?|no longer|instead|goes (?:up|down|from)|rises?|raised?|is back|are back|cancel\w+|"
+    r"now|corrections?|postponed|put off|rescheduled|goes from|re-?open\w*|moved?|no longer|instead|"
+    r"goes (?:up|down|from)|rises?|raised?|is back|are back|cancel\w+|"
     r"from \d{1,2} [A-Z][a-z]+|new (?:price|time|date|place))\b",
     re.IGNORECASE,
 )
@@ -70,8 +71,8 @@ class RankedPieces:
 
     `earlier`: pieces that the first of `pieces` supersedes, newest first, which are not among `pieces`; `contested`:
     the first of `pieces` is newer than the best one, the second, and gives a value of perhaps the same thing;
-    `series`: all pieces of the series, oldest first, where the question asks how a value changed; `dated_otherwise`: the first of
-    `pieces` is not of the time that the question names.
+    `series`: all pieces of the series, oldest first, where the question asks how a value changed;
+    `dated_otherwise`: the first of `pieces` is not of the time that the question names.
     """
 
     asked: QueryTerms

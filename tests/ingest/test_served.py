@@ -218,10 +218,10 @@ async def test_a_search_that_runs_while_another_index_takes_the_place_comes_to_i
         words, real = library.rag.lexical, SparseCollection.best
         begun, exchanged = threading.Event(), threading.Event()
 
-        def slow(self: Any, *given: Any) -> Any:
+        def slow(self: Any, *given: Any, **options: Any) -> Any:
             begun.set()
             exchanged.wait(10)
-            return real(self, *given)
+            return real(self, *given, **options)
 
         monkeypatch.setattr(SparseCollection, "best", slow)
         search = asyncio.create_task(

@@ -150,8 +150,8 @@ async def test_what_was_indexed_before_an_approval_was_needed_leaves_the_index(t
     with closing(sqlite3.connect(tmp_path / "citegram.db")) as old:
         old.execute("UPDATE channels SET state = 'pending'")
         old.execute("ALTER TABLE channels DROP COLUMN dropped_since")
-        old.execute("DROP TABLE synonyms")  # the migration after it
-        old.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 2}")
+        old.execute("DROP TABLE channel_synonyms")  # the migrations after it
+        old.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 3}")
         old.commit()
     archive = await Archive.open(tmp_path)
     try:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.storage.users import add_synonym, list_synonyms, remove_synonym
+from rag_core.storage.synonyms import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.text.naming import find_aliases
 from rag_core.text.tokens import tokenize
 
@@ -40,10 +40,14 @@ async def test_names_and_own_synonyms_find_posts_that_lack_the_word(library: Any
     )
     assert 21 in {source.passage.key.message_id for source in (await library.ask("is the kiosk shut on mondays")).found}
     archive = library.rag.archive
-    assert await add_synonym(archive, "nosh", "mackerel", 1)
-    assert not await add_synonym(archive, "nosh", "mackerel", 1)
-    assert await list_synonyms(archive) == [("nosh", "mackerel")]
+    own = Synonym(library.harbour, "nosh", "mackerel")
+    assert await add_synonym(archive, own, 1)
+    assert not await add_synonym(archive, own, 1)
+    assert await list_synonyms(archive, {library.harbour}) == [own]
+    assert not await list_synonyms(archive, set())
     library.rag.caches.forget()
-    assert 2 in {source.passage.key.message_id for source in (await library.ask("when is the nosh sold")).found}
-    assert await remove_synonym(archive, "nosh", "mackerel")
-    assert not await remove_synonym(archive, "nosh", "mackerel")
+    answer = await library.ask("when is the nosh sold")
+    assert 2 in {source.passage.key.message_id for source in answer.found}
+    assert ("nosh", "mackerel") in answer.aliases
+    assert await remove_synonym(archive, own)
+    assert not await remove_synonym(archive, own)

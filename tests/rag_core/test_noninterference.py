@@ -29,6 +29,7 @@ from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import channels, posts
+from rag_core.storage.synonyms import Synonym, add_synonym
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
 from rag_core.types import Channel, Post, PostKey, Visibility
@@ -153,6 +154,8 @@ async def fill(rag: Engine, hidden: Sequence[Post]) -> None:
     for some in (hidden[:half], public_posts(), hidden[half:]):
         await posts.save_posts(rag.archive, some, source="live")
         await indexer.catch_up()
+    for post in hidden[:50]:
+        await add_synonym(rag.archive, Synonym(post.key.chat_id, "ferry", post.text.split()[0]), 1)
     again = [replace(post, text=f"{post.text} twice", edited=NOW - timedelta(days=1)) for post in hidden[::7]]
     await posts.save_posts(rag.archive, again, source="live")
     await indexer.catch_up()

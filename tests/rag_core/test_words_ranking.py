@@ -95,6 +95,18 @@ async def test_the_sample_channels_are_ranked_as_in_the_folder(served: LexicalIn
     assert (overlaps > 0.9, order > 0.9) == (True, True), (overlaps, order)
 
 
+def test_of_the_variants_of_a_word_only_the_best_counts(served: LexicalIndex) -> None:
+    texts = ["bus lane", "coach lane", "coach shuttle lane", "lane lane"]
+    served.replace(
+        (), [IndexEntry(PassageRef(PostKey(-1, n), 0, 0, 9), DAY, t.split()) for n, t in enumerate(texts, 1)]
+    )
+    variants = {"bus": {"coach": 0.8, "shuttle": 0.8}}
+    found = served.search(["bus"], SearchFilter(frozenset({-1})), 9, variants)
+    scores = {place.key.message_id: score for place, score in found}
+    assert set(scores) == {1, 2, 3}
+    assert scores[1] == max(scores.values())
+
+
 def of_xquad(shared_data: Path, name: str) -> list[dict[str, Any]]:
     with (shared_data / "xquad" / f"{name}.jsonl").open(encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]

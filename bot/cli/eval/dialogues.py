@@ -10,8 +10,8 @@ from typing import Any
 from bot.cli.eval import options
 from bot.evaluation.datasets import draw_sample
 from bot.evaluation.index import Variant
-from bot.evaluation.tables import format_report, require_writable, write_json_report
 from bot.evaluation.runs import compute_by_language
+from bot.evaluation.tables import format_report, require_writable, write_json_report
 from bot.settings import Settings
 
 __all__ = ["declare"]

@@ -74,7 +74,7 @@ class RankedPieces:
     `earlier`: pieces that the first of `pieces` supersedes, newest first, which are not among `pieces`; `contested`:
     the first of `pieces` is newer than the best one, the second, and gives a value of perhaps the same thing;
     `series`: all pieces of the series, oldest first, where the question asks how a value changed; `dated_otherwise`:
-    the first of `pieces` is not of the time that the question names.
+    the first of `pieces` is not of the time that the question names; `closest`: the best piece, if it is superseded.
     """
 
     asked: QueryTerms
@@ -83,11 +83,12 @@ class RankedPieces:
     contested: bool = False
     series: tuple[ExtractCandidate, ...] = ()
     dated_otherwise: bool = False
+    closest: ExtractCandidate | None = None
 
     @property
     def best(self) -> ExtractCandidate | None:
         """Piece that answers best, whatever is newer."""
-        return self.pieces[self.contested] if self.pieces else None
+        return self.closest or (self.pieces[self.contested] if self.pieces else None)
 
     @property
     def doubtful(self) -> bool:
@@ -170,7 +171,7 @@ def rank_pieces(
         later = next((one for one in pieces if _may_supersede(one, first, told)), None)
     if later is None:
         otherwise = period is not None and _fit_period(first, period) < 1
-        return RankedPieces(asked, pieces, tuple(earlier), dated_otherwise=otherwise)
+        return RankedPieces(asked, pieces, tuple(earlier), dated_otherwise=otherwise, closest=ranked[0])
     pieces = (replace(later, score=first.score), *(one for one in pieces if one is not later))
     return RankedPieces(asked, pieces, tuple(earlier), contested=True)
 
@@ -215,7 +216,8 @@ def _find_series(
         )
         if not changed and (not one.holds or not first.holds or not coming):
             continue
-        shares = (_CHANGE_TOPIC, _CHANGE_OWN) if changed else (_SERIES_TOPIC, _SERIES_TOPIC)
+        loosely = changed or asks_for_changes(asked.text)
+        shares = (_CHANGE_TOPIC, _CHANGE_OWN) if loosely else (_SERIES_TOPIC, _SERIES_TOPIC)
         if one.topic >= shares[0] * first.topic and one.features.terms + one.features.kin >= shares[1] * own:
             best.setdefault(one.source.number, one)
     return sorted(best.values(), key=lambda one: one.source.passage.date, reverse=True)

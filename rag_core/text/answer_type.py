@@ -125,7 +125,7 @@ _WEEKDAYS = (
     r"понедельник\w*|вторник\w*|сред[ауы]|четверг\w*|пятниц\w+|суббот\w+|воскресень\w+|mondays?|tuesdays?|wednesdays?|"
     r"thursdays?|fridays?|saturdays?|sundays?"
 )
-_CALENDAR_NAME = re.compile(rf"{_MONTHS}|{_WEEKDAYS}")
+_CALENDAR_NAME = re.compile(rf"(?=[a-z])(?:{_MONTHS}|{_WEEKDAYS})")  # capitalized in English only
 _DATE = re.compile(
     rf"\b(?:1\d{{3}}|20\d\d)\b|\b\d{{1,2}}[./]\d{{1,2}}\b|\b\d{{1,2}}:\d\d\b|\b(?:{_MONTHS}|{_WEEKDAYS})\b|"
     r"\b(?:век[аеу]?|century|centuries|decade)\b"

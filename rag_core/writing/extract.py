@@ -49,8 +49,8 @@ _CHANGE = re.compile(
     r"(?:по|у)?дорожа\w+|подешев\w+|поднима\w+|вернул\w+|"
     r"с \d{1,2} (?:янв|фев|мар|апр|ма[йя]|июн|июл|авг|сен|окт|ноя|дек)\w*|"
     r"нов(?:ая|ый|ое|ые) (?:дат|срок|цен|адрес|врем|мест)\w*|отлож\w+|не состоится|"
-    r"now|corrections?|postponed|put off|rescheduled|re-?open\w*|moved?|no longer|instead|goes (?:up|down|from)|rises?|raised?|"
-    r"is back|are back|cancel\w+|"
+    r"now|corrections?|postponed|put off|rescheduled|re-?open\w*|moved?|no longer|instead|"
+    r"goes (?:up|down|from)|rises?|raised?|is back|are back|cancel\w+|"
     r"from \d{1,2} [A-Z][a-z]+|new (?:price|time|date|place))\b",
     re.IGNORECASE,
 )

@@ -264,13 +264,13 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     certainty = rag.calibration.grade(covered, brief=coverage.lenient) if met else Certainty.NONE
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)
-    if ranked.doubtful:
+    if ranked.doubtful or coverage.names == 0.0:
         certainty = Certainty.PROBABLE
     if ranked.series:
         lines = [_quote_dated_line(piece, question) for piece in ranked.series[-_MAX_SERIES_LINES:]]
         return Draft(tuple(lines), covered, certainty=certainty)
     sure = certainty is Certainty.SURE
-    pieces = ranked.select(most, _EXTRACT_MARGIN) if sure else ranked.select_closest(most)
+    pieces = ranked.select(most, _EXTRACT_MARGIN) if sure else ranked.select_closest(most, evidence)
     sentences = [quote_piece(piece) for piece in pieces]
     if dated:
         sentences = [_prepend_post_date(sentence, question.lang) for sentence in sentences]

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, replace
 
 from rag_core.index.postings import TermStatistics
-from rag_core.text.answer_type import extract_name_stems
+from rag_core.text.answer_type import extract_capitalized_stems, extract_name_stems
 from rag_core.text.query_terms import QueryTerms, measure_stem_similarity
 from rag_core.text.tokens import tokenize
 from rag_core.writing.candidates import ExtractCandidate
@@ -110,11 +110,13 @@ def measure_coverage(
     if math.log(len(asked.share)) > _FEW_TERMS:
         # among many words one has a synonym in any post by chance: only the question's own words tell
         asked = replace(asked, variants={})
+    written = extract_capitalized_stems(f"{passage.header}\n{passage.text}") if names else frozenset[str]()
     near = {term: max(asked.match(term, there), measure_stem_similarity(term, there)) for term in asked.share}
     return Coverage(
         strength=statistics.score(asked.order, words, asked.variants) / sum(map(statistics.weight, asked.share)),
         kin=asked.kin(there),
-        names=sum(near[name] for name in names) / len(names) if names else 0.5,
+        # a name is not met by a common word of the same stem ("Марте" and "с 1 марта")
+        names=sum(near[name] * (name not in there or name in written) for name in names) / len(names) if names else 0.5,
         count=sum(near.values()) / len(near),
         length=math.log(len(asked.share)),
         chances=math.log1p(sum(map(statistics.frequency, asked.share))),

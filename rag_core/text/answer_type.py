@@ -19,6 +19,7 @@ __all__ = [
     "counts_what_is_asked",
     "detect_answer_type",
     "extract_asking_stems",
+    "extract_capitalized_stems",
     "extract_name_stems",
     "extract_numbers",
     "extract_values",
@@ -124,6 +125,7 @@ _WEEKDAYS = (
     r"понедельник\w*|вторник\w*|сред[ауы]|четверг\w*|пятниц\w+|суббот\w+|воскресень\w+|mondays?|tuesdays?|wednesdays?|"
     r"thursdays?|fridays?|saturdays?|sundays?"
 )
+_CALENDAR_NAME = re.compile(rf"(?=[a-z])(?:{_MONTHS}|{_WEEKDAYS})")  # capitalized in English only
 _DATE = re.compile(
     rf"\b(?:1\d{{3}}|20\d\d)\b|\b\d{{1,2}}[./]\d{{1,2}}\b|\b\d{{1,2}}:\d\d\b|\b(?:{_MONTHS}|{_WEEKDAYS})\b|"
     r"\b(?:век[аеу]?|century|centuries|decade)\b"
@@ -163,7 +165,7 @@ _UNCOUNTED = re.compile(
     rf"(?<!\d)\d{{1,2}}(?:\s?(?:по|до|to|and|и|-|–|—)\s?\d{{1,2}})?(?:st|nd|rd|th)?\s(?:of\s)?(?:{_MONTHS})\b|"
     rf"\b(?:{_MONTHS})\s\d{{1,2}}(?!\d)|\b\d{{1,2}}:\d\d\b|\b\d{{1,2}}\.\d\d\.\d{{2,4}}\b|№\s?\d+|"
     r"(?<!\d)\d{1,9}(?:-(?:й|я|е|го|му|м|х|ю|ая|ой)|st|nd|rd|th)\b|"
-    r"\b(?:in|since|by|в|с|до|к|of|from|early|late)\s(?:1[5-9]|20)\d\d\b|\b(?:1[5-9]|20)\d\d(?:\s?г\b|\sгод)"
+    r"\b(?:in|since|by|в|с|до|к|of|from|early|late)\s(?:1[5-9]|20)\d\d\b|\b(?:1[5-9]|20)\d\d(?:\s?г\b|\sгод|(?!\d|\s?[^\W\d_]|[.,]\d|\s?[₽$€%°]))"
 )
 _SINGLE = frozenset("one один одна одного".split())
 _COUNTED = re.compile(rf"(?<!\w)(?:{_HOW_MUCH_RU}|how many)\s(\w{{3,30}})")
@@ -256,10 +258,22 @@ def counts_what_is_asked(text: str, question: str) -> bool:
     )
 
 
+def extract_capitalized_stems(text: str) -> frozenset[str]:
+    """Extract stems of all capitalized words."""
+    return frozenset(filter(None, (stem(word.lower()) for word in _NAME.findall(text) if word[0].isupper())))
+
+
 def extract_name_stems(text: str) -> frozenset[str]:
     """Extract stems of capitalized words that are not the first of a sentence."""
     words = list(_NAME.finditer(text))
-    inner = (m for m in words if m[0][0].isupper() and len(m[0]) > 1 and not _begins_sentence(text, m.start()))
+    inner = (
+        m
+        for m in words
+        if m[0][0].isupper()
+        and len(m[0]) > 1
+        and not _begins_sentence(text, m.start())
+        and not _CALENDAR_NAME.fullmatch(m[0].lower())
+    )
     return frozenset(filter(None, (stem(m[0].lower()) for m in inner)))
 
 

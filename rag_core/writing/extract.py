@@ -7,6 +7,7 @@ of these the newest holds, and the one before it is shown as an earlier value.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -39,6 +40,7 @@ _CERTAIN_TYPES = _VALUE_TYPES | {AnswerType.NUMBER, AnswerType.LIST, AnswerType.
 _SERIES_TOPIC = 0.85  # share of the best post's topic that a post of the series has, and its piece of that of the best
 _CONTESTED_TOPIC = 0.4  # share of the best post's topic, unless the best piece has every term
 _COMPLETE = 0.99
+_FEW_SOURCES = 3  # of ten: a term of more of them tells nothing
 _CHANGE_TOPIC, _CHANGE_OWN = 0.6, 0.5  # as _SERIES_TOPIC, for a later piece that says that something has changed
 _PERIOD_BONUS = 1.5
 _NEXT = re.compile(r"\b(?:следующ\w+|ближайш\w+|next|upcoming|coming)\b", re.IGNORECASE)
@@ -47,7 +49,7 @@ _CHANGE = re.compile(
     r"(?:по|у)?дорожа\w+|подешев\w+|поднима\w+|вернул\w+|"
     r"с \d{1,2} (?:янв|фев|мар|апр|ма[йя]|июн|июл|авг|сен|окт|ноя|дек)\w*|"
     r"нов(?:ая|ый|ое|ые) (?:дат|срок|цен|адрес|врем|мест)\w*|отлож\w+|не состоится|"
-    r"now|corrections?|postponed|put off|rescheduled|goes from|re-?open\w*|moved?|no longer|instead|"
+    r"now|corrections?|postponed|put off|rescheduled|re-?open\w*|moved?|no longer|instead|"
     r"goes (?:up|down|from)|rises?|raised?|is back|are back|cancel\w+|"
     r"from \d{1,2} [A-Z][a-z]+|new (?:price|time|date|place))\b",
     re.IGNORECASE,
@@ -71,8 +73,8 @@ class RankedPieces:
 
     `earlier`: pieces that the first of `pieces` supersedes, newest first, which are not among `pieces`; `contested`:
     the first of `pieces` is newer than the best one, the second, and gives a value of perhaps the same thing;
-    `series`: all pieces of the series, oldest first, where the question asks how a value changed;
-    `dated_otherwise`: the first of `pieces` is not of the time that the question names.
+    `series`: all pieces of the series, oldest first, where the question asks how a value changed; `dated_otherwise`:
+    the first of `pieces` is not of the time that the question names; `closest`: the best piece, if it is superseded.
     """
 
     asked: QueryTerms
@@ -81,11 +83,12 @@ class RankedPieces:
     contested: bool = False
     series: tuple[ExtractCandidate, ...] = ()
     dated_otherwise: bool = False
+    closest: ExtractCandidate | None = None
 
     @property
     def best(self) -> ExtractCandidate | None:
         """Piece that answers best, whatever is newer."""
-        return self.pieces[self.contested] if self.pieces else None
+        return self.closest or (self.pieces[self.contested] if self.pieces else None)
 
     @property
     def doubtful(self) -> bool:
@@ -110,14 +113,21 @@ class RankedPieces:
         open_end = self.asked.want is AnswerType.ANYTHING
         return _fit_pieces(first, (p for p in near if p.useful or (open_end and _adjoins(p, first))), most)
 
-    def select_closest(self, most: int) -> list[ExtractCandidate]:
-        """Select the best piece of each of at most `most` posts, within the same limit of length."""
+    def select_closest(self, most: int, evidence: Evidence) -> list[ExtractCandidate]:
+        """Select the best piece of each of at most `most` posts, within the same limit of length.
+
+        The post that the search ranks first is among them. Short pieces are extended by what follows in the post.
+        """
         if not self.pieces:
             return []
-        first = self.pieces[0]
         best_of_post = {one.source.passage.key: one for one in reversed(self.pieces)}
-        others = sorted(best_of_post.values(), key=lambda one: -one.score)
-        return _fit_pieces(first, (p for p in others if p.source.passage.key != first.source.passage.key), most)
+        first = self.pieces[0]
+        others = sorted((one for one in best_of_post.values() if one is not first), key=lambda one: -one.score)
+        others = [one for one in others if one.source.passage.key != first.source.passage.key]
+        if not any(one.features.best for one in (first, *others[: most - 1])):
+            others[most - 2 : most - 2] = [one for one in others if one.features.best][:1]
+        first, *others = (extend_forward(one, evidence, MAX_ANSWER_LENGTH // most) for one in (first, *others))
+        return _fit_pieces(first, others, most)
 
 
 def _fit_pieces(first: ExtractCandidate, others: Iterable[ExtractCandidate], most: int) -> list[ExtractCandidate]:
@@ -155,10 +165,13 @@ def rank_pieces(
     first = replace(newest, score=ranked[0].score)
     rest = (one for one in ranked if one is not newest and one.source.number not in superseded)
     pieces = (first, *rest)
-    later = next((one for one in pieces if _may_supersede(one, first)), None) if asked.want in _VALUE_TYPES else None
-    if later is None or period is not None:
+    later = None
+    if asked.want in _VALUE_TYPES and period is None:
+        told = _list_telling_terms(asked, first, evidence)
+        later = next((one for one in pieces if _may_supersede(one, first, told)), None)
+    if later is None:
         otherwise = period is not None and _fit_period(first, period) < 1
-        return RankedPieces(asked, pieces, tuple(earlier), dated_otherwise=otherwise)
+        return RankedPieces(asked, pieces, tuple(earlier), dated_otherwise=otherwise, closest=ranked[0])
     pieces = (replace(later, score=first.score), *(one for one in pieces if one is not later))
     return RankedPieces(asked, pieces, tuple(earlier), contested=True)
 
@@ -203,17 +216,34 @@ def _find_series(
         )
         if not changed and (not one.holds or not first.holds or not coming):
             continue
-        shares = (_CHANGE_TOPIC, _CHANGE_OWN) if changed else (_SERIES_TOPIC, _SERIES_TOPIC)
+        loosely = changed or asks_for_changes(asked.text)
+        shares = (_CHANGE_TOPIC, _CHANGE_OWN) if loosely else (_SERIES_TOPIC, _SERIES_TOPIC)
         if one.topic >= shares[0] * first.topic and one.features.terms + one.features.kin >= shares[1] * own:
             best.setdefault(one.source.number, one)
     return sorted(best.values(), key=lambda one: one.source.passage.date, reverse=True)
 
 
-def _may_supersede(one: ExtractCandidate, first: ExtractCandidate) -> bool:
-    """Whether a later piece of the channel holds the answer type and says something of the topic."""
-    later = _is_same_channel(one, first) and one.source.passage.date > first.source.passage.date
+def _list_telling_terms(asked: QueryTerms, first: ExtractCandidate, evidence: Evidence) -> frozenset[str]:
+    """List the terms of the best piece that few sources have and the question does not: they tell its thing."""
+    counts = Counter(term for source in evidence.sources for term in frozenset(tokenize(source.passage.text)))
+    return frozenset(
+        term
+        for term in tokenize(first.text)
+        if counts[term] <= _FEW_SOURCES and term not in asked.share and not any(c.isdigit() for c in term)
+    )
+
+
+def _may_supersede(one: ExtractCandidate, first: ExtractCandidate, told: frozenset[str]) -> bool:
+    """Whether a later piece of the channel holds the answer type and says something of the topic.
+
+    One that says that the value changed may name the thing by other words of the best piece.
+    """
+    if not _is_same_channel(one, first) or one.source.passage.date <= first.source.passage.date or not one.holds:
+        return False
+    if told.intersection(tokenize(one.text)) and _CHANGE.search(one.text):
+        return True
     complete = first.features.terms + first.features.kin > _COMPLETE
-    return later and not complete and one.holds and one.useful and one.topic >= _CONTESTED_TOPIC * first.topic
+    return not complete and one.useful and one.topic >= _CONTESTED_TOPIC * first.topic
 
 
 def _is_same_channel(one: ExtractCandidate, other: ExtractCandidate) -> bool:

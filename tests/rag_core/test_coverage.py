@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -62,3 +63,17 @@ async def test_an_archive_of_a_few_posts_covers_as_a_large_one_does(
 def test_coverage_is_a_share_whatever_the_features() -> None:
     assert 0 <= Coverage(strength=-1e9).likely < 0.001
     assert 0.999 < Coverage(strength=1e9).likely <= 1
+
+
+def test_a_written_out_question_that_lacks_most_of_its_terms_gets_no_lower_threshold() -> None:
+    brief = Coverage(length=1.3, count=0.4, known=1.0, names=0.5, words=4)
+    assert brief.lenient
+    assert not replace(brief, words=10).lenient
+    assert replace(brief, words=10, count=0.7).lenient
+
+
+async def test_a_name_is_not_met_by_a_common_word_of_the_same_stem(library: Any, make_post: Any) -> None:
+    await library.keep(make_post(901, "Сначала пекарня, с 1 марта и бассейн работают до девяти.", chat=library.kiln))
+    assert (await measured(library, "Где стоит Марта?")).names == 0
+    await library.keep(make_post(902, "У плиты стоит Марта.", chat=library.kiln))
+    assert (await measured(library, "Где стоит Марта?")).names == 1

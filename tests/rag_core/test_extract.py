@@ -3,11 +3,14 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_core.context.boilerplate import find_repeated_lines
 from rag_core.context.evidence import build_text_key
+from rag_core.dates import parse_period
+from rag_core.text.answer_type import contains_answer_type, detect_answer_type
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH
 from rag_core.types import Evidence, Passage, PostKey, Source
@@ -130,6 +133,71 @@ def test_a_question_about_a_time_gets_the_best_post_and_no_series() -> None:
     assert not pieces.contested
 
 
+def test_the_value_of_the_time_that_is_asked_about_answers() -> None:
+    found, period = evidence(*PRICES, days=(300, 0, 400)), parse_period("в марте 2025", DAY + timedelta(days=500))
+    question = asked("Сколько стоила буханка ржаного хлеба в марте 2025?")
+    assert rank_pieces(question, found, period=period).pieces[0].text == PRICES[1]
+    later = parse_period("в этом году", DAY + timedelta(days=500))
+    then = rank_pieces(asked("Сколько стоит буханка ржаного хлеба в этом году?"), found, period=later)
+    assert then.pieces[0].text == PRICES[0]
+    assert then.dated_otherwise  # it is of the year before
+
+
+def test_a_report_that_something_changed_may_name_less_of_it() -> None:
+    texts = "We meet on Thursdays upstairs at the bakery.", "From 24 September the Thursdays are back in the library."
+    found = evidence(*(f"{text}\n#meetings" for text in texts), days=(0, 200))
+    pieces = ranked("On Thursdays where do we meet?", found)
+    assert [piece.text for piece in (pieces.pieces[0], *pieces.earlier)] == [texts[1], texts[0]]
+    assert pieces.best is not None
+    assert pieces.best.text == texts[0]  # what was asked is measured on the post that says it
+
+
+def test_a_count_of_what_is_asked_supersedes_an_earlier_one() -> None:
+    texts = "Подписи собирают в библиотеке, нужно 400, сегодня 263.", "Четыреста двенадцать подписей!"
+    assert ranked("сколько подписей собрали", evidence(*texts, days=(0, 20))).pieces[0].text == texts[1]
+
+
+def test_a_price_that_changed_is_found_by_other_words_of_the_post_that_names_it() -> None:
+    texts = "Проезд в городском автобусе 36 рублей.", "С 1 января автобус дорожает, билет 40 рублей.", "Кофе 90 рублей."
+    pieces = ranked("сколько стоит проезд", evidence(*texts, days=(0, 300, 400)))
+    assert pieces.contested
+    assert pieces.pieces[0].text == texts[1]
+
+
+def test_how_a_price_changed_is_answered_by_the_whole_series() -> None:
+    texts = "Буханка ржаного 140 ₽.", "Погода.", "Ржаной теперь 185 ₽, пшеничный 210 ₽.", "Ржаной хлеб 160 ₽."
+    pieces = ranked("как менялась цена ржаного", evidence(*texts, days=(0, 10, 300, 100)))
+    assert [piece.text for piece in pieces.series] == [texts[0], texts[3], texts[2]]
+    assert not ranked("какая цена ржаного", evidence(*texts, days=(0, 10, 300, 100))).series
+
+
+def test_the_post_that_the_search_ranks_first_is_among_the_closest() -> None:
+    texts = ["Сова на горке."] * 3 + ["Телескоп видно, мост закрыт."]
+    found = evidence(*(f"{text} {'а' * n}" for n, text in enumerate(texts)))
+    found = replace(found, sources=(*found.sources[:3], replace(found.sources[3], score=9.0)))
+    pieces = ranked("сова на горке и телескоп", found).select_closest(3, found)
+    assert 4 in [piece.source.number for piece in pieces]
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "held"),
+    [
+        ("how many perseids did you see", "Perseids: Tuesday 12 August, from 21:30.", False),
+        ("how many perseids did you see", "73 Perseids in four hours.", True),
+        ("how old is Kofi", "Kofi solders on 28 February.", False),
+        ("how old is Danila", "Danila is 11 years old.", True),
+        ("сколько раз переносили открытие", "Открытие 18 октября.", False),
+        ("сколько раз переносили открытие", "Открытие переносили дважды.", True),
+        ("how long does it take", "The line had 300 people.", False),
+        ("how long does it take", "It takes forty minutes.", True),
+        ("сколько мешков собрали", "Субботник 2025.", False),
+        ("когда библиотека работает", "По будням до 20:00.", True),
+    ],
+)
+def test_a_number_of_another_measure_does_not_answer(question: str, text: str, held: bool) -> None:
+    assert contains_answer_type(detect_answer_type(question), text, question) is held
+
+
 def test_other_channels_are_no_series() -> None:
     found = evidence(*PRICES, days=(300, 0, 400), chats=(-1, -2, -1))
     assert not ranked("Сколько стоит буханка ржаного хлеба?", found).earlier
@@ -139,7 +207,7 @@ def test_a_newer_price_of_perhaps_the_same_thing_makes_an_answer_doubtful() -> N
     texts = "Бассейн, разовое посещение: 320 ₽.", "С января разовое посещение 400 ₽."
     pieces = ranked("Сколько стоит разовое посещение бассейна?", evidence(*texts, days=(0, 300)))
     assert pieces.contested
-    assert [piece.text for piece in pieces.select_closest(3)] == [texts[1], texts[0]]
+    assert [piece.text for piece in pieces.select_closest(3, evidence(*texts))] == [texts[1], texts[0]]
     assert pieces.best is not None
     assert pieces.best.text == texts[0]
 
@@ -151,7 +219,7 @@ def test_a_price_without_a_number_is_doubtful() -> None:
 
 def test_the_closest_pieces_are_of_different_posts() -> None:
     texts = "Мост закрыт. Мост старый.", "Мост открыт.", "Мост новый."
-    pieces = ranked("мост", evidence(*texts)).select_closest(3)
+    pieces = ranked("мост", evidence(*texts)).select_closest(3, evidence(*texts))
     assert sorted(piece.source.number for piece in pieces) == [1, 2, 3]
 
 

@@ -112,8 +112,8 @@ def _is_question(here: SentenceFacts) -> bool:
     return here.text.rstrip(' "»”)').endswith("?")
 
 
-def find_correction(claim: SentenceFacts, here: SentenceFacts) -> str:
-    """Find "X, not Y" where Y is a number or a day of the claim."""
+def find_correction(claim: SentenceFacts, here: SentenceFacts, *, replaced: bool) -> str:
+    """Find "X, not Y" where Y is a number or a day of the claim; with `replaced` also "X instead of Y"."""
     values = [fold_text(claim.text)[one.start : one.end] for one in claim.numbers]
     values += [fold_text(claim.text)[one.start : one.end] for one in claim.moments]
     digits = {digit for value in values for digit in _DIGITS.findall(_GROUPED.sub("", value))}
@@ -121,6 +121,8 @@ def find_correction(claim: SentenceFacts, here: SentenceFacts) -> str:
     if _CORRECTION.search(fold_text(claim.text)):
         return ""
     for found in _CORRECTION.finditer(fold_text(here.text)):
+        if not replaced and found[0].startswith(("вместо", "instead")):
+            continue
         after = _GROUPED.sub("", found[1])
         if digits & set(_DIGITS.findall(after)[:1]) or weekdays & {stem(word) for word in _WORDS.findall(after)[:1]}:
             return f"corrected: not {found[1].strip()}"

@@ -22,7 +22,7 @@ from rag_core.verification.compare import (
     find_nearest_word,
     is_same_value,
 )
-from rag_core.verification.contradictions import find_opposite_statements, find_opposite_words
+from rag_core.verification.contradictions import find_opposite_statements, find_opposite_words, find_role_differences
 from rag_core.verification.cues import (
     find_correction,
     find_denied_word,
@@ -78,6 +78,7 @@ _IDENTIFIER_WEIGHT = 2.0  # of "27" in "bus 27", as a multiple of the claim's he
 _CONTEXT_WEIGHT = 0.8  # of a term that stands beside the sentence, not in it
 _SUPPORTED, _OPEN, _CONTRADICTED = 0.7, 0.45, 0.05  # likelihoods of support that a stance stands for
 
+_SCHEDULED = re.compile(r"(?<!\w)(?:назнач|намеч|заплан|объявл|schedul|plann|announc|set for)")
 _NUMBER_SIGN = re.compile(r"(?:№|(?<!\w)(?:no\.?|number|номер))\s*$")
 _LONGEST_MEASURE = 10  # characters between a number and "old"
 
@@ -314,10 +315,11 @@ def _read_sentence(
     if (seen := _compare(claim, post, n, header, date)) is None:
         return None
     following = post[n + 1] if n + 1 < len(post) else None
+    holders = (why for differs, why in find_role_differences(claim.facts, post[n], post) if differs)
     return (
         _read_denial(claim, seen, following)
         or _read_doubt(claim, seen, following)
-        or _read_gap(claim, seen, date)
+        or _read_gap(claim, seen, date, next(holders, ""))
         or _read_support(claim, seen)
     )
 
@@ -330,7 +332,7 @@ def _read_denial(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts 
     )
     if close and (why := find_explicit_denial(claim.facts, seen.here, following, seen.denial)):
         return _Reading(Label.CONTRADICTED, seen.here, seen.about, score, why)
-    if not claim.happened and (why := find_correction(claim.facts, seen.here)):
+    if why := find_correction(claim.facts, seen.here, replaced=not claim.happened):
         label = Label.CONTRADICTED if seen.about >= _MIN_CORRECTED else Label.NOT_FOUND
         return _Reading(label, seen.here, seen.about, score, why, Label.CONTRADICTED)
     return None
@@ -338,7 +340,7 @@ def _read_denial(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts 
 
 def _is_announcement(claim: SentenceFacts, here: SentenceFacts, date: datetime) -> bool:
     """Check whether a day that the claim names was still to come when the post was written, which says nothing past."""
-    if any(is_past(word) for word in here.all_words):
+    if any(is_past(word) for word in here.all_words) or _SCHEDULED.search(fold_text(claim.text)):
         return False
     days = [(moment.year or date.year, moment.month, moment.day or 1) for moment in claim.moments if moment.month]
     return any((year, month, day) > (date.year, date.month, date.day) for year, month, day in days)
@@ -367,7 +369,7 @@ def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts |
     return _reject(seen, why, contradicts=again and seen.subject) if why else None
 
 
-def _read_gap(claim: ClaimTerms, seen: _Comparison, date: datetime) -> _Reading | None:
+def _read_gap(claim: ClaimTerms, seen: _Comparison, date: datetime, holder: str) -> _Reading | None:
     """Read what the sentence lacks of the claim: its scope, a value in its place, the word in the place of another."""
     why, restricted = find_scope_difference(claim.facts, seen.here)
     if why:
@@ -378,6 +380,8 @@ def _read_gap(claim: ClaimTerms, seen: _Comparison, date: datetime) -> _Reading 
         return _reject(seen, "it was still to come")
     if claim.values and seen.mixed:
         return _reject(seen, "a number of another thing")
+    if holder:
+        return _reject(seen, holder, contradicts=seen.about >= _MIN_ABOUT)
     if why := _find_replaced_word(claim, seen.here):
         return _reject(seen, why, contradicts=seen.own >= _MIN_REPLACED_OWN)
     return None
@@ -394,7 +398,7 @@ def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
     own_subject = claim.measure_share(claim.subject, [seen.here])
     said = claim.measure_share(claim.predicate, [seen.here]) >= (_MIN_VALUED if seen.matched else _MIN_PREDICATE)
     said = said and _has_verb(claim, seen.here)
-    said = said or (bool(seen.matched) and not claim.values and own_subject >= _MIN_OWN_SUBJECT)
+    said = said or (bool(seen.matched) and not claim.values and own_subject >= _MIN_OWN_SUBJECT) or seen.matched > 1
     subject = claim.is_subject_there(everywhere, _MIN_VALUED if seen.matched else _MIN_SUBJECT)
     if seen.about >= least and seen.own >= own and named and said and subject and not odd:
         return _Reading(Label.SUPPORTED, seen.here, seen.about, seen.score, "", Label.SUPPORTED)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from rag_core.text.morphology import read_word
+from rag_core.text.morphology import WordReading, is_dictionary_word, read_word
 from rag_core.text.tokens import stem
 from rag_core.verification.claims import is_verb
 from rag_core.verification.compare import find_nearest_word, is_same_name
@@ -221,14 +221,18 @@ _SUPERLATIVE_WORDS = re.compile(
 )
 
 
+def _read_first(word: Word) -> tuple[WordReading, ...]:
+    """Likeliest reading of a dictionary word; none for others, whose guessing costs too much time."""
+    return read_word(word.low)[:1] if is_dictionary_word(word.low) else ()
+
+
 def is_predicate_verb(word: Word) -> bool:
     """Check whether a word is a verb, a short participle or a predicative, by the dictionary or its ending."""
     if word.capital and not word.opens:
         return False
     if word.low.isascii():
         return is_verb(word)
-    readings = read_word(word.low)
-    return bool(readings) and readings[0].part in {"VERB", "PRTS", "INFN", "PRED", "ADJS"}
+    return any(reading.part in {"VERB", "PRTS", "INFN", "PRED", "ADJS"} for reading in _read_first(word))
 
 
 def find_main_verb(claim: SentenceFacts) -> Word | None:
@@ -243,7 +247,7 @@ def is_past(word: Word) -> bool:
     """Check for a verb of the past or a short participle."""
     if word.low.isascii():
         return bool(_PAST_EN.match(word.low))
-    return any(reading.part == "PRTS" or reading.tense == "past" for reading in read_word(word.low)[:1])
+    return any(reading.part == "PRTS" or reading.tense == "past" for reading in _read_first(word))
 
 
 def find_unrealised(claim: SentenceFacts, here: SentenceFacts) -> str:
@@ -268,7 +272,7 @@ def find_unrealised(claim: SentenceFacts, here: SentenceFacts) -> str:
 
 
 def _is_future(word: Word) -> bool:
-    return not word.low.isascii() and any(reading.tense == "futr" for reading in read_word(word.low)[:1])
+    return not word.low.isascii() and any(reading.tense == "futr" for reading in _read_first(word))
 
 
 def find_formerly(claim: SentenceFacts, here: SentenceFacts) -> str:

@@ -52,6 +52,7 @@ class WordReading:
     gender: str
     number: str
     person: str
+    tense: str
     animate: bool
     name: bool
 
@@ -67,6 +68,7 @@ def read_word(word: str) -> tuple[WordReading, ...]:
             parse.tag.gender or "",
             parse.tag.number or "",
             parse.tag.person or "",
+            parse.tag.tense or "",
             parse.tag.animacy == "anim",
             bool({"Name", "Surn", "Patr"} & parse.tag.grammemes),
         )

@@ -192,6 +192,7 @@ def find_moment_differences(
     here = _drop_duplicate_moments(best.moments)
     everywhere = _drop_duplicate_moments(moment for one in post for moment in one.moments)
     own = list(_build_post_moments(date, fold_text(best.text))) if date else []
+    here += _build_relative_years(date, fold_text(best.text)) if date else []
     unnamed = _find_unnamed_moments(here, claim)
     bare = {v for one in post for n in one.numbers if not n.unit and _counts_nothing(n) for v in n.values}
     copied = measure_copied_share(claim, best) >= COPIED_SHARE
@@ -200,7 +201,7 @@ def find_moment_differences(
             yield True, f"{claim.text[moment.start : moment.end]} ≠ closed"
             continue
         near = any(_moments_agree(moment, other, date) for other in (*here, *own))
-        if near or (not copied and any(_moments_agree(moment, other, date) for other in everywhere)):
+        if near or _is_said_elsewhere(moment, everywhere, unnamed, date, copied=copied):
             continue
         if _is_number(moment, bare):
             continue
@@ -212,10 +213,25 @@ def find_moment_differences(
             rival = rival or next((one for one in here if one.weekday is not None), None)
             if rival is None:
                 continue
-        if rival:
-            yield True, f"{quoted} ≠ {best.text[rival.start : rival.end]}"
+        if rival:  # closed on Mondays says nothing of Sundays
+            differs = not _is_closed_then(rival, claim, best)
+            yield differs, f"{quoted} ≠ {best.text[rival.start : rival.end]}"
         else:
             yield False, f"{quoted} is not there"
+
+
+def _is_said_elsewhere(
+    moment: Moment, post: Sequence[Moment], unnamed: Sequence[Moment], date: datetime | None, *, copied: bool
+) -> bool:
+    """Check whether another sentence has the moment, and this one no other in its place."""
+    if copied or _find_rival_moment(moment, unnamed):
+        return False
+    return any(_moments_agree(moment, other, date) for other in post)
+
+
+def _build_relative_years(date: datetime, low: str) -> list[Moment]:
+    """Years that a sentence names from the date of its post: "this year"."""
+    return [Moment(m.start(), m.end(), date.year + n) for n, words in _YEARS_FROM_POST for m in words.finditer(low)]
 
 
 def _is_closed_then(moment: Moment, claim: SentenceFacts, best: SentenceFacts) -> bool:
@@ -235,6 +251,11 @@ def _is_one_of_weekdays(moment: Moment, claim: SentenceFacts, many: int) -> bool
     return moment.weekday is not None and sum(one.start == moment.start for one in claim.moments) == many
 
 
+_YEARS_FROM_POST = (
+    (-1, re.compile(r"(?<!\w)(?:в прошлом году|last year)(?!\w)")),
+    (0, re.compile(r"(?<!\w)(?:в этом году|this year)(?!\w)")),
+    (1, re.compile(r"(?<!\w)(?:в следующем году|next year)(?!\w)")),
+)
 _DAYS_FROM_POST = (
     (-1, re.compile(r"(?<!\w)(?:вчера\w*|yesterday|last night)(?!\w)")),
     (1, re.compile(r"(?<!\w)(?:завтра\w*|tomorrow)(?!\w)")),

@@ -7,19 +7,27 @@ from __future__ import annotations
 
 import re
 
+from rag_core.text.morphology import WordReading, is_dictionary_word, read_word
 from rag_core.text.tokens import stem
+from rag_core.verification.claims import is_verb
 from rag_core.verification.compare import find_nearest_word, is_same_name
 from rag_core.verification.facts import SentenceFacts
-from rag_core.verification.vocabulary import Word, fold_text
+from rag_core.verification.vocabulary import Word, fold_text, likeness
 
 __all__ = [
     "find_correction",
     "find_denied_word",
     "find_end",
     "find_explicit_denial",
+    "find_formerly",
+    "find_main_verb",
+    "find_scope_difference",
     "find_unasserted",
+    "find_unrealised",
     "goes_on",
     "is_called_false",
+    "is_past",
+    "is_predicate_verb",
 ]
 
 _SAME_WORD = 0.7  # similarity from which two words count as the same
@@ -36,22 +44,24 @@ _NEGATIVE_REPLY = re.compile(
 )
 _POSITIVE_REPLY = re.compile(r"\W*(?:да|yes|yep|именно|верно|правда)(?!\w)")
 _FALSE_WORDS = re.compile(
-    r"(?<!\w)(?:неправда|не правда|неверно, что|не соответству(?:ет|ют) действительности|вопреки слухам|фейк\w*|выдумк[аи]|вранье|"
+    r"(?<!\w)(?:неправда|не правда|неверно, что|недостоверн\w+|не явля\w+ достоверн\w+|не соответству(?:ет|ют) действительности|вопреки слухам|фейк\w*|выдумк[аи]|вранье|"
     r"опроверг\w*|опроверга\w+|(?:это|[-–—]) (?:ложь|миф|утка)|not true|untrue|no truth|contrary to|"
     r"(?:is|are|was|were|it's|that's|all|both|[-–—:]) (?:simply |quite |just )?(?:false|a (?:lie|myth|hoax)|nonsense)|"
     r"unfounded|groundless|refuted|debunked|den(?:ied|ies|y) (?:that|it|this|(?:the |any )?(?:reports?|rumou?rs?|claims?|allegations?)))(?!\w)"
 )
 _RUMOUR_WORDS = re.compile(
     r"(?<!\w)(?:слух\w{0,3}|поговаривают|сплетни|якобы|будто|будто бы|говорят,? (?:что|будто|его|ее|их)|(?<!не )говорят,|ходят разговоры|"
-    r"rumou?rs?|rumou?red|gossip|hearsay|word has it|allegedly|reportedly|supposedly|people say|they say)(?!\w)"
+    r"(?<!по )(?<!official )источник\w* \W{0,2}(?:\[?(?:сообща|сообщил|говор|поделил|утвержда|рассказ)\w*)|неизвестн\w+ источник\w*|(?:un(?:named|known|confirmed)|anonymous) (?:sources?|reports?)|sources (?:say|said|told|claim)|"
+    r"несмотря на то, что|спраши\w+|(?:ask\w*|wonder\w*) (?:us |me )?(?:whether|if)|rumou?rs?|rumou?red|gossip|hearsay|word has it|allegedly|reportedly|supposedly|people say|they say)(?!\w)"
 )
+_CONDITION_WORDS = re.compile(r"(?<!\w)(?:если|при условии|if|unless|provided that)(?!\w)(?! (?:не ошиб|only|any))")
 _CEASED_WORDS = re.compile(
     r"(?<!\w)(?:больше не|уже не(?! в первый)|перест\w+|прекра[тщ]\w+|переезжа\w+|переех\w+|сложил\w* полномочия|уволи\w+|съехал\w*|no longer|not any ?more|"
     r"step(?:s|ped)? down|resign\w*|hand(?:s|ed) over|lost|cancel\w+|called off)(?!\w)"
 )
 _STILL_WORDS = re.compile(r"(?<!\w)(?:снова|опять|по-прежнему|продолжа\w+|все еще|again|still|continu\w+|back)(?!\w)")
 _FAILED_PLAN = re.compile(
-    r"(?<!\w)(?:не (?:успе(?:л\w*|ют|ет|ем)|состо\w+|получ\w+|откро\w+|выйдет|буд\w+(?=\s*(?:[.,;!?]|$)))|перен[её]с(?:ли|ен\w*|ут)?|перенос(?:ят|ится|ится)|отложи\w+|will not|won['’]t|"
+    r"(?<!\w)(?:не (?:успе(?:л\w*|ют|ет|ем)|состо\w+|получ\w+|откро\w+|выйдет|буд\w+(?=\s*(?:[.,;!?]|$)))|перен[её]с(?:ли|ен\w*|ут)?|перенос(?:ят|ится|ится)|отлож\w+|will not|won['’]t|"
     r"did(?: not|n['’]t) (?:make|happen|take place|work)|postponed|delayed)(?!\w)"
 )
 _NEW_HOLDER = re.compile(r"(?:нов\w+|new|избра\w+|назнач\w+|elected|appointed)$")
@@ -89,7 +99,9 @@ def find_explicit_denial(
         ]
         if any(find_nearest_word(word, claim.words)[0] >= _SAME_WORD for word in denied):
             return "answered no"
-    if _FAILED_PLAN.search(low) and not _FAILED_PLAN.search(fold_text(claim.text)):
+    days = {(m.month, m.day) for m in claim.moments if m.day}
+    other_day = bool(days) and any(m.day and (m.month, m.day) not in days for m in here.moments)
+    if _FAILED_PLAN.search(low) and not other_day and not _FAILED_PLAN.search(fold_text(claim.text)):
         return "did not come to be"
     if denied_word and _RUMOUR_WORDS.search(low):
         return "a rumour denied"
@@ -100,8 +112,8 @@ def _is_question(here: SentenceFacts) -> bool:
     return here.text.rstrip(' "»”)').endswith("?")
 
 
-def find_correction(claim: SentenceFacts, here: SentenceFacts) -> str:
-    """Find "X, not Y" where Y is a number or a day of the claim."""
+def find_correction(claim: SentenceFacts, here: SentenceFacts, *, replaced: bool) -> str:
+    """Find "X, not Y" where Y is a number or a day of the claim; with `replaced` also "X instead of Y"."""
     values = [fold_text(claim.text)[one.start : one.end] for one in claim.numbers]
     values += [fold_text(claim.text)[one.start : one.end] for one in claim.moments]
     digits = {digit for value in values for digit in _DIGITS.findall(_GROUPED.sub("", value))}
@@ -109,6 +121,8 @@ def find_correction(claim: SentenceFacts, here: SentenceFacts) -> str:
     if _CORRECTION.search(fold_text(claim.text)):
         return ""
     for found in _CORRECTION.finditer(fold_text(here.text)):
+        if not replaced and found[0].startswith(("вместо", "instead")):
+            continue
         after = _GROUPED.sub("", found[1])
         if digits & set(_DIGITS.findall(after)[:1]) or weekdays & {stem(word) for word in _WORDS.findall(after)[:1]}:
             return f"corrected: not {found[1].strip()}"
@@ -133,9 +147,11 @@ def find_unasserted(claim: SentenceFacts, here: SentenceFacts, following: Senten
     """Find that the sentence asks, or tells a rumour, a plan or a possibility, where the claim states a fact."""
     if _is_question(here) and not (following and _POSITIVE_REPLY.match(fold_text(following.text))):
         return "only asked"
+    if _CONDITION_WORDS.search(fold_text(here.text)) and not _CONDITION_WORDS.search(fold_text(claim.text)):
+        return "on a condition"
     if _RUMOUR_WORDS.search(fold_text(here.text)) and not _RUMOUR_WORDS.search(fold_text(claim.text)):
         return "rumour"
-    for scope in here.modal:
+    for scope in () if _PERMISSION_WORDS.search(fold_text(claim.text)) else here.modal:
         if scope.kind != "must" and not claim.modal and not _list_stems(claim).isdisjoint(scope.wide):
             return f"{scope.kind} {scope.first.low if scope.first else ''}"
     return ""
@@ -176,3 +192,103 @@ def goes_on(claim: SentenceFacts, here: SentenceFacts) -> tuple[str, bool]:
     if not _CEASED_WORDS.search(fold_text(claim.text)) or _CEASED_WORDS.search(low):
         return "", False
     return "goes on", bool(_STILL_WORDS.search(low))
+
+
+_PERMISSION_WORDS = re.compile(r"(?<!\w)(?:можно|нельзя|может|могут|can|may|allowed)(?!\w)")
+_PLAN_WORDS = re.compile(
+    r"(?<!\w)(?:смо(?:жет|гут)|ожида\w+|планиру\w+|намерен\w*|собира(?:ет|ют)\w*|жд[еу]т|мо(?:жет|гут)|возможн\w+|предлага\w+|обеща\w+|"
+    r"рассматрива\w+|прогноз\w*|готовит\w*|буд(?:ет|ут)|хот(?:ят|ел\w*)|проект\w*|цел(?:ь|ью)|will|would|may|might|could|plans?|planned|planning|"
+    r"expect\w*|intend\w*|propos\w+|going to|hop(?:e|es|ing)|consider\w*|forecast\w*|aims?)(?!\w)"
+)
+_PAST_EN = re.compile(
+    r"(?:was|were|had|has|have|did|became|began|bought|built|came|chose|drew|fell|found|gave|got|grew|held|kept|knew|led|left|"
+    r"lost|made|met|paid|ran|rose|said|saw|sent|sold|spent|stood|taught|told|took|went|won|\w{2,}ed)$"
+)
+_FORMERLY_WORDS = re.compile(
+    r"(?<!\w)(?:раньше|ранее|прежде|когда-то|в прошл\w+ (?:год\w|месяц\w|недел\w|раз|понедельник|вторник|сред\w|четверг|пятниц\w)|до этого|"
+    r"до недавнего|formerly|previously|used to|once upon|in the past|back then|until (?:recently|now)|last (?:year|month|week|time))(?!\w)"
+)
+_UNIVERSAL_WORDS = re.compile(
+    r"(?<!\w)(?:вс[еёю]|всех|всем|всеми|всей|вся|люб\w{2,3}|кажд\w{2,3}|всегда|везде|повсюду|полностью|all|any|every|everyone|everybody|"
+    r"always|everywhere|whole|entire\w*|completely)(?!\w)(?! (?:еще|равно|же))"
+)
+_RESTRICTIVE_WORDS = re.compile(
+    r"(?<!\w)(?:только|лишь|исключительно|единственн\w+|кроме|за исключением|only|except|solely|exclusively|sole)(?!\w)"
+)
+_STILL_SO_WORDS = re.compile(r"(?<!\w)(?:все еще|до сих пор|по-прежнему|still|as yet)(?!\w)")
+_SUPERLATIVE_WORDS = re.compile(
+    r"(?<!\w)(?:сам(?:ый|ая|ое|ые|ого|ой|ых|ым)|впервые|most|least|ever|never before)(?!\w)"
+)
+
+
+def _read_first(word: Word) -> tuple[WordReading, ...]:
+    """Likeliest reading of a dictionary word; none for others, whose guessing costs too much time."""
+    return read_word(word.low)[:1] if is_dictionary_word(word.low) else ()
+
+
+def is_predicate_verb(word: Word) -> bool:
+    """Check whether a word is a verb, a short participle or a predicative, by the dictionary or its ending."""
+    if word.capital and not word.opens:
+        return False
+    if word.low.isascii():
+        return is_verb(word)
+    return any(reading.part in {"VERB", "PRTS", "INFN", "PRED", "ADJS"} for reading in _read_first(word))
+
+
+def find_main_verb(claim: SentenceFacts) -> Word | None:
+    """Find the verb that follows the subject; an English word in "s" is one only where nothing else is."""
+    words = claim.all_words[1:]
+    verbs = [word for word in words if is_predicate_verb(word)]
+    plural = [word for word in verbs if word.low.isascii() and word.low.endswith("s") and word.stem]
+    return next((word for word in verbs if word not in plural), plural[0] if plural else None)
+
+
+def is_past(word: Word) -> bool:
+    """Check for a verb of the past or a short participle."""
+    if word.low.isascii():
+        return bool(_PAST_EN.match(word.low))
+    return any(reading.part == "PRTS" or reading.tense == "past" for reading in _read_first(word))
+
+
+def find_unrealised(claim: SentenceFacts, here: SentenceFacts) -> str:
+    """Find that the sentence speaks of what is to come, where the claim says that it happened."""
+    verbs = [word for word in claim.all_words if is_predicate_verb(word)]
+    happened = [word for word in verbs if is_past(word)]
+    if not happened or _PLAN_WORDS.search(fold_text(claim.text)):
+        return ""
+    same = [
+        other
+        for word in happened
+        for other in here.all_words
+        if likeness(word.low, word.stem, other.low, other.stem) >= _SAME_WORD
+    ]
+    if any(is_past(other) for other in same):
+        return ""
+    if found := _PLAN_WORDS.search(fold_text(here.text)):
+        return f"to come: {found[0]}"
+    if coming := next((word for word in here.all_words if word.stem and _is_future(word)), None):
+        return f"to come: {coming.low}"
+    return ""
+
+
+def _is_future(word: Word) -> bool:
+    return not word.low.isascii() and any(reading.tense == "futr" for reading in _read_first(word))
+
+
+def find_formerly(claim: SentenceFacts, here: SentenceFacts) -> str:
+    """Find that the sentence tells how it was before, where the claim says how it is."""
+    low = fold_text(claim.text)
+    if claim.moments or _FORMERLY_WORDS.search(low) or any(is_past(word) for word in claim.all_words):
+        return ""
+    found = _FORMERLY_WORDS.search(fold_text(here.text))
+    return f"was so: {found[0]}" if found else ""
+
+
+def find_scope_difference(claim: SentenceFacts, here: SentenceFacts) -> tuple[str, bool]:
+    """Find "all", "only" or "the most" of the claim that the sentence lacks; True if it restricts what "all" claims."""
+    mine, theirs = fold_text(claim.text), fold_text(here.text)
+    for pattern in (_UNIVERSAL_WORDS, _RESTRICTIVE_WORDS, _STILL_SO_WORDS, _SUPERLATIVE_WORDS):
+        if (found := pattern.search(mine)) and not pattern.search(theirs):
+            restricted = pattern is _UNIVERSAL_WORDS and bool(_RESTRICTIVE_WORDS.search(theirs))
+            return f"not {found[0]}", restricted
+    return "", False

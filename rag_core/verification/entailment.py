@@ -14,28 +14,25 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar
 
-from rag_core.context.calibration import CosineCalibration
 from rag_core.engine import Engine
-from rag_core.models.embedder import Embedder
-from rag_core.text.header import strip_parent_excerpt
 from rag_core.tracing import Run
 from rag_core.types import Passage, Shortfall, Viewer
 from rag_core.verification.compare import TermWeight, contains_name, is_same_value, measure_copied_share
+from rag_core.verification.facts import extract_facts, extract_facts_by_sentence
 from rag_core.verification.judge import judge_support
-from rag_core.verification.rules import RuleCheck, check_by_rules
-from rag_core.verification.stance import detect_stance
+from rag_core.verification.rules import RuleCheck, check_by_rules, uniform_weight
+from rag_core.verification.stance import TOO_LITTLE, assess_stance
 from rag_core.verification.types import Claim, Label, Support
 
 __all__ = [
     "AGREEMENT_FLOOR",
-    "COSINE_CALIBRATIONS",
     "ENTAILMENT_WEIGHTS",
     "SUPPORT_THRESHOLD",
     "EntailmentWeights",
+    "assess_by_words",
     "assess_passages",
     "assess_rule_check",
     "assess_text",
-    "compute_cosines",
     "compute_features",
     "count_agreeing_facts",
     "score_by_words",
@@ -72,14 +69,6 @@ ENTAILMENT_WEIGHTS: Mapping[str, EntailmentWeights] = {
         -0.944, -2.251, -3.319, 0.158, -3.199, 0.423, 0.043, -0.409,
     )),
 }  # fmt: skip
-# By embedding model and language: how the cosine of the most similar sentence changes the likelihood; a model whose
-# cosine tells nothing has no row. On fever_symmetric the cosine adds nothing to words (0.69 with it, 0.71 without),
-# but it counts against distant sentences.
-COSINE_CALIBRATIONS: Mapping[str, Mapping[str, CosineCalibration]] = {
-    "minilm-navec": {"en": CosineCalibration(0.85, 0.38, -0.23)}
-}
-
-
 _MAX_SENTENCE_WORDS = 30  # words: sentence lengths are capped here
 _SUFFICIENT_COVERAGE = 0.5  # share of the claim's words in the passage; below it the likelihood is scaled down
 _ONLY_WORDS = frozenset("only solely exclusively merely только лишь исключительно".split())
@@ -132,19 +121,11 @@ def score_by_words(checked: RuleCheck, lang: str, fitted: EntailmentWeights | No
     return min(1.0, checked.met / _SUFFICIENT_COVERAGE) / (1 + math.exp(-max(-30.0, min(30.0, z))))
 
 
-async def compute_cosines(text: str, others: Sequence[str], embedder: Embedder) -> list[float]:
-    """Cosine similarity of a claim and each sentence. Raises ModelUnavailable."""
-    if not others:
-        return []
-    vectors = await embedder.passages([text, *others])
-    return [float(cosine) for cosine in vectors[1:] @ vectors[0]]
-
-
 _MIN_OPEN_LIKELIHOOD = 0.4  # likelihood below which agreeing facts do not help
 _MIN_VERBATIM_LENGTH = 12  # characters: shorter runs occur in any text
 _HALF_OF_WORDS = 0.5  # share of a claim's words
 _VERBATIM_LIKELIHOOD, _MAX_LIKELIHOOD = 1.0, 0.99
-_UNDECIDED_RANGE = (0.3, 0.7)  # likelihoods for which the LLM judge is asked
+_UNDECIDED = 0.2  # likelihood from which the LLM judge is asked of what no other cue decides
 _JUDGE_WEIGHT = 0.5  # weight of its log odds: small models are overconfident
 _BARE_VERDICTS = "The model only says yes or no, not how sure it is: use a server that tells log-probabilities."
 
@@ -162,25 +143,17 @@ async def assess_passages(
     Words are weighted by their rarity in the channels the viewer may read. Raises ModelUnavailable, GenerationFailed.
     """
     weight = rag.lexical.statistics(viewer.channels).weight
-    checked = await asyncio.to_thread(lambda: [_check_passage(claim, passage, weight) for passage in passages])
-    supports = [assess_rule_check(one, claim.lang) for one in checked]
-    supports = await _apply_cosine_layer(claim, passages, supports, rag)
-    supports = await _apply_judge_layer(claim, passages, supports, rag, run)
+    supports = await asyncio.to_thread(assess_by_words, claim, passages, weight)
+    return await _apply_judge_layer(claim, passages, supports, rag, run)
+
+
+def assess_by_words(claim: Claim, passages: Sequence[Passage], weight: TermWeight = uniform_weight) -> list[Support]:
+    """Assess a claim against each passage by its words alone; `weight` gives the rarity of a term."""
+    facts = extract_facts(claim.text.strip(), claim.lang)
     return [
-        detect_stance(one, support, passage.header, passage.date, weight)
-        for one, support, passage in zip(checked, supports, passages, strict=True)
+        assess_stance(facts, extract_facts_by_sentence(one.text, claim.lang), one.header, one.date, weight)
+        for one in passages
     ]
-
-
-def _check_passage(claim: Claim, passage: Passage, weight: TermWeight) -> RuleCheck:
-    return check_by_rules(
-        claim.text,
-        passage.text,
-        claim.lang,
-        header=strip_parent_excerpt(passage.header),
-        date=passage.date,
-        weight=weight,
-    )
 
 
 def assess_rule_check(checked: RuleCheck, lang: str, fitted: EntailmentWeights | None = None) -> Support:
@@ -219,26 +192,10 @@ def _find_verbatim(checked: RuleCheck) -> tuple[int, int] | None:
     return None
 
 
-async def _apply_cosine_layer(
-    claim: Claim, passages: Sequence[Passage], found: list[Support], rag: Engine
-) -> list[Support]:
-    likeness = COSINE_CALIBRATIONS.get(rag.dense.model.name, {}).get(claim.lang) if rag.dense else None
-    open_ones = [n for n, support in enumerate(found) if support.layer == "words"]
-    if likeness is None or rag.dense is None or not open_ones:
-        return found
-    likest = [passages[n].text[found[n].start : found[n].end] for n in open_ones]
-    cosines = await compute_cosines(claim.text, likest, rag.dense.embedder)
-    for n, cosine in zip(open_ones, cosines, strict=True):
-        likely = min(_MAX_LIKELIHOOD, likeness(found[n].likely, cosine))
-        found[n] = _relabel_support(found[n], likely, "meaning")
-    return found
-
-
 async def _apply_judge_layer(
     claim: Claim, passages: Sequence[Passage], found: list[Support], rag: Engine, run: Run
 ) -> list[Support]:
-    low, high = _UNDECIDED_RANGE
-    open_ones = [n for n, s in enumerate(found) if s.layer in {"words", "meaning"} and low < s.likely < high]
+    open_ones = [n for n, support in enumerate(found) if support.why == TOO_LITTLE and support.likely > _UNDECIDED]
     if rag.writer is None or not open_ones:
         return found
     async with run.open_session(rag.writer, 0) as seat:
@@ -247,12 +204,7 @@ async def _apply_judge_layer(
         run.shortfalls.append(Shortfall("judge", _BARE_VERDICTS))
     for n, more in zip(open_ones, odds, strict=True):
         z = math.log(found[n].likely / (1 - found[n].likely)) + _JUDGE_WEIGHT * more
-        found[n] = _relabel_support(
-            found[n], min(_MAX_LIKELIHOOD, 1 / (1 + math.exp(-max(-30.0, min(30.0, z))))), "judge"
-        )
+        likely = min(_MAX_LIKELIHOOD, 1 / (1 + math.exp(-max(-30.0, min(30.0, z)))))
+        label = Label.SUPPORTED if likely >= SUPPORT_THRESHOLD else Label.NOT_FOUND
+        found[n] = replace(found[n], label=label, likely=round(likely, 4), layer="judge")
     return found
-
-
-def _relabel_support(support: Support, likely: float, layer: str) -> Support:
-    label = Label.SUPPORTED if likely >= SUPPORT_THRESHOLD else Label.NOT_FOUND
-    return replace(support, label=label, likely=round(likely, 4), layer=layer)

@@ -40,7 +40,7 @@ _DENYING_VERBS = frozenset(
     "fail fails failed refuse refuses refused decline declines declined forget forgot отказался отказалась отказались".split()
 )
 _NOT_A_DENIAL = re.compile(
-    r"^(?:не (?:только|менее|меньше|более|больше|раз\b|столько|просто|лишь|исключено|так|очень|слишком)|not (?:only|just|merely|necessarily|so|very|as)|no (?:less|fewer|more) than|"
+    r"^(?:не (?:только|менее|меньше|более|больше|раз\b|столько|просто|лишь|исключено|так|очень|слишком)|not (?:only|just|merely|necessarily|so|very|as)|no (?:less|fewer|more) than|no other|нет друг\w+|"
     r"no (?:doubt|wonder|matter)|нет (?:сомнени\w+))"
 )
 _DENIAL_PHRASES = re.compile(
@@ -51,7 +51,7 @@ _POSSIBILITY_WORDS = frozenset(
     "reportedly likely supposedly".split()
 )
 _INTENTION_WORDS = frozenset(
-    "планирует планируют планировал планировали намерен намерена намерены собирается собираются хочет хотят хотел обещает обещают обещал ожидается "
+    "планирует планируют планировал планировали собирался собиралась собирались намерен намерена намерены собирается собираются хочет хотят хотел обещает обещают обещал ожидается "
     "ожидают предлагает предлагают предложил предложили рассматривает рассматривают plans planned plan intends intend expected expects proposes "
     "proposed wants want hopes hope considering considers promises promised would offer offers offered aims aim target quote "
     "обещала обещаем просит просят попросил попросили надеются надеемся хотим хочу предложено планируется запланирован запланирована "

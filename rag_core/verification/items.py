@@ -21,7 +21,8 @@ __all__ = ["NumberedItems", "is_predicate", "list_unit_words"]
 
 _SAME_WORD = 0.7  # similarity from which two words count as the same
 _MOST_ITEM_WORDS = 40  # words of an item that are compared
-_PIECE_BREAK = re.compile(r"[,;.!?\n•|()]\s|\n")
+_DASH = re.compile(r"\s[–—-]\s")
+_PIECE_BREAK = re.compile(r"[,;.!?\n•|)]\s|[\n(]")
 
 
 def is_predicate(word: Word) -> bool:
@@ -34,7 +35,12 @@ class NumberedItems:
 
     def __init__(self, claim: SentenceFacts, values: Sequence[Number], here: SentenceFacts) -> None:
         self._claim, self._values, self._here = claim, values, here
+        numbered = [number.start for number in here.numbers]
         starts = [0, *(found.end() for found in _PIECE_BREAK.finditer(here.text))]
+        for found in _DASH.finditer(here.text):  # between two numbers, not between a thing and its price
+            edges = max(start for start in starts if start <= found.start()), found.start()
+            if any(edges[0] <= at < edges[1] for at in numbered) and any(at >= found.end() for at in numbered):
+                starts = sorted({*starts, found.end()})
         units = list_unit_words(here)
         pieces: list[list[Word]] = [[] for _ in starts]
         for word in here.words:
@@ -45,10 +51,14 @@ class NumberedItems:
                 pieces[bisect_right(starts, word.start) - 1].append(word)
         self._size: dict[int, int] = {}
         self._claimed: dict[int, int] = {}
+        self._words: dict[int, frozenset[str]] = {}
+        mine = frozenset(word.stem for word in claim.words)
+        self._stems = mine
         for number in here.numbers:
             at = bisect_right(starts, number.start) - 1
             words = pieces[at] or pieces[max(0, at - 1)]  # a number that stands alone belongs to the piece before
             self._size[number.start] = len(words)
+            self._words[number.start] = frozenset(word.stem for word in words[:_MOST_ITEM_WORDS])
             self._claimed[number.start] = sum(
                 find_nearest_word(word, claim.words)[0] >= _SAME_WORD for word in words[:_MOST_ITEM_WORDS]
             )
@@ -69,6 +79,17 @@ class NumberedItems:
         most = max(self._claimed[n.start] for n in same)
         others = (n for n in self._here.numbers if _have_same_unit(number, n) and n not in same)
         return any(self._claimed[n.start] > most for n in others)
+
+    def is_mixed(self) -> bool:
+        """Check whether a number of the claim stands at a foreign word, and another one at more of the claim's words."""
+        for number in self._values:
+            same = [n for n in self._here.numbers if is_same_value(number, n)]
+            others = [n for n in self._here.numbers if _have_same_unit(number, n) and n not in same]
+            for one in same:
+                words = self._words[one.start]
+                if words - self._stems and any((self._words[n.start] & self._stems) - words for n in others):
+                    return True
+        return False
 
     def find_difference(self) -> str:
         """Find a number of the claim in whose place the sentence has another."""

@@ -7,9 +7,10 @@ supports only what it asserts, and a number decides only where it stands at the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from rag_core.text.numbers import Number
@@ -21,22 +22,28 @@ from rag_core.verification.compare import (
     find_nearest_word,
     is_same_value,
 )
-from rag_core.verification.contradictions import find_opposite_statements, find_opposite_words
+from rag_core.verification.contradictions import find_opposite_statements, find_opposite_words, find_role_differences
 from rag_core.verification.cues import (
     find_correction,
     find_denied_word,
     find_end,
     find_explicit_denial,
+    find_formerly,
+    find_main_verb,
+    find_scope_difference,
     find_unasserted,
+    find_unrealised,
     goes_on,
+    is_past,
+    is_predicate_verb,
 )
 from rag_core.verification.facts import SentenceFacts, extract_facts
 from rag_core.verification.items import NumberedItems, list_unit_words
-from rag_core.verification.rules import MOST_FIGURES, RuleCheck
+from rag_core.verification.rules import MOST_FIGURES
 from rag_core.verification.types import Label, Support
 from rag_core.verification.vocabulary import Word, fold_text
 
-__all__ = ["ClaimTerms", "detect_stance"]
+__all__ = ["TOO_LITTLE", "ClaimTerms", "assess_stance"]
 
 # Shares of the claim's terms in a sentence and around it. It speaks of the claim's subject; for another value to
 # contradict the claim; for a "not Y" to correct it; for a later post to change what an earlier one of the channel said.
@@ -55,44 +62,46 @@ _DAMPING = 0.5  # exponent of a term's weight: a rare word of the claim may be a
 _LIGHT_STEMS = frozenset(
     map(
         stem,
-        "обходится обойдется удалось можно может get gets can may held carries around теперь now уже already".split(),
+        "обходится обойдется удалось можно может теперь уже идет ходит ездит проходит проводится работает дают отдают "
+        "get gets can may held carries around now already go goes going do does run runs work works".split(),
     )
 )
-_TOO_LITTLE = "too little is said"
+_MIN_SUBJECT = 0.6  # share of the subject's terms in the sentence and around it
+# Share of the predicate's terms in the sentence itself; of subject or predicate where a value agrees; of the subject
+# in the sentence itself where a value stands for the predicate.
+_MIN_PREDICATE, _MIN_VALUED, _MIN_OWN_SUBJECT = 0.5, 0.3, 0.8
+_SLIGHT = 0.2  # share of a claim's terms that may be missing from its subject
+_MIN_RESTRICTED = 0.6  # share of the terms for "only" to contradict "all"
+TOO_LITTLE = "too little is said"
 _VERB_WEIGHT = 0.6  # of a verb beside a number: the number says more
 _IDENTIFIER_WEIGHT = 2.0  # of "27" in "bus 27", as a multiple of the claim's heaviest term
 _CONTEXT_WEIGHT = 0.8  # of a term that stands beside the sentence, not in it
 _SUPPORTED, _OPEN, _CONTRADICTED = 0.7, 0.45, 0.05  # likelihoods of support that a stance stands for
 
+_SCHEDULED = re.compile(r"(?<!\w)(?:назнач|намеч|заплан|объявл|schedul|plann|announc|set for)")
+_NUMBER_SIGN = re.compile(r"(?:№|(?<!\w)(?:no\.?|number|номер))\s*$")
 _LONGEST_MEASURE = 10  # characters between a number and "old"
 
 
-def detect_stance(checked: RuleCheck, support: Support, header: str, date: datetime, weight: TermWeight) -> Support:
-    """Correct the entailment of a passage by what stands around its sentences; `header` may name the subject."""
-    if not checked.post or not checked.claim.all_words:
-        return support
-    claim = ClaimTerms(checked.claim, header, weight)
-    readings = [one for n in range(len(checked.post)) if (one := _read_sentence(claim, checked.post, n, header, date))]
+def assess_stance(
+    facts: SentenceFacts, post: Sequence[SentenceFacts], header: str, date: datetime, weight: TermWeight
+) -> Support:
+    """Assess what a post says of a claim: the sentence that says most of it decides; `header` may name the subject.
+
+    Only a sentence that has the claim's predicate, names and values supports it, and only one about the same subject
+    contradicts it. Everything else is not found.
+    """
+    claim = ClaimTerms(facts, header, weight)
+    if not post or not facts.all_words or len(facts.numbers) + len({m.start for m in facts.moments}) > MOST_FIGURES:
+        return Support(Label.NOT_FOUND, 0.0, "words")
+    readings = [one for n in range(len(post)) if (one := _read_sentence(claim, post, n, header, date))]
     best = max(readings, key=lambda one: one.priority, default=None)
     if best is None:
-        return replace(support, label=Label.NOT_FOUND, likely=min(support.likely, _OPEN))
+        return Support(Label.NOT_FOUND, 0.0, "words")
+    likely = {Label.SUPPORTED: _SUPPORTED, Label.CONTRADICTED: _CONTRADICTED}.get(best.label, _OPEN * best.about)
+    leaning = best.leaning if best.label is Label.NOT_FOUND else best.label
     start, end = best.sentence.start, best.sentence.start + len(best.sentence.text)
-    objections = [one for one in checked.objections if one.sort in {"name", "role"} and one.label is Label.CONTRADICTED]
-    if objections and best.sentence is checked.nearest and best.label is Label.SUPPORTED:
-        why = objections[0].why
-        return Support(Label.CONTRADICTED, _CONTRADICTED, "rules", why, start, end, best.about, Label.CONTRADICTED)
-    blocked = any(one.blocks for one in readings)
-    least = _MIN_ABOUT_SUPPORTING if support.label is Label.SUPPORTED else _MIN_ABOUT_NEAREST
-    open_ones = [one.about for one in readings if one.why == _TOO_LITTLE and one.about >= least]
-    if best.label is Label.NOT_FOUND and open_ones and support.label is not Label.NOT_FOUND and not blocked:
-        return replace(support, about=max(open_ones))
-    if best.label is Label.NOT_FOUND:
-        likely = min(support.likely, _OPEN)
-        return Support(Label.NOT_FOUND, likely, "context", best.why, start, end, best.about, best.leaning)
-    if best.label is support.label and (support.start, support.end) == (start, end):
-        return replace(support, about=best.about, leaning=best.label)
-    likely = _SUPPORTED if best.label is Label.SUPPORTED else _CONTRADICTED
-    return Support(best.label, likely, "context", best.why, start, end, best.about, best.label)
+    return Support(best.label, round(likely, 4), "words", best.why, start, end, best.about, leaning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +114,12 @@ class _Reading:
     score: float
     why: str
     leaning: Label = Label.NOT_FOUND
-    blocks: bool = False
 
     @property
     def priority(self) -> tuple[bool, bool, bool, float]:
         """Order of the readings of a post: what decides before what may decide, then what is said for certain."""
         decides, may = self.label is not Label.NOT_FOUND, self.leaning is not Label.NOT_FOUND
-        return decides, may, self.why != _TOO_LITTLE, self.score
+        return decides, may, self.why != TOO_LITTLE, self.score
 
 
 class ClaimTerms:
@@ -127,8 +135,7 @@ class ClaimTerms:
         self.terms = [
             (
                 word,
-                weight(word.stem) ** _DAMPING
-                * (_ASKING_WEIGHT if is_asking_word(word.low) or word.stem in _LIGHT_STEMS else 1.0),
+                weight(word.stem) ** _DAMPING * (_ASKING_WEIGHT if self.is_light(word) else 1.0),
             )
             for word in facts.words
             if word.start not in units
@@ -146,9 +153,50 @@ class ClaimTerms:
             + len(self.identifiers) * self.heaviest * _IDENTIFIER_WEIGHT
         )
         self.stems = frozenset(word.stem for word in facts.all_words if word.stem)
+        self.subject, self.predicate = self._split_at_verb()
+        verb = find_main_verb(facts)
+        self.happened = verb is not None and is_past(verb)
+
+    def _split_at_verb(self) -> tuple[list[tuple[Word, float]], list[tuple[Word, float]]]:
+        """Split the terms at the claim's first verb or dash: what it speaks of, and what it says of that.
+
+        A claim that begins with its verb speaks of what follows; one without a verb is both as a whole.
+        """
+        dash = re.search(r"\s[—–-]\s", self.facts.text)
+        verb = find_main_verb(self.facts)
+        joint = verb.start if verb else dash.start() if dash else None
+        if joint is None:
+            return self.terms, self.terms
+        before = [pair for pair in self.terms if pair[0].start < joint]
+        after = [pair for pair in self.terms if pair[0].start >= joint]
+        return before or after, after or before
+
+    def measure_share(self, terms: Sequence[tuple[Word, float]], sentences: Sequence[SentenceFacts]) -> float:
+        """Weight share of these terms in the sentences, light words aside; 1 for no terms."""
+        terms = [pair for pair in terms if not self.is_light(pair[0])]
+        total = sum(each for _, each in terms)
+        met = sum(
+            each
+            for word, each in terms
+            if any(find_nearest_word(word, one.words)[0] >= _SAME_WORD for one in sentences)
+        )
+        return met / total if total else 1.0
+
+    def is_subject_there(self, sentences: Sequence[SentenceFacts], least: float) -> bool:
+        """Check that enough of the subject is there, or that what is missing hardly counts in this claim."""
+        share = self.measure_share(self.subject, sentences)
+        missing = (1 - share) * sum(each for word, each in self.subject if not self.is_light(word))
+        return share >= least or missing <= _SLIGHT * self.total
+
+    @staticmethod
+    def is_light(word: Word) -> bool:
+        """Check for a word like "costs" or "can" that posts leave out."""
+        return is_asking_word(word.low) or word.stem in _LIGHT_STEMS
 
     def _is_identifier(self, number: Number) -> bool:
         """Check for a number that names a thing: "bus 27", "27-й автобус", "Tawny 1.0", "No. 4"."""
+        if _NUMBER_SIGN.search(self.low, max(0, number.start - _LONGEST_MEASURE), number.start):
+            return True
         ordinal = number.unit == "ordinal" and self.low[number.start].isdigit()
         if not ordinal and (number.unit or number.hedge or number.weak):
             return False
@@ -213,6 +261,7 @@ class _Comparison:
     denial: str
     subject: bool
     known: bool
+    mixed: bool
 
     @property
     def score(self) -> float:
@@ -230,20 +279,33 @@ def _compare(
     opposites = [pair for pair in find_opposite_words(facts, here) if not claim.is_measure_word(pair[0])]
     own, about = claim.measure_about(here, around, {word.start for word, _ in opposites})
     moments = list(find_moment_differences(facts, here, post, date))
-    lacking = sum(not any(is_same_value(mine, other) for other in here.numbers) for mine in claim.values)
-    matched = len(claim.values) - lacking + len(facts.moments) - len(moments)
+    lacking = sum(not _has_value(mine, here) for mine in claim.values)
+    elsewhere = sum(1 for _ in find_moment_differences(facts, here, [here], date))
+    matched = len(claim.values) - lacking + len(facts.moments) - max(elsewhere, len(moments))
     if own == 0.0 and not matched:
         return None
     items = NumberedItems(facts, claim.values, here)
-    found = [items.find_difference(), *(why for differs, why in moments if differs)]
-    if opposites and (matched or not claim.values):
+    found = [why for differs, why in moments if differs]
+    if not (found and claim.values):  # a number of another time contradicts nothing
+        absent = [mine for mine in claim.values if not _has_value(mine, here)]
+        told = any(_has_value(mine, one) for mine in absent for one in post)  # beside the other number
+        found = [*([] if told else [items.find_difference()]), *found]
+    elif claim.dated:
+        found = []
+    if opposites and (matched or not claim.dated):
         found += [why for differs, why in find_opposite_statements(facts, here, 1.0) if differs]
     enough = own >= _MIN_OWN or matched > 1 or (about >= _MIN_SUPPORTING and own >= _MIN_OWN / 2)
-    subject = enough and (not opposites or own - claim.share(opposites) >= _MIN_LEANING)
+    everywhere = [here, *around, claim.title]
+    subject = (
+        enough
+        and (not opposites or (own + about) / 2 - claim.share(opposites) >= _MIN_LEANING)
+        and claim.is_subject_there(everywhere, _MIN_SUBJECT)
+        and (bool(opposites) or _has_verb(claim, here))
+    )
     same = lacking <= 1 and not opposites and not claim.dated and items.is_same_attribute()
     return _Comparison(
         here, around, own, about, matched, lacking, moments, next(filter(None, found), ""), find_denied_word(facts, here),
-        subject and about >= _MIN_ABOUT_VALUE, same and about >= _MIN_LEANING,
+        subject and about >= _MIN_ABOUT_VALUE, same and about >= _MIN_LEANING, items.is_mixed(),
     )  # fmt: skip
 
 
@@ -253,58 +315,111 @@ def _read_sentence(
     if (seen := _compare(claim, post, n, header, date)) is None:
         return None
     following = post[n + 1] if n + 1 < len(post) else None
-    return _read_denial(claim, seen, following) or _read_doubt(claim, seen, following) or _read_support(claim, seen)
+    holders = (why for differs, why in find_role_differences(claim.facts, post[n], post) if differs)
+    return (
+        _read_denial(claim, seen, following)
+        or _read_doubt(claim, seen, following)
+        or _read_gap(claim, seen, date, next(holders, ""))
+        or _read_support(claim, seen)
+    )
 
 
 def _read_denial(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts | None) -> _Reading | None:
     """Read an explicit denial or correction."""
     score = seen.own + seen.about / 2 + 1
-    close = seen.about >= _MIN_EXPLICIT and (seen.matched or seen.own >= _MIN_OWN_SUPPORTING)
+    close = seen.about >= _MIN_EXPLICIT and (
+        seen.matched or (seen.own >= _MIN_OWN_SUPPORTING and not claim.facts.moments)
+    )
     if close and (why := find_explicit_denial(claim.facts, seen.here, following, seen.denial)):
         return _Reading(Label.CONTRADICTED, seen.here, seen.about, score, why)
-    if why := find_correction(claim.facts, seen.here):
+    if why := find_correction(claim.facts, seen.here, replaced=not claim.happened):
         label = Label.CONTRADICTED if seen.about >= _MIN_CORRECTED else Label.NOT_FOUND
         return _Reading(label, seen.here, seen.about, score, why, Label.CONTRADICTED)
     return None
 
 
+def _is_announcement(claim: SentenceFacts, here: SentenceFacts, date: datetime) -> bool:
+    """Check whether a day that the claim names was still to come when the post was written, which says nothing past."""
+    if any(is_past(word) for word in here.all_words) or _SCHEDULED.search(fold_text(claim.text)):
+        return False
+    days = [(moment.year or date.year, moment.month, moment.day or 1) for moment in claim.moments if moment.month]
+    return any((year, month, day) > (date.year, date.month, date.day) for year, month, day in days)
+
+
+def _reject(seen: _Comparison, why: str, *, contradicts: bool = False, leaning: Label = Label.NOT_FOUND) -> _Reading:
+    label = Label.CONTRADICTED if contradicts else Label.NOT_FOUND
+    return _Reading(label, seen.here, seen.about, seen.score, why, leaning)
+
+
 def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts | None) -> _Reading | None:
     """Read what keeps a sentence from supporting the claim: no assertion, another value, a denial, an end."""
-
-    def read(why: str, contradicts: bool = False, changes: bool = False) -> _Reading:
-        label, leaning = (Label.CONTRADICTED if so else Label.NOT_FOUND for so in (contradicts, changes and seen.known))
-        return _Reading(label, seen.here, seen.about, seen.score, why, leaning, seen.about >= _MIN_ABOUT_NEAREST)
-
-    if why := find_unasserted(claim.facts, seen.here, following):
-        return read(why)
+    changed = Label.CONTRADICTED if seen.known else Label.NOT_FOUND
+    facts, here = claim.facts, seen.here
+    if why := find_unasserted(facts, here, following) or find_unrealised(facts, here) or find_formerly(facts, here):
+        return _reject(seen, why)
+    if seen.value and facts.denied:  # another day for what is said not to be on this one any more
+        return _reject(seen, seen.value, leaning=Label.SUPPORTED if seen.subject else Label.NOT_FOUND)
     if why := seen.value or seen.denial:
-        denied = bool(seen.denial) and seen.about >= _MIN_ABOUT
-        return read(why, (bool(seen.value) and seen.subject) or denied, bool(seen.value))
+        contradicts = (bool(seen.value) and seen.subject) or (bool(seen.denial) and seen.about >= _MIN_ABOUT)
+        return _reject(seen, why, contradicts=contradicts, leaning=changed if seen.value else Label.NOT_FOUND)
     complete = seen.matched and not seen.lacking and not seen.moments
-    if not (complete and all(mine.unit for mine in claim.values)) and (why := find_end(claim.facts, seen.here)):
-        return read(why, changes=True)
-    why, again = goes_on(claim.facts, seen.here)
+    if not (complete and all(mine.unit for mine in claim.values)) and (why := find_end(facts, here)):
+        return _reject(seen, why, leaning=changed)
+    why, again = goes_on(facts, here)
+    return _reject(seen, why, contradicts=again and seen.subject) if why else None
+
+
+def _read_gap(claim: ClaimTerms, seen: _Comparison, date: datetime, holder: str) -> _Reading | None:
+    """Read what the sentence lacks of the claim: its scope, a value in its place, the word in the place of another."""
+    why, restricted = find_scope_difference(claim.facts, seen.here)
     if why:
-        return read(why, again and seen.subject)
-    if seen.lacking or seen.moments:
-        return _Reading(Label.NOT_FOUND, seen.here, seen.about, seen.score / 2, "a value is not there")
+        return _reject(seen, why, contradicts=restricted and seen.subject and seen.about >= _MIN_RESTRICTED)
+    if seen.lacking or seen.moments or (not seen.matched and (claim.values or claim.facts.moments)):
+        return _reject(seen, "a value is not there")
+    if claim.happened and _is_announcement(claim.facts, seen.here, date):
+        return _reject(seen, "it was still to come")
+    if claim.values and seen.mixed:
+        return _reject(seen, "a number of another thing")
+    if holder:
+        return _reject(seen, holder, contradicts=seen.about >= _MIN_ABOUT)
     if why := _find_replaced_word(claim, seen.here):
-        return read(why, seen.own >= _MIN_REPLACED_OWN)
+        return _reject(seen, why, contradicts=seen.own >= _MIN_REPLACED_OWN)
     return None
 
 
 def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
-    """Read support: enough of the claim's terms and all its names are there, and as many denials."""
+    """Read support: the predicate, the names and as many denials are in the sentence, the subject in or around it."""
     long = any(mine.unit and max(mine.values) >= _LONG_VALUE for mine in claim.values)
     least = _MIN_SUPPORTING - _VALUE_BONUS * min(2, seen.matched + long)
-    odd = len(seen.here.denied) % 2 != len(claim.facts.denied) % 2
-    named = all(contains_name(name, [seen.here, *seen.around, claim.title]) for name in claim.names)
+    odd = _count_denials(seen.here, claim.stems) % 2 != len(claim.facts.denied) % 2
+    everywhere = [seen.here, *seen.around, claim.title]
+    named = all(contains_name(name, everywhere) for name in claim.names)
     own = _MIN_OWN_SUPPORTING if seen.matched else _MIN_ABOUT
-    if seen.about >= least and seen.own >= own and named and not odd:
+    own_subject = claim.measure_share(claim.subject, [seen.here])
+    said = claim.measure_share(claim.predicate, [seen.here]) >= (_MIN_VALUED if seen.matched else _MIN_PREDICATE)
+    said = said and _has_verb(claim, seen.here)
+    said = said or (bool(seen.matched) and not claim.values and own_subject >= _MIN_OWN_SUBJECT) or seen.matched > 1
+    subject = claim.is_subject_there(everywhere, _MIN_VALUED if seen.matched else _MIN_SUBJECT)
+    if seen.about >= least and seen.own >= own and named and said and subject and not odd:
         return _Reading(Label.SUPPORTED, seen.here, seen.about, seen.score, "", Label.SUPPORTED)
     leans = seen.known and named and not odd and any(mine.unit for mine in claim.values)
-    why, leaning = _TOO_LITTLE if named else "a name is not there", Label.SUPPORTED if leans else Label.NOT_FOUND
+    why, leaning = TOO_LITTLE if named else "a name is not there", Label.SUPPORTED if leans else Label.NOT_FOUND
     return _Reading(Label.NOT_FOUND, seen.here, seen.about, seen.score, why, leaning)
+
+
+def _has_value(mine: Number, here: SentenceFacts) -> bool:
+    return any(is_same_value(mine, other) for other in here.numbers)
+
+
+def _has_verb(claim: ClaimTerms, here: SentenceFacts) -> bool:
+    """Check that the claim's main verb is in the sentence in some form; true for a light one or none."""
+    verb = find_main_verb(claim.facts)
+    return verb is None or claim.is_light(verb) or not verb.stem or find_nearest_word(verb, here.words)[0] >= _SAME_WORD
+
+
+def _count_denials(here: SentenceFacts, stems: AbstractSet[str]) -> int:
+    """Count the denials that touch words of the claim."""
+    return sum(not stems.isdisjoint(scope.wide) for scope in here.denied)
 
 
 def _find_replaced_word(claim: ClaimTerms, here: SentenceFacts) -> str:
@@ -313,7 +428,7 @@ def _find_replaced_word(claim: ClaimTerms, here: SentenceFacts) -> str:
     places = {(a.low, b.low): c for a, b, c in zip(theirs, theirs[1:], theirs[2:], strict=False)}
     for a, b, word in zip(mine, mine[1:], mine[2:], strict=False):
         other = places.get((a.low, b.low))
-        if other is None or b.stem or not word.stem or not other.stem or word.low.isdigit():
+        if other is None or b.stem or not word.stem or not other.stem or word.low.isdigit() or is_predicate_verb(word):
             continue
         strange = find_nearest_word(other, claim.facts.words)[0] < _SAME_WORD
         if strange and find_nearest_word(word, here.words)[0] < _SAME_WORD and word in claim.facts.words:

@@ -47,7 +47,7 @@ from rag_core.types import (
     format_channel_post_link,
 )
 from rag_core.verification.claims import extract_claims
-from rag_core.verification.entailment import assess_passages, assess_text
+from rag_core.verification.entailment import assess_by_words, assess_passages
 from rag_core.verification.facts import extract_facts
 from rag_core.verification.relevance import AssessedPassage, widen_quote
 from rag_core.verification.support import find_best_quote
@@ -375,8 +375,6 @@ async def _assess_current_passages(
         return []
     supports = await run.attempt(Stage.VERIFY, assess_passages(claim, passages, question.viewer, rag, run), list)
     if not supports:
-        supports = await asyncio.to_thread(
-            lambda: [assess_text(claim.text, passage.text, claim.lang) for passage in passages]
-        )
+        supports = await asyncio.to_thread(assess_by_words, claim, passages)
     here = set(await run.require(Stage.NEAREST, filter_current_passages(passages, question.viewer, rag)))
     return [AssessedPassage(p, support) for p, support in zip(passages, supports, strict=True) if p in here]

@@ -76,29 +76,6 @@ async def test_every_passage_is_weighed_in_its_order(library: object) -> None:
     assert [support.label for support in found] == [Label.SUPPORTED, Label.CONTRADICTED, Label.NOT_FOUND]
 
 
-class _Alike:
-    """An embedder for which all texts are one."""
-
-    async def passages(self, texts: list[str]) -> object:
-        import numpy as np
-
-        return np.ones((len(texts), 1), np.float32)
-
-
-async def test_meaning_moves_only_what_words_decided(library: object) -> None:
-    from types import SimpleNamespace
-
-    rag = library.rag  # type: ignore[attr-defined]
-    model = SimpleNamespace(model=SimpleNamespace(name="minilm-navec"), embedder=_Alike(), vectors=None)
-    with_meaning = replace(rag, dense=model)
-    claim = Claim("In 2020 a museum was opened on the embankment", "en")
-    run = Run(rag.settings.budgets, "verify")
-    texts = ["The museum on the embankment opened in 2020.", "The museum on the embankment opened in 2019."]
-    async with run.stage("verify"):
-        found = await assess_passages(claim, [passage(text) for text in texts], EVERYBODY, with_meaning, run)
-    assert [support.layer for support in found] == ["meaning", "rules"]
-
-
 @pytest.mark.parametrize("bare", [False, True])
 async def test_a_model_that_does_not_say_how_sure_it_is_is_something_done_without(library: Any, bare: bool) -> None:
     model = Scripted(odds_of=lambda prompt: 2.0)

@@ -519,7 +519,7 @@ class HtmlExport:
 
     def __init__(self, files: Sequence[Path], options: ImportOptions, known: Mapping[int, Channel]) -> None:
         self.path = files[0]
-        self.consumed = 0
+        self.bytes_read = 0
         self._files = files
         self._zone = options.zone
         with _refuse_unreadable():
@@ -547,7 +547,7 @@ class HtmlExport:
     def _count(self, page: BinaryIO) -> None:
         undated = False
         while piece := page.read(_READ_BYTES) + page.readline(_READ_BYTES):
-            self.consumed += len(piece)
+            self.bytes_read += len(piece)
             for found in _MESSAGE_OR_DATE_PATTERN.finditer(piece):
                 if found[2]:
                     undated = found[1] == b"default"

@@ -60,20 +60,20 @@ class ImportNote(str):
 
 
 class RepairedJsonReader:
-    """Binary reader that repairs invalid escapes; `consumed` counts the bytes read from the file."""
+    """Binary reader that repairs invalid escapes; `bytes_read` counts the bytes read from the file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._held = b""
-        self.consumed = 0
+        self.bytes_read = 0
 
     def read(self, size: int = -1) -> bytes:
         """Read about `size` bytes; empty only at the end."""
         while True:
             fresh = self._file.read(size)
-            if not self.consumed:
+            if not self.bytes_read:
                 fresh = fresh.removeprefix(_BYTE_ORDER_MARK)
-            self.consumed += len(fresh)
+            self.bytes_read += len(fresh)
             data = self._held + fresh
             # The part held back begins with the backslash of an escape, so that runs are counted right.
             cut = _count_open_escape_bytes(data) if fresh else 0

@@ -16,11 +16,10 @@ from enum import StrEnum
 
 import numpy as np
 
-from rag_core.index.bm25 import PostKeySet
 from rag_core.storage.db import Archive
 from rag_core.storage.rows import JOIN_BY_KEY, decode_post, encode_keys, from_unix_seconds
 from rag_core.text.tokens import detect_language
-from rag_core.types import Post, PostKey
+from rag_core.types import Post, PostKey, PostKeySet
 
 __all__ = [
     "PostFacet",

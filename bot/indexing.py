@@ -26,15 +26,6 @@ from rag_core.storage import Archive, channels, index_state, posts
 from rag_core.storage.index_state import ProgressMessage, Rebuild
 from rag_core.types import Answer, Channel, Post
 
-__all__ = [
-    "ALREADY_RUNNING",
-    "BotObserver",
-    "IndexProgressReporter",
-    "IndexingWorker",
-    "RebuildRunner",
-    "find_channel_by_name",
-]
-
 
 class BotObserver(Protocol):
     """Observer of the bot. Both methods return at once and raise nothing."""

@@ -39,16 +39,6 @@ from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
 from rag_core.storage.gaps import get_last_heartbeat
 from rag_core.storage.usage_stats import JobRecord
 
-__all__ = [
-    "FixedDelayTrigger",
-    "JobLog",
-    "MaintenanceJobs",
-    "ScheduledJob",
-    "make_daily_trigger",
-    "make_one_time_trigger",
-    "open_scheduler",
-]
-
 _WRITE_INTERVAL_SECONDS = 60.0
 # A repeated failure is logged again after this time.
 _REPEAT_LOG_SECONDS = 3600.0

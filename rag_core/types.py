@@ -16,35 +16,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Answer",
-    "Certainty",
-    "Channel",
-    "Citation",
-    "Draft",
-    "Entity",
-    "Evidence",
-    "Hit",
-    "Kind",
-    "Media",
-    "Origin",
-    "Passage",
-    "PassageRef",
-    "Plan",
-    "Post",
-    "PostKey",
-    "PostKeySet",
-    "Question",
-    "SearchFilter",
-    "Sentence",
-    "Shortfall",
-    "Source",
-    "Viewer",
-    "Visibility",
-    "format_channel_post_link",
-    "format_post_link",
-]
-
 
 class PostKey(NamedTuple):
     """Id of a post: chat and message."""

@@ -28,19 +28,6 @@ from rag_core.types import Answer, Certainty, Channel, Citation, Origin, Passage
 from rag_core.verification.types import Label, Verdict
 from rag_core.verification.verdicts import NON_SEARCH_STAGES, Verification, verify_text
 
-__all__ = [
-    "AnswerJson",
-    "RunRecorder",
-    "VerdictsJson",
-    "answer_as_json",
-    "build_terminal_question",
-    "format_answer_text",
-    "format_answer_trace",
-    "format_stages",
-    "format_verdicts_text",
-    "verify_as_json",
-]
-
 
 async def build_terminal_question(text: str, rag: Engine, zone: tzinfo) -> Question | None:
     """Build a question over all channels, asked in this time zone; None if there are no channels."""

@@ -29,19 +29,6 @@ from rag_core.errors import ImportRefused
 from rag_core.storage.post_lookup import StoredPost
 from rag_core.types import Channel, Origin, Post, PostKey, format_post_link
 
-__all__ = [
-    "MEDIA_CLASSES",
-    "ExportEntry",
-    "HtmlExport",
-    "MessageDraft",
-    "MessagePageParser",
-    "TextBlock",
-    "build_export_entry",
-    "find_pages",
-    "parse_person_name",
-    "parse_title_date",
-]
-
 _FORMAT_BY_TAG = {
     "strong": "bold",
     "b": "bold",

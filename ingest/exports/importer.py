@@ -30,18 +30,6 @@ from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts
 from rag_core.storage.posts import PostTally
 from rag_core.types import Channel, Media, Origin, Post, PostKey
 
-__all__ = [
-    "ChatReader",
-    "ExportSource",
-    "ImportProgress",
-    "ImportReport",
-    "PostArrival",
-    "assign_albums",
-    "import_source",
-    "is_same_text",
-    "merge_with_stored_post",
-]
-
 # Telegram's limits: photos with videos, documents, and music make separate albums.
 _MAX_ALBUM_POSTS = 10
 _ALBUM_FAMILY_BY_KIND = {"photo": "seen", "video": "seen", "document": "document", "audio": "audio"}

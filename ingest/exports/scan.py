@@ -24,19 +24,6 @@ from ingest.messages import MAX_ID, parse_text
 from rag_core.errors import ImportRefused
 from rag_core.types import Channel, Visibility
 
-__all__ = [
-    "CUT_FILE",
-    "AdmittedChat",
-    "ExportedChat",
-    "ImportNote",
-    "ImportOptions",
-    "RepairedJsonReader",
-    "admit_chats",
-    "refuse_broken_json",
-    "resolve_chat_id",
-    "scan_export",
-]
-
 # An even run of backslashes is made of escaped backslashes; only after an odd one does `x` follow an escape.
 _WRONG_ESCAPE_PATTERN = re.compile(rb"(?<!\\)((?:\\\\)*)\\x([0-9A-Fa-f]{2})")
 _CUT_ESCAPE_PATTERN = re.compile(rb"x[0-9A-Fa-f]?")

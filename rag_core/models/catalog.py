@@ -18,19 +18,6 @@ from enum import StrEnum
 
 from rag_core.errors import ModelUnavailable
 
-__all__ = [
-    "MODELS",
-    "WRITERS",
-    "HubFile",
-    "HubSource",
-    "ModelRole",
-    "ModelSpec",
-    "ModelTier",
-    "PackageSource",
-    "Pooling",
-    "find_models",
-]
-
 
 class ModelTier(StrEnum):
     """Tier of a model by the machine it needs; `none` needs nothing and has no rows."""

@@ -29,8 +29,6 @@ from rag_core.models.onnx_runtime import (
 )
 from rag_core.text.tokens import detect_language
 
-__all__ = ["Embedder", "open_embedder"]
-
 EmbeddingArray = NDArray[np.float32]
 
 _BATCH_TEXTS = 8  # texts embedded before a waiting question is embedded

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from rag_core.errors import ModelUnavailable, RagError
 from rag_core.models.catalog import ModelSpec
 
-__all__ = ["CPU_PROVIDER", "OnnxThread", "choose_onnx_providers", "load_onnx_model", "trim_for_tokenizer"]
-
 CPU_PROVIDER = "CPUExecutionProvider"
 
 

@@ -23,8 +23,6 @@ from rag_core.models.onnx_runtime import (
     trim_for_tokenizer,
 )
 
-__all__ = ["Reranker", "open_reranker"]
-
 _BATCH_PAIRS = 16
 _SAMPLE_PAIR = "When does the ferry leave?", "The ferry to the island leaves at half past seven every morning. " * 12
 

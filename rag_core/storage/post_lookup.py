@@ -21,18 +21,6 @@ from rag_core.storage.rows import JOIN_BY_KEY, decode_post, encode_keys, from_un
 from rag_core.text.tokens import detect_language
 from rag_core.types import Post, PostKey, PostKeySet
 
-__all__ = [
-    "PostFacet",
-    "PostRecord",
-    "StoredPost",
-    "detect_channel_languages",
-    "fetch_post_records",
-    "fetch_stored_posts",
-    "find_posts_by_facet",
-    "list_album_keys",
-    "list_facet_values",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class StoredPost:

@@ -107,7 +107,7 @@ class _SingleEmbedder:
     def embed_texts(self, texts: list[str]) -> EmbeddingArray:
         """Embed texts to unit vectors, in the thread. Raises ModelUnavailable for zero or infinite vectors."""
         if self._run is None:
-            self._run = load_onnx_model(self._row, self._folder, **self._session)
+            self._run = load_onnx_model(self._folder, self._row.file, self._row.max_tokens, **self._session)
         # One text at a time: in a batch its vector would depend on the others, which may be of closed channels. On a
         # CPU it costs nothing: no text is padded to the longest of its batch.
         outputs = [self._run([trim_for_tokenizer(text, self._row.max_tokens)])[0] for text in texts]

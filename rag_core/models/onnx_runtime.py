@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag_core.errors import ModelUnavailable, RagError
-from rag_core.models.catalog import ModelSpec
 
 CPU_PROVIDER = "CPUExecutionProvider"
 
@@ -29,7 +28,7 @@ def choose_onnx_providers(name: str) -> list[str]:
 
 
 def load_onnx_model(
-    row: ModelSpec, folder: Path, threads: int, providers: list[str]
+    folder: Path, file: str, max_tokens: int, threads: int, providers: list[str]
 ) -> Callable[[Sequence[str | tuple[str, str]]], NDArray[np.floating[Any]]]:
     """Load the tokenizer and the network of a model: a function from a batch of texts, or of pairs, to its output.
 
@@ -40,12 +39,12 @@ def load_onnx_model(
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     direction = (tokenizer.truncation or {}).get("direction", "right")
-    tokenizer.enable_truncation(max_length=row.max_tokens, direction=direction)
+    tokenizer.enable_truncation(max_length=max_tokens, direction=direction)
     pad = next((token for token in ("<pad>", "[PAD]") if tokenizer.token_to_id(token) is not None), "[PAD]")
     tokenizer.enable_padding(pad_id=tokenizer.token_to_id(pad) or 0, pad_token=pad)  # to the longest of a batch
     options = SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = threads
-    network = InferenceSession(str(folder / row.file), options, providers=providers)
+    network = InferenceSession(str(folder / file), options, providers=providers)
     wanted = {node.name for node in network.get_inputs()}
 
     def run(batch: Sequence[str | tuple[str, str]]) -> NDArray[np.floating[Any]]:

@@ -34,7 +34,7 @@ async def open_reranker(model: ModelSpec, folder: Path, threads: int = 2, provid
         await thread.run(check_model_files, model, folder)
         providers = await thread.run(choose_onnx_providers, provider)
         reranker = Reranker(
-            model, await thread.run(load_onnx_model, folder / model.file, model.max_tokens, threads, providers), thread
+            model, await thread.run(load_onnx_model, folder, model.file, model.max_tokens, threads, providers), thread
         )
         await reranker.time()
     except BaseException:

@@ -27,23 +27,6 @@ from rag_core.storage import Archive, channels, users
 from rag_core.storage.users import AdminGrant
 from rag_core.types import Channel, Viewer, Visibility
 
-__all__ = [
-    "AdminRegistry",
-    "ChannelAccess",
-    "MembershipCache",
-    "Reader",
-    "build_viewer",
-    "format_no_access",
-    "get_readable_channels",
-    "get_reader",
-    "get_reader_id",
-    "is_admin",
-    "is_chat_member",
-    "is_group_admin",
-    "may_change_chat_settings",
-    "resolve_channel_access",
-]
-
 # For finding posts. Before a message is sent Telegram is asked again (bot/recheck.py): a user who left without an
 # update reaching the bot sees nothing more, except drafts of the next seconds.
 _MEMBER_TTL_SECONDS = 240.0

@@ -44,8 +44,6 @@ from ingest.jobs import MaintenanceJobs, open_scheduler
 from rag_core.engine import Engine, open_engine
 from rag_core.errors import SettingsWrong
 
-__all__ = ["run_bot", "run_scheduled_jobs"]
-
 
 @asynccontextmanager
 async def run_scheduled_jobs(

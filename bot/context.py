@@ -15,8 +15,6 @@ from bot.worker.question_worker import QuestionWorker
 from rag_core.engine import Engine
 from rag_core.storage import Archive
 
-__all__ = ["AppContext"]
-
 
 @dataclass(frozen=True, slots=True)
 class AppContext:

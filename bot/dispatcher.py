@@ -34,8 +34,6 @@ from bot.handlers.channel_notices import ChannelNotificationLimiter
 from bot.middlewares import AdminsOnlyMiddleware, DeduplicationMiddleware, LanguageMiddleware, RateLimitMiddleware
 from rag_core.storage import Archive, raw_updates
 
-__all__ = ["ALLOWED_UPDATES", "build_dispatcher", "replay_unhandled_updates"]
-
 # Explicit, because Telegram keeps the last list it was given.
 ALLOWED_UPDATES = [
     "message",

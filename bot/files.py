@@ -20,16 +20,6 @@ from pathlib import Path
 from rag_core.errors import ArchiveUnavailable, translate_errors
 from rag_core.storage.backups import ARCHIVE_FILE, get_backups_folder
 
-__all__ = [
-    "DiskUsage",
-    "FolderLocked",
-    "find_exposed_files",
-    "is_open_to_others",
-    "lock_data_folder",
-    "measure_disk_usage",
-    "measure_memory",
-]
-
 _OTHERS_MODE = stat.S_IRWXG | stat.S_IRWXO
 
 

@@ -35,16 +35,6 @@ from rag_core.errors import RagError
 from rag_core.storage import Archive
 from rag_core.worker_process import CONFINED, Message, WorkerExited, WorkerProcess, open_parent_pipes, write_message
 
-__all__ = [
-    "MAX_COMPRESSION_RATIO",
-    "MAX_MEMBERS",
-    "MAX_UNPACKED_BYTES",
-    "DocumentRefused",
-    "main",
-    "run_import",
-    "unpack_document",
-]
-
 _MAX_SECONDS = 900.0
 _WORKER_ARGUMENTS = (*CONFINED, "bot.import_process")
 

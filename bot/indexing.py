@@ -26,15 +26,6 @@ from rag_core.storage import Archive, channels, index_state, posts
 from rag_core.storage.index_state import ProgressMessage, Rebuild
 from rag_core.types import Answer, Channel, Post
 
-__all__ = [
-    "ALREADY_RUNNING",
-    "BotObserver",
-    "IndexProgressReporter",
-    "IndexingWorker",
-    "RebuildRunner",
-    "find_channel_by_name",
-]
-
 
 class BotObserver(Protocol):
     """Observer of the bot. Both methods return at once and raise nothing."""
@@ -130,7 +121,7 @@ class IndexingWorker:
         loops = [self._repeat(LEXICAL, self._catch_up, self._lexical_wakeup)]
         loops.append(self._repeat(_COPIES_LEG, self._group_copies, self._copies_wakeup))
         if self._dense is not None:
-            loops.append(self._repeat(DENSE, self._embed, self._dense_wakeup))
+            loops.append(self._repeat(DENSE, self._embed_posts, self._dense_wakeup))
         await asyncio.gather(*loops)
 
     async def save(self) -> None:
@@ -183,7 +174,7 @@ class IndexingWorker:
         await self._indexer.save()
         await posts.purge_removed_posts(self._archive, taken)
 
-    async def _embed(self) -> None:
+    async def _embed_posts(self) -> None:
         assert self._dense is not None
         # first what waits now, then the rest: the observer is told in between
         most = max(1, await self._dense.waiting())
@@ -324,7 +315,7 @@ class RebuildRunner:
                 if rebuild.chat_id is not None:
                     await self._indexer.save()  # the channel is replaced in the index on disk
             words = self._indexer.lexical
-            await build_next_index(self._archive, self._dense, rebuild, self._moved, self._save_every, words)
+            await build_next_index(self._archive, self._dense, rebuild, self._report_progress, self._save_every, words)
             self._installing = True  # the rest takes seconds and must not be interrupted
             await self._indexer.put_in_place(await load_next_index(self._archive, rebuild, words))
         except asyncio.CancelledError:
@@ -344,7 +335,7 @@ class RebuildRunner:
             self._working = False
             self._publish(self._current or rebuild)
 
-    async def _moved(self, done: int, total: int, renewed: int) -> None:
+    async def _report_progress(self, done: int, total: int, renewed: int) -> None:
         assert self._current is not None
         if self._first_done is None:
             self._first_done, self._since = done, time.monotonic()

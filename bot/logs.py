@@ -32,22 +32,6 @@ from ingest.heartbeat import get_monotonic_time
 from rag_core.errors import RagError
 from rag_core.tracing import get_request_id
 
-__all__ = [
-    "JsonFormatter",
-    "PlainFormatter",
-    "SecretFilter",
-    "TextFilter",
-    "collect_secrets",
-    "log_question",
-    "protect_process_output",
-    "redact_secrets",
-    "register_secrets",
-    "set_log_format",
-    "set_text_logging",
-    "set_up_logging",
-    "throttle_polling_errors",
-]
-
 # Format of bot tokens: https://core.telegram.org/bots/features#authentication
 _TOKEN_PATTERN = re.compile(r"\d{1,20}(?::|%3[aA])[\w-]{30,}")
 # A user name alone may be a key: https://key@host

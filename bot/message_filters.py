@@ -14,17 +14,6 @@ from bot.access import get_reader_id, is_group_admin
 from bot.context import AppContext
 from rag_core.storage.channels import load_group_rules
 
-__all__ = [
-    "ADMINS_ONLY",
-    "GROUPS",
-    "IN_GROUP",
-    "IN_PRIVATE",
-    "PRIVATE",
-    "ChatCommand",
-    "extract_addressed_question",
-    "is_blocked_question",
-]
-
 PRIVATE, GROUPS = frozenset({"private"}), frozenset({"group", "supergroup"})
 IN_PRIVATE, IN_GROUP = F.chat.type == "private", F.chat.type.in_(GROUPS)
 # Flags of handlers that run for admins of the bot only (`AdminsOnlyMiddleware`).

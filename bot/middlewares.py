@@ -29,8 +29,6 @@ from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, raw_updates
 from rag_core.storage.channels import load_group_rules
 
-__all__ = ["AdminsOnlyMiddleware", "DeduplicationMiddleware", "LanguageMiddleware", "RateLimitMiddleware"]
-
 # A command with words after it is a question: queued, and counted there. Without them it is answered at once.
 _COMMAND_PATTERN = re.compile(r"/(\w*)(?:@(\w+))?(\s+\S)?")
 _QUEUED_COMMANDS = {"ask", "verify"}

@@ -20,8 +20,6 @@ from aiohttp.typedefs import Handler
 
 from rag_core.errors import SettingsWrong
 
-__all__ = ["check_listen_host", "refuse_foreign_pages", "serve_http"]
-
 _LOOPBACK_PATTERN = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 _REFUSAL_TEXT = "This port is for this machine: ask it as 127.0.0.1 or localhost, and not from another site's page.\n"
 # Telegram opens 40 connections at most, and proxies keep some; more would use up the file descriptors.

@@ -35,8 +35,6 @@ from rag_core.storage import Archive, usage_stats
 from rag_core.storage.gaps import Gap
 from rag_core.types import Channel
 
-__all__ = ["AdminNotifier", "format_gap", "notify_of_errors"]
-
 _GATHER_SECONDS = 30.0  # one cause often makes many things fail
 _REPEAT_SECONDS = 6 * 3600.0  # until the same error is sent again
 _MIN_INTERVAL_SECONDS = 600.0  # between any two messages

@@ -27,22 +27,6 @@ from rag_core.storage import Archive, posts
 from rag_core.types import Answer, Citation, Post, PostKey, Sentence, Viewer
 from rag_core.verification.verdicts import Verification
 
-__all__ = [
-    "DRAFT_MEMBERSHIP_MAX_AGE_SECONDS",
-    "Basis",
-    "ContentWithdrawn",
-    "RecheckMiddleware",
-    "RecheckUnavailable",
-    "ShownPost",
-    "build_answer_basis",
-    "build_draft_basis",
-    "build_posts_basis",
-    "build_verdicts_basis",
-    "parse_basis",
-    "recheck_basis",
-    "recheck_before_sending",
-]
-
 # A draft changes every second or so: a membership is asked from Telegram at most this often, unless an update
 # reports a change. A message that stays is never sent on a cached membership.
 DRAFT_MEMBERSHIP_MAX_AGE_SECONDS = 10.0

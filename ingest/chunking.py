@@ -13,8 +13,6 @@ from rag_core.text.header import build_header
 from rag_core.text.tokens import normalize_characters
 from rag_core.types import Channel, Passage, Post
 
-__all__ = ["split_into_passages"]
-
 # 200-300 tokens, overlap 50. A run of up to six letters is about one token of a multilingual
 # model (English words have 1.3 of its tokens, Russian ones 1.9), a punctuation mark is one.
 _TOKEN_PATTERN = re.compile(r"\w{1,6}|[^\w\s]")

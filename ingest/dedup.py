@@ -25,20 +25,6 @@ from rag_core.storage.posts import PostChange
 from rag_core.text.tokens import normalize_characters, stem
 from rag_core.types import Post, PostKey
 
-__all__ = [
-    "BANDS",
-    "FINGERPRINT_RECIPE",
-    "ComparedText",
-    "CopyIndexer",
-    "are_duplicates",
-    "compute_minhash_bands",
-    "hash_exact_text",
-    "have_same_facts",
-    "parse_compared_text",
-    "strip_footers",
-    "write_out_links",
-]
-
 _LABELLED_LINK_PATTERN = re.compile(r"\[([^\]\n]*)\]\((?:https?|tg)://[^)\s]*\)")
 # Links to a channel itself; a link to one of its posts may carry a headline.
 _LABELLED_CHANNEL_PATTERN = re.compile(

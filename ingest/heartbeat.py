@@ -18,20 +18,6 @@ from rag_core.storage import Archive, channels, gaps
 from rag_core.storage.gaps import Gap
 from rag_core.types import Channel
 
-__all__ = [
-    "AdminNotice",
-    "Clock",
-    "ClockDrift",
-    "ErrorsLogged",
-    "GapsFound",
-    "Heartbeat",
-    "IndexesRepaired",
-    "JobFailing",
-    "NotifyAdmins",
-    "get_monotonic_time",
-    "report_gaps",
-]
-
 # A wall clock that differs by more than this from the monotonic clock is, or was, wrong.
 _MAX_CLOCK_DIFFERENCE = timedelta(minutes=10)
 # A changed wall clock is trusted again after this many consistent beats: 100 s.

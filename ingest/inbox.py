@@ -21,16 +21,6 @@ from rag_core.storage.channels import list_unapproved_channels as unapproved_sin
 from rag_core.storage.rows import encode_entities
 from rag_core.types import Channel, Post, PostKey
 
-__all__ = [
-    "APPROVAL_PERIOD",
-    "MAX_BYTES_PER_CHANNEL",
-    "MAX_POSTS_PER_CHANNEL",
-    "MAX_WAITING_CHANNELS",
-    "admit_arrivals",
-    "forget_unapproved_channels",
-    "process_pending_posts",
-]
-
 APPROVAL_PERIOD = timedelta(days=30)
 # Quota of an unapproved channel: about a month of a busy one, after which it is approved or removed. All waiting
 # channels together hold at most 100 MB. Versions of a post count like posts.

@@ -28,18 +28,6 @@ from rag_core.text.synonyms import annotate_answer_kinds
 from rag_core.text.tokens import detect_language, normalize_characters, tokenize
 from rag_core.types import Channel, Passage, PassageRef, PostKey
 
-__all__ = [
-    "ChangeBatch",
-    "DenseIndexer",
-    "LexicalIndexer",
-    "PreparedPassage",
-    "build_lexical_entry",
-    "hash_embedded_text",
-    "prepare_passage",
-    "read_changes",
-    "read_posts_again",
-]
-
 _BATCH_CHANGES = 2000  # changes at a time: about half a second of work before a search finds them
 _SAVE_AFTER_CHANGES = 5000  # changes: repeated after a crash, within a few seconds
 

@@ -31,25 +31,6 @@ from rag_core.storage import Archive, channels, index_state, posts
 from rag_core.storage.index_state import count_orphan_rows, filter_queued_keys, list_indexable_ids
 from rag_core.types import Passage, PassageRef, PostKey, SearchFilter
 
-__all__ = [
-    "IndexComparison",
-    "IntegrityReport",
-    "MessageIdsByChat",
-    "VectorInventory",
-    "check_integrity",
-    "compare_indexes",
-    "compare_lexical_posts",
-    "compare_vector_posts",
-    "find_differing_posts",
-    "find_wrong_lexical_posts",
-    "find_wrong_vector_posts",
-    "read_current_passages",
-    "read_lexical_message_ids",
-    "sample_posts",
-    "split_into_slices",
-    "write_vector_inventory",
-]
-
 T = TypeVar("T")
 
 MessageIdsByChat = Mapping[int, set[int]]  # chat id -> message ids

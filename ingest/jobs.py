@@ -39,16 +39,6 @@ from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
 from rag_core.storage.gaps import get_last_heartbeat
 from rag_core.storage.usage_stats import JobRecord
 
-__all__ = [
-    "FixedDelayTrigger",
-    "JobLog",
-    "MaintenanceJobs",
-    "ScheduledJob",
-    "make_daily_trigger",
-    "make_one_time_trigger",
-    "open_scheduler",
-]
-
 _WRITE_INTERVAL_SECONDS = 60.0
 # A repeated failure is logged again after this time.
 _REPEAT_LOG_SECONDS = 3600.0
@@ -92,7 +82,7 @@ class JobLog:
     def record_success(self, name: str, took: float, said: str = "") -> None:
         """Record a run of `took` seconds with its result `said`."""
         before, moment = self._jobs.get(name, JobRecord(name)), datetime.now(UTC)
-        self._put(replace(before, ran_at=moment, took_ms=round(took * 1000), runs=before.runs + 1, said=said))
+        self._store(replace(before, ran_at=moment, took_ms=round(took * 1000), runs=before.runs + 1, said=said))
         if self._last_logged.pop(name, None):
             log.warning("%s works again", name)
 
@@ -101,7 +91,7 @@ class JobLog:
         before, moment = self._jobs.get(name, JobRecord(name)), datetime.now(UTC)
         reason = _describe_problem(problem)
         ran = replace(before, ran_at=moment, runs=before.runs + 1, failures=before.failures + 1)
-        self._put(replace(ran, failed_at=moment, error=reason, said=None))
+        self._store(replace(ran, failed_at=moment, error=reason, said=None))
         self._urgent |= not before.failing
         return self._log_failure(name, reason, problem)
 
@@ -115,7 +105,7 @@ class JobLog:
         log.error("%s: %s", name, reason, exc_info=bug)
         return True
 
-    def _put(self, job: JobRecord) -> None:
+    def _store(self, job: JobRecord) -> None:
         self._jobs[job.name] = job
         self._unwritten.add(job.name)
 

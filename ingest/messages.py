@@ -16,25 +16,6 @@ from typing import Any
 
 from rag_core.types import Channel, Entity, Media, Origin, Post, PostKey
 
-__all__ = [
-    "MAX_ID",
-    "MalformedMessage",
-    "extract_block_links",
-    "extract_file_names",
-    "extract_link_addresses",
-    "flatten_blocks",
-    "flatten_text",
-    "format_attachment",
-    "format_exported_attachment",
-    "parse_entities",
-    "parse_exported_post",
-    "parse_integer",
-    "parse_live_post",
-    "parse_object",
-    "parse_text",
-    "parse_unix_seconds",
-]
-
 # Telegram promises that ids fit 52 bits: https://core.telegram.org/bots/api#chat
 MAX_ID = 2**52
 # Telegram's times are unsigned 32-bit seconds.

@@ -39,19 +39,6 @@ from rag_core.storage.index_state import Rebuild
 from rag_core.types import Passage, PostKey
 from rag_core.worker_process import WorkerExited, WorkerProcess, open_parent_pipes, read_message, write_message
 
-__all__ = [
-    "SAVE_INTERVAL_SECONDS",
-    "IndexBuild",
-    "RebuildProgress",
-    "build_next_index",
-    "format_rebuild_identity",
-    "get_next_index_folder",
-    "get_vector_inventory_file",
-    "load_next_index",
-    "main",
-    "remove_next_index",
-]
-
 # Questions come first: on a contended core the build gets a thirtieth, not the hundredth that would let a busy model
 # stop it; on an idle core it gets everything.
 _NICENESS = 15

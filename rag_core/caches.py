@@ -22,8 +22,6 @@ from rag_core.types import Channel, PassageRef, Plan, Question
 if TYPE_CHECKING:
     from rag_core.verification.types import Verdict
 
-__all__ = ["CachedHit", "Caches", "IndexVersion", "VersionedCache", "make_hits_key", "make_plan_key"]
-
 V = TypeVar("V")
 IndexVersion = tuple[Hashable, ...]
 Clock = Callable[[], float]  # seconds, from any starting point

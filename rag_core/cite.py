@@ -11,8 +11,6 @@ from rag_core.engine import Engine
 from rag_core.storage import posts
 from rag_core.types import Citation, Draft, Passage, Post, PostKey, Sentence, Viewer
 
-__all__ = ["check_citations", "filter_current_passages"]
-
 
 async def check_citations(draft: Draft, viewer: Viewer, rag: Engine) -> tuple[Sentence, ...]:
     """Keep the sentences whose quotes are still in their posts, with the citations that are. Raises ArchiveUnavailable.

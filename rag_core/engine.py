@@ -36,17 +36,6 @@ from rag_core.storage import Archive, posts, users
 from rag_core.tracing import Run
 from rag_core.types import Channel, Plan, Question, Shortfall
 
-__all__ = [
-    "Engine",
-    "PlanFunction",
-    "RecipeHealth",
-    "get_lexical_folder",
-    "load_or_make_lexical_index",
-    "load_saved_lexical_index",
-    "make_lexical_index",
-    "open_engine",
-]
-
 T = TypeVar("T")
 PlanFunction = Callable[[Question, Mapping[int, Channel]], Plan]  # a question, and the channels by id, to a plan
 

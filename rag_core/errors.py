@@ -26,26 +26,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
-__all__ = [
-    "ArchiveNotUpdated",
-    "ArchiveTooNew",
-    "ArchiveUnavailable",
-    "BackupFailed",
-    "GenerationFailed",
-    "ImportRefused",
-    "IndexUnavailable",
-    "ModelUnavailable",
-    "QdrantGone",
-    "RagError",
-    "RebuildRefused",
-    "RecipeFailed",
-    "SettingsWrong",
-    "StageTimeout",
-    "VectorRefused",
-    "VectorsUnavailable",
-    "translate_errors",
-]
-
 
 class RagError(Exception):
     """Failure that was planned for; `reason` is one plain sentence that says what to do, in English.

@@ -20,8 +20,6 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
-__all__ = ["IrregularFile", "limit_malloc_arenas", "open_regular_file", "read_regular_file", "release_free_memory"]
-
 _MAX_SMALL_FILE_BYTES = 1 << 24  # lists, notes
 
 

@@ -10,21 +10,6 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-__all__ = [
-    "AgentSettings",
-    "AnswerSettings",
-    "Budgets",
-    "CouncilSettings",
-    "DataSettings",
-    "LlmSettings",
-    "MemorySettings",
-    "ModelSettings",
-    "QdrantSettings",
-    "RagSettings",
-    "SearchSettings",
-    "ToolSettings",
-]
-
 
 class _SettingsSection(BaseModel):
     """Base of the sections: unknown names are refused, so that a misspelt setting is noticed."""

@@ -26,8 +26,6 @@ from rag_core.llm import GenerationStats, LanguageModel, LlmSession, QueuePositi
 from rag_core.settings import Budgets
 from rag_core.types import Draft, Plan, Sentence, Shortfall
 
-__all__ = ["LlmCosts", "Run", "Span", "Stage", "begin_request", "get_or_make_request_id", "get_request_id"]
-
 _REQUEST_ID: ContextVar[str] = ContextVar("request", default="")
 
 

@@ -7,42 +7,14 @@ units (https://core.telegram.org/api/entities#entity-length). All datetimes are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from rag_core.index.bm25 import PostKeySet
-
-__all__ = [
-    "Answer",
-    "Certainty",
-    "Channel",
-    "Citation",
-    "Draft",
-    "Entity",
-    "Evidence",
-    "Hit",
-    "Kind",
-    "Media",
-    "Origin",
-    "Passage",
-    "PassageRef",
-    "Plan",
-    "Post",
-    "PostKey",
-    "Question",
-    "SearchFilter",
-    "Sentence",
-    "Shortfall",
-    "Source",
-    "Viewer",
-    "Visibility",
-    "format_channel_post_link",
-    "format_post_link",
-]
+import numpy as np
+from numpy.typing import NDArray
 
 
 class PostKey(NamedTuple):
@@ -59,6 +31,45 @@ class PassageRef(NamedTuple):
     part: int
     start: int
     end: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PostKeySet:
+    """Set of posts: by channel their message ids, ascending, each once."""
+
+    by_chat: Mapping[int, NDArray[np.int64]]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.by_chat.values()))
+
+    @classmethod
+    def of(cls, keys: Iterable[PostKey]) -> PostKeySet:
+        """Build from keys in any order."""
+        ids_by_chat: dict[int, set[int]] = {}
+        for key in keys:
+            ids_by_chat.setdefault(key.chat_id, set()).add(key.message_id)
+        return cls({chat: np.array(sorted(ids), np.int64) for chat, ids in ids_by_chat.items()})
+
+    def __and__(self, other: PostKeySet) -> PostKeySet:
+        """Intersection."""
+        both = self.by_chat.keys() & other.by_chat.keys()
+        shared = {chat: np.intersect1d(self.by_chat[chat], other.by_chat[chat], assume_unique=True) for chat in both}
+        return PostKeySet({chat: ids for chat, ids in shared.items() if len(ids)})
+
+    def __or__(self, other: PostKeySet) -> PostKeySet:
+        """Union."""
+        nothing = np.zeros(0, np.int64)
+        chats = self.by_chat.keys() | other.by_chat.keys()
+        return PostKeySet({c: np.union1d(self.by_chat.get(c, nothing), other.by_chat.get(c, nothing)) for c in chats})
+
+    def holding(self, chat_id: int, messages: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Mask of the messages of a channel that are in the set."""
+        ids = self.by_chat.get(chat_id)
+        if ids is None or not len(ids):
+            return np.zeros(len(messages), np.bool_)
+        at = np.minimum(ids.searchsorted(messages), len(ids) - 1)
+        found: NDArray[np.bool_] = ids.take(at) == messages
+        return found
 
 
 @dataclass(frozen=True, slots=True)

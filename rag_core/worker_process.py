@@ -23,18 +23,6 @@ from contextlib import suppress
 from multiprocessing.connection import wait
 from typing import IO, Any, BinaryIO
 
-__all__ = [
-    "CONFINED",
-    "BlockingWorkerProcess",
-    "Message",
-    "WorkerExited",
-    "WorkerProcess",
-    "limit_process",
-    "open_parent_pipes",
-    "read_message",
-    "write_message",
-]
-
 Message = dict[str, Any]
 
 _PYTHON = (sys.executable, "-P")  # -P: the working directory must not shadow modules of the standard library

@@ -108,12 +108,10 @@ NOT_CALLABLE = {
     "bot.logs.collect_secrets": "any model of settings",
     "ingest.exports.importer._describe_doubts": "arrays of numbers",
     "rag_core.storage.near_duplicates._join_same_day_copies": "keys of posts in sets",
-    "rag_core.models.embedder._load_text_embedding": "a type of an optional library",
     "rag_core.models.model_folder._list_required_files": "a tree of JSON with the names of model files",
     "rag_core.models.model_folder.check_model_files": "a tree of JSON with the names of model files",
     "rag_core.models.model_folder.is_model_present": "a tree of JSON with the names of model files",
     "rag_core.models.model_folder.verify_model_checksums": "a tree of JSON with the names of model files",
-    "rag_core.models.reranker._load_cross_encoder": "a type of an optional library",
 }
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:  # the answering and measuring parts are loaded where they wor
     from bot.control.doctor_facts import IndexFacts
     from bot.control.schemas import AnswerJson, VerdictsJson
 
-__all__ = ["FolderOwner", "OnIndexProgress", "OwnerGone", "OwnerSilent", "hold_folder", "hold_folder_or_connect"]
-
 OnIndexProgress = Callable[[int, int], None]  # done, total
 
 # A bot loads its models before it answers, and a short command ends soon: a holder may be silent for this long.

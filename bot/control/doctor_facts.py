@@ -19,8 +19,6 @@ from rag_core.llm.local import LocalModel
 from rag_core.llm.openai_client import RemoteModel
 from rag_core.storage import posts
 
-__all__ = ["ComparisonFacts", "DenseFacts", "IndexFacts", "collect_index_facts", "collect_language_facts"]
-
 _WORD_FOR_WORD_TEXT = "answers are word for word from the posts"
 
 

@@ -20,19 +20,6 @@ from typing import Any
 
 from rag_core.errors import RagError
 
-__all__ = [
-    "HEARTBEAT_SECONDS",
-    "MAX_LINE_BYTES",
-    "MAX_REQUEST_BYTES",
-    "PROTOCOL_VERSION",
-    "build_greeting",
-    "decode_message",
-    "encode_message",
-    "get_peer_user",
-    "open_socket_path",
-    "require_same_protocol",
-]
-
 # Incremented with every change that an older side would misunderstand.
 PROTOCOL_VERSION = 1
 HEARTBEAT_SECONDS = 5.0

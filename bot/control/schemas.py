@@ -30,20 +30,6 @@ from rag_core.types import Answer, Certainty, Channel, Citation, Origin, Passage
 from rag_core.verification.types import Label, Verdict
 from rag_core.verification.verdicts import NON_SEARCH_STAGES, Verification, verify_text
 
-__all__ = [
-    "AnswerJson",
-    "RunRecorder",
-    "VerdictsJson",
-    "answer_as_json",
-    "build_terminal_question",
-    "format_answer_text",
-    "format_answer_trace",
-    "format_channel_list",
-    "format_stages",
-    "format_verdicts_text",
-    "verify_as_json",
-]
-
 
 _TERMINAL_CHAT_ID = -1  # of a conversation on the terminal: no chat of Telegram has this id
 _MAX_EXCERPT_LENGTH = 200

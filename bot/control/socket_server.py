@@ -36,16 +36,6 @@ from rag_core.recipes import RECIPES
 from rag_core.storage import posts
 from rag_core.storage.users import AUTO_RECIPE
 
-__all__ = [
-    "ControlRequest",
-    "IndexRebuilder",
-    "IndexWaker",
-    "ReportProgress",
-    "RequestHandler",
-    "RequestHandlers",
-    "serve_control_socket",
-]
-
 ControlRequest = dict[str, Any]
 ReportProgress = Callable[[int, int], None]  # done, total; returns at once
 RequestHandler = Callable[[ControlRequest, ReportProgress], Awaitable[Mapping[str, object]]]

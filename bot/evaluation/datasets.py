@@ -24,22 +24,6 @@ from rag_core.text.question_generation import GeneratedQuestion, generate_questi
 from rag_core.text.tokens import detect_language
 from rag_core.types import Channel, Post, PostKey, Visibility
 
-__all__ = [
-    "CLAIMS_FILE_NAME",
-    "ClaimRow",
-    "CorpusDocument",
-    "Dataset",
-    "EvaluationQuery",
-    "QuestionSet",
-    "draw_sample",
-    "make_questions",
-    "parse_query",
-    "read_claims",
-    "read_corpus",
-    "read_dataset",
-    "read_json_lines",
-]
-
 T = TypeVar("T")
 
 _DEFAULT_DATE = datetime(2000, 1, 1, tzinfo=UTC)  # for documents without a date

@@ -26,8 +26,6 @@ from bot.evaluation.scoring import Metrics
 from rag_core.dates import Period
 from rag_core.errors import ImportRefused, translate_errors
 
-__all__ = ["DateRow", "DaySpan", "compute_date_metrics", "read_date_rows", "read_with_dateparser"]
-
 _LANGUAGES = ["ru", "en"]  # the language of a text is not given to dateparser, as it is not given to our own parser
 
 

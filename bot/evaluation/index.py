@@ -171,7 +171,7 @@ async def _index_posts(rag: Engine) -> None:
     total = await posts.get_last_seq(rag.archive)
     with tqdm(total=total, desc="index", unit="post", delay=1, leave=False) as bar:
 
-        def moved(done: int) -> None:
+        def report_progress(done: int) -> None:
             bar.update(done - bar.n)
 
-        await LexicalIndexer(rag.archive, rag.lexical).catch_up(moved)
+        await LexicalIndexer(rag.archive, rag.lexical).catch_up(report_progress)

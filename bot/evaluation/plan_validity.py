@@ -32,8 +32,6 @@ from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
 from rag_core.types import Question, Viewer
 
-__all__ = ["PLAN_FORMS", "PlanRow", "RecordingModel", "compute_plan_metrics", "measure_plan", "read_questions"]
-
 PLAN_FORMS = ("gbnf", "schema", "none")
 
 

@@ -10,17 +10,6 @@ from typing import Any
 from bot.evaluation.scoring import Metrics
 from rag_core.errors import SettingsWrong, translate_errors
 
-__all__ = [
-    "MetricsByLanguage",
-    "compute_ratios",
-    "format_comparison",
-    "format_report",
-    "format_rows",
-    "format_table",
-    "require_writable",
-    "write_json_report",
-]
-
 MetricsByLanguage = Mapping[str, Metrics]  # "all" and each language -> its figures
 
 _SPEED_METRICS = ("latency_ms_p50", "latency_ms_p95", "per_second")  # compared as ratios between variants

@@ -24,8 +24,6 @@ from rag_core.storage import Archive, channels, gaps, index_state, near_duplicat
 from rag_core.storage.backups import get_backup_time, list_backups
 from rag_core.storage.questions import VOTE_REASONS
 
-__all__ = ["StateCollector"]
-
 _NO_REASON = "none"
 # Values counted row by row change slowly, and counting a million rows takes a tenth of a second or more.
 _REFRESH_SECONDS = 300.0

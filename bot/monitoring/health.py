@@ -31,16 +31,6 @@ from rag_core.errors import RagError, SettingsWrong, translate_errors
 from rag_core.storage import usage_stats
 from rag_core.tracing import Run, Span
 
-__all__ = [
-    "HEALTHY_STATES",
-    "Monitoring",
-    "ReadinessCheck",
-    "RunSpanExporter",
-    "monitor_bot",
-    "open_span_exporter",
-    "serve_monitoring",
-]
-
 OK, OFF = "ok", "off"
 HEALTHY_STATES = {OK, OFF}
 # A getUpdates request is held for 30 s, and is repeated after a pause if it failed. With a webhook, getWebhookInfo is

@@ -40,8 +40,6 @@ from rag_core.storage.questions import QuestionRow
 from rag_core.tracing import Run, Span, begin_request
 from rag_core.types import Answer
 
-__all__ = ["OTHER_LABEL", "Instruments", "LabelLimiter", "Meter", "TelegramCallMetrics"]
-
 OTHER_LABEL = "other"
 _MAX_LABEL_VALUES = 64  # for one label
 _STAGE_SECONDS_BUCKETS = (

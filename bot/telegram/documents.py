@@ -21,8 +21,6 @@ from aiogram.types import Document
 
 from bot.import_process import DocumentRefused
 
-__all__ = ["MAX_DOCUMENT_BYTES", "fetch_document"]
-
 # Telegram's limit for downloads by bots: https://core.telegram.org/bots/api#getfile
 MAX_DOCUMENT_BYTES = 20 * 2**20
 _MAX_TRIES = 3

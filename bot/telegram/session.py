@@ -44,18 +44,6 @@ from bot.views.message_text import neutralize_entities
 from rag_core.errors import SettingsWrong
 from rag_core.storage import Archive, raw_updates
 
-__all__ = [
-    "PROXY_ERROR",
-    "EditWithoutRetry",
-    "InboxMiddleware",
-    "NeutralizeLinksMiddleware",
-    "RetryMiddleware",
-    "SendWithoutRetry",
-    "TelegramSession",
-    "compute_retry_delay",
-    "create_session",
-]
-
 # These have their own back-off, or show for seconds only.
 _UNRETRIED_METHODS = {
     method.__api_method__ for method in (GetUpdates, SendChatAction, SendMessageDraft, SetMessageReaction)

@@ -26,8 +26,6 @@ from bot.settings import WebhookSettings
 from bot.telegram.session import InboxMiddleware
 from rag_core.errors import ArchiveUnavailable, SettingsWrong
 
-__all__ = ["keep_webhook_set", "serve_webhook"]
-
 _SECRET_HEADER = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105 - the name of a header
 # Bytes. A rich message of 32,768 characters, each with its own markup, in reply to another: two or three million.
 # An update refused for its size is delivered again for a day and blocks its chat.

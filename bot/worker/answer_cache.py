@@ -29,8 +29,6 @@ from rag_core.storage.users import load_answer_mode
 from rag_core.tracing import Run
 from rag_core.types import Answer, Draft, Question
 
-__all__ = ["AnswerCache", "normalize_question", "record_traces"]
-
 # An answer with the 40 passages that were found takes about 80 kB.
 _MAX_ANSWERS, _MAX_AGE_SECONDS = 200, 600.0
 

@@ -45,15 +45,6 @@ from rag_core.errors import RagError
 from rag_core.storage import Archive, conversations, questions
 from rag_core.storage.questions import DeliveryMessage, QuestionRow
 
-__all__ = [
-    "ANSWERS_JOB",
-    "FAILURE_PAUSE_SECONDS",
-    "AnswerDelivery",
-    "Outbox",
-    "build_delivery_messages",
-    "is_permanent_failure",
-]
-
 # Errors that a retry may overcome.
 _TRANSIENT_ERRORS = (TelegramRetryAfter, TelegramServerError, TelegramNetworkError, ClientDecodeError)
 _PERMANENT_ERRORS = (

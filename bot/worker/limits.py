@@ -18,8 +18,6 @@ from bot.i18n import Translator
 from bot.settings import BotSettings
 from rag_core.storage import Archive, questions
 
-__all__ = ["RateLimiter", "TokenBuckets", "format_rate_limit"]
-
 _LIMIT_PERIOD = timedelta(hours=1)
 # A reader who goes on writing is told again after this time, and gets no reply in between.
 _REMINDER_INTERVAL = timedelta(minutes=1)

@@ -68,15 +68,6 @@ from rag_core.storage.questions import QuestionRow, fetch_previous_answer
 from rag_core.types import Answer, Question, Shortfall, Viewer
 from rag_core.verification.verdicts import verify_text
 
-__all__ = [
-    "DEEP_SENTENCES",
-    "QuestionWorker",
-    "QueuePositions",
-    "SearchSemaphore",
-    "append_deeper_note",
-    "widen_search",
-]
-
 # Searching is CPU-bound, and Python uses one core.
 _MAX_CONCURRENT_SEARCHES = 2
 

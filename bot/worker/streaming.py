@@ -32,18 +32,6 @@ from rag_core.storage import Archive, questions
 from rag_core.storage.questions import QuestionRow
 from rag_core.types import Answer, Certainty, Sentence
 
-__all__ = [
-    "DraftScreen",
-    "MessageScreen",
-    "ProgressView",
-    "Screen",
-    "StopCallback",
-    "acknowledge_question",
-    "call_best_effort",
-    "create_screen",
-    "show_progress",
-]
-
 log = logging.getLogger(__name__)
 
 

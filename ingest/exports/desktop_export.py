@@ -94,8 +94,8 @@ class _JsonExport:
         self._streams: dict[str, Iterator[object]] = {}
 
     @property
-    def consumed(self) -> int:
-        return self._scanned.consumed if self._scanned else 0
+    def bytes_read(self) -> int:
+        return self._scanned.bytes_read if self._scanned else 0
 
     def survey(self) -> list[ExportedChat]:
         with self.path.open("rb") as file:

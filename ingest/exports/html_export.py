@@ -29,19 +29,6 @@ from rag_core.errors import ImportRefused
 from rag_core.storage.post_lookup import StoredPost
 from rag_core.types import Channel, Origin, Post, PostKey, format_post_link
 
-__all__ = [
-    "MEDIA_CLASSES",
-    "ExportEntry",
-    "HtmlExport",
-    "MessageDraft",
-    "MessagePageParser",
-    "TextBlock",
-    "build_export_entry",
-    "find_pages",
-    "parse_person_name",
-    "parse_title_date",
-]
-
 _FORMAT_BY_TAG = {
     "strong": "bold",
     "b": "bold",
@@ -519,7 +506,7 @@ class HtmlExport:
 
     def __init__(self, files: Sequence[Path], options: ImportOptions, known: Mapping[int, Channel]) -> None:
         self.path = files[0]
-        self.consumed = 0
+        self.bytes_read = 0
         self._files = files
         self._zone = options.zone
         with _refuse_unreadable():
@@ -547,7 +534,7 @@ class HtmlExport:
     def _count(self, page: BinaryIO) -> None:
         undated = False
         while piece := page.read(_READ_BYTES) + page.readline(_READ_BYTES):
-            self.consumed += len(piece)
+            self.bytes_read += len(piece)
             for found in _MESSAGE_OR_DATE_PATTERN.finditer(piece):
                 if found[2]:
                     undated = found[1] == b"default"

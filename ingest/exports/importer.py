@@ -30,18 +30,6 @@ from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts
 from rag_core.storage.posts import PostTally
 from rag_core.types import Channel, Media, Origin, Post, PostKey
 
-__all__ = [
-    "ChatReader",
-    "ExportSource",
-    "ImportProgress",
-    "ImportReport",
-    "PostArrival",
-    "assign_albums",
-    "import_source",
-    "is_same_text",
-    "merge_with_stored_post",
-]
-
 # Telegram's limits: photos with videos, documents, and music make separate albums.
 _MAX_ALBUM_POSTS = 10
 _ALBUM_FAMILY_BY_KIND = {"photo": "seen", "video": "seen", "document": "document", "audio": "audio"}
@@ -221,7 +209,7 @@ class ImportReport:
 
 
 class ExportSource(Protocol):
-    """Export to read; `size` and `consumed` are in bytes.
+    """Export to read; `size` and `bytes_read` are in bytes.
 
     A `vague` export names neither its chat nor the edit times of its posts: it is compared with the archive before
     its posts are kept. All methods block; they run in a thread.
@@ -232,7 +220,7 @@ class ExportSource(Protocol):
     vague: bool
 
     @property
-    def consumed(self) -> int:
+    def bytes_read(self) -> int:
         """Bytes scanned so far."""
 
     def survey(self) -> list[ExportedChat]:
@@ -303,7 +291,7 @@ class _ImportRun:
         looking = asyncio.ensure_future(asyncio.to_thread(self.source.survey))
         try:
             while not (await asyncio.wait({looking}, timeout=0.2))[0]:
-                self.tell(self.source.consumed / self.source.size / 2)
+                self.tell(self.source.bytes_read / self.source.size / 2)
         finally:
             looking.cancel()
         chats = looking.result()

@@ -24,19 +24,6 @@ from ingest.messages import MAX_ID, parse_text
 from rag_core.errors import ImportRefused
 from rag_core.types import Channel, Visibility
 
-__all__ = [
-    "CUT_FILE",
-    "AdmittedChat",
-    "ExportedChat",
-    "ImportNote",
-    "ImportOptions",
-    "RepairedJsonReader",
-    "admit_chats",
-    "refuse_broken_json",
-    "resolve_chat_id",
-    "scan_export",
-]
-
 # An even run of backslashes is made of escaped backslashes; only after an odd one does `x` follow an escape.
 _WRONG_ESCAPE_PATTERN = re.compile(rb"(?<!\\)((?:\\\\)*)\\x([0-9A-Fa-f]{2})")
 _CUT_ESCAPE_PATTERN = re.compile(rb"x[0-9A-Fa-f]?")
@@ -60,20 +47,20 @@ class ImportNote(str):
 
 
 class RepairedJsonReader:
-    """Binary reader that repairs invalid escapes; `consumed` counts the bytes read from the file."""
+    """Binary reader that repairs invalid escapes; `bytes_read` counts the bytes read from the file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._held = b""
-        self.consumed = 0
+        self.bytes_read = 0
 
     def read(self, size: int = -1) -> bytes:
         """Read about `size` bytes; empty only at the end."""
         while True:
             fresh = self._file.read(size)
-            if not self.consumed:
+            if not self.bytes_read:
                 fresh = fresh.removeprefix(_BYTE_ORDER_MARK)
-            self.consumed += len(fresh)
+            self.bytes_read += len(fresh)
             data = self._held + fresh
             # The part held back begins with the backslash of an escape, so that runs are counted right.
             cut = _count_open_escape_bytes(data) if fresh else 0

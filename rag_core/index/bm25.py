@@ -38,9 +38,9 @@ from rag_core.index.postings import (
     TermVariants,
 )
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES
-from rag_core.types import PassageRef, PostKey, SearchFilter
+from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
-__all__ = ["Bm25Index", "IndexEntry", "LexicalIndex", "PassageTable", "PostKeySet"]
+__all__ = ["Bm25Index", "IndexEntry", "LexicalIndex", "PassageTable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,45 +50,6 @@ class IndexEntry:
     place: PassageRef
     date: datetime
     terms: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PostKeySet:
-    """Set of posts: by channel their message ids, ascending, each once."""
-
-    by_chat: Mapping[int, NDArray[np.int64]]
-
-    def __len__(self) -> int:
-        return sum(map(len, self.by_chat.values()))
-
-    @classmethod
-    def of(cls, keys: Iterable[PostKey]) -> PostKeySet:
-        """Build from keys in any order."""
-        ids_by_chat: dict[int, set[int]] = {}
-        for key in keys:
-            ids_by_chat.setdefault(key.chat_id, set()).add(key.message_id)
-        return cls({chat: np.array(sorted(ids), np.int64) for chat, ids in ids_by_chat.items()})
-
-    def __and__(self, other: PostKeySet) -> PostKeySet:
-        """Intersection."""
-        both = self.by_chat.keys() & other.by_chat.keys()
-        shared = {chat: np.intersect1d(self.by_chat[chat], other.by_chat[chat], assume_unique=True) for chat in both}
-        return PostKeySet({chat: ids for chat, ids in shared.items() if len(ids)})
-
-    def __or__(self, other: PostKeySet) -> PostKeySet:
-        """Union."""
-        nothing = np.zeros(0, np.int64)
-        chats = self.by_chat.keys() | other.by_chat.keys()
-        return PostKeySet({c: np.union1d(self.by_chat.get(c, nothing), other.by_chat.get(c, nothing)) for c in chats})
-
-    def holding(self, chat_id: int, messages: NDArray[np.int64]) -> BoolArray:
-        """Mask of the messages of a channel that are in the set."""
-        ids = self.by_chat.get(chat_id)
-        if ids is None or not len(ids):
-            return np.zeros(len(messages), np.bool_)
-        at = np.minimum(ids.searchsorted(messages), len(ids) - 1)
-        found: BoolArray = ids.take(at) == messages
-        return found
 
 
 _REF_COLUMNS = (("chat", np.int16), ("message", np.int64), ("part", np.int16), ("start", np.int32),

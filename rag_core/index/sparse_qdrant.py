@@ -27,7 +27,7 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 
 from rag_core.errors import IndexUnavailable, QdrantGone, VectorsUnavailable
 from rag_core.index import bm25_files
-from rag_core.index.bm25 import IndexEntry, LexicalIndex, PostKeySet
+from rag_core.index.bm25 import IndexEntry, LexicalIndex
 from rag_core.index.postings import BM25_B, BM25_K1, NO_VARIANTS, TermStatistics, TermVariants, select_stable_top
 from rag_core.index.qdrant_client import (
     INTEGER_INDEX,
@@ -42,7 +42,7 @@ from rag_core.index.qdrant_client import (
 from rag_core.index.vectors import REF_FIELDS, make_point_id, read_passage_ref, split_batches
 from rag_core.settings import QdrantSettings
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES
-from rag_core.types import PassageRef, PostKey, SearchFilter
+from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
 __all__ = [
     "ASSUMED_MEAN_LENGTH",

@@ -22,8 +22,6 @@ import llama_cpp
 import numpy as np
 from llama_cpp.llama_chat_format import Jinja2ChatFormatter
 
-__all__ = ["ChatTokenizer", "LlamaModel", "PromptStateCache", "RequestRefused", "RequestStopped", "TokenSampler"]
-
 _MAX_STATES, _MAX_STATE_BYTES = 4, 1 << 29
 _MIN_STATE_TOKENS = 64  # fewer tokens are evaluated faster than their state is restored
 

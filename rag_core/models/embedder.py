@@ -24,11 +24,10 @@ from rag_core.models.onnx_runtime import (
     CPU_PROVIDER,
     OnnxThread,
     choose_onnx_providers,
+    load_onnx_model,
     trim_for_tokenizer,
 )
 from rag_core.text.tokens import detect_language
-
-__all__ = ["Embedder", "open_embedder"]
 
 EmbeddingArray = NDArray[np.float32]
 
@@ -83,41 +82,12 @@ async def open_embedder(model: ModelSpec, folder: Path, threads: int = 2, provid
         raise
 
 
-def _load_encoder(
-    row: ModelSpec, folder: Path, threads: int, providers: list[str]
-) -> Callable[[str], NDArray[np.floating[Any]]]:
-    """Load the tokenizer and the network of a model: a function from a text to its pooled output."""
-    # Imported only where there is an embedder. fastembed would do the same after half a second of imports.
-    from onnxruntime import InferenceSession, SessionOptions
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.no_padding()
-    direction = (tokenizer.truncation or {}).get("direction", "right")
-    tokenizer.enable_truncation(max_length=row.max_tokens, direction=direction)
-    options = SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = threads
-    network = InferenceSession(str(folder / row.file), options, providers=providers)
-    wanted = {node.name for node in network.get_inputs()}
-
-    def encode(text: str) -> NDArray[np.floating[Any]]:
-        tokens = tokenizer.encode(text)
-        inputs = {"input_ids": tokens.ids, "attention_mask": tokens.attention_mask, "token_type_ids": [0] * len(tokens)}
-        given = {name: np.array([values], np.int64) for name, values in inputs.items() if name in wanted}
-        (output,) = network.run(None, given)[0]
-        if row.pooling is Pooling.MEAN:
-            return np.asarray(output.mean(axis=0, dtype=np.float64))
-        return np.asarray(output[0] if row.pooling is Pooling.CLS else output)
-
-    return encode
-
-
 class _SingleEmbedder:
     """Embedder of one model, loaded with its first text: a process that reads one language loads no other."""
 
     def __init__(self, row: ModelSpec, folder: Path, session: dict[str, Any], thread: OnnxThread) -> None:
         self._row, self._folder, self._session, self._thread = row, folder, session, thread
-        self._encode: Callable[[str], NDArray[np.floating[Any]]] | None = None
+        self._run: Callable[..., NDArray[np.floating[Any]]] | None = None
         self.name, self.dimension, self.languages = row.name, row.dimension, row.languages
 
     async def passages(self, texts: Sequence[str]) -> EmbeddingArray:
@@ -136,13 +106,16 @@ class _SingleEmbedder:
 
     def embed_texts(self, texts: list[str]) -> EmbeddingArray:
         """Embed texts to unit vectors, in the thread. Raises ModelUnavailable for zero or infinite vectors."""
-        if self._encode is None:
-            self._encode = _load_encoder(self._row, self._folder, **self._session)
+        if self._run is None:
+            self._run = load_onnx_model(self._folder, self._row.file, self._row.max_tokens, **self._session)
         # One text at a time: in a batch its vector would depend on the others, which may be of closed channels. On a
         # CPU it costs nothing: no text is padded to the longest of its batch.
-        vectors: EmbeddingArray = np.array(
-            [self._encode(trim_for_tokenizer(text, self._row.max_tokens)) for text in texts], np.float32
-        )
+        outputs = [self._run([trim_for_tokenizer(text, self._row.max_tokens)])[0] for text in texts]
+        if self._row.pooling is Pooling.MEAN:
+            outputs = [output.mean(axis=0, dtype=np.float64) for output in outputs]
+        elif self._row.pooling is Pooling.CLS:
+            outputs = [output[0] for output in outputs]
+        vectors: EmbeddingArray = np.array(outputs, np.float32)
         if vectors.shape[1] != self.dimension:
             raise self._thread.broken(f"makes vectors of {vectors.shape[1]} numbers instead of {self.dimension}")
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)

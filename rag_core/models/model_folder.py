@@ -19,20 +19,6 @@ from rag_core.errors import ModelUnavailable, translate_errors
 from rag_core.models.catalog import ModelRole, ModelSpec
 from rag_core.os_support import read_regular_file
 
-__all__ = [
-    "ProgressCallback",
-    "check_disk_space",
-    "check_model_files",
-    "compute_sha256",
-    "ignore_progress",
-    "is_model_present",
-    "measure_folder_size",
-    "read_kept_checksums",
-    "stage_model_folder",
-    "verify_model_checksums",
-    "write_manifest",
-]
-
 ProgressCallback = Callable[[int, int], None]  # bytes so far, bytes in all
 
 _MANIFEST_NAME = "files.json"

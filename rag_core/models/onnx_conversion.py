@@ -34,22 +34,6 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-__all__ = [
-    "FLOAT",
-    "INT64",
-    "UINT8",
-    "NavecVectors",
-    "OnnxGraphBuilder",
-    "add_maxsim_output",
-    "convert_bert_wheel",
-    "convert_maxsim_wheel",
-    "convert_navec_wheel",
-    "read_navec",
-    "read_safetensors",
-    "write_bert_onnx",
-    "write_navec_onnx",
-]
-
 FLOAT, INT64, UINT8 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.UINT8
 _OPSET = 20  # the first with Gelu
 _IR_VERSION = 9  # read by onnxruntime 1.17 and later

@@ -1,4 +1,4 @@
-"""Reranker: a cross-encoder with fastembed that scores how well each text answers a question.
+"""Reranker: a cross-encoder that scores how well each text answers a question.
 
 Nothing is downloaded here.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from numpy.typing import NDArray
 
 from rag_core.models.catalog import ModelSpec
 from rag_core.models.model_folder import check_model_files
@@ -18,15 +19,10 @@ from rag_core.models.onnx_runtime import (
     CPU_PROVIDER,
     OnnxThread,
     choose_onnx_providers,
+    load_onnx_model,
     trim_for_tokenizer,
 )
 
-if TYPE_CHECKING:
-    from fastembed.rerank.cross_encoder import TextCrossEncoder
-
-__all__ = ["Reranker", "open_reranker"]
-
-_REGISTRATION_LOCK = Lock()  # fastembed's list of models is global in the process
 _BATCH_PAIRS = 16
 _SAMPLE_PAIR = "When does the ferry leave?", "The ferry to the island leaves at half past seven every morning. " * 12
 
@@ -36,8 +32,10 @@ async def open_reranker(model: ModelSpec, folder: Path, threads: int = 2, provid
     thread = OnnxThread(model.name)
     try:
         await thread.run(check_model_files, model, folder)
-        session = {"threads": threads, "providers": await thread.run(choose_onnx_providers, provider)}
-        reranker = Reranker(model, await thread.run(_load_cross_encoder, model, folder, session), thread)
+        providers = await thread.run(choose_onnx_providers, provider)
+        reranker = Reranker(
+            model, await thread.run(load_onnx_model, folder, model.file, model.max_tokens, threads, providers), thread
+        )
         await reranker.time()
     except BaseException:
         await thread.close()
@@ -45,26 +43,10 @@ async def open_reranker(model: ModelSpec, folder: Path, threads: int = 2, provid
     return reranker
 
 
-def _load_cross_encoder(row: ModelSpec, folder: Path, session: dict[str, Any]) -> TextCrossEncoder:
-    from fastembed.common.model_description import ModelSource
-    from fastembed.rerank.cross_encoder import TextCrossEncoder
-
-    name = f"citegram/{row.name}".lower()
-    with _REGISTRATION_LOCK:
-        if name not in {known["model"].lower() for known in TextCrossEncoder.list_supported_models()}:
-            TextCrossEncoder.add_custom_model(model=name, sources=ModelSource(hf=name), model_file=row.file)
-    model = TextCrossEncoder(
-        name, specific_model_path=str(folder), local_files_only=True, cache_dir=str(folder), **session
-    )
-    # longest first: the text is cut, not the question
-    model.model.tokenizer.enable_truncation(max_length=row.max_tokens, strategy="longest_first")  # type: ignore[attr-defined]
-    return model
-
-
 class Reranker:
     """Cross-encoder in a thread of its own. `pair_s` is the time for one full-length text, in seconds."""
 
-    def __init__(self, row: ModelSpec, model: TextCrossEncoder, thread: OnnxThread) -> None:
+    def __init__(self, row: ModelSpec, model: Callable[..., NDArray[Any]], thread: OnnxThread) -> None:
         self._row, self._model, self._thread = row, model, thread
         self.name, self.languages = row.name, row.languages
         self.pair_s = 0.0
@@ -94,10 +76,9 @@ class Reranker:
 
     def _score(self, question: str, texts: list[str]) -> list[float]:
         limit = self._row.max_tokens
-        trimmed = [trim_for_tokenizer(text, limit) for text in texts]
-        scores = [
-            float(s) for s in self._model.rerank(trim_for_tokenizer(question, limit), trimmed, batch_size=_BATCH_PAIRS)
-        ]
+        asked = trim_for_tokenizer(question, limit)
+        pairs = [(asked, trim_for_tokenizer(text, limit)) for text in texts]
+        scores = [float(score) for score in self._model(pairs)[:, 0]]
         if not all(math.isfinite(score) for score in scores):
             raise self._thread.broken("makes scores that are no numbers")
         return scores

@@ -22,24 +22,6 @@ from rag_core.models.model_folder import check_model_files, is_model_present
 from rag_core.models.reranker import Reranker, open_reranker
 from rag_core.settings import RagSettings
 
-__all__ = [
-    "MODEL_USES",
-    "UNDECIDED_VALUES",
-    "DenseIndex",
-    "GgufFile",
-    "LanguageModels",
-    "apply_model_choices",
-    "find_gguf",
-    "get_model_setting",
-    "get_models_folder",
-    "is_gguf_path",
-    "open_dense_index",
-    "open_language_models",
-    "open_planner",
-    "open_selected_reranker",
-    "select_model",
-]
-
 log = logging.getLogger(__name__)
 
 

@@ -32,8 +32,6 @@ from rag_core.models.selection import (
 from rag_core.settings import RagSettings
 from rag_core.storage import Archive, users
 
-__all__ = ["ModelSwitch", "choose_model_for_next_start", "list_models_in_use", "resolve_model_use", "switch_model"]
-
 _STAGE_BY_USE = {"writer": "write", "planner": "write", "reranker": "rerank"}
 _CLOSING_TASKS: set[asyncio.Task[None]] = set()  # close old models; asyncio itself holds only weak references
 _SWITCH_LOCK = asyncio.Lock()

@@ -30,8 +30,6 @@ from rag_core.writing.grammar import LETTERS, parse_json_object
 from rag_core.writing.prompts import load_prompt, quote_post, quote_question
 from rag_core.writing.write import write_draft
 
-__all__ = ["PARTS_GRAMMAR", "PartCoverage", "QuestionPart", "judge_question_parts", "parse_parts_reply", "run_council"]
-
 _MAX_PARTS, _MAX_ASK_LENGTH = 3, 120  # parts, characters of a question for a missing part
 _REPLY_TOKENS = 200
 _MAX_QUESTION_LENGTH = 400  # characters

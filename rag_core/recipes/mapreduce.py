@@ -30,8 +30,6 @@ from rag_core.writing.grammar import LETTERS, parse_answer_line, parse_json_obje
 from rag_core.writing.prompts import load_prompt, quote_post, quote_question
 from rag_core.writing.write import write_draft
 
-__all__ = ["MAP_GRAMMAR", "PassageFacts", "map_passage", "measure_overlap", "parse_map_reply", "run_mapreduce"]
-
 _MAX_FACTS, _MAX_FACT_LENGTH = 3, 200  # facts of a post, characters of each
 _REPLY_TOKENS = 240
 _MAX_PASSAGE_LENGTH, _MAX_QUESTION_LENGTH = 1400, 400  # characters: about 400 and 100 tokens

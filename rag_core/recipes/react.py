@@ -35,16 +35,6 @@ from rag_core.types import Citation, Draft, Evidence, Hit, Passage, Plan, Questi
 from rag_core.writing.grammar import LETTERS, parse_json_object
 from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_question
 
-__all__ = [
-    "ANSWER",
-    "AgentStep",
-    "build_calculation_sentence",
-    "build_step_grammar",
-    "build_step_schema",
-    "parse_step",
-    "run_react",
-]
-
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
 _GROUPED = re.compile(r"(?<=\d)[ ,\u00a0\u202f](?=\d{3}(?!\d))")
 _MAX_CITATIONS = 3

@@ -11,33 +11,6 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-__all__ = [
-    "SUM_FORMAT",
-    "CalculationInput",
-    "CalculationOutput",
-    "DateBoundsOutput",
-    "MentionCountOutput",
-    "MentionsInput",
-    "NeighboursInput",
-    "NewestInput",
-    "PostListOutput",
-    "PostSummary",
-    "PostText",
-    "PostTextsOutput",
-    "PostsInput",
-    "RerankInput",
-    "SearchInput",
-    "SummaryOutput",
-    "TimeInput",
-    "TimelineOutput",
-    "ToolSchema",
-    "VerifyInput",
-    "VerifyOutput",
-    "WebPage",
-    "WebSearchInput",
-    "WebSearchOutput",
-]
-
 SUM_FORMAT = "sum"  # format of a text in a schema: arithmetic only
 MAX_POSTS = 99  # of one question: two digits in the grammar
 

@@ -78,33 +78,6 @@ from rag_core.verification import Label
 from rag_core.verification.entailment import assess_text
 from rag_core.writing.extract import select_best_pieces
 
-__all__ = [
-    "TOOLS",
-    "Tool",
-    "ToolCall",
-    "ToolContext",
-    "ToolFailed",
-    "ToolMeta",
-    "ToolOutcome",
-    "ToolTraceLine",
-    "build_timeline",
-    "calculate",
-    "call_tool",
-    "count_mentions",
-    "evaluate_expression",
-    "find_first_mention",
-    "list_neighbours",
-    "list_newest_posts",
-    "normalize_time",
-    "read_post_texts",
-    "rerank_posts",
-    "resolve_day_bounds",
-    "search_posts",
-    "select_allowed_tools",
-    "summarize_posts",
-    "verify_claim",
-]
-
 _MAX_SNIPPET_LENGTH = 160  # characters
 
 

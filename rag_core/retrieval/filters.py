@@ -7,11 +7,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 from rag_core.engine import Engine
-from rag_core.index.bm25 import PostKeySet
 from rag_core.storage import channels, post_lookup
 from rag_core.storage.post_lookup import PostFacet
 from rag_core.text.names import matches_file_name, matches_name
-from rag_core.types import Plan, SearchFilter, Viewer
+from rag_core.types import Plan, PostKeySet, SearchFilter, Viewer
 
 __all__ = ["build_filter", "resolve_filter"]
 

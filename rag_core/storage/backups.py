@@ -28,29 +28,6 @@ import aiosqlite
 from rag_core.errors import ArchiveUnavailable, BackupFailed
 from rag_core.storage.migrations import MIGRATIONS
 
-__all__ = [
-    "ARCHIVE_FILE",
-    "RestoreResult",
-    "WorkCancelled",
-    "activate_backup",
-    "copy_database",
-    "get_backup_time",
-    "get_backups_folder",
-    "is_database_intact",
-    "is_migration_backup",
-    "list_backups",
-    "make_backup",
-    "make_backup_path",
-    "make_damaged_error",
-    "make_unopened_error",
-    "open_read_only",
-    "prune_backups",
-    "read_archive_version",
-    "restore_backup",
-    "run_cancellable",
-    "translate_sqlite_errors",
-]
-
 T = TypeVar("T")
 
 ARCHIVE_FILE = "citegram.db"  # file name of the archive in its folder

@@ -17,40 +17,6 @@ from rag_core.storage.posts import mark_posts_changed
 from rag_core.storage.rows import from_unix_seconds, get_unix_time, to_unix_seconds
 from rag_core.types import Channel, PostKey, Visibility
 
-__all__ = [
-    "UNAPPROVED_STATES",
-    "ChannelStatus",
-    "Connection",
-    "GroupRules",
-    "allow_guarded_posts",
-    "bind_channel",
-    "count_unapproved_channels",
-    "drop_posts_over_quota",
-    "fetch_channel_status",
-    "find_known_and_unapproved",
-    "get_first_channel_date",
-    "is_approval_queue_full",
-    "list_bound_channels",
-    "list_bound_groups",
-    "list_unapproved_channels",
-    "load_channels",
-    "load_group_rules",
-    "measure_channel_content",
-    "move_group",
-    "note_dropped_posts_gap",
-    "record_bot_heard",
-    "record_bot_joined",
-    "record_bot_left",
-    "reindex_retitled_channels",
-    "save_channel",
-    "save_channel_in_transaction",
-    "save_group_rules",
-    "set_channel_bindable",
-    "set_channel_state",
-    "set_channel_visibility",
-    "unbind_channel",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class GroupRules:

@@ -12,17 +12,6 @@ from datetime import datetime
 from rag_core.storage.db import Archive
 from rag_core.storage.rows import from_unix_seconds, to_unix_seconds
 
-__all__ = [
-    "ConversationKey",
-    "ConversationTurn",
-    "expire_turns",
-    "forget_turns",
-    "increment_conversation_stat",
-    "list_recent_turns",
-    "load_conversation_stats",
-    "remember_turn",
-]
-
 _DAY_S = 86_400
 _SAME_CONVERSATION = "chat_id = ? AND thread = ? AND user_id = ?"
 

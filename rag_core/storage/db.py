@@ -34,8 +34,6 @@ from rag_core.storage.backups import (
 from rag_core.storage.migrations import MIGRATIONS
 from rag_core.storage.rows import get_unix_time
 
-__all__ = ["Archive", "needs_migration"]
-
 # Another process (an import, a backup) holds the lock for one batch, at most 200 ms; 10 s is far above that.
 _LOCK_TIMEOUT_S = 10.0
 _WRITER_PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON")

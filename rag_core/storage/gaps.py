@@ -17,21 +17,6 @@ import aiosqlite
 from rag_core.storage.db import Archive
 from rag_core.storage.rows import from_unix_seconds, get_unix_time, to_unix_seconds
 
-__all__ = [
-    "UPDATE_RETENTION",
-    "Gap",
-    "close_complete_gaps",
-    "close_covered_gaps",
-    "get_last_heartbeat",
-    "list_channels_without_gaps",
-    "list_open_gaps",
-    "list_unreported_gaps",
-    "mark_gaps_reported",
-    "note_gap_before_joining",
-    "note_outage_gaps",
-    "record_heartbeat",
-]
-
 # Telegram keeps updates for so long: https://core.telegram.org/bots/api#getting-updates
 UPDATE_RETENTION = timedelta(hours=24)
 

@@ -22,25 +22,6 @@ from rag_core.storage.posts import VISIBLE_POSTS, fetch_posts
 from rag_core.storage.rows import encode_keys, get_unix_time
 from rag_core.types import PostKey
 
-__all__ = [
-    "ProgressMessage",
-    "QueuedPost",
-    "Rebuild",
-    "begin_rebuild",
-    "count_changed_posts",
-    "count_orphan_rows",
-    "count_unembedded_changes",
-    "dequeue_posts",
-    "filter_queued_keys",
-    "find_running_rebuild",
-    "finish_rebuild",
-    "list_indexable_ids",
-    "list_queued_posts",
-    "queue_changed_posts",
-    "queue_posts",
-    "save_rebuild_progress",
-]
-
 _QUEUE_BATCH_CHANGES = 20_000  # changes queued in one transaction: about 100 ms
 _DELETION_STAMP = 1 << 40  # seconds: deletions come before every post, or a deleted one could still be found
 # A changed post brings along its album, and its replies, whose headers hold its first words.

@@ -7,8 +7,6 @@ not seen: every new, edited, deleted or restored post gets the next one.
 
 from __future__ import annotations
 
-__all__ = ["ADMIN_TABLES", "CONVERSATION_TABLES", "DELIVERY_TABLES", "FEEDBACK_TABLES", "MIGRATIONS", "RECIPE_TABLES"]
-
 # Conversation memory for follow-up questions (conversations.py), and its statistics, without texts and readers.
 CONVERSATION_TABLES = (
     """CREATE TABLE talks (

@@ -21,19 +21,6 @@ from rag_core.storage.posts import VISIBLE_POSTS
 from rag_core.storage.rows import JOIN_BY_KEY, decode_origin, encode_keys, from_unix_seconds
 from rag_core.types import Origin, PostKey
 
-__all__ = [
-    "NEAR_COPY_MAX_S",
-    "CopyRow",
-    "CopyWatermark",
-    "PostCopies",
-    "PostCopy",
-    "count_uncompared_changes",
-    "fetch_copies",
-    "find_texts_by_band",
-    "load_copy_watermark",
-    "save_copies",
-]
-
 # Copies are made within hours. A similar post much later ("more pictures of the fire") is about another event.
 NEAR_COPY_MAX_S = 2 * 86_400
 # The same words about "today" a day and a half later are about another day.

@@ -16,23 +16,10 @@ from enum import StrEnum
 
 import numpy as np
 
-from rag_core.index.bm25 import PostKeySet
 from rag_core.storage.db import Archive
 from rag_core.storage.rows import JOIN_BY_KEY, decode_post, encode_keys, from_unix_seconds
 from rag_core.text.tokens import detect_language
-from rag_core.types import Post, PostKey
-
-__all__ = [
-    "PostFacet",
-    "PostRecord",
-    "StoredPost",
-    "detect_channel_languages",
-    "fetch_post_records",
-    "fetch_stored_posts",
-    "find_posts_by_facet",
-    "list_album_keys",
-    "list_facet_values",
-]
+from rag_core.types import Post, PostKey, PostKeySet
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 from rag_core.storage.rows import encode_entities, encode_post, hash_post_text, to_unix_seconds
 from rag_core.types import Entity, Media, Origin, Post, PostKey
 
-__all__ = ["MergeState", "PostMerger", "PostTally", "merge_album"]
-
 _CAPTION_SEPARATOR = "\n\n"
 
 

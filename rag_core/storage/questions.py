@@ -21,44 +21,6 @@ import aiosqlite
 from rag_core.storage.db import Archive
 from rag_core.storage.rows import from_unix_seconds, get_unix_time, to_unix_seconds
 
-__all__ = [
-    "VOTE_REASONS",
-    "AnswerTrace",
-    "AnsweredQuestion",
-    "DeliveryMessage",
-    "QuestionRow",
-    "VoteCounts",
-    "cancel_waiting_questions",
-    "count_votes_on_answer",
-    "count_votes_since",
-    "count_waiting_questions",
-    "decode_question",
-    "drop_delivery",
-    "fetch_answered_question",
-    "fetch_last_answered",
-    "fetch_previous_answer",
-    "fetch_trace",
-    "find_nth_question_time",
-    "find_question_of_message",
-    "finish_question",
-    "forget_old_links",
-    "forget_voters",
-    "get_linked_question",
-    "list_waiting_questions",
-    "load_delivery",
-    "queue_question",
-    "record_repeated_send",
-    "replace_delivery",
-    "requeue_running_questions",
-    "save_delivery",
-    "save_linked_question",
-    "save_trace",
-    "save_vote",
-    "set_shown_message",
-    "take_next_question",
-    "update_delivery_message",
-]
-
 
 async def save_linked_question(archive: Archive, user_id: int, text: str, handle: str) -> str:
     """Save a question for a link; returns its handle: an earlier one if this user linked the same text before."""

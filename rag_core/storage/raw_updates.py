@@ -16,19 +16,6 @@ import aiosqlite
 from rag_core.storage.db import Archive
 from rag_core.storage.rows import get_unix_time, to_unix_seconds
 
-__all__ = [
-    "claim_update",
-    "count_updates_by_state",
-    "forget_done_updates",
-    "forget_poison_updates",
-    "is_update_claimed",
-    "list_pending_posts",
-    "list_unclaimed_updates",
-    "mark_updates_done",
-    "quarantine_update",
-    "save_updates",
-]
-
 # Telegram redelivers an update for at most 24 h; twice that is safe.
 _DONE_RETENTION_S = 48 * 3600
 

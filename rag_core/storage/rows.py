@@ -11,20 +11,6 @@ from typing import Any
 
 from rag_core.types import Entity, Media, Origin, Post, PostKey
 
-__all__ = [
-    "JOIN_BY_KEY",
-    "POST_COLUMNS",
-    "decode_origin",
-    "decode_post",
-    "encode_entities",
-    "encode_keys",
-    "encode_post",
-    "from_unix_seconds",
-    "get_unix_time",
-    "hash_post_text",
-    "to_unix_seconds",
-]
-
 # In the order of `encode_post`; columns that the archive adds (seq, stamp ...) are not included.
 POST_COLUMNS = (
     "chat_id", "message_id", "date", "edited", "version", "text", "author", "entities", "links",

@@ -14,26 +14,6 @@ from datetime import datetime
 from rag_core.storage.db import Archive
 from rag_core.storage.rows import from_unix_seconds, get_unix_time, to_unix_seconds
 
-__all__ = [
-    "JobRecord",
-    "PoisonUpdate",
-    "QuestionStats",
-    "QueueStats",
-    "check_writable",
-    "count_changes_by_source",
-    "count_post_rows",
-    "count_questions_since",
-    "count_unhandled_updates",
-    "count_votes_by_reason",
-    "fetch_queue_stats",
-    "forget_question_texts",
-    "get_journal_mode",
-    "get_user_language",
-    "list_poison_updates",
-    "load_jobs",
-    "save_jobs",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class QueueStats:

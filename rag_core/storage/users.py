@@ -16,27 +16,6 @@ import aiosqlite
 from rag_core.storage.db import Archive
 from rag_core.storage.rows import from_unix_seconds, get_unix_time
 
-__all__ = [
-    "AUTO_RECIPE",
-    "AdminGrant",
-    "AnswerMode",
-    "UserDataCounts",
-    "count_user_data",
-    "erase_user_data",
-    "grant_admin",
-    "list_admin_grants",
-    "list_user_links",
-    "list_user_questions",
-    "list_user_turns",
-    "list_user_votes",
-    "list_waiting_chats",
-    "load_answer_mode",
-    "load_choices",
-    "revoke_admin",
-    "save_answer_mode",
-    "save_choice",
-]
-
 
 async def load_choices(archive: Archive) -> dict[str, str]:
     """Load the settings that admins chose at run time: name -> value."""

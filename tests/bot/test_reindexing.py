@@ -249,9 +249,9 @@ class Listening(RebuildRunner):
         super().__init__(*given)
         self.heard: list[int] = []
 
-    async def _moved(self, done: int, total: int, renewed: int) -> None:
+    async def _report_progress(self, done: int, total: int, renewed: int) -> None:
         self.heard.append(done)
-        await super()._moved(done, total, renewed)
+        await super()._report_progress(done, total, renewed)
 
 
 KILLED = """
@@ -264,8 +264,8 @@ from rag_core import RagSettings, open_engine
 class Slow(RebuildRunner):
     lines = 0
 
-    async def _moved(self, done, total, renewed):
-        await super()._moved(done, total, renewed)
+    async def _report_progress(self, done, total, renewed):
+        await super()._report_progress(done, total, renewed)
         self.lines += 1
         if self.lines == 3:
             print(done, flush=True)

@@ -24,7 +24,7 @@ def read(data: bytes, sizes: list[int]) -> bytes:
     while chunk := source.read(sizes[n % len(sizes)]):
         found += chunk
         n += 1
-    assert source.consumed == len(data) - (3 if data.startswith(b"\xef\xbb\xbf") else 0)
+    assert source.bytes_read == len(data) - (3 if data.startswith(b"\xef\xbb\xbf") else 0)
     return found
 
 

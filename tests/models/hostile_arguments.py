@@ -31,11 +31,10 @@ from bot.i18n import Translator, get_translator
 from ingest.dedup import ComparedText as DuplicateWords
 from ingest.dedup import parse_compared_text as duplicate_words
 from ingest.exports.scan import ImportNote
-from rag_core.index.bm25 import PostKeySet
 from rag_core.retrieval.post_search import Highlight, TextMatcher
 from rag_core.text.numbers import Number
 from rag_core.text.query_terms import QueryTerms
-from rag_core.types import Passage, PostKey, Question, Source, Viewer
+from rag_core.types import Passage, PostKey, PostKeySet, Question, Source, Viewer
 from rag_core.verification.facts import SentenceFacts, extract_facts, extract_facts_by_sentence
 from rag_core.verification.moments import Moment
 from rag_core.verification.rules import RuleCheck, check_by_rules

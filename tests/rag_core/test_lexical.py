@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rag_core.errors import IndexUnavailable
-from rag_core.index.bm25 import Bm25Index, IndexEntry, PostKeySet
-from rag_core.types import PassageRef, PostKey, SearchFilter
+from rag_core.index.bm25 import Bm25Index, IndexEntry
+from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
 pytestmark = pytest.mark.slow
 

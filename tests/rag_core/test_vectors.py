@@ -15,10 +15,9 @@ import pytest
 from pydantic import SecretStr
 
 from rag_core.errors import VectorRefused, VectorsUnavailable
-from rag_core.index.bm25 import PostKeySet
 from rag_core.index.vectors import StoredPoint, VectorPoint, VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings
-from rag_core.types import PassageRef, PostKey, SearchFilter
+from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rag_core.index.bm25 import PostKeySet
 from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
-from rag_core.types import PassageRef, PostKey, SearchFilter
+from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
 pytestmark = pytest.mark.slow
 

@@ -16,9 +16,9 @@ from qdrant_http import StandIn
 from rag_core.engine import load_saved_lexical_index, make_lexical_index
 from rag_core.errors import IndexUnavailable, QdrantGone
 from rag_core.index import sparse_qdrant as served_words
-from rag_core.index.bm25 import Bm25Index, IndexEntry, LexicalIndex, PostKeySet
+from rag_core.index.bm25 import Bm25Index, IndexEntry, LexicalIndex
 from rag_core.settings import QdrantSettings
-from rag_core.types import PassageRef, PostKey, SearchFilter
+from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
 pytestmark = pytest.mark.slow
 

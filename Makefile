@@ -1,6 +1,6 @@
 # Every target does its own set-up in .venv. uv is used when it is there, and not needed.
 .DEFAULT_GOAL := help
-.PHONY: help demo local test check audit bench image-check chaos-ingest chaos soak noninterference lint lock clean
+.PHONY: help install demo local test check audit bench image-check chaos-ingest chaos soak noninterference lint lock clean
 SHELL := /bin/bash
 
 PYTHON ?= python3
@@ -10,6 +10,9 @@ unexport PYTHONDONTWRITEBYTECODE  # else each process of the tests compiles all 
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+install: .venv/.run  ## set up .venv, so that .venv/bin/citegram works; some minutes, once
+	@echo "Installed. Next: make demo tries it, and $(BIN)/citegram init sets up your own bot."
 
 demo: .venv/.run  ## the sandbox: make demo ARGS='--once "question"'
 	@$(BIN)/citegram demo $(ARGS)

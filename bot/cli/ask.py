@@ -90,7 +90,7 @@ async def run_ask(args: argparse.Namespace, settings: Settings) -> int:
         return _report_no_channels(settings)
     _report_folder(settings)
     if args.json:
-        extra = {name: answer[name] for name in ("reply", "trace") if answer[name]}  # type: ignore[literal-required]
+        extra = {name: answer[name] for name in ("reply", "trace") if answer[name]}
         print(json.dumps(answer["answer"] | extra, ensure_ascii=False))
     else:
         text = format_answer_text(answer, get_translator(detect_language(question)), settings.bot.zone)

@@ -46,7 +46,6 @@ COMMANDS = {
         "ask",
         "ask one question; you may read every channel",
         ('ask "what is new?"', 'ask "How much is membership?" --trace', "ask < question.txt"),
-        "declare_ask",
     ),
     "chat": Command(
         "ask", "talk to your channels; it remembers what you asked", ("chat", "chat --recipe agent"), "declare_chat"
@@ -104,7 +103,7 @@ class CommandParser(argparse.ArgumentParser):
         """Print the usage and the message, and exit with 2."""
         wrong = re.search(r"invalid choice: '([^']*)'|unrecognized arguments: (-\S+)", message)
         if wrong and (near := difflib.get_close_matches(wrong[1] or wrong[2], self.list_words(), 1)):
-            message = f"{message}; did you mean {near[0]}?"
+            message = f"there is no {wrong[1] or wrong[2]}; did you mean {near[0]}?"
         super().error(message)
 
     def set_examples(self, examples: Sequence[str]) -> None:

@@ -36,7 +36,7 @@ from rag_core.storage import Archive, channels
 from rag_core.text.tokens import detect_language
 from rag_core.types import Channel
 
-__all__ = ["declare_ask", "declare_chat", "declare_verify", "run_ask", "run_verify"]
+__all__ = ["declare", "declare_chat", "declare_verify", "run", "run_verify"]
 
 _MAX_CHARACTERS = 20_000  # of what is read from a pipe: several times what a message of Telegram may have
 _EMPTY_TEXT = 'nothing to look for: give a text, such as "what is new?", or - to read it from stdin'
@@ -48,13 +48,13 @@ _RECIPE_HELP = (
 )
 
 
-def declare_ask(parser: argparse.ArgumentParser) -> None:
+def declare(parser: argparse.ArgumentParser) -> None:
     """Add the arguments to the parser of `ask`."""
     _add_text(parser, "question", "the question; - or nothing: read from stdin")
     _add_recipe(parser)
     parser.add_argument("--json", action="store_true", help="the answer as one JSON object")
     parser.add_argument("--trace", action="store_true", help="stages, timings and counts after the answer")
-    parser.set_defaults(run=run_ask)
+    parser.set_defaults(run=run)
 
 
 def declare_verify(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +80,7 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--recipe", choices=("auto", *RECIPES), default="auto", help=_RECIPE_HELP)
 
 
-async def run_ask(args: argparse.Namespace, settings: Settings) -> int:
+async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Ask the running bot, or answer in this process, and print the answer. Returns the exit code."""
     question = _read_text(args.question, args)
     settings = await choose_folder_with_channels(settings)

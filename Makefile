@@ -1,6 +1,6 @@
 # Every target does its own set-up in .venv. uv is used when it is there, and not needed.
 .DEFAULT_GOAL := help
-.PHONY: help demo local test check audit bench image-check chaos-ingest chaos soak noninterference lint lock clean
+.PHONY: help install demo local test check audit bench image-check chaos-ingest chaos soak noninterference lint lock clean
 SHELL := /bin/bash
 
 PYTHON ?= python3
@@ -10,6 +10,9 @@ unexport PYTHONDONTWRITEBYTECODE  # else each process of the tests compiles all 
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+install: .venv/.run  ## set up .venv, so that .venv/bin/citegram works; some minutes, once
+	@echo "Installed. Next: make demo tries it, and $(BIN)/citegram init sets up your own bot."
 
 demo: .venv/.run  ## the sandbox: make demo ARGS='--once "question"'
 	@$(BIN)/citegram demo $(ARGS)
@@ -89,14 +92,14 @@ endef
 
 ifdef UV
 define install
-echo "Setting up .venv (uv) ..." && \
+echo "Setting up .venv (uv): a minute or two ..." && \
 ([ -x $(BIN)/python ] || uv venv -q --python $(PYTHON) .venv) && \
 uv pip install -q --python $(BIN)/python --require-hashes -r $(1) && \
 uv pip install -q --python $(BIN)/python --no-deps -e .
 endef
 else
 define install
-echo "Setting up .venv (pip) ..." && \
+echo "Setting up .venv (pip): two to four minutes ..." && \
 ($(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Citegram needs Python 3.11 or later: make PYTHON=python3.11 ..."; exit 1; }) && \
 ([ -x $(BIN)/python ] || $(PYTHON) -m venv .venv || { rm -rf .venv; echo "python3 -m venv failed: apt install python3-venv"; exit 1; }) && \
 $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r $(1) && \

@@ -46,7 +46,6 @@ COMMANDS = {
         "ask",
         "ask one question; you may read every channel",
         ('ask "what is new?"', 'ask "How much is membership?" --trace', "ask < question.txt"),
-        "declare_ask",
     ),
     "chat": Command(
         "ask", "talk to your channels; it remembers what you asked", ("chat", "chat --recipe agent"), "declare_chat"
@@ -102,9 +101,11 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the message, and exit with 2."""
-        wrong = re.search(r"invalid choice: '([^']*)'|unrecognized arguments: (-\S+)", message)
-        if wrong and (near := difflib.get_close_matches(wrong[1] or wrong[2], self.list_words(), 1)):
-            message = f"{message}; did you mean {near[0]}?"
+        if found := re.search(r"invalid choice: '([^']*)'|unrecognized arguments: (-\S+)", message):
+            wrong = found[1] or found[2]
+            near = difflib.get_close_matches(wrong, self.list_words(), 1)
+            if near and near[0] != wrong:  # an option of another command is spelt rightly
+                message = f"there is no {wrong}; did you mean {near[0]}?"
         super().error(message)
 
     def set_examples(self, examples: Sequence[str]) -> None:

@@ -166,9 +166,7 @@ async def _run_indexing(
 async def _open_bot(settings: BotSettings, inbox: InboxMiddleware) -> AsyncIterator[Bot]:
     token = settings.token.get_secret_value()
     if not token:
-        raise SettingsWrong(
-            "BOT__TOKEN is empty: get a token from @BotFather and put it into .env, or try `citegram demo`."
-        )
+        raise SettingsWrong("BOT__TOKEN is empty: run `citegram init`, which asks for it, or try `citegram demo`.")
     session = create_session(settings)
     session.middleware(RetryMiddleware())
     session.middleware(NeutralizeLinksMiddleware())

@@ -6,10 +6,13 @@ Whoever changes one changes the other. A failing test names the line that differ
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from bot.__main__ import build_parser
 
 ROOT = Path(__file__).parents[1]
 ENGLISH, RUSSIAN = ROOT / "README.md", ROOT / "README.ru.md"
@@ -51,6 +54,31 @@ def figures(page: Path) -> list[list[str]]:
 
 def addresses(page: Path) -> Counter[str]:
     return Counter(found for found in _LINK.findall(text(page)) if "://" in found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_newcomer_has_little_to_read(page: Path) -> None:
+    assert len(text(page).splitlines()) <= 70
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_figures_stand_in_one_marked_place(page: Path) -> None:
+    _, _, marked = text(page).partition("<!-- figures: begin -->")
+    inside, end, outside = marked.partition("<!-- figures: end -->")
+    assert end
+    shares = r"\b0[.,]\d\d\b"
+    assert len(re.findall(shares, inside)) >= 8
+    assert not re.findall(shares, outside)
+
+
+def test_every_command_and_target_of_the_readme_is_there() -> None:
+    named = [*codes(ENGLISH), *(line for _, lines in blocks(ENGLISH) for line in lines)]
+    commands = [shlex.split(line)[1:] for line in named if line.startswith(".venv/bin/citegram ")]
+    assert len(commands) >= 5
+    for words in commands:
+        assert build_parser(words).parse_args(words).run
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {line.split()[1] for line in named if line.startswith("make ")} <= set(targets)
 
 
 def test_the_headings_have_the_same_number_order_and_levels() -> None:

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from bot.cli.open_index import choose_folder_with_channels, open_up_to_date_engine
+from bot.cli.open_index import choose_folder_with_channels, is_folder_named, open_up_to_date_engine
 from bot.control.client import FolderOwner, hold_folder_or_connect
 from bot.control.schemas import (
     AnswerJson,
@@ -36,7 +36,7 @@ from rag_core.storage import Archive, channels
 from rag_core.text.tokens import detect_language
 from rag_core.types import Channel
 
-__all__ = ["declare_ask", "declare_chat", "declare_verify", "run_ask", "run_verify"]
+__all__ = ["declare", "declare_chat", "declare_verify", "run", "run_verify"]
 
 _MAX_CHARACTERS = 20_000  # of what is read from a pipe: several times what a message of Telegram may have
 _EMPTY_TEXT = 'nothing to look for: give a text, such as "what is new?", or - to read it from stdin'
@@ -48,13 +48,13 @@ _RECIPE_HELP = (
 )
 
 
-def declare_ask(parser: argparse.ArgumentParser) -> None:
+def declare(parser: argparse.ArgumentParser) -> None:
     """Add the arguments to the parser of `ask`."""
     _add_text(parser, "question", "the question; - or nothing: read from stdin")
     _add_recipe(parser)
     parser.add_argument("--json", action="store_true", help="the answer as one JSON object")
     parser.add_argument("--trace", action="store_true", help="stages, timings and counts after the answer")
-    parser.set_defaults(run=run_ask)
+    parser.set_defaults(run=run)
 
 
 def declare_verify(parser: argparse.ArgumentParser) -> None:
@@ -80,15 +80,16 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--recipe", choices=("auto", *RECIPES), default="auto", help=_RECIPE_HELP)
 
 
-async def run_ask(args: argparse.Namespace, settings: Settings) -> int:
+async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Ask the running bot, or answer in this process, and print the answer. Returns the exit code."""
     question = _read_text(args.question, args)
+    named = is_folder_named(settings)
     settings = await choose_folder_with_channels(settings)
     async with _open_answerer(settings) as (owner, rag):
         answer = await _make_asker(owner, rag, settings, args.recipe, trace=args.trace)(question, 0)
     if answer is None:
         return _report_no_channels(settings)
-    _report_folder(settings)
+    _report_folder(settings, named=named)
     if args.json:
         extra = {name: answer[name] for name in ("reply", "trace") if answer[name]}
         print(json.dumps(answer["answer"] | extra, ensure_ascii=False))
@@ -101,6 +102,7 @@ async def run_ask(args: argparse.Namespace, settings: Settings) -> int:
 async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
     """Verify the text in the running bot or in this process, and print the verdicts. Returns the exit code."""
     text = _read_text(args.text, args)
+    named = is_folder_named(settings)
     settings = await choose_folder_with_channels(settings)
     async with _open_answerer(settings) as (owner, rag):
         if owner:
@@ -110,7 +112,7 @@ async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
             verdicts = await verify_as_json(rag, text, settings.bot.zone, trace=args.trace)
     if verdicts is None:
         return _report_no_channels(settings)
-    _report_folder(settings)
+    _report_folder(settings, named=named)
     if args.json:
         fields = {name: value for name, value in verdicts.items() if name != "trace" or value}
         print(json.dumps(fields, ensure_ascii=False))
@@ -162,8 +164,10 @@ def _report_no_channels(settings: Settings) -> int:
     return 1
 
 
-def _report_folder(settings: Settings) -> None:
-    print(f"(folder: {settings.data.dir})", file=sys.stderr, flush=True)
+def _report_folder(settings: Settings, *, named: bool) -> None:
+    """Say which folder is read, unless it was named."""
+    if not named:
+        print(f"(folder: {settings.data.dir})", file=sys.stderr, flush=True)
 
 
 def _highlight(text: str, stream: TextIO) -> str:
@@ -182,13 +186,14 @@ async def _run_chat(args: argparse.Namespace, settings: Settings) -> int:
 
     Lines may also come from a file or a pipe: then there is no prompt.
     """
+    named = is_folder_named(settings)
     settings = await choose_folder_with_channels(settings)
     words = get_translator(settings.bot.language)
     async with _open_answerer(settings) as (owner, rag):
         known = await channels.load_channels(rag.archive) if rag else await _load_channels(settings.data.dir)
         if not known:
             return _report_no_channels(settings)
-        _report_folder(settings)
+        _report_folder(settings, named=named)
         print(format_channel_list(known.values(), words), words("chat-hint"), sep="\n", flush=True)
         ask, conversation = _make_asker(owner, rag, settings, args.recipe), _number_conversation()
         while (line := _read_line()) is not None:

@@ -22,6 +22,7 @@ __all__ = [
     "catch_up_lexical_index",
     "catch_up_vectors",
     "choose_folder_with_channels",
+    "is_folder_named",
     "open_up_to_date_engine",
     "show_progress_bar",
 ]
@@ -29,10 +30,15 @@ __all__ = [
 _DEMO_FOLDER = "demo"  # in the data folder, where `citegram demo` keeps its channels
 
 
+def is_folder_named(settings: Settings) -> bool:
+    """Whether the data folder was named, by --data or DATA__DIR, and is not the default."""
+    return "dir" in settings.data.model_fields_set
+
+
 async def choose_folder_with_channels(settings: Settings) -> Settings:
     """Choose the demo's folder, with the models beside it, where no folder was named and only the demo has channels."""
     folder, demo = settings.data.dir, settings.data.dir / _DEMO_FOLDER
-    if "dir" in settings.data.model_fields_set or not (demo / ARCHIVE_FILE).exists() or await _has_channels(folder):
+    if is_folder_named(settings) or not (demo / ARCHIVE_FILE).exists() or await _has_channels(folder):
         return settings
     models = settings.models.model_copy(update={"dir": get_models_folder(settings.rag())})
     return settings.model_copy(update={"data": settings.data.model_copy(update={"dir": demo}), "models": models})

@@ -33,6 +33,7 @@ from rag_core.verification.verdicts import NON_SEARCH_STAGES, Verification, veri
 
 _TERMINAL_CHAT_ID = -1  # of a conversation on the terminal: no chat of Telegram has this id
 _MAX_EXCERPT_LENGTH = 200
+_MIN_SHOWN_LENGTH = 40  # a quote whose beginning a sentence shows is not repeated
 
 
 async def build_terminal_question(text: str, rag: Engine, zone: tzinfo, conversation: int = 0) -> Question | None:
@@ -118,8 +119,9 @@ def format_channel_list(known: Iterable[Channel], words: Translator) -> str:
 
 def _find_words_not_shown(answer: Answer, key: PostKey) -> str:
     """Find the words of a cited post that no sentence of the answer shows; "" if the sentences show them."""
-    quotes = (c.quote for s in answer.sentences for c in s.citations if c.post == key and c.quote.strip() not in s.text)
-    return next(quotes, "")
+    shown = " ".join(" ".join(s.text for s in answer.sentences).split())
+    quotes = (" ".join(c.quote.split()) for s in answer.sentences for c in s.citations if c.post == key)
+    return next((quote for quote in quotes if quote[:_MIN_SHOWN_LENGTH].rstrip(" ,;:.") not in shown), "")
 
 
 def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> str:

@@ -188,7 +188,7 @@ _MAX_CLOCK_DIFFERENCE_SECONDS = 30.0
 _RECENT_ERROR_AGE = timedelta(hours=1)
 _MANY_PENDING_UPDATES = 100
 
-_EMPTY_TOKEN_TEXT = "BOT__TOKEN is empty: get one from @BotFather, or try citegram demo"  # noqa: S105
+_EMPTY_TOKEN_TEXT = "BOT__TOKEN is empty: run citegram init, or try citegram demo"  # noqa: S105
 _CLOCK_TEXT = (
     "The clock of this machine is {off:.0f} s {how} that of {api}: set it right (timedatectl set-ntp true), for words "
     "of time and gaps go by it."

@@ -281,10 +281,12 @@ def request(**fields: object) -> bytes:
         (request(do=["ask"]), "does not know the request"),
         (request(do="ask"), "needs a question"),
         (request(do="ask", question=["x"]), "needs a question"),
+        (request(do="ask", question=FERRY, conversation="1"), "needs a conversation"),
+        (request(do="ask", question=FERRY, conversation=2**63), "needs a conversation"),
         (request(do="ask", question=FERRY).replace(b'"citegram": 1', b'"citegram": 99'), "restart the bot"),
         (b'{"do": "ask"}\n', "restart the bot"),
     ],
-    ids=range(15),
+    ids=range(17),
 )
 async def test_what_is_no_request_gets_one_sentence(live: Live, home: Path, said: bytes, sentence: str) -> None:
     async with live():
@@ -293,6 +295,17 @@ async def test_what_is_no_request_gets_one_sentence(live: Live, home: Path, said
         assert "\n" not in reply["error"]
         assert reply["error"].endswith(".")
         assert await owner(home).ask(FERRY, trace=False)
+
+
+async def test_a_conversation_is_remembered_by_its_number(live: Live, home: Path) -> None:
+    async with live():
+        await owner(home).ask("When does the ferry to Owl Island leave?", trace=False, conversation=1)
+        understood = [
+            found["understood"]
+            for number in (1, 2, 0)
+            if (found := await owner(home).ask("and to Bear Island?", trace=False, conversation=number))
+        ]
+    assert understood == ["When does the ferry to Bear Island leave?", "", ""]
 
 
 async def test_a_question_of_odd_letters_is_answered(live: Live, home: Path) -> None:

@@ -174,7 +174,7 @@ def test_every_help_has_an_example_and_says_defaults_and_what_is_to_be_written(
     for action in parser._actions:
         if not isinstance(action, argparse._SubParsersAction):
             assert action.help
-        if action.option_strings and action.nargs != 0 and action.default not in (None, []):
+        if action.option_strings and action.nargs != 0 and action.default:
             assert "default: " in (action.help or ""), action.option_strings
 
 

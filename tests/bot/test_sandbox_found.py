@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
-from aiogram.types import ReplyParameters
 from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE
 
 from bot.sandbox import Sandbox
@@ -77,9 +76,7 @@ async def test_on_a_phone_a_pressed_source_opens_its_post(sandbox: Sandbox, brow
     question = await sandbox.say(RITA, "Когда паром?")
     sandbox.observed.answered(RITA, question["message_id"], Answer((), 0.0, "direct", found=(found,)))
     async with make_local_bot(sandbox.url, sandbox.token) as bot:
-        await bot.send_message(
-            RITA, "Этого нет. " * 40, reply_parameters=ReplyParameters(message_id=question["message_id"])
-        )
+        await bot.send_message(RITA, "Этого нет. " * 40)
     page = await browser.new_page(
         locale="ru-RU", viewport={"width": 390, "height": 760}, has_touch=True, is_mobile=True
     )

@@ -114,9 +114,11 @@ export const chosen = {
 };
 
 export let lang = "en";
+let locale = "en-GB"; // dates as the bot writes them
 
 export function useLanguage(code) {
   lang = (code ?? navigator.language ?? "en").toLowerCase().startsWith("ru") ? "ru" : "en";
+  locale = lang === "ru" ? "ru" : "en-GB";
   document.documentElement.lang = lang;
 }
 
@@ -136,24 +138,24 @@ const daysAgo = (then, now) =>
 
 const HOURS = { hour: "2-digit", minute: "2-digit", hour12: false };
 
-export const clock = (seconds) => date(seconds).toLocaleTimeString(lang, HOURS);
+export const clock = (seconds) => date(seconds).toLocaleTimeString(locale, HOURS);
 export const dayKey = (seconds) => date(seconds).toDateString();
-export const fully = (seconds) => date(seconds).toLocaleString(lang, { dateStyle: "long", timeStyle: "short" });
+export const fully = (seconds) => date(seconds).toLocaleString(locale, { dateStyle: "long", timeStyle: "short" });
 
 export const shortDate = (seconds) =>
-  date(seconds).toLocaleDateString(lang, { day: "numeric", month: "short", year: "numeric" });
+  date(seconds).toLocaleDateString(locale, { day: "numeric", month: "short", year: "numeric" });
 
 export function day(seconds) {
   const then = date(seconds), now = new Date(), ago = daysAgo(then, now);
   if (ago === 0) return say("today");
   if (ago === 1) return say("yesterday");
   const year = then.getFullYear() === now.getFullYear() ? {} : { year: "numeric" };
-  return then.toLocaleDateString(lang, { day: "numeric", month: "long", ...year });
+  return then.toLocaleDateString(locale, { day: "numeric", month: "long", ...year });
 }
 
 export function shortly(seconds) {
   const then = date(seconds), now = new Date(), ago = daysAgo(then, now);
   if (ago === 0) return clock(seconds);
-  if (ago > 0 && ago < 7) return then.toLocaleDateString(lang, { weekday: "short" });
-  return then.toLocaleDateString(lang, { day: "2-digit", month: "2-digit", year: "2-digit" });
+  if (ago > 0 && ago < 7) return then.toLocaleDateString(locale, { weekday: "short" });
+  return then.toLocaleDateString(locale, { day: "2-digit", month: "2-digit", year: "2-digit" });
 }

@@ -129,7 +129,7 @@ async def pull_models(
     if not rows:
         print(f"The tier {ModelTier.NONE} needs no model.")
     for row in rows:
-        with tqdm(desc=row.name, total=row.bytes, unit="B", unit_scale=True, delay=1, leave=False) as bar:
+        with tqdm(desc=row.name, total=row.bytes, unit="B", unit_scale=True, delay=1, leave=False, disable=None) as bar:
 
             def moved(done: int, total: int, bar: Any = bar) -> None:
                 bar.total = total

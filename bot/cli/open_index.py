@@ -100,7 +100,7 @@ async def catch_up_vectors(rag: Engine) -> None:
 @contextmanager
 def show_progress_bar(name: str, unit: str = "post") -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar; the callback takes (done, total). Work that takes under a second shows nothing."""
-    with tqdm(desc=name, unit=unit, unit_scale=unit == "B", delay=1, leave=False) as bar:
+    with tqdm(desc=name, unit=unit, unit_scale=unit == "B", delay=1, leave=False, disable=None) as bar:
 
         def moved(done: int, total: int) -> None:
             bar.total = total

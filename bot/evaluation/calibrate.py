@@ -122,7 +122,7 @@ async def run_both_retrievers(data: IndexedDataset) -> list[RetrieverRankings]:
     """Run both retrievers for every answerable question."""
     only = SearchFilter(data.viewer.channels)
     rows = []
-    for query in tqdm([q for q in data.dataset.queries if q.relevant], desc="legs", delay=1, leave=False):
+    for query in tqdm([q for q in data.dataset.queries if q.relevant], desc="legs", delay=1, leave=False, disable=None):
         lexical = await search_lexical(query.text, only, _TOP_HITS, data.rag)
         dense, _ = await search_dense(query.text, only, _TOP_HITS, data.rag)
         names = {place: data.id_of(place.key) for place, _ in [*lexical, *dense]}

@@ -122,7 +122,7 @@ async def run_dialogues(
         async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
             data = opened.select_variant(variant)
             of_corpus = [(n, one) for n, one in enumerate(dialogues, 1) if one.corpus == corpus]
-            for n, dialogue in tqdm(of_corpus, desc="ask", delay=1, leave=False):
+            for n, dialogue in tqdm(of_corpus, desc="ask", delay=1, leave=False, disable=None):
                 judged[n] = await judge(dialogue, n, data)
     if not judged:
         raise ImportRefused("There is no row to measure: name a file with rows.")

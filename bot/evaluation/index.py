@@ -169,7 +169,7 @@ async def _import_dataset_export(rag: Engine, dataset: Dataset, export: Path) ->
 
 async def _index_posts(rag: Engine) -> None:
     total = await posts.get_last_seq(rag.archive)
-    with tqdm(total=total, desc="index", unit="post", delay=1, leave=False) as bar:
+    with tqdm(total=total, desc="index", unit="post", delay=1, leave=False, disable=None) as bar:
 
         def report_progress(done: int) -> None:
             bar.update(done - bar.n)

@@ -89,7 +89,7 @@ async def run_interleaved(
     Other load on the machine, and caches warmed by the previous variant, then affect all alike.
     """
     names, rows = list(ways), {name: list[R]() for name in ways}
-    for n, query in enumerate(tqdm(queries, desc="ask", delay=1, leave=False)):
+    for n, query in enumerate(tqdm(queries, desc="ask", delay=1, leave=False, disable=None)):
         first = n % len(names)
         for name in (*names[first:], *names[:first]):
             rows[name].append(await ask(query, ways[name]))

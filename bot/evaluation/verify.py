@@ -180,7 +180,7 @@ async def verify_in_corpus(
     queries_by_id = {query.id: query for query in queries}
     return [
         await _verify_claim(row, queries_by_id[row.id], data, most)
-        for row in tqdm(rows, desc="verify", delay=1, leave=False)
+        for row in tqdm(rows, desc="verify", delay=1, leave=False, disable=None)
     ]
 
 

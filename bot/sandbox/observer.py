@@ -96,10 +96,8 @@ def _build_found_posts(answer: Answer) -> list[Json]:
         for citation in sentence.citations:
             cited.setdefault(citation.post, []).append(citation)
     numbers = {key: n for n, key in enumerate(answer.posts(), 1)}
-    top = max((source.score for source in answer.found), default=0.0)
     shown = [
-        _build_searched_post(source, cited.get(source.passage.key, ()), top)
-        | {"number": numbers.get(source.passage.key)}
+        _build_searched_post(source, cited.get(source.passage.key, ())) | {"number": numbers.get(source.passage.key)}
         for n, source in enumerate(answer.found)
         if n < _MAX_SHOWN_POSTS or source.passage.key in cited
     ]
@@ -112,21 +110,17 @@ def _build_found_posts(answer: Answer) -> list[Json]:
     return shown + counted
 
 
-def _build_searched_post(source: Source, cited: Sequence[Citation], top: float) -> Json:
-    """Build a post found by search; `score` is relative to the best one, `likeness` is a cosine."""
+def _build_searched_post(source: Source, cited: Sequence[Citation]) -> Json:
+    """Build a post found by search."""
     passage = source.passage
-    shares = {
-        "score": round(max(source.score, 0.0) / top, 3) if top > 0 else 0.0,
-        "likeness": round(source.likeness, 3),
-    }
     head = {"post": list(passage.key), "date": passage.date.timestamp(), "leg": source.leg}
-    return head | shares | {"pieces": _split_by_quotes(passage, cited)}
+    return head | {"pieces": _split_by_quotes(passage, cited)}
 
 
 def _build_counted_post(citation: Citation) -> Json:
     """Build a post cited by an answer from dates and counts, which no retriever found."""
     head = {"post": list(citation.post), "date": citation.date.timestamp(), "leg": ""}
-    return head | {"score": 0.0, "likeness": 0.0, "pieces": [[citation.quote, True]]}
+    return head | {"pieces": [[citation.quote, True]]}
 
 
 def _split_by_quotes(passage: Passage, cited: Sequence[Citation]) -> list[list[object]]:

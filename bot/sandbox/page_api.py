@@ -83,16 +83,25 @@ def build_snapshot(world: SandboxState, since: int, user_id: int) -> Json:
         fresh = [(rooms_by_id[chat_id], message_id) for chat_id, message_id in changed if chat_id in rooms_by_id]
     else:
         fresh = [(room, max(room.messages)) for room in rooms if room.messages]
+    leaders = {user for room in world.rooms.values() for user, member in room.members.items() if member.leads}
     return {
         "n": world.n,
         "run": world.run,
         "me": {"bot": world.bot.wire(), "user": user_id},
-        "people": [person.wire() for person in world.people.values()],
+        "people": [person.wire() | {"leads": person.id in leaders} for person in world.people.values()],
+        "questions": _list_questions(world, user_id, {room.id for room in rooms}),
         "chats": [_build_chat(world, room, user_id) for room in rooms],
         "messages": [_build_message(world, room, message_id) for room, message_id in fresh],
         "commands": _get_commands(world, user_id),
         **_build_drafts_and_actions(world, {room.id for room in rooms}),
     }
+
+
+def _list_questions(world: SandboxState, user_id: int, visible: set[int]) -> list[str]:
+    """List the suggested questions in the user's language; those that fewer people may ask come first."""
+    person = world.people.get(user_id)
+    own = [one for one in world.suggestions if person and one.lang == person.lang and one.chats <= visible]
+    return [one.text for one in sorted(own, key=lambda one: all(world.rooms[chat].username for chat in one.chats))]
 
 
 def _build_drafts_and_actions(world: SandboxState, visible: set[int]) -> Json:

@@ -60,8 +60,8 @@ class Sandbox:
         self._runner: web.AppRunner | None = None
         self._webhook_task: asyncio.Task[None] | None = None
 
-    async def start(self, port: int = 0) -> None:
-        """Listen on 127.0.0.1 and set `url`; port 0 takes a free one."""
+    async def start(self, *ports: int) -> None:
+        """Listen on 127.0.0.1 at the first of these ports that is free, or at any, and set `url`. Raises OSError."""
         app = web.Application(client_max_size=_MAX_REQUEST_BYTES, middlewares=[refuse_foreign_pages])
         app.router.add_route("*", "/bot{token}/{method}", self._on_call)
         app.router.add_get("/file/bot{token}/{path:.+}", self._on_file)
@@ -69,8 +69,14 @@ class Sandbox:
         # Long polls of a bot that disconnected must end with its connection.
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", port)
-        await site.start()
+        for port in ports or (0,):
+            try:
+                await web.TCPSite(self._runner, "127.0.0.1", port).start()
+                break
+            except OSError:
+                if port == ports[-1]:
+                    await self._runner.cleanup()
+                    raise
         self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
         self._webhook_task = asyncio.create_task(self.hooks.run())
 

@@ -142,6 +142,15 @@ class UploadedFile:
         return known | {"file_name": self.name, "mime_type": self.mime}
 
 
+@dataclass(frozen=True, slots=True)
+class SuggestedQuestion:
+    """Question that the page offers to people of a language who see all the chats that answer it."""
+
+    text: str
+    lang: str
+    chats: frozenset[int]
+
+
 @dataclass(slots=True)
 class PressedButton:
     """A pressed button; `answer` is the bot's answer to the callback query."""
@@ -173,6 +182,7 @@ class SandboxState:
     queries: dict[str, PressedButton] = field(default_factory=dict)
     files: dict[str, UploadedFile] = field(default_factory=dict)
     local: Path | None = None
+    suggestions: list[SuggestedQuestion] = field(default_factory=list)
     sent: dict[int, list[int]] = field(default_factory=dict)
     log: list[tuple[int, int, int]] = field(default_factory=list)
     run: str = field(default_factory=lambda: token_urlsafe(6))

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
-from aiogram.types import ReplyParameters
 from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE
 
 from bot.sandbox import Sandbox
@@ -43,6 +42,7 @@ async def test_the_page_shows_how_an_answer_was_found_and_a_new_post_become_find
         await expect(source.locator(".passage")).to_contain_text("The ferry to Owl Island leaves at 7:30 every morning")
         await expect(source.locator("mark").first).to_contain_text("7:30")
         await expect(source.locator(".leg")).to_have_text("words")
+        await expect(page.locator(".legend")).to_contain_text("has words of your question")
 
         await page.click(f'[data-chat="{HARBOUR}"]')
         await expect(page.locator("#main .far")).to_have_text("Indexed · searchable")
@@ -58,12 +58,13 @@ async def test_the_page_shows_how_an_answer_was_found_and_a_new_post_become_find
         await expect(post.locator(".findable.done")).to_be_visible()
 
         await page.click(f'[data-chat="{ADMIN}"]')
-        await page.click('.switch[aria-checked="false"]')
         await page.fill("#composer", "When do kayak lessons begin?")
         await page.press("#composer", "Enter")
+        await page.click(".how >> nth=1")
         fresh = page.locator(f'.source[data-post="{HARBOUR}/11"] mark').first
         await expect(fresh).to_contain_text("<b>begin</b> on Mondays")
         await page.reload()
+        await page.click(".how >> nth=1")
         await expect(fresh).to_be_visible()
     assert wrong == []
 
@@ -75,16 +76,13 @@ async def test_on_a_phone_a_pressed_source_opens_its_post(sandbox: Sandbox, brow
     question = await sandbox.say(RITA, "Когда паром?")
     sandbox.observed.show_answer(RITA, question["message_id"], Answer((), 0.0, "direct", found=(found,)))
     async with make_local_bot(sandbox.url, sandbox.token) as bot:
-        await bot.send_message(
-            RITA, "Этого нет. " * 40, reply_parameters=ReplyParameters(message_id=question["message_id"])
-        )
+        await bot.send_message(RITA, "Этого нет. " * 40)
     page = await browser.new_page(
         locale="ru-RU", viewport={"width": 390, "height": 760}, has_touch=True, is_mobile=True
     )
     await page.goto(f"{sandbox.url}/?user={RITA}")
-    await page.tap(f'[data-chat="{RITA}"]')
-    await page.tap(".switch")
     await playwright_api.expect(page.locator(".how")).to_have_text("Как это найдено")
+    await page.tap(".how")
     await playwright_api.expect(page.locator(".source .leg")).to_have_text("смысл")
     assert await page.evaluate("document.documentElement.scrollWidth") == 390
     await page.click(".source .from")
@@ -150,9 +148,9 @@ async def test_the_quoted_words_are_marked_and_posts_told_by_dates_have_no_leg(s
     shown = (await state(sandbox, OTTO))["insights"][f"{OTTO}/1"]
     assert [one["post"][1] for one in shown] == [3, 4, 5, 6, 7, 1, 2]
     assert shown[0] == {
-        "post": [HARBOUR, 3], "date": DATE.timestamp(), "leg": "", "score": 0, "likeness": 0,
+        "post": [HARBOUR, 3], "date": DATE.timestamp(), "leg": "",
         "pieces": [["Other 3", False]], "number": None,
     }  # fmt: skip
     assert shown[5]["pieces"] == [[text[:23], False], [text[23:], True]]
-    assert (shown[5]["leg"], shown[5]["score"], shown[5]["number"]) == ("both", 1.0, 1)
+    assert (shown[5]["leg"], shown[5]["number"]) == ("both", 1)
     assert (shown[6]["leg"], shown[6]["pieces"], shown[6]["number"]) == ("", [["First post", True]], 2)

@@ -103,7 +103,6 @@ async def test_a_phone_shows_one_thing_at_a_time(sandbox: Sandbox, browser: play
     answer = await answered(sandbox)
     page = await browser.new_page(locale="en-GB", viewport={"width": 390, "height": 760})
     await page.goto(f"{sandbox.url}/?user={READER}")
-    await page.click(f'[data-chat="{READER}"]')
     await page.click(f'[data-message="{READER}/{answer.message_id}"] a.citation >> nth=0')
     await playwright_api.expect(page.locator(f'[data-message="{CHANNEL}/7"].highlight')).to_be_in_viewport()
     await playwright_api.expect(page.locator("#main")).to_be_hidden()

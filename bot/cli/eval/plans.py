@@ -74,7 +74,7 @@ async def _measure_plans(questions: Sequence[Question], model: RecordingModel, b
     """Plan the questions one after the other; questions that cannot be planned have no row."""
     around = KnownEntities(languages=frozenset(question.lang for question in questions))
     rows = []
-    for question in tqdm(questions, desc="plan", delay=1, leave=False):
+    for question in tqdm(questions, desc="plan", delay=1, leave=False, disable=None):
         if row := await measure_plan(question, around, model, budgets):
             rows.append(row)
     return rows

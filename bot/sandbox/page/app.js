@@ -3,15 +3,15 @@
 import { isOwn } from "./bubble.js";
 import { toast } from "./dom.js";
 import { Pane } from "./pane.js";
-import { closeMenu, openMenu, renderChats, renderWho } from "./sidebar.js";
+import { closeMenu, onMenuKey, openMenu, renderChats, renderWho } from "./sidebar.js";
 import { act, become, postBehind, store, watch } from "./store.js";
-import { chosen, say, useLanguage } from "./words.js";
+import { chosen, lang, say, useLanguage } from "./words.js";
 
 useLanguage(chosen.get("lang"));
 const $ = (id) => document.getElementById(id);
 const narrow = matchMedia("(max-width: 759px)");
 
-// The fragment after # is "main chat" or "main chat / source chat / message".
+// The fragment after # is "main chat" or "main chat / source chat / message", and "list" for the list on a phone.
 function place() {
   const [main, source, message] = location.hash.slice(1).split("/").filter(Boolean).map(Number);
   return { main: main ?? null, source: source ?? null, message: message ?? null };
@@ -38,7 +38,8 @@ const on = (pane) => ({
     store.quoted = quote && { chat, message, text: quote.text, position: quote.position };
     go({ main: main.chat, source: chat, message });
   },
-  back: () => (pane === source ? go({ main: main.chat }) : (location.hash = "")),
+  back: () => (pane === source ? go({ main: main.chat }) : (location.hash = "list")),
+  hold: () => pane.hold(),
   inMain: (chat) => go({ main: chat }),
   // Only in the bot's own conversation: a command in a post would be sent by its author in the user's name.
   command: (text) => pane === main && main.chat === store.user && main.composer?.send(text),
@@ -68,11 +69,12 @@ const on = (pane) => ({
 
 const main = new Pane($("main"), { on });
 const source = new Pane($("source"), { on, aside: true });
-let ready = false;
+let ready = false, opener = null;
 
 async function show() {
   const wanted = place(), known = (id) => id !== null && store.chats.has(id);
-  if (!known(wanted.main) && !narrow.matches && store.chats.size) wanted.main = store.user;
+  const listed = location.hash === "#list" && narrow.matches;
+  if (!known(wanted.main) && !listed && store.chats.size) wanted.main = store.user;
   const beside = known(wanted.source) && wanted.source !== wanted.main;
   document.body.dataset.view = beside ? "source" : known(wanted.main) ? "main" : "list";
   $("source").hidden = !beside;
@@ -83,17 +85,40 @@ async function show() {
   else if (!(await main.open(wanted.main, here))) toast(say("deleted"));
   if (beside && !(await source.open(wanted.source, wanted.message))) toast(say("deleted"));
   listChats();
-  if (!narrow.matches && !beside) main.composer?.focus();
+  moveFocus(beside);
+}
+
+// The focus goes along with a post that opens beside, and back to the citation that opened it.
+function moveFocus(beside) {
+  const now = document.activeElement;
+  if (beside && !$("source").contains(now)) {
+    opener = now;
+    source.scroll.focus({ preventScroll: true });
+  } else if (!beside && opener?.isConnected) {
+    opener.focus({ preventScroll: true });
+    opener = null;
+  } else if (!beside && !narrow.matches) main.composer?.focus();
 }
 
 const listChats = () => renderChats({ open: main.chat, beside: source.chat, go });
 
+// Person and language go together: each brings the other.
 function asUser(id) {
+  const person = store.people.find((one) => one.id === id);
   chosen.set("user", id);
-  main.chat = source.chat = null;
-  ready = false;
-  if (location.hash) history.replaceState(null, "", "#");
-  become(id);
+  if (person?.language_code) chosen.set("lang", person.language_code);
+  location.assign("/");
+}
+
+const speaking = (code, leads) =>
+  store.people.find((one) => one.language_code === code && one.leads === leads)
+  ?? store.people.find((one) => one.language_code === code) ?? store.people[0];
+
+function asLanguage(code) {
+  const me = store.people.find((one) => one.id === store.user);
+  chosen.set("lang", code);
+  chosen.set("user", speaking(code, me.leads).id);
+  location.assign("/");
 }
 
 function notify(text) {
@@ -117,7 +142,7 @@ function countUnread(fresh) {
 }
 
 watch((fresh) => {
-  if (store.people.length && !store.people.some((one) => one.id === store.user)) return asUser(store.people[0].id);
+  if (store.people.length && !store.people.some((one) => one.id === store.user)) return become(speaking(lang, false).id);
   $("notice").hidden = store.online;
   $("notice").textContent = say("lost");
   countUnread(fresh);
@@ -133,12 +158,15 @@ watch((fresh) => {
 
 addEventListener("hashchange", show);
 narrow.addEventListener("change", show);
-$("who").addEventListener("click", () => ($("menu").hidden ? openMenu({ asUser, paint }) : closeMenu()));
+$("who").addEventListener("click", () => ($("menu").hidden ? openMenu({ asUser, asLanguage, paint }) : closeMenu()));
+$("menu").addEventListener("keydown", onMenuKey);
+$("search").placeholder = say("search");
+$("search").setAttribute("aria-label", say("search"));
+$("search").addEventListener("input", listChats);
 addEventListener("click", (event) => event.target.closest?.("#menu, #who") ?? closeMenu());
 addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
-  if (!$("menu").hidden) closeMenu();
-  else if (!$("source").hidden && !event.target.closest?.(".composer")) go({ main: main.chat });
+  if (!$("source").hidden && !event.target.closest?.(".composer")) go({ main: main.chat });
 });
 paint();
 become(Number(chosen.get("user") ?? 0));

@@ -1,11 +1,12 @@
 // Keyed DOM update: unchanged elements are kept, so that selections, folded quotes and animations survive.
 
-// Put `rows` ({key, sign, build}) into a container after `spot`; returns the current rows by key.
-export function arrange(container, spot, kept, rows) {
+// Make `rows` ({key, sign, build}) the children of a container; returns the current rows by key.
+export function arrange(container, kept, rows) {
   const now = new Map();
+  let spot = container.firstChild;
   for (const { key, sign, build } of rows) {
     const old = kept.get(key);
-    const row = old?.sign === sign ? old : { sign, element: build(), inner: new Map() };
+    const row = old?.sign === sign ? old : { sign, element: build() };
     if (old && row !== old) {
       if (spot === old.element) spot = old.element.nextSibling;
       old.element.remove();

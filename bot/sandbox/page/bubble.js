@@ -55,6 +55,7 @@ export function bubble(group, { first, last, chat, on }) {
   if (found) body.append(found);
   const column = make("div", { class: "column" }, body, main.reply_markup ? keyboard(main, on) : null);
   const row = make("article", {
+    "aria-label": `${own ? say("you") : author}, ${fully(main.date)}`,
     class: `message ${own ? "own" : "theirs"}${first ? " first" : ""}${last ? " last" : ""}`,
     data: { message: `${main.chat.id}/${main.message_id}` },
   });

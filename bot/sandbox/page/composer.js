@@ -8,10 +8,11 @@ import { say } from "./words.js";
 export function composer(pane, chat) {
   let editing = null, replying = null, picked = 0;
   const asks = say(chat.type === "channel" ? "post" : "message");
-  const area = make("textarea", { id: "composer", rows: "1", "aria-label": asks, placeholder: asks });
+  const area = make("textarea", { id: "composer", rows: "1", "aria-label": asks, "aria-controls": "commands", placeholder: asks });
   const labels = { "aria-label": say("send"), title: say("send") };
   const send = make("button", { id: "send", class: "send", type: "submit", ...labels }, icon("send"));
-  const commands = make("div", { class: "commands", role: "listbox", hidden: true });
+  const commands = make("div", { id: "commands", class: "commands", role: "listbox", "aria-label": say("commands"), hidden: true });
+  const offered = make("div", {});
   const context = make("div", { class: "context", hidden: true });
   const slash = button("slash", say("commands"), () => {
     area.value = area.value.startsWith("/") ? "" : "/";
@@ -19,7 +20,7 @@ export function composer(pane, chat) {
     typed();
   }, "round slash");
   const form = make("form", { class: "composer" }, slash, area, send);
-  const element = make("div", {}, commands, context, form);
+  const element = make("div", {}, commands, context, offered, form);
 
   const matching = () => {
     const text = area.value;
@@ -34,8 +35,10 @@ export function composer(pane, chat) {
     const found = matching();
     picked = Math.max(0, Math.min(picked, found.length - 1));
     commands.hidden = !found.length;
+    offered.hidden = found.length > 0;
+    area.setAttribute("aria-activedescendant", found.length ? `command${picked}` : "");
     commands.replaceChildren(...found.map((one, index) => make("button", {
-      class: "option", type: "button", role: "option",
+      id: `command${index}`, class: "option", type: "button", role: "option",
       "aria-selected": String(index === picked), onclick: () => sendText(`/${one.command}`),
     }, make("b", { text: `/${one.command}` }), make("span", { text: one.description }))));
   }
@@ -103,8 +106,9 @@ export function composer(pane, chat) {
   return {
     element, edit: (message) => hold("editing", message), reply: (message) => hold("replyTo", message), send: sendText,
     focus: () => area.focus({ preventScroll: true }),
-    refresh(now) {
+    refresh(now, suggestions) {
       chat = now;
+      if (offered.textContent !== (suggestions?.textContent ?? "")) offered.replaceChildren(suggestions ?? "");
       slash.hidden = !chat.is_bot || !store.commands.length;
     },
   };

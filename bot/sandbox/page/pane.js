@@ -1,11 +1,11 @@
 // Conversation pane: header, a window of messages around a position, drafts, the composer.
 
 import { arrange } from "./arrange.js";
-import { bubble, isOwn, isService, serviceText } from "./bubble.js";
+import { bubble, isOwn, isService, serviceText, textOf } from "./bubble.js";
 import { composer } from "./composer.js";
 import { avatar, button, icon, make } from "./dom.js";
 import { findableSign, howFar } from "./findable.js";
-import { foundSign, foundSwitch, isFoundOn } from "./found.js";
+import { foundSign } from "./found.js";
 import { act, alive, idsOf, load, messagesOf, quotedIn, store } from "./store.js";
 import { shown } from "./text.js";
 import { counted, day, dayKey, say } from "./words.js";
@@ -13,13 +13,15 @@ import { counted, day, dayKey, say } from "./words.js";
 const WINDOW = 80; // messages on each side of the visible position
 const TOGETHER = 300; // seconds within which messages of one author are grouped
 const NEAR = 120; // pixels from the end that count as "at the end"
+const STILL = matchMedia("(prefers-reduced-motion: reduce)");
+const SUGGESTED = 4; // questions offered at a time
 
 export class Pane {
   constructor(root, { on, aside = false }) {
     Object.assign(this, { root, on, aside, chat: null, rows: new Map(), low: null, high: null, mark: null, missed: 0 });
     this.head = make("header", { class: "bar" });
-    this.list = make("div", { class: "list", role: "log", "aria-live": "off" });
-    this.scroll = make("div", { class: "scroll", tabindex: "-1" }, this.list);
+    this.list = make("div", { class: "list", role: "log" });
+    this.scroll = make("div", { class: "scroll", tabindex: "0", role: "group" }, this.list);
     this.down = button("down", say("newest"), () => this.toEnd(true), "down");
     this.far = make("p", { class: "far", role: "status", hidden: true });
     this.foot = make("footer", { class: "foot" });
@@ -37,6 +39,7 @@ export class Pane {
       this.rows.clear();
       this.list.replaceChildren();
       Object.assign(this, { mark: null, missed: 0, composer: null, low: null, high: null });
+      this.list.setAttribute("aria-busy", "true"); // only what comes later is read out
       this.foot.replaceChildren();
     }
     await load(id);
@@ -44,7 +47,13 @@ export class Pane {
     if (message) return this.jump(message);
     if (other) this.toEnd();
     this.render();
+    setTimeout(() => this.list.removeAttribute("aria-busy"), 500);
     return true;
+  }
+
+  // Keep the position when something unfolds: it is not the end any more.
+  hold() {
+    this.ended = false;
   }
 
   // Scroll a message to the middle and mark it; false if it is missing.
@@ -71,7 +80,7 @@ export class Pane {
     if ((this.high ?? 0) < count) Object.assign(this, { low: count - 2 * WINDOW, high: count });
     this.render();
     this.ended = true;
-    this.scroll.scrollTo({ top: this.scroll.scrollHeight, behavior: smooth ? "smooth" : "instant" });
+    this.scroll.scrollTo({ top: this.scroll.scrollHeight, behavior: smooth && !STILL.matches ? "smooth" : "instant" });
   }
 
   atEnd() {
@@ -84,7 +93,8 @@ export class Pane {
     const chat = store.chats.get(this.chat);
     if (!chat) return;
     const mine = fresh.filter((message) => message.chat.id === this.chat);
-    const stay = this.atEnd() || mine.some(isOwn);
+    const stay = (this.ended && this.atEnd()) || mine.some(isOwn);
+    if (stay) this.ended = true;
     const count = idsOf(this.chat).length;
     if (stay || count - this.high <= mine.length) this.high = count;
     this.missed = stay ? 0 : this.missed + mine.length;
@@ -131,16 +141,16 @@ export class Pane {
     this.low = Math.max(0, Math.min(this.low ?? this.high - 2 * WINDOW, this.high));
     this.renderHead(chat);
     howFar(this.far, chat);
-    const sections = this.plan(chat, ids.slice(this.low, this.high).map((id) => messagesOf(this.chat).get(id)));
-    const passing = this.high === ids.length ? this.passing() : [];
-    if (!sections.length && !passing.length && store.loaded.has(this.chat)) passing.push(this.empty(chat));
-    sections.push({ key: "now", sign: "", rows: passing, build: () => make("section", { class: "now" }) });
-    this.arrange(sections);
-    this.renderFoot(chat);
+    const rows = this.plan(chat, ids.slice(this.low, this.high).map((id) => messagesOf(this.chat).get(id)));
+    if (this.high === ids.length) rows.push(...this.passing());
+    if (!rows.length && store.loaded.has(this.chat)) rows.push(this.empty(chat));
+    this.rows = arrange(this.list, this.rows, rows);
+    if (this.mark) this.list.querySelector(`[data-message="${this.mark}"]`)?.classList.add("highlight");
+    this.renderFoot(chat, ids.length > 0);
     this.showDown();
   }
 
-  // Days with their rows, each {key, sign, build}: the same key and sign keep their element.
+  // Rows of days and messages, each {key, sign, build}: the same key and sign keep their element.
   plan(chat, messages) {
     const groups = [];
     for (const message of messages) {
@@ -148,19 +158,17 @@ export class Pane {
       if (group && message.media_group_id && group[0].media_group_id === message.media_group_id) group.push(message);
       else groups.push([message]);
     }
-    const sections = [];
-    groups.forEach((group, index) => {
+    return groups.flatMap((group, index) => {
       const before = groups[index - 1]?.[0], after = groups[index + 1]?.[0], here = group[0];
-      if (!before || dayKey(before.date) !== dayKey(here.date)) sections.push(this.dayOf(here));
-      sections.at(-1).rows.push(isService(here) ? this.serviceRow(here) : this.groupRow(chat, group, before, after));
+      const row = isService(here) ? this.serviceRow(here) : this.groupRow(chat, group, before, after);
+      return !before || dayKey(before.date) !== dayKey(here.date) ? [this.dayOf(here), row] : [row];
     });
-    return sections;
   }
 
   dayOf(message) {
     const text = day(message.date);
-    const label = () => make("div", { class: "day" }, make("span", { text }));
-    return { key: `day ${dayKey(message.date)}`, sign: text, rows: [], build: () => make("section", {}, label()) };
+    const build = () => make("div", { class: "day" }, make("span", { text }));
+    return { key: `day ${dayKey(message.date)}`, sign: text, build };
   }
 
   serviceRow(message) {
@@ -187,7 +195,7 @@ export class Pane {
     const typing = alive(store.actions).some(here) && !drafts.length;
     const row = (draft) => ({ key: `draft ${draft.id}`, sign: JSON.stringify(draft), build: () => this.draft(draft) });
     const dots = () => make("div", { class: "bubble" }, make("i"), make("i"), make("i"));
-    const build = () => make("div", { class: "message theirs typing" }, dots());
+    const build = () => make("div", { class: "message theirs typing", "aria-hidden": "true" }, dots());
     return [...drafts.map(row), ...(typing ? [{ key: "typing", sign: "typing", build }] : [])];
   }
 
@@ -206,19 +214,19 @@ export class Pane {
     const kind = chat.is_bot ? "emptyChat" : chat.type === "channel" ? "emptyChannel" : "emptyGroup";
     const begin = { class: "start", type: "button", text: say("start"), onclick: () => this.composer.send("/start") };
     const build = () => make("div", { class: "empty" }, avatar(chat, "large"),
-      make("h2", { text: say(kind) }), make("p", { text: say(`${kind}Hint`) }),
-      chat.is_bot ? make("button", begin) : null);
+      make("h2", { text: say(kind) }), make("p", { text: say(`${kind}Hint`).replace("@", `@${store.bot.username}`) }),
+      ...(chat.is_bot ? [this.suggestions(), make("button", begin)] : []));
     return { key: "empty", sign: kind, build };
   }
 
-  // Each day contains its messages, so that its label stays on top only while they are visible.
-  arrange(sections) {
-    this.rows = arrange(this.list, this.list.firstChild, this.rows, sections);
-    for (const { key, rows } of sections) {
-      const section = this.rows.get(key), top = section.element.firstChild;
-      section.inner = arrange(section.element, top?.matches(".day") ? top.nextSibling : top, section.inner, rows);
-    }
-    if (this.mark) this.list.querySelector(`[data-message="${this.mark}"]`)?.classList.add("highlight");
+  // Buttons with questions that the posts answer: those not asked yet come first.
+  suggestions() {
+    const asked = new Set([...messagesOf(this.chat).values()].map(textOf));
+    const fresh = store.questions.filter((one) => !asked.has(one));
+    const offered = [...new Set([...fresh, ...store.questions])].slice(0, SUGGESTED);
+    const one = (text) => make("button", { class: "suggestion", type: "button", text, onclick: () => this.composer.send(text) });
+    const labels = { class: "suggestions", role: "group", "aria-label": say("trySome") };
+    return offered.length ? make("div", labels, ...offered.map(one)) : null;
   }
 
   renderHead(chat) {
@@ -226,24 +234,25 @@ export class Pane {
     const members = counted(chat.members, chat.type === "channel" ? "subscribers" : "members");
     const known = chat.is_bot ? say("bot") : [chat.username && `@${chat.username}`, members].filter(Boolean).join(" · ");
     const under = typing ? say("typing") : known;
-    const sign = JSON.stringify([chat, under, isFoundOn()]);
+    const sign = JSON.stringify([chat, under]);
     if (this.headSign === sign) return;
     this.headSign = sign;
+    this.scroll.setAttribute("aria-label", chat.title);
+    this.list.setAttribute("aria-label", chat.title);
     this.head.replaceChildren(
       button("back", say("back"), () => this.on(this).back(), "round back"),
       avatar(chat),
       make("div", { class: "names" },
-        make("h1", { text: chat.title }), make("p", { class: typing ? "live" : "", text: under })),
-      chat.type === "channel" ? "" : foundSwitch(() => this.render()),
+        make(this.aside ? "h2" : "h1", { text: chat.title }), make("p", { class: typing ? "live" : "", text: under })),
       this.aside ? button("open", say("open"), () => this.on(this).inMain(chat.id)) : "",
       this.aside ? button("close", say("close"), () => this.on(this).back(), "round shut") : "");
   }
 
-  renderFoot(chat) {
+  renderFoot(chat, begun) {
     if (this.aside) return;
     if (!chat.can_post) return this.foot.replaceChildren(make("p", { class: "readonly", text: say("readOnly") }));
     this.composer ??= composer(this, chat);
     if (this.foot.firstChild !== this.composer.element) this.foot.replaceChildren(this.composer.element);
-    this.composer.refresh(chat);
+    this.composer.refresh(chat, chat.is_bot && begun ? this.suggestions() : null);
   }
 }

@@ -10,9 +10,12 @@ const $ = (id) => document.getElementById(id);
 // Chat list: the bot first, then by newest message. `open` and `beside` are ids of shown chats.
 export function renderChats({ open, beside, go }) {
   const last = (chat) => lastOf(chat.id)?.date ?? 0;
-  const order = [...store.chats.values()].sort((a, b) => Boolean(b.is_bot) - Boolean(a.is_bot) || last(b) - last(a));
+  const wanted = $("search").value.trim().toLowerCase();
+  const named = (chat) => `${chat.title} @${chat.username ?? ""} ${summaryOf(chat)}`.toLowerCase().includes(wanted);
+  const order = [...store.chats.values()].filter(named).sort((a, b) => Boolean(b.is_bot) - Boolean(a.is_bot) || last(b) - last(a));
   const held = document.activeElement?.dataset?.chat;
-  $("chats").replaceChildren(...order.map((chat) => chatRow(chat, { open, beside, go })));
+  const nobody = make("p", { class: "nobody", text: say("noChats") });
+  $("chats").replaceChildren(...(order.length ? order.map((chat) => chatRow(chat, { open, beside, go })) : [nobody]));
   if (held) $("chats").querySelector(`[data-chat="${held}"]`)?.focus();
 }
 
@@ -31,6 +34,8 @@ function chatRow(chat, { open, beside, go }) {
   return make("div", { role: "listitem" }, row);
 }
 
+const summaryOf = (chat) => (lastOf(chat.id) ? summary(lastOf(chat.id)) : "");
+
 function kindOf(chat) {
   if (chat.type === "channel") return chat.username ? "channel" : "lock";
   return chat.type === "supergroup" ? "group" : null;
@@ -48,16 +53,16 @@ function words(chat, message) {
   return make("span", { class: "words", text: `${name ? `${name}: ` : ""}${summary(message)}` });
 }
 
-const named = (person) =>
-  make("span", { class: "names" }, make("b", { text: person.first_name }), make("small", { text: `id ${person.id}` }));
+const named = (person) => make("span", { class: "names" },
+  make("b", { text: person.first_name }), make("small", { text: say(person.leads ? "leads" : "reads") }));
 
 export function renderWho() {
   const me = store.people.find((one) => one.id === store.user);
   if (me) $("who").replaceChildren(avatar(me), named(me), icon("down"));
 }
 
-// Menu under the user's name. `asUser` switches the user, `paint` applies the chosen colours.
-export function openMenu({ asUser, paint }) {
+// Menu under the user's name. `asUser` and `asLanguage` switch, `paint` applies the chosen colours.
+export function openMenu({ asUser, asLanguage, paint }) {
   const choice = (kind, on, pick, ...content) => make("button", {
     type: "button", role: "menuitemradio", class: kind, "aria-checked": String(on), onclick: () => (closeMenu(), pick()),
   }, ...content);
@@ -65,12 +70,14 @@ export function openMenu({ asUser, paint }) {
     avatar(one), named(one), one.id === store.user ? icon("check") : null);
   const pair = (name, options, now, pick) => {
     const one = ([value, label]) => choice("pick", value === now, () => pick(value), label);
-    const segments = make("div", { class: "segments" }, ...options.map(one));
-    return make("div", { class: "pair" }, make("span", { text: say(name) }), segments);
+    const segments = make("div", { class: "segments", role: "group", "aria-label": say(name) }, ...options.map(one));
+    return make("div", { class: "pair" }, make("span", { text: say(name), "aria-hidden": "true" }), segments);
   };
   const themes = ["Auto", "Light", "Dark"].map((one) => [one.toLowerCase(), say(`theme${one}`)]);
-  $("menu").replaceChildren(...store.people.map(person), make("hr"),
-    pair("language", [["en", "English"], ["ru", "Русский"]], lang, (value) => (chosen.set("lang", value), reload())),
+  const here = (one) => Number(one.language_code === lang);
+  const people = [...store.people].sort((a, b) => here(b) - here(a));
+  $("menu").replaceChildren(...people.map(person), make("hr"),
+    pair("language", [["en", "English"], ["ru", "Русский"]], lang, asLanguage),
     pair("theme", themes, chosen.get("theme") ?? "auto", (value) => (chosen.set("theme", value), paint())));
   $("menu").hidden = false;
   $("who").setAttribute("aria-expanded", "true");
@@ -78,11 +85,18 @@ export function openMenu({ asUser, paint }) {
 }
 
 export function closeMenu() {
+  if ($("menu").contains(document.activeElement)) $("who").focus();
   $("menu").hidden = true;
   $("who").setAttribute("aria-expanded", "false");
 }
 
-function reload() {
-  if (location.search) location.search = "";
-  else location.reload();
+// Keys of a menu: arrows move, Escape and Tab close.
+export function onMenuKey(event) {
+  const items = [...$("menu").querySelectorAll("button")], at = items.indexOf(document.activeElement);
+  const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
+  if (step) items[(at + step + items.length) % items.length].focus();
+  else if (["Escape", "Tab"].includes(event.key)) closeMenu();
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
 }

@@ -2,9 +2,9 @@
 
 export const store = {
   n: 0, run: null, user: 0, bot: null, online: true,
-  people: [], commands: [], drafts: [], actions: [],
+  people: [], commands: [], questions: [], drafts: [], actions: [],
   chats: new Map(), messages: new Map(), loaded: new Set(), unread: new Map(),
-  found: new Map(), findable: {}, indexing: {},
+  insights: new Map(), found: new Map(), findable: {}, indexing: {},
   quoted: null, // target of a clicked quote: {chat, message, text, position}
 };
 
@@ -16,8 +16,8 @@ let turn = new AbortController();
 
 // Reload the state as another user.
 export function become(user) {
-  Object.assign(store, { n: 0, user, drafts: [], actions: [], commands: [], findable: {} });
-  for (const kept of [store.chats, store.messages, store.loaded, store.unread, store.found]) kept.clear();
+  Object.assign(store, { n: 0, user, drafts: [], actions: [], commands: [], questions: [], findable: {} });
+  for (const kept of [store.chats, store.messages, store.loaded, store.unread, store.insights]) kept.clear();
   turn.abort();
   turn = new AbortController();
   follow(turn.signal);
@@ -44,15 +44,29 @@ async function follow(signal) {
 function take(news) {
   const first = store.n === 0;
   Object.assign(store, { n: news.n, run: news.run, bot: news.me.bot, online: true });
-  Object.assign(store, { people: news.people, commands: news.commands });
+  Object.assign(store, { people: news.people, commands: news.commands, questions: news.questions });
   Object.assign(store, { findable: news.findable, indexing: news.indexing });
-  for (const [question, found] of Object.entries(news.insights)) store.found.set(question, found);
+  for (const [question, found] of Object.entries(news.insights)) store.insights.set(question, found);
   store.drafts = passing(news.drafts);
   store.actions = passing(news.actions);
   store.chats.clear();
   for (const chat of news.chats) store.chats.set(chat.id, chat.type === "private" ? asBot(chat) : chat);
   const fresh = news.messages.map(keep).filter(Boolean);
+  matchAnswers();
   tell(first ? [] : fresh);
+}
+
+// The answer to a question is the bot's first message after it that replies to it, or to nothing.
+function matchAnswers() {
+  store.found.clear();
+  const answers = (message, asked) =>
+    message.from?.id === store.bot.id && (message.reply_to_message?.message_id ?? asked) === asked;
+  const questions = [...store.insights.keys()].map((key) => key.split("/").map(Number)).sort((a, b) => a[1] - b[1]);
+  for (const [chat, asked] of questions) {
+    const free = (id) => id > asked && !store.found.has(`${chat}/${id}`) && answers(messagesOf(chat).get(id), asked);
+    const answer = idsOf(chat).find(free);
+    if (answer) store.found.set(`${chat}/${answer}`, store.insights.get(`${chat}/${asked}`));
+  }
 }
 
 const asBot = (chat) => ({ ...chat, title: store.bot.first_name, username: store.bot.username, is_bot: true });
@@ -85,6 +99,7 @@ export async function load(chat) {
   if (!answer.ok || user !== store.user) return;
   (await answer.json()).messages.forEach(keep);
   store.loaded.add(chat);
+  matchAnswers();
   tell();
 }
 

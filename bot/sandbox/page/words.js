@@ -4,7 +4,6 @@ const WORDS = {
   back: ["Back", "Назад"],
   bot: ["bot", "бот"],
   cancel: ["Cancel", "Отменить"],
-  channel: ["channel", "канал"],
   close: ["Close", "Закрыть"],
   closed: ["This channel is private: you are not a member.", "Это закрытый канал, вы в нём не состоите."],
   commands: ["Commands", "Команды"],
@@ -20,47 +19,43 @@ const WORDS = {
     "What you post here reaches the bot at once.",
     "Всё, что вы здесь напишете, сразу увидит бот.",
   ],
-  emptyChat: ["Ask about your channels", "Спросите о своих каналах"],
+  emptyChat: ["Ask the channels", "Спросите у каналов"],
   emptyChatHint: [
-    "Every sentence of an answer opens the post that it stands on.",
-    "Каждое предложение ответа открывает пост, на котором оно стоит.",
+    "Each number in an answer opens the post it comes from.",
+    "Каждый номер в ответе открывает пост, откуда он взят.",
   ],
   emptyGroup: ["No messages yet", "Сообщений пока нет"],
   emptyGroupHint: [
-    "The bot answers to /ask, to a mention and to replies.",
-    "Бот отвечает на /ask, упоминание и ответы на его сообщения.",
+    "Here the bot answers when you mention @ or reply to it.",
+    "Здесь бот отвечает, если упомянуть @ или ответить на его сообщение.",
   ],
   forward: ["Forward to the bot", "Переслать боту"],
   forwarded: ["Forwarded from", "Переслано от"],
   forwardedDone: ["Forwarded to the bot", "Переслано боту"],
-  group: ["group", "группа"],
   joined: ["joined", "теперь в группе"],
   language: ["Language", "Язык"],
   howFound: ["How it was found", "Как это найдено"],
-  howFoundHint: ["Show under every answer how it was found", "Показывать под каждым ответом, как он найден"],
   indexed: ["Indexed · searchable", "Проиндексировано · можно искать"],
   indexing: ["Indexing …", "Индексируется …"],
   left: ["left", "больше не в группе"],
   findable: ["findable", "уже находится"],
   findableByMeaning: ["found by meaning, by words soon", "находится по смыслу, скоро и по словам"],
   findableByWords: ["found by words, by meaning soon", "находится по словам, скоро и по смыслу"],
-  fit: ["Fit", "Соответствие"],
-  fitHint: ["How well it fits, next to the best find", "Насколько подходит — рядом с лучшей находкой"],
   less: ["Show less", "Свернуть"],
-  likeness: ["Meaning", "Близость смысла"],
-  likenessHint: ["How alike question and passage are in meaning", "Насколько вопрос и отрывок близки по смыслу"],
+  leads: ["runs the channels", "ведёт каналы"],
   legBoth: ["words + meaning", "слова + смысл"],
-  legBothHint: ["Found by its words and by its meaning", "Найдено и по словам, и по смыслу"],
+  legBothHint: ["has the words and the meaning", "подошли и слова, и смысл"],
   legDense: ["meaning", "смысл"],
-  legDenseHint: ["Found by its meaning, in other words", "Найдено по смыслу, другими словами"],
+  legDenseHint: ["says it in other words", "то же другими словами"],
   legLexical: ["words", "слова"],
-  legLexicalHint: ["Found by the words of the question", "Найдено по словам вопроса"],
+  legLexicalHint: ["has words of your question", "есть слова из вопроса"],
   legNone: ["dates", "даты"],
-  legNoneHint: ["Looked up by dates and counts, not searched", "Взято по датам и числу постов, без поиска"],
+  legNoneHint: ["looked up by date or count", "найдено по дате или подсчётом"],
   lost: ["No connection. Trying again …", "Нет соединения. Пробуем ещё раз …"],
   message: ["Message", "Сообщение"],
   more: ["Show more", "Показать полностью"],
   newest: ["To the newest", "К последним"],
+  noChats: ["No such chat", "Такого чата нет"],
   nothingFound: ["Nothing in the posts came near.", "В постах не нашлось ничего близкого."],
   notCited: ["Also found, not cited", "Тоже найдено, но не цитируется"],
   ok: ["OK", "Хорошо"],
@@ -69,11 +64,12 @@ const WORDS = {
   pinned: ["pinned", "закреплено"],
   poll: ["Poll", "Опрос"],
   post: ["Write a post", "Написать пост"],
-  private: ["private channel", "закрытый канал"],
   readOnly: ["You read this channel", "Вы читаете этот канал"],
+  reads: ["reads the channels", "читает каналы"],
   remove: ["Delete", "Удалить"],
   reply: ["Reply", "Ответить"],
   replyTo: ["Reply to", "В ответ"],
+  search: ["Search", "Поиск"],
   send: ["Send", "Отправить"],
   silence: ["The bot did not answer the button.", "Бот не ответил на нажатие."],
   start: ["Start", "Начать"],
@@ -84,9 +80,9 @@ const WORDS = {
   themeLight: ["Light", "Светлые"],
   thinking: ["Thinking …", "Думает …"],
   topic: ["Topic created:", "Создана тема:"],
+  trySome: ["Questions to try", "Можно спросить"],
   today: ["Today", "Сегодня"],
   typing: ["typing …", "печатает …"],
-  user: ["You are", "Вы"],
   yesterday: ["Yesterday", "Вчера"],
   you: ["You", "Вы"],
 };
@@ -118,9 +114,11 @@ export const chosen = {
 };
 
 export let lang = "en";
+let locale = "en-GB"; // dates as the bot writes them
 
 export function useLanguage(code) {
   lang = (code ?? navigator.language ?? "en").toLowerCase().startsWith("ru") ? "ru" : "en";
+  locale = lang === "ru" ? "ru" : "en-GB";
   document.documentElement.lang = lang;
 }
 
@@ -140,24 +138,24 @@ const daysAgo = (then, now) =>
 
 const HOURS = { hour: "2-digit", minute: "2-digit", hour12: false };
 
-export const clock = (seconds) => date(seconds).toLocaleTimeString(lang, HOURS);
+export const clock = (seconds) => date(seconds).toLocaleTimeString(locale, HOURS);
 export const dayKey = (seconds) => date(seconds).toDateString();
-export const fully = (seconds) => date(seconds).toLocaleString(lang, { dateStyle: "long", timeStyle: "short" });
+export const fully = (seconds) => date(seconds).toLocaleString(locale, { dateStyle: "long", timeStyle: "short" });
 
 export const shortDate = (seconds) =>
-  date(seconds).toLocaleDateString(lang, { day: "numeric", month: "short", year: "numeric" });
+  date(seconds).toLocaleDateString(locale, { day: "numeric", month: "short", year: "numeric" });
 
 export function day(seconds) {
   const then = date(seconds), now = new Date(), ago = daysAgo(then, now);
   if (ago === 0) return say("today");
   if (ago === 1) return say("yesterday");
   const year = then.getFullYear() === now.getFullYear() ? {} : { year: "numeric" };
-  return then.toLocaleDateString(lang, { day: "numeric", month: "long", ...year });
+  return then.toLocaleDateString(locale, { day: "numeric", month: "long", ...year });
 }
 
 export function shortly(seconds) {
   const then = date(seconds), now = new Date(), ago = daysAgo(then, now);
   if (ago === 0) return clock(seconds);
-  if (ago > 0 && ago < 7) return then.toLocaleDateString(lang, { weekday: "short" });
-  return then.toLocaleDateString(lang, { day: "2-digit", month: "2-digit", year: "2-digit" });
+  if (ago > 0 && ago < 7) return then.toLocaleDateString(locale, { weekday: "short" });
+  return then.toLocaleDateString(locale, { day: "2-digit", month: "2-digit", year: "2-digit" });
 }

@@ -1,0 +1,82 @@
+"""`citegram demo` beside itself: one demo a folder, the next free port, and a question for the one that runs."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bot.cli.open_index import show_progress_bar
+from bot.sandbox import Sandbox
+
+QUESTION = "What is the earliest mention of Ilse Brandt?"
+
+
+@asynccontextmanager
+async def start(folder: Path, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bot", "--data", str(folder), "demo", *words,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        env=os.environ | {"MODELS__EMBEDDER": "none"},
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
+
+
+async def test_a_second_demo_of_a_folder_uses_the_first(tmp_path: Path) -> None:
+    async with start(tmp_path, "--port", "0") as first, start(tmp_path, "--port", "0") as second:
+        # whichever claimed the folder serves, the other one waits for it and says where it is
+        said = asyncio.create_task(first.communicate()), asyncio.create_task(second.communicate())
+        done, serving = await asyncio.wait(said, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+        (other,) = done
+        out, err = other.result()
+        assert out.decode().startswith("The demo is running already: open http://127.0.0.1:")
+        assert err.decode() in ("", "Another demo is being set up in this folder: waiting for it.\n")
+        async with start(tmp_path, "--once", QUESTION) as asking:
+            out, err = await asyncio.wait_for(asking.communicate(), 60)
+        assert out.decode().replace("\u202f", " ").startswith("First in the posts on November 20, 2025: ")
+        assert "<https://t.me/owl_hill_observers/84>" in out.decode()
+        assert err == b""
+        for process in (first, second):
+            if process.returncode is None:
+                process.terminate()
+        ((out, err),) = [await task for task in serving]
+        assert "Open http://127.0.0.1:" in out.decode()
+    # one that has ended is nobody to ask
+    async with start(tmp_path, "--once", QUESTION) as asking:
+        out, err = await asyncio.wait_for(asking.communicate(), 60)
+    assert "<https://t.me/owl_hill_observers/84>" in out.decode()
+
+
+async def test_the_page_takes_the_next_free_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        sandbox = Sandbox()
+        with pytest.raises(OSError, match=str(port)):
+            await sandbox.start(port)
+        await sandbox.start(port, 0)
+        assert not sandbox.url.endswith(f":{port}")
+        await sandbox.stop()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_bars_are_for_terminals(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
+    shown = io.StringIO()
+    shown.isatty = lambda: terminal  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stderr", shown)
+    with show_progress_bar("embed") as moved:
+        time.sleep(1.1)  # work that takes under a second shows nothing
+        moved(1, 2)
+    assert ("embed" in shown.getvalue()) == terminal

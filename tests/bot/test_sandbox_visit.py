@@ -1,0 +1,264 @@
+"""First visit to the demo in a real browser: right answers from suggested questions, by mouse, touch and keyboard."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+
+from bot.app import run_bot
+from bot.sandbox import Sandbox
+from bot.sandbox.demo import SAMPLE_CHANNELS_FOLDER, open_demo_sandbox
+from bot.settings import Settings
+from rag_core.types import Answer, Certainty, PostKey
+
+if TYPE_CHECKING:
+    import playwright.async_api as playwright_api
+else:
+    playwright_api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+ROWS = [json.loads(line) for line in (SAMPLE_CHANNELS_FOLDER / "suggested.jsonl").read_text().splitlines()]
+BY_TEXT = {row["text"]: row for row in ROWS}
+DESKTOP, PHONE = (1280, 800), (390, 760)
+VIEWS = pytest.mark.parametrize(
+    ("locale", "size"), [("en-GB", DESKTOP), ("en-GB", PHONE), ("ru-RU", DESKTOP), ("ru-RU", PHONE)]
+)
+BUBBLES_UNDER_DAYS = """() => [...document.querySelectorAll(".day span")].flatMap((day) => {
+  const one = day.getBoundingClientRect();
+  return [...document.querySelectorAll(".bubble")].map((bubble) => bubble.getBoundingClientRect())
+    .filter((other) => one.top < other.bottom && other.top < one.bottom);
+}).length"""
+
+
+@pytest.fixture
+async def demo(tmp_path: Path) -> AsyncIterator[Sandbox]:
+    """The demo as `citegram demo` runs it, with search by words."""
+    settings = Settings.model_validate({"data": {"dir": tmp_path}, "models": {"embedder": "none"}})
+    async with open_demo_sandbox(settings, 0) as (sandbox, given), running(sandbox, given):
+        yield sandbox
+
+
+@asynccontextmanager
+async def running(sandbox: Sandbox, settings: Settings) -> AsyncIterator[None]:
+    stop, ready = asyncio.Event(), asyncio.Event()
+    bot = asyncio.create_task(run_bot(settings, stop=stop, ready=ready, watch=sandbox.observed))
+    try:
+        await asyncio.wait_for(ready.wait(), 60)
+        yield
+    finally:
+        stop.set()
+        await bot
+
+
+def find_posts(row: dict[str, Any]) -> list[PostKey]:
+    """Posts that answer a suggested question."""
+    chats = {
+        one["folder"]: one["chat_id"] for one in json.loads((SAMPLE_CHANNELS_FOLDER / "channels.json").read_text())
+    }
+    parts = [source.split("/msg-") for source in row["relevant"]]
+    return [PostKey(chats[folder], int(number)) for folder, number in parts]
+
+
+def says(text: str, row: dict[str, Any]) -> bool:
+    return any(answer in text.replace("\u202f", " ").replace("\xa0", " ") for answer in row["answers"])
+
+
+async def open_page(
+    demo: Sandbox, browser: playwright_api.Browser, locale: str = "en-GB", size: tuple[int, int] = DESKTOP, **more: Any
+) -> playwright_api.Page:
+    viewport: Any = {"width": size[0], "height": size[1]}
+    page = await browser.new_page(
+        locale=locale, viewport=viewport, has_touch=size is PHONE, is_mobile=size is PHONE, **more
+    )
+    await page.goto(demo.url)
+    return page
+
+
+@VIEWS
+async def test_a_first_visit_comes_to_a_right_cited_answer_by_two_clicks(
+    demo: Sandbox, browser: playwright_api.Browser, locale: str, size: tuple[int, int]
+) -> None:
+    expect = playwright_api.expect
+    page = await open_page(demo, browser, locale, size)
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    await expect(page.locator("#main .empty .suggestion")).to_have_count(4)
+    offered = await page.locator(".suggestion").all_inner_texts()
+    assert {BY_TEXT[text]["lang"] for text in offered} == {locale[:2]}
+    await page.click(".suggestion >> nth=0")
+    answer = page.locator("#main .message.theirs", has=page.locator(".citation")).last
+    await expect(answer).to_be_visible()
+    row = BY_TEXT[offered[0]]
+    assert says((await answer.locator(".text").inner_text()), row)
+    # refreshed: what was asked is not offered again
+    await expect(page.locator(".suggestion").first).to_have_text(offered[1])
+    await expect(page.locator(".suggestion")).to_have_count(4)
+    assert await page.evaluate(BUBBLES_UNDER_DAYS) == 0
+
+    await answer.locator(".citation.number").first.click()
+    (post,) = find_posts(row)
+    source = page.locator(f'#source [data-message="{post.chat_id}/{post.message_id}"].highlight')
+    await expect(source).to_be_in_viewport()
+    await page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
+    if size is PHONE:
+        await page.click("#source .back")
+        await page.click("#main .back")
+        await expect(page.locator("#chats")).to_be_visible()
+    assert wrong == []
+
+
+@pytest.mark.parametrize("person", ["Alex", "Nora", "Митя", "Вера"])
+async def test_every_suggested_question_gets_a_right_and_sure_answer(
+    demo: Sandbox, person: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[Answer] = []
+    monkeypatch.setattr(demo.observed, "answered", lambda chat, message, answer: answers.append(answer))
+    (user,) = (one.id for one in demo.world.people.values() if one.first_name == person)
+
+    async with aiohttp.ClientSession(demo.url) as http:
+        offered = (await (await http.get(f"/sandbox/state?since=0&user={user}")).json())["questions"]
+    closed = {"owl-hill-members"} & {source.split("/")[0] for text in offered for source in BY_TEXT[text]["relevant"]}
+    assert bool(closed) == (person == "Nora")
+    assert len(offered) >= 8
+    failed = []
+    for text in offered:
+        row = BY_TEXT[text]
+        await demo.say(user, text)
+        (shown,) = await demo.replies(user)
+        answer = answers[-1]
+        right = says(answer.sentences[0].text, row) if answer.sentences else False
+        cited = bool(answer.sentences) and answer.sentences[0].citations[0].post in find_posts(row)
+        if not (answer.certainty is Certainty.SURE and right and cited and says(shown["text"], row)):
+            failed.append((text, answer.certainty, shown["text"]))
+    assert failed == []
+
+
+async def test_how_it_was_found_is_folded_and_never_moves_what_is_read(
+    demo: Sandbox, browser: playwright_api.Browser
+) -> None:
+    expect = playwright_api.expect
+    page = await open_page(demo, browser, size=PHONE)
+    for count in (1, 2):
+        await page.click(".suggestion >> nth=0")
+        await expect(page.locator("#composer")).to_be_enabled()
+        await page.wait_for_timeout(300)
+        await expect(page.locator(".how")).to_have_count(count)
+    assert await page.locator(".sources:visible").count() == 0
+    strip = page.locator(".how").last
+    before = await strip.bounding_box()
+    await strip.click()
+    await expect(page.locator(".legend dt").first).to_be_visible()
+    assert await strip.bounding_box() == before
+    await demo.post(next(c.id for c in demo.world.rooms.values() if c.kind == "channel"), "News for everybody.")
+    await expect(page.locator(".chat", has_text="News for everybody.")).to_have_count(1)
+    assert await strip.bounding_box() == before
+    await strip.click()
+    assert await page.locator(".sources:visible").count() == 0
+    assert await strip.bounding_box() == before
+
+
+async def test_person_and_language_go_together_and_the_list_is_searched(
+    demo: Sandbox, browser: playwright_api.Browser
+) -> None:
+    expect = playwright_api.expect
+    page = await open_page(demo, browser)
+    await expect(page.locator("#who")).to_contain_text("Alex")
+    await page.click("#who")
+    await page.click("text=Русский")
+    await expect(page.locator("#who")).to_contain_text("Митя")
+    await page.click("text=Начать")
+    await expect(page.locator("#main .message.theirs").first).to_contain_text("Я отвечаю")
+    await page.click("#who")
+    await page.click("text=Nora")
+    await expect(page.locator("#who")).to_contain_text("runs the channels")
+    await expect(page.locator(".chat")).to_have_count(6)
+    await page.fill("#search", "members")
+    await expect(page.locator(".chat")).to_have_count(1)
+    await page.fill("#search", "nothing like this")
+    await expect(page.locator("#chats")).to_have_text("No such chat")
+
+
+async def test_the_page_works_by_keyboard_alone(demo: Sandbox, browser: playwright_api.Browser) -> None:
+    expect = playwright_api.expect
+    page = await open_page(demo, browser)
+    focused = "document.activeElement.className + ' ' + document.activeElement.id"
+
+    async def tab_to(what: str, key: str = "Tab") -> None:
+        for _ in range(40):
+            if what in (await page.evaluate(focused)).split():
+                return
+            await page.keyboard.press(key)
+        raise AssertionError(f"{what} is not reached with {key}")
+
+    await expect(page.locator("#composer")).to_be_focused()
+    await tab_to("suggestion", "Shift+Tab")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".how")).to_be_visible()
+    await tab_to("how", "Shift+Tab")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".sources")).to_be_visible()
+    await page.keyboard.press("Enter")
+    await tab_to("citation", "Shift+Tab")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#source .scroll")).to_be_focused()
+    await page.keyboard.press("Escape")
+    await expect(page.locator("#source")).to_be_hidden()
+    assert "citation" in await page.evaluate(focused)
+    await tab_to("who", "Shift+Tab")
+    await page.keyboard.press("Enter")
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("Escape")
+    await expect(page.locator("#who")).to_be_focused()
+    await tab_to("chat")
+    await tab_to("composer")
+    await page.keyboard.type("/he")
+    await expect(page.locator("#command0")).to_be_visible()
+    assert await page.get_attribute("#composer", "aria-activedescendant") == "command0"
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".message.own").last).to_contain_text("/help")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+async def test_the_page_is_accessible(
+    demo: Sandbox, browser: playwright_api.Browser, theme: Any, size: tuple[int, int]
+) -> None:
+    pytest.importorskip("axe_playwright_python", reason="axe checks accessibility")
+    axe = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+    page = await open_page(demo, browser, size=size, color_scheme=theme, reduced_motion="reduce")
+    await page.wait_for_selector(".suggestion")
+    await page.evaluate(axe)
+
+    async def check(where: str) -> None:
+        await page.wait_for_timeout(100)
+        found = await page.evaluate("axe.run().then((done) => done.violations)")
+        serious = [one for one in found if one["impact"] in ("serious", "critical")]
+        shown = [
+            (one["id"], [(node["html"][:150], node["failureSummary"][:230]) for node in one["nodes"]])
+            for one in serious
+        ]
+        assert not shown, f"{where}: {json.dumps(shown, ensure_ascii=False, indent=1)}"
+
+    await check("first screen")
+    await page.click(".suggestion >> nth=0")
+    await page.click(".how")
+    await check("answer and how it was found")
+    await page.click(".citation.number >> nth=0")
+    await page.wait_for_selector("#source .highlight")
+    await check("a post beside it")
+    await page.click("#source .back" if size is PHONE else "#source .shut")
+    await page.fill("#composer", "/")
+    await check("commands")
+    if size is PHONE:
+        await page.click("#main .back")
+    await page.click("#who")
+    await check("menu")
+    assert await page.evaluate("getComputedStyle(document.querySelector('#menu')).animationDuration") == "1e-05s"

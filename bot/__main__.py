@@ -15,8 +15,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-__all__ = ["COMMANDS", "CommandParser", "build_parser", "main"]
-
 
 class Command(NamedTuple):
     """Command of the terminal: module of bot/cli, help in one line, and examples."""

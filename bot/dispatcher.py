@@ -27,7 +27,9 @@ from bot.handlers import (
     search,
     start,
     stats,
+    synonyms,
     talk,
+    unanswered,
     verify,
 )
 from bot.handlers.channel_notices import ChannelNotificationLimiter
@@ -75,6 +77,8 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         mode.routes(),
         conversation.routes(),
         stats.routes(),
+        synonyms.routes(),
+        unanswered.routes(),
         imports.routes(),
         verify.routes(),
         talk.routes(),

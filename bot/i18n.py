@@ -22,8 +22,6 @@ from rag_core.text.tokens import detect_language
 if TYPE_CHECKING:
     from aiogram.utils.formatting import Text
 
-__all__ = ["LANGUAGES", "Translator", "choose_interface_language", "detect_question_language", "get_translator"]
-
 LANGUAGES = ("en", "ru")
 
 _LOCALES_FOLDER = Path(__file__).parent / "locales"

@@ -20,9 +20,9 @@ from aiogram.types.update import UpdateTypeLookupError
 
 from bot.access import get_reader_id, is_admin
 from bot.context import AppContext
+from bot.filters import GROUPS
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import choose_interface_language, get_translator
-from bot.message_filters import GROUPS
 from bot.views.message_text import BOT_COMMANDS
 from rag_core.conversation import detect_talk
 from rag_core.errors import ArchiveUnavailable

@@ -26,17 +26,6 @@ from pydantic_settings import (
 from rag_core.errors import SettingsWrong
 from rag_core.settings import RagSettings
 
-__all__ = [
-    "BotSettings",
-    "LogSettings",
-    "MonitoringSettings",
-    "Settings",
-    "WebhookSettings",
-    "is_color_wanted",
-    "is_person",
-    "read_settings",
-]
-
 # Telegram's conditions: https://core.telegram.org/bots/api#setwebhook
 _WEBHOOK_URL_PATTERN = re.compile(r"https://[^\s/:@?#]+(:(443|80|88|8443))?(/[^\s?#{}]*)?")
 _WEBHOOK_SECRET_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,256}")

@@ -24,8 +24,6 @@ from rag_core.storage import channels, posts, questions
 from rag_core.text.question_generation import generate_questions
 from rag_core.types import Certainty, Post, PostKey, Question, Viewer
 
-__all__ = ["QuestionSuggester", "SuggestedQuestion"]
-
 MAX_SUGGESTIONS = 3
 _PER_CHANNEL, _NEWEST_POSTS = 5, 60
 _FIRST_RUN_SECONDS, _INTERVAL_SECONDS, _PAUSE_SECONDS = 30.0, 600.0, 0.2

@@ -33,21 +33,6 @@ from rag_core.types import Answer, Certainty, Channel, Draft, Evidence, Question
 from rag_core.verification.support import MIN_SUPPORT, keep_supported_citations, measure_support
 from rag_core.writing.reflect import reflect_on_draft
 
-__all__ = [
-    "AGENT",
-    "DIRECT",
-    "RecipeChoice",
-    "answer_question",
-    "choose_recipe",
-    "cite_and_verify",
-    "is_chat_in_share",
-    "keep_supported_sentences",
-    "load_recipe_switches",
-    "run_recipe",
-    "set_recipe_enabled",
-    "set_recipe_share",
-]
-
 DIRECT = "direct"
 # Reserved for `direct`: it searches in two seconds, and quotes the posts where there is no time left to write.
 _RESERVED_SECONDS, _RESERVED_SHARE = 15.0, 1 / 3  # seconds, but at most this share of the whole

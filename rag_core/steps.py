@@ -55,19 +55,6 @@ from rag_core.writing.extract import quote_earlier_piece, quote_piece, rank_piec
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_dated_line, format_post_date
 from rag_core.writing.write import write_draft
 
-__all__ = [
-    "add_hyde_query",
-    "extract_draft",
-    "extract_from_hits",
-    "finish_draft",
-    "make_plan",
-    "note_unindexed_posts",
-    "plan_or_answer_exactly",
-    "report_extract",
-    "search_and_extract",
-    "write_or_extract",
-]
-
 
 async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
     """Make the plan of a question, or take it from the cache. Call it in a stage. Raises ArchiveUnavailable.

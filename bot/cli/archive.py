@@ -17,8 +17,6 @@ from rag_core.storage import Archive
 from rag_core.storage.backups import get_backup_time, make_backup, prune_backups, restore_backup, run_cancellable
 from rag_core.storage.questions import fetch_trace
 
-__all__ = ["declare_backup", "declare_restore", "declare_trace"]
-
 _UNKNOWN_TRACE_TEXT = (
     "There is no trace {}: citegram ask --json prints the id of an answer as trace_id; old ones are forgotten."
 )

@@ -36,8 +36,6 @@ from rag_core.storage import Archive, channels
 from rag_core.text.tokens import detect_language
 from rag_core.types import Channel
 
-__all__ = ["declare", "declare_chat", "declare_verify", "run", "run_verify"]
-
 _MAX_CHARACTERS = 20_000  # of what is read from a pipe: several times what a message of Telegram may have
 _EMPTY_TEXT = 'nothing to look for: give a text, such as "what is new?", or - to read it from stdin'
 _UNREADABLE_TEXT = f"This cannot be read: write up to {_MAX_CHARACTERS:,} characters, in UTF-8."

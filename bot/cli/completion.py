@@ -6,8 +6,6 @@ import argparse
 
 from bot.settings import Settings
 
-__all__ = ["declare", "run"]
-
 _BASH_SCRIPT = """\
 _citegram() {{
   local words="" path="" word

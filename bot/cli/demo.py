@@ -24,8 +24,6 @@ from rag_core.models.selection import find_gguf, get_models_folder, select_model
 from rag_core.settings import DataSettings, ModelSettings, RagSettings
 from rag_core.storage.backups import ARCHIVE_FILE
 
-__all__ = ["declare", "run"]
-
 _ANSWER_TIMEOUT_SECONDS = 30.0
 _DEFAULT_PORTS = range(8765, 8775)
 _CHECK_INTERVAL_SECONDS = 0.2

@@ -19,8 +19,6 @@ from bot.doctor.report import Check, CheckContext, Finding, hide_secrets, run_ch
 from bot.doctor.telegram import check_clock, check_rights, check_telegram
 from bot.settings import Settings
 
-__all__ = ["CHECKS", "declare", "run"]
-
 _LINE_MARKS = {True: "ok  ", None: "note", False: "BAD "}
 
 # In the order of the report, each with its timeout in seconds: checks that read whole files take longer.

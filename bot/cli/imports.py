@@ -16,8 +16,6 @@ from rag_core.engine import open_engine
 from rag_core.storage import Archive
 from rag_core.types import Visibility
 
-__all__ = ["declare", "run"]
-
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add the arguments to the parser of the command."""

@@ -21,8 +21,6 @@ from rag_core.models.switching import ModelSwitch, choose_model_for_next_start, 
 from rag_core.storage import Archive, users
 from rag_core.storage.backups import ARCHIVE_FILE
 
-__all__ = ["declare", "format_model_list", "pull_models", "run"]
-
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add the arguments to the parser of the command."""

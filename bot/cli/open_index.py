@@ -17,16 +17,6 @@ from rag_core.storage import Archive, channels, posts
 from rag_core.storage.backups import ARCHIVE_FILE
 from rag_core.storage.db import needs_migration
 
-__all__ = [
-    "catch_up_copies",
-    "catch_up_lexical_index",
-    "catch_up_vectors",
-    "choose_folder_with_channels",
-    "is_folder_named",
-    "open_up_to_date_engine",
-    "show_progress_bar",
-]
-
 _DEMO_FOLDER = "demo"  # in the data folder, where `citegram demo` keeps its channels
 
 

@@ -16,8 +16,6 @@ from rag_core.errors import RebuildRefused
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Channel
 
-__all__ = ["declare", "run"]
-
 _UNKNOWN_CHANNEL_TEXT = "There is no channel {name} here: check its @name, or use its id."
 
 

@@ -22,8 +22,6 @@ from bot.settings import BotSettings, Settings, read_settings
 from rag_core.errors import SettingsWrong, translate_errors
 from rag_core.os_support import limit_malloc_arenas
 
-__all__ = ["declare", "declare_init", "run"]
-
 log = logging.getLogger(__name__)
 
 

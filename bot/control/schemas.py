@@ -30,7 +30,6 @@ from rag_core.types import Answer, Certainty, Channel, Citation, Origin, Passage
 from rag_core.verification.types import Label, Verdict
 from rag_core.verification.verdicts import NON_SEARCH_STAGES, Verification, verify_text
 
-
 _TERMINAL_CHAT_ID = -1  # of a conversation on the terminal: no chat of Telegram has this id
 _MAX_EXCERPT_LENGTH = 200
 _MIN_SHOWN_LENGTH = 40  # a quote whose beginning a sentence shows is not repeated
@@ -131,7 +130,8 @@ def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> st
         return strip_control_characters(found["reply"])
     if answer["refused"]:
         # If a part of the search failed, "it is not there" would be an unfounded claim.
-        lines = [words("refused-partly" if set(answer["without"]) - WRITING_STAGES else "refused")]
+        partly = set(answer["without"]) - WRITING_STAGES
+        lines = [words("refused-partly" if partly else "refused-unsure" if found["nearest"] else "refused")]
         sources = [_format_source_lines(source, words, zone) for source in found["nearest"]]
         sources[:0] = [words("nearest", count=len(sources))] if sources else []
     else:

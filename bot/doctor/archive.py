@@ -26,8 +26,6 @@ from rag_core.storage.backups import get_backup_time, list_backups, read_archive
 from rag_core.storage.db import needs_migration
 from rag_core.types import Visibility
 
-__all__ = ["check_backups", "check_channels", "check_indexes", "check_jobs", "open_check_context"]
-
 _FACTS_TIMEOUT_SECONDS = 120.0  # models are loaded and measured
 
 _OLD_ARCHIVE_TEXT = (

@@ -24,15 +24,6 @@ from rag_core.models.selection import UNDECIDED_VALUES, get_models_folder, is_gg
 from rag_core.models.switching import list_models_in_use
 from rag_core.storage import usage_stats, users
 
-__all__ = [
-    "check_file_system",
-    "check_free_space",
-    "check_models",
-    "check_permissions",
-    "check_servers",
-    "check_settings",
-]
-
 _MIN_FREE_BYTES = 1 << 30  # for logs, imports and models
 _MOUNTS_FILE = Path("/proc/mounts")
 # SQLite's write-ahead log needs shared memory and file locks, which these file systems do not provide reliably:

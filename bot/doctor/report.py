@@ -15,8 +15,6 @@ from bot.settings import Settings
 from rag_core.errors import RagError
 from rag_core.storage import Archive
 
-__all__ = ["Check", "CheckContext", "Finding", "hide_secrets", "run_checks"]
-
 _TIMEOUT_TEXT = (
     "The check of {name} was given up after {seconds:g} s: look whether the disk and the servers it asks answer."
 )

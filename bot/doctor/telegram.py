@@ -36,16 +36,6 @@ from rag_core.errors import SettingsWrong
 from rag_core.storage import channels
 from rag_core.types import Channel
 
-__all__ = [
-    "CALL_TIMEOUT_SECONDS",
-    "check_clock",
-    "check_proxy",
-    "check_rights",
-    "check_telegram",
-    "explain_call_error",
-    "open_bot",
-]
-
 CALL_TIMEOUT_SECONDS = 8.0  # for each call
 
 _PROXY_SILENT_TEXT = "The proxy {place} cannot be reached: start it, or correct BOT__PROXY."

@@ -24,17 +24,6 @@ from rag_core.types import PassageRef, SearchFilter
 from rag_core.verification.entailment import assess_text
 from rag_core.verification.types import Label
 
-__all__ = [
-    "LogisticFit",
-    "RetrieverRankings",
-    "assign_folds",
-    "choose_safest_fusions",
-    "fit_claim_bar",
-    "fit_logistic",
-    "predict_held_out",
-    "run_both_retrievers",
-]
-
 FOLD_COUNT = 5
 _RIDGE_PENALTY = 5.0  # on standardised values: a few hundred pairs say little about a rare feature
 _NEWTON_STEPS = 40

@@ -31,18 +31,6 @@ from rag_core.storage import channels
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import Answer, Question
 
-__all__ = [
-    "Dialogue",
-    "JudgedFollowup",
-    "JudgedTalk",
-    "compute_followup_metrics",
-    "compute_talk_metrics",
-    "judge_followup",
-    "judge_talk",
-    "read_dialogues",
-    "run_dialogues",
-]
-
 _MAX_TALK_LINES = 2
 _FIRST_HITS = 5  # among which a relevant post shows that the follow-up was understood
 

@@ -22,17 +22,6 @@ from rag_core.steps import make_plan
 from rag_core.tracing import Run, Stage
 from rag_core.types import Question
 
-__all__ = [
-    "FittedCalibration",
-    "answer_query",
-    "ask_all",
-    "compute_by_language",
-    "fit_calibration",
-    "run_interleaved",
-    "search_all",
-    "search_query",
-]
-
 _FOLD_COUNT = 5
 MAX_SURE_WRONG = 0.08  # share of the sure answers
 

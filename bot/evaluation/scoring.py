@@ -16,19 +16,6 @@ from bot.evaluation.datasets import EvaluationQuery
 from rag_core.tracing import Run
 from rag_core.types import Answer, Certainty
 
-__all__ = [
-    "AnswerCost",
-    "JudgedAnswer",
-    "Metrics",
-    "RankedQuery",
-    "compute_answer_metrics",
-    "compute_metrics_by_kind",
-    "compute_retrieval_metrics",
-    "holds_answer",
-    "judge_answer",
-    "measure_answer_cost",
-]
-
 Metrics = dict[str, float | None]  # by the usual names of the field; None if nothing could be measured
 
 _MAX_SENTENCE_CHARACTERS, _MAX_ANSWER_CHARACTERS = 300, 600  # longer is not an answer but a text to search in

@@ -22,8 +22,6 @@ from rag_core.verification.rules import RuleCheck, check_by_rules
 from rag_core.verification.types import Claim, Label
 from rag_core.verification.verdicts import plan_claim_search, retrieve_claim_passages, verify_claim
 
-__all__ = ["VERIFICATION_LAYERS", "JudgedClaim", "compute_label_metrics", "judge_claim_pairs", "verify_in_corpus"]
-
 VERIFICATION_LAYERS = ("majority", "coverage", "all")
 _MIN_ROWS_TO_FIT = 100  # with fewer rows the project's own weights are used
 _BOOTSTRAP_DRAWS = 500

@@ -19,16 +19,14 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.handlers.start import publish_menu, withdraw_menu
 from bot.i18n import Translator, get_translator
-from bot.message_filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.settings import is_person
 from bot.views.answer import format_one_line
 from bot.views.keyboards import build_keyboard, make_callback_token, redraw_message
 from bot.views.message_text import neutralize_links
 from rag_core.storage import Archive, usage_stats
-
-__all__ = ["routes"]
 
 _PERSON_ID_PATTERN = re.compile(r"[1-9][0-9]{0,15}")  # of people: channels and groups have negative ids
 _CONFIRMATION_SECONDS = 600  # an older button was probably pressed by mistake

@@ -26,8 +26,6 @@ from rag_core.errors import RagError
 from rag_core.storage import channels, usage_stats
 from rag_core.types import Channel
 
-__all__ = ["ChannelNotificationLimiter", "iterate_admin_translators", "leave_channel", "send_channel_notice"]
-
 # Per hour: for one actor, and in total.
 _MAX_PER_ACTOR, _MAX_PER_HOUR = 5, 20
 # From the first delayed notification to the digest: at most 24 messages a day.

@@ -23,6 +23,7 @@ from aiogram.types import CallbackQuery, ChatMemberUpdated, InlineKeyboardMarkup
 from aiogram.utils.formatting import Bold, Text, as_list
 
 from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, IN_GROUP, PRIVATE, ChatCommand
 from bot.handlers.channel_notices import (
     ChannelNotificationLimiter,
     iterate_admin_translators,
@@ -30,7 +31,6 @@ from bot.handlers.channel_notices import (
     send_channel_notice,
 )
 from bot.i18n import Translator, choose_interface_language, get_translator
-from bot.message_filters import ADMINS_ONLY, IN_GROUP, PRIVATE, ChatCommand
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
 from bot.views.channel_card import (
     ChannelAction,
@@ -55,23 +55,6 @@ from ingest.inbox import MAX_WAITING_CHANNELS
 from rag_core.storage import Archive, channels, gaps, posts
 from rag_core.storage import channels as unapproved
 from rag_core.types import Channel, Visibility
-
-__all__ = [
-    "BotMembershipHandlers",
-    "find_pressed_channel",
-    "mark_channel_joined",
-    "on_channels",
-    "on_chat_member",
-    "on_group_title",
-    "press_card",
-    "press_confirm_remove",
-    "press_leave",
-    "press_list",
-    "press_remove",
-    "press_switch",
-    "render_channel_list",
-    "routes",
-]
 
 _TIMEOUT_SECONDS = 3.0  # for asking Telegram about a channel; after it the card is shown with the stored data
 _ADMIN_STATUSES = {"administrator", "creator"}

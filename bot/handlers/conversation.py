@@ -11,13 +11,11 @@ from aiogram.types import CallbackQuery, Message, MessageGenerationStopped
 
 from bot.access import get_reader_id, may_change_chat_settings
 from bot.context import AppContext
+from bot.filters import ChatCommand
 from bot.i18n import Translator
-from bot.message_filters import ChatCommand
 from bot.worker.streaming import StopCallback
 from rag_core.conversation import is_memory_enabled, set_memory_enabled, start_new_conversation
 from rag_core.storage.conversations import ConversationKey
-
-__all__ = ["routes"]
 
 _MEMORY_SWITCHES = {"on": True, "off": False}
 

@@ -17,16 +17,14 @@ from aiogram.types import Message, Update
 from aiogram.utils.formatting import Text, as_list
 
 from bot.context import AppContext
+from bot.filters import IN_PRIVATE, ChatCommand
 from bot.handlers.explain import find_asked_answer
 from bot.handlers.questions import MAX_QUESTION_LENGTH, submit_question
 from bot.i18n import Translator
-from bot.message_filters import IN_PRIVATE, ChatCommand
 from bot.views.answer import make_link
 from bot.views.message_text import neutralize_links
 from bot.views.post_phrases import strip_control_characters
 from rag_core.storage import Archive, questions
-
-__all__ = ["create_question_link", "decode_payload", "encode_payload", "routes"]
 
 _MAX_PAYLOAD_LENGTH = 64
 # First character of a payload: the question itself follows, or the key it is stored under.

@@ -23,8 +23,8 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, MessageO
 from aiogram.utils.formatting import Text, as_list
 
 from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
-from bot.message_filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.views.answer import make_link
 from bot.views.keyboards import build_keyboard
 from bot.views.message_text import neutralize_links, split_pages
@@ -32,8 +32,6 @@ from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_con
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
 from rag_core.types import Channel, PostKey, format_post_link
-
-__all__ = ["PostLink", "PostPresence", "classify_copy_result", "find_post_links", "resolve_post_link", "routes"]
 
 _LINK_PATTERN = re.compile(
     r"(?<![\w.@/-])(?:https?://)?(?:www\.)?(?:t|telegram)\.(?:me|dog)/"

@@ -19,8 +19,6 @@ from bot.recheck import ContentWithdrawn, RecheckUnavailable
 from bot.settings import Settings
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, StageTimeout
 
-__all__ = ["format_error", "get_unexpected_error", "routes", "stale_button_routes"]
-
 _ERROR_SENTENCES: dict[type[RagError], str] = {
     ArchiveUnavailable: "trouble-archive",
     IndexUnavailable: "trouble-index",

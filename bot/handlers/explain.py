@@ -20,8 +20,8 @@ from bot import access
 from bot.access import get_reader, get_reader_id, is_admin
 from bot.context import AppContext
 from bot.control.schemas import format_stages
+from bot.filters import ChatCommand
 from bot.i18n import Translator, get_translator
-from bot.message_filters import ChatCommand
 from bot.recheck import build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, StoredAnswer, link_author
@@ -32,8 +32,6 @@ from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
 from rag_core.storage.posts import PostVersion
 from rag_core.storage.questions import AnsweredQuestion, fetch_trace
 from rag_core.types import Certainty, Channel, Post, PostKey, Viewer, format_channel_post_link
-
-__all__ = ["explain_answer", "find_asked_answer", "render_trace", "routes"]
 
 
 async def render_trace(trace_id: str, archive: Archive, words: Translator) -> Text | None:

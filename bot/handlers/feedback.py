@@ -19,12 +19,12 @@ from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Ita
 from bot import access
 from bot.access import Reader, get_reader_id
 from bot.context import AppContext
+from bot.filters import ChatCommand
 from bot.handlers import deep_links
 from bot.handlers.deep_links import create_question_link
 from bot.handlers.explain import explain_answer, find_asked_answer
 from bot.handlers.talk import send_with_suggestions
 from bot.i18n import Translator, get_translator
-from bot.message_filters import ChatCommand
 from bot.recheck import Basis, build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views import answer as kept
@@ -54,15 +54,6 @@ from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage import questions as feedback
 from rag_core.storage.questions import AnsweredQuestion, fetch_answered_question
 from rag_core.types import Channel, Post, PostKey, Viewer, format_channel_post_link
-
-__all__ = [
-    "build_render_context",
-    "check_button_access",
-    "prepare_viewer",
-    "render_sources_page",
-    "routes",
-    "shorten_answer",
-]
 
 # These send a message for the asker, or ask again in their name.
 _ASKER_ONLY_ACTIONS = frozenset(

@@ -19,9 +19,9 @@ from aiogram.utils.formatting import Bold, Code, Text, as_list
 
 from bot.access import get_reader_id, is_group_admin
 from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, ChatCommand, is_blocked_question
 from bot.handlers.start import list_channel_titles
 from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_translator
-from bot.message_filters import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, ChatCommand, is_blocked_question
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
 from bot.views.channel_card import find_channel_by_token, make_channel_token
 from bot.views.keyboards import CHANNELS_PER_PAGE, build_keyboard, build_page_row, cut_page, redraw_message
@@ -31,8 +31,6 @@ from rag_core.storage import Archive, channels
 from rag_core.storage.channels import GroupRules, load_group_rules, move_group, save_group_rules
 from rag_core.storage.users import load_answer_mode, save_answer_mode
 from rag_core.types import Channel, Visibility
-
-__all__ = ["blocked_question_routes", "routes"]
 
 _CHANNEL_LINK_PATTERN = re.compile(r"^(https?://)?t\.me/(?P<name>\w+)/?$|^@(?P<at>\w+)$")
 

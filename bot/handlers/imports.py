@@ -31,10 +31,10 @@ from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.access import is_admin
 from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
 from bot.handlers import errors
 from bot.i18n import Translator, get_translator
 from bot.import_process import DocumentRefused, run_import
-from bot.message_filters import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
 from bot.settings import Settings
 from bot.telegram.documents import MAX_DOCUMENT_BYTES, fetch_document
 from bot.views.answer import format_one_line, link_channel_title
@@ -46,19 +46,6 @@ from ingest.exports.scan import resolve_chat_id
 from rag_core.errors import ImportRefused, RagError
 from rag_core.storage import Archive, channels
 from rag_core.types import Channel, Visibility
-
-__all__ = [
-    "ImportOrder",
-    "ImportProgressMessage",
-    "ImportRunner",
-    "StartImportButton",
-    "StopImportButton",
-    "ask_who_reads",
-    "build_start_keyboard",
-    "format_import_report",
-    "routes",
-    "translate_note",
-]
 
 
 def translate_note(reason: str, code: str, parameters: Mapping[str, str | int], words: Translator) -> str:

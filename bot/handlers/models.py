@@ -13,8 +13,8 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Text
 
 from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
-from bot.message_filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.views.keyboards import build_keyboard, edit_message, make_callback_token
 from rag_core.errors import ModelUnavailable
 from rag_core.models.catalog import MODELS, ModelRole
@@ -22,8 +22,6 @@ from rag_core.models.model_folder import is_model_present
 from rag_core.models.selection import get_models_folder
 from rag_core.models.switching import list_models_in_use, switch_model
 from rag_core.storage import Archive, users
-
-__all__ = ["routes"]
 
 _NO_MODEL = "none"  # to work without a writer
 _USE_LABELS = {

@@ -14,15 +14,13 @@ from aiogram.utils.formatting import Code
 from bot import logs
 from bot.access import get_reader_id
 from bot.context import AppContext
+from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question
 from bot.handlers.talk import reply_to_talk
 from bot.i18n import Translator, detect_question_language
-from bot.message_filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question
 from bot.worker.streaming import acknowledge_question
 from rag_core.conversation import detect_talk
 from rag_core.storage import questions
 from rag_core.storage.questions import QuestionRow
-
-__all__ = ["MAX_QUESTION_LENGTH", "queue_message_text", "routes", "submit_question"]
 
 # Long enough for a paragraph of context, short enough for a small model.
 MAX_QUESTION_LENGTH = 1000

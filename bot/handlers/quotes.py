@@ -34,19 +34,6 @@ from rag_core.storage import Archive, posts, questions
 from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
 from rag_core.types import Channel, Entity, Post, PostKey, Viewer, format_post_link
 
-__all__ = [
-    "MAX_QUOTE_LENGTH",
-    "CitedWords",
-    "NativeQuote",
-    "QuoteButtonHandlers",
-    "QuotePlace",
-    "build_native_quote",
-    "count_utf16_units",
-    "load_cited_words",
-    "locate_quote",
-    "routes",
-]
-
 MAX_QUOTE_LENGTH = 1024  # characters; counted here in UTF-16 units, which are never fewer
 
 # Removed or replaced by the server (TDLib's clean_input_string): control characters, direction overrides, three

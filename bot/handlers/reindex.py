@@ -22,9 +22,9 @@ from aiogram.types import (
 from aiogram.utils.formatting import Text
 
 from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator, get_translator
 from bot.indexing import RebuildRunner, find_channel_by_name
-from bot.message_filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.views.answer import format_channel_title
 from bot.views.channel_card import find_channel_by_token, make_channel_token
 from bot.views.keyboards import CHANNELS_PER_PAGE, build_keyboard, build_page_row, cut_page, redraw_message
@@ -32,8 +32,6 @@ from rag_core.errors import RagError, RebuildRefused
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.index_state import ProgressMessage, Rebuild
 from rag_core.types import Channel
-
-__all__ = ["build_stop_keyboard", "report_rebuilds", "routes"]
 
 _MAX_LABEL_LENGTH = 60  # characters; phones cut longer labels
 

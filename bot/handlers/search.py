@@ -20,11 +20,11 @@ from aiogram.utils.formatting import Code, Text
 from bot import access
 from bot.access import Reader, get_reader, get_reader_id
 from bot.context import AppContext
+from bot.filters import ChatCommand
 from bot.handlers import errors
 from bot.handlers.feedback import check_button_access
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import Translator, detect_question_language
-from bot.message_filters import ChatCommand
 from bot.recheck import Basis, ShownPost, recheck_before_sending
 from bot.views.answer import hash_text_version
 from bot.views.keyboards import (
@@ -42,8 +42,6 @@ from rag_core.errors import RagError
 from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import Archive
 from rag_core.types import Question
-
-__all__ = ["SearchPageCallback", "routes"]
 
 _MAX_CONCURRENT_SEARCHES = 2  # for all readers: searches share the machine with answers
 _MAX_WAITING_SEARCHES = 3  # per reader, including the running one
@@ -94,7 +92,7 @@ class SearchHandlers:
             return
         await pressed.answer()
         asked, message = found
-        command = Text("/search ", neutralize_links(" ".join(asked.text.split())))
+        command = Text("/search", " ", neutralize_links(" ".join(asked.text.split())))
         sent = await message.answer(**command.as_kwargs())
         reader = Reader(pressed.from_user.id, asked.chat_id, asked.private)
         await self._reply_with_first_page(sent, reader, context, words)

@@ -27,8 +27,6 @@ from rag_core.storage import channels, questions
 from rag_core.storage.questions import QuestionRow
 from rag_core.types import Viewer
 
-__all__ = ["reply_to_talk", "routes", "send_with_suggestions"]
-
 # Telegram allows bots only some emoji: https://core.telegram.org/bots/api#reactiontypeemoji
 _REACTIONS = {
     TalkKind.THANKS: "❤",

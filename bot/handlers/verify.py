@@ -14,11 +14,9 @@ from aiogram.types import Message, Update
 from aiogram.utils.formatting import Code
 
 from bot.context import AppContext
+from bot.filters import IN_PRIVATE, ChatCommand
 from bot.handlers.questions import queue_message_text
 from bot.i18n import Translator, detect_question_language
-from bot.message_filters import IN_PRIVATE, ChatCommand
-
-__all__ = ["routes"]
 
 _QUOTE_TYPES = {"blockquote", "expandable_blockquote"}  # the bot's answers list their sources in one
 _CITATION_NUMBER_PATTERN = re.compile(r" ?\[\d+\]")

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["ChangeNotifier", "Json", "Membership", "SandboxChat", "SandboxUser", "remove_nested_reply"]
-
 
 class ChangeNotifier:
     """Condition for tasks of one event loop: one ring wakes all that wait."""

@@ -26,18 +26,6 @@ from rag_core.errors import SettingsWrong
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Channel, Post, Visibility
 
-__all__ = [
-    "ADMIN_ID",
-    "GROUP_ID",
-    "READER_ID",
-    "SAMPLE_CHANNELS_FOLDER",
-    "LoopbackSession",
-    "import_sample_channels",
-    "make_local_bot",
-    "open_demo_sandbox",
-    "run_demo_bot",
-]
-
 
 class LoopbackSession(AiohttpSession):
     """aiogram session over plain HTTP."""

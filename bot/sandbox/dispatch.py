@@ -19,8 +19,6 @@ from bot.sandbox.chats import Json
 from bot.sandbox.entities import BotApiError, bad_request, not_found
 from bot.sandbox.state import SandboxState, UploadedFile
 
-__all__ = ["execute_call", "find_method", "read_call_parameters"]
-
 BotApiMethod = type[TelegramMethod[Any]]
 
 _METHOD_BY_NAME: dict[str, BotApiMethod] = {

@@ -23,24 +23,6 @@ from aiogram.enums import MessageEntityType
 
 from bot.sandbox.chats import Json
 
-__all__ = [
-    "MAX_CAPTION_CHARACTERS",
-    "MAX_QUOTE_CHARACTERS",
-    "MAX_TEXT_CHARACTERS",
-    "BotApiError",
-    "bad_request",
-    "conflict",
-    "count_utf16_units",
-    "detect_entities",
-    "extract_entity_text",
-    "forbidden",
-    "not_found",
-    "prepare_quote",
-    "prepare_text",
-    "read_html",
-    "read_markdown",
-]
-
 
 class BotApiError(Exception):
     """Failed call, answered with `{"ok": false}`: HTTP status, description, and `parameters` if any."""

@@ -15,8 +15,6 @@ from typing import Literal
 
 from bot.sandbox.entities import BotApiError
 
-__all__ = ["Fault", "FaultInjector", "FaultKind", "too_many_requests"]
-
 FaultKind = Literal["429", "500", "502html", "409", "garbled", "drop", "lost", "stall"]
 
 _CHAT_LIMIT = (1, 1.0)

@@ -72,18 +72,6 @@ from bot.sandbox.permissions import (
 )
 from bot.sandbox.state import SandboxDraft, SandboxState, UploadedFile
 
-__all__ = [
-    "ALLOWED_REACTIONS",
-    "BOT_METHODS",
-    "CHAT_METHODS",
-    "MESSAGE_METHODS",
-    "build_inline_keyboard",
-    "build_reply_fields",
-    "build_thread_fields",
-    "dump_entities",
-    "get_parse_mode",
-]
-
 # Entity types that a quote must share with its message: https://core.telegram.org/bots/api#replyparameters
 _STYLE_TYPES = {"bold", "italic", "underline", "strikethrough", "spoiler"}
 _WHOLE_ENTITY_TYPES = {"custom_emoji", "date_time"}

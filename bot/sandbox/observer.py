@@ -10,8 +10,6 @@ from bot.sandbox.chats import Json
 from bot.sandbox.state import SandboxState
 from rag_core.types import Answer, Citation, Passage, Post, PostKey, Source
 
-__all__ = ["DemoObserver"]
-
 _MAX_ANSWERS = 500  # older ones have reached any open page
 _MAX_SHOWN_POSTS = 5  # best posts shown with an answer, besides the cited ones
 

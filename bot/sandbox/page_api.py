@@ -18,8 +18,6 @@ from bot.sandbox.observer import DemoObserver
 from bot.sandbox.state import SandboxState
 from bot.sandbox.user_actions import UserMessage
 
-__all__ = ["add_page_routes"]
-
 _PAGE_FOLDER = Path(__file__).parent / "page"
 _MAX_NEWS_WAIT_SECONDS = 25.0  # long polling of the page
 _MAX_ANSWER_WAIT_SECONDS = 15.0  # a pressed button waits for the bot's answer

@@ -9,18 +9,6 @@ from bot.sandbox.chats import Json, Membership, SandboxChat
 from bot.sandbox.entities import bad_request, extract_entity_text, forbidden
 from bot.sandbox.state import SandboxState
 
-__all__ = [
-    "SERVICE_FIELDS",
-    "build_message_origin",
-    "can_bot_see",
-    "create_topic",
-    "rename_chat",
-    "require_readable_chat",
-    "require_writable_chat",
-    "set_bot_blocked",
-    "set_chat_member",
-]
-
 # Fields of service messages, which have no content of their own.
 SERVICE_FIELDS = {"new_chat_members", "left_chat_member", "pinned_message", "forum_topic_created", "new_chat_title"}
 

@@ -23,8 +23,6 @@ from bot.sandbox.state import SandboxState, UploadedFile
 from bot.sandbox.updates import OTHER_POLLER_TEXT, UpdateQueue, WebhookSender
 from bot.sandbox.user_actions import UserMessage
 
-__all__ = ["Sandbox"]
-
 _MAX_REQUEST_BYTES = 60 * 2**20  # Telegram takes documents of 50 MB
 _UPDATE_ID_EPOCH = 1_500_000_000  # before any clock here; keeps update ids small
 _DEFAULT_BOT_ID = 42

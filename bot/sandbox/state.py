@@ -18,8 +18,6 @@ from bot.sandbox.entities import bad_request, detect_entities
 from bot.sandbox.updates import UpdateQueue
 from rag_core.types import Post
 
-__all__ = ["PressedButton", "SandboxDraft", "SandboxState", "UploadedFile", "build_photo", "build_post_message"]
-
 _CAPTION_MEDIA_KINDS = {"photo", "video", "animation", "document", "audio", "voice"}
 
 

@@ -21,8 +21,6 @@ from aiogram.types import Update
 from bot.sandbox.chats import ChangeNotifier, Json
 from bot.sandbox.entities import conflict
 
-__all__ = ["OTHER_POLLER_TEXT", "UpdateQueue", "WebhookSender"]
-
 _KEEP_SECONDS = 24 * 3600.0  # an undelivered update expires, as at Telegram
 _NOT_DEFAULT_KINDS = {"chat_member", "message_reaction", "message_reaction_count"}
 _ALL_KINDS = frozenset(kind.value for kind in UpdateType)

@@ -12,18 +12,6 @@ from bot.sandbox.methods import build_thread_fields
 from bot.sandbox.permissions import build_message_origin, can_bot_see
 from bot.sandbox.state import PressedButton, SandboxState, UploadedFile, build_photo
 
-__all__ = [
-    "UserMessage",
-    "delete_as_author",
-    "edit_as_author",
-    "post_as_channel",
-    "press_button",
-    "react_as_person",
-    "send_as_person",
-    "send_file_as_person",
-    "stop_draft_as_person",
-]
-
 _CHANNEL_SERVICE_USER = {"id": 777000, "is_bot": False, "first_name": "Telegram"}
 _CONTENT_FIELDS = ("text", "entities", "caption", "caption_entities", "photo", "document", "poll")
 

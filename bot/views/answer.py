@@ -34,28 +34,6 @@ from rag_core.storage.channels import load_group_rules
 from rag_core.storage.questions import QuestionRow
 from rag_core.types import Answer, Certainty, Channel, Origin, Passage, Post, PostKey, Sentence
 
-__all__ = [
-    "CitedPost",
-    "CitedSpan",
-    "JsonObject",
-    "StoredAnswer",
-    "StoredSentence",
-    "apply_group_rules",
-    "deserialize_answer",
-    "dump_with_messages",
-    "format_channel_title",
-    "format_one_line",
-    "get_answer_translator",
-    "hash_text_version",
-    "link_author",
-    "link_channel_title",
-    "make_link",
-    "parse_stored_answer",
-    "render_answer",
-    "render_sentences",
-    "serialize_answer",
-]
-
 _MAX_NEAREST = 3
 
 
@@ -322,7 +300,7 @@ def _render_copies(
 def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
     # Where a part of the search failed, "it is not there" would be a claim that cannot be made.
     partly = {s.stage for s in answer.shortfalls} - WRITING_STAGES
-    unsure = answer.certainty is Certainty.PROBABLE
+    unsure = answer.nearest or answer.certainty is Certainty.PROBABLE
     sentence = (
         "refused-partly" if partly else "refused-unsure" if unsure else "refused-group" if shown.group else "refused"
     )

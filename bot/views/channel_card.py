@@ -24,19 +24,6 @@ from rag_core.storage.channels import ChannelStatus, fetch_channel_status
 from rag_core.storage.gaps import Gap
 from rag_core.types import Channel, Visibility
 
-__all__ = [
-    "ChannelAction",
-    "ChannelCallback",
-    "ChannelView",
-    "awaits_approval",
-    "build_approval_keyboard",
-    "find_channel_by_token",
-    "load_channel_views",
-    "make_channel_token",
-    "render_channel_card",
-    "render_channel_line",
-]
-
 
 class ChannelAction(StrEnum):
     """Action of a channel button. Values are short: Telegram gives a button 64 bytes."""

@@ -25,36 +25,6 @@ from bot.views.answer import CitedSpan, StoredAnswer
 from rag_core.storage import Archive
 from rag_core.storage.questions import QuestionRow, VoteCounts
 
-__all__ = [
-    "CHANNELS_PER_PAGE",
-    "DEEP_MODE",
-    "REASONS_BY_ACTION",
-    "AnswerAction",
-    "AnswerCallback",
-    "ButtonRow",
-    "LabelledPress",
-    "QuoteCallback",
-    "SuggestionCallback",
-    "add_reason_buttons",
-    "build_answer_keyboard",
-    "build_details_keyboard",
-    "build_keyboard",
-    "build_page_row",
-    "build_quote_keyboard",
-    "build_suggestion_rows",
-    "cut_page",
-    "edit_message",
-    "find_quote_by_token",
-    "get_button_action",
-    "list_suggestion_rows",
-    "make_answer_button",
-    "make_callback_token",
-    "redraw_message",
-    "remove_buttons",
-    "update_vote_counts",
-]
-
-
 CHANNELS_PER_PAGE = 8  # a phone shows about this many buttons without scrolling
 
 T = TypeVar("T")

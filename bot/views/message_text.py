@@ -24,20 +24,6 @@ from aiogram.utils.formatting import Bold, Code, Strikethrough, Text
 
 from bot.views.post_phrases import strip_control_characters
 
-__all__ = [
-    "BOT_COMMANDS",
-    "LINK_REGEX",
-    "MAX_ENTITIES",
-    "MAX_MESSAGE_LENGTH",
-    "Page",
-    "find_link_spans",
-    "format_changes",
-    "neutralize_entities",
-    "neutralize_links",
-    "split_pages",
-    "style_text",
-]
-
 # Addresses that Telegram may detect, and some more. A word with one capital after a dot ("closed.Come") is no
 # address; see is_common_tld in https://github.com/tdlib/td/blob/master/td/telegram/MessageEntity.cpp. All repeats are
 # bounded or plainly greedy, so that no text takes long; of an address too long for them the end is found.
@@ -64,7 +50,7 @@ _LINK_PATTERN = re.compile(LINK_REGEX)
 # Commands that the bot's own sentences offer readers to tap.
 BOT_COMMANDS = frozenset(
     "ask bind channels check delete forget grant help import link mode models mydata new privacy reindex revoke search "
-    "settings sources start stats stop unbind verify why".split()
+    "settings sources start stats stop synonyms unanswered unbind verify why".split()
 )
 # Telegram drops entities after a hundred per message: the bot's own links must be among them.
 _MAX_LINKS = 6

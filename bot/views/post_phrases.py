@@ -10,15 +10,6 @@ from datetime import datetime, tzinfo
 from bot.i18n import Translator
 from rag_core.types import Channel, Origin
 
-__all__ = [
-    "WRITING_STAGES",
-    "RenderContext",
-    "format_author",
-    "format_day_and_edit",
-    "format_moment",
-    "strip_control_characters",
-]
-
 # Stages whose failure does not make the search incomplete.
 WRITING_STAGES = frozenset(
     {"write", "support", "stopped", "verify", "recipe", "overlap", "judge", "predict", "parts", "map", "choose"}

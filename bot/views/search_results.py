@@ -21,8 +21,6 @@ from bot.views.post_phrases import RenderContext, format_author, format_day_and_
 from rag_core.retrieval.post_search import FoundPost, SearchListing, TextMatcher, select_snippet
 from rag_core.types import Channel, format_post_link
 
-__all__ = ["RESULTS_PER_PAGE", "get_last_page", "get_page_entries", "render_search_page"]
-
 RESULTS_PER_PAGE = 5
 # Lengths at which a page of nothing but emoji, which count twice, fits into 4096 characters.
 _MAX_SNIPPET_LENGTH, _MAX_NAME_LENGTH, _MAX_QUERY_LENGTH = 180, 48, 80

@@ -12,8 +12,6 @@ from bot.views.message_text import neutralize_links
 from rag_core.conversation import Talk, TalkKind
 from rag_core.types import Channel
 
-__all__ = ["render_talk"]
-
 _MAX_TITLES = 5
 
 

@@ -19,8 +19,6 @@ from rag_core.types import Citation, Post, PostKey
 from rag_core.verification.types import Label, Verdict
 from rag_core.verification.verdicts import NON_SEARCH_STAGES, Verification
 
-__all__ = ["render_verdicts", "serialize_verdicts"]
-
 _INNER_QUOTE_MARKS = str.maketrans("«»“”", "„“‘’")
 
 

@@ -13,8 +13,6 @@ from rag_core.context.evidence import build_text_key
 from rag_core.engine import Engine
 from rag_core.storage.posts import list_latest_texts
 
-__all__ = ["find_repeated_lines", "load_boilerplate"]
-
 _LATEST_POSTS = 300  # per channel: enough to tell a fifth, read in a few milliseconds
 _MIN_SHARE, _MIN_POSTS = 0.2, 5
 

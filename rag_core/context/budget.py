@@ -16,8 +16,6 @@ from rag_core.text.tokens import tokenize
 from rag_core.types import Evidence, Question, Source
 from rag_core.writing.prompts import PromptTemplate, escape_prompt_text, load_prompt, quote_post, quote_question
 
-__all__ = ["Excerpt", "PromptBudget", "build_prompt_budget", "fit_excerpts", "order_for_prompt"]
-
 _MIN_SOURCE_SHARE = 0.2  # least weight of a post, relative to the best one
 _SEAM_TOKENS = 2  # tokens for a line end or a gap between two pieces
 _GAP = " … "

@@ -18,8 +18,6 @@ from rag_core.retrieval.fusion import Fusion
 from rag_core.settings import RagSettings
 from rag_core.types import Certainty
 
-__all__ = ["Calibration", "ClaimThreshold", "CosineCalibration"]
-
 log = logging.getLogger(__name__)
 
 

@@ -22,8 +22,6 @@ from rag_core.verification.support import find_best_quote
 from rag_core.verification.types import Label, Support
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_conflict
 
-__all__ = ["add_conflicting_post"]
-
 _MAX_COMPARED_POSTS = 8  # first sources that are compared
 _MAX_LIKELIHOOD = 0.15  # highest probability of support that a contradicting post may have
 # Different numbers may be about different things, so the other post must cover these shares of the sentence's

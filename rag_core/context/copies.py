@@ -13,8 +13,6 @@ from rag_core.storage import near_duplicates, posts
 from rag_core.storage.near_duplicates import PostCopies
 from rag_core.types import Evidence, Hit, Passage, PassageRef, Post, PostKey, Source, Viewer
 
-__all__ = ["gather_evidence"]
-
 
 async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> Evidence:
     """Gather the evidence of the hits and its boilerplate, citing the original of a copy where it has the same words.

@@ -17,8 +17,6 @@ from rag_core.text.query_terms import QueryTerms, measure_stem_similarity
 from rag_core.text.tokens import tokenize
 from rag_core.writing.candidates import ExtractCandidate
 
-__all__ = ["Coverage", "measure_coverage"]
-
 _FEW_TERMS = math.log(4.5)
 _MANY_WORDS, _MOSTLY_KNOWN = 9, 0.65
 _TYPICAL_CHANCES = 2.9  # value of `chances` in a few hundred posts, on which the other weights were fitted

@@ -13,8 +13,6 @@ from typing import TypeVar
 from rag_core.storage.near_duplicates import PostCopies, PostCopy
 from rag_core.types import Evidence, Hit, Passage, Post, PostKey, Source
 
-__all__ = ["MAX_SOURCES", "DatedPost", "build_text_key", "compose_evidence", "order_copies"]
-
 MAX_SOURCES = 10  # beyond the tenth hit the answer was found in 1 of 200 questions (XQuAD among news)
 
 _LINKS_AND_MENTIONS = re.compile(r"https?://\S+|\bt\.me/\S+|(?<!\w)@\w+")

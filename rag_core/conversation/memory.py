@@ -29,19 +29,6 @@ from rag_core.types import Answer, Question
 from rag_core.writing.grammar import build_paragraph_grammar, clean_reply
 from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_question
 
-__all__ = [
-    "extract_answer_names",
-    "identify_conversation",
-    "is_memory_enabled",
-    "load_turns",
-    "migrate_memory_setting",
-    "remember_answer",
-    "resolve_followup",
-    "rewrite_followup",
-    "set_memory_enabled",
-    "start_new_conversation",
-]
-
 _MAX_TURNS = 20
 _MAX_NAMES, _MAX_NAME_LENGTH = 8, 60
 _CHARACTERS_PER_TOKEN = 3  # between English (4) and Russian (2.5); the window need not be exact

@@ -12,20 +12,6 @@ from collections.abc import Iterator
 from rag_core.text.morphology import WordReading, read_word
 from rag_core.text.tokens import detect_language
 
-__all__ = [
-    "add_past_aside",
-    "drop_beneficiary",
-    "extract_noun_phrase",
-    "find_antecedent",
-    "find_russian_noun",
-    "fold_case",
-    "is_russian_name",
-    "names_attribute",
-    "replace_slot",
-    "replace_thing",
-    "strip_aside",
-]
-
 _MAX_WORDS = 40  # words of a question that are read by the dictionary
 _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
 _DAY = (

@@ -18,8 +18,6 @@ from rapidfuzz.distance import OSA
 
 from rag_core.text.morphology import is_dictionary_word, read_word
 
-__all__ = ["Talk", "TalkKind", "detect_talk", "strip_courtesies"]
-
 
 class TalkKind(StrEnum):
     """Kind of small talk, which decides the reply; where a text has several, the first of these."""

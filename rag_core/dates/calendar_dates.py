@@ -17,8 +17,6 @@ from rag_core.dates.ranges import (
 )
 from rag_core.dates.token_reader import DateMatch, TokenReader
 
-__all__ = ["CalendarReader"]
-
 _RANGE_WORDS = ("-", "по", "до", "to", "through", "thru", "until", "till", "and", "и")
 _SEPARATORS = (",", "-", "/", "of", "the", ".")
 # Words that show that a number is no year: "за 2000 рублей".

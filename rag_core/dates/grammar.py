@@ -9,8 +9,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["DAY_AFTER", "MONTH", "MONTH_SHORT", "DateToken", "parse_day_number", "parse_month", "tokenize_dates"]
-
 _SOFT_ENDINGS, _HARD_ENDINGS = "ь я е ю ем", " а е у ом"  # whole words: "в Мартышкино" is not a month
 _MONTH_STEMS = (
     ("январ", "january", "янв jan"), ("феврал", "february", "февр фев feb"), ("март", "march", "мар mar"),

@@ -15,8 +15,6 @@ from rag_core.dates.expressions import DateMatch, find_dates
 from rag_core.dates.grammar import MONTH_SHORT
 from rag_core.dates.ranges import DateRange, build_day_range, resolve_date_parts
 
-__all__ = ["Period", "parse_period", "parse_unusual_date"]
-
 _MAX_CANDIDATES = 3  # candidates for dateparser, 1 to 2 ms each
 # A month in words, a day and a four-digit year: dateparser only finds their order.
 _SEPARATOR = r"[\s,./-]{0,3}"

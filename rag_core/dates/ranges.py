@@ -7,23 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-__all__ = [
-    "ONE_DAY",
-    "DateRange",
-    "Recurrence",
-    "add_units",
-    "build_day_range",
-    "build_month_range",
-    "build_unit_range",
-    "build_year_range",
-    "pick_day",
-    "resolve_date_parts",
-    "resolve_half",
-    "resolve_nth_unit",
-    "resolve_part",
-    "shift_months",
-]
-
 ONE_DAY = timedelta(days=1)
 _LEAP_CYCLE = 8  # years to search back for a 29 February
 _FIRST_YEAR, _LAST_YEAR = 1000, 9000  # range of accepted years

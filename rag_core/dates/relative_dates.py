@@ -20,8 +20,6 @@ from rag_core.dates.ranges import (
 )
 from rag_core.dates.token_reader import DateMatch
 
-__all__ = ["RelativeReader"]
-
 _SLACK_DAYS = {"week": 3, "month": 10, "quarter": 45, "half": 60, "year": 45, "decade": 400}
 _FEW_DAYS = 5  # "the first days of May", "в первых числах мая"
 _HALF_UNITS = {"week": (4, "day"), "month": (15, "day"), "year": (6, "month")}  # half of a unit

@@ -13,8 +13,6 @@ from rag_core.dates.ranges import (
     Recurrence,
 )
 
-__all__ = ["DateMatch", "TokenReader"]
-
 # Places called by a date: "площадь 1905 года", "улица Восьмого Марта".
 _PLACE_NOUNS = {
     *"улица улице улицы улицу ул площадь площади пл проспект проспекте переулок бульвар бульваре сквер сквере".split(),

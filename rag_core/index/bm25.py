@@ -40,8 +40,6 @@ from rag_core.index.postings import (
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
-__all__ = ["Bm25Index", "IndexEntry", "LexicalIndex", "PassageTable"]
-
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:

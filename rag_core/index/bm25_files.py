@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 from rag_core.errors import IndexUnavailable, translate_errors
 from rag_core.os_support import open_regular_file, read_regular_file
 
-__all__ = ["INDEX_READ_ERRORS", "ArraysByName", "read_index_files", "translate_write_errors", "write_index_files"]
-
 ArraysByName = Mapping[str, NDArray[Any]]
 
 # Errors that reading or decoding a damaged index may raise.

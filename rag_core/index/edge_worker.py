@@ -16,8 +16,6 @@ import qdrant_edge as edge
 
 from rag_core.worker_process import open_parent_pipes, read_message, write_message
 
-__all__ = ["VectorShard", "main"]
-
 _REF_PAYLOAD = edge.PayloadSelector.Include(["chat", "message", "part", "start", "end"])
 _EXACT_SEARCH = edge.SearchParams(exact=True)
 _DELETE_BATCH_IDS = 500

@@ -29,30 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
-__all__ = [
-    "BM25_B",
-    "BM25_K1",
-    "NO_VARIANTS",
-    "BoolArray",
-    "CountArray",
-    "DocFilter",
-    "DocIdArray",
-    "IndexSnapshot",
-    "IntArray",
-    "PostingsBM25",
-    "PostingsSegment",
-    "ScoreArray",
-    "TermStatistics",
-    "TermVariants",
-    "compute_idf",
-    "find_postings",
-    "get_zeroed_scores",
-    "join_doc_ids",
-    "merge_segments",
-    "select_stable_top",
-    "select_top_docs",
-]
-
 # Query term -> its variants (synonyms, translations, aliases) with their weights, above 0; its own weight is 1 unless
 # it is listed too. A document scores the best of them.
 TermVariants = Mapping[str, Mapping[str, float]]

@@ -23,22 +23,6 @@ from qdrant_client.http.exceptions import ApiException, ResponseHandlingExceptio
 from rag_core.errors import QdrantGone, RagError, VectorsUnavailable
 from rag_core.settings import QdrantSettings
 
-__all__ = [
-    "INTEGER_INDEX",
-    "IN_MEMORY_URL",
-    "CollectionLost",
-    "QdrantConnection",
-    "Reconnecting",
-    "apply_collection_settings",
-    "check_shard_count",
-    "connect_qdrant",
-    "make_collection_options",
-    "make_date_conditions",
-    "make_search_params",
-    "make_shard_options",
-    "match_any",
-]
-
 IN_MEMORY_URL = ":memory:"  # qdrant-client's own scan in Python, for tests
 _FIRST_RETRY_PAUSE_S, _MAX_RETRY_PAUSE_S = 0.1, 1.0
 _BUSY_STATUSES = (429, 502, 503, 504)

@@ -44,18 +44,6 @@ from rag_core.settings import QdrantSettings
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
-__all__ = [
-    "ASSUMED_MEAN_LENGTH",
-    "PointPayload",
-    "QdrantCondition",
-    "QdrantLexicalIndex",
-    "SparseCollection",
-    "TermCounts",
-    "compute_term_weights",
-    "hash_term",
-    "make_post_filters",
-]
-
 # Terms of a passage: about the length of a news post. If passages are twice as long (the paragraphs of XQuAD) the first
 # five hits are as good as with the true mean, and of the first ten 98 in 100 are the same.
 ASSUMED_MEAN_LENGTH = 40.0

@@ -37,34 +37,6 @@ from rag_core.index.postings import select_stable_top
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
-__all__ = [
-    "MAX_FILTER_POSTS",
-    "PAYLOAD_FIELDS",
-    "REF_FIELDS",
-    "BackendHandle",
-    "OpenBackend",
-    "PointBatch",
-    "StoreFilter",
-    "StoreInfo",
-    "StoredPoint",
-    "VectorArray",
-    "VectorBackend",
-    "VectorPoint",
-    "VectorStore",
-    "compute_slot",
-    "hash_to_number",
-    "list_filter_slots",
-    "make_point_id",
-    "make_store_filter",
-    "normalize_vector",
-    "open_vector_store",
-    "prepare_batches",
-    "read_passage_ref",
-    "read_stored_point",
-    "sort_vector_hits",
-    "split_batches",
-]
-
 VectorArray = NDArray[np.float32]
 
 

@@ -38,15 +38,6 @@ from rag_core.index.vectors import PAYLOAD_FIELDS, PointBatch, StoreFilter, Stor
 from rag_core.os_support import IrregularFile, read_regular_file
 from rag_core.worker_process import BlockingWorkerProcess, Message, WorkerExited
 
-__all__ = [
-    "EDGE_CALL_TIMEOUT_S",
-    "EDGE_OPEN_TIMEOUT_S",
-    "EdgeVectorStore",
-    "EdgeWorkerRefused",
-    "StoreDamaged",
-    "StoreFolder",
-]
-
 # Run as a program, and not imported: the engine's native code stays out of this process.
 _WORKER_ARGUMENTS = ("-m", "rag_core.index.edge_worker")
 # Far above the time of any call: a longer one means that the disk hangs.

@@ -29,8 +29,6 @@ from rag_core.index.qdrant_client import (
 from rag_core.index.vectors import PAYLOAD_FIELDS, REF_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
 from rag_core.settings import QdrantSettings
 
-__all__ = ["QdrantVectorStore"]
-
 _METADATA_KEY = "citegram"  # key of Citegram's part of the metadata
 
 _FOREIGN_COLLECTION = (

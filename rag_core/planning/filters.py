@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel
 
-__all__ = ["QueryFilters", "parse_filters"]
-
 
 @dataclass(frozen=True, slots=True)
 class QueryFilters:

@@ -7,17 +7,6 @@ import re
 from rag_core.text.tokens import tokenize
 from rag_core.types import Kind
 
-__all__ = [
-    "asks_about_posts",
-    "asks_about_recent_events",
-    "asks_for_count",
-    "detect_intent",
-    "extract_topic",
-    "is_asking_word",
-    "is_empty_topic",
-    "strip_asking_phrase",
-]
-
 _INTENT_PREFIX_LENGTH = 1000  # characters read for the intent: some patterns look ahead from every word
 
 # Questions about posts, with the topic after these words. The first matching pattern decides.

@@ -48,21 +48,6 @@ from rag_core.tracing import Run, Stage
 from rag_core.types import Channel, Kind, Plan, Question
 from rag_core.writing.prompts import escape_prompt_text, load_prompt
 
-__all__ = [
-    "LANGUAGE_NAMES",
-    "PLAN_DECODING",
-    "REWRITE_DECODING",
-    "KnownEntities",
-    "QuestionWords",
-    "build_plan_prompt",
-    "build_rewrite_prompt",
-    "drop_similar_queries",
-    "fit_prompt",
-    "is_worth_planning",
-    "merge_plans",
-    "plan_by_model",
-]
-
 LANGUAGE_NAMES = {"en": "English", "ru": "Russian"}
 _WORD = re.compile(r"[^\W_]+")
 _NAME_OR_NUMBER = re.compile(r"[A-ZА-ЯЁ\d]")

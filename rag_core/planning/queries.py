@@ -18,22 +18,6 @@ from rag_core.text.query_terms import is_asking_word
 from rag_core.text.tokens import normalize_characters, tokenize
 from rag_core.text.transliteration import transliterate_word
 
-__all__ = [
-    "MAX_PHRASES",
-    "MAX_QUERIES",
-    "MAX_QUERY_LENGTH",
-    "MAX_QUERY_WORDS",
-    "MIN_QUERIES",
-    "MIN_QUESTION_TERMS",
-    "build_transliterated_query",
-    "count_question_parts",
-    "extract_phrases",
-    "generate_query_variants",
-    "rewrite_as_statement",
-    "sanitize_query",
-    "truncate_query",
-]
-
 MAX_QUERIES, MIN_QUERIES = 6, 3
 MAX_QUERY_WORDS, MAX_QUERY_LENGTH = 12, 48
 MIN_QUESTION_TERMS = 3  # terms: a shorter question gets 1 or 2 queries only

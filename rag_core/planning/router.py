@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from rag_core.text.tokens import tokenize
 from rag_core.types import Kind, Plan
 
-__all__ = ["DENSE_FIRST", "HYBRID", "LEXICAL_ONLY", "Route", "route_plan"]
-
 LEXICAL_ONLY, HYBRID, DENSE_FIRST = "lexical", "hybrid", "meaning first"
 # Terms. A query of so few with a number, a quote or a filter is an exact search. Short everyday questions without these
 # gain 1.5 points of recall@20 by the dense index.

@@ -29,8 +29,6 @@ from rag_core.planning.router import HYBRID, route_plan
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Kind, Plan, Question
 
-__all__ = ["EXACT_INTENTS", "TELEGRAM_START", "build_bare_plan", "plan_by_rules", "widen_plan"]
-
 MAX_HITS = 100  # hits of each retriever in the second round
 EXACT_INTENTS = frozenset({Kind.HOW_MANY, Kind.FIRST, Kind.LAST, Kind.TIMELINE, Kind.WHEN})
 # Intents that make sense without a topic, over all posts.

@@ -19,20 +19,6 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 from rag_core.planning.queries import MAX_PHRASES, MAX_QUERIES, MAX_QUERY_LENGTH, sanitize_query, truncate_query
 from rag_core.text.tokens import tokenize
 
-__all__ = [
-    "PLAN_GRAMMAR",
-    "PLAN_SCHEMA",
-    "REWRITE_GRAMMAR",
-    "REWRITE_SCHEMA",
-    "MetadataFilters",
-    "PlanProposal",
-    "SearchPlan",
-    "are_similar_queries",
-    "parse_plan_strictly",
-    "parse_proposal",
-    "parse_rewrite",
-]
-
 # Characters; with these lengths a plan of Russian words, at 2.5 characters a token, fits its 256 tokens.
 MAX_PHRASE_LENGTH, MAX_CHANNEL_LENGTH = 24, 32
 _SIMILAR_SHARE = 0.8  # share of common terms: at most one of five words may differ

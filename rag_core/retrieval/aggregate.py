@@ -53,8 +53,6 @@ from rag_core.writing.phrases import (
     format_mention_count,
 )
 
-__all__ = ["MentionTerm", "answer_by_aggregation", "build_mention_term", "find_mentions"]
-
 _POSTS_PER_READ = 1000  # posts in one read, so that other readers of the archive get their turn
 _MAX_STEM_COMBINATIONS = 16
 

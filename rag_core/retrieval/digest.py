@@ -25,8 +25,6 @@ from rag_core.text.sentences import MAX_ANSWER_LENGTH, TextSpan, split_long_span
 from rag_core.types import Citation, Draft, Hit, Passage, PassageRef, Plan, Question, Sentence
 from rag_core.writing.phrases import format_dated_line, format_post_count
 
-__all__ = ["MAX_LINES", "find_opening", "fit_dated_lines", "quote_span", "summarize_period"]
-
 MAX_LINES = 7
 _MIN_OPENING_LENGTH = 30
 _MAX_COUNT_LENGTH = 65  # characters of the sentence that counts the posts

@@ -12,8 +12,6 @@ from rag_core.storage.post_lookup import PostFacet
 from rag_core.text.names import matches_file_name, matches_name
 from rag_core.types import Plan, PostKeySet, SearchFilter, Viewer
 
-__all__ = ["build_filter", "resolve_filter"]
-
 # One everyday word covers several media kinds of Telegram.
 _MEDIA_KINDS = {
     "photo": ("photo", "live_photo"),

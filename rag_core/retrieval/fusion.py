@@ -12,8 +12,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Fusion", "fuse_reciprocal_ranks", "fuse_weighted_sum", "select_by_mmr"]
-
 T = TypeVar("T")
 Ranking = Sequence[tuple[T, float]]  # best first
 Vector = NDArray[np.float32]

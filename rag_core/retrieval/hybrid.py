@@ -20,19 +20,6 @@ from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import PassageRef, SearchFilter, Shortfall
 
-__all__ = [
-    "BOTH",
-    "DENSE",
-    "LEXICAL",
-    "RankedPlaces",
-    "RetrievalQuery",
-    "RetrievalResult",
-    "Vector",
-    "search_dense",
-    "search_hybrid",
-    "search_lexical",
-]
-
 LEXICAL, DENSE, BOTH = "lexical", "dense", "both"
 _FEW_HITS = 3  # with fewer lexical hits, the dense index is searched as well
 # Factor of the dense weight for a long question without names, whose answer may share few of its words.

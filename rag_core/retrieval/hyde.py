@@ -12,8 +12,6 @@ from rag_core.types import Question
 from rag_core.writing.grammar import build_paragraph_grammar, clean_reply
 from rag_core.writing.prompts import load_prompt, quote_question
 
-__all__ = ["write_hypothetical_post"]
-
 _MAX_LENGTH, _MAX_TOKENS = 280, 120
 _MAX_QUESTION_LENGTH = 400  # characters: enough for a hypothetical post
 _TEMPERATURE, _SEED = 0.4, 42

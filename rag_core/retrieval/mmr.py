@@ -17,8 +17,6 @@ from rag_core.retrieval.fusion import select_by_mmr
 from rag_core.settings import SearchSettings
 from rag_core.types import Passage, PassageRef
 
-__all__ = ["diversify_hits"]
-
 _PROTECTED_HITS = 20  # first texts exempt from MMR, which cost 2 to 6 points of recall@20 on MuSiQue among them
 
 RankedPlaces = list[tuple[PassageRef, float]]

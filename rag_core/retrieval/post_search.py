@@ -28,19 +28,6 @@ from rag_core.text.tokens import normalize_characters, tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import Channel, Hit, Kind, Passage, Plan, Post, PostKey, Question, SearchFilter, Shortfall, Viewer
 
-__all__ = [
-    "MAX_LISTED_POSTS",
-    "FoundPost",
-    "Highlight",
-    "SearchListing",
-    "SearchRequest",
-    "TextMatcher",
-    "fold_case",
-    "list_posts",
-    "parse_search_request",
-    "select_snippet",
-]
-
 _COMBINING_MARK = "[\u0300-\u036f]"  # stress marks and the like
 _WORD = re.compile(rf"[^\W_](?:[^\W_]|{_COMBINING_MARK})*")
 _MAX_SNIPPET_STARTS = 200  # highlights that are tried as the first of a snippet

@@ -15,8 +15,6 @@ from rag_core.text.tokens import tokenize
 from rag_core.types import Citation, Draft, Plan, Question, Sentence
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_post_date
 
-__all__ = ["date_posts"]
-
 _MAX_READ_POSTS = 500  # the newest that have all the words
 _MAX_DATED_POSTS = 3
 _AT_START, _IN_TITLE, _ELSEWHERE = range(3)

@@ -19,8 +19,6 @@ from rag_core.text.sentences import split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import Passage, PassageRef, Plan, Question
 
-__all__ = ["rerank_by_features"]
-
 _MAX_RERANKED = 40  # hits; the others keep their order below them
 _RECENCY_DAYS = 365.0  # after so many days a post's bonus has fallen to 1/e
 # Words that ask for what was: then the newest post has no bonus.

@@ -13,8 +13,6 @@ from rag_core.retrieval.fusion import fuse_weighted_sum
 from rag_core.tracing import Run
 from rag_core.types import Hit, Question
 
-__all__ = ["is_decisive", "rerank_hits"]
-
 MAX_RERANKED = 20  # passages: more would take too long, and the answer is seldom beyond them
 _MIN_RERANKED = 2
 _RERANKER_WEIGHT = 0.5  # weight of the reranker in the blend

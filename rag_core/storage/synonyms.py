@@ -9,8 +9,6 @@ from typing import NamedTuple
 from rag_core.storage.db import Archive
 from rag_core.storage.rows import to_unix_seconds
 
-__all__ = ["MAX_SYNONYMS", "Synonym", "add_synonym", "list_synonyms", "remove_synonym"]
-
 MAX_SYNONYMS = 500  # per channel
 
 

@@ -12,19 +12,6 @@ from functools import lru_cache
 
 from rag_core.text.tokens import stem
 
-__all__ = [
-    "AnswerType",
-    "asks_for_changes",
-    "contains_answer_type",
-    "counts_what_is_asked",
-    "detect_answer_type",
-    "extract_asking_stems",
-    "extract_capitalized_stems",
-    "extract_name_stems",
-    "extract_numbers",
-    "extract_values",
-]
-
 
 class AnswerType(StrEnum):
     """Type of the expected answer."""

@@ -6,8 +6,6 @@ import re
 
 from rag_core.types import Channel, Post
 
-__all__ = ["build_header", "extract_speakers", "strip_parent_excerpt"]
-
 _TITLE_AND_DATE = re.compile(r"^.*? · \d{4}-\d\d-\d\d")
 _DATE_LENGTH = len(" · 2025-03-01")
 _MAX_PARENT_WORDS = 12  # enough to identify the parent post, too few to outweigh the reply

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pymorphy3 import MorphAnalyzer
 
-__all__ = ["WordReading", "is_dictionary_word", "is_noun", "list_dictionary_forms", "read_word"]
-
 
 @lru_cache(maxsize=1)
 def _load_analyzer() -> MorphAnalyzer:

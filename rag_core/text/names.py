@@ -12,20 +12,6 @@ from functools import lru_cache
 
 from rag_core.text.tokens import tokenize
 
-__all__ = [
-    "build_phonetic_key",
-    "build_surname_pattern",
-    "find_names",
-    "get_surname_base",
-    "is_cyrillic",
-    "is_name_variant",
-    "list_surname_stems",
-    "matches_file_name",
-    "matches_initials",
-    "matches_name",
-    "skeletons",
-]
-
 _CAPITAL_LETTER = "[A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я]"
 _WORD_REST = r"[\w'’-]*(?:\.[\w'’-]+)*"  # "U.S." is one word; the full stop of a sentence is not part of it
 _CONNECTING_WORDS = r"(?:of(?:\s+the)?|the|de|von|van|and|for|и|на|по)"

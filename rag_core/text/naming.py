@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator
 from rag_core.text.morphology import is_noun
 from rag_core.text.tokens import tokenize
 
-__all__ = ["find_aliases"]
-
 _NAME = r"(?:[«„“\"]{1,2}(?P<quoted>[^«»„“”\"\n]{2,40})[»“”\"]|(?P<plain>[A-ZА-ЯЁ][\w’-]+(?: [A-ZА-ЯЁ][\w’-]+){0,2}))"
 _QUOTED = r"[«„“\"]{1,2}(?P<quoted>[^«»„“”\"\n]{2,40})[»“”\"]"
 _OUR = r"(?:our|the|a|an|наш|наша|наше|наши|это)"

@@ -9,8 +9,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["CURRENCIES", "Number", "parse_numbers"]
-
 _CARDINAL_WORDS = {
     0: "ноль нуля zero", 1: "один одна одно одного одной одному одним одну one", 2: "два две двух двум двумя двое двоих оба обе обоих two both",
     3: "три трех трем тремя трое троих three", 4: "четыре четырех четырем четырьмя четверо four",

@@ -12,8 +12,6 @@ from rag_core.text.answer_type import AnswerType, detect_answer_type, extract_as
 from rag_core.text.synonyms import expand_words
 from rag_core.text.tokens import stem, tokenize
 
-__all__ = ["QueryTerms", "TermWeight", "is_asking_word", "kindred", "measure_stem_similarity"]
-
 TermWeight = Callable[[str], float]  # term to weight, above 0
 
 

@@ -15,8 +15,6 @@ from rag_core.text.morphology import WordReading, read_word
 from rag_core.text.sentences import split_sentences
 from rag_core.text.tokens import detect_language, tokenize
 
-__all__ = ["GeneratedQuestion", "generate_questions"]
-
 _MIN_NOUN_LENGTH = 3
 _MAX_SENTENCE_CHARACTERS, _MAX_SENTENCES = 300, 20
 _MONTHS_RU = "января|февраля|марта|апреля|мая|июня|июля|августа|сентября|октября|ноября|декабря"

@@ -9,16 +9,6 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-__all__ = [
-    "MAX_ANSWER_LENGTH",
-    "MAX_SENTENCE_LENGTH",
-    "TextSpan",
-    "parted",
-    "split_long_span",
-    "split_sentences",
-    "windows",
-]
-
 MAX_SENTENCE_LENGTH = 300  # characters of one shown sentence: a reader takes in that much at a glance
 MAX_ANSWER_LENGTH = 600  # characters of all shown sentences together
 

@@ -17,8 +17,6 @@ from rag_core.text.synonyms import is_table_word, list_table_stems
 from rag_core.text.tokens import STOP_WORDS, stem
 from rag_core.text.transliteration import transliterate_word
 
-__all__ = ["correct_spelling"]
-
 _MAX_SOUGHT_WORDS = 5  # unknown words that are looked for in the vocabulary: 20 ms each among 150,000
 _MIN_LENGTH, _MAX_LENGTH = 4, 30  # letters of a word that is corrected; in four only an exchange of two
 _LONG_WORD, _EDITS_OF_LONG_WORD = 8, 2  # letters and edits; in a shorter word one edit

@@ -17,8 +17,6 @@ from pathlib import Path
 from rag_core.text.morphology import list_dictionary_forms
 from rag_core.text.tokens import STOP_WORDS, stem, stem_dictionary_form
 
-__all__ = ["annotate_answer_kinds", "expand_words", "is_table_word", "list_table_stems"]
-
 _TABLE = Path(__file__).with_name("synonyms.txt")
 # Weights of variants, against 1 for the word itself. A translation is worth more than a synonym: a post in the other
 # language has no other word of the question.

@@ -16,16 +16,6 @@ from py_rust_stemmers import SnowballStemmer
 
 from rag_core.text.morphology import list_dictionary_forms
 
-__all__ = [
-    "ANALYSIS_VERSION",
-    "STOP_WORDS",
-    "detect_language",
-    "normalize_characters",
-    "stem",
-    "stem_dictionary_form",
-    "tokenize",
-]
-
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 # Styled letters and digits ("𝗕𝗼𝗹𝗱", "Ｗｉｄｅ"). Superscript and subscript digits stay: 10² is not 102.
 _STYLED_DECOMPOSITIONS = ("<font>", "<wide>", "<narrow>", "<noBreak>")

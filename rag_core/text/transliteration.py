@@ -11,8 +11,6 @@ import unicodedata
 from rag_core.text.morphology import list_dictionary_forms
 from rag_core.text.tokens import stem
 
-__all__ = ["transliterate_word"]
-
 _TO_LATIN = dict(zip("абвгдезийклмнопрстуфыэ", "abvgdeziyklmnoprstufye", strict=True)) | {
     "ё": "e", "ж": "zh", "х": "kh", "ц": "ts", "ч": "ch", "ш": "sh", "щ": "shch", "ъ": "", "ь": "", "ю": "yu", "я": "ya",
 }  # fmt: skip

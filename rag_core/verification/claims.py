@@ -16,8 +16,6 @@ from rag_core.verification.facts import LONGEST_STATED
 from rag_core.verification.types import Claim
 from rag_core.verification.vocabulary import Word, split_words
 
-__all__ = ["extract_claims", "find_claim_start", "is_claim", "is_independent_clause", "is_verb"]
-
 _LINKS = re.compile(r"(?:https?://|t\.me/|[@#])\S+|\b[\w-]+\.(?:ru|com|org|net|me|рф)(?:/\S*)?\b", re.I)
 _QUESTION_PATTERN = re.compile(
     r"^(?:кто|где|когда|почему|зачем|сколько|какой|какая|какие|правда ли|верно ли|who|what|where|why|how|is it true|does|do|did)\b.*\?"

@@ -22,16 +22,6 @@ from rag_core.verification.compare import (
 from rag_core.verification.facts import Name, Scope, SentenceFacts
 from rag_core.verification.vocabulary import Word, are_opposites, opposition_keys
 
-__all__ = [
-    "find_denial_differences",
-    "find_name_differences",
-    "find_opposite_statements",
-    "find_opposite_words",
-    "find_replaced_words",
-    "find_role_differences",
-    "has_pronoun",
-]
-
 _PRONOUNS = frozenset(
     "he she it they his her its their him them он она оно они его ее их ему ей им нее него них".split()
 )

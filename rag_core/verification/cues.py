@@ -14,22 +14,6 @@ from rag_core.verification.compare import find_nearest_word, is_same_name
 from rag_core.verification.facts import SentenceFacts
 from rag_core.verification.vocabulary import Word, fold_text, likeness
 
-__all__ = [
-    "find_correction",
-    "find_denied_word",
-    "find_end",
-    "find_explicit_denial",
-    "find_formerly",
-    "find_main_verb",
-    "find_scope_difference",
-    "find_unasserted",
-    "find_unrealised",
-    "goes_on",
-    "is_called_false",
-    "is_past",
-    "is_predicate_verb",
-]
-
 _SAME_WORD = 0.7  # similarity from which two words count as the same
 _WORDS = re.compile(r"[^\W\d_]+")
 _DIGITS, _GROUPED = re.compile(r"\d+"), re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")

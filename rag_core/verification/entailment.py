@@ -24,20 +24,6 @@ from rag_core.verification.rules import RuleCheck, check_by_rules, uniform_weigh
 from rag_core.verification.stance import TOO_LITTLE, assess_stance
 from rag_core.verification.types import Claim, Label, Support
 
-__all__ = [
-    "AGREEMENT_FLOOR",
-    "ENTAILMENT_WEIGHTS",
-    "SUPPORT_THRESHOLD",
-    "EntailmentWeights",
-    "assess_by_words",
-    "assess_passages",
-    "assess_rule_check",
-    "assess_text",
-    "compute_features",
-    "count_agreeing_facts",
-    "score_by_words",
-]
-
 # Fitted on terra_ru_nli (860 pairs, RU) and fever_symmetric (455 pairs, EN), on 2026-11-20.
 SUPPORT_THRESHOLD = 0.5  # likelihood from which a claim without objections is supported
 # Minimum likelihood if there is no objection, a number, date or name agrees, and half of the words are in one

@@ -16,19 +16,6 @@ from rag_core.text.sentences import split_sentences, windows
 from rag_core.verification.moments import Moment, parse_moments
 from rag_core.verification.vocabulary import Vocabulary, Word, fold_text, split_words
 
-__all__ = [
-    "LONGEST_STATED",
-    "Name",
-    "Scope",
-    "SentenceFacts",
-    "extract_facts",
-    "extract_facts_by_sentence",
-    "extract_links",
-    "find_denials",
-    "find_modals",
-    "remove_links",
-]
-
 _DENIAL_WORDS = frozenset(
     "не нет без нельзя not no never neither nor none nobody nothing without cannot unable incapable rarely hardly barely seldom "
     "scarcely невозможно вряд отсутствует отсутствуют отсутствие отсутствием lack lacks lacked lacking".split()

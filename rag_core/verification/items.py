@@ -17,8 +17,6 @@ from rag_core.verification.compare import find_nearest_word, is_same_value
 from rag_core.verification.facts import SentenceFacts
 from rag_core.verification.vocabulary import Word
 
-__all__ = ["NumberedItems", "is_predicate", "list_unit_words"]
-
 _SAME_WORD = 0.7  # similarity from which two words count as the same
 _MOST_ITEM_WORDS = 40  # words of an item that are compared
 _DASH = re.compile(r"\s[–—-]\s")

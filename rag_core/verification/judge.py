@@ -9,8 +9,6 @@ from rag_core.types import Passage, Question
 from rag_core.verification.types import Claim
 from rag_core.writing.prompts import PromptTemplate, load_prompt, quote_claim, quote_post, quote_question
 
-__all__ = ["ask_yes_no_odds", "judge_relevance", "judge_support"]
-
 _MAX_PASSAGE_TOKENS = 256  # per passage, as in the reranker
 _MAX_QUESTION_TOKENS = 200
 

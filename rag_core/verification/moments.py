@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from rag_core.dates.grammar import DAY_AFTER, MONTH, MONTH_SHORT, parse_day_number, parse_month
 
-__all__ = ["Moment", "compute_minute_of_day", "find_hours", "find_weekdays", "parse_moments"]
-
 _LONG_WEEKDAY_NAMES = (
     r"(?:понедельник|вторник|четверг)(?:а|у|ом|е|и|ам|ами|ах|ов)?|(?:сред|пятниц|суббот)(?:а|у|ы|е|ой|ей|ам|ами|ах)|"
     r"воскресень(?:е|я|ю|ем|ям|ями|ях)|(?:mon|tues|wednes|thurs|fri|satur|sun)days?"

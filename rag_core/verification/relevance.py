@@ -15,8 +15,6 @@ from rag_core.text.tokens import tokenize
 from rag_core.types import Passage
 from rag_core.verification.types import Claim, Label, Support
 
-__all__ = ["AssessedPassage", "is_different_subject", "measure_relevance", "widen_quote"]
-
 _ASKING_WORD_WEIGHT = 0.3  # weight of a word like "costs": price lists do without it
 # Units are often written as a sign and do not say what is measured.
 _MEASURE_WORDS = r"(?:₽|руб|р\.|\$|€|£|%|процент|percent|тыс|млн|thousand|million|euro|евро|доллар|dollar|minute|минут)"

@@ -30,8 +30,6 @@ from rag_core.verification.items import NumberedItems
 from rag_core.verification.types import Label
 from rag_core.verification.vocabulary import Vocabulary
 
-__all__ = ["MOST_FIGURES", "Objection", "RuleCheck", "check_by_rules", "uniform_weight"]
-
 _MIN_SENTENCE_COVERAGE = 0.4  # share of the claim's words in the sentence: it is about the same thing
 _MIN_UNASSERTED_COVERAGE = 0.5  # the same for a rumour, a plan or an explicit denial
 _SHOWN_LENGTH = 40  # characters of the denied claim that are shown

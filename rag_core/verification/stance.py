@@ -43,8 +43,6 @@ from rag_core.verification.rules import MOST_FIGURES
 from rag_core.verification.types import Label, Support
 from rag_core.verification.vocabulary import Word, fold_text
 
-__all__ = ["TOO_LITTLE", "ClaimTerms", "assess_stance"]
-
 # Shares of the claim's terms in a sentence and around it. It speaks of the claim's subject; for another value to
 # contradict the claim; for a "not Y" to correct it; for a later post to change what an earlier one of the channel said.
 _MIN_EXPLICIT, _MIN_ABOUT, _MIN_ABOUT_VALUE, _MIN_CORRECTED, _MIN_LEANING = 0.45, 0.55, 0.5, 0.3, 0.3

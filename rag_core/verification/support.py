@@ -24,8 +24,6 @@ from rag_core.verification.rules import check_by_rules
 from rag_core.verification.types import Label
 from rag_core.writing.phrases import format_day
 
-__all__ = ["MIN_SUPPORT", "attribute_sentence", "find_best_quote", "keep_supported_citations", "measure_support"]
-
 MIN_SUPPORT = 0.5  # share of a sentence's terms: a paraphrase keeps more, another topic fewer
 _MAX_PARAPHRASE_SUPPORT = 0.99  # 1.0 is reserved for verbatim quotes
 _MIN_SOURCE_SHARE = 0.2  # share of a sentence's terms: a post with fewer is not cited

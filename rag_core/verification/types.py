@@ -7,8 +7,6 @@ from enum import StrEnum
 
 from rag_core.types import Citation, PostKey
 
-__all__ = ["Claim", "Label", "Support", "Verdict"]
-
 
 class Label(StrEnum):
     """Verification label: what the posts say of a claim."""

@@ -53,24 +53,6 @@ from rag_core.verification.relevance import AssessedPassage, widen_quote
 from rag_core.verification.support import find_best_quote
 from rag_core.verification.types import Claim, Label, Verdict
 
-__all__ = [
-    "LONGEST_MESSAGE",
-    "MAX_ASSESSED_PASSAGES",
-    "MAX_CHECKED_CLAIMS",
-    "MOST_CLAIMED",
-    "NON_SEARCH_STAGES",
-    "IndependentSources",
-    "Verification",
-    "count_independent_sources",
-    "decide_verdict",
-    "list_channels_to_recheck",
-    "plan_claim_search",
-    "retrieve_claim_passages",
-    "retrieve_newer_passages",
-    "verify_claim",
-    "verify_text",
-]
-
 # A false number is the claim's rarest word, so the contradicting post is seldom ranked first; beyond the tenth
 # nothing more was found.
 MAX_ASSESSED_PASSAGES = 10

@@ -11,19 +11,6 @@ from rag_core.text.names import is_cyrillic, is_name_variant, skeletons
 from rag_core.text.query_terms import measure_stem_similarity
 from rag_core.text.tokens import normalize_characters, stem
 
-__all__ = [
-    "Vocabulary",
-    "Word",
-    "aliases",
-    "are_opposites",
-    "are_synonyms",
-    "fold_text",
-    "likeness",
-    "opposition_keys",
-    "sides",
-    "split_words",
-]
-
 _WORD = re.compile(r"[^\W_](?:[\w\u0300-\u036f]|(?<=[^\W\d_])['’ʼ](?=[^\W\d_]))*")
 _SENTENCE_OPENING = re.compile(r"(?:^|[.!?…:\n])[\s\"'«“„(\[—–\-*•]*$")
 _MOST_MARKS = 40  # quotes, brackets and spaces between two sentences

@@ -20,8 +20,6 @@ from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_sp
 from rag_core.text.tokens import tokenize
 from rag_core.types import Evidence, Source
 
-__all__ = ["MAX_SENTENCE_GAP", "VAGUE_TYPES", "ExtractCandidate", "PieceFeatures", "extend_forward", "rank_candidates"]
-
 MAX_SENTENCE_GAP = 3  # characters between two sentences that adjoin
 _MAX_JOINED_SENTENCES = 3  # sentences
 

@@ -22,8 +22,6 @@ from rag_core.types import Citation, Evidence, Sentence
 from rag_core.writing.candidates import MAX_SENTENCE_GAP, VAGUE_TYPES, ExtractCandidate, extend_forward, rank_candidates
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_earlier
 
-__all__ = ["RankedPieces", "quote_earlier_piece", "quote_piece", "rank_pieces", "select_best_pieces"]
-
 _SAME_POST_BONUS, _ADJOINING_BONUS = 2.0, 1.0
 
 # Attributes that change; of an event the best post answers, not the newest.

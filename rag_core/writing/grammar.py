@@ -16,19 +16,6 @@ from typing import Any
 from rag_core.text.tokens import normalize_characters
 from rag_core.writing.prompts import load_prompt
 
-__all__ = [
-    "LETTERS",
-    "MAX_CITED_POSTS",
-    "LineSplitter",
-    "WrittenSentence",
-    "build_answer_grammar",
-    "build_paragraph_grammar",
-    "clean_reply",
-    "equals_phrase",
-    "parse_answer_line",
-    "parse_json_object",
-]
-
 # Characters allowed in generated text, for square brackets in GBNF: both scripts with their accents; round brackets
 # only, no markup, no character that ends a JSON string, no control characters.
 LETTERS = r""" !%&'()+,./0-9:;=?@A-Z_a-z~°№«»–—“”„’…€£$₽À-ɏЀ-ӿ-"""

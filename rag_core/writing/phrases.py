@@ -8,19 +8,6 @@ from datetime import datetime
 from babel import Locale
 from babel.dates import format_date
 
-__all__ = [
-    "MAX_FRAMED_QUOTE_LENGTH",
-    "format_conflict",
-    "format_dated_line",
-    "format_day",
-    "format_earlier",
-    "format_first_mention",
-    "format_last_mention",
-    "format_mention_count",
-    "format_post_count",
-    "format_post_date",
-]
-
 MAX_FRAMED_QUOTE_LENGTH = 240  # characters: the quote and the phrase before it stay short enough together
 
 _POST_PLURALS = {

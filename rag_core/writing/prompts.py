@@ -18,8 +18,6 @@ from importlib.resources import files
 
 from rag_core.text.tokens import normalize_characters
 
-__all__ = ["PromptTemplate", "escape_prompt_text", "load_prompt", "quote_claim", "quote_post", "quote_question"]
-
 # Includes the small, fullwidth and vertical variants, which a tokenizer may normalise to ASCII brackets.
 _BRACKETS = str.maketrans("<>[]{}﹤﹥﹇﹈﹛﹜︷︸＜＞［］｛｝", "‹›()()‹›()()()‹›()()")
 _BLANKS = re.compile(r"[^\S\n]+")

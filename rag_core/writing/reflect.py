@@ -21,8 +21,6 @@ from rag_core.writing.grammar import LETTERS, parse_json_object
 from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_question
 from rag_core.writing.write import write_draft
 
-__all__ = ["JUDGEMENT_GRAMMAR", "Judgement", "measure_draft_support", "parse_judgement", "reflect_on_draft"]
-
 _MAX_SCORE, _GOOD_SCORE = 10, 8  # a draft with a good score is not rewritten
 _MAX_MISSING_LENGTH = 120  # characters
 _REPLY_TOKENS, _SPARE_TOKENS, _MIN_EVIDENCE_TOKENS = 160, 64, 96

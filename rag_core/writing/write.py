@@ -24,8 +24,6 @@ from rag_core.verification.support import attribute_sentence, keep_supported_cit
 from rag_core.writing.grammar import LineSplitter, build_answer_grammar, clean_reply, equals_phrase, parse_answer_line
 from rag_core.writing.prompts import escape_prompt_text, load_prompt
 
-__all__ = ["write_draft"]
-
 _NO_MODEL = "There is no model to write with: set LLM__MODEL."
 _NOTHING_SUPPORTED = "The model wrote no sentence that the posts say: try another model with LLM__MODEL."
 _ONE_LEFT_OUT = "1 sentence was left out: the posts do not say it."

@@ -80,7 +80,7 @@ async def test_a_redelivered_question_is_not_answered_twice(sandbox: Sandbox, li
     await sandbox.say(OTTO, "/help")
     async with live():
         (reply,) = await sandbox.replies(OTTO)
-        assert reply["text"].startswith("Write a question")
+        assert reply["text"].startswith("Just write your question")
     assert sent(sandbox, OTTO) == 3
 
 
@@ -108,7 +108,7 @@ async def test_an_update_kept_before_a_crash_is_handled_after_it(sandbox: Sandbo
     async with live():
         (answer,), (help_text,) = await sandbox.replies(OTTO), await sandbox.replies(RITA)
     assert "7:30" in answer["text"]
-    assert help_text["text"].startswith("Напишите вопрос")
+    assert help_text["text"].startswith("Просто напишите вопрос")
 
 
 async def test_stopping_lets_a_running_question_finish(

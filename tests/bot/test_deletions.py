@@ -63,7 +63,7 @@ async def test_what_an_admin_deletes_is_in_no_answer_from_that_moment_on(
         question_back, toast = await confirmed(sandbox, ask, f"/delete {link}")
         after = await ask(reader, question)
         why = await ask(reader, "/why", reply_to=first["message_id"])
-    assert toast.startswith("Deleted: no answer uses it any more.")
+    assert toast.startswith("Done: no answer uses this post. Only an")
     assert question_back["text"].endswith(toast)
     assert "reply_markup" not in question_back
     assert found not in after["text"] + why["text"]
@@ -76,7 +76,7 @@ async def test_an_admin_is_asked_with_the_first_words_and_may_keep_it(sandbox: S
         told = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[1])
         assert "7:30" in (await ask(OTTO, FERRY))["text"]
     assert asked["text"] == (
-        "Take this post out of all answers? In the channel itself nothing changes.\n\n"
+        "Take this post out of all answers? The channel itself stays as it is.\n\n"
         f"1. Harbour News · 12 March 2024\n{FERRY_POST}"
     )
     assert told["answer"]["text"] == "Nothing was deleted."
@@ -89,12 +89,12 @@ async def test_several_links_go_at_once_and_unknown_ones_are_named(
     async with live():
         asked = await ask(ADMIN, f"/delete {links} t.me/harbour_news/999 t.me/elsewhere/1")
         assert asked["text"].startswith("Take these 3 posts out of all answers?")
-        assert "t.me/harbour_news/999 — I have no such post" in asked["text"]
-        assert "t.me/elsewhere/1 — I have no such post" in asked["text"]
+        assert "t.me/harbour_news/999 — I do not have this post" in asked["text"]
+        assert "t.me/elsewhere/1 — I do not have this post" in asked["text"]
         before = await posts.count_posts(archive)
         told = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
         assert await posts.count_posts(archive) == before - 3
-    assert told["answer"]["text"].startswith("Deleted: no answer uses them any more.")
+    assert told["answer"]["text"].startswith("Done: no answer uses these posts.")
 
 
 async def test_a_reply_to_a_forwarded_post_means_that_post(sandbox: Sandbox, live: Any, ask: Any) -> None:
@@ -103,7 +103,7 @@ async def test_a_reply_to_a_forwarded_post_means_that_post(sandbox: Sandbox, liv
         await sandbox.replies(ADMIN)  # the forward itself is taken for a question
         _, toast = await confirmed(sandbox, ask, "/delete", reply_to=forwarded["message_id"])
         assert "пятого" not in (await ask(RITA, COURSE))["text"]
-    assert toast.startswith("Deleted")
+    assert toast.startswith("Done: no answer")
 
 
 async def album(archive: Archive) -> None:
@@ -129,7 +129,7 @@ async def test_an_album_goes_as_a_whole_and_one_of_it_by_a_single_link(
 
 
 async def test_only_what_was_asked_about_is_deleted(sandbox: Sandbox, live: Any, ask: Any, archive: Archive) -> None:
-    """An album that has grown since, a button with made-up data, somebody else's finger."""
+    """An album that has grown since, a button with made-up data, someone else's finger."""
     await album(archive)
     async with live():
         asked = await ask(ADMIN, "/delete https://t.me/harbour_news/20")
@@ -140,8 +140,8 @@ async def test_only_what_was_asked_about_is_deleted(sandbox: Sandbox, live: Any,
         stranger = await sandbox.press(OTTO, ADMIN, asked["message_id"], data(asked)[0])
         assert PostKey(HARBOUR, 21) in await posts.fetch_posts(archive, [PostKey(HARBOUR, 21)])
     for told in (grown, made_up):
-        assert told["answer"]["text"] == "These posts have changed meanwhile: send /delete again."
-    assert stranger["answer"]["text"].startswith("Only the bot's admins")
+        assert told["answer"]["text"] == "These posts have changed since. Send /delete again."
+    assert stranger["answer"]["text"].startswith("Only this bot's admins")
 
 
 async def test_a_button_that_is_pressed_after_a_restart_still_works(sandbox: Sandbox, live: Any, ask: Any) -> None:
@@ -150,8 +150,8 @@ async def test_a_button_that_is_pressed_after_a_restart_still_works(sandbox: San
     async with live():
         told = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
         again = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
-    assert told["answer"]["text"].startswith("Deleted")
-    assert again["answer"]["text"].startswith("These posts have changed meanwhile")
+    assert told["answer"]["text"].startswith("Done: no answer")
+    assert again["answer"]["text"].startswith("These posts have changed since")
 
 
 @pytest.mark.parametrize("command", ["/delete", "/check"])
@@ -159,13 +159,13 @@ async def test_what_cannot_be_done_is_one_sentence(live: Any, ask: Any, archive:
     before = await posts.get_last_seq(archive)
     async with live():
         for who, args, said in (
-            (OTTO, "https://t.me/harbour_news/10", "Only the bot's admins can do this"),
-            (RITA, "https://t.me/harbour_news/10", "Это могут только администраторы бота"),
+            (OTTO, "https://t.me/harbour_news/10", "Only this bot's admins can do this."),
+            (RITA, "https://t.me/harbour_news/10", "Это могут только администраторы бота."),
             (ADMIN, "", f"Send {command} with links to posts"),
             (ADMIN, "the ferry, please", f"Send {command} with links to posts"),
             (ADMIN, "https://t.me/harbour_news/10?comment=3", f"Send {command} with links to posts"),
-            (ADMIN, " ".join(f"t.me/harbour_news/{n}" for n in range(1, 40)), "At most 10 links at once"),
-            (ADMIN, "https://t.me/harbour_news/999", "https://t.me/harbour_news/999 — I have no such post"),
+            (ADMIN, " ".join(f"t.me/harbour_news/{n}" for n in range(1, 40)), "Please send at most 10 links"),
+            (ADMIN, "https://t.me/harbour_news/999", "https://t.me/harbour_news/999 — I do not have this post"),
         ):
             told = await ask(who, f"{command} {args}")
             assert told["text"].startswith(said)
@@ -180,7 +180,7 @@ async def test_what_is_only_suspected_can_be_deleted_for_good(
     await posts.mark_posts_suspected(archive, [key])
     async with live():
         _, toast = await confirmed(sandbox, ask, "/delete https://t.me/harbour_news/10")
-    assert toast.startswith("Deleted")
+    assert toast.startswith("Done: no answer")
     await posts.save_posts(archive, [Post(key, DAY, FERRY_POST)], source="import")
     assert await posts.fetch_posts(archive, [key]) == {}
 
@@ -304,4 +304,4 @@ async def test_a_post_of_an_unknown_channel_is_unknown(live: Any, ask: Any, arch
     await posts.save_posts(archive, [Post(PostKey(-1009999, 1), DAY + timedelta(days=1), "")], source="live")
     async with live():
         told = await ask(ADMIN, "/delete t.me/c/9999/1 t.me/c/8888/1")
-    assert "1. Nameless · 13 March 2024\n\nt.me/c/8888/1 — I have no such post" in told["text"]
+    assert "1. Nameless · 13 March 2024\n\nt.me/c/8888/1 — I do not have this post" in told["text"]

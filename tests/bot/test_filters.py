@@ -13,8 +13,8 @@ from aiogram.dispatcher.event.handler import HandlerObject
 from aiogram.types import Chat, Message, User
 
 from bot.dispatcher import build_dispatcher
+from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.handlers.start import _ADMIN_COMMANDS
-from bot.message_filters import GROUPS, PRIVATE, ChatCommand
 from bot.middlewares import DeduplicationMiddleware
 from bot.settings import Settings
 

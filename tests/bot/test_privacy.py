@@ -44,15 +44,23 @@ async def exported(sandbox: Sandbox, ask: Any, who: int) -> dict[str, Any]:
 # /privacy
 
 
-async def test_privacy_says_what_is_kept_and_how_long_as_the_settings_are(live: Any, ask: Any) -> None:
+async def test_privacy_is_brief_and_its_details_are_as_the_settings_are(sandbox: Sandbox, live: Any, ask: Any) -> None:
     async with live():
         english, russian = await ask(OTTO, "/privacy"), await ask(RITA, "/privacy")
-    assert "which places of which posts answered them: 30 days." in english["text"]
-    assert "A copy of all this is made every night; 7 are kept." in english["text"]
-    assert "The log: no texts of questions or answers" in english["text"]
-    assert "Nothing leaves the machine but what goes through Telegram." in english["text"]
-    assert "какие места каких постов на них ответили: 30 дней." in russian["text"]
-    assert "{" not in english["text"] + russian["text"]
+        details, _ = await press(sandbox, english, "Details", OTTO)
+        in_russian, _ = await press(sandbox, russian, "Подробнее", RITA)
+    assert "for 30 days." in english["text"]
+    assert "я храню 30 дней." in russian["text"]
+    assert len(english["text"].splitlines()) == len(russian["text"].splitlines()) == 5  # three lines and what to do
+    for text in (english["text"], details):
+        assert "Nothing leaves the machine I run on, except through Telegram." in text
+        assert "/forget erases it" in text
+    assert "30 days" in details
+    assert "a copy of all this" in details.lower()
+    assert "The log: no texts of questions or answers" in details
+    assert "only once two people asked the same" in details
+    assert "30 дней" in in_russian
+    assert "{" not in details + in_russian
 
 
 async def test_in_a_group_privacy_answers_to_its_name_alone(sandbox: Sandbox, live: Any, ask: Any) -> None:
@@ -60,7 +68,7 @@ async def test_in_a_group_privacy_answers_to_its_name_alone(sandbox: Sandbox, li
     async with live():
         await sandbox.say(OTTO, "/privacy", chat_id=GROUP, thread=thread)
         told = await ask(OTTO, "/privacy@citegram_bot", GROUP, thread=thread)
-    assert told["text"].startswith("What I keep of you")
+    assert told["text"].startswith("I keep your questions")
     assert told["message_thread_id"] == thread
     assert len(sandbox.world.sent[GROUP]) == 1
 
@@ -77,7 +85,8 @@ async def test_forget_asks_first_and_then_erases_all_of_mine(sandbox: Sandbox, l
         await press(sandbox, mine, "👍", OTTO)
         question = await ask(OTTO, "/forget")
         assert question["text"] == (
-            "Erase for good what I keep of you from all chats?\n• 2 questions with their answers\n• 1 vote\n"
+            "Erase everything I keep about you, from all chats? This cannot be undone.\n"
+            "• 2 questions with their answers\n• 1 vote\n"
             "• 2 questions remembered for follow-ups"
         )
         assert len(rows(home, "SELECT * FROM questions")) == 3
@@ -89,11 +98,11 @@ async def test_forget_asks_first_and_then_erases_all_of_mine(sandbox: Sandbox, l
         assert rows(home, "SELECT user_id FROM questions") == [(RITA,)]
         assert rows(home, "SELECT * FROM votes") == []
         _, said = await press(sandbox, question, buttons(question)["Erase"], OTTO)
-        assert said == "This is too old or done already: send /forget again."
+        assert said == "This is too old, or already done. Send /forget again."
         gone = await press(sandbox, mine, "Sources", OTTO)
-        assert gone[1] == "I do not have this answer any more: ask again."
-        assert (await ask(OTTO, "/forget"))["text"] == "I keep nothing of you."
-        assert (await ask(OTTO, "/why"))["text"].startswith("I have not answered you here yet")
+        assert gone[1] == "I no longer have this answer. Please ask again."
+        assert (await ask(OTTO, "/forget"))["text"] == "I keep nothing about you."
+        assert (await ask(OTTO, "/why"))["text"].startswith("You have not asked me anything here yet")
 
 
 async def test_what_was_erased_is_not_in_the_file_any_more(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
@@ -125,15 +134,15 @@ async def test_in_a_group_only_mine_of_that_group_is_erased_and_only_by_me(
         await ask(OTTO, f"/ask@citegram_bot {MACKEREL}", GROUP, thread=thread)
         await ask(RITA, f"/ask@citegram_bot {MACKEREL}", GROUP, thread=thread)
         question = await ask(OTTO, "/forget@citegram_bot", GROUP, thread=thread)
-        assert question["text"].startswith("Erase for good what I keep of you from this group?")
+        assert question["text"].startswith("Erase everything I keep about you from this group?")
         assert question["message_thread_id"] == thread
         _, said = await press(sandbox, question, "Erase", RITA)
-        assert said == "Это для того, кто отправил команду: отправьте /forget сами."
+        assert said == "Это для того, кто отправил команду. Отправьте /forget сами."
         forged = ForgetCallback(erase=True, user_id=RITA, asked=int(datetime.now(UTC).timestamp())).pack()
         await press(sandbox, question, "Erase", OTTO)
         assert rows(home, "SELECT user_id, chat_id FROM questions ORDER BY id") == [(OTTO, OTTO), (RITA, GROUP)]
         _, late = await press(sandbox, question, forged, OTTO)
-        assert late == "This is for whoever sent the command: send /forget yourself."
+        assert late == "This is for the person who sent the command. Send /forget yourself."
 
 
 async def test_an_old_confirmation_erases_nothing(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
@@ -141,7 +150,7 @@ async def test_an_old_confirmation_erases_nothing(sandbox: Sandbox, live: Any, a
         await ask(OTTO, FERRY)
         question = await ask(OTTO, "/forget")
         old = ForgetCallback(erase=True, user_id=OTTO, asked=int(datetime.now(UTC).timestamp()) - 3600).pack()
-        assert (await press(sandbox, question, old, OTTO))[1].startswith("This is too old")
+        assert (await press(sandbox, question, old, OTTO))[1].startswith("This is too old, or already done. Send")
     assert len(rows(home, "SELECT * FROM questions")) == 1
 
 
@@ -211,7 +220,7 @@ async def test_my_data_leaves_out_what_was_closed_to_me(sandbox: Sandbox, live: 
 async def test_my_data_does_not_come_into_a_group(live: Any, ask: Any) -> None:
     async with live():
         told = await ask(OTTO, "/mydata@citegram_bot", GROUP)
-    assert told["text"] == "I send it only in a private chat: write /mydata to me there."
+    assert told["text"] == "I only send this in private. Write /mydata to me there."
 
 
 # Retention

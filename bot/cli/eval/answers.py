@@ -12,8 +12,6 @@ from bot.evaluation.runs import answer_query
 from bot.evaluation.scoring import compute_answer_metrics, compute_metrics_by_kind
 from bot.settings import Settings
 
-__all__ = ["declare", "run"]
-
 
 def declare(kinds: Any) -> None:
     """Add the subcommand to the parser."""

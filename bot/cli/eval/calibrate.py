@@ -18,8 +18,6 @@ from bot.settings import Settings
 from rag_core.context.calibration import Calibration
 from rag_core.errors import ImportRefused
 
-__all__ = ["declare", "run"]
-
 
 def declare(kinds: Any) -> None:
     """Add the subcommand to the parser."""

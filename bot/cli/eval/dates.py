@@ -15,8 +15,6 @@ from bot.evaluation.tables import format_report, require_writable, write_json_re
 from bot.settings import Settings
 from rag_core.dates import parse_period
 
-__all__ = ["declare", "run"]
-
 _DATE_READERS = {"citegram": parse_period, "dateparser": read_with_dateparser}
 
 

@@ -14,8 +14,6 @@ from bot.evaluation.runs import compute_by_language
 from bot.evaluation.tables import format_report, require_writable, write_json_report
 from bot.settings import Settings
 
-__all__ = ["declare"]
-
 
 def declare(kinds: Any) -> None:
     """Add both subcommands to the parser."""

@@ -15,8 +15,6 @@ from rag_core.errors import SettingsWrong, translate_errors
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Post
 
-__all__ = ["declare", "run"]
-
 _DEFAULT_QUESTIONS, _DEFAULT_SEED = 100, 42
 _SLICE_POSTS = 2000  # posts read at once
 _ALREADY_THERE_TEXT = "{} holds questions already: name another folder, or measure with these."

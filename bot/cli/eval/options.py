@@ -23,19 +23,6 @@ from bot.evaluation.tables import (
 from bot.settings import Settings
 from rag_core.engine import Engine
 
-__all__ = [
-    "Measurement",
-    "add_data_options",
-    "add_model_options",
-    "add_output_options",
-    "add_sample_options",
-    "add_variant_options",
-    "describe_retrievers",
-    "describe_settings",
-    "parse_share",
-    "run_measurement",
-]
-
 
 def add_data_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for the questions and the corpus."""

@@ -30,8 +30,6 @@ from rag_core.planning import KnownEntities
 from rag_core.settings import Budgets, RagSettings
 from rag_core.types import Question
 
-__all__ = ["declare", "run"]
-
 _NO_MODEL_TEXT = "There is no language model to plan with: give --model PATH of a GGUF, or set LLM__MODEL or LLM__URL."
 _SCHEMA_NEEDS_SERVER_TEXT = (
     "A JSON schema is for a server: set LLM__URL, or measure a GGUF with --grammar gbnf or none."

@@ -12,8 +12,6 @@ from bot.evaluation.runs import search_query
 from bot.evaluation.scoring import compute_retrieval_metrics
 from bot.settings import Settings
 
-__all__ = ["declare", "run"]
-
 _RETRIEVAL_VARIANTS = [
     name for name in VARIANTS if not name.startswith("rounds-")
 ]  # a second round depends on what was answered

@@ -23,8 +23,6 @@ from bot.evaluation.verify import (
 from bot.settings import Settings
 from rag_core.errors import ImportRefused
 
-__all__ = ["declare", "run"]
-
 
 def declare(kinds: Any) -> None:
     """Add the subcommand to the parser."""

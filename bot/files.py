@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-import resource
 import shutil
 import stat
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -27,7 +25,6 @@ __all__ = [
     "is_open_to_others",
     "lock_data_folder",
     "measure_disk_usage",
-    "measure_memory",
 ]
 
 _OTHERS_MODE = stat.S_IRWXG | stat.S_IRWXO
@@ -83,16 +80,6 @@ def _measure_file(file: Path) -> int:
         if file.is_file():
             return file.stat().st_size
     return 0
-
-
-def measure_memory() -> int:
-    """Resident memory of the process in bytes; its peak where the system reports nothing else."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-    except (OSError, ValueError, IndexError):
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most * 1024
-    return pages * resource.getpagesize()
 
 
 _LOCK_FILE = "citegram.lock"

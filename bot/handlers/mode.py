@@ -1,5 +1,7 @@
-"""Handlers of /mode: the recipe of a chat, chosen in groups by their admins; bot admins switch recipes on and off.
+"""Handlers of /mode: how a chat's questions are answered, chosen in groups by their admins.
 
+Readers choose quick (the recipe `direct`) or thorough (`agent`). Bot admins choose the other recipes by name, where a
+model is there to run them, and switch recipes on and off for everyone. What a chat has pinned stays until changed.
 Anybody who sees a button can press it: every press is checked.
 """
 
@@ -11,18 +13,19 @@ from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Text
 
-from bot.access import get_reader_id, is_admin, may_change_chat_settings
+from bot.access import get_reader_id, may_change_chat_settings
 from bot.context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator
 from bot.views.keyboards import LabelledPress, build_keyboard, edit_message
-from rag_core.answer import AGENT, load_recipe_switches, set_recipe_enabled, set_recipe_share
+from rag_core.answer import AGENT, DIRECT, load_recipe_switches, set_recipe_enabled, set_recipe_share
 from rag_core.recipes import RECIPES
 from rag_core.storage.users import AUTO_RECIPE, AnswerMode, load_answer_mode, save_answer_mode
 
 __all__ = ["routes"]
 
 _CAREFUL_MODE = "careful"
+_READER_MODES = {"auto": AUTO_RECIPE, "quick": DIRECT, "thorough": AGENT}
 _AGENT_SHARES = (0, 10, 50, 100)  # percent of the chats
 
 
@@ -37,53 +40,55 @@ class _ModeCallback(CallbackData, prefix="md"):
 async def _on_mode(
     message: Message, command: CommandObject, addressed: bool, context: AppContext, words: Translator
 ) -> None:
-    private = message.chat.type == "private"
-    wanted = (command.args or "").strip().casefold()
-    known = wanted in (*_list_offered_modes(), _CAREFUL_MODE)
-    if not (addressed or known):
+    wanted, reader = (command.args or "").strip().casefold(), get_reader_id(message)
+    wanted = _READER_MODES.get(wanted, wanted)
+    offered = _list_offered_modes(context, admin=reader in context.admins)
+    if not (addressed or wanted in offered):
         return
-    if wanted and not known:
-        await message.reply(words("mode-unknown", names=", ".join((*_list_offered_modes(), _CAREFUL_MODE))))
+    if wanted and wanted not in offered:
+        await message.reply(words("mode-unknown", names=", ".join((*_READER_MODES, *offered[len(_READER_MODES) :]))))
         return
-    if wanted and not await may_change_chat_settings(context.admins, message.chat, get_reader_id(message)):
+    if wanted and not await may_change_chat_settings(context.admins, message.chat, reader):
         await message.reply(words("mode-not-yours"))
         return
     if wanted:
         await _set_chat_mode(context, message.chat.id, wanted)
-    admin = private and is_admin(message, context.admins)
-    text, buttons = await _render_mode(context, message.chat.id, words, admin=admin)
+    text, buttons = await _render_mode(context, message, words, reader)
     await message.answer(text, reply_markup=buttons)
 
 
 async def _press_mode(
     pressed: CallbackQuery, callback_data: _ModeCallback, context: AppContext, words: Translator
 ) -> None:
-    message = pressed.message
-    if message is None:
+    message, reader = pressed.message, pressed.from_user.id
+    if not isinstance(message, Message):
         await pressed.answer()
         return
-    admin = message.chat.type == "private" and pressed.from_user.id in context.admins
-    action, name = callback_data.action, callback_data.name
-    if action == "use" and name in (*_list_offered_modes(), _CAREFUL_MODE):
-        if not await may_change_chat_settings(context.admins, message.chat, pressed.from_user.id):
-            await pressed.answer(words("mode-not-yours"), show_alert=True)
-            return
-        await _set_chat_mode(context, message.chat.id, name)
-    elif not admin:
+    admin, action, name = reader in context.admins, callback_data.action, callback_data.name
+    if action == "use":
+        allowed = name in _list_offered_modes(context, admin=admin)
+        allowed = allowed and await may_change_chat_settings(context.admins, message.chat, reader)
+    else:
+        allowed = admin and message.chat.type == "private"
+    if not allowed:
         await pressed.answer(words("mode-not-yours"), show_alert=True)
         return
+    if action == "use":
+        await _set_chat_mode(context, message.chat.id, name)
     elif action in {"on", "off"} and name in RECIPES:
         await set_recipe_enabled(context.rag, name, on=action == "on")
     elif action == "share" and name == AGENT and callback_data.number in _AGENT_SHARES:
         await set_recipe_enabled(context.rag, AGENT, on=True)
         await set_recipe_share(context.rag, AGENT, callback_data.number / 100)
     await pressed.answer()
-    text, buttons = await _render_mode(context, message.chat.id, words, admin=admin)
+    text, buttons = await _render_mode(context, message, words, reader)
     await edit_message(pressed, Text(text), buttons)
 
 
-def _list_offered_modes() -> tuple[str, ...]:
-    return (AUTO_RECIPE, *RECIPES)
+def _list_offered_modes(context: AppContext, *, admin: bool) -> tuple[str, ...]:
+    """List the modes that may be chosen: the other recipes and the review need a model that writes."""
+    by_name = [name for name in RECIPES if name not in (DIRECT, AGENT)] if admin and context.rag.writer else []
+    return (*_READER_MODES.values(), *by_name, *([_CAREFUL_MODE] if by_name else []))
 
 
 async def _set_chat_mode(context: AppContext, chat_id: int, wanted: str) -> None:
@@ -93,30 +98,33 @@ async def _set_chat_mode(context: AppContext, chat_id: int, wanted: str) -> None
 
 
 async def _render_mode(
-    context: AppContext, chat_id: int, words: Translator, *, admin: bool
+    context: AppContext, message: Message, words: Translator, reader: int
 ) -> tuple[str, InlineKeyboardMarkup]:
-    """Render the mode of a chat with its buttons; for an admin also the global switches."""
-    now, state = await load_answer_mode(context.archive, chat_id), await load_recipe_switches(context.rag)
-    lines = [words("mode-now", recipe=now.recipe), words("mode-about", recipe=now.recipe)]
+    """Render the mode of a chat with its buttons; for an admin in private also the switches for everyone."""
+    now, state = await load_answer_mode(context.archive, message.chat.id), await load_recipe_switches(context.rag)
+    admin = reader in context.admins
+    pinned = {now.recipe, *([_CAREFUL_MODE] if now.careful else [])}
+    offered = _list_offered_modes(context, admin=admin)
+    usable = [name for name in offered if name not in state or state[name][0]]
+    shown = [*usable, *sorted(pinned - set(usable))]
+    lines = [words("mode-now", mode=words("mode-name", recipe=now.recipe)), words("mode-about", recipe=now.recipe)]
     if now.careful:
         lines.append(words("mode-careful-on"))
     if now.recipe in state and not state[now.recipe][0]:
         lines.append(words("mode-off-now"))
-    offered = [name for name in _list_offered_modes() if name not in state or state[name][0] or name == now.recipe]
     rows = [
-        [_make_button(f"{'✓ ' if name == now.recipe else ''}{words('mode-name', recipe=name)}", "use", name)]
-        for name in offered
+        [_make_button(f"{'✓ ' if name in pinned else ''}{words('mode-name', recipe=name)}", "use", name)]
+        for name in shown
     ]
-    rows.append([_make_button(f"{'✓ ' if now.careful else ''}{words('mode-careful')}", "use", _CAREFUL_MODE)])
-    if admin:
-        rows += _build_recipe_switches(state, words)
+    if admin and message.chat.type == "private":
+        rows += _build_recipe_switches({name: state[name] for name in offered if name in state}, words)
     return "\n".join(lines), build_keyboard(*rows)
 
 
 def _build_recipe_switches(state: dict[str, tuple[bool, float]], words: Translator) -> list[list[LabelledPress]]:
     rows = []
     for name, (on, _) in state.items():
-        label = words("mode-switch-off", recipe=name) if on else words("mode-switch-on", recipe=name)
+        label = words("mode-switch-off" if on else "mode-switch-on", mode=words("mode-name", recipe=name))
         rows.append([_make_button(label, "off" if on else "on", name)])
     on, share = state[AGENT]
     if on:

@@ -45,8 +45,26 @@ from rag_core.types import Channel, PostKey, format_post_link
 __all__ = ["routes"]
 
 
+class _DetailsCallback(CallbackData, prefix="pv"):
+    """Callback data of the button below /privacy."""
+
+
+def _has_server(settings: Settings) -> str:
+    return "yes" if settings.llm.url or settings.qdrant.url else "no"
+
+
 async def _on_privacy(message: Message, settings: Settings, words: Translator) -> None:
-    data, server = settings.data, bool(settings.llm.url or settings.qdrant.url)
+    brief = [
+        words("privacy-brief", days=settings.data.keep_questions_days),
+        words("privacy-where", server=_has_server(settings)),
+        words("privacy-do", mydata="/mydata", forget="/forget"),
+    ]
+    details = build_keyboard([(words("button-details"), _DetailsCallback())])
+    await message.answer("\n\n".join(brief), reply_markup=details)
+
+
+async def _press_details(pressed: CallbackQuery, settings: Settings, words: Translator) -> None:
+    data = settings.data
     kept = [
         words("privacy-what"),
         words("privacy-questions", days=data.keep_questions_days),
@@ -54,15 +72,16 @@ async def _on_privacy(message: Message, settings: Settings, words: Translator) -
         words("privacy-updates"),
         *([words("privacy-talks", minutes=settings.memory.minutes, new="/new")] if settings.memory.enabled else []),
         words("privacy-memory"),
+        words("privacy-unanswered"),
     ]
     more = [
         words("privacy-backups", count=data.backups),
         words("privacy-not", search="/search"),
         words("privacy-log", texts="yes" if settings.log.texts else "no"),
-        words("privacy-where", server="yes" if server else "no"),
+        words("privacy-where", server=_has_server(settings)),
         words("privacy-do", mydata="/mydata", forget="/forget"),
     ]
-    await message.answer("\n\n".join(["\n".join(kept), *more]))
+    await redraw_message(pressed, Text("\n\n".join(["\n".join(kept), *more])), None)
 
 
 JsonObject = dict[str, Any]
@@ -236,5 +255,6 @@ def routes() -> Router:
     router.message.register(_on_mydata, ChatCommand("mydata", chats=PRIVATE))
     router.message.register(_on_mydata_in_group, ChatCommand("mydata", chats=GROUPS, addressed_only=True))
     router.message.register(_on_forget, ChatCommand("forget", addressed_only=True))
+    router.callback_query.register(_press_details, _DetailsCallback.filter())
     router.callback_query.register(_press_forget, ForgetCallback.filter())
     return router

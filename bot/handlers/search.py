@@ -94,7 +94,7 @@ class SearchHandlers:
             return
         await pressed.answer()
         asked, message = found
-        command = Text("/search ", neutralize_links(" ".join(asked.text.split())))
+        command = Text("/search", " ", neutralize_links(" ".join(asked.text.split())))
         sent = await message.answer(**command.as_kwargs())
         reader = Reader(pressed.from_user.id, asked.chat_id, asked.private)
         await self._reply_with_first_page(sent, reader, context, words)

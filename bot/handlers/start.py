@@ -33,36 +33,8 @@ __all__ = ["list_channel_titles", "publish_menu", "routes", "withdraw_menu"]
 
 # More titles are too much to read.
 _MAX_TITLES = 10
-_PRIVACY_COMMANDS = ("privacy", "mydata", "forget")
-_READER_COMMANDS = (
-    "ask",
-    "stop",
-    "search",
-    "verify",
-    "why",
-    "sources",
-    "link",
-    "mode",
-    "new",
-    "start",
-    "help",
-    *_PRIVACY_COMMANDS,
-)
+_READER_COMMANDS = ("ask", "search", "verify", "new", "help")
 _ADMIN_COMMANDS = ("channels", "import", "delete", "check", "reindex", "models", "stats", "grant", "revoke")
-_GROUP_COMMANDS = (
-    "ask",
-    "stop",
-    "search",
-    "verify",
-    "why",
-    "sources",
-    "link",
-    "mode",
-    "new",
-    "help",
-    "privacy",
-    "forget",
-)
 
 log = logging.getLogger(__name__)
 
@@ -109,22 +81,21 @@ async def _describe_readable_channels(
     return [reads, Text(how)], checked
 
 
-async def _on_help(message: Message, context: AppContext, words: Translator) -> None:
-    verifying = words("verify-help", verify="/verify")
-    blocks = [
-        words(
-            "help-private", ask="/ask", search="/search", verifying=verifying, why="/why", mode="/mode", start="/start"
-        )
-    ]
-    blocks.append(
-        words("help-mine", sources="/sources", link="/link", privacy="/privacy", mydata="/mydata", forget="/forget")
-    )
-    if access.is_admin(message, context.admins):
-        blocks.append(
-            words("help-admin", channels="/channels", importing="/import", bind="/bind", delete="/delete",
-                  check="/check", reindex="/reindex", models="/models", stats="/stats",
-                  grant="/grant", revoke="/revoke")
-        )  # fmt: skip
+async def _on_help(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    if (command.args or "").strip():
+        blocks = [
+            words("help-more", why="/why", sources="/sources", link="/link", mode="/mode", stop="/stop",
+                  start="/start", privacy="/privacy", mydata="/mydata", forget="/forget")
+        ]  # fmt: skip
+    else:
+        verifying = words("verify-help", verify="/verify")
+        blocks = [words("help-private", search="/search", verifying=verifying, new="/new", help="/help")]
+        if access.is_admin(message, context.admins):
+            blocks.append(
+                words("help-admin", channels="/channels", importing="/import", bind="/bind", delete="/delete",
+                      check="/check", reindex="/reindex", models="/models", stats="/stats",
+                      grant="/grant", revoke="/revoke")
+            )  # fmt: skip
     await message.answer("\n\n".join(blocks))
 
 
@@ -157,8 +128,8 @@ async def publish_menu(bot: Bot, admins: Iterable[int], *, readers: bool = True)
     """
     scopes: list[tuple[BotCommandScopeUnion, tuple[str, ...]]] = [
         (BotCommandScopeAllPrivateChats(), _READER_COMMANDS),
-        (BotCommandScopeAllGroupChats(), _GROUP_COMMANDS),
-        (BotCommandScopeAllChatAdministrators(), (*_GROUP_COMMANDS, "settings")),
+        (BotCommandScopeAllGroupChats(), _READER_COMMANDS),
+        (BotCommandScopeAllChatAdministrators(), (*_READER_COMMANDS, "settings")),
     ] * readers
     scopes += [(BotCommandScopeChat(chat_id=a), (*_READER_COMMANDS, *_ADMIN_COMMANDS)) for a in admins]
     for scope, names in scopes:
@@ -185,13 +156,9 @@ async def withdraw_menu(bot: Bot, user_id: int) -> None:
 def _describe_command(name: str, words: Translator) -> str:
     return {
         "ask": words("menu-ask"),
-        "start": words("menu-start"),
-        "stop": words("menu-stop"),
         "help": words("menu-help"),
         "channels": words("menu-channels"),
         "import": words("menu-import"),
-        "why": words("menu-why"),
-        "mode": words("menu-mode"),
         "new": words("menu-new"),
         "search": words("menu-search"),
         "verify": words("menu-verify"),
@@ -203,9 +170,4 @@ def _describe_command(name: str, words: Translator) -> str:
         "grant": words("menu-grant"),
         "revoke": words("menu-revoke"),
         "settings": words("menu-settings"),
-        "sources": words("menu-sources"),
-        "link": words("menu-link"),
-        "privacy": words("menu-privacy"),
-        "mydata": words("menu-mydata"),
-        "forget": words("menu-forget"),
     }[name]

@@ -1,4 +1,4 @@
-"""Handler of /stats: contents, backlog, questions, votes, memory, disk and jobs on one screen for admins."""
+"""Handler of /stats: what an owner needs on one screen: posts, questions, votes, disk, backup, and what is wrong."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
 from bot.views.post_phrases import strip_control_characters
 from rag_core.errors import IndexUnavailable
-from rag_core.storage import channels, conversations, gaps, inbox, index_state, posts, questions, stats
+from rag_core.storage import channels, gaps, inbox, index_state, posts, questions, stats
 from rag_core.storage.backups import get_backup_time, list_backups
 from rag_core.storage.stats import JobRecord
 
@@ -32,46 +32,44 @@ _StatsBlock = Callable[[AppContext, Translator], AsyncIterator[str | Text]]
 async def _on_stats(message: Message, context: AppContext, words: Translator) -> None:
     blocks: tuple[_StatsBlock, ...] = (
         _describe_contents,
-        _describe_backlog,
         _describe_questions,
-        _describe_machine,
+        _describe_backlog,
         _describe_jobs,
+        _describe_machine,
     )
-    shown = [as_list(*[line async for line in block(context, words)]) for block in blocks]
-    await message.answer(**as_list(*shown, sep="\n\n").as_kwargs())
+    shown = [[line async for line in block(context, words)] for block in blocks]
+    await message.answer(**as_list(*(as_list(*lines) for lines in shown if lines), sep="\n\n").as_kwargs())
 
 
 async def _describe_contents(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    """Describe channels, posts, indexes."""
+    """Describe channels and posts, and the indexes where they are behind or fail."""
     known, rag = await channels.load_channels(context.archive), context.rag
     count = await posts.count_posts(context.archive)
     yield Bold(words("channels-title", count=len(known)), " · ", words("channel-posts", count=count))
     behind = max(0, await posts.get_last_seq(context.archive) - rag.lexical.watermark)
-    yield words("stats-words", count=len(rag.lexical), waiting=behind)
+    if behind:
+        yield words("stats-words", waiting=behind)
     if rag.dense is None:
-        yield words("stats-no-vectors")
         return
     vectors = rag.dense.vectors
     try:
-        count = await vectors.count()
+        await vectors.count()
     except IndexUnavailable as exc:
         yield words("stats-vectors-fail", reason=words.error(exc))
-    else:
-        yield words(
-            "stats-vectors",
-            count=count,
-            waiting=await index_state.count_unembedded_changes(context.archive, vectors.identity),
-        )
+        return
+    if waiting := await index_state.count_unembedded_changes(context.archive, vectors.identity):
+        yield words("stats-vectors", waiting=waiting)
 
 
 async def _describe_backlog(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    """Describe the inbox, quarantined updates, and gaps."""
+    """Describe quarantined updates and gaps, where there are any."""
     aside = (await inbox.count_updates_by_state(context.archive))["poison"]
-    yield words("stats-inbox", waiting=await stats.count_unhandled_updates(context.archive), aside=aside)
+    if aside:
+        yield words("stats-inbox", aside=aside)
     for poison in await stats.list_poison_updates(context.archive, _MAX_REASONS) if aside else ():
         yield f"• {poison.update_id}: {_cut_line(poison.error)}"
-    number = sum(map(len, (await gaps.list_open_gaps(context.archive)).values()))
-    yield words("stats-gaps", count=number, channels="/channels")
+    if number := sum(map(len, (await gaps.list_open_gaps(context.archive)).values())):
+        yield words("stats-gaps", count=number, channels="/channels")
 
 
 async def _describe_questions(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
@@ -86,19 +84,12 @@ async def _describe_questions(context: AppContext, words: Translator) -> AsyncIt
     wrong, outdated, other, source = votes.reasons
     yield words("stats-votes", good=votes.good, bad=votes.bad, wrong=wrong, outdated=outdated, other=other,
                 source=source)  # fmt: skip
-    talked = await conversations.load_conversation_stats(context.archive, now - timedelta(days=7))
-    if understood := talked.get("rules", 0) + talked.get("model", 0):
-        yield words("stats-talks", count=understood, model=talked.get("model", 0))
-    bar = context.rag.calibration.claims
-    yield words("stats-claims", target=words.number(100 * bar.target, 1), passed=words.number(100 * bar.passed, 1),
-                kept=words.number(100 * bar.kept, 1), data=bar.data, date=bar.date)  # fmt: skip
 
 
 async def _describe_machine(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    """Describe memory, disk, and the last backup."""
+    """Describe the disk and the last backup."""
     folder = context.archive.folder
     disk = await asyncio.to_thread(files.measure_disk_usage, folder)
-    yield words("stats-memory", size=_format_size(files.measure_memory(), words))
     archive, indexes = _format_size(disk.archive, words), _format_size(disk.indexes, words)
     kept, free = _format_size(disk.backups, words), _format_size(disk.free, words)
     yield words("stats-disk", archive=archive, indexes=indexes, backups=kept, free=free)
@@ -110,15 +101,8 @@ async def _describe_machine(context: AppContext, words: Translator) -> AsyncIter
 
 
 async def _describe_jobs(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    """Describe the jobs: healthy ones in one line, failing or recently failed ones with their error."""
+    """Describe the jobs that fail or have failed lately, with their error."""
     jobs = [job for _, job in sorted(context.indexing.ledger.jobs.items())]
-    fine = [
-        f"{_format_job_name(job, words)} {format_age(job.ran_at, words)}"
-        for job in jobs
-        if job.ran_at and not job.failing
-    ]
-    if fine:
-        yield words("stats-jobs", jobs=" · ".join(fine))
     for job in jobs:
         if job.failed_at and (job.failing or datetime.now(UTC) - job.failed_at < _RECENT_FAILURE_AGE):
             sentence = "stats-job-fails" if job.failing else "stats-job-failed"

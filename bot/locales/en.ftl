@@ -14,16 +14,23 @@ start-no-admin = There is no admin yet. Your id is { $id }. To become the admin,
     { $line }
 
 help-private =
-    Write a question, and I look for the answer in the posts of the channels you may read.
+    Just write your question. I look for the answer in the posts, and the small numbers open them. If the posts do not say, I tell you so.
 
-    { $ask } question — the same, also in groups
-    { $search } ferry in August — posts, page by page
+    { $search } ferry in August — find posts
     { $verifying }
-    { $why } — what my last answer stands on, and what was edited since
-    { $mode } — how I answer in this chat
-    { $start } — which channels I read for you
+    { $new } — start over, without the earlier questions
+    { $help } more — everything else
+help-more =
+    { $why } — where my last answer comes from
+    { $sources } — the words of the posts behind it
+    { $link } — a link that asks the same question
+    { $mode } — quick or thorough answers
+    { $stop } — stop working on my question
+    { $start } — the channels I read for you
 
-    The numbers after a sentence open the posts it comes from. Where the posts do not say, I say so and show the nearest ones.
+    { $privacy } — what I keep about you
+    { $mydata } — send me everything you keep
+    { $forget } — erase it
 help-admin =
     For admins:
     { $channels } — channels, and who may read them
@@ -214,7 +221,6 @@ bind-in-group = This works in a group: add me there and repeat it.
 
 menu-ask = Ask a question
 menu-help = What I can do
-menu-start = Which channels I read
 menu-channels = Channels and who may read them
 
 ## Why an answer says what it says
@@ -241,7 +247,6 @@ why-closed = Nothing behind this answer is open to you now.
 why-none = I have not answered you here yet: ask something, then { $why } shows what the answer stands on.
 why-unknown = I have no answer behind this message: reply with { $why } to one of my answers.
 why-not-yours = This answer was given to somebody else: ask yourself, then { $why } shows what my answer stands on.
-menu-why = What my last answer stands on
 
 ## The life of a channel (admins)
 
@@ -421,38 +426,34 @@ size = { $unit ->
    *[mb] { $number } MB
 }
 stats-words = { $waiting ->
-    [0] Search by words: { $count } passages, up to date
-   *[other] Search by words: { $count } passages, { $waiting } changes to come
+    [one] The search by words is { $waiting } change behind
+   *[other] The search by words is { $waiting } changes behind
 }
 stats-vectors = { $waiting ->
-    [0] Search by meaning: { $count } vectors, up to date
-   *[other] Search by meaning: { $count } vectors, { $waiting } posts to come
+    [one] The search by meaning is { $waiting } post behind
+   *[other] The search by meaning is { $waiting } posts behind
 }
-stats-no-vectors = Search by meaning: off
-stats-vectors-fail = Search by meaning fails. { $reason }
+stats-vectors-fail = The search by meaning does not work. { $reason }
 stats-inbox = { $aside ->
-    [0] Inbox: { $waiting } waiting
-   *[other] Inbox: { $waiting } waiting, { $aside } in quarantine
+    [one] { $aside } message from Telegram that I could not read:
+   *[other] { $aside } messages from Telegram that I could not read:
 }
 stats-gaps = { $count ->
-    [0] No gaps
-    [one] { $count } gap: { $channels }
-   *[other] { $count } gaps: { $channels }
+    [one] Posts may be missing at { $count } place: { $channels }
+   *[other] Posts may be missing at { $count } places: { $channels }
 }
 stats-today = { $waiting ->
-    [0] Questions today: { $count } (answered { $answered }, refused { $refused }, failed { $failed })
-   *[other] Questions today: { $count } (answered { $answered }, refused { $refused }, failed { $failed }, waiting { $waiting })
+    [0] Questions today: { $count } (answered { $answered }, not found { $refused }, failed { $failed })
+   *[other] Questions today: { $count } (answered { $answered }, not found { $refused }, failed { $failed }, waiting { $waiting })
 }
-stats-week = In 7 days: { $count } (answered { $answered }, refused { $refused }, failed { $failed })
-stats-memory = Memory: { $size }
-stats-disk = Disk: archive { $archive }, indexes { $indexes }, backups { $backups }; { $free } free
+stats-week = Last 7 days: { $count } (answered { $answered }, not found { $refused }, failed { $failed })
+stats-disk = Disk: { $free } free; posts { $archive }, search { $indexes }, backups { $backups }
 stats-backup = Last backup: { $ago } (kept: { $count })
-stats-no-backup = No backup yet
-stats-backups-off = Backups are off
-stats-jobs = Done: { $jobs }
-stats-job-fails = ⚠ Fails: { $job }, last { $ago }, { $count } times in all. { $reason }
-stats-job-failed = Failed { $ago }, works again: { $job }. { $reason }
-menu-stats = How the bot is
+stats-no-backup = No backup yet: the first is made tonight
+stats-backups-off = Backups are switched off
+stats-job-fails = ⚠ Failing: { $job } (last { $ago }, { $count } times). { $reason }
+stats-job-failed = Failed { $ago }, fine again: { $job }. { $reason }
+menu-stats = How I am doing
 
 ## Importing an export (admins)
 
@@ -695,15 +696,17 @@ deeper-note = { $count ->
 link-whole = This link opens the chat with me and asks your question. The question stands in the link itself; the answer depends on who opens it.
 link-kept = This link opens the chat with me and asks your question. Whoever has the link can read the question; /forget makes the link useless.
 link-asks = Question from a link: “{ $question }”
-menu-sources = Sources of my last answer
-menu-link = A link that asks my last question
 stats-votes = Votes in 7 days: 👍 { $good }, 👎 { $bad } (wrong { $wrong }, out of date { $outdated }, not what was asked { $other }, wrong source { $source })
-stats-claims = Claims: at the bar that lets at most { $target } % of false ones pass, { $passed } % did and { $kept } % of true ones (measured on { $data }, { $date })
 
 ## Privacy
 
-privacy-what =
-    What I keep of you, on the machine of whoever runs me:
+privacy-what = What I keep about you, on the machine of whoever runs me:
+privacy-brief = { $days ->
+    [one] I keep your questions, and which posts answered them, for { $days } day. After that I only remember how many there were.
+   *[other] I keep your questions, and which posts answered them, for { $days } days. After that I only remember how many there were.
+}
+privacy-unanswered = • questions that the posts did not answer: whoever runs me sees what is asked for in vain, never by whom. The words only once two people asked the same. They go with your questions, and with /forget
+button-details = Details
 privacy-questions = { $days ->
     [one] • your questions with your Telegram id, the chat and the time, and which places of which posts answered them: { $days } day. A model's own sentences are kept with them. After that it is only counted that something was asked.
    *[other] • your questions with your Telegram id, the chat and the time, and which places of which posts answered them: { $days } days. A model's own sentences are kept with them. After that it is only counted that something was asked.
@@ -726,8 +729,8 @@ privacy-log = { $texts ->
    *[other] The log: no texts of questions or answers, only numbers, times and failures.
 }
 privacy-where = { $server ->
-    [yes] Questions and the posts found go to a server with the model or the index, which the admin has chosen. Nothing else leaves the machine but what goes through Telegram.
-   *[other] Nothing leaves the machine but what goes through Telegram. Whoever runs me can read what is kept.
+    [yes] Your questions and the posts I find go to a server that the admin chose, for the model or the search. Whoever runs me can read what I keep.
+   *[other] Nothing leaves the machine I run on, except through Telegram. Whoever runs me can read what I keep.
 }
 privacy-do = { $mydata } sends you all of it, { $forget } erases it.
 forget-nothing = I keep nothing of you.
@@ -772,12 +775,6 @@ forget-late = This is too old or done already: send { $forget } again.
 forget-masked = I cannot tell who you are here: write to me in a private chat, or under your own name.
 mydata-here = Your questions, answers, votes and links, as I keep them. Words of posts that are closed to you by now are left out.
 mydata-private = I send it only in a private chat: write { $mydata } to me there.
-menu-privacy = What I keep of you
-menu-forget = Erase what you keep of me
-menu-mydata = Send me what you keep of me
-help-mine =
-    { $sources } — the words behind my last answer; { $link } — a link that asks it
-    { $privacy } — what I keep of you; { $mydata } — have it sent; { $forget } — have it erased
 
 ## Groups, by their own admins
 
@@ -887,37 +884,35 @@ ask-limit = { $minutes ->
     [one] You have asked a lot just now: please go on in { $minutes } minute.
    *[other] You have asked a lot just now: please go on in { $minutes } minutes.
 }
-menu-stop = Stop my question
 
 ## how answers are made
-mode-now = Mode of this chat: { $recipe }.
+mode-now = How I answer here: { $mode }
 mode-name = { $recipe ->
-    [auto] auto: chosen for each question
-    [direct] direct: short and quick
-    [agent] agent: looks twice
-    [mapreduce] mapreduce: post by post
-    [council] council: checks every part
-    [react] react: step by step
+    [auto] I choose
+    [direct] Quick
+    [agent] Thorough
+    [careful] Review every draft
+    [mapreduce] Post by post
+    [council] Council
+    [react] Step by step
    *[other] { $recipe }
 }
 mode-about = { $recipe ->
-    [auto] I choose how to answer by the question and by how many wait.
-    [direct] I search once and answer.
-    [agent] I search once more where I found little.
-    [mapreduce] I take facts out of each post and answer from these alone. Needs a language model.
-    [council] Each post is judged and read by itself, and open parts are asked for again. Slow; needs a language model.
-    [react] I look things up step by step. Slow; needs a language model.
-   *[other] Press to choose another.
+    [auto] Most questions get a quick answer, harder ones a thorough one.
+    [direct] I search once and answer at once.
+    [agent] If I find little, I search again. This takes longer.
+    [mapreduce] I take the facts out of each post and answer from them.
+    [council] I read and judge each post by itself, then ask again about what is open. Slow.
+    [react] I look things up one step at a time. Slow.
+   *[other] Press a button to change it.
 }
-mode-careful = careful: looked over once more
-mode-careful-on = Answers are looked over once more before they are sent.
-mode-off-now = It is switched off now, so I answer directly.
-mode-unknown = I know no such mode. There are: { $names }.
-mode-not-yours = Only admins choose the mode here.
-mode-switch-on = Switch on for everyone: { $recipe }
-mode-switch-off = Switch off for everyone: { $recipe }
-mode-share = auto { $percent } %
-menu-mode = How I answer in this chat
+mode-careful-on = I review every draft before I send it.
+mode-off-now = This is switched off at the moment, so you get quick answers.
+mode-unknown = I can do { $names }. For example: /mode quick
+mode-not-yours = Only an admin can change this here.
+mode-switch-on = Switch on for everyone: { $mode }
+mode-switch-off = Switch off for everyone: { $mode }
+mode-share = { $percent } % of chats
 
 ## Small talk
 
@@ -960,8 +955,4 @@ why-trace-unknown = I know no answer of that number, or no longer: send { $why }
 
 ## Follow-ups
 
-stats-talks = { $count ->
-    [one] { $count } follow-up in 7 days was put as a question of its own ({ $model } by the model)
-   *[other] { $count } follow-ups in 7 days were put as questions of their own ({ $model } by the model)
-}
 answer-understood = I understood: “{ $question }”

@@ -80,7 +80,7 @@ async def test_a_redelivered_question_is_not_answered_twice(sandbox: Sandbox, li
     await sandbox.say(OTTO, "/help")
     async with live():
         (reply,) = await sandbox.replies(OTTO)
-        assert reply["text"].startswith("Write a question")
+        assert reply["text"].startswith("Just write your question")
     assert sent(sandbox, OTTO) == 3
 
 

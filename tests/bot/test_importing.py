@@ -111,7 +111,7 @@ async def test_an_export_is_imported_found_and_opened(sandbox: Sandbox, live: An
         again = await (await sent(sandbox, export())).end()
         assert "New: 0 · edited: 0 · unchanged: 3" in again
         assert nothing_left(home)
-        assert (await say(sandbox, ADMIN, "/help"))["text"].startswith("Write a question")  # and nothing is asked again
+        assert (await say(sandbox, ADMIN, "/help"))["text"].startswith("Just write your question")  # and nothing is asked again
 
 
 async def test_in_russian_and_as_a_zip(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -242,7 +242,7 @@ async def test_a_known_channel_keeps_its_readers_and_its_pause(sandbox: Sandbox,
     async with live():
         report = await (await sent(sandbox, export(name="Harbour News", chat=bare))).end()
         assert "New: 3" in report
-        assert (await say(sandbox, ADMIN, "/help"))["text"].startswith("Write a question")  # nothing was asked
+        assert (await say(sandbox, ADMIN, "/help"))["text"].startswith("Just write your question")  # nothing was asked
     channel = await channel_of(home, HARBOUR)
     assert (channel.visibility, channel.state) == (Visibility.PUBLIC, "paused")
 

@@ -44,15 +44,23 @@ async def exported(sandbox: Sandbox, ask: Any, who: int) -> dict[str, Any]:
 # /privacy
 
 
-async def test_privacy_says_what_is_kept_and_how_long_as_the_settings_are(live: Any, ask: Any) -> None:
+async def test_privacy_is_brief_and_its_details_are_as_the_settings_are(sandbox: Sandbox, live: Any, ask: Any) -> None:
     async with live():
         english, russian = await ask(OTTO, "/privacy"), await ask(RITA, "/privacy")
-    assert "which places of which posts answered them: 30 days." in english["text"]
-    assert "A copy of all this is made every night; 7 are kept." in english["text"]
-    assert "The log: no texts of questions or answers" in english["text"]
-    assert "Nothing leaves the machine but what goes through Telegram." in english["text"]
-    assert "какие места каких постов на них ответили: 30 дней." in russian["text"]
-    assert "{" not in english["text"] + russian["text"]
+        details, _ = await press(sandbox, english, "Details", OTTO)
+        in_russian, _ = await press(sandbox, russian, "Подробнее", RITA)
+    assert "for 30 days." in english["text"]
+    assert "я храню 30 дней." in russian["text"]
+    assert len(english["text"].splitlines()) == len(russian["text"].splitlines()) == 5  # three lines and what to do
+    for text in (english["text"], details):
+        assert "Nothing leaves the machine I run on, except through Telegram." in text
+        assert "/forget erases it" in text
+    assert "30 days" in details
+    assert "a copy of all this" in details.lower()
+    assert "The log: no texts of questions or answers" in details
+    assert "only once two people asked the same" in details
+    assert "30 дней" in in_russian
+    assert "{" not in details + in_russian
 
 
 async def test_in_a_group_privacy_answers_to_its_name_alone(sandbox: Sandbox, live: Any, ask: Any) -> None:
@@ -60,7 +68,7 @@ async def test_in_a_group_privacy_answers_to_its_name_alone(sandbox: Sandbox, li
     async with live():
         await sandbox.say(OTTO, "/privacy", chat_id=GROUP, thread=thread)
         told = await ask(OTTO, "/privacy@citegram_bot", GROUP, thread=thread)
-    assert told["text"].startswith("What I keep of you")
+    assert told["text"].startswith("I keep your questions")
     assert told["message_thread_id"] == thread
     assert len(sandbox.world.sent[GROUP]) == 1
 

@@ -39,18 +39,15 @@ async def test_stats_say_how_the_bot_is(sandbox: Sandbox, live: Any, ask: Any, h
         said = await stats(sandbox)
     lines = said.splitlines()
     assert lines[0] == "4 channels · 12 posts"
-    assert "Search by words: 12 passages, up to date" in lines
-    assert "Search by meaning: off" in lines
-    assert "Inbox: 0 waiting, 1 in quarantine" in lines
+    assert not [line for line in lines if "behind" in line or "⚠" in line or "missing" in line]  # all is well
+    assert "1 message from Telegram that I could not read:" in lines
     assert any(
         line.startswith("• ") and line.endswith("unknown kind ['brand_new_kind', 'update_id']") for line in lines
     )
-    assert "No gaps" in lines
-    assert "Questions today: 2 (answered 1, refused 1, failed 0)" in lines
-    assert "In 7 days: 2 (answered 1, refused 1, failed 0)" in lines
+    assert "Questions today: 2 (answered 1, not found 1, failed 0)" in lines
+    assert "Last 7 days: 2 (answered 1, not found 1, failed 0)" in lines
     assert "Last backup: 5 h ago (kept: 1)" in lines
-    assert any(line.startswith("Done: ") and "index 0 s ago" in line.replace("1 s", "0 s") for line in lines)
-    assert len(said) < 1500
+    assert len(said) < 800
 
 
 async def test_stats_show_what_fails_with_its_sentence_also_when_the_archive_cannot_keep_it(
@@ -70,11 +67,11 @@ async def test_stats_show_what_fails_with_its_sentence_also_when_the_archive_can
         archive.commit()
     async with live():
         async with asyncio.timeout(30):
-            while "Fails: index" not in (said := await stats(sandbox)):
+            while "Failing: index" not in (said := await stats(sandbox)):
                 pass
-    assert "⚠ Fails: index, last" in said
+    assert "⚠ Failing: index (last" in said
     assert "The index cannot be written to disk: free some space." in said
-    assert "Failed 2 h ago, works again: backup. There was no room." in said
+    assert "Failed 2 h ago, fine again: backup. There was no room." in said
 
 
 async def test_stats_are_for_admins_in_private_and_in_their_language(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -82,7 +79,7 @@ async def test_stats_are_for_admins_in_private_and_in_their_language(sandbox: Sa
     async with live():
         assert "Only the bot's admins" in await stats(sandbox, OTTO)
         said = await stats(sandbox)
-    assert "Поиск по словам: фрагментов 12, всё учтено" in said
+    assert "Вопросов сегодня: 0 (отвечено 0, не нашлось 0, сбоев 0)" in said
     assert "Резервной копии ещё нет" in said
 
 
@@ -107,8 +104,7 @@ def test_how_long_ago_is_said_in_a_unit_that_fits(lang: str) -> None:
     assert len({text.strip("0123456789") for text in said}) == 4
 
 
-def test_memory_and_disk_are_measured(tmp_path: Path) -> None:
-    assert 10_000_000 < files.measure_memory() < 10_000_000_000
+def test_the_disk_is_measured(tmp_path: Path) -> None:
     (tmp_path / "citegram.db").write_bytes(b"x" * 1000)
     (tmp_path / "citegram.db-wal").write_bytes(b"x" * 100)
     (tmp_path / "lexical" / "1").mkdir(parents=True)

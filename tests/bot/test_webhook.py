@@ -163,7 +163,7 @@ async def test_the_same_update_twice_is_answered_once(sandbox: Sandbox, live: An
         await hooked(sandbox, 2)
         assert await knock(hook, json.dumps(raw).encode()) == 200
         help_text = await say(sandbox, OTTO, "/help")
-    assert help_text["text"].startswith("Write a question")
+    assert help_text["text"].startswith("Just write your question")
     assert answered(sandbox, OTTO) == {asked["message_id"]: 1}
 
 

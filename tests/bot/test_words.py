@@ -12,7 +12,7 @@ from fluent.syntax import FluentParser
 from fluent.syntax import ast as ftl
 from fluent.syntax.visitor import Visitor
 
-from bot.handlers.start import _ADMIN_COMMANDS, _GROUP_COMMANDS, _READER_COMMANDS, _describe_command
+from bot.handlers.start import _ADMIN_COMMANDS, _READER_COMMANDS, _describe_command
 from bot.i18n import LANGUAGES, choose_interface_language, detect_question_language, get_translator
 from rag_core.errors import ArchiveUnavailable, RagError
 
@@ -273,15 +273,14 @@ def test_numbers_are_written_as_the_language_writes_them(lang: str) -> None:
 
 
 def test_what_a_command_does_is_said_in_both_languages_where_it_can_be_used() -> None:
-    for names in (_READER_COMMANDS, _ADMIN_COMMANDS, _GROUP_COMMANDS):
+    for names in (_READER_COMMANDS, _ADMIN_COMMANDS):
         for name in names:
             english, russian = (_describe_command(name, get_translator(lang)) for lang in ("en", "ru"))
             assert english != russian
             assert 3 <= len(english) <= 256
             assert 3 <= len(russian) <= 256
             assert re.search("[а-я]", russian)
-    assert not {*_READER_COMMANDS, *_GROUP_COMMANDS} & {*_ADMIN_COMMANDS}
-    assert "mydata" not in _GROUP_COMMANDS
+    assert not {*_READER_COMMANDS} & {*_ADMIN_COMMANDS}
 
 
 def test_the_reason_of_an_error_is_said_in_the_readers_language() -> None:

@@ -28,6 +28,7 @@ from bot.handlers import (
     start,
     stats,
     talk,
+    unanswered,
     verify,
 )
 from bot.handlers.channel_notices import ChannelNotificationLimiter
@@ -77,6 +78,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         mode.routes(),
         conversation.routes(),
         stats.routes(),
+        unanswered.routes(),
         imports.routes(),
         verify.routes(),
         talk.routes(),

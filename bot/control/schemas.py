@@ -101,7 +101,8 @@ def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> st
     answer = found["answer"]
     if answer["refused"]:
         # If a part of the search failed, "it is not there" would be an unfounded claim.
-        lines = [words("refused-partly" if set(answer["without"]) - WRITING_STAGES else "refused")]
+        partly = set(answer["without"]) - WRITING_STAGES
+        lines = [words("refused-partly" if partly else "refused-unsure" if found["nearest"] else "refused")]
         sources = [_format_source_line(source, words, zone) for source in found["nearest"]]
         sources[:0] = [words("nearest", count=len(sources))] if sources else []
     else:

@@ -23,25 +23,40 @@ from aiogram.utils.formatting import Code, Text, as_list
 from bot import access
 from bot.context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
+from bot.handlers.talk import send_with_suggestions
 from bot.i18n import LANGUAGES, Translator, get_translator
 from bot.recheck import Basis, recheck_before_sending
 from bot.views.answer import format_channel_title, make_link
 from bot.views.message_text import neutralize_links
-from rag_core.types import Channel
+from rag_core.storage import channels, posts
+from rag_core.types import Channel, Viewer
 
 __all__ = ["list_channel_titles", "publish_menu", "routes", "withdraw_menu"]
 
+_MIN_HISTORY = 20  # posts: fewer answer next to nothing, and the history is worth an import
 # More titles are too much to read.
 _MAX_TITLES = 10
 _READER_COMMANDS = ("ask", "search", "verify", "new", "help")
-_ADMIN_COMMANDS = ("channels", "import", "delete", "check", "reindex", "models", "stats", "grant", "revoke")
+_ADMIN_COMMANDS = (
+    "channels",
+    "import",
+    "unanswered",
+    "synonyms",
+    "delete",
+    "check",
+    "reindex",
+    "models",
+    "stats",
+    "grant",
+    "revoke",
+)
 
 log = logging.getLogger(__name__)
 
 
-def list_channel_titles(channels: Iterable[Channel], words: Translator) -> Text:
+def list_channel_titles(readable: Iterable[Channel], words: Translator) -> Text:
     """List channel titles, one per line, public ones as links; a long list ends in "and N more"."""
-    listed = sorted(channels, key=lambda channel: channel.title.casefold())
+    listed = sorted(readable, key=lambda channel: channel.title.casefold())
     lines = [Text("• ", _link_title(channel, words)) for channel in listed[:_MAX_TITLES]]
     if (more := len(listed) - _MAX_TITLES) > 0:
         lines.append(Text(words("titles-more", more=more)))
@@ -53,32 +68,58 @@ def _link_title(channel: Channel, words: Translator) -> Text:
     return make_link(title, f"https://t.me/{channel.username}") if channel.username else neutralize_links(title)
 
 
-async def _on_start(message: Message, context: AppContext, words: Translator) -> None:
-    reads, checked = await _describe_readable_channels(message, context, words)
-    blocks = [Text(words("start-hello")), *reads]
+async def _on_start(message: Message, bot: Bot, context: AppContext, words: Translator) -> None:
+    """Greet a reader with questions that the posts answer, an admin with the next step of the set-up."""
+    reader = access.get_reader(message)
+    channels_here = await access.get_readable_channels(context.archive, context.admins, reader)
+    admin = access.is_admin(message, context.admins)
+    setup = await _describe_setup(bot, context, words) if admin else []
+    blocks = [Text(words("start-hello")), *setup]
+    if channels_here:
+        titles = list_channel_titles(channels_here.values(), words)
+        blocks += [as_list(words("start-reads", count=len(channels_here)), titles), Text(words("start-how"))]
+    elif not setup:
+        blocks.append(Text(await access.format_no_access(context.archive, words, admin=admin, private=True)))
     if not context.admins and message.from_user:
         number = str(message.from_user.id)
         line = Code(f"BOT__ADMINS={number}")
         blocks.append(words.rich("start-no-admin", id=Code(number), line=line))
-    with checked:
-        await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs())
+    viewer = Viewer(reader.user_id, frozenset(channels_here))
+    text = as_list(*blocks, sep="\n\n")
+    await send_with_suggestions(message, text, viewer, context, words.lang, Basis(counted=viewer.channels))
 
 
-async def _describe_readable_channels(
+async def _describe_setup(bot: Bot, context: AppContext, words: Translator) -> list[Text]:
+    """Describe the steps of the set-up with the done ones ticked; nothing once all are done."""
+    known = (await channels.load_channels(context.archive)).values()
+    active = [channel for channel in known if channel.state != "pending"]
+    done = (bool(known), bool(active), bool(active) and await posts.count_posts(context.archive) >= _MIN_HISTORY)
+    if all(done):
+        return []
+    add = f"https://t.me/{(await bot.me()).username}?startchannel=true"
+    steps = [
+        words.rich("setup-add", link=make_link(words("setup-add-link"), add)),
+        Text(words("setup-approve", channels="/channels")),
+        Text(words("setup-history", importing="/import")),
+        Text(words("setup-ask")),
+    ]
+    numbered = enumerate(zip((*done, False), steps, strict=True), 1)
+    ticked = [Text("✓ " if ok else f"{number}. ", step) for number, (ok, step) in numbered]
+    return [as_list(words("setup-title"), *ticked)]
+
+
+async def _describe_group_channels(
     message: Message, context: AppContext, words: Translator
-) -> tuple[list[Text], AbstractContextManager[None]]:
-    """Describe what can be read here and how to ask, or how to get access; returns the context to send it in too."""
+) -> tuple[Text, AbstractContextManager[None]]:
+    """Describe what a group can ask and how, or how to get access; returns the context to send it in too."""
     reader = access.get_reader(message)
-    channels = await access.get_readable_channels(context.archive, context.admins, reader)
-    checked = recheck_before_sending(Basis(counted=frozenset(channels)), reader, context.archive, context.admins)
-    if not channels:
-        admin = access.is_admin(message, context.admins)
-        return [
-            Text(await access.format_no_access(context.archive, words, admin=admin, private=reader.private))
-        ], checked
-    reads = as_list(words("start-reads", count=len(channels)), list_channel_titles(channels.values(), words))
-    how = words("start-how") if reader.private else words("start-how-group", command="/ask")
-    return [reads, Text(how)], checked
+    readable = await access.get_readable_channels(context.archive, context.admins, reader)
+    checked = recheck_before_sending(Basis(counted=frozenset(readable)), reader, context.archive, context.admins)
+    if not readable:
+        return Text(await access.format_no_access(context.archive, words, admin=False, private=False)), checked
+    titles = list_channel_titles(readable.values(), words)
+    reads = as_list(words("start-reads", count=len(readable)), titles)
+    return as_list(reads, words("start-how-group", command="/ask"), sep="\n\n"), checked
 
 
 async def _on_help(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
@@ -94,6 +135,7 @@ async def _on_help(message: Message, command: CommandObject, context: AppContext
             blocks.append(
                 words("help-admin", channels="/channels", importing="/import", bind="/bind", delete="/delete",
                       check="/check", reindex="/reindex", models="/models", stats="/stats",
+                      unanswered="/unanswered", synonyms="/synonyms",
                       grant="/grant", revoke="/revoke")
             )  # fmt: skip
     await message.answer("\n\n".join(blocks))
@@ -101,15 +143,13 @@ async def _on_help(message: Message, command: CommandObject, context: AppContext
 
 async def _on_group_help(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     """Answer /help@bot in groups."""
-    blocks, checked = await _describe_readable_channels(message, context, words)
+    text, checked = await _describe_group_channels(message, context, words)
     if command.command.lower() == "help":
         verifying = words("verify-help-group", verify="/verify")
-        blocks = [
-            Text(words("help-group", ask="/ask", search="/search", verifying=verifying)),
-            Text(words("help-settings", settings="/settings")),
-        ]
+        asking = words("help-group", ask="/ask", search="/search", verifying=verifying)
+        text = as_list(asking, words("help-settings", settings="/settings"), sep="\n\n")
     with checked:
-        await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs())
+        await message.answer(**text.as_kwargs())
 
 
 def routes() -> Router:
@@ -162,6 +202,8 @@ def _describe_command(name: str, words: Translator) -> str:
         "new": words("menu-new"),
         "search": words("menu-search"),
         "verify": words("menu-verify"),
+        "unanswered": words("menu-unanswered"),
+        "synonyms": words("menu-synonyms"),
         "delete": words("menu-delete"),
         "check": words("menu-check"),
         "reindex": words("menu-reindex"),

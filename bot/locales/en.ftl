@@ -2,16 +2,22 @@
 
 ## Greeting and help
 
-start-hello = I answer questions from the posts of your channels. Every sentence links to the post it comes from, and what the posts do not say, I do not say.
+start-hello = I answer questions from your channels. Every sentence links to its post, and I never make things up.
 start-reads = { $count ->
     [one] I read { $count } channel for you:
    *[other] I read { $count } channels for you:
 }
 titles-more = … and { $more } more
-start-how = Just write your question, in English or Russian. For example: when does registration open?
-start-how-group = Ask with { $command } and your question, mention me, or reply to one of my messages.
-start-no-admin = There is no admin yet. Your id is { $id }. To become the admin, put this line into the file .env and restart the bot:
+start-how = Just write your question, in English or Russian.
+start-how-group = Write { $command } and your question, mention me, or reply to one of my messages.
+start-no-admin = I have no admin yet. Your id is { $id }. To become my admin, add this line to the file .env and restart me:
     { $line }
+setup-title = Four steps, and people can ask:
+setup-add = { $link } as an admin. I need no rights there.
+setup-add-link = Add me to your channel
+setup-approve = Say who may read it through me: { $channels }
+setup-history = Bring its history: send me an export with { $importing }. New posts reach me by themselves.
+setup-ask = Ask me something about it.
 
 help-private =
     Just write your question. I look for the answer in the posts, and the small numbers open them. If the posts do not say, I tell you so.
@@ -34,36 +40,38 @@ help-more =
 help-admin =
     For admins:
     { $channels } — channels, and who may read them
-    { $importing } — reads an export of a channel that you send me
-    { $bind } — in a group: which channels the group may ask
-    { $delete } link — takes a post out of all answers
-    { $check } link — looks whether a post is still there
-    { $reindex } — rebuilds the search index
-    { $models } — which models work, and others to choose
-    { $stats } — how I am: indexes, questions, backups, failures
-    { $grant } id, { $revoke } id — makes somebody an admin, takes it back
+    { $importing } — load a channel's history from an export
+    { $bind } — in a group: which channels it may ask about
+    { $unanswered } — what people asked and did not get
+    { $synonyms } — words that mean the same
+    { $delete } link — take a post out of all answers
+    { $check } link — see whether a post is still there
+    { $reindex } — rebuild the search
+    { $models } — choose the models
+    { $stats } — how I am doing
+    { $grant } id, { $revoke } id — make someone an admin, or undo it
 help-group =
-    { $ask } question — I answer from the channels bound to this group.
-    { $search } words — posts of these channels, page by page
+    { $ask } question — I answer from this group's channels
+    { $search } words — find posts
     { $verifying }
-    A reply to one of my messages or a mention works too. Otherwise I stay silent.
+    You can also reply to one of my messages or mention me. Otherwise I stay silent.
 
-unknown-command = I do not know this command. { $help } lists those I know.
-not-text = I read only text so far: write your question in words.
+unknown-command = I do not know this command. Here is what I can do: { $help }
+not-text = I can only read text so far. Please put your question in words.
 
 ## Asking
 
 ask-empty = Write the question after the command, for example: { $example }
 ask-example = when does registration open?
 ask-too-long = { $limit ->
-    [one] A question may have { $limit } character, and this one has { $length }. Please shorten it.
-   *[other] A question may have { $limit } characters, and this one has { $length }. Please shorten it.
+    [one] That is too long: { $length } characters, and I can take { $limit }. Please shorten it.
+   *[other] That is too long: { $length } characters, and I can take { $limit }. Please shorten it.
 }
 
-none-visible-reader = No channel is open to you yet: ask the bot's admin to make one public.
-none-visible-admin = There are no channels yet: import an export of Telegram Desktop (citegram import result.json) or add me to a channel as admin.
-none-visible-pending = No channel is approved yet: { $channels } shows those that wait for you.
-none-visible-group = No channel is bound to this group yet: its admins choose some with { $settings }, or an admin of the bot with { $bind } @channel.
+none-visible-reader = There is no channel you can read here yet. Ask the admin of this bot to open one.
+none-visible-admin = I have no channels yet. Add me to a channel as an admin, or import an export: citegram import result.json
+none-visible-pending = No channel is approved yet. See those that wait for you: { $channels }
+none-visible-group = This group has no channels yet. Its admins choose them with { $settings }, an admin of the bot with { $bind } @channel.
 
 ## Answers
 
@@ -92,46 +100,46 @@ source-copies = { $count ->
    *[other] also in { $count } channels
 }
 unnamed-channel = channel
-unnamed-origin = somebody
-footer-verbatim = Word for word from the posts, no model
-footer-counted = Worked out from the dates and counts of the posts, no model
-footer-model = Written by the model { $model } from these posts
+unnamed-origin = someone
+footer-verbatim = Quoted from the posts
+footer-counted = Counted from the posts
+footer-model = Written by { $model } from these posts
 
-refused = This is not in the channels I read for you.
-refused-group = This is not in the channels bound to this group.
-refused-unsure = I found no answer that I am sure of.
-refused-partly = I found no answer, but I could not search everything.
+refused = I found nothing about this in the channels I read for you.
+refused-group = I found nothing about this in this group's channels.
+refused-unsure = I did not find a sure answer.
+refused-partly = I did not find an answer, but I could not search everything.
 nearest = { $count ->
-    [one] The nearest post:
-   *[other] The nearest posts:
+    [one] This post comes nearest:
+   *[other] These posts come nearest:
 }
 
 shortfall = { $stage ->
-    [plan] I could not think the question through, so I searched for it as it stands.
-    [rewrite] I searched with fewer wordings of the question than usual.
-    [search] A part of the search did not answer: something may be missing.
-    [dense] I searched by words alone: the search by meaning does not answer.
-    [lexical] I searched by meaning alone: the search by words does not answer.
-    [copies] Copies of the same post are not put together.
-    [chronicle] Counting took too long, so I searched instead: there may be more posts.
-    [rerank] The found posts are not sorted as well as usual.
-    [fetch] Some of the found posts could not be read: something may be missing.
-    [recipe] The longer way of answering did not come to its end: this is the short one.
-    [overlap] The answer has few of the question's words: it may be about something else.
-    [support] Some sentences were left out: the posts do not say them.
-    [judge] The model only says yes or no, not how sure it is: this check is rougher than usual.
-    [write] The answer could not be written out: these are the posts' own words.
-    [stopped] Stopped: this is what I had so far.
-   *[other] One step of the search was left out: something may be missing.
+    [plan] I searched for your question as it stands.
+    [rewrite] I tried fewer wordings of the question than usual.
+    [search] Part of the search failed, so something may be missing.
+    [dense] I searched by words only: the search by meaning is down.
+    [lexical] I searched by meaning only: the search by words is down.
+    [copies] The same post may appear more than once.
+    [chronicle] Counting took too long, so I searched instead. There may be more posts.
+    [rerank] The posts may not be in the best order.
+    [fetch] I could not read some of the posts, so something may be missing.
+    [recipe] The thorough answer was not finished, so this is the quick one.
+    [overlap] This may be about something else: it shares few words with your question.
+    [support] I left out some sentences that the posts do not support.
+    [judge] This check is rougher than usual.
+    [write] I could not put it into my own words, so this is quoted from the posts.
+    [stopped] Stopped. This is what I had so far.
+   *[other] I skipped one step of the search, so something may be missing.
 }
 
 ## Trouble
 
-trouble-archive = The archive of posts cannot be read or written right now. Please try again later.
-trouble-unchecked = I could not check whether this is still open to you. Try again in a minute.
-trouble-index = The search does not work right now, so I cannot tell whether the posts say this. Please try again later.
-trouble-timeout = This took too long and I stopped. Please try again, perhaps with a shorter question.
-trouble-general = Something went wrong on my side; it is in the log. Please try again later.
+trouble-archive = I cannot get at the posts right now. Please try again later.
+trouble-unchecked = I could not check whether you may still see this. Please try again in a minute.
+trouble-index = The search is down right now, so I cannot say whether the posts have this. Please try again later.
+trouble-timeout = This took too long, so I stopped. A shorter question may help.
+trouble-general = Something went wrong on my side. Please try again later.
 trouble-reason = For the admin: { $reason }
 
 ## Reasons, for admins
@@ -164,31 +172,31 @@ model-damaged = The file { $part } of the model { $model } is damaged: run citeg
 
 ## Channels (admins)
 
-admins-only = Only the bot's admins can do this. There is no admin yet, or you are not one: { $start } tells who is.
-channels-none = No channels yet. Import an export of Telegram Desktop (citegram import result.json) or add me to a channel as admin.
+admins-only = Only this bot's admins can do this. { $start } says how to become one.
+channels-none = I have no channels yet. Add me to a channel as an admin, or send me an export of it.
 channels-title = { $count ->
     [one] { $count } channel
    *[other] { $count } channels
 }
-channels-choose = Choose one to change who may read it.
+channels-choose = Choose a channel to change who may read it.
 channel-posts = { $count ->
     [one] { $count } post
    *[other] { $count } posts
 }
 channel-state = { $state ->
-    [pending] waits for your approval
+    [pending] waiting for your approval
     [paused] paused
-   *[other] read
+   *[other] searched
 }
 channel-visibility = { $visibility ->
     [public] for everyone
     [members] for members
    *[other] for admins
 }
-channel-ask-visibility = Who may read it through me?
-channel-members-note = Members are those whom Telegram knows as such when they ask me in private; that takes me as an admin of the channel. In a group it is bound to, everybody may ask.
+channel-ask-visibility = Who may read this channel through me?
+channel-members-note = Members: people whom Telegram lists as members when they ask me in private. For that I must be an admin of the channel. In a group that has this channel, everyone may ask.
 channel-set = Done: { $title } is { $visibility }.
-channel-gone = I do not know this channel any more.
+channel-gone = I no longer have this channel.
 button-public = Everyone
 button-members = Members
 button-admins = Admins only
@@ -197,25 +205,25 @@ button-earlier = ‹ Earlier
 button-later = Later ›
 
 channel-added = { $state ->
-    [pending] I was added to the channel { $title }. Nothing from it is shown to anybody until you say who may read it:
-    [paused] I was added to the channel { $title }. I know it already and it is paused: new posts are kept and not searched.
-   *[other] I was added to the channel { $title }. I know it already: new posts are read from now on.
+    [pending] I was added to { $title }. Nobody sees anything from it until you say who may read it:
+    [paused] I was added to { $title }, which is paused: I keep its new posts but do not search them.
+   *[other] I was added to { $title }. I read its new posts from now on.
 }
 added-by = Added by { $name } (id { $id }).
 
 ## Channels in groups
 
 bind-how = Write the channel after the command: { $example }
-bind-unknown = I do not know the channel { $name }. { $channels } in a private chat lists those I know.
-bind-pending = The channel { $title } waits for approval: { $channels } in a private chat.
-bind-done = Bound: everyone in this group can now ask about { $title }.
-bind-undone = Unbound: this group can no longer ask about { $title }.
+bind-unknown = I do not know the channel { $name }. Write { $channels } to me in private to see all of them.
+bind-pending = { $title } is not approved yet. Write { $channels } to me in private.
+bind-done = Done: everyone in this group can now ask about { $title }.
+bind-undone = Done: this group can no longer ask about { $title }.
 bind-list = { $count ->
-    [one] This group asks { $count } channel:
-   *[other] This group asks { $count } channels:
+    [one] This group can ask about { $count } channel:
+   *[other] This group can ask about { $count } channels:
 }
-bind-none = This group asks no channel yet.
-bind-in-group = This works in a group: add me there and repeat it.
+bind-none = This group has no channels yet.
+bind-in-group = This works in a group. Add me to one and send it there.
 
 ## Menu
 
@@ -225,8 +233,8 @@ menu-channels = Channels and who may read them
 
 ## Why an answer says what it says
 
-why-question = To your question “{ $question }”
-why-gone = { $title } · { $date } — this post is gone or closed by now
+why-question = You asked: “{ $question }”
+why-gone = { $title } · { $date } — this post is gone, or closed to you now
 why-changed = Changed { $date }:
 why-changed-after = Changed after the answer, { $date }:
 why-changed-before = Changed before the answer, { $date }:
@@ -236,23 +244,23 @@ why-changed-more = { $more ->
 }
 why-changed-spaces = only spaces and line breaks
 why-unknown-before = I do not know what it said before the edit.
-why-probable = I was not sure of this answer.
-why-others = Also found, but not used:
+why-probable = I was not sure about this answer.
+why-others = Other posts I looked at:
 why-refused = { $count ->
-    [one] I found this post, but it does not answer the question:
-   *[other] I found these posts, but they do not answer the question:
+    [one] I looked at this post, but it does not answer the question:
+   *[other] I looked at these posts, but they do not answer the question:
 }
-why-nothing-found = I found no post about it.
-why-closed = Nothing behind this answer is open to you now.
-why-none = I have not answered you here yet: ask something, then { $why } shows what the answer stands on.
-why-unknown = I have no answer behind this message: reply with { $why } to one of my answers.
-why-not-yours = This answer was given to somebody else: ask yourself, then { $why } shows what my answer stands on.
+why-nothing-found = I found no posts about it.
+why-closed = You can no longer see the posts behind this answer.
+why-none = You have not asked me anything here yet. Ask first, then send { $why }.
+why-unknown = This message is not one of my answers. Reply to an answer with { $why }.
+why-not-yours = Someone else asked this. Ask it yourself, then send { $why }.
 
 ## The life of a channel (admins)
 
-channel-adder-told = Thank you for adding me to the channel { $title }. One of my admins has to approve it first: until then nobody can ask about it.
-channel-adder-refused = Too many channels wait for approval, so I have left { $title }: please ask an admin of mine to add me.
-channels-digest = More changes of channels, told together:
+channel-adder-told = Thank you for adding me to { $title }! My admin has to approve it first. Until then nobody can ask about it.
+channel-adder-refused = Too many channels are waiting for approval, so I left { $title }. Please ask my admin to add me.
+channels-digest = More news about channels:
 channels-digest-line = • { $title }: { $state ->
     [pending] waits for your approval
     [out] I am no longer in it
@@ -261,16 +269,16 @@ channels-digest-line = • { $title }: { $state ->
     [one] {""}
    *[other] { " " }(changed { $times } times)
 }
-channels-digest-how = { $channels } shows all of them.
+channels-digest-how = See all of them: { $channels }
 channels-refused = { $count ->
-    [one] I left { $count } channel that a stranger added me to, because { $most } wait for your approval already: approve or remove some.
-   *[other] I left { $count } channels that strangers added me to, because { $most } wait for your approval already: approve or remove some.
+    [one] A stranger added me to { $count } channel, and I left it: { $most } are already waiting for you. Please approve or remove some.
+   *[other] Strangers added me to { $count } channels, and I left them: { $most } are already waiting for you. Please approve or remove some.
 }
-channel-thrown-out = I am no longer an administrator of the channel { $title }, so its new posts do not reach me. What I have stays readable; { $channels } can pause or remove it.
-removed-by = Done by { $name } (id { $id }).
+channel-thrown-out = I am no longer an admin of { $title }, so I do not get its new posts. What I have can still be searched. To pause or remove it: { $channels }
+removed-by = By { $name } (id { $id }).
 channel-last = last post { $date }
 channel-left = I am no longer in it
-channel-outside = I am not in it
+channel-outside = history imported, I do not see new posts
 channel-guarded-in = { $count ->
     [one] { $count } protected or paid post searched too
    *[other] { $count } protected or paid posts searched too
@@ -296,21 +304,21 @@ channel-set-guarded = { $shown ->
     [yes] Done: protected and paid posts of { $title } are searched too.
    *[other] Done: protected and paid posts of { $title } are left out.
 }
-channel-not-approved = { $title } is not approved yet: say first who may read it.
-channel-paused = Paused: { $title } is not searched any more. New posts are still kept.
+channel-not-approved = { $title } is not approved yet. First say who may read it.
+channel-paused = Paused: { $title } is no longer searched. I still keep its new posts.
 channel-resumed = { $title } is searched again.
 channel-remove-ask = { $count ->
     [0] Remove { $title }? It has no posts. The groups bound to it lose it.
     [one] Remove { $title }? Its { $count } post is deleted for good, with every version. The groups bound to it lose it.
    *[other] Remove { $title }? Its { $count } posts are deleted for good, with every version. The groups bound to it lose it.
 }
-channel-remove-late = This question is too old. Open the channel again with { $channels }.
+channel-remove-late = This is too old. Open the channel again: { $channels }
 channel-removed = { $count ->
     [0] Removed: { $title }.
     [one] Removed: { $title }. Its { $count } post is found no more, and its data is being deleted.
    *[other] Removed: { $title }. Its { $count } posts are found no more, and their data is being deleted.
 }
-channel-removed-inside = I am still in the channel: its next post would make it wait for your approval again.
+channel-removed-inside = I am still in the channel. With its next post it will wait for your approval again.
 channel-removing = Removing { $title } …
 channel-left-now = I have left the channel.
 button-pause = Pause
@@ -320,23 +328,23 @@ button-guarded-out = Leave protected and paid posts out
 button-remove = Remove…
 button-remove-yes = Yes, delete all of it
 button-leave = Leave the channel
-button-stale = This button is out of date. Ask again with the command.
+button-stale = This button no longer works. Please send the command again.
 
 ## Posts that go (admins)
 
-delete-how = Send { $command } with links to posts, or as a reply to a post that you forwarded to me.
-delete-most = At most { $most } links at once, please.
-delete-unknown = { $link } — I have no such post, or it is deleted already.
+delete-how = Send { $command } with links to posts, or reply with it to a post you forwarded to me.
+delete-most = Please send at most { $most } links at a time.
+delete-unknown = { $link } — I do not have this post, or it is already deleted.
 delete-sure = { $count ->
-    [one] Take this post out of all answers? In the channel itself nothing changes.
-   *[other] Take these { $count } posts out of all answers? In the channel itself nothing changes.
+    [one] Take this post out of all answers? The channel itself stays as it is.
+   *[other] Take these { $count } posts out of all answers? The channel itself stays as it is.
 }
 delete-done = { $count ->
-    [one] Deleted: no answer uses it any more. Only an edit in the channel brings it back.
-   *[other] Deleted: no answer uses them any more. Only an edit in the channel brings one back.
+    [one] Done: no answer uses this post. Only an edit in the channel brings it back.
+   *[other] Done: no answer uses these posts. Only an edit in the channel brings one back.
 }
 delete-kept = Nothing was deleted.
-delete-again = These posts have changed meanwhile: send { $delete } again.
+delete-again = These posts have changed since. Send { $delete } again.
 button-delete = Delete
 button-keep = Keep
 check-told = { $where ->
@@ -352,7 +360,7 @@ menu-check = Is a post still there?
 
 ## Rebuilding the index (admins)
 
-reindex-ask = Build the search index anew from all the posts I keep? It takes a few minutes; questions are answered from the old one meanwhile.
+reindex-ask = Rebuild the search from all the posts? It takes a few minutes, and I keep answering meanwhile.
 reindex-all = All channels
 reindex-one = One channel…
 reindex-no = Cancel
@@ -361,10 +369,10 @@ reindex-which = Which channel?
 reindex-nothing = Nothing was changed.
 reindex-unknown = I do not know the channel { $name }. { $channels } lists those I know.
 reindex-begins = Beginning…
-reindex-busy = An index is being rebuilt already: wait until it is done, or cancel it.
-reindex-over = It is over already.
+reindex-busy = The search is already being rebuilt. Wait for it to finish, or cancel it.
+reindex-over = This is already over.
 reindex-what-all = all channels
-reindex-running = Rebuilding the index: { $what }
+reindex-running = Rebuilding the search: { $what }
 reindex-preparing = Preparing…
 reindex-progress = { $total ->
     [one] { $done } of { $total } post ({ $percent } %)
@@ -376,31 +384,32 @@ reindex-left = { $minutes ->
    *[other] About { $minutes } minutes left
 }
 reindex-done = { $count ->
-    [one] Done: the index has been rebuilt ({ $what }, { $count } post).
-   *[other] Done: the index has been rebuilt ({ $what }, { $count } posts).
+    [one] Done: the search is rebuilt ({ $what }, { $count } post).
+   *[other] Done: the search is rebuilt ({ $what }, { $count } posts).
 }
 reindex-renewed = { $count ->
     [one] { $count } post is being prepared anew for the search by meaning.
    *[other] { $count } posts are being prepared anew for the search by meaning.
 }
-reindex-cancelled = Cancelled: the old index is in use as before.
-reindex-failed = The index was not rebuilt, the old one is in use. { $reason }
-menu-reindex = Rebuild the search index
+reindex-cancelled = Cancelled. The search works as before.
+reindex-failed = The search was not rebuilt and works as before. { $reason }
+menu-reindex = Rebuild the search
 
 ## Gaps, jobs and /stats (admins)
 
 gaps-found = { $count ->
-    [one] Posts may be missing: there is a time in which I was not told of any.
-   *[other] Posts may be missing: there are { $count } times in which I was not told of any.
+    [one] Some posts may be missing: for a while Telegram told me of none.
+   *[other] Some posts may be missing: { $count } times Telegram told me of none for a while.
 }
 gap-before = before { $until }
 gap-between = { $since } – { $until }
 gaps-fill =
     To fill it: in Telegram Desktop open the channel, ⋮ → Export chat history, format JSON, no media. Then send me its result.json with /import, or run citegram import result.json.
-mended = Nightly check: the search index differed from the archive and is being put right (posts taken in again: { $again }, taken out: { $out }).
-job-failing = Something that runs by itself has failed: { $job }. { $reason }
+mended = Nightly check: the search did not match the posts, and I am fixing it (added again: { $again }, removed: { $out }).
+job-failing = Something I do by myself failed: { $job }. { $reason }
 job = { $name ->
     [inbox] inbox
+    [memory] forgetting talks
     [heartbeat] contact with Telegram
     [gaps] gaps
     [save] saving the index
@@ -410,7 +419,6 @@ job = { $name ->
     [backup] backup
     [lexical] index
     [dense] index by meaning
-    [copies] duplicates
     [copies] copies of posts
     [answers] answers
    *[other] { $name }
@@ -461,29 +469,29 @@ import-how =
     Send me the export of a channel as a document with the caption { $example }, or reply with { $example } to one that you have sent.
 
     In Telegram Desktop: open the channel, ⋮, Export chat history, without media, format “machine-readable JSON”. Send result.json, or a zip with it. The pages of an HTML export work too, with the channel after the command: { $example } @channel
-import-offer = { $file } looks like an export of a chat. Shall I import it?
-import-gone = I do not see that document any more: send it again with { $command }.
-import-busy = Another import is running: wait until it is done, or stop it.
+import-offer = { $file } looks like an export of a chat. Import it?
+import-gone = I can no longer see that document. Please send it again with { $command }.
+import-busy = Another import is running. Wait for it to finish, or stop it.
 import-file = the document
 import-fetching = Fetching { $file } …
 import-at = Importing { $file }: { $percent } %
 import-stopping = Stopping …
 import-over = This import is over.
-import-stopped = The import of { $file } was stopped. What was read until then is kept; sent again, it goes on.
-import-interrupted = The import of { $file } was interrupted, as I was restarted. What was read until then is kept: send it again, and it goes on.
+import-stopped = I stopped importing { $file }. What I read so far is kept; send it again to go on.
+import-interrupted = I was restarted while importing { $file }. What I read so far is kept; send it again to go on.
 import-done = { $file } is imported.
 import-counts = New: { $new } · edited: { $edited } · unchanged: { $unchanged } · left out: { $skipped } · deleted: { $deleted }
-import-who = Only admins read { $title } so far. Who may read it through me?
+import-who = Only admins can read { $title } so far. Who may read it through me?
 import-who-many = { $count ->
-    [one] { $count } channel was new to me: only admins read it, until you say otherwise with { $channels }.
-   *[other] { $count } channels were new to me: only admins read them, until you say otherwise with { $channels }.
+    [one] { $count } channel is new to me. Only admins can read it until you decide: { $channels }
+   *[other] { $count } channels are new to me. Only admins can read them until you decide: { $channels }
 }
-import-too-big = { $file } is larger than 20 MB, and Telegram gives me no larger files. On the machine I run on, import it with: citegram import result.json
-import-not-fetched = Telegram did not give me { $file }: send it again.
-import-far = My Bot API server keeps { $file } where I cannot read it: on the machine I run on, import it with: citegram import result.json
-import-disk = There is no room for the import on my disk, or it cannot be written: free some space and send it again.
-import-too-heavy = { $file } needs more memory or time than a document may have: on the machine I run on, import it with: citegram import result.json
-import-too-long = Reading { $file } took too long: on the machine I run on, import it with: citegram import result.json
+import-too-big = { $file } is larger than 20 MB, and Telegram gives me no larger files. Import it on the machine I run on: citegram import result.json
+import-not-fetched = Telegram did not give me { $file }. Please send it again.
+import-far = My Bot API server keeps { $file } where I cannot read it. Import it on the machine I run on: citegram import result.json
+import-disk = My disk is full or cannot be written to. Free some space and send the file again.
+import-too-heavy = { $file } is too much for me to read here. Import it on the machine I run on: citegram import result.json
+import-too-long = { $file } took too long to read. Import it on the machine I run on: citegram import result.json
 import-zip-broken = The zip { $file } cannot be read: pack it again, or send result.json itself.
 import-zip-members = The zip { $file } holds more than { $most } files: export the chat without media, or send result.json itself.
 import-zip-encrypted = The zip { $file } is encrypted: send it without a password.
@@ -496,15 +504,15 @@ import-zip-empty = The zip { $file } holds neither result.json nor messages.html
 import-cut = { $file } ends in the middle: export the chat again, or send the whole file.
 import-empty = { $file } is empty: export the chat again.
 import-number = { $file } holds a number that is too big: export the chat again.
-import-not-json = { $file } is no JSON: send the result.json that Telegram Desktop writes as “machine-readable JSON”.
+import-not-json = { $file } is not JSON. Please send the result.json that Telegram Desktop writes as “machine-readable JSON”.
 import-deep = { $file } is nested too deeply for an export of Telegram Desktop: export the chat again.
-import-no-export = { $file } is JSON, but no export of Telegram Desktop: send the result.json of an exported chat.
-import-no-page = { $file } is HTML, but no chat that Telegram Desktop exported: send the messages.html of a chat.
+import-no-export = { $file } is not an export of Telegram Desktop. Please send the result.json of an exported chat.
+import-no-page = { $file } is not a chat exported by Telegram Desktop. Please send its messages.html.
 import-nameless = { $file } does not say which chat it is from: export the chat again.
-import-private = { $file } holds private conversations only, and those I do not take here.
+import-private = { $file } only has private conversations, and I do not take those.
 import-whose = { $file } does not say which channel it is from: send it with its @name or id, as { $example }
 import-other-chat = { $file } is not from the channel you named: check the name, or leave it out.
-import-refused = { $file } cannot be imported: { $reason }
+import-refused = I could not import { $file }: { $reason }
 import-note-private = { $count ->
     [one] Left out { $count } private conversation.
    *[other] Left out { $count } private conversations.
@@ -553,14 +561,14 @@ source-copies-first = { $count ->
 
 ## Search for posts
 
-search-empty = Write after the command what to look for, for example: { $example }
+search-empty = Write what to look for after the command, for example: { $example }
 search-example = ferry in August
 search-too-long = { $limit ->
-    [one] A search may have { $limit } character, and this one has { $length }. Please shorten it.
-   *[other] A search may have { $limit } characters, and this one has { $length }. Please shorten it.
+    [one] That is too long: { $length } characters, and I can take { $limit }. Please shorten it.
+   *[other] That is too long: { $length } characters, and I can take { $limit }. Please shorten it.
 }
-search-common = I found no word here to look for: add one that says what the posts are about.
-search-busy = I am still at your last searches: one moment, please.
+search-common = Add a word that says what the posts are about: these alone are too common.
+search-busy = One moment, I am still busy with your last searches.
 search-for = Search: { $what }
 search-all = all posts
 search-between = { $since } – { $until }
@@ -574,60 +582,60 @@ search-more = { $count ->
     [one] Found more than { $count } post
    *[other] Found more than { $count } posts
 }
-search-different = different ones: { $count }
-search-similar = near ones: { $count }
-search-none-whole = No post has all these words; near ones: { $count }
-search-near = Without some of the words, or near in meaning:
+search-different = different: { $count }
+search-similar = similar: { $count }
+search-none-whole = No post has all these words. Similar ones: { $count }
+search-near = Similar, or without some of the words:
 search-page = page { $page } of { $pages }
 search-quoted = “{ $text }”
 search-or = or
-search-nothing = I found no such post. Try fewer words, or others.
-search-nothing-quoted = I found no post that says just that. Try it without the quotes.
-search-nothing-filtered = I found no such post. Try it without { $filters }.
-search-nothing-partly = I found no such post, but I could not search everything.
-search-not-yours = Only whoever searched can turn these pages. Search for yourself with { $search }.
-search-stale = This search is out of date. Search again with { $search }.
-search-changed = The posts have changed meanwhile: the pages may have moved.
-menu-search = Search for posts
+search-nothing = I found no such posts. Try fewer words, or other ones.
+search-nothing-quoted = I found no post with exactly these words. Try it without the quotation marks.
+search-nothing-filtered = I found no such posts. Try it without { $filters }.
+search-nothing-partly = I found no such posts, but I could not search everything.
+search-not-yours = Only the person who searched can turn these pages. Search yourself: { $search }
+search-stale = This search is too old. Please search again: { $search }
+search-changed = The posts have changed, so the pages may have moved.
+menu-search = Find posts
 
 ## Models
 
-model-writer = Writer
-model-planner = Planner
+model-writer = Writes the answers
+model-planner = Plans the search
 model-embedder = Search by meaning
-model-reranker = Reranker
+model-reranker = Sorts the posts
 models-used = In use:
-models-unused = No model is in use: posts are searched by words, answers are word for word.
-models-press = Press a model to use it from now on:
-models-none = No model has been fetched yet. On the machine: { $pull }
-models-nobody = none, answers word for word
-models-loading = Changing over: { $name }. A large model takes a minute; questions wait for it.
-models-now = { $use }, from now on: { $name }.
-models-next = { $use }, from the next start of the bot on: { $name }. All posts are then read anew, beside the old index.
-models-refused = Nothing was changed. { $reason }
-models-gone = This list is out of date: send /models again.
+models-unused = No model is in use. I search by words and quote the posts.
+models-press = Press a model to switch to it:
+models-none = There are no models yet. To fetch one, run this on the machine: { $pull }
+models-nobody = none, I quote the posts
+models-loading = Switching to { $name }. A large model takes a minute, and questions wait for it.
+models-now = { $use } — now { $name }.
+models-next = { $use } — { $name } after my next start. I will then read all the posts again, while the old search keeps working.
+models-refused = Nothing has changed. { $reason }
+models-gone = This list is too old. Please send /models again.
 menu-models = Choose the models
 
 ## Receipts: the cited words, quoted from the post
 
 receipt = ❝ Quote { $number }
-receipt-unknown = I do not have this answer any more. Ask again for one with working buttons.
-receipt-closed = This post is in a channel that is not open to you here.
-receipt-shown = It is in the chat already: look a little below.
-receipt-gone = This post is deleted or closed by now, so I cannot show its words.
-receipt-gone-there = Telegram does not find this post in the channel: it may be deleted. Open the link to see for yourself.
-receipt-changed = The post was edited after the answer: these words are not in it any more.
-receipt-changed-unknown = The post was edited while I answered or after, and I do not have its former words. Open the link to read it as it is now.
-receipt-protected = The channel lets nothing be quoted elsewhere, so these are the words as text.
-receipt-outside = I am not in this channel, so Telegram cannot quote it here: these are the words as I have them.
-receipt-refused = Telegram did not take these words as a quote: the post may have been edited, or they do not stand in its text as such (a poll, several captions, special emoji).
+receipt-unknown = I no longer have this answer. Please ask again.
+receipt-closed = This post is from a channel that is closed to you here.
+receipt-shown = It is already in the chat, a little below.
+receipt-gone = This post is deleted, or closed to you now, so I cannot quote it.
+receipt-gone-there = Telegram cannot find this post. It may be deleted; open the link to check.
+receipt-changed = The post was edited after my answer and no longer says this.
+receipt-changed-unknown = The post was edited since, and I do not have its earlier words. Open the link to read it now.
+receipt-protected = The channel does not let its posts be quoted, so here are the words as text.
+receipt-outside = I am not in this channel, so here are the words as I have them.
+receipt-refused = Telegram would not quote these words, so here they are as text. The post may have been edited.
 
 ## Verify
 
-verify-empty = Write after the command what is to be checked, for example: { $example }. Or reply with it to a message, or forward me one.
+verify-empty = Write what to check after the command, for example: { $example }. Or reply to a message with it, or forward one to me.
 verify-example = the ferry leaves at 7:30
-verify-not-text = I can only check what is said in words: forward me a message with text.
-verify-nothing = There is nothing here that could be checked: write a sentence that says something.
+verify-not-text = I can only check words. Please forward me a message with text.
+verify-nothing = There is nothing to check here. Write a sentence that says something.
 verify-claim = “{ $claim }”
 verify-label = { $label ->
     [supported] The posts say so
@@ -635,10 +643,10 @@ verify-label = { $label ->
     [contested] The posts disagree
    *[other] The posts do not say this
 }
-verify-outdated = It was so until { $day }
+verify-outdated = This was so until { $day }
 verify-partly = I did not find this, but I could not search everything.
 verify-superseded = A later post says otherwise:
-verify-before = Earlier it was as claimed:
+verify-before = Earlier posts said so:
 verify-against = { $count ->
     [one] Another post says otherwise:
    *[other] Other posts say otherwise:
@@ -648,17 +656,17 @@ verify-sources = { $count ->
    *[other] { $count } independent sources, first { $first }, { $when }
 }
 verify-left = { $count ->
-    [one] { $count } more statement was not checked: send it separately.
-   *[other] { $count } more statements were not checked: send them separately.
+    [one] I did not check { $count } more statement. Send it separately.
+   *[other] I did not check { $count } more statements. Send them separately.
 }
-verify-help = { $verify } text — do the posts say so? Also as a reply to a message, or forward me one
-verify-help-group = { $verify } text, or as a reply to a message — do the posts say so?
-menu-verify = Do the posts say so?
+verify-help = { $verify } text — check it against the posts, or forward me a message
+verify-help-group = { $verify } text — check it against the posts, also as a reply
+menu-verify = Check a text against the posts
 
 ## After an answer
 
 button-sources = Sources
-button-why = Why
+button-why = Why?
 button-link = Link
 button-more = More
 button-search = Search for these words
@@ -672,30 +680,30 @@ button-reason = { $reason ->
     [source] Wrong source
    *[other] Not what I asked
 }
-vote-good = Thank you, noted. You can change your mind.
+vote-good = Thank you! You can change your vote.
 vote-bad = Noted. What is wrong with it?
-vote-reason = Thank you, the reason is noted.
-vote-same = That is what you said before.
-answer-gone = I do not have this answer any more: ask again.
-answer-changed = A post behind the first sentence has changed or is closed to you by now: ask again.
-answer-already = It is below already.
-answer-not-yours = This is for whoever asked: ask the question yourself.
-answer-not-member = This is for members of the group: join it first.
-sources-none = This answer cites no post: it only says what was not found.
-sources-changed = This post has changed since the answer: open it to read what it says now.
-shorter-note = Shortened: only the first sentence. The whole answer is above.
+vote-reason = Thank you, noted.
+vote-same = You have said so already.
+answer-gone = I no longer have this answer. Please ask again.
+answer-changed = A post behind this answer has changed or is closed to you now. Please ask again.
+answer-already = It is already below.
+answer-not-yours = This is for the person who asked. Ask me yourself!
+answer-not-member = This is for members of this group.
+sources-none = This answer quotes no post: I found nothing.
+sources-changed = This post has changed since my answer. Open it to read it now.
+shorter-note = This is the first sentence. The whole answer is above.
 deeper-begins = { $count ->
-    [one] I search again, wider, and give up to { $count } sentence if the posts say as much.
-   *[other] I search again, wider, and give up to { $count } sentences if the posts say as much.
+    [one] Looking deeper: up to { $count } sentence this time.
+   *[other] Looking deeper: up to { $count } sentences this time.
 }
 deeper-note = { $count ->
-    [0] I searched wider, and it stands on no other posts than before.
-    [one] I searched wider: { $count } post is cited that was not before.
-   *[other] I searched wider: { $count } posts are cited that were not before.
+    [0] The posts say no more about this.
+    [one] I looked deeper and found { $count } more post.
+   *[other] I looked deeper and found { $count } more posts.
 }
-link-whole = This link opens the chat with me and asks your question. The question stands in the link itself; the answer depends on who opens it.
-link-kept = This link opens the chat with me and asks your question. Whoever has the link can read the question; /forget makes the link useless.
-link-asks = Question from a link: “{ $question }”
+link-whole = This link opens our chat and asks your question. The question is in the link; the answer depends on what the reader may see.
+link-kept = This link opens our chat and asks your question. Anyone with the link can read the question; /forget switches it off.
+link-asks = You followed a link that asks: “{ $question }”
 stats-votes = Votes in 7 days: 👍 { $good }, 👎 { $bad } (wrong { $wrong }, out of date { $outdated }, not what was asked { $other }, wrong source { $source })
 
 ## Privacy
@@ -733,10 +741,10 @@ privacy-where = { $server ->
    *[other] Nothing leaves the machine I run on, except through Telegram. Whoever runs me can read what I keep.
 }
 privacy-do = { $mydata } sends you all of it, { $forget } erases it.
-forget-nothing = I keep nothing of you.
-forget-nothing-here = I keep nothing of you from this group.
-forget-ask = Erase for good what I keep of you from all chats?
-forget-ask-here = Erase for good what I keep of you from this group? In a private chat { $forget } erases everything.
+forget-nothing = I keep nothing about you.
+forget-nothing-here = I keep nothing about you from this group.
+forget-ask = Erase everything I keep about you, from all chats? This cannot be undone.
+forget-ask-here = Erase everything I keep about you from this group? In a private chat, { $forget } erases it all.
 forget-questions = { $count ->
     [one] { $count } question with its answer
    *[other] { $count } questions with their answers
@@ -770,119 +778,119 @@ forget-rest = The messages in this chat are Telegram's: delete them there. { $ba
     [one] The nightly backup ({ $backups }) still holds it until the next one replaces it.
    *[other] The nightly backups ({ $backups }) still hold it, the last one for as many nights.
 }
-forget-not-yours = This is for whoever sent the command: send { $forget } yourself.
-forget-late = This is too old or done already: send { $forget } again.
-forget-masked = I cannot tell who you are here: write to me in a private chat, or under your own name.
-mydata-here = Your questions, answers, votes and links, as I keep them. Words of posts that are closed to you by now are left out.
-mydata-private = I send it only in a private chat: write { $mydata } to me there.
+forget-not-yours = This is for the person who sent the command. Send { $forget } yourself.
+forget-late = This is too old, or already done. Send { $forget } again.
+forget-masked = I cannot tell who you are here. Write to me in private, or under your own name.
+mydata-here = Your questions, answers, votes and links, as I keep them. Words from posts that are closed to you now are left out.
+mydata-private = I only send this in private. Write { $mydata } to me there.
 
 ## Groups, by their own admins
 
-group-admins-only = Only the admins of this group can do this, each under their own name: I cannot tell anonymous admins apart.
-group-admins-ask = In this group only its admins ask me, each under their own name. In a private chat everybody may.
-help-settings = { $settings } — for the group's admins: which channels I answer from here, and how
+group-admins-only = Only this group's admins can do this, under their own names. I cannot tell anonymous admins apart.
+group-admins-ask = In this group only its admins can ask me, under their own names. In a private chat everyone can.
+help-settings = { $settings } — for the group's admins: which channels I answer from, and how
 settings-title = Settings of this group
-settings-in-group = This works in a group: add me there, and its admins send it with my name after it.
-settings-no-channels = This group asks no channel yet: choose some with the first button.
-settings-channels = Which channels may everybody in this group ask about? ✓ marks those that they may already.
-settings-none-offered = There is no channel that you could choose: an admin of the bot makes one public, or allows groups to bind it.
+settings-in-group = This works in a group. Add me to one, and its admins can send it with my name.
+settings-no-channels = This group has no channels yet. Choose some with the first button.
+settings-channels = Which channels may everyone in this group ask about? ✓ marks those they can.
+settings-none-offered = There is no channel to choose yet. An admin of the bot can make one public, or let groups choose it.
 settings-sure = { $on ->
-    [yes] Answers: only sure ones, with a source for every sentence
-   *[other] Answers: also less sure ones
+    [yes] Answer when not sure: no
+   *[other] Answer when not sure: yes
 }
 settings-who = { $who ->
-    [admins] Who asks: only admins of the group
-   *[other] Who asks: everybody
+    [admins] Who can ask: admins only
+   *[other] Who can ask: everyone
 }
 settings-lang = { $lang ->
-    [en] My own sentences: in English
-    [ru] My own sentences: in Russian
-   *[other] My own sentences: in everybody's own language
+    [en] Language: English
+    [ru] Language: Russian
+   *[other] Language: that of the question
 }
 settings-kept = Saved.
-settings-channel-gone = This channel cannot be chosen here now: open the list again.
+settings-channel-gone = This channel is not available here any more. Open the list again.
 button-group-channels = Channels
-button-cited = Only sure answers
-button-anyhow = Also less sure answers
-button-admins-ask = Only admins ask
-button-everybody-asks = Everybody asks
+button-cited = Answer only when sure
+button-anyhow = Answer when not sure too
+button-admins-ask = Let only admins ask
+button-everybody-asks = Let everyone ask
 button-lang = { $lang ->
-    [en] Speak English
-    [ru] Speak Russian
-   *[other] Speak everybody's own language
+    [en] Language: English
+    [ru] Language: Russian
+   *[other] Language: that of the question
 }
-button-bindable = Let groups bind it by themselves
-button-unbindable = Groups no longer bind it by themselves
-channel-bindable = groups may bind it by themselves
+button-bindable = Let groups choose it
+button-unbindable = Do not let groups choose it
+channel-bindable = groups may choose it
 channel-set-bindable = { $may ->
-    [yes] Done: the admins of any group may bind { $title } to it.
-   *[other] Done: groups no longer bind { $title } by themselves, and where they did, it is closed.
+    [yes] Done: the admins of any group can choose { $title } for it.
+   *[other] Done: groups can no longer choose { $title }, and those that did have lost it.
 }
 menu-settings = Settings of this group
 
 ## Admins made in the chat
 
-grant-how = { $grant } makes somebody an admin of the bot, { $revoke } takes it back. The number is what /start or @userinfobot tells them.
+grant-how = { $grant } id makes someone an admin of the bot, { $revoke } id undoes it. They learn their id from /start or @userinfobot.
 grant-list = Admins:
 grant-line-owner = • { $who } — from the settings
 grant-line = • { $who } — by { $by }, { $date }
-grant-ask = Make { $who } an admin of the bot? They will read every channel in private, closed ones too, and do all that you can do here.
+grant-ask = Make { $who } an admin of the bot? They will be able to read every channel in private and do all that you can do here.
 revoke-ask = Take the admin rights from { $who }?
-grant-owner = { $id } is an admin by the settings of the bot: that is changed in BOT__ADMINS only.
-grant-already = { $id } is an admin already.
-grant-bot = { $id } is my own number: I cannot be an admin.
-revoke-none = { $id } is no admin.
-grant-done = Done: { $who } is an admin of the bot now, and has been told.
-grant-done-untold = Done: { $who } is an admin of the bot now. I could not tell them: they have to write to me first.
-revoke-done = Done: { $who } is no admin of the bot any more.
+grant-owner = { $id } is an admin by the settings. That can only be changed in BOT__ADMINS.
+grant-already = { $id } is already an admin.
+grant-bot = { $id } is me: I cannot be an admin.
+revoke-none = { $id } is not an admin.
+grant-done = Done: { $who } is now an admin of the bot, and I have told them.
+grant-done-untold = Done: { $who } is now an admin of the bot. I could not tell them: they have to write to me first.
+revoke-done = Done: { $who } is no longer an admin of the bot.
 grant-cancelled = Nothing was changed.
-grant-late = This button is out of date: send { $grant } or /revoke again.
-granted-told = You are an admin of this bot now: { $help } says what you can do.
+grant-late = This button is too old. Send { $grant } or /revoke again.
+granted-told = You are now an admin of this bot. See what you can do: { $help }
 revoked-told = You are no longer an admin of this bot.
 granted-others = Admin { $by } made { $who } an admin of the bot.
 revoked-others = Admin { $by } took the admin rights from { $who }.
 button-grant = Make an admin
 button-revoke = Take back
 button-cancel = Cancel
-menu-grant = Make somebody an admin
-menu-revoke = Take admin rights back
+menu-grant = Make someone an admin
+menu-revoke = Take admin rights away
 
 ## Errors, told to admins
 
 errors-told = { $count ->
-    [one] { $count } error since I last told you:
-   *[other] { $count } errors since I last told you:
+    [one] { $count } error since my last message:
+   *[other] { $count } errors since my last message:
 }
 errors-times = { $line } (×{ $times })
-errors-more = The same ones are not told again for some hours. All of them are in the log; /stats says how I am.
+errors-more = I will not repeat these for some hours. They are all in the log; /stats says how I am.
 
 ## While an answer is made, stopping, limits
 
 live-stage = { $stage ->
-    [plan] Thinking about the question…
+    [plan] Thinking about your question…
     [rerank] Sorting what I found…
     [hyde] Looking further…
-    [write] Writing the answer; so far in the posts' own words…
+    [write] Writing. So far, from the posts…
    *[search] Searching the posts…
 }
 live-place = { $count ->
-    [one] { $count } question is before yours.
-   *[other] { $count } questions are before yours.
+    [one] { $count } question is ahead of yours.
+   *[other] { $count } questions are ahead of yours.
 }
 answer-probable = I am not sure. Closest:
-delivery-again = Here is your answer; perhaps it came already…
-answer-withdrawn = I did not send this answer: something behind it was changed, deleted or closed meanwhile. Ask again.
+delivery-again = Here is your answer. You may have got it already…
+answer-withdrawn = I did not send this answer: a post behind it was changed, deleted or closed just now. Please ask again.
 button-halt = Stop
 stopped-nothing = Stopped. I had not found anything yet.
 stopped-waiting = { $count ->
-    [one] Stopped: { $count } waiting question will not be answered.
-   *[other] Stopped: { $count } waiting questions will not be answered.
+    [one] Stopped. I will not answer { $count } waiting question.
+   *[other] Stopped. I will not answer { $count } waiting questions.
 }
 stop-nothing = There is nothing to stop: I am not working on a question of yours.
-stop-not-yours = Only whoever asked can stop this, while it is being answered.
+stop-not-yours = Only the person who asked can stop this.
 ask-limit = { $minutes ->
-    [one] You have asked a lot just now: please go on in { $minutes } minute.
-   *[other] You have asked a lot just now: please go on in { $minutes } minutes.
+    [one] That was a lot of questions! Please go on in { $minutes } minute.
+   *[other] That was a lot of questions! Please go on in { $minutes } minutes.
 }
 
 ## how answers are made
@@ -939,20 +947,46 @@ smalltalk-about-channel = { $count ->
     } Ask me about anything in them.
 }
 
-suggestion-gone = This suggestion is out of date: just write your question.
+suggestion-gone = This question is no longer current. Just write your own.
 
 ## talks
-talk-new = A new talk: I look back at no earlier question.
-talk-off = I remember no earlier questions here. { "/new on" } changes that.
-talk-unknown = { $new } begins a new talk; { $new } off and { $new } on say whether I remember earlier questions here.
-talk-not-yours = Only admins say here whether I remember earlier questions.
-menu-new = Begin a new talk
+talk-new = New conversation. I have forgotten the earlier questions.
+talk-off = I do not remember earlier questions here. To change that: { "/new on" }
+talk-unknown = { $new } starts a new conversation. { $new } off and { $new } on say whether I remember earlier questions here.
+talk-not-yours = Only admins can change whether I remember earlier questions here.
+menu-new = Start a new conversation
 
 ## Traces, for admins
 
-why-trace = How it was made: { $recipe },
-why-trace-unknown = I know no answer of that number, or no longer: send { $why } alone for the last one.
+why-trace = How I made it: { $recipe },
+why-trace-unknown = I do not have an answer with this number. Send { $why } alone for the last one.
 
 ## Follow-ups
 
-answer-understood = I understood: “{ $question }”
+answer-understood = Answering: { $question }
+
+## What people did not get (admins)
+
+unanswered-title = Asked, and not found in the posts:
+unanswered-none = Nobody has asked the same thing in vain.
+unanswered-group = { $count ->
+    [one] “{ $question }” — { $count } person
+   *[other] “{ $question }” — { $count } people
+}
+unanswered-more = { $count ->
+    [one] There is { $count } more, asked by one person only or less often.
+   *[other] There are { $count } more, asked by one person only or less often.
+}
+menu-unanswered = What people asked and did not get
+synonyms-title = { $count ->
+    [0] You have not told me any words that mean the same.
+    [one] { $count } pair of words that mean the same:
+   *[other] { $count } pairs of words that mean the same:
+}
+synonyms-how = To add one: { $example }. To remove it, put a minus before it.
+synonyms-example = pool = Pike
+synonyms-added = Noted: { $pair }. I search for both from now on.
+synonyms-known = I know this already, or my list is full: { $pair }
+synonyms-removed = Removed: { $pair }
+synonyms-unknown = I do not have this pair: { $pair }
+menu-synonyms = Words that mean the same

@@ -322,7 +322,7 @@ def _render_copies(
 def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
     # Where a part of the search failed, "it is not there" would be a claim that cannot be made.
     partly = {s.stage for s in answer.shortfalls} - WRITING_STAGES
-    unsure = answer.certainty is Certainty.PROBABLE
+    unsure = answer.nearest or answer.certainty is Certainty.PROBABLE
     sentence = (
         "refused-partly" if partly else "refused-unsure" if unsure else "refused-group" if shown.group else "refused"
     )

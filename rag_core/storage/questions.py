@@ -44,6 +44,7 @@ __all__ = [
     "forget_old_links",
     "forget_voters",
     "get_linked_question",
+    "list_refused_questions",
     "list_waiting_questions",
     "load_delivery",
     "queue_question",
@@ -337,6 +338,17 @@ async def list_waiting_questions(archive: Archive, most: int) -> list[QuestionRo
     """List the first `most` waiting questions, in queue order."""
     rows = await archive.rows("SELECT * FROM questions WHERE state = 'queued' ORDER BY turn, id LIMIT ?", (most,))
     return [decode_question(row) for row in rows]
+
+
+async def list_refused_questions(archive: Archive, most: int) -> list[AnsweredQuestion]:
+    """List the newest `most` questions that were refused, as long as their texts are kept."""
+    rows = await archive.rows(
+        "SELECT * FROM questions WHERE state = 'answered' AND kind = 'ask' AND text <> '' "
+        "AND json_type(answer, '$.sentences') = 'array' AND json_array_length(answer, '$.sentences') = 0 "
+        "ORDER BY id DESC LIMIT ?",
+        (most,),
+    )
+    return [_decode_answered(row) for row in rows]
 
 
 async def cancel_waiting_questions(

@@ -38,15 +38,15 @@ async def test_a_reader_votes_changes_their_mind_and_says_why(
     async with live():
         answer = await ask(OTTO, FERRY)
         assert list(buttons(answer)) == ["👍", "👎", "Sources", "More"]
-        assert await press(sandbox, answer, "👍", OTTO) == "Thank you, noted. You can change your mind."
+        assert await press(sandbox, answer, "👍", OTTO) == "Thank you! You can change your vote."
         assert votes(home) == [(OTTO, 1, None)]
-        assert await press(sandbox, answer, "👍 1", OTTO) == "That is what you said before."
+        assert await press(sandbox, answer, "👍 1", OTTO) == "You have said so already."
         assert await press(sandbox, answer, "👎", OTTO) == "Noted. What is wrong with it?"
         assert votes(home) == [(OTTO, 0, None)]
         assert list(buttons(current(sandbox, answer)))[4:] == [
             "It is wrong", "Out of date", "Not what I asked", "Wrong source"
         ]  # fmt: skip
-        assert await press(sandbox, answer, "Out of date", OTTO) == "Thank you, the reason is noted."
+        assert await press(sandbox, answer, "Out of date", OTTO) == "Thank you, noted."
         assert votes(home) == [(OTTO, 0, "outdated")]
         assert "Out of date" not in buttons(current(sandbox, answer))
         stats = await ask(ADMIN, "/stats")
@@ -87,15 +87,15 @@ async def test_who_is_not_in_the_group_does_not_vote(sandbox: Sandbox, live: Any
     sandbox.world.add_person(900, "Stranger", lang="en")
     async with live():
         answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
-        assert await press(sandbox, answer, "👍", 900) == "This is for members of the group: join it first."
-        assert await press(sandbox, answer, "Sources", 900) == "This is for members of the group: join it first."
+        assert await press(sandbox, answer, "👍", 900) == "This is for members of this group."
+        assert await press(sandbox, answer, "Sources", 900) == "This is for members of this group."
     assert votes(home) == []
 
 
 async def test_made_up_stale_and_foreign_buttons_are_one_sentence(
     sandbox: Sandbox, live: Any, ask: Any, home: Path
 ) -> None:
-    gone = "I do not have this answer any more: ask again."
+    gone = "I no longer have this answer. Please ask again."
     async with live():
         answer = await ask(OTTO, FERRY)
         other = await ask(RITA, COURSE)
@@ -148,7 +148,9 @@ async def test_a_refusal_offers_a_search_for_its_words_and_to_ask_another_way(
             assert found["text"].startswith("Search: ")
             await press(sandbox, answer, "Ask another way", OTTO)
             assert (await sandbox.replies(chat))[0]["text"].startswith("Try the words that a post would use")
-        assert (await press(sandbox, answer, "Search for these words", RITA)).startswith("Это для того, кто спрашивал")
+        assert (await press(sandbox, answer, "Search for these words", RITA)).startswith(
+            "Это для того, кто спрашивал. Спросите и"
+        )
 
 
 # Sources
@@ -188,7 +190,7 @@ async def test_sources_come_page_by_page_with_their_words(sandbox: Sandbox, live
         assert last["text"] == "Sources · page 3 of 3\n\n7. Harbour News · 7 June 2024\nTug 6 is red."
         assert list(buttons(last)) == ["◀"]
         assert "Sources" not in buttons(current(sandbox, answer))
-        assert await press(sandbox, answer, buttons(answer)["Sources"], OTTO) == "It is below already."
+        assert await press(sandbox, answer, buttons(answer)["Sources"], OTTO) == "It is already below."
 
 
 async def test_access_is_checked_again_at_every_press(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
@@ -201,8 +203,8 @@ async def test_access_is_checked_again_at_every_press(sandbox: Sandbox, live: An
         await channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
         await archive.close()
         await press(sandbox, shown, "▶", OTTO)
-        assert current(sandbox, shown)["text"] == "Nothing behind this answer is open to you now."
-        assert (await ask(OTTO, "/sources"))["text"] == "Nothing behind this answer is open to you now."
+        assert current(sandbox, shown)["text"] == "You can no longer see the posts behind this answer."
+        assert (await ask(OTTO, "/sources"))["text"] == "You can no longer see the posts behind this answer."
         await press(sandbox, answer, "Why", OTTO)
         (why,) = await sandbox.replies(OTTO)
         assert "Harbour" not in why["text"]
@@ -222,7 +224,7 @@ async def test_a_source_that_was_edited_is_not_quoted_and_one_that_went_is_named
         await archive.close()
         told = (await ask(OTTO, "/sources"))["text"]
     assert "1. Harbour News · 1 June 2024 · edited 1 July 2024\nThis post has changed since the answer" in told
-    assert "2. Harbour News · 1 June 2024 — this post is gone or closed by now" in told
+    assert "2. Harbour News · 1 June 2024 — this post is gone, or closed to you now" in told
     assert "blue" not in told
     assert "Tug 1" not in told
 
@@ -253,9 +255,9 @@ async def test_in_a_group_sources_are_those_of_the_group(sandbox: Sandbox, live:
         await channels.unbind_channel(archive, GROUP, HARBOUR)
         await archive.close()
         told = await ask(ADMIN, "/sources@citegram_bot", GROUP, reply_to=answer["message_id"])
-        assert told["text"].startswith("This answer was given to somebody else")
+        assert told["text"].startswith("Someone else asked this.")
         own = await ask(OTTO, "/sources@citegram_bot", GROUP, reply_to=answer["message_id"])
-        assert own["text"] == "Nothing behind this answer is open to you now."
+        assert own["text"] == "You can no longer see the posts behind this answer."
 
 
 # Why, shorter, deeper
@@ -268,7 +270,7 @@ async def test_why_is_a_button_for_whoever_asked(sandbox: Sandbox, live: Any, as
         assert (await press(sandbox, answer, "Why", RITA)).startswith("Это для того, кто спрашивал")
         await press(sandbox, answer, "Why", OTTO)
         (told,) = await sandbox.replies(GROUP)
-    assert told["text"].startswith(f"To your question “{FERRY}”")
+    assert told["text"].startswith(f"You asked: “{FERRY}”")
 
 
 async def test_shorter_is_the_first_sentence_without_asking_again(
@@ -282,8 +284,8 @@ async def test_shorter_is_the_first_sentence_without_asking_again(
         said = await asyncio.gather(*both)
         (short,) = await sandbox.replies(OTTO)
         assert short["text"].split("\n\n")[0] == first
-        assert short["text"].endswith("Shortened: only the first sentence. The whole answer is above.")
-        assert sorted(said) == ["", "It is below already."]
+        assert short["text"].endswith("This is the first sentence. The whole answer is above.")
+        assert sorted(said) == ["", "It is already below."]
         sent = len(sandbox.world.sent[OTTO])
         with closing(sqlite3.connect(home / "citegram.db")) as archive:
             assert archive.execute("SELECT count(*) FROM questions").fetchone() == (1,)
@@ -308,9 +310,7 @@ async def test_shorter_shows_no_words_of_a_post_that_has_changed(
         archive = await Archive.open(home)
         await posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 50)], how="test")
         await archive.close()
-        assert (await press(sandbox, answer, "Shorter", OTTO)).startswith(
-            "A post behind the first sentence has changed"
-        )
+        assert (await press(sandbox, answer, "Shorter", OTTO)).startswith("A post behind this answer has changed")
 
 
 @pytest.mark.parametrize("topic", [False, True])
@@ -325,7 +325,7 @@ async def test_deeper_asks_again_and_says_what_came_of_it(
         answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", **more)
         began = await press(sandbox, answer, "Deeper", OTTO)
         (deep,) = await sandbox.replies(GROUP if topic else OTTO)
-        assert began == "I search again, wider, and give up to 5 sentences if the posts say as much."
+        assert began == "Looking deeper: up to 5 sentences this time."
         assert "7:30 every morning" in deep["text"]
         assert "it stands on no other posts than before" in deep["text"]
         question = (message.get("reply_to_message", {}).get("message_id") for message in (deep, answer))

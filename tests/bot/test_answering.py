@@ -116,7 +116,7 @@ async def test_stopping_ends_the_model_and_leaves_what_was_cited_so_far(
             await sandbox.say(OTTO, "/stop")
         (reply,) = await sandbox.replies(OTTO, timeout=30)
         assert reply["text"].startswith(f"{VERBATIM} [1]")
-        assert "Stopped: this is what I had so far." in reply["text"]
+        assert "Stopped. This is what I had so far." in reply["text"]
         assert (model.begun, model.ended, model.waiting) == (1, 0, 0)
         reply = await say(sandbox, OTTO, "/stop")
         assert reply["text"].startswith("There is nothing to stop")
@@ -167,7 +167,7 @@ async def test_who_waits_is_told_how_many_are_before_them(
         await drafted(sandbox, chat_id=RITA)
         await sandbox.say(OTTO, FERRY)
         first = await drafted(sandbox)
-        assert first["text"] == "1 question is before yours."
+        assert first["text"] == "1 question is ahead of yours."
         (reply,) = await sandbox.replies(OTTO)
         assert "7:30" in reply["text"]
 
@@ -186,7 +186,7 @@ async def test_waiting_questions_are_stopped_as_well(
         await sandbox.say(OTTO, "/stop")
         told = [message["text"] for message in await sandbox.replies(OTTO, 2)]
         assert any(text.startswith("Stopped: 2 waiting questions") for text in told)
-        assert any("Stopped: this is what I had so far." in text for text in told)
+        assert any("Stopped. This is what I had so far." in text for text in told)
 
 
 async def test_a_reader_with_twenty_questions_keeps_another_waiting_for_one(

@@ -108,7 +108,7 @@ async def test_an_update_kept_before_a_crash_is_handled_after_it(sandbox: Sandbo
     async with live():
         (answer,), (help_text,) = await sandbox.replies(OTTO), await sandbox.replies(RITA)
     assert "7:30" in answer["text"]
-    assert help_text["text"].startswith("Напишите вопрос")
+    assert help_text["text"].startswith("Просто напишите вопрос")
 
 
 async def test_stopping_lets_a_running_question_finish(

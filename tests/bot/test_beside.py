@@ -58,7 +58,7 @@ def lines(raw: socket.socket) -> list[dict[str, Any]]:
 
 
 async def told(folder: Path, *chunks: bytes) -> dict[str, Any]:
-    """What the bot says last to somebody who writes these bytes and no end."""
+    """What the bot says last to someone who writes these bytes and no end."""
 
     def talk() -> dict[str, Any]:
         with opened(folder) as raw:
@@ -133,7 +133,7 @@ async def test_a_bot_without_a_socket_works_all_the_same(live: Live, home: Path,
         assert not await owner(home).greet()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be someone else")
 async def test_another_user_is_not_served(tmp_path: Path) -> None:
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)

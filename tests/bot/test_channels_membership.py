@@ -50,7 +50,7 @@ async def test_a_new_channel_waits_until_an_admin_says_who_may_read_it(sandbox: 
         before = await channel_when(home, NEW, lambda c: c.inside)
         assert (before.state, before.visibility, before.username) == ("pending", Visibility.ADMINS, "bakery")
         assert [gap.since for gap in (await query_archive(home, gaps.list_open_gaps))[NEW]] == [None]
-        assert "waits for your approval" in await say_text(sandbox, ADMIN, "/channels")
+        assert "waiting for your approval" in await say_text(sandbox, ADMIN, "/channels")
         await sandbox.press(ADMIN, ADMIN, notice["message_id"], buttons(notice)["Everyone"])
         after = await channel_when(home, NEW, lambda c: c.state == "active")
         assert after.visibility is Visibility.PUBLIC
@@ -245,7 +245,7 @@ async def test_taking_the_bot_out_and_in_is_told_a_few_times_and_then_together(
         await channel_when(home, SAFE, lambda c: not c.inside)
         told = await sandbox.replies(ADMIN, 6)
         assert all("Otto (id 502)" in one["text"] for one in told[:5])
-        assert told[5]["text"].startswith("More changes of channels, told together:\n• ")
+        assert told[5]["text"].startswith("More news about channels:\n• ")
         assert "Harbour News: I am in it (changed 115 times)" in told[5]["text"]
         assert "The safe: I am no longer in it\n" in told[5]["text"]
         assert "/channels" in told[5]["text"]

@@ -255,7 +255,7 @@ def test_an_answer_is_printed_with_its_sources(asked: Cite) -> None:
 def test_a_refusal_is_printed_with_the_nearest_posts(asked: Cite) -> None:
     said = asked("ask", "What does the telescope museum of Zanzibar show?")
     assert said.code == 0
-    assert said.out.startswith("This is not in the channels")
+    assert said.out.startswith("I found nothing about this in the")
     assert "https://t.me/owl_hill/" in said.out
 
 

@@ -63,7 +63,7 @@ async def test_what_an_admin_deletes_is_in_no_answer_from_that_moment_on(
         question_back, toast = await confirmed(sandbox, ask, f"/delete {link}")
         after = await ask(reader, question)
         why = await ask(reader, "/why", reply_to=first["message_id"])
-    assert toast.startswith("Deleted: no answer uses it any more.")
+    assert toast.startswith("Done: no answer uses this post. Only an")
     assert question_back["text"].endswith(toast)
     assert "reply_markup" not in question_back
     assert found not in after["text"] + why["text"]
@@ -76,7 +76,7 @@ async def test_an_admin_is_asked_with_the_first_words_and_may_keep_it(sandbox: S
         told = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[1])
         assert "7:30" in (await ask(OTTO, FERRY))["text"]
     assert asked["text"] == (
-        "Take this post out of all answers? In the channel itself nothing changes.\n\n"
+        "Take this post out of all answers? The channel itself stays as it is.\n\n"
         f"1. Harbour News · 12 March 2024\n{FERRY_POST}"
     )
     assert told["answer"]["text"] == "Nothing was deleted."
@@ -129,7 +129,7 @@ async def test_an_album_goes_as_a_whole_and_one_of_it_by_a_single_link(
 
 
 async def test_only_what_was_asked_about_is_deleted(sandbox: Sandbox, live: Any, ask: Any, archive: Archive) -> None:
-    """An album that has grown since, a button with made-up data, somebody else's finger."""
+    """An album that has grown since, a button with made-up data, someone else's finger."""
     await album(archive)
     async with live():
         asked = await ask(ADMIN, "/delete https://t.me/harbour_news/20")
@@ -140,7 +140,7 @@ async def test_only_what_was_asked_about_is_deleted(sandbox: Sandbox, live: Any,
         stranger = await sandbox.press(OTTO, ADMIN, asked["message_id"], data(asked)[0])
         assert PostKey(HARBOUR, 21) in await posts.fetch_posts(archive, [PostKey(HARBOUR, 21)])
     for told in (grown, made_up):
-        assert told["answer"]["text"] == "These posts have changed meanwhile: send /delete again."
+        assert told["answer"]["text"] == "These posts have changed since. Send /delete again."
     assert stranger["answer"]["text"].startswith("Only the bot's admins")
 
 
@@ -159,8 +159,8 @@ async def test_what_cannot_be_done_is_one_sentence(live: Any, ask: Any, archive:
     before = await posts.get_last_seq(archive)
     async with live():
         for who, args, said in (
-            (OTTO, "https://t.me/harbour_news/10", "Only the bot's admins can do this"),
-            (RITA, "https://t.me/harbour_news/10", "Это могут только администраторы бота"),
+            (OTTO, "https://t.me/harbour_news/10", "Only this bot's admins can do this."),
+            (RITA, "https://t.me/harbour_news/10", "Это могут только администраторы бота."),
             (ADMIN, "", f"Send {command} with links to posts"),
             (ADMIN, "the ferry, please", f"Send {command} with links to posts"),
             (ADMIN, "https://t.me/harbour_news/10?comment=3", f"Send {command} with links to posts"),

@@ -137,7 +137,7 @@ def settings_in(folder: Path) -> Settings:
 
 
 async def replies(sandbox: Sandbox, home: Path, chat: int, who: int, text: str) -> list[dict[str, Any]]:
-    """What the bot leaves in a chat after somebody wrote there, once it has nothing left to do."""
+    """What the bot leaves in a chat after someone wrote there, once it has nothing left to do."""
     before = set(sandbox.world.room(chat).messages)
     await sandbox.say(who, text, chat_id=chat)
     await wait_until_idle(sandbox, home)

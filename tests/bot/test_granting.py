@@ -102,12 +102,12 @@ async def test_other_admins_hear_of_it(sandbox: Sandbox, live: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("/grant", "/grant 123456789 makes somebody"),
-        ("/grant @otto", "/grant 123456789 makes somebody"),
-        ("/grant -1001000001", "/grant 123456789 makes somebody"),
-        ("/grant 0", "/grant 123456789 makes somebody"),
-        ("/revoke 502", "502 is no admin."),
-        ("/revoke", "/grant 123456789 makes somebody"),
+        ("/grant", "/grant 123456789 makes someone"),
+        ("/grant @otto", "/grant 123456789 makes someone"),
+        ("/grant -1001000001", "/grant 123456789 makes someone"),
+        ("/grant 0", "/grant 123456789 makes someone"),
+        ("/revoke 502", "502 is not an admin."),
+        ("/revoke", "/grant 123456789 makes someone"),
     ],
 )
 async def test_what_cannot_be_done_is_said(sandbox: Sandbox, live: Any, text: str, said: str) -> None:

@@ -49,13 +49,13 @@ async def ready(home: Path, *chats: int, **rules: Any) -> Archive:
 async def test_the_groups_admin_binds_a_public_channel_with_buttons(sandbox: Sandbox, live: Any) -> None:
     async with live():
         settings = await said(sandbox, OTTO, SETTINGS)
-        assert "This group asks no channel yet" in settings["text"]
+        assert "This group has no channels yet." in settings["text"]
         await press(sandbox, settings, "Channels")
         assert list(buttons(current(sandbox, settings))) == ["＋ Harbour News", "＋ Печь и глина", "‹ Back"]
         assert await press(sandbox, settings, "＋ Harbour News") == "Saved."
         assert "7:30" in (await said(sandbox, RITA, FERRY))["text"]
         await press(sandbox, settings, "‹ Back")
-        assert "This group asks 1 channel:\n• Harbour News" in current(sandbox, settings)["text"]
+        assert "This group can ask about 1 channel:\n• Harbour News" in current(sandbox, settings)["text"]
         await press(sandbox, settings, "Channels")
         await press(sandbox, settings, "✓ Harbour News")
         assert (await said(sandbox, RITA, FERRY))["text"].startswith("No channel is bound to this group yet")
@@ -93,7 +93,9 @@ async def test_a_button_counts_for_who_is_an_admin_when_it_is_pressed(sandbox: S
         settings = await said(sandbox, RITA, SETTINGS)
         set_chat_member(sandbox.world, GROUP, RITA, "member", by=OTTO)
         await wait_until_handled(sandbox)
-        assert "администраторы этой группы" in await press(sandbox, settings, "Спрашивают только администраторы", RITA)
+        assert "администраторы этой группы" in await press(
+            sandbox, settings, "Пусть спрашивают только администраторы", RITA
+        )
         assert await group_rules.load_group_rules(archive, GROUP) == GroupRules()
     await archive.close()
 
@@ -120,8 +122,8 @@ async def test_a_closed_channel_cannot_be_bound_by_a_made_up_button(sandbox: San
         assert "Crew only" not in str(current(sandbox, settings))
         for chat in (CREW, SAFE):
             answer = await send(sandbox, settings, f"gs:b:{make_channel_token(archive, chat)}:0")
-            assert answer.startswith("This channel cannot be chosen here now")
-        assert (await send(sandbox, settings, "gs:b:AAAAAAAA:0")).startswith("This channel cannot be chosen")
+            assert answer.startswith("This channel is not available here any")
+        assert (await send(sandbox, settings, "gs:b:AAAAAAAA:0")).startswith("This channel is not available here any")
         assert await channels.list_bound_channels(archive, GROUP) == frozenset()
     await archive.close()
 
@@ -137,13 +139,13 @@ async def test_a_bot_admin_lets_groups_bind_a_closed_channel_and_takes_it_back(
                 data = buttons(sandbox.world.room(ADMIN).messages[listed["message_id"]])[label]
                 await sandbox.press(ADMIN, ADMIN, listed["message_id"], data)
 
-        await card("Crew only", "Let groups bind it by themselves")
+        await card("Crew only", "Let groups choose it")
         settings = await said(sandbox, OTTO, SETTINGS)
         await press(sandbox, settings, "Channels")
         await press(sandbox, settings, "＋ Crew only")
         padlock = "/ask@citegram_bot which digits open the boathouse padlock?"
         assert "4417" in (await said(sandbox, RITA, padlock))["text"]
-        await card("Groups no longer bind it by themselves")
+        await card("Do not let groups choose it")
         assert "4417" not in (await said(sandbox, RITA, padlock))["text"]
         assert "Crew only" not in (await said(sandbox, OTTO, SETTINGS))["text"]
 
@@ -169,14 +171,14 @@ async def test_where_only_admins_ask_others_are_told_so(sandbox: Sandbox, live: 
     topic = create_topic(sandbox.world, GROUP, OTTO, "Ferries")
     async with live():
         settings = await said(sandbox, OTTO, SETTINGS)
-        assert await press(sandbox, settings, "Only admins ask") == "Saved."
+        assert await press(sandbox, settings, "Let only admins ask") == "Saved."
         for text in (FERRY, "@citegram_bot when does the ferry leave?", "/search@citegram_bot ferry"):
             assert (await said(sandbox, RITA, text))["text"].startswith("В этой группе меня спрашивают только её адми")
         refused = await said(sandbox, RITA, FERRY, thread=topic)
         assert refused["message_thread_id"] == topic
         assert "7:30" in (await said(sandbox, OTTO, FERRY))["text"]
         assert "7:30" in (await said(sandbox, ADMIN, FERRY))["text"]  # an admin of the bot
-        await press(sandbox, settings, "Everybody asks")
+        await press(sandbox, settings, "Let everyone ask")
         assert "7:30" in (await said(sandbox, RITA, FERRY))["text"]
 
 
@@ -189,7 +191,7 @@ async def test_an_unsure_answer_is_a_refusal_where_only_sure_ones_are_wanted(
         strict = (await said(sandbox, OTTO, FERRY))["text"]
         await group_rules.save_group_rules(archive, GROUP, GroupRules())
         free = (await said(sandbox, OTTO, FERRY))["text"]
-    assert strict.startswith("I found no answer that I am sure of")
+    assert strict.startswith("I did not find a sure answer.")
     assert "Harbour News" in strict  # what came nearest
     assert free.startswith("I am not sure. Closest:")
     await archive.close()
@@ -200,10 +202,10 @@ async def test_the_group_has_one_language_where_it_wants_one(sandbox: Sandbox, l
     await archive.close()
     async with live():
         settings = await said(sandbox, OTTO, SETTINGS)
-        await press(sandbox, settings, "Speak English")
-        assert "My own sentences: in English" in current(sandbox, settings)["text"]
-        await press(sandbox, settings, "Speak Russian")
-        assert "Мои собственные фразы: по-русски" in current(sandbox, settings)["text"]
+        await press(sandbox, settings, "Language: English")
+        assert "Language: English" in current(sandbox, settings)["text"]
+        await press(sandbox, settings, "Language: Russian")
+        assert "Язык бота: русский" in current(sandbox, settings)["text"]
         answer = (await said(sandbox, OTTO, FERRY))["text"]
         assert "The ferry to Owl Island leaves at 7:30" in answer  # a quote stays as it is
         assert "Источник" in answer

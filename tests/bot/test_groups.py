@@ -20,13 +20,17 @@ told = partial(say_text, chat=GROUP)
 
 async def test_an_admin_binds_and_unbinds_a_channel(sandbox: Sandbox, live: Any) -> None:
     async with live():
-        assert (await told(sandbox, OTTO, ASK)).startswith("No channel is bound to this group yet")
+        assert (await told(sandbox, OTTO, ASK)).startswith("This group has no channels yet. Its")
         bound = await told(sandbox, ADMIN, "/bind@citegram_bot @Harbour_News")
-        assert bound == "Bound: everyone in this group can now ask about Harbour News."
+        assert bound == "Done: everyone in this group can now ask about Harbour News."
         assert "7:30" in await told(sandbox, OTTO, ASK)
-        assert "This group asks 1 channel:\n• Harbour News\n" in await told(sandbox, ADMIN, "/bind@citegram_bot")
-        assert (await told(sandbox, ADMIN, "/unbind@citegram_bot Harbour News")).startswith("Unbound")
-        assert (await told(sandbox, OTTO, ASK)).startswith("No channel is bound to this group yet")
+        assert "This group can ask about 1 channel:\n• Harbour News\n" in await told(
+            sandbox, ADMIN, "/bind@citegram_bot"
+        )
+        assert (await told(sandbox, ADMIN, "/unbind@citegram_bot Harbour News")).startswith(
+            "Done: this group can no longer"
+        )
+        assert (await told(sandbox, OTTO, ASK)).startswith("This group has no channels yet. Its")
 
 
 async def test_a_bound_channel_is_the_only_one_a_group_hears_of(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -39,8 +43,8 @@ async def test_a_bound_channel_is_the_only_one_a_group_hears_of(sandbox: Sandbox
 @pytest.mark.parametrize("command", ["/bind@citegram_bot @harbour_news", "/unbind@citegram_bot @harbour_news"])
 async def test_nobody_else_binds(sandbox: Sandbox, live: Any, command: str) -> None:
     async with live():
-        assert (await told(sandbox, OTTO, command)).startswith("Only the bot's admins can do this")
-        assert (await told(sandbox, OTTO, ASK)).startswith("No channel is bound")
+        assert (await told(sandbox, OTTO, command)).startswith("Only this bot's admins can do this.")
+        assert (await told(sandbox, OTTO, ASK)).startswith("This group has no channels yet. Its")
 
 
 async def test_an_admin_behind_a_mask_does_not_bind(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -50,7 +54,7 @@ async def test_an_admin_behind_a_mask_does_not_bind(sandbox: Sandbox, live: Any,
     async with live():
         sandbox.push({"message": masked})
         (reply,) = await sandbox.replies(GROUP)
-    assert reply["text"].startswith("Only the bot's admins can do this")
+    assert reply["text"].startswith("Only this bot's admins can do this")
 
 
 async def test_what_cannot_be_bound_is_said(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -63,8 +67,8 @@ async def test_what_cannot_be_bound_is_said(sandbox: Sandbox, live: Any, home: P
         none = await told(sandbox, ADMIN, "/bind@citegram_bot")
         private = await say(sandbox, ADMIN, "/bind")
     assert unknown.startswith("I do not know the channel @nowhere.")
-    assert pending.startswith("The channel The safe waits for approval")
-    assert none == "This group asks no channel yet.\nWrite the channel after the command: /bind @channel"
+    assert pending.startswith("The safe is not approved yet")
+    assert none == "This group has no channels yet.\nWrite the channel after the command: /bind @channel"
     assert private["text"].startswith("This works in a group")
 
 
@@ -123,7 +127,7 @@ async def test_bindings_move_with_a_group_that_becomes_a_supergroup(sandbox: San
         while await channels.list_bound_channels(archive, old):
             await told(sandbox, OTTO, ASK)
         assert "7:30" in await told(sandbox, OTTO, ASK)
-        assert (await told(sandbox, OTTO, "/new@citegram_bot")).startswith("I remember no earlier questions here.")
+        assert (await told(sandbox, OTTO, "/new@citegram_bot")).startswith("I do not remember earlier questions")
     await archive.close()
 
 

@@ -24,7 +24,7 @@ from rag_core.errors import RagError
 
 NOBODY = 65534
 FERRY = "When does the ferry to Owl Island leave?"
-only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be someone else")
 
 CONNECT = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); print(s.recv(999).decode())"
 SWAP = """

@@ -103,7 +103,7 @@ async def test_an_export_is_imported_found_and_opened(sandbox: Sandbox, live: An
         assert report.startswith("result.json is imported.\n\nBakery\nNew: 3 · edited: 0 · unchanged: 0 · left out: 0")
         (asked,) = await sandbox.replies(ADMIN)
         who = Telling(sandbox, asked)
-        assert who.text == "Only admins read Bakery so far. Who may read it through me?"
+        assert who.text == "Only admins read Bakery so far. Who may read this channel through me?"
         assert "six in the morning" not in (await say(sandbox, OTTO, ROLLS))["text"]
         assert "six in the morning" in (await say(sandbox, ADMIN, ROLLS))["text"]
         await sandbox.press(ADMIN, *who.place, who.buttons["Everyone"])
@@ -111,7 +111,9 @@ async def test_an_export_is_imported_found_and_opened(sandbox: Sandbox, live: An
         again = await (await sent(sandbox, export())).end()
         assert "New: 0 · edited: 0 · unchanged: 3" in again
         assert nothing_left(home)
-        assert (await say(sandbox, ADMIN, "/help"))["text"].startswith("Just write your question")  # and nothing is asked again
+        assert (await say(sandbox, ADMIN, "/help"))["text"].startswith(
+            "Just write your question, in English or"
+        )  # and nothing is asked again
 
 
 async def test_in_russian_and_as_a_zip(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -129,7 +131,7 @@ async def test_a_document_without_a_word_is_offered_a_button(
 ) -> None:
     async with live():
         offer = await sent(sandbox, export(), caption="")
-        assert offer.text == "result.json looks like an export of a chat. Shall I import it?"
+        assert offer.text == "result.json looks like an export of a chat. Import it?"
         assert await kept(home) == 0
         data = offer.buttons["Import it"]
         await sandbox.press(ADMIN, *offer.place, data)
@@ -156,9 +158,11 @@ async def test_without_a_document_it_says_how(sandbox: Sandbox, live: Any) -> No
 async def test_others_are_refused_and_not_offered_anything(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
         for caption in ("/import", "/import @harbour_news"):
-            assert "Only the bot's admins" in (await sent(sandbox, export(), caption=caption, who=OTTO)).text
+            assert (
+                "Only this bot's admins can do this." in (await sent(sandbox, export(), caption=caption, who=OTTO)).text
+            )
         assert (await sent(sandbox, export(), caption="", who=OTTO)).text.startswith("I read only text")
-        assert "Only the bot's admins" in (await say(sandbox, OTTO, "/import"))["text"]
+        assert "Only this bot's admins can do this." in (await say(sandbox, OTTO, "/import"))["text"]
     assert await kept(home) == 0 and nothing_left(home)
 
 
@@ -183,7 +187,7 @@ async def test_an_offer_whose_document_is_gone_is_a_sentence(sandbox: Sandbox, l
         help_text = await say(sandbox, ADMIN, "/help")
         for message in (help_text["message_id"], 4_000):  # without a document above it; too old to be seen
             pressed = await sandbox.press(ADMIN, ADMIN, message, "import-go")
-            assert pressed["answer"]["text"] == "I do not see that document any more: send it again with /import."
+            assert pressed["answer"]["text"] == "I can no longer see that document. Please send it again with /import."
 
 
 async def test_in_groups_nothing_is_imported(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -305,7 +309,7 @@ async def test_one_import_at_a_time_and_it_can_be_stopped(
             pid = await child_of(tmp_path)
             assert (
                 await sent(sandbox, export())
-            ).text == "Another import is running: wait until it is done, or stop it."
+            ).text == "Another import is running. Wait for it to finish, or stop it."
             stop = telling.buttons["Stop"]
             assert (await sandbox.press(OTTO, *telling.place, stop))["answer"]["alert"] is True
             assert (await sandbox.press(ADMIN, *telling.place, "import-stop:AAAAAAAAAAAA"))["answer"]["text"] == (
@@ -377,8 +381,8 @@ LIMITS = {
     "over its limits": ("import os, signal; os.kill(os.getpid(), signal.SIGXCPU)", "needs more memory or time than"),
     "out of memory": ('print(\'{"refused": ["import-too-heavy", {}]}\')', "needs more memory or time than"),
     "too long": ("import time; time.sleep(600)", "Reading result.json took too long"),
-    "with a bug": ("raise KeyError('of ours')", "Something went wrong on my side"),
-    "without a disk": ('print(\'{"refused": ["import-disk", {}]}\')', "There is no room for the import"),
+    "with a bug": ("raise KeyError('of ours')", "Something went wrong on my side. Please"),
+    "without a disk": ('print(\'{"refused": ["import-disk", {}]}\')', "My disk is full or cannot be written"),
 }
 
 
@@ -428,7 +432,7 @@ async def test_a_token_is_never_logged(sandbox: Sandbox, live: Any, caplog: pyte
         for kind in ("500", "drop", "502html"):
             sandbox.faults.fail_next("file", kind, times=30)
             said = await (await sent(sandbox, export())).end()
-            assert said == "Telegram did not give me result.json: send it again."
+            assert said == "Telegram did not give me result.json. Please send it again."
             sandbox.faults.clear()
         sandbox.faults.fail_next("file", "500")  # once: tried again
         assert "New: 3" in await (await sent(sandbox, export())).end()
@@ -496,6 +500,6 @@ async def test_pressing_the_offer_twice_imports_once(sandbox: Sandbox, live: Any
         for _ in range(2):
             press_button(sandbox.world, ADMIN, *offer.place, offer.buttons["Import it"])
         first, second = await sandbox.replies(ADMIN, 2)
-        assert "Another import is running" in first["text"] + second["text"]
+        assert "Another import is running. Wait for it" in first["text"] + second["text"]
         running = first if "Another" in second["text"] else second
         assert "New: 3" in await Telling(sandbox, running).end()

@@ -41,22 +41,22 @@ async def test_an_admin_changes_over_with_a_button(sandbox: Sandbox, live: Any, 
         names = [
             "Writer: qwen2.5-0.5b-instruct",
             "✓ Writer: qwen2.5-1.5b-instruct",
-            "Writer: none, answers word for word",
+            "Writer: none, I quote the posts",
         ]
         assert list(buttons(asked)) == names
         said = await pressed(sandbox, asked, names[0], "Writer")
-        assert said.startswith("Writer, from now on: qwen2.5-0.5b-instruct.\n\nIn use:\nWriter: qwen2.5-0.5b-instruct")
+        assert said.startswith("Writer — now qwen2.5-0.5b-instruct.\n\nIn use:\nWriter: qwen2.5-0.5b-instruct")
         said = await pressed(sandbox, asked, names[2], "Writer, from now on: none")
-        assert "No model is in use" in said
+        assert "No model is in use. I search by words" in said
     async with live():  # it is remembered
-        assert "No model is in use" in (await say(sandbox, ADMIN, "/models"))["text"]
+        assert "No model is in use. I search by words" in (await say(sandbox, ADMIN, "/models"))["text"]
 
 
 async def test_what_cannot_be_loaded_changes_nothing(sandbox: Sandbox, live: Any, pulled: Path) -> None:
     async with live():
         asked = await say(sandbox, ADMIN, "/models")
         (pulled / "models" / "qwen2.5-0.5b-instruct" / "model.gguf").write_bytes(b"GGUF" + bytes(100))
-        said = await pressed(sandbox, asked, "Writer: qwen2.5-0.5b-instruct", "Nothing was changed.")
+        said = await pressed(sandbox, asked, "Writer: qwen2.5-0.5b-instruct", "Nothing has changed.")
         assert "Writer: qwen2.5-1.5b-instruct" in said
 
 

@@ -85,7 +85,7 @@ async def test_forget_asks_first_and_then_erases_all_of_mine(sandbox: Sandbox, l
         await press(sandbox, mine, "👍", OTTO)
         question = await ask(OTTO, "/forget")
         assert question["text"] == (
-            "Erase for good what I keep of you from all chats?\n• 2 questions with their answers\n• 1 vote\n"
+            "Erase everything I keep about you, from all chats? This cannot be undone.\n• 2 questions with their answers\n• 1 vote\n"
             "• 2 questions remembered for follow-ups"
         )
         assert len(rows(home, "SELECT * FROM questions")) == 3
@@ -97,10 +97,10 @@ async def test_forget_asks_first_and_then_erases_all_of_mine(sandbox: Sandbox, l
         assert rows(home, "SELECT user_id FROM questions") == [(RITA,)]
         assert rows(home, "SELECT * FROM votes") == []
         _, said = await press(sandbox, question, buttons(question)["Erase"], OTTO)
-        assert said == "This is too old or done already: send /forget again."
+        assert said == "This is too old, or already done. Send /forget again."
         gone = await press(sandbox, mine, "Sources", OTTO)
-        assert gone[1] == "I do not have this answer any more: ask again."
-        assert (await ask(OTTO, "/forget"))["text"] == "I keep nothing of you."
+        assert gone[1] == "I no longer have this answer. Please ask again."
+        assert (await ask(OTTO, "/forget"))["text"] == "I keep nothing about you."
         assert (await ask(OTTO, "/why"))["text"].startswith("I have not answered you here yet")
 
 
@@ -136,12 +136,12 @@ async def test_in_a_group_only_mine_of_that_group_is_erased_and_only_by_me(
         assert question["text"].startswith("Erase for good what I keep of you from this group?")
         assert question["message_thread_id"] == thread
         _, said = await press(sandbox, question, "Erase", RITA)
-        assert said == "Это для того, кто отправил команду: отправьте /forget сами."
+        assert said == "Это для того, кто отправил команду. Отправьте /forget сами."
         forged = ForgetCallback(erase=True, user_id=RITA, asked=int(datetime.now(UTC).timestamp())).pack()
         await press(sandbox, question, "Erase", OTTO)
         assert rows(home, "SELECT user_id, chat_id FROM questions ORDER BY id") == [(OTTO, OTTO), (RITA, GROUP)]
         _, late = await press(sandbox, question, forged, OTTO)
-        assert late == "This is for whoever sent the command: send /forget yourself."
+        assert late == "This is for the person who sent the command. Send /forget yourself."
 
 
 async def test_an_old_confirmation_erases_nothing(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
@@ -149,7 +149,7 @@ async def test_an_old_confirmation_erases_nothing(sandbox: Sandbox, live: Any, a
         await ask(OTTO, FERRY)
         question = await ask(OTTO, "/forget")
         old = ForgetCallback(erase=True, user_id=OTTO, asked=int(datetime.now(UTC).timestamp()) - 3600).pack()
-        assert (await press(sandbox, question, old, OTTO))[1].startswith("This is too old")
+        assert (await press(sandbox, question, old, OTTO))[1].startswith("This is too old, or already done. Send")
     assert len(rows(home, "SELECT * FROM questions")) == 1
 
 
@@ -219,7 +219,7 @@ async def test_my_data_leaves_out_what_was_closed_to_me(sandbox: Sandbox, live: 
 async def test_my_data_does_not_come_into_a_group(live: Any, ask: Any) -> None:
     async with live():
         told = await ask(OTTO, "/mydata@citegram_bot", GROUP)
-    assert told["text"] == "I send it only in a private chat: write /mydata to me there."
+    assert told["text"] == "I only send this in private. Write /mydata to me there."
 
 
 # Retention

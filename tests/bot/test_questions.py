@@ -25,7 +25,7 @@ async def test_a_question_is_answered_with_links_that_open_the_post(sandbox: San
         (reply,) = await sandbox.replies(OTTO)
     assert "leaves at 7:30 every morning from pier four. [1]" in reply["text"]
     assert "Harbour News · 12 March 2024" in reply["text"]
-    assert reply["text"].endswith("Word for word from the posts, no model")
+    assert reply["text"].endswith("Quoted from the posts")
     assert opened(reply) == ["https://t.me/harbour_news/10"] * 2
     assert "reply_to_message" not in reply  # the question stands right above
     assert reply["link_preview_options"] == {"is_disabled": True}
@@ -43,8 +43,16 @@ async def test_a_russian_question_is_answered_in_russian(sandbox: Sandbox, live:
 @pytest.mark.parametrize(
     ("reader", "question", "said"),
     [
-        (OTTO, "Who won the chess tournament in Buenos Aires?", "This is not in the channels I read for you."),
-        (RITA, "Кто выиграл шахматный турнир в Аргентине?", "В каналах, которые вам открыты, этого нет."),
+        (
+            OTTO,
+            "Who won the chess tournament in Buenos Aires?",
+            "I found nothing about this in the channels I read for you.",
+        ),
+        (
+            RITA,
+            "Кто выиграл шахматный турнир в Аргентине?",
+            "В каналах, которые вам открыты, об этом ничего не нашлось.",
+        ),
     ],
 )
 async def test_what_the_posts_do_not_say_is_not_said(
@@ -70,9 +78,9 @@ async def test_typing_is_shown_while_the_answer_is_made(sandbox: Sandbox, live: 
         (OTTO, "/ask", "Write the question after the command, for example: /ask when does registration open?"),
         (RITA, "/ask   ", "Напишите вопрос после команды, например: /ask когда открывается запись?"),
         (OTTO, "why " * 300, f"A question may have 1,000 characters, and this one has {len('why ' * 300) - 1:,}."),
-        (RITA, "почему " * 200, "В вопросе может быть не больше 1\xa0000 знаков, а в этом 1\xa0399."),
-        (OTTO, "/frobnicate now", "I do not know this command. /help"),
-        (RITA, "/frobnicate", "Такой команды я не знаю. Все, что знаю: /help"),
+        (RITA, "почему " * 200, "Слишком длинно: знаков 1 399, а я могу взять 1 000."),
+        (OTTO, "/frobnicate now", "I do not know this command. Here is what I can do: /help"),
+        (RITA, "/frobnicate", "Такой команды нет. Что я умею: /help"),
     ],
 )
 async def test_what_cannot_be_asked_gets_one_sentence(
@@ -94,7 +102,7 @@ async def test_a_caption_is_a_question_and_a_bare_file_is_not(sandbox: Sandbox, 
         send_file_as_person(sandbox.world, OTTO, UploadedFile("f1", "pier.pdf", "application/pdf", b"x"))
         send_file_as_person(sandbox.world, OTTO, UploadedFile("f2", "pier.pdf", "application/pdf", b"x"), FERRY)
         bare, asked = await sandbox.replies(OTTO, 2)
-    assert {"I read only text so far: write your question in words."} < {bare["text"], asked["text"]}
+    assert {"I can only read text so far. Please put your question in words."} < {bare["text"], asked["text"]}
     assert "7:30" in bare["text"] + asked["text"]
 
 

@@ -78,7 +78,7 @@ async def test_a_receipt_is_a_native_quote_of_the_post(sandbox: Sandbox, live: A
         assert len(data.encode()) <= 64
         assert str(HARBOUR)[4:] not in data
         told = await receipt(sandbox, OTTO, answer)
-        assert await press(sandbox, OTTO, answer) == "It is in the chat already: look a little below."
+        assert await press(sandbox, OTTO, answer) == "It is already in the chat, a little below."
     assert told["text"] == "[1] Harbour News · 12 March 2024"
     source = told["external_reply"]
     assert (source["chat"]["id"], source["message_id"]) == (HARBOUR, 10)
@@ -130,7 +130,7 @@ async def test_an_edit_that_the_bot_has_not_heard_of_is_found_out_by_telegram(
         sandbox.world.change(sandbox.world.room(HARBOUR), 10, text="The ferry is out of service.")
         told = await receipt(sandbox, OTTO, answer)
     assert folded(told) == [LEAVES]
-    assert "Telegram did not take these words as a quote" in told["text"]
+    assert "Telegram would not quote these words," in told["text"]
 
 
 async def test_of_a_deleted_post_no_words_are_shown(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
@@ -154,14 +154,14 @@ async def test_access_is_checked_at_the_press(sandbox: Sandbox, live: Any, ask: 
     async with open_archive(home) as archive:
         await channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
     async with live():
-        assert await press(sandbox, OTTO, answer) == "This post is in a channel that is not open to you here."
+        assert await press(sandbox, OTTO, answer) == "This post is from a channel that is closed to you here."
     assert len(sandbox.world.sent[OTTO]) == 1
 
 
 async def test_a_button_means_nothing_elsewhere_or_made_up_or_without_its_answer(
     sandbox: Sandbox, live: Any, ask: Any, home: Path
 ) -> None:
-    lost = "I do not have this answer any more. Ask again for one with working buttons."
+    lost = "I no longer have this answer. Please ask again."
     async with live():
         secret, mine = await ask(ADMIN, TROPHY), await ask(OTTO, FERRY)
         again = await ask(OTTO, "From which pier does the ferry to Owl Island leave?")
@@ -185,7 +185,7 @@ async def test_in_a_group_others_may_press_and_the_receipt_stays_in_the_topic(
         answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP, thread=topic)
         told = await receipt(sandbox, RITA, answer)
         assert (told["message_thread_id"], told["quote"]["text"]) == (topic, LEAVES)
-        assert await press(sandbox, OTTO, answer) == "It is in the chat already: look a little below."
+        assert await press(sandbox, OTTO, answer) == "It is already in the chat, a little below."
     async with open_archive(home) as archive:
         await channels.unbind_channel(archive, GROUP, HARBOUR)
     async with live():
@@ -198,7 +198,7 @@ async def test_who_is_not_in_the_group_gets_no_receipt(sandbox: Sandbox, live: A
     sandbox.world.add_person(900, "Stranger", lang="en")
     async with live():
         answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
-        assert await press(sandbox, 900, answer) == "This is for members of the group: join it first."
+        assert await press(sandbox, 900, answer) == "This is for members of this group."
         assert len(sandbox.world.sent[GROUP]) == 1
         assert (await receipt(sandbox, OTTO, answer))["quote"]["text"] == LEAVES
 
@@ -223,7 +223,7 @@ async def test_a_channel_that_protects_its_posts_gives_words_as_text(sandbox: Sa
         assert await sandbox.until(lambda: "edit_date" in room.messages[told["message_id"]])
     told = room.messages[told["message_id"]]
     assert folded(told) == [LEAVES]
-    assert told["text"].endswith("The channel lets nothing be quoted elsewhere, so these are the words as text.")
+    assert told["text"].endswith("The channel does not let its posts be quoted, so here are the words as text.")
 
 
 @pytest.mark.parametrize("imported", [False, True])
@@ -238,7 +238,7 @@ async def test_a_private_channel_without_the_bot_gives_words_as_text(
             del sandbox.world.room(SAFE).members[sandbox.world.bot.id]
         told = await receipt(sandbox, ADMIN, answer)
     assert folded(told) == [HID]
-    assert "I am not in this channel" in told["text"]
+    assert "I am not in this channel, so here are" in told["text"]
     assert [e["url"] for e in told["entities"] if e["type"] == "text_link"] == ["https://t.me/c/1000004/10"]
 
 
@@ -259,7 +259,7 @@ async def test_receipts_are_under_the_last_part_of_a_long_answer(
         while not receipts(last := await open_more(sandbox, last, OTTO)):  # noqa: ASYNC110 - rings no bell
             await asyncio.sleep(0.02)
         while said := await press(sandbox, OTTO, last):  # the answer is kept a moment after its last part
-            assert said.startswith("I do not have this answer")
+            assert said.startswith("I no longer have this answer. Please")
         assert (await sandbox.replies(OTTO))[0]["quote"]["text"] == LEAVES
 
 

@@ -27,7 +27,7 @@ from rag_core.types import Post, PostKey, Visibility
 
 PADLOCK = "Which digits open the boathouse padlock?"
 SECRET = "4417"
-WITHDRAWN = "I did not send this answer: something behind it was changed, deleted or closed meanwhile. Ask again."
+WITHDRAWN = "I did not send this answer: a post behind it was changed, deleted or closed just now. Please ask again."
 EDITED = "The boathouse padlock was taken away."
 LONGER = "By the way: The boathouse padlock opens with the digits 4417."
 

@@ -55,7 +55,7 @@ async def asked_of_each(ask: Any, home: Path, text: str) -> list[dict[str, Any]]
 
 def cited_or_refused(reply: dict[str, Any]) -> bool:
     links = [entity["url"] for entity in reply.get("entities", ()) if entity["type"] == "text_link"]
-    return "https://t.me/harbour_news/10" in links or "not in the channels" in reply["text"]
+    return "https://t.me/harbour_news/10" in links or "did not find a sure" in reply["text"]
 
 
 async def test_every_recipe_answers_with_a_model_that_does_its_part(live: Any, ask: Any, home: Path) -> None:
@@ -69,7 +69,7 @@ async def test_every_recipe_answers_with_a_model_that_does_its_part(live: Any, a
 async def test_every_recipe_refuses_with_a_model_that_finds_nothing(live: Any, ask: Any, home: Path) -> None:
     async with parts_server(QUIET) as url, live(sections={"llm": {"url": url}}):
         replies = await asked_of_each(ask, home, ZEPPELIN)
-    assert all("not in the channels" in reply["text"] for reply in replies)
+    assert all("did not find a sure" in reply["text"] for reply in replies)
 
 
 async def test_every_recipe_ends_with_a_tiny_model(live: Any, ask: Any, home: Path, tiny_gguf: Path) -> None:

@@ -41,12 +41,12 @@ async def test_an_admin_has_everything_rebuilt_and_watches_it_in_the_message(
         assert list(buttons(asked)) == ["All channels", "One channel…", "Cancel"]
         with hold_rebuild(home):
             await pressed(sandbox, asked, "All channels")
-            assert await until(sandbox, asked, "Rebuilding") == "Rebuilding the index: all channels\nPreparing…"
+            assert await until(sandbox, asked, "Rebuilding") == "Rebuilding the search: all channels\nPreparing…"
             assert list(buttons(current(sandbox, asked))) == ["Cancel"]
             answered = await say(sandbox, OTTO, "When does the ferry to Owl Island leave?")
             assert "7:30" in answered["text"]
         done = await until(sandbox, asked, "Done")
-        assert done == "Done: the index has been rebuilt (all channels, 12 posts)."
+        assert done == "Done: the search is rebuilt (all channels, 12 posts)."
         assert buttons(current(sandbox, asked)) == {}
         assert "7:30" in (await say(sandbox, OTTO, "When does the ferry to Owl Island leave?"))["text"]
 
@@ -60,7 +60,7 @@ async def test_one_channel_is_chosen_from_the_list_or_named(sandbox: Sandbox, li
         assert list(buttons(listed)) == ["Crew only", "Harbour News", "The safe", "Печь и глина", "Отмена"]
         await sandbox.press(RITA, RITA, asked["message_id"], buttons(listed)["Печь и глина"])
         done = await until(sandbox, asked, "Готово")
-        assert done == "Готово: индекс собран заново (Печь и глина, 4 поста)."
+        assert done == "Готово: поиск собран заново (Печь и глина, 4 поста)."
         named = await say(sandbox, RITA, "/reindex @harbour_news")
         assert "(Harbour News, 4 поста)" in await until(sandbox, named, "Готово")
         unknown = await say(sandbox, RITA, "/reindex @nobody")
@@ -74,16 +74,16 @@ async def test_it_is_cancelled_with_the_button_and_not_asked_for_twice(sandbox: 
             await pressed(sandbox, first, "All channels")
             await until(sandbox, first, "Rebuilding")
             await pressed(sandbox, second, "All channels")
-            busy = "An index is being rebuilt already: wait until it is done, or cancel it."
+            busy = "The search is already being rebuilt. Wait for it to finish, or cancel it."
             assert current(sandbox, second)["text"] == busy
             assert (await say(sandbox, ADMIN, "/reindex @harbour_news"))["text"]
             await pressed(sandbox, second, "Cancel")
-            assert await until(sandbox, first, "Cancelled") == "Cancelled: the old index is in use as before."
+            assert await until(sandbox, first, "Cancelled") == "Cancelled. The search works as before."
             late = await pressed(sandbox, second, "Cancel")
-            assert late["answer"]["text"] == "It is over already."
+            assert late["answer"]["text"] == "This is already over."
         asked = await say(sandbox, ADMIN, "/reindex")
         await pressed(sandbox, asked, "Cancel")
-        assert current(sandbox, asked)["text"] == "Nothing was changed."
+        assert current(sandbox, asked)["text"] == "Nothing has changed."
         assert buttons(current(sandbox, asked)) == {}
 
 
@@ -95,7 +95,7 @@ async def test_after_a_restart_the_same_message_goes_on(sandbox: Sandbox, live: 
             await until(sandbox, asked, "Rebuilding")
         assert current(sandbox, asked)["text"].startswith("Rebuilding")
     async with live():
-        assert await until(sandbox, asked, "Done") == "Done: the index has been rebuilt (all channels, 12 posts)."
+        assert await until(sandbox, asked, "Done") == "Done: the search is rebuilt (all channels, 12 posts)."
 
 
 async def test_where_the_message_is_gone_the_end_is_told_in_a_new_one(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -106,7 +106,7 @@ async def test_where_the_message_is_gone_the_end_is_told_in_a_new_one(sandbox: S
             await until(sandbox, asked, "Rebuilding")
             del sandbox.world.room(ADMIN).messages[asked["message_id"]]
         (end,) = await sandbox.replies(ADMIN, timeout=60)
-        assert end["text"] == "Done: the index has been rebuilt (all channels, 12 posts)."
+        assert end["text"] == "Done: the search is rebuilt (all channels, 12 posts)."
 
 
 async def test_a_failure_is_told_with_its_reason(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -114,10 +114,8 @@ async def test_a_failure_is_told_with_its_reason(sandbox: Sandbox, live: Any, ho
         (home / "lexical.next").write_text("in the way")
         asked = await say(sandbox, ADMIN, "/reindex")
         await pressed(sandbox, asked, "All channels")
-        failed = await until(sandbox, asked, "The index was not rebuilt")
-        assert failed.startswith(
-            "The index was not rebuilt, the old one is in use. The index cannot be written to disk"
-        )
+        failed = await until(sandbox, asked, "The search was not rebuilt and works as")
+        assert failed.startswith("The search was not rebuilt and works as before. The index cannot be written to disk")
 
 
 async def test_nobody_else_can_ask_for_it_and_no_button_works_for_them(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -135,7 +133,7 @@ async def test_nobody_else_can_ask_for_it_and_no_button_works_for_them(sandbox: 
         await sandbox.press(
             ADMIN, ADMIN, made_up["message_id"], _RebuildCallback(action=_RebuildAction.ONE, token="nobody's").pack()
         )
-        assert current(sandbox, made_up)["text"] == "I do not know this channel any more."
+        assert current(sandbox, made_up)["text"] == "I no longer have this channel."
         await sandbox.say(ADMIN, "/reindex", chat_id=GROUP)
         await say(sandbox, ADMIN, "/help")
     archive = await Archive.open(home)

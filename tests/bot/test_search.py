@@ -24,7 +24,7 @@ START = datetime(2024, 5, 1, 12, tzinfo=UTC)
 TUGS = [
     Post(PostKey(HARBOUR, 100 + n), START + timedelta(days=n), f"Tugboat number {n} has arrived.") for n in range(12)
 ]
-STALE = "This search is out of date. Search again with /search."
+STALE = "This search is too old. Please search again: /search"
 
 
 async def close(home: Path, *chats: int) -> None:
@@ -86,7 +86,7 @@ async def test_words_days_and_sentences_are_russian_for_a_russian_reader(sandbox
         listed = await find(sandbox, RITA, "/search посты в марте 2024")
         assert listed["text"].startswith("Поиск: все посты · 1 марта 2024 – 31 марта 2024\nНайдено 8 постов")
         nothing = await find(sandbox, RITA, "/search паром в августе")
-        assert nothing["text"] == "Таких постов не нашлось. Попробуйте без «в августе»."
+        assert nothing["text"] == "Таких постов не нашёл. Попробуйте без «в августе»."
         empty = await find(sandbox, RITA, "/search")
         assert empty["text"] == "Напишите после команды, что искать, например: /search паром в августе"
 
@@ -94,10 +94,10 @@ async def test_words_days_and_sentences_are_russian_for_a_russian_reader(sandbox
 async def test_what_cannot_be_searched_is_one_sentence(sandbox: Sandbox, live: Live) -> None:
     async with live():
         for said, told in (
-            ("/search", "Write after the command what to look for, for example: /search ferry in August"),
-            ("/search the of", "I found no word here to look for: add one that says what the posts are about."),
-            (f"/search {'x' * 1001}", "A search may have 1,000 characters, and this one has 1,001. Please shorten it."),
-            ("/search zeppelin", "I found no such post. Try fewer words, or others."),
+            ("/search", "Write what to look for after the command, for example: /search ferry in August"),
+            ("/search the of", "Add a word that says what the posts are about: these alone are too common."),
+            (f"/search {'x' * 1001}", "That is too long: 1,001 characters, and I can take 1,000. Please shorten it."),
+            ("/search zeppelin", "I found no such posts. Try fewer words, or other ones."),
         ):
             assert (await find(sandbox, OTTO, said))["text"] == told
 
@@ -113,7 +113,7 @@ async def test_in_a_topic_of_a_group_only_whoever_searched_turns_the_pages(
         assert (first["message_thread_id"], "page 1 of 3" in first["text"]) == (topic, True)
         same, told = await turn(sandbox, first, "▶", RITA)
         assert same["text"] == first["text"]
-        assert told == "Листать может только тот, кто искал. Найдите своё: /search."
+        assert told == "Листать может только тот, кто искал. Найдите сами: /search"
         assert "page 2 of 3" in (await turn(sandbox, first, "▶", OTTO))[0]["text"]
 
 
@@ -126,7 +126,7 @@ async def test_a_group_finds_what_is_bound_to_it_and_no_more_also_for_an_admin(
         await bind(home, KILN)
         for who in (OTTO, ADMIN):
             found = await find(sandbox, who, "/search@citegram_bot mackerel @harbour_news", GROUP)
-            assert found["text"] == "I found no such post. Try fewer words, or others."
+            assert found["text"] == "I found no such posts. Try fewer words, or other ones."
         assert "1. Печь" in (await find(sandbox, OTTO, "/search@citegram_bot глазурь", GROUP))["text"]
 
 
@@ -159,11 +159,11 @@ async def test_a_closed_channel_never_shows_also_not_by_its_name(sandbox: Sandbo
     archive = await Archive.open(home)
     await channels.save_channel(archive, Channel(SAFE, "The safe", "the_safe", visibility=Visibility.ADMINS))
     await archive.close()
-    nothing = "I found no such post. Try fewer words, or others."
+    nothing = "I found no such posts. Try fewer words, or other ones."
     async with live():
         for text in ("trophy", "trophy @the_safe", "«silver trophy»", "trophy in the safe channel"):
             told = (await find(sandbox, OTTO, f"/search {text}"))["text"]
-            assert told in (nothing, "I found no post that says just that. Try it without the quotes.")
+            assert told in (nothing, "I found no post with exactly these words. Try it without the quotation marks.")
         assert "staircase" in (await find(sandbox, ADMIN, "/search trophy @the_safe"))["text"]
         unknown = await find(sandbox, OTTO, "/search trophy @no_such_channel")
         assert unknown["text"] == nothing  # as for one that is there and closed
@@ -179,10 +179,10 @@ async def test_pages_show_only_what_may_be_read_when_they_are_turned(sandbox: Sa
         second, toast = await turn(sandbox, first, "▶", OTTO)
         assert second["text"].startswith("Search: tugboat\nFound 7 posts · page 2 of 2\n\n6. Печь и глина")
         assert "Harbour" not in second["text"]
-        assert toast == "The posts have changed meanwhile: the pages may have moved."
+        assert toast == "The posts have changed, so the pages may have moved."
         await close(home, KILN)
         closed, _ = await turn(sandbox, second, "◀", OTTO)
-        assert closed["text"] == "No channel is open to you yet: ask the bot's admin to make one public."
+        assert closed["text"] == "There is no channel you can read here yet. Ask the admin of this bot to open one."
         assert not buttons(closed)
 
 
@@ -202,7 +202,7 @@ async def test_a_page_that_is_not_there_any_more_is_the_last_one_there_is(
     sandbox: Sandbox, live: Live, home: Path
 ) -> None:
     await save(home, *TUGS)
-    moved = "The posts have changed meanwhile: the pages may have moved."
+    moved = "The posts have changed, so the pages may have moved."
     async with live():
         first = await find(sandbox, OTTO, "/search tugboat")
         second, _ = await turn(sandbox, first, "▶", OTTO)
@@ -227,7 +227,7 @@ async def test_made_up_buttons_and_those_of_other_searches_do_nothing(sandbox: S
             assert (same["text"], told) == (first["text"], STALE)
         for data in ("s:", "s:x:y:z", "s:1:2", "s:1:2:3:4", "s:1.5:a:b"):
             _, told = await turn(sandbox, first, data, OTTO)
-            assert told == "This button is out of date. Ask again with the command."
+            assert told == "This button no longer works. Please send the command again."
         _, search_mark, found = buttons(first)["▶"].rsplit(":", 2)
         for number, shown in ((-(10**20), "page 1 of 3"), (10**20, "page 3 of 3")):
             data = f"s:{number}:{search_mark}:{found}"
@@ -268,12 +268,12 @@ async def test_an_index_that_is_down_is_said_to_be_so(
             monkeypatch.setattr(Bm25Index, name, broken)
         for text in ("/search mackerel", "/search posts in March 2024", "/search «bird cliffs»"):
             told = (await find(sandbox, OTTO, text))["text"]
-            assert told.startswith("The search does not work right now")
+            assert told.startswith("The search is down right now, so I")
             assert "/srv/x" not in told
         monkeypatch.setattr(search, "list_posts", down)
         same, told = await turn(sandbox, first, "▶", OTTO)
         assert same["text"] == first["text"]
-        assert told.startswith("The search does not work right now, so I cannot tell")
+        assert told.startswith("The search is down right now, so I")
 
 
 async def test_a_search_does_not_wait_behind_answers(
@@ -316,7 +316,7 @@ async def test_few_searches_run_at_once_and_of_one_reader_only_one(
         for who in (RITA, ADMIN):
             await sandbox.say(who, "/search mackerel")
         busy = [message["text"] for message in await sandbox.replies(OTTO, 2)]
-        assert busy == ["I am still at your last searches: one moment, please."] * 2
+        assert busy == ["One moment, I am still busy with your last searches."] * 2
         async with asyncio.timeout(30):
             while len(running) < 2:  # noqa: ASYNC110 - a fake that is looked at
                 await asyncio.sleep(0.01)

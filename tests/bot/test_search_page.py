@@ -103,7 +103,7 @@ def test_all_posts_of_an_author_are_said_to_be_so() -> None:
     ("more", "english", "russian"),
     [
         ({}, "Found 1 post\n", "Найден 1 пост\n"),
-        ({"matching": 3}, "Found 3 posts · different ones: 1\n", "Найдено 3 поста · разных: 1\n"),
+        ({"matching": 3}, "Found 3 posts · different: 1\n", "Найдено 3 поста · разных: 1\n"),
         ({"matching": 500, "more": True}, "Found more than 500 posts\n", "Найдено больше 500 постов\n"),
     ],
 )
@@ -116,35 +116,39 @@ def test_how_many_were_found_is_said(more: dict[str, Any], english: str, russian
 def test_posts_that_are_merely_near_stand_apart() -> None:
     near = FoundPost(post(8, "The boat leaves."), whole=False)
     text = said(listed(post(), near))
-    assert "Found 1 post · near ones: 1\n" in text
-    assert text.index("eight.") < text.index("Without some of the words, or near in meaning:") < text.index("The boat")
+    assert "Found 1 post · similar: 1\n" in text
+    assert text.index("eight.") < text.index("Similar, or without some of the words:") < text.index("The boat")
     alone = said(listed(near))
-    assert "No post has all these words; near ones: 1\n" in alone
-    assert "Without some" not in alone
+    assert "No post has all these words; similar: 1\n" in alone
+    assert "Similar, or without some of the words:" not in alone
     lost = said(listed(near, shortfalls=(Shortfall("chronicle", "!"),)))
-    assert "No post has all" not in lost
-    assert lost.endswith("Counting took too long, so I searched instead: there may be more posts.")
+    assert "No post has all these words. Similar" not in lost
+    assert lost.endswith("Counting took too long, so I searched instead. There may be more posts.")
 
 
 @pytest.mark.parametrize(
     ("more", "english", "russian"),
     [
-        ({}, "I found no such post. Try fewer words, or others.", "Таких постов не нашлось. Попробуйте меньше слов"),
+        (
+            {},
+            "I found no such posts. Try fewer words, or other ones.",
+            "Таких постов не нашлось. Попробуйте меньше слов",
+        ),
         (
             {"must": ("the ferry",)},
-            "I found no post that says just that. Try it without the quotes.",
-            "Постов, где ска",
+            "I found no post with exactly these words. Try it without the quotation marks.",
+            "Постов с точно такими словами не нашёл.",
         ),
-        ({"must": ("#ferry",)}, "I found no such post. Try fewer words, or others.", "Таких постов не нашлось."),
+        ({"must": ("#ferry",)}, "I found no such posts. Try fewer words, or other ones.", "Таких постов не нашлось."),
         (
             {"filters": ("in August", "@harbour_news")},
-            "I found no such post. Try it without “in August” or “@harbour_news”.",
-            "Таких постов не нашлось. Попробуйте без «in August» или «@harbour_news».",
+            "I found no such posts. Try it without “in August” or “@harbour_news”.",
+            "Таких постов не нашёл. Попробуйте без «in August» или «@harbour_news».",
         ),
         (
             {"shortfalls": (Shortfall("search", "!"),)},
-            "I found no such post, but I could not search everything.\n\nA part of the search did not answer",
-            "Таких постов не нашлось, но искать удалось не везде.",
+            "I found no such posts, but I could not search everything.\n\nA part of the search did not answer",
+            "Таких постов не нашёл, но поискать удалось не везде.",
         ),
     ],
 )

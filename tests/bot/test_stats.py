@@ -77,10 +77,10 @@ async def test_stats_show_what_fails_with_its_sentence_also_when_the_archive_can
 async def test_stats_are_for_admins_in_private_and_in_their_language(sandbox: Sandbox, live: Any, home: Path) -> None:
     sandbox.world.people[ADMIN].lang = "ru"
     async with live():
-        assert "Only the bot's admins" in await stats(sandbox, OTTO)
+        assert "Only this bot's admins can do this." in await stats(sandbox, OTTO)
         said = await stats(sandbox)
     assert "Вопросов сегодня: 0 (отвечено 0, не нашлось 0, сбоев 0)" in said
-    assert "Резервной копии ещё нет" in said
+    assert "Резервной копии ещё нет: первая будет этой ночью" in said
 
 
 async def test_an_admin_finds_stats_in_the_menu_and_in_the_help(sandbox: Sandbox, live: Any) -> None:

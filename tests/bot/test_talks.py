@@ -21,18 +21,18 @@ async def test_a_follow_up_is_answered_until_a_new_talk_begins(sandbox: Sandbox,
         assert "7:30" in (await ask(OTTO, FERRY))["text"]
         follow_up = (await ask(OTTO, WHY))["text"]
         assert "7:30" in follow_up
-        assert follow_up.startswith("I understood: “")
+        assert follow_up.startswith("Answering:")
         assert "ferry" in follow_up.split("”")[0]
-        assert await say_text(sandbox, OTTO, "/new") == "A new talk: I look back at no earlier question."
+        assert await say_text(sandbox, OTTO, "/new") == "New conversation. I have forgotten the earlier questions."
         assert "7:30" not in (await ask(OTTO, WHY))["text"]
 
 
 async def test_a_talk_can_be_off_and_on(sandbox: Sandbox, live: Any, ask: Any) -> None:
     async with live():
-        assert (await say_text(sandbox, OTTO, "/new off")).startswith("I remember no earlier questions here.")
+        assert (await say_text(sandbox, OTTO, "/new off")).startswith("I do not remember earlier questions here.")
         await ask(OTTO, FERRY)
         assert "7:30" not in (await ask(OTTO, WHY))["text"]
-        assert (await say_text(sandbox, OTTO, "/new on")).startswith("A new talk")
+        assert (await say_text(sandbox, OTTO, "/new on")).startswith("New conversation")
         assert "off and /new on" in await say_text(sandbox, OTTO, "/new perhaps")
 
 
@@ -53,9 +53,9 @@ async def test_in_a_group_its_admins_say_whether_talks_are_remembered(sandbox: S
     sandbox.world.room(GROUP).members |= {OTTO: Membership("member"), RITA: Membership("administrator")}
     async with live():
         assert await say_text(sandbox, OTTO, "/new@citegram_bot off", GROUP) == (
-            "Only admins say here whether I remember earlier questions."
+            "Only admins can change whether I remember earlier questions here."
         )
-        assert "не запоминаю" in await say_text(sandbox, RITA, "/new@citegram_bot off", GROUP)
+        assert "не помню" in await say_text(sandbox, RITA, "/new@citegram_bot off", GROUP)
 
 
 async def test_what_talks_remember_is_sent_and_erased_with_the_rest(

@@ -47,7 +47,7 @@ async def test_the_terminal_reads_every_channel_and_says_which_post_decides(run:
     late = await run(LATE)
     assert "The posts say otherwise" in late
     assert "https://t.me/harbour_news/10  Harbour News, 12 March 2024" in late
-    assert "1 independent source, first https://t.me/c/1000004/10 12 March 2024" in await run(SECRET)
+    assert "1 independent source, first https://t.me/c/1000004/10, 12 March 2024" in await run(SECRET)
     assert (await run("A zeppelin flies to Bear Mountain.")).endswith("The posts do not say this\n")
 
 
@@ -63,7 +63,7 @@ async def test_json_is_one_object_and_the_trace_is_asked_for(run: Run) -> None:
 
 async def test_the_terminal_says_how_many_claims_were_not_checked(run: Run) -> None:
     text = " ".join(f"The ferry number {n} to Owl Island carries {n + 40} dogs." for n in range(11))
-    assert (await run(text)).endswith("3 more statements were not checked: send them separately.\n")
+    assert (await run(text)).endswith("I did not check 3 more statements. Send them separately.\n")
     assert json.loads(await run(text, "--json"))["left"] == 3
 
 
@@ -83,4 +83,4 @@ async def test_where_nothing_was_imported_one_sentence_says_what_to_do(
     settings = Settings.model_validate({"data": {"dir": tmp_path / "new"}, "models": {"embedder": "none"}})
     args = argparse.Namespace(text=FERRY, json=False, trace=False)
     assert await verify.run(args, settings) == 1
-    assert capsys.readouterr().err.startswith("There are no channels yet")
+    assert capsys.readouterr().err.startswith("I have no channels yet. Add me to a")

@@ -212,7 +212,7 @@ async def test_questions_that_wait_when_the_bot_is_stopped_are_answered_once_by_
         await sandbox.replies(OTTO, 4)
     async with live(sections=sections):
         await sandbox.say(OTTO, "/help")
-        await sandbox.until(lambda: "Write a question" in last(sandbox, OTTO))
+        await sandbox.until(lambda: "Just write your question. I look for" in last(sandbox, OTTO))
     assert answered(sandbox, OTTO) == dict.fromkeys([*asked, late], 1)
 
 

@@ -21,7 +21,7 @@ async def test_start_says_what_is_read_and_how_to_ask(sandbox: Sandbox, live: An
     async with live():
         english, russian = await say(sandbox, OTTO, "/start"), await say(sandbox, RITA, "/START")
     assert "I read 2 channels for you:\n• Harbour News\n• Печь и глина\n" in english["text"]
-    assert "Just write your question" in english["text"]
+    assert "Just write your question, in English or" in english["text"]
     assert "Для вас я читаю 2 канала:\n• Harbour News\n• Печь и глина\n" in russian["text"]
     assert "BOT__ADMINS" not in english["text"] + russian["text"]
     urls = [e["url"] for e in english["entities"] if e["type"] == "text_link"]
@@ -47,8 +47,10 @@ async def test_start_with_nothing_to_read_says_what_to_do(sandbox: Sandbox, live
     shutil.rmtree(home)
     async with live():
         reader, admin = await say(sandbox, RITA, "/start"), await say(sandbox, ADMIN, "/start")
-    assert "Вам пока не открыт ни один канал: попросите администратора" in reader["text"]
-    assert "There are no channels yet: import an export" in admin["text"]
+    assert "Для вас пока не открыт ни один канал." in reader["text"]
+    assert "1. Add me to your channel as an admin." in admin["text"]
+    (link,) = [e["url"] for e in admin["entities"] if e["type"] == "text_link"]
+    assert link == "https://t.me/citegram_bot?startchannel=true"
 
 
 async def test_help_is_for_the_reader_and_for_the_admin(sandbox: Sandbox, live: Any) -> None:
@@ -69,8 +71,8 @@ async def test_in_a_group_help_and_start_answer_by_name_only(sandbox: Sandbox, l
             await sandbox.say(OTTO, text, chat_id=GROUP)
         replies = {reply["text"] for reply in await sandbox.replies(GROUP, 2)}
     assert len(sandbox.world.sent[GROUP]) == 2
-    assert any(text.startswith("/ask question — I answer from the channels bound to this group.") for text in replies)
-    assert any(text.startswith("No channel is bound to this group yet") for text in replies)
+    assert any(text.startswith("/ask question — I answer from this group's channels") for text in replies)
+    assert any(text.startswith("This group has no channels yet. Its") for text in replies)
 
 
 async def test_the_menu_is_there_in_both_languages(sandbox: Sandbox, live: Any) -> None:

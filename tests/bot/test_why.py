@@ -54,9 +54,9 @@ async def test_the_last_answer_is_explained_with_its_sources_and_what_else_was_f
         await ask(OTTO, "Is fresh mackerel sold on the quay until October?")
         told = await ask(OTTO, "/why")
     assert told["text"] == (
-        "To your question “Is fresh mackerel sold on the quay until October?”\n\n"
+        "You asked: “Is fresh mackerel sold on the quay until October?”\n\n"
         "Source\n1. Harbour News · 13 March 2024\n\n"
-        "Also found, but not used:\n• Harbour News · 14 March 2024\n• Печь и глина · 14 March 2024"
+        "Other posts I looked at:\n• Harbour News · 14 March 2024\n• Печь и глина · 14 March 2024"
     )
     links = [e["url"] for e in told["entities"] if e["type"] == "text_link"]
     assert links == [
@@ -68,20 +68,20 @@ async def test_admins_are_told_the_stages_too_also_by_the_number_of_an_answer(li
     async with live():
         await ask(ADMIN, "Is fresh mackerel sold on the quay until October?")
         told = (await ask(ADMIN, "/why"))["text"]
-        assert "How it was made: direct" in told
+        assert "How I made it: direct" in told
         assert "lexical" in told
         number = told.split("direct, ")[1].split()[0]
         assert "lexical" in (await ask(ADMIN, f"/why {number}"))["text"]
         assert (await ask(ADMIN, "/why 0"))["text"].startswith("I know no answer of that number")
         await ask(OTTO, "Is fresh mackerel sold on the quay until October?")
-        assert "How it was made" not in (await ask(OTTO, f"/why {number}"))["text"]
+        assert "How I made it:" not in (await ask(OTTO, f"/why {number}"))["text"]
 
 
 async def test_it_is_told_in_the_language_of_the_answer(live: Any, ask: Any) -> None:
     async with live():
         await ask(OTTO, COURSE)  # Otto's Telegram speaks English
         told = await ask(OTTO, "/WHY")
-    assert told["text"].startswith(f"К вашему вопросу «{COURSE}»\n\nИсточник\n1. Печь и глина · 12 марта 2024")
+    assert told["text"].startswith(f"Вы спросили: «{COURSE}»\n\nИсточник\n1. Печь и глина · 12 марта 2024")
 
 
 async def test_a_reply_chooses_the_answer(sandbox: Sandbox, live: Any, ask: Any) -> None:
@@ -96,7 +96,7 @@ async def test_a_reply_chooses_the_answer(sandbox: Sandbox, live: Any, ask: Any)
     assert by_answer["text"] == by_question["text"]
     assert FERRY in by_answer["text"]
     assert "mackerel" in last["text"]
-    assert nothing["text"].startswith("I have no answer behind this message")
+    assert nothing["text"].startswith("This message is not one of my answers")
 
 
 async def test_any_message_of_a_long_answer_will_do(
@@ -107,7 +107,7 @@ async def test_any_message_of_a_long_answer_will_do(
         await sandbox.say(OTTO, FERRY)
         *_, last = await sandbox.replies(OTTO, 3)
         told = ""
-        while not told.startswith("To your question"):  # the row is finished a moment after the last message
+        while not told.startswith("You asked: “"):  # the row is finished a moment after the last message
             await sandbox.say(OTTO, "/why", reply_to=last["message_id"])
             told = (await sandbox.replies(OTTO))[0]["text"]
     assert FERRY in told
@@ -115,7 +115,7 @@ async def test_any_message_of_a_long_answer_will_do(
 
 @pytest.mark.parametrize(
     ("reader", "said"),
-    [(OTTO, "I have not answered you here yet"), (RITA, "Здесь я вам ещё не отвечал")],
+    [(OTTO, "You have not asked me anything here"), (RITA, "Вы здесь ещё ничего не спрашивали.")],
 )
 async def test_without_an_answer_there_is_nothing_to_explain(live: Any, ask: Any, reader: int, said: str) -> None:
     async with live():
@@ -126,14 +126,14 @@ async def test_what_another_asked_elsewhere_is_not_mine_to_see(live: Any, ask: A
     async with live():
         await ask(ADMIN, "Where did the treasurer hide the silver trophy?")
         assert "The safe" in (await ask(ADMIN, "/why"))["text"]
-        assert (await ask(OTTO, "/why"))["text"].startswith("I have not answered you here yet")
+        assert (await ask(OTTO, "/why"))["text"].startswith("You have not asked me anything here yet")
 
 
 async def test_a_refusal_names_what_it_found(live: Any, ask: Any) -> None:
     async with live():
         await ask(OTTO, "Who won the ferry chess tournament in Buenos Aires?")
         told = await ask(OTTO, "/why")
-    assert "I found " in told["text"]
+    assert "I looked at " in told["text"]
     assert "• Harbour News · 12 March 2024" in told["text"]
     assert "Source" not in told["text"]
 
@@ -158,8 +158,8 @@ async def test_in_a_group_everybody_hears_of_their_own_answers(
         assert len(sandbox.world.sent[GROUP]) == sent + 1
     assert FERRY in last["text"]
     assert COURSE in replied["text"]
-    assert foreign["text"].startswith("Этот ответ получил кто-то другой")
-    assert none["text"].startswith("I have not answered you here yet")
+    assert foreign["text"].startswith("Это спросил кто-то другой")
+    assert none["text"].startswith("You have not asked me anything here yet")
 
 
 async def test_a_channel_that_was_closed_since_is_not_named_at_all(live: Any, ask: Any, home: Path) -> None:
@@ -169,7 +169,7 @@ async def test_a_channel_that_was_closed_since_is_not_named_at_all(live: Any, as
         assert "Harbour" in (await ask(OTTO, "/why"))["text"]
         await channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
         told = (await ask(OTTO, "/why"))["text"]
-        assert told == f"To your question “{FERRY}”\n\nNothing behind this answer is open to you now."
+        assert told == f"You asked: “{FERRY}”\n\nYou can no longer see the posts behind this answer."
         await channels.set_channel_visibility(archive, HARBOUR, Visibility.PUBLIC)
         await channels.set_channel_state(archive, HARBOUR, "paused")
         assert (await ask(OTTO, "/why"))["text"] == told
@@ -314,7 +314,7 @@ async def test_a_post_that_went_is_named_as_gone_without_its_text(archive: Archi
         await posts.mark_posts_deleted(archive, [gone.key], how=way)
     content = await told(archive, given(gone, here, found=(gone,)))
     text, _ = content.render()
-    assert "1. Harbour News · 12 March 2024 — this post is gone or closed by now\n" in text
+    assert "1. Harbour News · 12 March 2024 — this post is gone, or closed to you now\n" in text
     assert "2. Печь и глина · 12 March 2024" in text
     assert "ferry" not in text
     assert marked(content, "text_link") == ["Печь и глина"]
@@ -327,15 +327,15 @@ async def test_of_several_sources_those_of_a_closed_channel_are_left_out(archive
     await posts.save_posts(archive, [hidden, seen, other], source="live")
     await posts.save_posts(archive, [written_at(HARBOUR, 1, "The boat.", edited=1)], source="live")
     text = await said(archive, given(hidden, seen, found=(other,)), see=(KILN,))
-    assert text == "To your question “Почему?”\n\nSource\n2. Печь и глина · 12 March 2024"
+    assert text == "You asked: “Почему?”\n\nSource\n2. Печь и глина · 12 March 2024"
     await posts.mark_posts_deleted(archive, [hidden.key], how="admin")
     assert await said(archive, given(hidden, seen, found=(other,)), see=(KILN,)) == text
 
 
 async def test_what_was_done_without_is_said_in_plain_words(archive: Archive) -> None:
     text = await said(archive, given(shortfalls=("dense", "dense", "rerank")))
-    assert text.startswith("To your question “Почему?”\n\nI found no post about it.\n\nI searched by words alone")
-    assert text.count("I searched by words alone") == 1
+    assert text.startswith("You asked: “Почему?”\n\nI found no posts about it.\n\nI searched by words only")
+    assert text.count("I searched by words only: the search by") == 1
     assert "not sorted as well as usual" in text
 
 
@@ -345,7 +345,7 @@ async def test_few_of_many_other_posts_are_named(archive: Archive) -> None:
     text = await said(archive, given(found=found), RU)
     assert text.count("• Harbour News") == 5
     assert text.endswith("… и ещё 4")
-    assert "Нашлись посты, но ответа в них нет:" in text
+    assert "Посмотрел эти посты, но ответа в них нет:" in text
 
 
 async def test_a_forward_is_its_origins_here_as_well(archive: Archive) -> None:
@@ -368,7 +368,7 @@ async def test_a_long_post_is_cut_around_the_change_and_fits_a_phone(archive: Ar
 async def test_an_answer_that_only_said_that_nothing_is_open_stands_on_nothing(archive: Archive) -> None:
     assert parse_stored_answer("{}").cited == ()
     text = await said(archive, answered("Hm?", "en", DAY, '{"messages": [3]}'))
-    assert text == "To your question “Hm?”\n\nI found no post about it."
+    assert text == "You asked: “Hm?”\n\nI found no posts about it."
 
 
 def test_nothing_that_stands_in_a_post_is_kept() -> None:

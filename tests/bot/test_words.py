@@ -122,7 +122,7 @@ def test_a_day_is_said_in_the_readers_language_and_time_zone() -> None:
 def test_formatted_values_keep_their_formatting_wherever_the_sentence_puts_them() -> None:
     said = get_translator("en").rich("bind-done", title=Bold("A 🦉, B"))
     text, entities = said.render()
-    assert text == "Bound: everyone in this group can now ask about A 🦉, B."
+    assert text == "Done: everyone in this group can now ask about A 🦉, B."
     assert [(e.type, e.extract_from(text)) for e in entities] == [("bold", "A 🦉, B")]
 
 

@@ -57,7 +57,7 @@ def test_the_demo_answers_with_a_model_cited_or_refused(citegram: Run, question:
     cited = {int(n) for n in re.findall(r"\[(\d+)\]", said)}
     assert said.strip()
     assert cited <= sources
-    assert "<https://t.me/" in said or "not in the channels" in said or "этого нет" in said
+    assert "<https://t.me/" in said or "I did not find" in said or "I found nothing" in said or "не наш" in said
 
 
 def test_a_model_that_is_not_there_is_told_and_the_demo_answers_word_for_word(

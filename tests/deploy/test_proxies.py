@@ -89,7 +89,7 @@ async def test_a_question_gets_through_the_proxy_of_the_page_and_nobody_else_doe
             sandbox.hooks.behind["https://bot.example.org"] = proxy
             await sandbox.say(OTTO, "/help")
             (reply,) = await sandbox.replies(OTTO, timeout=60)
-            assert reply["text"].startswith("Write a question")
+            assert reply["text"].startswith("Just write your question")
             assert await knock(f"{proxy}/telegram/f3a9", "wrong") == 401
             assert await knock(f"{proxy}/telegram/f3a9/x", SECRET) == 404
             sandbox.push({"brand_new_kind": {"text": "x" * 3_000_000}})

@@ -118,4 +118,4 @@ async def test_the_one_thing_to_do_is_said_where_nothing_can_be_read(sandbox: Sa
         heard = [(await sandbox.replies(who))[0]["text"] for who in (500, 502, 501)]
     assert heard[0].startswith("Для вас пока не открыт ни один канал.")
     assert heard[1].startswith("There is no channel you can read here")
-    assert heard[2].startswith("No channel is approved yet: /channels")
+    assert heard[2].startswith("No channel is approved yet. See those that wait for you: /channels")

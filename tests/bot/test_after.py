@@ -233,13 +233,13 @@ async def test_a_refusal_has_no_sources_and_says_so(sandbox: Sandbox, live: Any,
     async with live():
         answer = await ask(OTTO, NOBODY)
         assert list(buttons(answer)) == ["Search for these words", "Ask another way"]
-        assert (await ask(OTTO, "/sources"))["text"].startswith("This answer cites no post")
+        assert (await ask(OTTO, "/sources"))["text"].startswith("This answer quotes no post")
 
 
 async def test_without_an_answer_sources_and_links_say_what_to_do(live: Any, ask: Any) -> None:
     async with live():
-        assert (await ask(OTTO, "/sources"))["text"].startswith("I have not answered you here yet")
-        assert (await ask(RITA, "/link"))["text"].startswith("Здесь я вам ещё не отвечал")
+        assert (await ask(OTTO, "/sources"))["text"].startswith("You have not asked me anything here yet")
+        assert (await ask(RITA, "/link"))["text"].startswith("Вы здесь ещё ничего не спрашивали")
 
 
 async def test_in_a_group_sources_are_those_of_the_group(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
@@ -327,7 +327,7 @@ async def test_deeper_asks_again_and_says_what_came_of_it(
         (deep,) = await sandbox.replies(GROUP if topic else OTTO)
         assert began == "Looking deeper: up to 5 sentences this time."
         assert "7:30 every morning" in deep["text"]
-        assert "it stands on no other posts than before" in deep["text"]
+        assert "The posts say no more about this" in deep["text"]
         question = (message.get("reply_to_message", {}).get("message_id") for message in (deep, answer))
         assert len(set(question)) == 1
         assert ("reply_to_message" in deep) == topic  # in private the question stands right above
@@ -350,12 +350,12 @@ async def test_deeper_keeps_to_the_limits_and_can_be_pressed_later(
 ) -> None:
     async with live(reader_limit=1):
         answer = await ask(OTTO, FERRY)
-        assert (await press(sandbox, answer, "Deeper", OTTO)).startswith("You have asked a lot just now")
+        assert (await press(sandbox, answer, "Deeper", OTTO)).startswith("That was a lot of questions!")
         assert "Deeper" in buttons(current(sandbox, answer))
         an_hour_passes(home)
         assert (await press(sandbox, answer, "Deeper", OTTO)).startswith("I search again")
         await sandbox.replies(OTTO)
-        assert (await ask(OTTO, MARCH))["text"].startswith("You have asked a lot just now")
+        assert (await ask(OTTO, MARCH))["text"].startswith("That was a lot of questions!")
 
 
 def an_hour_passes(home: Path) -> None:

@@ -305,7 +305,7 @@ async def test_a_channel_is_removed_with_all_its_data_by_two_presses(sandbox: Sa
         while not await gone_for_good(home) and time.monotonic() < end:
             await say(sandbox, ADMIN, "/help")
         assert await gone_for_good(home)
-        assert "do not know this channel" in (await card.send(yes))["text"]
+        assert "no longer have this channel" in (await card.send(yes))["text"]
         await card.press("‹ Back")
         assert card.text.startswith("3 channels") and "The safe" not in card.text
 
@@ -450,7 +450,7 @@ async def test_a_card_notices_that_the_bot_was_thrown_out_long_ago(sandbox: Sand
     async with live():
         card = await Card.asked(sandbox)
         await card.press("The safe")
-        assert "not in it" not in card.text and "no longer" not in card.text
+        assert "do not see new posts" not in card.text and "no longer" not in card.text
     set_chat_member(world, SAFE, world.bot.id, "kicked", by=ADMIN)
     world.queue.kept.clear()  # more than a day went by
     async with live():

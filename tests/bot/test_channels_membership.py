@@ -42,10 +42,10 @@ async def test_a_new_channel_waits_until_an_admin_says_who_may_read_it(sandbox: 
     async with live():
         set_chat_member(world, NEW, world.bot.id, "administrator", by=OTTO)
         (notice,), (thanks,) = await sandbox.replies(ADMIN), await sandbox.replies(OTTO)
-        assert notice["text"].startswith("I was added to the channel Bakery <b>. Nothing from it is shown to anybody")
+        assert notice["text"].startswith("I was added to Bakery <b>. Nobody sees anything from it")
         assert notice["text"].endswith("Added by Otto (id 502).")
         assert list(buttons(notice)) == ["Everyone", "Members", "Admins only", "Remove…"]
-        assert thanks["text"].startswith("Thank you for adding me to the channel Bakery <b>. One of my admins has to")
+        assert thanks["text"].startswith("Thank you for adding me to Bakery <b>! My admin has to")
         assert "reply_markup" not in thanks
         before = await channel_when(home, NEW, lambda c: c.inside)
         assert (before.state, before.visibility, before.username) == ("pending", Visibility.ADMINS, "bakery")
@@ -112,7 +112,7 @@ async def test_a_channel_that_is_read_already_is_not_closed_by_adding_the_bot_ag
         await sandbox.replies(ADMIN)
         set_chat_member(world, HARBOUR, world.bot.id, "administrator", by=ADMIN)
         (notice,) = await sandbox.replies(ADMIN)
-        assert "I know it already: new posts are read" in notice["text"]
+        assert "I read its new posts" in notice["text"]
         assert (await channel_when(home, HARBOUR, lambda c: c.inside)).visibility is Visibility.PUBLIC
         assert "7:30" in await say_text(sandbox, OTTO, FERRY)
 
@@ -127,7 +127,7 @@ async def test_a_paused_channel_stays_paused_when_the_bot_is_added_again(
         set_chat_member(world, HARBOUR, world.bot.id, "left", by=OTTO)
         set_chat_member(world, HARBOUR, world.bot.id, "administrator", by=OTTO)
         notice = next(n for n in await sandbox.replies(ADMIN, 2) if "was added" in n["text"])
-        assert "it is paused: new posts are kept and not searched" in notice["text"]
+        assert "which is paused: I keep its new posts" in notice["text"]
         assert "reply_markup" not in notice
     assert (await channel_when(home, HARBOUR, lambda c: c.inside)).state == "paused"
     assert OTTO not in world.sent  # nothing to approve, so there is nothing to tell
@@ -142,7 +142,7 @@ async def test_admins_are_told_when_the_bot_is_thrown_out_and_posts_stay_readabl
         for status in ("kicked", "left"):  # the second is no news
             set_chat_member(world, HARBOUR, world.bot.id, status, by=OTTO)
         (notice,) = await sandbox.replies(ADMIN)
-        assert notice["text"].startswith("I am no longer an administrator of the channel Harbour News")
+        assert notice["text"].startswith("I am no longer an admin of Harbour News")
         assert notice["text"].endswith("Done by Otto (id 502).")
         await channel_when(home, HARBOUR, lambda c: not c.inside)
         assert "for everyone · last post 15 March 2024 · I am no longer in it" in await say_text(
@@ -186,7 +186,7 @@ async def test_somebody_who_adds_the_bot_everywhere_does_not_flood_the_admins(
             set_chat_member(world, NEW - number, world.bot.id, "administrator", by=OTTO)
         for number in range(20):
             await channel_when(home, NEW - number, lambda c: c.inside)
-        assert (await say_text(sandbox, RITA, "/start")).startswith("Я отвечаю")
+        assert (await say_text(sandbox, RITA, "/start")).startswith("Отвечаю")
         assert len(world.sent[ADMIN]) == len(world.sent[OTTO]) == 5
         world.add_channel(SAFE - 100, "Honest", members=[RITA], bot=False)
         set_chat_member(world, SAFE - 100, world.bot.id, "administrator", by=RITA)
@@ -280,7 +280,7 @@ async def test_only_so_many_channels_of_strangers_wait(
         assert [NEW - n in known for n in range(5)] == [True, True, True, False, False]
         assert not any(world.room(NEW - n).member(world.bot.id).inside for n in (3, 4))
         refused = world.room(OTTO).messages[world.sent[OTTO][-1]]["text"]
-        assert refused.startswith("Too many channels wait for approval, so I have left Spam")
+        assert refused.startswith("Too many channels are waiting for approval, so I left Spam")
         world.add_channel(NEW - 9, "Mine", members=[ADMIN], bot=False)
         set_chat_member(world, NEW - 9, world.bot.id, "administrator", by=ADMIN)
         await channel_when(home, NEW - 9, lambda c: c.inside)

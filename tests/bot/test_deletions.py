@@ -94,7 +94,7 @@ async def test_several_links_go_at_once_and_unknown_ones_are_named(
         before = await posts.count_posts(archive)
         told = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
         assert await posts.count_posts(archive) == before - 3
-    assert told["answer"]["text"].startswith("Deleted: no answer uses them any more.")
+    assert told["answer"]["text"].startswith("Done: no answer uses these posts.")
 
 
 async def test_a_reply_to_a_forwarded_post_means_that_post(sandbox: Sandbox, live: Any, ask: Any) -> None:
@@ -141,7 +141,7 @@ async def test_only_what_was_asked_about_is_deleted(sandbox: Sandbox, live: Any,
         assert PostKey(HARBOUR, 21) in await posts.fetch_posts(archive, [PostKey(HARBOUR, 21)])
     for told in (grown, made_up):
         assert told["answer"]["text"] == "These posts have changed since. Send /delete again."
-    assert stranger["answer"]["text"].startswith("Only the bot's admins")
+    assert stranger["answer"]["text"].startswith("Only this bot's admins")
 
 
 async def test_a_button_that_is_pressed_after_a_restart_still_works(sandbox: Sandbox, live: Any, ask: Any) -> None:
@@ -151,7 +151,7 @@ async def test_a_button_that_is_pressed_after_a_restart_still_works(sandbox: San
         told = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
         again = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
     assert told["answer"]["text"].startswith("Deleted")
-    assert again["answer"]["text"].startswith("These posts have changed meanwhile")
+    assert again["answer"]["text"].startswith("These posts have changed since")
 
 
 @pytest.mark.parametrize("command", ["/delete", "/check"])

@@ -58,7 +58,7 @@ async def test_the_groups_admin_binds_a_public_channel_with_buttons(sandbox: San
         assert "This group can ask about 1 channel:\n• Harbour News" in current(sandbox, settings)["text"]
         await press(sandbox, settings, "Channels")
         await press(sandbox, settings, "✓ Harbour News")
-        assert (await said(sandbox, RITA, FERRY))["text"].startswith("No channel is bound to this group yet")
+        assert (await said(sandbox, RITA, FERRY))["text"].startswith("This group has no channels yet")
 
 
 async def test_in_russian_for_a_russian_admin(sandbox: Sandbox, live: Any) -> None:

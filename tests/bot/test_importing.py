@@ -103,7 +103,7 @@ async def test_an_export_is_imported_found_and_opened(sandbox: Sandbox, live: An
         assert report.startswith("result.json is imported.\n\nBakery\nNew: 3 · edited: 0 · unchanged: 0 · left out: 0")
         (asked,) = await sandbox.replies(ADMIN)
         who = Telling(sandbox, asked)
-        assert who.text == "Only admins read Bakery so far. Who may read this channel through me?"
+        assert who.text == "Only admins can read Bakery so far. Who may read it through me?"
         assert "six in the morning" not in (await say(sandbox, OTTO, ROLLS))["text"]
         assert "six in the morning" in (await say(sandbox, ADMIN, ROLLS))["text"]
         await sandbox.press(ADMIN, *who.place, who.buttons["Everyone"])
@@ -158,11 +158,9 @@ async def test_without_a_document_it_says_how(sandbox: Sandbox, live: Any) -> No
 async def test_others_are_refused_and_not_offered_anything(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
         for caption in ("/import", "/import @harbour_news"):
-            assert (
-                "Only this bot's admins can do this." in (await sent(sandbox, export(), caption=caption, who=OTTO)).text
-            )
-        assert (await sent(sandbox, export(), caption="", who=OTTO)).text.startswith("I read only text")
-        assert "Only this bot's admins can do this." in (await say(sandbox, OTTO, "/import"))["text"]
+            assert "Only this bot's admins" in (await sent(sandbox, export(), caption=caption, who=OTTO)).text
+        assert (await sent(sandbox, export(), caption="", who=OTTO)).text.startswith("I can only read text")
+        assert "Only this bot's admins" in (await say(sandbox, OTTO, "/import"))["text"]
     assert await kept(home) == 0 and nothing_left(home)
 
 
@@ -210,7 +208,7 @@ async def test_a_name_in_the_caption_makes_links_open_and_publishes_nothing(
         report = await (await sent(sandbox, export(kind="public_channel"), caption="/import @bakery_news")).end()
         assert "New: 3" in report
         (asked,) = await sandbox.replies(ADMIN)
-        assert asked["text"].startswith("Only admins read Bakery so far.")
+        assert asked["text"].startswith("Only admins can read Bakery so far.")
         channel = await channel_of(home)
         assert (channel.username, channel.visibility, channel.state) == ("bakery_news", Visibility.ADMINS, "active")
         wrong = await (await sent(sandbox, export(chat=78), caption="/import @bakery_news")).end()
@@ -316,7 +314,7 @@ async def test_one_import_at_a_time_and_it_can_be_stopped(
                 "This import is over."
             )
             assert (await sandbox.press(ADMIN, *telling.place, stop))["answer"]["text"] == "Stopping …"
-            assert (await telling.end()).startswith("The import of result.json was stopped.")
+            assert (await telling.end()).startswith("I stopped importing result.json.")
             assert await gone(pid)
             assert (await sandbox.press(ADMIN, *telling.place, stop))["answer"]["text"] == "This import is over."
         assert nothing_left(home)
@@ -343,7 +341,7 @@ async def test_stopping_the_bot_stops_the_import_and_says_so(
     async with live():
         telling = await sent(sandbox, export())
         pid = await child_of(tmp_path)
-    assert (await telling.end()).startswith("The import of result.json was interrupted, as I was restarted.")
+    assert (await telling.end()).startswith("I was restarted while importing result.json.")
     assert await gone(pid) and nothing_left(home)
 
 
@@ -378,8 +376,8 @@ async def test_a_note_that_cannot_be_read_does_not_keep_the_bot_from_starting(
 
 
 LIMITS = {
-    "over its limits": ("import os, signal; os.kill(os.getpid(), signal.SIGXCPU)", "needs more memory or time than"),
-    "out of memory": ('print(\'{"refused": ["import-too-heavy", {}]}\')', "needs more memory or time than"),
+    "over its limits": ("import os, signal; os.kill(os.getpid(), signal.SIGXCPU)", "is too much for me to read here"),
+    "out of memory": ('print(\'{"refused": ["import-too-heavy", {}]}\')', "is too much for me to read here"),
     "too long": ("import time; time.sleep(600)", "Reading result.json took too long"),
     "with a bug": ("raise KeyError('of ours')", "Something went wrong on my side. Please"),
     "without a disk": ('print(\'{"refused": ["import-disk", {}]}\')', "My disk is full or cannot be written"),
@@ -490,7 +488,7 @@ async def test_what_the_reader_sees_of_a_hostile_file_name(sandbox: Sandbox, liv
     async with live():
         for name in ("../../../etc/passwd", "x" * 5000 + ".json", "\u202egnp.json", "{ $file }.json", "\u200b", "a\nb"):
             said = await (await sent(sandbox, b"nonsense", name)).end()
-            assert said.endswith(": send it again.") and len(said) < 200
+            assert said.endswith(". Please send it again.") and len(said) < 200
             assert "\u202e" not in said and "\n" not in said
 
 

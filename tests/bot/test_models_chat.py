@@ -46,7 +46,7 @@ async def test_an_admin_changes_over_with_a_button(sandbox: Sandbox, live: Any, 
         assert list(buttons(asked)) == names
         said = await pressed(sandbox, asked, names[0], "Writer")
         assert said.startswith("Writer — now qwen2.5-0.5b-instruct.\n\nIn use:\nWriter: qwen2.5-0.5b-instruct")
-        said = await pressed(sandbox, asked, names[2], "Writer, from now on: none")
+        said = await pressed(sandbox, asked, names[2], "Writes the answers — now none")
         assert "No model is in use. I search by words" in said
     async with live():  # it is remembered
         assert "No model is in use. I search by words" in (await say(sandbox, ADMIN, "/models"))["text"]

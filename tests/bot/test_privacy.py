@@ -85,7 +85,8 @@ async def test_forget_asks_first_and_then_erases_all_of_mine(sandbox: Sandbox, l
         await press(sandbox, mine, "👍", OTTO)
         question = await ask(OTTO, "/forget")
         assert question["text"] == (
-            "Erase everything I keep about you, from all chats? This cannot be undone.\n• 2 questions with their answers\n• 1 vote\n"
+            "Erase everything I keep about you, from all chats? This cannot be undone.\n"
+            "• 2 questions with their answers\n• 1 vote\n"
             "• 2 questions remembered for follow-ups"
         )
         assert len(rows(home, "SELECT * FROM questions")) == 3
@@ -101,7 +102,7 @@ async def test_forget_asks_first_and_then_erases_all_of_mine(sandbox: Sandbox, l
         gone = await press(sandbox, mine, "Sources", OTTO)
         assert gone[1] == "I no longer have this answer. Please ask again."
         assert (await ask(OTTO, "/forget"))["text"] == "I keep nothing about you."
-        assert (await ask(OTTO, "/why"))["text"].startswith("I have not answered you here yet")
+        assert (await ask(OTTO, "/why"))["text"].startswith("You have not asked me anything here yet")
 
 
 async def test_what_was_erased_is_not_in_the_file_any_more(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
@@ -133,7 +134,7 @@ async def test_in_a_group_only_mine_of_that_group_is_erased_and_only_by_me(
         await ask(OTTO, f"/ask@citegram_bot {MACKEREL}", GROUP, thread=thread)
         await ask(RITA, f"/ask@citegram_bot {MACKEREL}", GROUP, thread=thread)
         question = await ask(OTTO, "/forget@citegram_bot", GROUP, thread=thread)
-        assert question["text"].startswith("Erase for good what I keep of you from this group?")
+        assert question["text"].startswith("Erase everything I keep about you from this group?")
         assert question["message_thread_id"] == thread
         _, said = await press(sandbox, question, "Erase", RITA)
         assert said == "Это для того, кто отправил команду. Отправьте /forget сами."

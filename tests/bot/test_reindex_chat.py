@@ -37,7 +37,7 @@ async def test_an_admin_has_everything_rebuilt_and_watches_it_in_the_message(
 ) -> None:
     async with live():
         asked = await say(sandbox, ADMIN, "/reindex")
-        assert asked["text"].startswith("Build the search index anew from all the posts I keep?")
+        assert asked["text"].startswith("Rebuild the search from all the posts?")
         assert list(buttons(asked)) == ["All channels", "One channel…", "Cancel"]
         with hold_rebuild(home):
             await pressed(sandbox, asked, "All channels")

@@ -122,7 +122,7 @@ async def test_a_group_finds_what_is_bound_to_it_and_no_more_also_for_an_admin(
 ) -> None:
     async with live():
         unbound = await find(sandbox, OTTO, "/search@citegram_bot mackerel", GROUP)
-        assert unbound["text"].startswith("No channel is bound to this group yet")
+        assert unbound["text"].startswith("This group has no channels yet")
         await bind(home, KILN)
         for who in (OTTO, ADMIN):
             found = await find(sandbox, who, "/search@citegram_bot mackerel @harbour_news", GROUP)

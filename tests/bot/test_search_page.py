@@ -132,14 +132,14 @@ def test_posts_that_are_merely_near_stand_apart() -> None:
         (
             {},
             "I found no such posts. Try fewer words, or other ones.",
-            "Таких постов не нашлось. Попробуйте меньше слов",
+            "Таких постов не нашёл.",
         ),
         (
             {"must": ("the ferry",)},
             "I found no post with exactly these words. Try it without the quotation marks.",
             "Постов с точно такими словами не нашёл.",
         ),
-        ({"must": ("#ferry",)}, "I found no such posts. Try fewer words, or other ones.", "Таких постов не нашлось."),
+        ({"must": ("#ferry",)}, "I found no such posts. Try fewer words, or other ones.", "Таких постов не нашёл."),
         (
             {"filters": ("in August", "@harbour_news")},
             "I found no such posts. Try it without “in August” or “@harbour_news”.",

@@ -97,7 +97,7 @@ async def test_a_group_asks_its_own_channels_and_is_left_alone_otherwise(
         hidden = await ask(OTTO, f"/verify@citegram_bot {TROPHY}", GROUP)
         said = await sandbox.say(RITA, FERRY, chat_id=GROUP)
         replied = await ask(OTTO, "/verify@citegram_bot", GROUP, reply_to=said["message_id"])
-    assert hint["text"].startswith("Write after the command what is to be checked")
+    assert hint["text"].startswith("Write what to check after the command")
     assert YES in told["text"]
     assert YES in replied["text"]
     assert NOT_THERE in hidden["text"]
@@ -142,7 +142,7 @@ async def test_an_index_that_is_down_is_never_not_found(
 
 async def test_a_text_without_a_claim_and_a_bare_command_are_told_so(sandbox: Sandbox, live: Any, ask: Any) -> None:
     async with live():
-        assert (await ask(OTTO, "/verify ?!"))["text"].startswith("There is nothing here that could be checked")
+        assert (await ask(OTTO, "/verify ?!"))["text"].startswith("There is nothing to check here")
         assert (await ask(RITA, "/verify"))["text"].startswith("Напишите после команды, что проверить")
 
 

@@ -124,7 +124,7 @@ def test_a_reader_sees_which_of_the_two_wrote_and_that_something_was_left_out() 
                     shortfalls=(Shortfall("support", "1 sentence was left out."),))  # fmt: skip
     for lang, wrote, left in (
         ("en", "by the model Tiny", "left out"),
-        ("ru", "Написала модель Tiny", "убрана"),
+        ("ru", "написала модель Tiny", "убрана"),
     ):
         said, _ = render_answer(answer, {}, RenderContext(Translator(lang), ZoneInfo("UTC"))).render()
         assert wrote in said

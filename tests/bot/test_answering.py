@@ -225,9 +225,7 @@ async def test_the_same_question_is_answered_from_memory_with_the_same_sources(
         assert model.begun == 2
 
 
-@pytest.mark.parametrize(
-    ("who", "said"), [(OTTO, "That was a lot of questions!"), (RITA, "Вопросов было очень много!")]
-)
+@pytest.mark.parametrize(("who", "said"), [(OTTO, "That was a lot of"), (RITA, "Вопросов было очень")])
 async def test_who_asks_too_much_is_told_kindly_and_once(sandbox: Sandbox, live: Any, who: int, said: str) -> None:
     async with live(reader_limit=2):
         for _ in range(5):

@@ -77,7 +77,7 @@ async def test_typing_is_shown_while_the_answer_is_made(sandbox: Sandbox, live: 
     [
         (OTTO, "/ask", "Write the question after the command, for example: /ask when does registration open?"),
         (RITA, "/ask   ", "Напишите вопрос после команды, например: /ask когда открывается запись?"),
-        (OTTO, "why " * 300, f"That is too long: {len('why ' * 300) - 1:,}."),
+        (OTTO, "why " * 300, f"That is too long: {len('why ' * 300) - 1:,} characters, and I can take 1,000."),
         (RITA, "почему " * 200, "Слишком длинно: знаков 1 399, а я могу взять 1 000."),
         (OTTO, "/frobnicate now", "I do not know this command. Here is what I can do: /help"),
         (RITA, "/frobnicate", "Такой команды нет. Что я умею: /help"),

@@ -830,7 +830,7 @@ menu-settings = Settings of this group
 
 ## Admins made in the chat
 
-grant-how = { $grant } id makes someone an admin of the bot, { $revoke } id undoes it. They learn their id from /start or @userinfobot.
+grant-how = { $grant } makes someone an admin of the bot, { $revoke } undoes it. They learn their id from /start or @userinfobot.
 grant-list = Admins:
 grant-line-owner = • { $who } — from the settings
 grant-line = • { $who } — by { $by }, { $date }

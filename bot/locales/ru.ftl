@@ -880,7 +880,7 @@ menu-settings = Настройки этой группы
 
 ## Администраторы, назначенные в чате
 
-grant-how = { $grant } номер — сделать человека администратором бота, { $revoke } номер — снять. Свой номер он узнает из /start или у @userinfobot.
+grant-how = { $grant } делает человека администратором бота, { $revoke } снимает. Свой номер он узнает из /start или у @userinfobot.
 grant-list = Администраторы:
 grant-line-owner = • { $who } — из настроек
 grant-line = • { $who } — назначил { $by }, { $date }

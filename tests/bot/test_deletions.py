@@ -89,8 +89,8 @@ async def test_several_links_go_at_once_and_unknown_ones_are_named(
     async with live():
         asked = await ask(ADMIN, f"/delete {links} t.me/harbour_news/999 t.me/elsewhere/1")
         assert asked["text"].startswith("Take these 3 posts out of all answers?")
-        assert "t.me/harbour_news/999 — I have no such post" in asked["text"]
-        assert "t.me/elsewhere/1 — I have no such post" in asked["text"]
+        assert "t.me/harbour_news/999 — I do not have this post" in asked["text"]
+        assert "t.me/elsewhere/1 — I do not have this post" in asked["text"]
         before = await posts.count_posts(archive)
         told = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
         assert await posts.count_posts(archive) == before - 3
@@ -103,7 +103,7 @@ async def test_a_reply_to_a_forwarded_post_means_that_post(sandbox: Sandbox, liv
         await sandbox.replies(ADMIN)  # the forward itself is taken for a question
         _, toast = await confirmed(sandbox, ask, "/delete", reply_to=forwarded["message_id"])
         assert "пятого" not in (await ask(RITA, COURSE))["text"]
-    assert toast.startswith("Deleted")
+    assert toast.startswith("Done: no answer")
 
 
 async def album(archive: Archive) -> None:
@@ -150,7 +150,7 @@ async def test_a_button_that_is_pressed_after_a_restart_still_works(sandbox: San
     async with live():
         told = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
         again = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
-    assert told["answer"]["text"].startswith("Deleted")
+    assert told["answer"]["text"].startswith("Done: no answer")
     assert again["answer"]["text"].startswith("These posts have changed since")
 
 
@@ -164,8 +164,8 @@ async def test_what_cannot_be_done_is_one_sentence(live: Any, ask: Any, archive:
             (ADMIN, "", f"Send {command} with links to posts"),
             (ADMIN, "the ferry, please", f"Send {command} with links to posts"),
             (ADMIN, "https://t.me/harbour_news/10?comment=3", f"Send {command} with links to posts"),
-            (ADMIN, " ".join(f"t.me/harbour_news/{n}" for n in range(1, 40)), "At most 10 links at once"),
-            (ADMIN, "https://t.me/harbour_news/999", "https://t.me/harbour_news/999 — I have no such post"),
+            (ADMIN, " ".join(f"t.me/harbour_news/{n}" for n in range(1, 40)), "Please send at most 10 links"),
+            (ADMIN, "https://t.me/harbour_news/999", "https://t.me/harbour_news/999 — I do not have this post"),
         ):
             told = await ask(who, f"{command} {args}")
             assert told["text"].startswith(said)
@@ -180,7 +180,7 @@ async def test_what_is_only_suspected_can_be_deleted_for_good(
     await posts.mark_posts_suspected(archive, [key])
     async with live():
         _, toast = await confirmed(sandbox, ask, "/delete https://t.me/harbour_news/10")
-    assert toast.startswith("Deleted")
+    assert toast.startswith("Done: no answer")
     await posts.save_posts(archive, [Post(key, DAY, FERRY_POST)], source="import")
     assert await posts.fetch_posts(archive, [key]) == {}
 
@@ -304,4 +304,4 @@ async def test_a_post_of_an_unknown_channel_is_unknown(live: Any, ask: Any, arch
     await posts.save_posts(archive, [Post(PostKey(-1009999, 1), DAY + timedelta(days=1), "")], source="live")
     async with live():
         told = await ask(ADMIN, "/delete t.me/c/9999/1 t.me/c/8888/1")
-    assert "1. Nameless · 13 March 2024\n\nt.me/c/8888/1 — I have no such post" in told["text"]
+    assert "1. Nameless · 13 March 2024\n\nt.me/c/8888/1 — I do not have this post" in told["text"]

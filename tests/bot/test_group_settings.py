@@ -65,7 +65,7 @@ async def test_in_russian_for_a_russian_admin(sandbox: Sandbox, live: Any) -> No
     set_chat_member(sandbox.world, GROUP, RITA, "administrator")
     async with live():
         settings = await said(sandbox, RITA, SETTINGS)
-        assert settings["text"].startswith("Настройки этой группы\n\nЭта группа пока не спрашивает ни одного канала")
+        assert settings["text"].startswith("Настройки этой группы\n\nГруппе пока не открыт ни один канал")
         await press(sandbox, settings, "Каналы", RITA)
         assert await press(sandbox, settings, "＋ Печь и глина", RITA) == "Сохранено."
 

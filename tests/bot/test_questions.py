@@ -46,12 +46,12 @@ async def test_a_russian_question_is_answered_in_russian(sandbox: Sandbox, live:
         (
             OTTO,
             "Who won the chess tournament in Buenos Aires?",
-            "I did not find a sure answer.",
+            "I found nothing about this in the channels",
         ),
         (
             RITA,
             "Кто выиграл шахматный турнир в Аргентине?",
-            "Точного ответа не нашёл.",
+            "В каналах, которые вам открыты, об этом",
         ),
     ],
 )

@@ -172,7 +172,7 @@ async def test_copies_and_forwards_are_one_source_and_the_first_is_named(
     await save(home, own)
     async with live():
         two = await ask(OTTO, "/verify The drawbridge was raised 214 times this winter.")
-    assert "1 independent source, first @harbour_news,, 1 May 2024, 10:32" in one["text"]
+    assert "1 independent source, first @harbour_news, 1 May 2024, 10:32" in one["text"]
     assert "2 independent sources, first @harbour_news" in two["text"]
 
 
@@ -202,5 +202,5 @@ async def test_help_and_menu_know_the_command(sandbox: Sandbox, live: Any) -> No
     async with live():
         private = await say(sandbox, OTTO, "/help")
         group = await say(sandbox, OTTO, "/help@citegram_bot", GROUP)
-    assert "/verify text — do the posts say so? Also as a reply" in private["text"]
+    assert "/verify text — check it against the posts" in private["text"]
     assert "/verify text, or as a reply to a message" in group["text"]

@@ -12,8 +12,6 @@ from rag_core.llm import DecodingParams, Generation, GenerationStats, Prompt
 from rag_core.llm.protocol import FinishReason
 from rag_core.writing.prompts import load_prompt
 
-__all__ = ["SLOW", "Cast", "purpose_of"]
-
 SLOW = TimeoutError("as a reply: none comes for a long time")
 PURPOSES = ("write", "map", "parts", "judge", "hyde")
 Reply = str | Exception

@@ -10,8 +10,6 @@ from typing import Any
 from rag_core.llm import DecodingParams, Generation, GenerationStats, Prompt, QueuePositionCallback
 from rag_core.llm.protocol import FinishReason
 
-__all__ = ["Scripted"]
-
 Reply = str | Exception | Callable[[Prompt], str]
 
 

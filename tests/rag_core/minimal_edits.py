@@ -36,8 +36,6 @@ from edit_words import (
     VERBS,
 )
 
-__all__ = ["KINDS", "Edit", "changes", "figures", "folded", "language", "minimal_edits", "real_posts", "sentences"]
-
 ROOT = Path(__file__).parents[2]
 KINDS = ("number", "date", "name", "negation")
 EACH = {"ru": 70, "en": 70}  # of each kind, where the posts hold as many

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, current
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, current, query_archive
 
 from bot.sandbox import Sandbox
 from bot.sandbox.permissions import create_topic
@@ -177,9 +177,7 @@ async def test_access_is_checked_again_at_every_press(sandbox: Sandbox, live: An
         await many(home)
         await press(sandbox, answer, "Sources", OTTO)
         (shown,) = await sandbox.replies(OTTO)
-        archive = await Archive.open(home)
-        await channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
-        await archive.close()
+        await query_archive(home, lambda archive: channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS))
         await press(sandbox, shown, "▶", OTTO)
         assert current(sandbox, shown)["text"] == "Nothing behind this answer is open to you now."
         assert (await ask(OTTO, "/sources"))["text"] == "Nothing behind this answer is open to you now."
@@ -229,9 +227,7 @@ async def test_in_a_group_sources_are_those_of_the_group(sandbox: Sandbox, live:
         (shown,) = await sandbox.replies(GROUP)
         assert "7:30 every morning" in shown["text"]
         assert shown["message_thread_id"] == thread
-        archive = await Archive.open(home)
-        await channels.unbind_channel(archive, GROUP, HARBOUR)
-        await archive.close()
+        await query_archive(home, lambda archive: channels.unbind_channel(archive, GROUP, HARBOUR))
         told = await ask(ADMIN, "/sources@citegram_bot", GROUP, reply_to=answer["message_id"])
         assert told["text"].startswith("This answer was given to somebody else")
         own = await ask(OTTO, "/sources@citegram_bot", GROUP, reply_to=answer["message_id"])
@@ -284,9 +280,7 @@ async def test_shorter_shows_no_words_of_a_post_that_has_changed(
     async with live():
         answer = await ask(OTTO, MARCH)
         await many(home)
-        archive = await Archive.open(home)
-        await posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 50)], how="test")
-        await archive.close()
+        await query_archive(home, lambda archive: posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 50)], how="test"))
         assert (await press(sandbox, answer, "Shorter", OTTO)).startswith(
             "A post behind the first sentence has changed"
         )

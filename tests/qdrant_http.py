@@ -29,8 +29,6 @@ from aiohttp import web
 from pydantic import BaseModel, TypeAdapter
 from qdrant_client import QdrantClient, models
 
-__all__ = ["StandIn"]
-
 _SCATTERED = ("shard_number", "replication_factor", "write_consistency_factor")
 _SETTINGS = ("hnsw_config", "quantization_config")  # which local mode does not keep
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["tables"]
-
 KB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12
 DAY = 86_400
 

@@ -17,8 +17,6 @@ if __name__ == "__main__":
 from bench import whole
 from bench.measure import disk_mb, memory_mb, percentiles, seconds, times
 
-__all__ = ["dense", "lexical", "main"]
-
 _COMPARED = 20  # queries whose results are handed over, to be held against those of others
 _ADDED = 5
 

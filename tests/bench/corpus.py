@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from rag_core.text.tokens import stem
 from rag_core.types import Channel, Origin, Post, PostKey, Visibility
 
-__all__ = ["CHANNELS", "Corpus", "Frame", "Query", "Window", "draw", "make"]
-
 Ints = NDArray[np.int64]
 
 _SHARES = np.array([24, 18, 13, 10, 8, 7, 6, 5, 4, 2, 2, 1]) / 100  # of posts, by channel; every third is English

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.types import PassageRef, SearchFilter
 
-__all__ = ["DIMENSION", "ENGINES", "MOST", "NEEDS", "Engine", "Near", "draw", "slices"]
-
 MOST = 50
 DIMENSION = 384
 _SLICE = 1000

@@ -26,8 +26,6 @@ from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core.models.selection import LanguageModels
 
-__all__ = ["first_words"]
-
 ADMIN = 501
 
 

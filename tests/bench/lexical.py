@@ -22,8 +22,6 @@ from rag_core.index.bm25 import BM25_B, BM25_K1, Bm25Index, IndexEntry
 from rag_core.index.postings import compute_idf
 from rag_core.types import PassageRef, SearchFilter
 
-__all__ = ["ENGINES", "MOST", "NEEDS", "Engine"]
-
 MOST = 50
 _SLICE = 2000  # documents at a time, as the indexer hands them over
 

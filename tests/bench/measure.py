@@ -17,8 +17,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["Row", "disk_mb", "in_child", "memory_mb", "peak_mb", "percentiles", "seconds", "times"]
-
 T = TypeVar("T")
 Row = dict[str, float]  # name of a figure, with its unit -> figure
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from rag_core.index.bm25 import BM25_B, BM25_K1
 
-__all__ = ["BM25S", "FTS5", "Tantivy"]
-
 MOST = 50
 
 Documents = Sequence[Sequence[str]]

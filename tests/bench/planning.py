@@ -36,8 +36,6 @@ from rag_core.storage import channels
 from rag_core.tracing import Run
 from rag_core.types import Channel, Plan, Question, Viewer
 
-__all__ = ["Row", "main", "measured"]
-
 Row = dict[str, float]
 _ROUNDS = 3
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)

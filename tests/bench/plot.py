@@ -12,8 +12,6 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-__all__ = ["draw"]
-
 Line = tuple[str, list[tuple[int, float]]]  # label, (posts, value)
 
 _OURS = "citegram"

@@ -38,8 +38,6 @@ from rag_core.answer import answer_question
 from rag_core.storage import channels, index_state, posts
 from rag_core.types import Post, PostKey, Question, Viewer
 
-__all__ = ["Measured", "main", "measured"]
-
 _QUESTIONS = 400
 _POST_EVERY_S = 1.0
 _NEW = 10**9  # message ids of posts that arrive meanwhile

@@ -27,8 +27,6 @@ from bench import dense, lexical
 from bench.measure import in_child
 from bench.show import goals, ratios, table
 
-__all__ = ["main"]
-
 _CHILD = Path(__file__).with_name("child.py")
 _ENGINES = {"lexical": [*lexical.ENGINES], "dense": [*dense.ENGINES], "whole": ["citegram"]}
 _NEEDS = lexical.NEEDS | dense.NEEDS

@@ -31,8 +31,6 @@ from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, SearchFilter
 
-__all__ = ["main"]
-
 _SLICE = 2000
 
 

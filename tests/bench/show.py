@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["GOALS", "goals", "ratios", "table"]
-
 OURS = "citegram"
 _ORACLE = {"lexical": "rank-bm25", "dense": "numpy scan"}  # what the others should find
 _RATES = ("_per_s",)  # more is better

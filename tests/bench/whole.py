@@ -12,8 +12,6 @@ from typing import Any
 
 from bench.measure import Row, disk_mb, memory_mb, peak_mb, percentiles, seconds, times
 
-__all__ = ["ask", "fill"]
-
 _SLICE = 5000
 
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from rag_core.text.tokens import STOP_WORDS
 
-__all__ = ["Words"]
-
 _EVERY = 25  # word of each language is a number
 _SHIFT, _POWER = 12.0, 1.05  # of Zipf's law
 _STOPS_RU = sorted(word for word in STOP_WORDS if not word.isascii())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, buttons, current, open_more, press
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, buttons, current, open_more, press, query_archive
 
 from bot.sandbox import Sandbox
 from bot.sandbox.permissions import create_topic
@@ -199,9 +199,7 @@ async def test_access_is_checked_again_at_every_press(sandbox: Sandbox, live: An
         await many(home)
         await press(sandbox, answer, "Sources", OTTO)
         (shown,) = await sandbox.replies(OTTO)
-        archive = await Archive.open(home)
-        await channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
-        await archive.close()
+        await query_archive(home, lambda archive: channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS))
         await press(sandbox, shown, "▶", OTTO)
         assert current(sandbox, shown)["text"] == "You can no longer see the posts behind this answer."
         assert (await ask(OTTO, "/sources"))["text"] == "You can no longer see the posts behind this answer."
@@ -251,9 +249,7 @@ async def test_in_a_group_sources_are_those_of_the_group(sandbox: Sandbox, live:
         (shown,) = await sandbox.replies(GROUP)
         assert "7:30 every morning" in shown["text"]
         assert shown["message_thread_id"] == thread
-        archive = await Archive.open(home)
-        await channels.unbind_channel(archive, GROUP, HARBOUR)
-        await archive.close()
+        await query_archive(home, lambda archive: channels.unbind_channel(archive, GROUP, HARBOUR))
         told = await ask(ADMIN, "/sources@citegram_bot", GROUP, reply_to=answer["message_id"])
         assert told["text"].startswith("Someone else asked this.")
         own = await ask(OTTO, "/sources@citegram_bot", GROUP, reply_to=answer["message_id"])
@@ -307,9 +303,7 @@ async def test_shorter_shows_no_words_of_a_post_that_has_changed(
     async with live():
         answer = await ask(OTTO, MARCH)
         await many(home)
-        archive = await Archive.open(home)
-        await posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 50)], how="test")
-        await archive.close()
+        await query_archive(home, lambda archive: posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 50)], how="test"))
         assert (await press(sandbox, answer, "Shorter", OTTO)).startswith("A post behind this answer has changed")
 
 

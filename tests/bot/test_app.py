@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import HARBOUR, OTTO, RITA, say
+from driver import HARBOUR, OTTO, RITA, query_archive, say
 
 from bot.app import run_bot
 from bot.files import lock_data_folder
@@ -101,9 +101,7 @@ async def test_a_question_queued_before_a_crash_is_answered_after_it(sandbox: Sa
 async def test_an_update_kept_before_a_crash_is_handled_after_it(sandbox: Sandbox, live: Any, home: Path) -> None:
     await sandbox.say(OTTO, FERRY)
     await sandbox.say(RITA, "/help")
-    archive = await Archive.open(home)
-    await raw_updates.save_updates(archive, 42, waiting(sandbox))
-    await archive.close()
+    await query_archive(home, lambda archive: raw_updates.save_updates(archive, 42, waiting(sandbox)))
     sandbox.world.queue.kept.clear()  # confirmed, and then the process died before its handlers began
     async with live():
         (answer,), (help_text,) = await sandbox.replies(OTTO), await sandbox.replies(RITA)
@@ -219,7 +217,7 @@ async def test_a_signal_ends_the_process_cleanly(sandbox: Sandbox, home: Path) -
         sys.executable, "-c", code, json.dumps(given), cwd=Path(__file__).parents[2]
     )
     await sandbox.say(OTTO, FERRY)
-    (reply,) = await sandbox.replies(OTTO, timeout=30)
+    (reply,) = await sandbox.replies(OTTO, timeout=100)
     assert "7:30" in reply["text"]
     process.send_signal(signal.SIGTERM)
     assert await asyncio.wait_for(process.wait(), 30) == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import GROUP, HARBOUR, OTTO, RITA
+from driver import GROUP, HARBOUR, OTTO, RITA, query_archive
 
 from bot.sandbox import Sandbox
 from bot.sandbox.faults import FaultKind
@@ -42,9 +42,7 @@ async def rows(home: Path, sql: str) -> list[dict[str, Any]]:
 
 async def asked_of_all(sandbox: Sandbox, home: Path, live: Any) -> Counter[tuple[int, str]]:
     """Ask everything, in private and in a group; how often each question's answer stands there in the end."""
-    archive = await Archive.open(home)
-    await channels.bind_channel(archive, GROUP, HARBOUR)
-    await archive.close()
+    await query_archive(home, lambda archive: channels.bind_channel(archive, GROUP, HARBOUR))
     chats: list[int] = []
     async with live():
         for question in QUESTIONS:
@@ -140,9 +138,7 @@ async def test_an_answer_that_did_not_arrive_is_made_anew_where_its_post_has_gon
     async with live():
         await sandbox.say(OTTO, QUESTIONS[0])
         await on_its_way(home)
-    archive = await Archive.open(home)
-    await posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 10)], how="admin")
-    await archive.close()
+    await query_archive(home, lambda archive: posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 10)], how="admin"))
     sandbox.faults.clear()
     async with live():
         (reply,) = await sandbox.replies(OTTO)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, say, say_text
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, query_archive, say, say_text
 
 from bot.handlers.group_settings import find_channel
 from bot.sandbox import Sandbox
@@ -58,9 +58,7 @@ async def test_an_admin_behind_a_mask_does_not_bind(sandbox: Sandbox, live: Any,
 
 
 async def test_what_cannot_be_bound_is_said(sandbox: Sandbox, live: Any, home: Path) -> None:
-    archive = await Archive.open(home)
-    await channels.set_channel_state(archive, SAFE, "pending")
-    await archive.close()
+    await query_archive(home, lambda archive: channels.set_channel_state(archive, SAFE, "pending"))
     async with live():
         unknown = await told(sandbox, ADMIN, "/bind@citegram_bot @nowhere")
         pending = await told(sandbox, ADMIN, "/bind@citegram_bot The safe")

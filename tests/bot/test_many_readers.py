@@ -10,17 +10,18 @@ from statistics import median
 from typing import Any
 
 import pytest
+from sampling import choose_size
 from slow import Slow
 
 from bot.sandbox import Sandbox
 from rag_core.models.selection import LanguageModels
 
-READERS = range(10_000, 10_200)
+READERS = range(10_000, 10_000 + choose_size(200, 80))
 MOST_KB = 100_000  # more memory than before they asked
 WRITTEN = "The ferry leaves at 7:30 every morning. [1]\n"
 
 
-async def test_200_readers_at_once_wait_fairly_and_all_are_answered(
+async def test_readers_at_once_wait_fairly_and_all_are_answered(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def opened(*_: Any) -> LanguageModels:

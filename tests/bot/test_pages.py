@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from aiogram.utils.formatting import BlockQuote, Bold, Text, TextLink, as_list
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.views.message_text import MAX_ENTITIES, MAX_MESSAGE_LENGTH, Page, split_pages
@@ -32,7 +32,6 @@ def contents(draw: st.DrawFn) -> tuple[Text, list[tuple[str, str]]]:
     return Text(*pieces), linked
 
 
-@settings(max_examples=300, deadline=None)
 @given(contents(), st.integers(40, 600))
 def test_whatever_is_cut_stays_within_limits_and_loses_nothing(
     content: tuple[Text, list[tuple[str, str]]], limit: int

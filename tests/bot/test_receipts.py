@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, open_archive, open_more
+from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, bind, open_more, query_archive
 
 from bot.handlers.quotes import load_cited_words, locate_quote
 from bot.i18n import get_translator
@@ -140,8 +140,7 @@ async def test_of_a_deleted_post_no_words_are_shown(sandbox: Sandbox, live: Any,
         told = await receipt(sandbox, RITA, other)
         assert "Telegram не находит этого поста" in told["text"]
         assert FIRED not in told["text"]
-    async with open_archive(home) as archive:
-        await posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 10)], how="admin")
+    await query_archive(home, lambda archive: posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 10)], how="admin"))
     async with live():
         told = await receipt(sandbox, OTTO, one)
     assert told["text"].startswith("[1] Harbour News · 12 March 2024\nThis post is deleted or closed by now")
@@ -151,8 +150,7 @@ async def test_of_a_deleted_post_no_words_are_shown(sandbox: Sandbox, live: Any,
 async def test_access_is_checked_at_the_press(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
     async with live():
         answer = await ask(OTTO, FERRY)
-    async with open_archive(home) as archive:
-        await channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
+    await query_archive(home, lambda archive: channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS))
     async with live():
         assert await press(sandbox, OTTO, answer) == "This post is from a channel that is closed to you here."
     assert len(sandbox.world.sent[OTTO]) == 1
@@ -178,23 +176,20 @@ async def test_a_button_means_nothing_elsewhere_or_made_up_or_without_its_answer
 async def test_in_a_group_others_may_press_and_the_receipt_stays_in_the_topic(
     sandbox: Sandbox, live: Any, ask: Any, home: Path
 ) -> None:
-    async with open_archive(home) as archive:
-        await channels.bind_channel(archive, GROUP, HARBOUR)
+    await bind(home, HARBOUR)
     topic = create_topic(sandbox.world, GROUP, ADMIN, "Boats")
     async with live():
         answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP, thread=topic)
         told = await receipt(sandbox, RITA, answer)
         assert (told["message_thread_id"], told["quote"]["text"]) == (topic, LEAVES)
         assert await press(sandbox, OTTO, answer) == "It is already in the chat, a little below."
-    async with open_archive(home) as archive:
-        await channels.unbind_channel(archive, GROUP, HARBOUR)
+    await query_archive(home, lambda archive: channels.unbind_channel(archive, GROUP, HARBOUR))
     async with live():
         assert await press(sandbox, RITA, answer) == "Этот пост — из канала, который вам здесь не открыт."
 
 
 async def test_who_is_not_in_the_group_gets_no_receipt(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
-    async with open_archive(home) as archive:
-        await channels.bind_channel(archive, GROUP, HARBOUR)
+    await bind(home, HARBOUR)
     sandbox.world.add_person(900, "Stranger", lang="en")
     async with live():
         answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
@@ -206,8 +201,7 @@ async def test_who_is_not_in_the_group_gets_no_receipt(sandbox: Sandbox, live: A
 async def test_where_the_message_is_too_old_to_be_sent_along_the_topic_is_known_still(
     sandbox: Sandbox, live: Any, ask: Any, home: Path
 ) -> None:
-    async with open_archive(home) as archive:
-        await channels.bind_channel(archive, GROUP, HARBOUR)
+    await bind(home, HARBOUR)
     topic = create_topic(sandbox.world, GROUP, ADMIN, "Boats")
     async with live():
         answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP, thread=topic)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import KILN
+from driver import KILN, query_archive
 
 from bot.__main__ import main
 from rag_core.engine import load_or_make_lexical_index
@@ -42,9 +42,7 @@ def begin(home: Path, chat_id: int | None) -> None:
     """A rebuild of a process that is gone."""
 
     async def write() -> None:
-        archive = await Archive.open(home)
-        await index_state.begin_rebuild(archive, chat_id)
-        await archive.close()
+        await query_archive(home, lambda archive: index_state.begin_rebuild(archive, chat_id))
 
     asyncio.run(write())
 

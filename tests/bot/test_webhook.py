@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from driver import HARBOUR, OTTO, say
+from driver import HARBOUR, OTTO, query_archive, say
 from watching import free_port, until
 
 from bot.app import run_bot
@@ -21,7 +21,7 @@ from bot.dispatcher import ALLOWED_UPDATES
 from bot.sandbox import Sandbox
 from bot.settings import Settings, read_settings
 from rag_core.errors import ArchiveUnavailable, SettingsWrong
-from rag_core.storage import Archive, raw_updates
+from rag_core.storage import raw_updates
 
 FERRY = "When does the ferry to Owl Island leave?"
 SECRET = "a-Secret_of-the-tests"
@@ -69,10 +69,7 @@ def message(number: int, text: str) -> bytes:
 
 
 async def counts(home: Path) -> dict[str, int]:
-    archive = await Archive.open(home)
-    found = await raw_updates.count_updates_by_state(archive)
-    await archive.close()
-    return found
+    return await query_archive(home, raw_updates.count_updates_by_state)
 
 
 async def test_a_question_that_telegram_brings_is_answered_and_a_post_it_brings_is_found(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import re
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -20,6 +21,16 @@ BOT = Path(__file__).parents[2] / "bot"
 PACKAGES = (BOT, BOT.parent / "rag_core", BOT.parent / "ingest")
 
 
+@cache
+def parse_file(file: Path) -> ast.Module:
+    return ast.parse(file.read_text("utf-8"))
+
+
+@cache
+def calls(folder: Path) -> list[ast.Call]:
+    return [node for file in folder.rglob("*.py") for node in ast.walk(parse_file(file)) if isinstance(node, ast.Call)]
+
+
 class Names(Visitor):
     def __init__(self) -> None:
         self.found: set[str] = set()
@@ -28,6 +39,7 @@ class Names(Visitor):
         self.found.add(node.id.name)
 
 
+@cache
 def sentences(lang: str) -> dict[str, set[str]]:
     """Id -> names of its values."""
     resource = FluentParser().parse((BOT / "locales" / f"{lang}.ftl").read_text("utf-8"))
@@ -45,18 +57,16 @@ def sentences(lang: str) -> dict[str, set[str]]:
 def asked_for() -> dict[str, set[str]]:
     """Id -> names of the values the code gives, from every words("id", name=...) and words.rich("id", ...)."""
     found: dict[str, set[str]] = {}
-    for file in BOT.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if not isinstance(node, ast.Call) or not node.args or not isinstance(node.args[0], ast.Constant):
-                continue
-            called = ast.unparse(node.func)
+    for call in calls(BOT):
+        if call.args and isinstance(call.args[0], ast.Constant):
+            called = ast.unparse(call.func)
             if called.split(".")[-1] in {"words", "rich"} or called == "self":
-                found.setdefault(str(node.args[0].value), set()).update(k.arg or "" for k in node.keywords)
+                found.setdefault(str(call.args[0].value), set()).update(k.arg or "" for k in call.keywords)
     return found
 
 
 def constants() -> set[str]:
-    trees = (ast.parse(file.read_text("utf-8")) for folder in PACKAGES for file in folder.rglob("*.py"))
+    trees = (parse_file(file) for folder in PACKAGES for file in folder.rglob("*.py"))
     return {n.value for t in trees for n in ast.walk(t) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
 
 
@@ -69,18 +79,9 @@ def test_every_sentence_is_used() -> None:
 
 
 def test_every_code_of_an_error_has_a_sentence_with_its_values() -> None:
-    known, calls = (
-        sentences("en"),
-        [
-            node
-            for folder in PACKAGES
-            for file in folder.rglob("*.py")
-            for node in ast.walk(ast.parse(file.read_text("utf-8")))
-            if isinstance(node, ast.Call)
-        ],
-    )
+    known = sentences("en")
     coded = 0
-    for call in calls:
+    for call in (call for folder in PACKAGES for call in calls(folder)):
         given = {k.arg: k.value for k in call.keywords}
         code = given.get("code")
         if isinstance(code, ast.Constant) and isinstance(code.value, str) and code.value:
@@ -218,7 +219,7 @@ def literals(tree: ast.AST) -> list[str]:
 
 @pytest.mark.parametrize("file", shown_files(), ids=lambda file: str(file.relative_to(BOT)))
 def test_what_a_reader_sees_stands_in_the_files_of_sentences(file: Path) -> None:
-    tree = ast.parse(file.read_text("utf-8"))
+    tree = parse_file(file)
     assert literals(tree) == []
     strings = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
     documented = {ast.get_docstring(n, clean=False) for n in ast.walk(tree) if isinstance(n, _DOCUMENTED)}

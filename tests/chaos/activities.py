@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from chaos.scene import Scene
 from chaos.traffic import CHANNELS
 
-__all__ = ["ACTIVITIES", "Activity"]
-
 _AGAIN_S = 1.0
 _LOOK_EVERY_S = 0.02
 _BEGUN_S = 60.0

@@ -16,8 +16,6 @@ from pathlib import Path
 from bot.__main__ import main
 from bot.sandbox import Sandbox
 
-__all__ = ["Home", "Life", "warmed"]
-
 # Importing takes five seconds, most of them aiogram's models: each bot is forked from a process that has done it.
 _WARM = multiprocessing.get_context("forkserver")
 _READY_S = 180.0  # far beyond any start

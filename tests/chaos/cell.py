@@ -22,8 +22,6 @@ from chaos.traffic import CHANNELS
 from chaos.weather import Weather
 from qdrant_client import AsyncQdrantClient
 
-__all__ = ["WITHIN_S", "Cell", "Stage", "played"]
-
 WITHIN_S = 60.0  # after a fault all goes on without a hand
 _SETTLE_S = 180.0  # for the backlog
 _QUIET_S = 2.5  # a round of the lexical leg and of copies, not seen from outside, fits in

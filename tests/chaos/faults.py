@@ -18,8 +18,6 @@ from bot.sandbox import user_actions
 from bot.sandbox.faults import FaultKind
 from bot.sandbox.user_actions import UserMessage
 
-__all__ = ["FAULTS", "OFFLINE", "SERVERS", "Fault", "small_disk"]
-
 OFFLINE = "24 h offline"
 _FOREVER = 10**9
 _DAY_S = 25 * 3600

@@ -36,8 +36,6 @@ from rag_core.retrieval.search import DENSE, LEXICAL
 from rag_core.storage import Archive, channels
 from rag_core.types import Channel, PostKey, Visibility
 
-__all__ = ["BOUNDS_S", "Load", "fresh", "main", "measured"]
-
 BOUNDS_S = {LEXICAL: 5.0, DENSE: 15.0}  # at the 95th percentile
 
 _CHANNEL = Channel(-1_001_000_000_201, "Fresh news", "fresh_news", visibility=Visibility.PUBLIC)

@@ -21,8 +21,6 @@ if __name__ == "__main__":
 from chaos.killing import Chaos, Plan
 from chaos.offline import offline_models
 
-__all__ = ["main"]
-
 
 def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -22,8 +22,6 @@ from rag_core.storage import posts
 from rag_core.text.tokens import normalize_characters, tokenize
 from rag_core.types import PassageRef, PostKey, SearchFilter
 
-__all__ = ["Verdict", "judged", "lexical", "lexical_behind"]
-
 _EVERYWHERE = SearchFilter(frozenset(channel.chat_id for channel in CHANNELS))
 
 

@@ -22,8 +22,6 @@ from tqdm import tqdm
 from bot.sandbox import Sandbox
 from rag_core.storage import Archive, channels
 
-__all__ = ["Chaos", "Plan"]
-
 _LONGEST_LIFE_S = 5.0  # from ready to the kill
 _LONGEST_END_S = 0.12  # from SIGTERM to a kill that comes before the end
 _LONGEST_START_S = 1.5  # to a kill that comes before ready; those are counted apart

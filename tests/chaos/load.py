@@ -21,8 +21,6 @@ from chaos.traffic import CHANNELS
 from bot.sandbox import Sandbox, user_actions
 from bot.sandbox.user_actions import UserMessage
 
-__all__ = ["ADMIN", "READERS", "Load", "Rates"]
-
 ADMIN = 900
 READERS = range(901, 909)
 _PATIENCE_S = 120.0

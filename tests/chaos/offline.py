@@ -10,8 +10,6 @@ from rag_core.errors import ModelUnavailable
 from rag_core.models.catalog import ModelTier, find_models
 from rag_core.models.download import pull_model
 
-__all__ = ["offline_models"]
-
 # Where pytest keeps it too: it is fetched once.
 _CACHE = Path(__file__).parents[2] / ".pytest_cache" / "d" / "models"
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from bot.files import measure_disk_usage
 
-__all__ = ["Sample", "sampled"]
-
 _MB = 2**20
 
 

@@ -23,8 +23,6 @@ from bot.sandbox import Sandbox, user_actions
 from bot.sandbox.user_actions import UserMessage
 from rag_core.storage import Archive, channels
 
-__all__ = ["ADMIN", "Needs", "Scene"]
-
 ADMIN = 900
 _FIRST_READER = 10_000
 _MANY, _FEW = 1500, 150  # posts of an export; few where vectors are made of them

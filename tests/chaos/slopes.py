@@ -9,8 +9,6 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Slope", "drift", "growth", "slope"]
-
 _POINTS = 200  # samples are thinned to so many: all pairs are looked at
 _BLOCKS = 10
 _DRAWS = 400

@@ -34,8 +34,6 @@ from chaos.stock import OLD, kept, told_of
 
 from bot.sandbox import Sandbox
 
-__all__ = ["GOALS", "Plan", "figures", "main", "soaked", "verdicts"]
-
 GOALS = {"memory_mb_per_hour": 8.0, "descriptors": 1.0, "p95_drift": 0.10}
 _READY_S = 180.0
 

@@ -9,8 +9,6 @@ from chaos.samples import Sample
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-__all__ = ["draw"]
-
 _INK, _GRID, _LINES = "#1d2433", "#e6e9f0", ("#0b6bcb", "#2f8f6b", "#d1495b")
 
 

@@ -16,8 +16,6 @@ from rag_core import RagSettings, open_engine
 from rag_core.storage import channels
 from rag_core.types import PostKey
 
-__all__ = ["EXPORTED", "OLD", "export", "kept", "told_of"]
-
 # Where these posts begin: far from what is posted live.
 OLD, EXPORTED = 100_000, 500_000
 _SINCE = 1_600_000_000

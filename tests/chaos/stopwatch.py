@@ -16,8 +16,6 @@ import numpy as np
 from rag_core.retrieval.search import DENSE, LEXICAL
 from rag_core.types import Answer, Post, PostKey
 
-__all__ = ["Stopwatch", "Version"]
-
 Version = tuple[PostKey, str]  # a post by what it says
 
 # What the dense leg has: queued, and out of the queue again.

@@ -9,8 +9,6 @@ from chaos.bots import Home, Life
 
 from bot.sandbox import Sandbox
 
-__all__ = ["PAUSE_S", "Supervised"]
-
 PAUSE_S = 2.0  # of the unit's RestartSec
 _LOOK_EVERY_S = 0.02
 

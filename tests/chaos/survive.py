@@ -29,8 +29,6 @@ from chaos.stock import OLD, kept, told_of
 from chaos.supervised import PAUSE_S
 from chaos.weather import Weather
 
-__all__ = ["main", "table"]
-
 _MANY, _FEW = 6000, 200  # posts there are before; few where vectors are made of them
 
 

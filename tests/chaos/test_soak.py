@@ -17,7 +17,9 @@ from chaos.stock import OLD, kept, told_of
 
 from bot.sandbox import Sandbox
 
-SHORT = Plan(minutes=0.3, warm_up=0.1, every=0.5, posts=100, rates=Rates(edits=5, think_s=0.2, reindex_s=8, posted=20))
+SHORT = Plan(
+    minutes=0.25, warm_up=0.08, every=0.5, posts=100, rates=Rates(edits=5, think_s=0.2, reindex_s=7, posted=20)
+)
 
 
 @pytest.mark.timeout(300)  # it takes 25 s, and many times as long beside others

@@ -13,8 +13,6 @@ from datetime import UTC, datetime
 from ingest.chunking import split_into_passages
 from rag_core.types import Channel, Media, Origin, PassageRef, Post, PostKey
 
-__all__ = ["Told", "expected", "shown"]
-
 
 @dataclass(slots=True)
 class Told:

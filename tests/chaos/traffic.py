@@ -16,8 +16,6 @@ from bot.sandbox import Sandbox, user_actions
 from bot.sandbox.user_actions import UserMessage
 from rag_core.types import Channel, Origin, PostKey, Visibility
 
-__all__ = ["CHANNELS", "COMMON", "Traffic"]
-
 COMMON = "zchan"  # stands in every title, and so in the header of every passage
 CHANNELS = (
     Channel(-1_001_000_000_101, "Harbour Zchan", "chaos_harbour", visibility=Visibility.PUBLIC),

@@ -18,8 +18,6 @@ from bot.cli import run
 from bot.logs import set_up_logging
 from bot.settings import read_settings
 
-__all__ = ["main"]
-
 _EVERY_S = 1.0
 
 

@@ -13,8 +13,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["Weather"]
-
 _SOURCE = Path(__file__).with_suffix(".c")
 _NUMBERS = struct.Struct("=qqq")
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from aiohttp import web
 
-__all__ = ["Writer"]
-
 _POST = re.compile(r"<post (\d+) \|[^>]*>\n(.+?)\n</post \1>", re.DOTALL)
 _PAUSE_S = 0.02  # between pieces, so that an outage meets answers half-way
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 
-__all__ = ["Stage", "Stranger", "context", "let_through", "stages", "trimmed"]
-
 _NOBODY = 65534
 
 

@@ -11,8 +11,6 @@ from scripted import Scripted
 from rag_core.llm import DecodingParams, FinishReason, Generation, GenerationStats, Prompt
 from rag_core.writing.prompts import load_prompt
 
-__all__ = ["SLOW", "Cast", "purpose_of"]
-
 SLOW = TimeoutError("as a reply: none comes for a long time")
 PURPOSES = ("write", "map", "parts", "judge", "hyde")
 Reply = str | Exception

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from itertools import product
 
-__all__ = ["Grammar"]
-
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|\{\d+,\d+\}|::=|[()|?]|[a-z0-9]+|\n')
 _ESCAPED = re.compile(r"\\x([0-9A-Fa-f]{2})|\\(.)")
 

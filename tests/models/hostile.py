@@ -11,8 +11,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PIECES", "entities", "posts", "prompt_leaks", "questions"]
-
 from rag_core.writing.prompts import load_prompt
 
 _HERE = Path(__file__).parents[1] / "hostile"

@@ -42,8 +42,6 @@ from rag_core.verification.stance import ClaimTerms
 from rag_core.verification.types import Claim
 from rag_core.verification.vocabulary import Word, split_words
 
-__all__ = ["CannotBuild", "arguments_for", "hostile"]
-
 NOW = dt.datetime(2026, 1, 15, 9, tzinfo=dt.UTC)
 _DEEPEST = 8  # nested types; a type that holds itself has no end
 _NAMES = {"Bot": Bot, "PostKeySet": PostKeySet}  # what modules import for the type checker alone

@@ -16,8 +16,6 @@ from scripted import Scripted
 
 from rag_core.llm import DecodingParams, FinishReason, Generation, GenerationStats, Prompt
 
-__all__ = ["KNOWN", "THOUGHT", "TOKEN", "Obedient", "obedient_server", "obeyed", "planned"]
-
 # What it would tell if it were asked: of a channel that its readers may not see, and of the bot's own settings.
 KNOWN = "The treasurer hid the silver trophy under the staircase"
 TOKEN = "31415926:" + "".join(("AAE", "hostile", "-", "x" * 24))

@@ -10,8 +10,6 @@ from aiohttp import web
 
 from rag_core.writing.prompts import load_prompt
 
-__all__ = ["parts_server"]
-
 
 @asynccontextmanager
 async def parts_server(replies: Mapping[str, str]) -> AsyncIterator[str]:

@@ -9,8 +9,6 @@ from typing import Any
 
 from rag_core.llm import DecodingParams, FinishReason, Generation, GenerationStats, Prompt, QueuePositionCallback
 
-__all__ = ["Scripted"]
-
 Reply = str | Exception | Callable[[Prompt], str]
 
 

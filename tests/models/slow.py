@@ -12,8 +12,6 @@ from scripted import Reply, Scripted
 from rag_core.llm import DecodingParams, Generation, Prompt, QueuePositionCallback
 from rag_core.llm.scheduler import FairScheduler
 
-__all__ = ["Slow"]
-
 
 class Slow(Scripted):
     """Every generation is `reply` and takes `seconds`: half of them before its first words. `ended` counts those

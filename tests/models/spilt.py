@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["spilt"]
-
 # 35 characters after the number of the bot, as @BotFather gives them; also within an address.
 _TOKEN = re.compile(r"\d{2,12}:[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])")
 _OWN = ("sk-hidden-7", "sk-wrong-1", "gopher://me:hidden@")

@@ -12,8 +12,6 @@ from pathlib import Path
 import numpy as np
 from gguf import GGUFWriter, TokenType
 
-__all__ = ["CHATML", "build"]
-
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"

@@ -18,8 +18,6 @@ sys.path.insert(0, str(Path(__file__).parent))  # so that it finds its neighbour
 
 from minimal_edits import changes, figures, folded, language, sentences
 
-__all__ = ["TRICKS", "AdversarialDraft", "Told", "drafts", "may_be_shown"]
-
 
 @dataclass(frozen=True, slots=True)
 class Told:

@@ -2,21 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "ANTONYMS",
-    "AUXILIARIES",
-    "DAYS",
-    "FIRST_NAMES",
-    "HEDGES",
-    "MONTHS",
-    "NAMES",
-    "NEGATIONS",
-    "NUMBER_WORDS",
-    "NUMERALS",
-    "UNSURE",
-    "VERBS",
-]
-
 # Each row: names of one kind in one grammatical form, so that one may stand where another stood. A row may name
 # what must follow or precede the name; `Россия` is never a new value, since so much is about it unsaid.
 NAMES: dict[str, list[tuple[str, str, str]]] = {

@@ -15,7 +15,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 
@@ -35,8 +35,6 @@ from edit_words import (
     UNSURE,
     VERBS,
 )
-
-__all__ = ["KINDS", "Edit", "changes", "figures", "folded", "language", "minimal_edits", "real_posts", "sentences"]
 
 ROOT = Path(__file__).parents[2]
 KINDS = ("number", "date", "name", "negation")
@@ -334,6 +332,7 @@ def _candidates(posts: list[str], rng: random.Random) -> Iterator[Edit]:
                 yield Edit(lang, kind, sentence, claim, post, sentence[start:end], new)
 
 
+@cache
 def minimal_edits(shared: Path | None, seed: int = 7) -> list[Edit]:
     """The edits, as many of each kind and language as the posts allow up to `EACH`; by language, kind and chance."""
     rng = random.Random(seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_core.verification.claims import extract_claims
@@ -16,7 +16,6 @@ PIECES = st.sampled_from(
 TEXT = st.lists(PIECES, max_size=30).map(" ".join) | st.text(max_size=120) | st.lists(PIECES, max_size=12).map("".join)
 
 
-@settings(max_examples=150, deadline=None)
 @given(TEXT, TEXT, st.sampled_from(["ru", "en"]))
 def test_any_claim_is_weighed_against_any_post(claim: str, post: str, lang: str) -> None:
     found = assess_text(claim, post, lang)
@@ -24,7 +23,6 @@ def test_any_claim_is_weighed_against_any_post(claim: str, post: str, lang: str)
     assert 0 <= found.start <= found.end <= len(post)
 
 
-@settings(max_examples=150, deadline=None)
 @given(TEXT, st.sampled_from(["ru", "en"]))
 def test_claims_stand_where_they_say_in_any_message(text: str, lang: str) -> None:
     for claim in extract_claims(text, lang):

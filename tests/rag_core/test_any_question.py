@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag_core.dates import parse_period
@@ -66,7 +66,6 @@ def is_valid(found: Plan) -> None:
     assert found.reasons
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.text(max_size=300) | SOUP | WORDS)
 @example("")
 @example("a-b-c")
@@ -81,7 +80,6 @@ def test_every_question_has_a_valid_plan(text: str) -> None:
         assert len(set(marks)) == len(marks) <= MAX_QUERIES
 
 
-@settings(max_examples=60, deadline=None)
 @given(LONG)
 def test_every_long_question_has_a_valid_plan(text: str) -> None:
     is_valid(plan(text))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scripted import Scripted
 
@@ -353,7 +353,6 @@ REPLIES = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(REPLIES, st.text(max_size=60).map(lambda text: json.dumps([text])))
 def test_whatever_it_says_there_is_a_plan_to_search_with(first: str, second: str) -> None:
     plan, missing = asyncio.run(made(Scripted(first, second), around=BOTH))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from gbnf import Grammar
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_core.planning.queries import MAX_QUERIES, MAX_QUERY_LENGTH, MAX_QUERY_WORDS, sanitize_query
@@ -173,7 +173,6 @@ PIECES = st.sampled_from(
 TEXTS = st.one_of(st.text(max_size=300), st.lists(st.one_of(PIECES, st.text(max_size=20)), max_size=30).map("".join))
 
 
-@settings(max_examples=300, deadline=None)
 @given(TEXTS)
 def test_no_text_whatever_raises_or_proposes_what_is_no_query(text: str) -> None:
     assert is_sound(parse_proposal(text))
@@ -188,7 +187,6 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted(ASKED)), JSON_VALUES))
 def test_a_plan_with_anything_in_it_is_read_or_not_but_never_wrongly(changed: dict[str, Any]) -> None:
     text = json.dumps({**ASKED, **changed})

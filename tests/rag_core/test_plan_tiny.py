@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from gbnf import Grammar
+from sampling import choose_size
 from tiny_gguf import build
 
 from rag_core.llm import FinishReason, Generation, LanguageModel, collect_generation
@@ -51,11 +52,11 @@ def asked(text: str) -> Question:
 
 @pytest.fixture
 def questions(shared_data: Path) -> list[Question]:
-    """A hundred: noise, then Russian and English ones of several sources."""
+    """Noise, then Russian and English ones of several sources: a hundred in full."""
     found = [*NOISE]
     for name in ("rubq", "xquad", "musique_100", "hotpotqa_100"):
         lines = (shared_data / name / "queries.jsonl").read_text(encoding="utf-8").splitlines()
-        found += [json.loads(line)["text"] for line in random.Random(5).sample(lines, 20)]
+        found += [json.loads(line)["text"] for line in random.Random(5).sample(lines, choose_size(20, 5))]
     return [asked(text) for text in found[:100]]
 
 
@@ -79,7 +80,7 @@ async def written(model: LanguageModel, question: Question, *, tokens: int, seed
 async def test_with_room_for_the_longest_plan_every_plan_is_whole_and_valid(
     questions: list[Question], tmp_path: Path
 ) -> None:
-    for seed in range(4):
+    for seed in range(choose_size(4, 2)):
         async with opened(tmp_path, context=8192, seed=seed) as model:
             for n, question in enumerate(questions[seed::4]):
                 said = await written(model, question, tokens=LONGEST, seed=n)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
@@ -26,14 +26,12 @@ def reference(corpus: list[list[str]], query: list[str]) -> np.ndarray:
 
 
 @given(corpus=DOCUMENTS, query=QUERIES)
-@settings(max_examples=200, deadline=None)
 def test_scores_are_those_of_rank_bm25(corpus: list[list[str]], query: list[str]) -> None:
     expected = reference(corpus, query)
     assert np.abs(PostingsBM25(corpus).get_scores(query) - expected).max() < 1e-9
 
 
 @given(corpus=DOCUMENTS, query=QUERIES)
-@settings(max_examples=100, deadline=None)
 def test_one_by_one_is_the_same_as_all_at_once(corpus: list[list[str]], query: list[str]) -> None:
     whole, grown = PostingsBM25(corpus), PostingsBM25()
     for document in corpus:
@@ -42,7 +40,6 @@ def test_one_by_one_is_the_same_as_all_at_once(corpus: list[list[str]], query: l
 
 
 @given(corpus=DOCUMENTS, query=QUERIES, data=st.data())
-@settings(max_examples=150, deadline=None)
 def test_what_was_deleted_is_as_if_never_added_also_before_compacting(
     corpus: list[list[str]], query: list[str], data: st.DataObject
 ) -> None:
@@ -64,7 +61,6 @@ def found(index: PostingsBM25, query: list[str], n: int, mask: np.ndarray) -> li
 
 
 @given(corpus=DOCUMENTS, query=QUERIES, data=st.data())
-@settings(max_examples=200, deadline=None)
 def test_a_snapshot_of_some_documents_scores_as_if_there_were_no_others(
     corpus: list[list[str]], query: list[str], data: st.DataObject
 ) -> None:
@@ -82,7 +78,6 @@ def test_a_snapshot_of_some_documents_scores_as_if_there_were_no_others(
 
 
 @given(corpus=DOCUMENTS, query=QUERIES, n=st.integers(1, 8), data=st.data())
-@settings(max_examples=200, deadline=None)
 def test_top_is_the_best_of_the_allowed_that_hold_a_term(
     corpus: list[list[str]], query: list[str], n: int, data: st.DataObject
 ) -> None:
@@ -145,7 +140,6 @@ def test_the_methods_of_the_parent_keep_working() -> None:
 
 
 @given(corpus=DOCUMENTS, query=QUERIES)
-@settings(max_examples=60, deadline=None)
 def test_matching_holds_every_term(corpus: list[list[str]], query: list[str]) -> None:
     expected = [n for n, words in enumerate(corpus) if set(query) <= set(words)]
     assert list(PostingsBM25(corpus).matching(query)) == expected

@@ -8,46 +8,21 @@ import os
 import shutil
 import signal
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import numpy as np
 import pytest
+from vector_points import SIZE, get_engine, open_store, points
 
 from rag_core.errors import VectorsUnavailable
-from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
-from rag_core.index.vectors_edge import EdgeVectorStore, StoreFolder
-from rag_core.types import PassageRef, PostKey
+from rag_core.index.vectors import VectorStore
+from rag_core.index.vectors_edge import StoreFolder
 
 pytestmark = pytest.mark.slow
-
-DAY = datetime(2025, 3, 1, tzinfo=UTC)
-SIZE = 32
-
-
-def points(count: int, *, chat: int = -1, seed: int = 0, size: int = SIZE) -> list[VectorPoint]:
-    vectors = np.random.default_rng(seed).standard_normal((count, size)).astype(np.float32)
-    return [
-        VectorPoint(
-            PassageRef(PostKey(chat, n), 0, 0, 9), DAY + timedelta(hours=n), "en" if n % 3 else "ru", f"{chat} {n}", row
-        )
-        for n, row in enumerate(vectors)
-    ]
-
-
-async def opened(folder: Path) -> VectorStore:
-    return await open_vector_store(folder, model="tiny", dimension=SIZE)
-
-
-def store_of(vectors: VectorStore) -> EdgeVectorStore:
-    assert isinstance(vectors, VectorStore)
-    assert isinstance(vectors._handle.opened, EdgeVectorStore)
-    return vectors._handle.opened
 
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[VectorStore]:
-    vectors = await opened(tmp_path / "vectors")
+    vectors = await open_store(tmp_path / "vectors")
     yield vectors
     await vectors.close()
 
@@ -108,11 +83,11 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Two stores with 500 points, to be copied: one was closed properly, one killed after a flush."""
 
     async def make(folder: Path, end: str) -> Path:
-        vectors = await opened(folder)
+        vectors = await open_store(folder)
         await vectors.upsert(points(500))
         await vectors.flush()
         if end == "killed":
-            os.kill(store_of(vectors)._engine.pid, signal.SIGKILL)
+            os.kill(get_engine(vectors)._engine.pid, signal.SIGKILL)
         await vectors.close()
         return folder
 
@@ -140,7 +115,7 @@ def without_air(source: str, target: str) -> None:
 @pytest.mark.parametrize("end", ["closed", "killed"])
 async def test_a_folder_that_was_moved_is_still_whole(stores: dict[str, Path], tmp_path: Path, end: str) -> None:
     whole = stores[end]
-    vectors = await opened(copied(whole, tmp_path))
+    vectors = await open_store(copied(whole, tmp_path))
     assert (await vectors.count(), f"shard-{vectors.identity}") == (500, next(whole.glob("shard-*")).name)
     await vectors.close()
 
@@ -151,7 +126,7 @@ async def test_a_damaged_folder_is_built_anew_with_a_new_identity(
 ) -> None:
     folder = copied(stores[end], tmp_path)
     HARM[harm](folder)
-    vectors = await opened(folder)
+    vectors = await open_store(folder)
     assert f"shard-{vectors.identity}" != next(stores[end].glob("shard-*")).name
     assert await vectors.count() == 0
     await vectors.upsert(points(10))
@@ -166,7 +141,7 @@ async def test_a_making_that_was_interrupted_is_begun_anew(tmp_path: Path) -> No
     home = StoreFolder(tmp_path / "vectors")
     home.reset("tiny", SIZE)
     home.release()
-    vectors = await opened(tmp_path / "vectors")
+    vectors = await open_store(tmp_path / "vectors")
     assert await vectors.count() == 0
     await vectors.close()
 
@@ -174,12 +149,12 @@ async def test_a_making_that_was_interrupted_is_begun_anew(tmp_path: Path) -> No
 async def test_damage_in_use_is_a_sentence_and_mended_by_the_next_start(store: VectorStore, tmp_path: Path) -> None:
     await store.upsert(points(500))
     await store.flush()
-    os.kill(store_of(store)._engine.pid, signal.SIGKILL)
+    os.kill(get_engine(store)._engine.pid, signal.SIGKILL)
     cut(0, "segment.json")(tmp_path / "vectors")
     with pytest.raises(VectorsUnavailable, match=r"was damaged while it was in use .*Restart Citegram"):
         await store.count()
     await store.close()
-    again = await opened(tmp_path / "vectors")
+    again = await open_store(tmp_path / "vectors")
     assert again.identity != store.identity
     await again.close()
 
@@ -193,7 +168,7 @@ async def test_an_engine_that_cannot_start_says_why_and_harms_nothing(
     with monkeypatch.context() as patched:
         patched.setattr("rag_core.index.vectors_edge._WORKER_ARGUMENTS", (str(broken),))
         with pytest.raises(VectorsUnavailable, match=r"does not run .*No module named 'no_such_engine'"):
-            await opened(folder)
-    vectors = await opened(folder)
+            await open_store(folder)
+    vectors = await open_store(folder)
     assert await vectors.count() == 500
     await vectors.close()

@@ -4,33 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
+from vector_points import DAY, SIZE, open_store, points
 
-from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
-from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
+from rag_core.index.vectors import VectorPoint, VectorStore
+from rag_core.types import PostKeySet, SearchFilter
 
 pytestmark = pytest.mark.slow
-
-DAY = datetime(2025, 3, 1, tzinfo=UTC)
-SIZE = 32
-
-
-def points(count: int, *, chat: int = -1, seed: int = 0, size: int = SIZE) -> list[VectorPoint]:
-    vectors = np.random.default_rng(seed).standard_normal((count, size)).astype(np.float32)
-    return [
-        VectorPoint(
-            PassageRef(PostKey(chat, n), 0, 0, 9), DAY + timedelta(hours=n), "en" if n % 3 else "ru", f"{chat} {n}", row
-        )
-        for n, row in enumerate(vectors)
-    ]
-
-
-async def opened(folder: Path) -> VectorStore:
-    return await open_vector_store(folder, model="tiny", dimension=SIZE)
 
 
 # Channels of 1,500, 1,000, 500 and 3,000 points.
@@ -42,7 +26,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VectorStore]:
     """The store with all of MANY in it."""
 
     async def make(folder: Path) -> VectorStore:
-        vectors = await opened(folder)
+        vectors = await open_store(folder)
         await vectors.upsert(MANY)
         return vectors
 
@@ -98,7 +82,7 @@ async def test_single_posts_are_found_exactly_however_many_are_named(
 
 async def test_a_crowd_of_nearer_private_vectors_hides_nobody_in_a_large_store(tmp_path: Path) -> None:
     """The channels are of one size, so that the engine is expected to rank first, and the ranking is all private."""
-    vectors = await opened(tmp_path / "vectors")
+    vectors = await open_store(tmp_path / "vectors")
     public = points(3_000, chat=-1)
     private = [
         VectorPoint(p.place, p.date, p.lang, p.text_hash, np.abs(p.vector) + 5) for p in points(3_000, chat=-2, seed=1)

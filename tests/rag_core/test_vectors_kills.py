@@ -9,22 +9,19 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
+from vector_points import SIZE, get_engine, open_store, points
 
 from rag_core.errors import VectorsUnavailable
 from rag_core.index import vectors_edge
-from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
-from rag_core.index.vectors_edge import EdgeVectorStore
+from rag_core.index.vectors import VectorStore
 from rag_core.types import PassageRef, PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
 
-DAY = datetime(2025, 3, 1, tzinfo=UTC)
-SIZE = 32
 
 WRITER = """
 import asyncio, sys
@@ -52,29 +49,9 @@ asyncio.run(write(sys.argv[1], int(sys.argv[2])))
 """
 
 
-def points(count: int, *, chat: int = -1, seed: int = 0, size: int = SIZE) -> list[VectorPoint]:
-    vectors = np.random.default_rng(seed).standard_normal((count, size)).astype(np.float32)
-    return [
-        VectorPoint(
-            PassageRef(PostKey(chat, n), 0, 0, 9), DAY + timedelta(hours=n), "en" if n % 3 else "ru", f"{chat} {n}", row
-        )
-        for n, row in enumerate(vectors)
-    ]
-
-
-async def opened(folder: Path) -> VectorStore:
-    return await open_vector_store(folder, model="tiny", dimension=SIZE)
-
-
-def store_of(vectors: VectorStore) -> EdgeVectorStore:
-    assert isinstance(vectors, VectorStore)
-    assert isinstance(vectors._handle.opened, EdgeVectorStore)
-    return vectors._handle.opened
-
-
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[VectorStore]:
-    vectors = await opened(tmp_path / "vectors")
+    vectors = await open_store(tmp_path / "vectors")
     yield vectors
     await vectors.close()
 
@@ -115,7 +92,7 @@ async def test_kill_9_during_upserts_loses_nothing_acknowledged_and_doubles_noth
             child.kill()  # the engine notices by itself
         said = child.stdout.read().split() if child.stdout else []
         done = int(said[-1]) if said else done
-        vectors = await opened(tmp_path / "vectors")
+        vectors = await open_store(tmp_path / "vectors")
         places = [PassageRef(PostKey(-1, n), 0, 0, 9) for n in range(done)]
         assert len(await vectors.vectors_of(places)) == done
         there = await vectors.search(np.ones(SIZE, np.float32), SearchFilter(frozenset({-1})), 1_000_000)
@@ -133,8 +110,8 @@ async def test_an_engine_that_is_killed_is_started_again_and_nobody_notices(stor
     for at in range(0, 2_000, 500):
         writing = asyncio.create_task(store.upsert(all_points[at : at + 500]))
         await asyncio.sleep(random.uniform(0, 0.02))
-        engines.add(store_of(store)._engine.pid)
-        os.kill(store_of(store)._engine.pid, signal.SIGKILL)
+        engines.add(get_engine(store)._engine.pid)
+        os.kill(get_engine(store)._engine.pid, signal.SIGKILL)
         await writing
         assert await store.count() == at + 500
     assert len(engines) == 4
@@ -146,7 +123,7 @@ async def test_an_engine_that_hangs_is_ended_and_started_again(
 ) -> None:
     await store.upsert(points(10))
     monkeypatch.setattr("rag_core.index.vectors_edge.EDGE_CALL_TIMEOUT_S", 0.3)
-    os.kill(store_of(store)._engine.pid, signal.SIGSTOP)
+    os.kill(get_engine(store)._engine.pid, signal.SIGSTOP)
     assert await store.count() == 10
 
 
@@ -173,7 +150,7 @@ async def test_an_engine_that_panics_is_replaced(tmp_path: Path, monkeypatch: py
     program = tmp_path / "engine.py"
     program.write_text(PANICKING.format(flag=str(tmp_path / "flag")))
     monkeypatch.setattr(vectors_edge, "_WORKER_ARGUMENTS", (str(program),))
-    vectors = await opened(tmp_path / "vectors")
+    vectors = await open_store(tmp_path / "vectors")
     await vectors.upsert(points(10))
     assert await vectors.count() == 10
     assert (tmp_path / "flag").exists()
@@ -188,12 +165,12 @@ async def test_a_second_opening_of_the_folder_is_refused_here_and_in_another_pro
         VectorsUnavailable,
         match=rf"Another Citegram \(process {child.pid}\) uses the vector index in .*: stop it first",
     ):
-        await opened(tmp_path / "vectors")
+        await open_store(tmp_path / "vectors")
     child.kill()
     child.wait()
-    vectors = await opened(tmp_path / "vectors")
+    vectors = await open_store(tmp_path / "vectors")
     with pytest.raises(VectorsUnavailable, match="Another Citegram"):
-        await opened(tmp_path / "vectors")
+        await open_store(tmp_path / "vectors")
     assert await vectors.count() >= 0
     await vectors.close()
 
@@ -201,11 +178,11 @@ async def test_a_second_opening_of_the_folder_is_refused_here_and_in_another_pro
 async def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(VectorsUnavailable, match=r"cannot use the folder .*check its permissions"):
-        await opened(tmp_path / "file" / "vectors")
+        await open_store(tmp_path / "file" / "vectors")
 
 
 async def test_an_opening_that_is_cancelled_lets_go_of_the_folder(tmp_path: Path) -> None:
-    opening = asyncio.create_task(opened(tmp_path / "vectors"))
+    opening = asyncio.create_task(open_store(tmp_path / "vectors"))
     await asyncio.sleep(0.01)
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -213,7 +190,7 @@ async def test_an_opening_that_is_cancelled_lets_go_of_the_folder(tmp_path: Path
     async with asyncio.timeout(30):
         while True:
             try:
-                vectors = await opened(tmp_path / "vectors")
+                vectors = await open_store(tmp_path / "vectors")
                 break
             except VectorsUnavailable:
                 await asyncio.sleep(0.05)

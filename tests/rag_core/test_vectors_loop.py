@@ -8,28 +8,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import numpy as np
 import pytest
+from vector_points import points
 
 from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
-from rag_core.types import PassageRef, PostKey, SearchFilter
-
-DAY = datetime(2025, 3, 1, tzinfo=UTC)
-SIZE = 32
-
-
-def points(count: int, *, chat: int = -1, seed: int = 0, size: int = SIZE) -> list[VectorPoint]:
-    vectors = np.random.default_rng(seed).standard_normal((count, size)).astype(np.float32)
-    return [
-        VectorPoint(
-            PassageRef(PostKey(chat, n), 0, 0, 9), DAY + timedelta(hours=n), "en" if n % 3 else "ru", f"{chat} {n}", row
-        )
-        for n, row in enumerate(vectors)
-    ]
-
+from rag_core.types import SearchFilter
 
 IDLE = """
 import signal, sys, time

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from minimal_edits import minimal_edits
 
 from bot.evaluation.datasets import read_claims
 from bot.evaluation.verify import compute_label_metrics, judge_claim_pairs
@@ -20,38 +18,22 @@ pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
 
 
-def measure(name: str) -> ModuleType:
-    """A module of measures beside this file."""
-    file = HERE / name
-    if not file.exists():
-        pytest.skip(f"the measure {name} is not here")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[file.stem] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_of_posts_with_one_detail_changed_nineteen_in_twenty_are_caught(shared_data: Path) -> None:
-    edits = measure("minimal_edits.py").minimal_edits(shared_data)
+    edits = minimal_edits(shared_data)
     assert len(edits) >= 400
     missed = [edit for edit in edits if assess_text(edit.claim, edit.evidence, edit.lang).label is Label.SUPPORTED]
     assert len(missed) <= 0.05 * len(edits), [(edit.kind, edit.old, edit.new) for edit in missed]
 
 
 def test_of_the_same_posts_as_they_are_nearly_all_are_supported(shared_data: Path) -> None:
-    edits = measure("minimal_edits.py").minimal_edits(shared_data)[::4]
+    edits = minimal_edits(shared_data)[::4]
     said = [assess_text(edit.original, edit.evidence, edit.lang).label for edit in edits]
     assert sum(label is not Label.SUPPORTED for label in said) <= 0.02 * len(edits)
 
 
 def test_of_true_paraphrases_at_most_one_in_ten_is_called_contradicted() -> None:
-    file = HERE / "paraphrases.jsonl"
-    if not file.exists():
-        pytest.skip("the paraphrases are not here")
-    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    lines = (HERE / "paraphrases.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
     assert len(rows) >= 200
     wrong = [row for row in rows if assess_text(row["claim"], row["evidence"], row["lang"]).label is Label.CONTRADICTED]
     assert len(wrong) <= 0.1 * len(rows)

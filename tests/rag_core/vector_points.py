@@ -1,0 +1,38 @@
+"""Points for vector stores, and the embedded store opened as the tests of it need it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
+from rag_core.index.vectors_edge import EdgeVectorStore
+from rag_core.types import PassageRef, PostKey
+
+DAY = datetime(2025, 3, 1, tzinfo=UTC)
+SIZE = 32
+
+
+def points(count: int, *, chat: int = -1, seed: int = 0, size: int = SIZE) -> list[VectorPoint]:
+    """Points of a channel, one an hour, a third of them in Russian."""
+    vectors = np.random.default_rng(seed).standard_normal((count, size)).astype(np.float32)
+    return [
+        VectorPoint(
+            PassageRef(PostKey(chat, n), 0, 0, 9), DAY + timedelta(hours=n), "en" if n % 3 else "ru", f"{chat} {n}", row
+        )
+        for n, row in enumerate(vectors)
+    ]
+
+
+async def open_store(folder: Path) -> VectorStore:
+    """The store of a folder."""
+    return await open_vector_store(folder, model="tiny", dimension=SIZE)
+
+
+def get_engine(vectors: VectorStore) -> EdgeVectorStore:
+    """The embedded engine behind a store."""
+    assert isinstance(vectors, VectorStore)
+    assert isinstance(vectors._handle.opened, EdgeVectorStore)
+    return vectors._handle.opened

@@ -188,7 +188,7 @@ def test_commands_of_ours_stay_commands_to_tap() -> None:
         for mark in prepare_text(said, [mark.model_dump(exclude_none=True, mode="json") for mark in marks], None)[1]
         if mark["type"] == "bot_command"
     ] == ["/channels"]
-    assert {*_READER_COMMANDS, *_ADMIN_COMMANDS, *_GROUP_COMMANDS, "settings", "bind", "unbind"} == BOT_COMMANDS
+    assert {*_READER_COMMANDS, *_ADMIN_COMMANDS, *_GROUP_COMMANDS, "settings", "bind", "unbind", "more"} == BOT_COMMANDS
 
 
 def test_what_a_view_overlooks_is_code_when_it_is_sent() -> None:

@@ -82,6 +82,8 @@ class QuestionSuggester:
             return
         self._asked.add((post.key, mark))
         for generated in await asyncio.to_thread(lambda: list(generate_questions(post.text))):
+            if generated.kind == "count":  # "How many visitors?" says nothing away from its post
+                continue
             text = f"{generated.text[:1].upper()}{generated.text[1:]}?"
             if len(text) > _MAX_BUTTON_CHARACTERS or any(text == one.text for one in kept):
                 continue

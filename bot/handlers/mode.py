@@ -39,7 +39,8 @@ async def _on_mode(
     message: Message, command: CommandObject, addressed: bool, context: AppContext, words: Translator
 ) -> None:
     wanted, reader = (command.args or "").strip().casefold(), get_reader_id(message)
-    wanted = _READER_MODES.get(wanted, wanted)
+    labels = {words("mode-name", recipe=recipe).casefold(): recipe for recipe in _READER_MODES.values()}
+    wanted = (labels | _READER_MODES).get(wanted, wanted)
     offered = _list_offered_modes(context, admin=reader in context.admins)
     if not (addressed or wanted in offered):
         return

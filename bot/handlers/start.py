@@ -121,14 +121,14 @@ async def _describe_group_channels(
 
 
 async def _on_help(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
-    if (command.args or "").strip():
+    if command.command.lower() == "more" or (command.args or "").strip():
         blocks = [
             words("help-more", why="/why", sources="/sources", link="/link", mode="/mode", stop="/stop",
                   start="/start", privacy="/privacy", mydata="/mydata", forget="/forget")
         ]  # fmt: skip
     else:
         verifying = words("verify-help", verify="/verify")
-        blocks = [words("help-private", search="/search", verifying=verifying, new="/new", help="/help")]
+        blocks = [words("help-private", search="/search", verifying=verifying, new="/new", more="/more")]
         if access.is_admin(message, context.admins):
             blocks.append(
                 words("help-admin", channels="/channels", importing="/import", bind="/bind", delete="/delete",
@@ -154,7 +154,7 @@ def routes() -> Router:
     """Router of /start and /help."""
     router = Router(name="welcome")
     router.message.register(_on_start, ChatCommand("start", chats=PRIVATE))
-    router.message.register(_on_help, ChatCommand("help", chats=PRIVATE))
+    router.message.register(_on_help, ChatCommand("help", "more", chats=PRIVATE))
     router.message.register(_on_group_help, ChatCommand("start", "help", chats=GROUPS, addressed_only=True))
     return router
 

@@ -75,9 +75,11 @@ async def _change_pair(given: str, chosen: list[int], message: Message, context:
     if changed:
         context.rag.caches.forget()
         context.worker.forget()
-    removed = given.startswith(_MINUS)
-    sentence = ("removed" if changed else "unknown") if removed else ("added" if changed else "known")
-    return words.rich(f"synonyms-{sentence}", pair=neutralize_links(f"{word} = {meaning}"))
+    if given.startswith(_MINUS):
+        sentence = "synonyms-removed" if changed else "synonyms-unknown"
+    else:
+        sentence = "synonyms-added" if changed else "synonyms-known"
+    return words.rich(sentence, pair=neutralize_links(f"{word} = {meaning}"))
 
 
 def routes() -> Router:

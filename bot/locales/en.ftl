@@ -25,7 +25,7 @@ help-private =
     { $search } ferry in August — find posts
     { $verifying }
     { $new } — start over, without the earlier questions
-    { $help } more — everything else
+    { $more } — everything else
 help-more =
     { $why } — where my last answer comes from
     { $sources } — the words of the posts behind it
@@ -689,7 +689,7 @@ answer-changed = A post behind this answer has changed or is closed to you now. 
 answer-already = It is already below.
 answer-not-yours = This is for the person who asked. Ask me yourself!
 answer-not-member = This is for members of this group.
-sources-none = This answer quotes no post: I found nothing.
+sources-none = This answer quotes no post: I did not find a sure answer.
 sources-changed = This post has changed since my answer. Open it to read it now.
 shorter-note = This is the first sentence. The whole answer is above.
 deeper-begins = { $count ->
@@ -975,8 +975,8 @@ unanswered-group = { $count ->
    *[other] “{ $question }” — { $count } people
 }
 unanswered-more = { $count ->
-    [one] There is { $count } more, asked by one person only or less often.
-   *[other] There are { $count } more, asked by one person only or less often.
+    [one] There is { $count } more question without an answer. Fewer people asked it.
+   *[other] There are { $count } more questions without an answer. Fewer people asked them.
 }
 menu-unanswered = What people asked and did not get
 synonyms-title = { $count ->

@@ -249,11 +249,19 @@ def _render_answer_blocks(answer: Answer, posts: Mapping[PostKey, Post], shown: 
 
 
 def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text:
-    """Render the sentences with the numbers of their posts; before a sentence that is only probable, its date."""
+    """Render the sentences with the numbers of their posts; before a sentence that is only probable, its date.
+
+    The words before a quote ("Earlier, on 1 May:") name its date themselves.
+    """
     numbers = {key: number for number, key in enumerate(answer.posts(), 1)}
     rendered = [_render_sentence(s, answer, numbers) for s in answer.sentences]
     if shown and answer.certainty is Certainty.PROBABLE:
-        dates = [max(c.date for c in s.citations) if s.citations else None for s in answer.sentences]
+        dates = [
+            None
+            if _find_closing_quote(s) is not None and _strip_closing_quote(s)
+            else max((c.date for c in s.citations), default=None)
+            for s in answer.sentences
+        ]
         rendered = [
             Text(Bold(shown.words.date(date, shown.zone)), ": ", text) if date else text
             for date, text in zip(dates, rendered, strict=True)
@@ -325,7 +333,7 @@ def _cut_snippet(passage: Passage) -> str:
     if len(text) <= _MAX_SNIPPET_LENGTH:
         return text
     head = text[:_MAX_SNIPPET_LENGTH].rsplit(" ", 1)[0]
-    return head.rstrip(" ,.;:–—-") + "…"
+    return head.rstrip(" ,.;:·•–—-") + "…"
 
 
 def _format_footer(answer: Answer, words: Translator) -> str:

@@ -14,7 +14,7 @@ import pytest
 from aiogram.types import MessageEntity
 from driver import ADMIN, GROUP, RITA, wait_until_idle
 
-from bot.handlers.start import _ADMIN_COMMANDS, _GROUP_COMMANDS, _READER_COMMANDS
+from bot.handlers.start import _ADMIN_COMMANDS, _READER_COMMANDS
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
 from bot.sandbox.entities import extract_entity_text, prepare_text
@@ -188,7 +188,8 @@ def test_commands_of_ours_stay_commands_to_tap() -> None:
         for mark in prepare_text(said, [mark.model_dump(exclude_none=True, mode="json") for mark in marks], None)[1]
         if mark["type"] == "bot_command"
     ] == ["/channels"]
-    assert {*_READER_COMMANDS, *_ADMIN_COMMANDS, *_GROUP_COMMANDS, "settings", "bind", "unbind"} == BOT_COMMANDS
+    outside_menus = "bind forget link mode more mydata privacy settings sources start stop unbind why".split()
+    assert {*_READER_COMMANDS, *_ADMIN_COMMANDS, *outside_menus} == BOT_COMMANDS
 
 
 def test_what_a_view_overlooks_is_code_when_it_is_sent() -> None:

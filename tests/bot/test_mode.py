@@ -42,6 +42,7 @@ async def test_a_reader_chooses_and_the_next_question_is_answered_so(
         assert (await say(sandbox, OTTO, "/mode quick"))["text"].startswith("How I answer here: Quick")
         assert "7:30" in (await ask(OTTO, FERRY))["text"]
         assert recipes_of(home) == ["agent", "direct"]
+        assert (await say(sandbox, RITA, "/mode Тщательно"))["text"].startswith("Как я отвечаю здесь: Тщательно")
         for unknown in ("oracle", "council", "careful"):
             told = await say(sandbox, OTTO, f"/mode {unknown}")
             assert told["text"] == "I can do auto, quick, thorough. For example: /mode quick"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -221,6 +222,20 @@ def test_an_answer_that_is_only_probable_says_so_and_dates_its_quotes() -> None:
         "Точно не скажу. Ближе всего:\n\n12 марта 2024: Занятие стоит 500 ₽. [1]\n\n12 марта 2024: С мая 600 ₽. [2]"
     )
     assert of_type(entities, "bold", text)[:2] == ["12 марта 2024", "12 марта 2024"]
+
+
+def test_words_before_a_quote_that_name_its_date_are_not_dated_again() -> None:
+    newer, older = cited("С мая 600 ₽.", PostKey(PUBLIC, 2)), cited("Занятие стоит 500 ₽.", PostKey(PUBLIC, 1))
+    framed = replace(older, text=f"Раньше, 12 марта 2024 г.: {older.text}")
+    counted = replace(older, text="1 пост: 12 марта 2024 г.")
+    text, _ = render_answer(answered(newer, framed, counted, certainty=Certainty.PROBABLE), {}, RU).render()
+    assert "\n\n12 марта 2024: С мая 600 ₽. [1]\n\nРаньше, 12 марта 2024 г.: Занятие стоит 500 ₽. [2]" in text
+    assert "\n\n12 марта 2024: 1 пост: 12 марта 2024 г." in text
+
+
+def test_a_snippet_is_not_cut_behind_a_separator() -> None:
+    text, _ = render_answer(answered(nearest=(nearest(f"{'паром ' * 22}баржа · {'я' * 20}"),)), {}, EN).render()
+    assert re.search(r"\w…$", text), text
 
 
 def test_what_a_group_withholds_is_not_said_to_be_absent() -> None:

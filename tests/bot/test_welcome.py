@@ -56,7 +56,9 @@ async def test_start_with_nothing_to_read_says_what_to_do(sandbox: Sandbox, live
 async def test_help_is_for_the_reader_and_for_the_admin(sandbox: Sandbox, live: Any) -> None:
     async with live():
         reader, admin = await say(sandbox, RITA, "/help"), await say(sandbox, ADMIN, "/help")
-        more = await say(sandbox, RITA, "/help more")
+        (more_command,) = [line.split()[0] for line in reader["text"].splitlines() if line.endswith("всё остальное")]
+        more = await say(sandbox, RITA, more_command)  # all that a tap on the line sends
+        assert (await say(sandbox, RITA, "/help more"))["text"] == more["text"]
     assert reader["text"].startswith("Просто напишите вопрос")
     assert "/channels" not in reader["text"] + more["text"]
     assert [name for name in ("/why", "/mode", "/forget") if name in reader["text"]] == []

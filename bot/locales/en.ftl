@@ -69,7 +69,7 @@ ask-too-long = { $limit ->
 }
 
 none-visible-reader = No channel is open to you yet. Ask the bot's admin to open one.
-none-visible-admin = I have no channels yet. Add me to a channel as an admin, or load its history: citegram import result.json
+none-visible-admin = I have no channels yet. Add me to a channel as an admin, or load a channel's history: citegram import result.json
 none-visible-pending = No channel is approved yet. See what is waiting for you: { $channels }
 none-visible-group = This group has no channels yet. Its admins can choose some with { $settings }, the bot's admins with { $bind } @channel.
 
@@ -155,11 +155,11 @@ index-not-written = I cannot write the index to disk ({ $said }): free some spac
 rebuild-not-started = I could not start rebuilding the search ({ $said }): free some memory and try again.
 rebuild-child-ended = Rebuilding the search failed { $tries } times ({ $how }): free some memory and try again, or see { $log }.
 rebuild-unreadable = I cannot read the new index in { $folder }: check the disk and rebuild the search again.
-vectors-worker-ended = The search by meaning in { $folder } has stopped with { $exit } ({ $said }): check that there is free memory and disk space.
-vectors-unusable = I cannot read or write the index of the search by meaning in { $folder } ({ $said }): check the disk and the folder's permissions.
-vectors-failed = The index of the search by meaning in { $folder } failed ({ $said }): restart me, and if that does not help, delete the folder so that I can rebuild it.
-vectors-damaged = The index of the search by meaning in { $folder } was damaged while in use ({ $said }): restart me, and I will rebuild it.
-vectors-disk-full = The disk with the index of the search by meaning in { $folder } is full: free some space and try again.
+vectors-worker-ended = Search by meaning in { $folder } has stopped with { $exit } ({ $said }): check that there is free memory and disk space.
+vectors-unusable = I cannot read or write the index for search by meaning in { $folder } ({ $said }): check the disk and the folder's permissions.
+vectors-failed = The index for search by meaning in { $folder } failed ({ $said }): restart me, and if that does not help, delete the folder so that I can rebuild it.
+vectors-damaged = The index for search by meaning in { $folder } was damaged while in use ({ $said }): restart me, and I will rebuild it.
+vectors-disk-full = The disk with the index for search by meaning in { $folder } is full: free some space and try again.
 qdrant-silent = The Qdrant server at { $where } does not answer ({ $said }): check that it is running and that QDRANT__URL is right.
 qdrant-unknown = The server at { $where } does not look like Qdrant: check QDRANT__URL, and that Qdrant is 1.16 or later.
 qdrant-key-refused = The Qdrant server at { $where } refuses the key: check QDRANT__KEY.
@@ -173,7 +173,7 @@ model-damaged = The file { $part } of the model { $model } is damaged: run citeg
 ## Channels (admins)
 
 admins-only = Only this bot's admins can do this. { $start } says how to become one.
-channels-none = I have no channels yet. Add me to a channel as an admin, or send me its export.
+channels-none = I have no channels yet. Add me to a channel as an admin, or send me a channel's export.
 channels-title = { $count ->
     [one] { $count } channel
    *[other] { $count } channels
@@ -229,7 +229,7 @@ bind-in-group = This only works in groups. Add me to one and send it there.
 
 menu-ask = Ask a question
 menu-help = What I can do
-menu-channels = Channels and who may read them
+menu-channels = Channels and who can ask about them
 
 ## Why an answer says what it says
 
@@ -274,7 +274,7 @@ channels-refused = { $count ->
     [one] A stranger added me to { $count } channel, and I left it: { $most } are already waiting for you. Please approve or remove some.
    *[other] Strangers added me to { $count } channels, and I left them: { $most } are already waiting for you. Please approve or remove some.
 }
-channel-thrown-out = I am no longer an admin of { $title }, so I do not get its new posts. What I have can still be searched. To pause or remove it: { $channels }
+channel-thrown-out = I am no longer an admin of { $title }, so I do not get its new posts. I can still search the old ones. To pause or remove it: { $channels }
 removed-by = Removed by { $name } (id { $id }).
 channel-last = last post { $date }
 channel-left = I am no longer in it
@@ -370,7 +370,7 @@ reindex-nothing = Nothing was changed.
 reindex-unknown = I do not know the channel { $name }. See all of them: { $channels }
 reindex-begins = Starting…
 reindex-busy = The search is already being rebuilt. Wait for it to finish, or cancel it.
-reindex-over = This is already over.
+reindex-over = This rebuild is already over.
 reindex-what-all = all channels
 reindex-running = Rebuilding the search: { $what }
 reindex-preparing = Preparing…
@@ -477,8 +477,8 @@ import-fetching = Fetching { $file } …
 import-at = Importing { $file }: { $percent } %
 import-stopping = Stopping …
 import-over = This import is over.
-import-stopped = I stopped importing { $file }. What I read so far is kept; send it again to go on.
-import-interrupted = I was restarted while importing { $file }. What I read so far is kept; send it again to go on.
+import-stopped = I stopped importing { $file }. What I read so far is kept; send it again to continue.
+import-interrupted = I was restarted while importing { $file }. What I read so far is kept; send it again to continue.
 import-done = { $file } is imported.
 import-counts = New: { $new } · edited: { $edited } · unchanged: { $unchanged } · left out: { $skipped } · deleted: { $deleted }
 import-who = So far only admins can ask about { $title }. Who else may?
@@ -539,7 +539,7 @@ import-note-damaged = { $count ->
     [one] { $title }: { $count } message of the export is damaged, so I removed nothing. To remove deleted posts, export the channel again.
    *[other] { $title }: { $count } messages of the export are damaged, so I removed nothing. To remove deleted posts, export the channel again.
 }
-import-note-next = The export goes on in { $page }: send all its pages in one zip.
+import-note-next = The export continues in { $page }: send all its pages in one zip.
 import-note-doubtful = { $count ->
     [one] { $count } post differs from its last known edit, so I kept this text as an older version. Import result.json to be sure.
    *[other] { $count } posts differ from their last known edit, so I kept these texts as older versions. Import result.json to be sure.
@@ -889,8 +889,8 @@ stopped-waiting = { $count ->
 stop-nothing = There is nothing to stop: I am not working on a question of yours.
 stop-not-yours = Only the person who asked can stop this.
 ask-limit = { $minutes ->
-    [one] That was a lot of questions! Please go on in { $minutes } minute.
-   *[other] That was a lot of questions! Please go on in { $minutes } minutes.
+    [one] That was a lot of questions! Please ask again in { $minutes } minute.
+   *[other] That was a lot of questions! Please ask again in { $minutes } minutes.
 }
 
 ## how answers are made

@@ -40,7 +40,7 @@ async def test_a_reader_votes_changes_their_mind_and_says_why(
         assert list(buttons(answer)) == ["👍", "👎", "Sources", "More"]
         assert await press(sandbox, answer, "👍", OTTO) == "Thank you! You can change your vote."
         assert votes(home) == [(OTTO, 1, None)]
-        assert await press(sandbox, answer, "👍 1", OTTO) == "You have said so already."
+        assert await press(sandbox, answer, "👍 1", OTTO) == "You have already voted that way."
         assert await press(sandbox, answer, "👎", OTTO) == "Noted. What is wrong with it?"
         assert votes(home) == [(OTTO, 0, None)]
         assert list(buttons(current(sandbox, answer)))[4:] == [
@@ -61,7 +61,7 @@ async def test_votes_outlive_a_restart_and_are_in_the_language_of_the_reader(
     assert list(buttons(answer))[2:] == ["Источники", "Ещё"]
     async with live():
         assert await press(sandbox, answer, "👎", RITA) == "Учтено. Что не так?"
-        assert await press(sandbox, answer, "Спрашивали о другом", RITA) == "Спасибо, причина учтена."
+        assert await press(sandbox, answer, "Спрашивали о другом", RITA) == "Спасибо, записал."
     assert votes(home) == [(RITA, 0, "other")]
 
 

@@ -91,7 +91,7 @@ async def test_an_admin_sees_the_channels_and_opens_one_to_everybody(sandbox: Sa
         assert "The safe\n2 posts · read · for admins" in card.text
         await card.press("The safe")
         assert card.text.startswith("The safe\n2 posts · read · for admins · last post 13 March 2024")
-        assert "\n\nWho may read this channel through me?\n" in card.text
+        assert "\n\nWho can ask me about this channel?\n" in card.text
         assert (await card.press("Everyone"))["text"] == "Done: The safe is for everyone."
         assert card.text.startswith("The safe\n2 posts · read · for everyone")
         await card.press("Everyone")  # again: nothing to change, no error
@@ -220,7 +220,7 @@ async def test_hundreds_of_channels_with_hostile_titles_fit(sandbox: Sandbox, li
         assert "Later ›" not in card.buttons
         for number in range(len(HOSTILE)):
             await card.send(ChannelCallback(action=ChannelAction.CARD, token=mark(home, -(10**15) - number)).pack())
-            assert "Who may read this channel through me?" in card.text
+            assert "Who can ask me about this channel?" in card.text
         assert "I read" in (await say(sandbox, ADMIN, "/start"))["text"]
 
 
@@ -267,10 +267,10 @@ async def test_guarded_posts_are_found_only_after_an_admin_says_so(sandbox: Sand
         assert await found(sandbox, "When does the regatta of wooden sailboats begin?", "Saturday at noon")
         assert words not in (await say(sandbox, ADMIN, question))["text"]
         await card.press("‹ Back", "Harbour News")
-        assert "1 protected or paid post left out" in card.text
-        assert "are searched too" in (await card.press("Search protected and paid posts too"))["text"]
+        assert "without 1 protected or paid post" in card.text
+        assert "I now search the protected" in (await card.press("Search protected and paid posts too"))["text"]
         assert await found(sandbox, question, words)
-        await card.press("Leave protected and paid posts out")
+        await card.press("Leave out protected and paid posts")
         end = time.monotonic() + 10
         while words in (await say(sandbox, ADMIN, question))["text"] and time.monotonic() < end:
             pass
@@ -423,7 +423,7 @@ async def test_what_waits_is_said(sandbox: Sandbox, live: Any, home: Path, monke
         card = await Card.asked(sandbox)
         while "The safe\n4 posts" not in card.text:
             await card.send(ChannelCallback(action=ChannelAction.LIST).pack())
-        assert "2 changes not yet in the search by words" in card.text
+        assert "search by words: 2 changes behind" in card.text
         assert "meaning" not in card.text
 
 

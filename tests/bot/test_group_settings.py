@@ -193,7 +193,7 @@ async def test_an_unsure_answer_is_a_refusal_where_only_sure_ones_are_wanted(
         free = (await said(sandbox, OTTO, FERRY))["text"]
     assert strict.startswith("I did not find a sure answer.")
     assert "Harbour News" in strict  # what came nearest
-    assert free.startswith("I am not sure. Closest:")
+    assert free.startswith("I am not sure. The closest I found:")
     await archive.close()
 
 

@@ -103,7 +103,7 @@ async def test_an_export_is_imported_found_and_opened(sandbox: Sandbox, live: An
         assert report.startswith("result.json is imported.\n\nBakery\nNew: 3 · edited: 0 · unchanged: 0 · left out: 0")
         (asked,) = await sandbox.replies(ADMIN)
         who = Telling(sandbox, asked)
-        assert who.text == "Only admins can read Bakery so far. Who may read it through me?"
+        assert who.text == "So far only admins can ask about Bakery. Who else may?"
         assert "six in the morning" not in (await say(sandbox, OTTO, ROLLS))["text"]
         assert "six in the morning" in (await say(sandbox, ADMIN, ROLLS))["text"]
         await sandbox.press(ADMIN, *who.place, who.buttons["Everyone"])
@@ -208,7 +208,7 @@ async def test_a_name_in_the_caption_makes_links_open_and_publishes_nothing(
         report = await (await sent(sandbox, export(kind="public_channel"), caption="/import @bakery_news")).end()
         assert "New: 3" in report
         (asked,) = await sandbox.replies(ADMIN)
-        assert asked["text"].startswith("Only admins can read Bakery so far.")
+        assert asked["text"].startswith("So far only admins can ask about Bakery.")
         channel = await channel_of(home)
         assert (channel.username, channel.visibility, channel.state) == ("bakery_news", Visibility.ADMINS, "active")
         wrong = await (await sent(sandbox, export(chat=78), caption="/import @bakery_news")).end()

@@ -61,7 +61,7 @@ async def test_help_is_for_the_reader_and_for_the_admin(sandbox: Sandbox, live: 
     assert "/channels" not in reader["text"] + more["text"]
     assert [name for name in ("/why", "/mode", "/forget") if name in reader["text"]] == []
     assert [name for name in ("/why", "/mode", "/forget") if name in more["text"]] == ["/why", "/mode", "/forget"]
-    assert "/channels — channels, and who may read them" in admin["text"]
+    assert "/channels — channels, and who can ask about them" in admin["text"]
 
 
 async def test_in_a_group_help_and_start_answer_by_name_only(sandbox: Sandbox, live: Any) -> None:

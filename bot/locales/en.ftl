@@ -530,7 +530,7 @@ import-note-broken = { $count ->
     [one] { $title }: left out { $count } entry that could not be read.
    *[other] { $title }: left out { $count } entries that could not be read.
 }
-import-note-public = { $title } is public, but its @name is not in the export. Send it again with { $command } @name to make its links work for everyone.
+import-note-public = { $title }: the channel is public, but its @name is not in the export. Send it again with { $command } @name to make its links work for everyone.
 import-note-kept = { $count ->
     [one] { $title }: I kept { $count } post that is not in this full export. To remove it, export the channel on its own.
    *[other] { $title }: I kept { $count } posts that are not in this full export. To remove them, export the channel on its own.

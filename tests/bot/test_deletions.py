@@ -103,7 +103,7 @@ async def test_a_reply_to_a_forwarded_post_means_that_post(sandbox: Sandbox, liv
         await sandbox.replies(ADMIN)  # the forward itself is taken for a question
         _, toast = await confirmed(sandbox, ask, "/delete", reply_to=forwarded["message_id"])
         assert "пятого" not in (await ask(RITA, COURSE))["text"]
-    assert toast.startswith("Done: no answer")
+    assert toast.startswith("Done: I no longer")
 
 
 async def album(archive: Archive) -> None:
@@ -150,7 +150,7 @@ async def test_a_button_that_is_pressed_after_a_restart_still_works(sandbox: San
     async with live():
         told = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
         again = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
-    assert told["answer"]["text"].startswith("Done: no answer")
+    assert told["answer"]["text"].startswith("Done: I no longer")
     assert again["answer"]["text"].startswith("These posts have changed since")
 
 
@@ -180,7 +180,7 @@ async def test_what_is_only_suspected_can_be_deleted_for_good(
     await posts.mark_posts_suspected(archive, [key])
     async with live():
         _, toast = await confirmed(sandbox, ask, "/delete https://t.me/harbour_news/10")
-    assert toast.startswith("Done: no answer")
+    assert toast.startswith("Done: I no longer")
     await posts.save_posts(archive, [Post(key, DAY, FERRY_POST)], source="import")
     assert await posts.fetch_posts(archive, [key]) == {}
 
@@ -252,7 +252,7 @@ async def test_where_the_bot_cannot_look_nothing_is_marked(
     said = "I cannot look: I am not in this channel, or lack the rights."
     match trouble:
         case "protected":
-            room.protected, said = True, "It cannot be copied"
+            room.protected, said = True, "Telegram does not let me copy it"
         case "outside":
             await sandbox.delete(SAFE, 10)
         case "kicked":

@@ -115,7 +115,7 @@ async def test_a_failure_is_told_with_its_reason(sandbox: Sandbox, live: Any, ho
         asked = await say(sandbox, ADMIN, "/reindex")
         await pressed(sandbox, asked, "All channels")
         failed = await until(sandbox, asked, "The search was not rebuilt and works as")
-        assert failed.startswith("The search was not rebuilt and works as before. The index cannot be written to disk")
+        assert failed.startswith("The search was not rebuilt and works as before. I cannot write the index to disk")
 
 
 async def test_nobody_else_can_ask_for_it_and_no_button_works_for_them(sandbox: Sandbox, live: Any, home: Path) -> None:

@@ -203,4 +203,4 @@ async def test_help_and_menu_know_the_command(sandbox: Sandbox, live: Any) -> No
         private = await say(sandbox, OTTO, "/help")
         group = await say(sandbox, OTTO, "/help@citegram_bot", GROUP)
     assert "/verify text — check it against the posts" in private["text"]
-    assert "/verify text, or as a reply to a message" in group["text"]
+    assert "/verify text — check it against the posts, also as a reply" in group["text"]

@@ -35,7 +35,7 @@ async def test_start_tells_an_admin_of_every_channel(sandbox: Sandbox, live: Any
     assert "The safe" in reply["text"]
 
 
-@pytest.mark.parametrize(("who", "said"), [(RITA, "Ваш номер: 500."), (OTTO, "Your id is 502.")])
+@pytest.mark.parametrize(("who", "said"), [(RITA, "Ваш id: 500."), (OTTO, "Your id is 502.")])
 async def test_without_an_admin_start_tells_how_to_become_one(sandbox: Sandbox, live: Any, who: int, said: str) -> None:
     async with live(admins=()):
         reply = await say(sandbox, who, "/start")

@@ -149,9 +149,7 @@ async def test_a_reply_to_a_document_imports_it(sandbox: Sandbox, live: Any, qui
 
 async def test_without_a_document_it_says_how(sandbox: Sandbox, live: Any) -> None:
     async with live(admins=(ADMIN, RITA)):
-        assert (await say(sandbox, ADMIN, "/import"))["text"].startswith(
-            "Send me a channel's export as a document"
-        )
+        assert (await say(sandbox, ADMIN, "/import"))["text"].startswith("Send me a channel's export as a document")
         assert (await say(sandbox, RITA, "/IMPORT"))["text"].startswith("Пришлите экспорт канала документом")
 
 

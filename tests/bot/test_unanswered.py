@@ -20,7 +20,10 @@ async def test_words_are_shown_once_two_readers_asked_alike_and_go_with_forget(
     sandbox: Sandbox, live: Any, ask: Any
 ) -> None:
     async with live():
-        assert await say_text(sandbox, ADMIN, "/unanswered") == "So far no two people have asked the same thing without getting an answer."
+        assert (
+            await say_text(sandbox, ADMIN, "/unanswered")
+            == "So far no two people have asked the same thing without getting an answer."
+        )
         await ask(OTTO, ZEPPELIN)
         await ask(OTTO, ZEPPELIN)
         await ask(OTTO, ALONE)

@@ -2,7 +2,7 @@
 
 ## Greeting and help
 
-start-hello = I answer questions from your channels. Every sentence links to its post, and I never make things up.
+start-hello = Ask me about your channels. Every sentence I write links to its post, and I never make things up.
 start-reads = { $count ->
     [one] I read { $count } channel for you:
    *[other] I read { $count } channels for you:
@@ -12,17 +12,17 @@ start-how = Just write your question, in English or Russian.
 start-how-group = Write { $command } and your question, mention me, or reply to one of my messages.
 start-no-admin = I have no admin yet. Your id is { $id }. To become my admin, add this line to the file .env and restart me:
     { $line }
-setup-title = Four steps, and people can ask:
+setup-title = Four steps, and people can start asking:
 setup-add = { $link } as an admin. I need no rights there.
 setup-add-link = Add me to your channel
-setup-approve = Say who may read it through me: { $channels }
-setup-history = Bring its history: send me an export with { $importing }. New posts reach me by themselves.
-setup-ask = Ask me something about it.
+setup-approve = Choose who can ask about it: { $channels }
+setup-history = Add its older posts: send me an export with { $importing }. New posts reach me on their own.
+setup-ask = Ask me something from it.
 
 help-private =
-    Just write your question. I look for the answer in the posts, and the small numbers open them. If the posts do not say, I tell you so.
+    Just write your question. I look for the answer in the posts; tap a small number to open its post. If I find nothing, I say so.
 
-    { $search } ferry in August — find posts
+    { $search } library in October — find posts
     { $verifying }
     { $new } — start over, without the earlier questions
     { $more } — everything else
@@ -39,10 +39,10 @@ help-more =
     { $forget } — erase it
 help-admin =
     For admins:
-    { $channels } — channels, and who may read them
+    { $channels } — channels, and who can ask about them
     { $importing } — load a channel's history from an export
-    { $bind } — in a group: which channels it may ask about
-    { $unanswered } — what people asked and did not get
+    { $bind } — in a group: which channels it can ask about
+    { $unanswered } — questions I could not answer
     { $synonyms } — words that mean the same
     { $delete } link — take a post out of all answers
     { $check } link — see whether a post is still there
@@ -56,22 +56,22 @@ help-group =
     { $verifying }
     You can also reply to one of my messages or mention me. Otherwise I stay silent.
 
-unknown-command = I do not know this command. Here is what I can do: { $help }
-not-text = I can only read text so far. Please put your question in words.
+unknown-command = I do not know this command. See what I can do: { $help }
+not-text = I can only read text. Please write your question.
 
 ## Asking
 
 ask-empty = Write the question after the command, for example: { $example }
-ask-example = when does registration open?
+ask-example = how much is membership?
 ask-too-long = { $limit ->
     [one] That is too long: { $length } characters, and I can take { $limit }. Please shorten it.
    *[other] That is too long: { $length } characters, and I can take { $limit }. Please shorten it.
 }
 
-none-visible-reader = There is no channel you can read here yet. Ask the admin of this bot to open one.
-none-visible-admin = I have no channels yet. Add me to a channel as an admin, or import an export: citegram import result.json
-none-visible-pending = No channel is approved yet. See those that wait for you: { $channels }
-none-visible-group = This group has no channels yet. Its admins choose them with { $settings }, an admin of the bot with { $bind } @channel.
+none-visible-reader = No channel is open to you yet. Ask the bot's admin to open one.
+none-visible-admin = I have no channels yet. Add me to a channel as an admin, or load a channel's history: citegram import result.json
+none-visible-pending = No channel is approved yet. See what is waiting for you: { $channels }
+none-visible-group = This group has no channels yet. Its admins can choose some with { $settings }, the bot's admins with { $bind } @channel.
 
 ## Answers
 
@@ -115,8 +115,8 @@ nearest = { $count ->
 }
 
 shortfall = { $stage ->
-    [plan] I searched for your question as it stands.
-    [rewrite] I tried fewer wordings of the question than usual.
+    [plan] I searched for your question as you wrote it.
+    [rewrite] I tried fewer ways of asking than usual.
     [search] Part of the search failed, so something may be missing.
     [dense] I searched by words only: the search by meaning is down.
     [lexical] I searched by meaning only: the search by words is down.
@@ -124,10 +124,10 @@ shortfall = { $stage ->
     [chronicle] Counting took too long, so I searched instead. There may be more posts.
     [rerank] The posts may not be in the best order.
     [fetch] I could not read some of the posts, so something may be missing.
-    [recipe] The thorough answer was not finished, so this is the quick one.
+    [recipe] I could not finish the thorough answer, so here is the quick one.
     [overlap] This may be about something else: it shares few words with your question.
     [support] I left out some sentences that the posts do not support.
-    [judge] This check is rougher than usual.
+    [judge] I checked this less closely than usual.
     [write] I could not put it into my own words, so this is quoted from the posts.
     [stopped] Stopped. This is what I had so far.
    *[other] I skipped one step of the search, so something may be missing.
@@ -135,50 +135,50 @@ shortfall = { $stage ->
 
 ## Trouble
 
-trouble-archive = I cannot get at the posts right now. Please try again later.
+trouble-archive = I cannot reach the posts right now. Please try again later.
 trouble-unchecked = I could not check whether you may still see this. Please try again in a minute.
 trouble-index = The search is down right now, so I cannot say whether the posts have this. Please try again later.
-trouble-timeout = This took too long, so I stopped. A shorter question may help.
+trouble-timeout = This took too long, so I stopped. Try a shorter question.
 trouble-general = Something went wrong on my side. Please try again later.
 trouble-reason = For the admin: { $reason }
 
 ## Reasons, for admins
 
-archive-not-opened = The archive { $file } cannot be opened. Check that its folder exists and may be read and written.
-archive-locked = The archive { $file } is locked by another program. Close that program and try again.
-archive-read-only = The archive { $file } cannot be written. Check the permissions of the file and its folder.
-archive-disk-full = The disk that holds the archive { $file } is full. Free some space and try again.
-archive-disk-failed = The disk that holds the archive { $file } cannot be read or written. Check the disk.
-archive-damaged = The archive { $file } is damaged. Stop me and run `citegram restore`: it puts back the backup of { $moment } UTC.
-archive-lost = The archive { $file } is damaged, and there is no backup of it. Move the file aside, start me again, and import the exports of your channels.
-index-not-written = The index cannot be written to disk ({ $said }): free some space.
-rebuild-not-started = The process that builds an index cannot be started ({ $said }).
-rebuild-child-ended = The process that builds the new index ended { $tries } times ({ $how }). Check that memory is free, and begin again; its last words are in { $log }.
-rebuild-unreadable = The new index cannot be read back from { $folder }. Check the disk, and begin again.
-vectors-worker-ended = The engine of the search by meaning in { $folder } does not run (it ended with { $exit }: { $said }). Check that memory and disk space are free.
-vectors-unusable = The index of the search by meaning in { $folder } cannot be read or written ({ $said }). Check the disk and its permissions.
-vectors-failed = The index of the search by meaning in { $folder } failed ({ $said }). Restart me; if it fails again, delete the folder: it is built anew from the archive.
-vectors-damaged = The index of the search by meaning in { $folder } was damaged while it was in use ({ $said }). Restart me: it is built anew.
-vectors-disk-full = The disk that holds the index of the search by meaning in { $folder } is full. Free some space and try again.
-qdrant-silent = The Qdrant server at { $where } does not answer ({ $said }). Check that it runs, and QDRANT__URL.
-qdrant-unknown = What answers at { $where } is no Qdrant server that I know. Check QDRANT__URL, and that it is 1.16 or later.
-qdrant-key-refused = The Qdrant server at { $where } refuses the key. Check QDRANT__KEY.
-qdrant-failed = The Qdrant server at { $where } could not do its work ({ $said }).
-model-fixed = { $setting } is { $value }, and a setting goes before a choice: change it there.
-model-server-writes = LLM__URL is set, and that server writes: empty it to choose a model here.
+archive-not-opened = I cannot open the archive { $file }: check that its folder exists and that I can read and write it.
+archive-locked = Another program is using the archive { $file }: close that program and try again.
+archive-read-only = I cannot write to the archive { $file }: check the permissions of the file and its folder.
+archive-disk-full = The disk with the archive { $file } is full: free some space and try again.
+archive-disk-failed = I cannot read or write the disk with the archive { $file }: check the disk.
+archive-damaged = The archive { $file } is damaged: stop me and run `citegram restore` to bring back the backup of { $moment } UTC.
+archive-lost = The archive { $file } is damaged and has no backup: move the file away, start me again and import your channels' exports.
+index-not-written = I cannot write the index to disk ({ $said }): free some space.
+rebuild-not-started = I could not start rebuilding the search ({ $said }): free some memory and try again.
+rebuild-child-ended = Rebuilding the search failed { $tries } times ({ $how }): free some memory and try again, or see { $log }.
+rebuild-unreadable = I cannot read the new index in { $folder }: check the disk and rebuild the search again.
+vectors-worker-ended = Search by meaning in { $folder } has stopped with { $exit } ({ $said }): check that there is free memory and disk space.
+vectors-unusable = I cannot read or write the index for search by meaning in { $folder } ({ $said }): check the disk and the folder's permissions.
+vectors-failed = The index for search by meaning in { $folder } failed ({ $said }): restart me, and if that does not help, delete the folder so that I can rebuild it.
+vectors-damaged = The index for search by meaning in { $folder } was damaged while in use ({ $said }): restart me, and I will rebuild it.
+vectors-disk-full = The disk with the index for search by meaning in { $folder } is full: free some space and try again.
+qdrant-silent = The Qdrant server at { $where } does not answer ({ $said }): check that it is running and that QDRANT__URL is right.
+qdrant-unknown = The server at { $where } does not look like Qdrant: check QDRANT__URL, and that Qdrant is 1.16 or later.
+qdrant-key-refused = The Qdrant server at { $where } refuses the key: check QDRANT__KEY.
+qdrant-failed = The Qdrant server at { $where } reports an error ({ $said }): look at its log.
+model-fixed = { $setting } is set to { $value }, which overrides the choice here: change it in the settings.
+model-server-writes = LLM__URL is set, so that server writes the answers: empty it to choose a model here.
 model-missing = The model { $model } is not in { $folder }: run citegram models pull { $pulled }.
-model-incomplete = The folder { $folder } of the model { $model } has no { $part }: run citegram models pull { $pulled } again.
+model-incomplete = The model { $model } in { $folder } has no { $part }: run citegram models pull { $pulled } again.
 model-damaged = The file { $part } of the model { $model } is damaged: run citegram models pull { $pulled } again.
 
 ## Channels (admins)
 
 admins-only = Only this bot's admins can do this. { $start } says how to become one.
-channels-none = I have no channels yet. Add me to a channel as an admin, or send me an export of it.
+channels-none = I have no channels yet. Add me to a channel as an admin, or send me a channel's export.
 channels-title = { $count ->
     [one] { $count } channel
    *[other] { $count } channels
 }
-channels-choose = Choose a channel to change who may read it.
+channels-choose = Choose a channel to change who can ask about it.
 channel-posts = { $count ->
     [one] { $count } post
    *[other] { $count } posts
@@ -186,15 +186,15 @@ channel-posts = { $count ->
 channel-state = { $state ->
     [pending] waiting for your approval
     [paused] paused
-   *[other] searched
+   *[other] active
 }
 channel-visibility = { $visibility ->
     [public] for everyone
     [members] for members
    *[other] for admins
 }
-channel-ask-visibility = Who may read this channel through me?
-channel-members-note = Members: people whom Telegram lists as members when they ask me in private. For that I must be an admin of the channel. In a group that has this channel, everyone may ask.
+channel-ask-visibility = Who can ask me about this channel?
+channel-members-note = Members are people who are in the channel when they ask me in private. To check that, I must be an admin there. In a group with this channel, everyone can ask.
 channel-set = Done: { $title } is { $visibility }.
 channel-gone = I no longer have this channel.
 button-public = Everyone
@@ -205,17 +205,17 @@ button-earlier = ‹ Earlier
 button-later = Later ›
 
 channel-added = { $state ->
-    [pending] I was added to { $title }. Nobody sees anything from it until you say who may read it:
+    [pending] I was added to { $title }. Nobody can ask about it until you choose who may:
     [paused] I was added to { $title }, which is paused: I keep its new posts but do not search them.
-   *[other] I was added to { $title }. I read its new posts from now on.
+   *[other] I was added to { $title }. From now on I read its new posts.
 }
 added-by = Added by { $name } (id { $id }).
 
 ## Channels in groups
 
 bind-how = Write the channel after the command: { $example }
-bind-unknown = I do not know the channel { $name }. Write { $channels } to me in private to see all of them.
-bind-pending = { $title } is not approved yet. Write { $channels } to me in private.
+bind-unknown = I do not know the channel { $name }. To see all of them, send me { $channels } in private.
+bind-pending = { $title } is not approved yet. Send me { $channels } in private to approve it.
 bind-done = Done: everyone in this group can now ask about { $title }.
 bind-undone = Done: this group can no longer ask about { $title }.
 bind-list = { $count ->
@@ -223,13 +223,13 @@ bind-list = { $count ->
    *[other] This group can ask about { $count } channels:
 }
 bind-none = This group has no channels yet.
-bind-in-group = This works in a group. Add me to one and send it there.
+bind-in-group = This only works in groups. Add me to one and send it there.
 
 ## Menu
 
 menu-ask = Ask a question
 menu-help = What I can do
-menu-channels = Channels and who may read them
+menu-channels = Channels and who can ask about them
 
 ## Why an answer says what it says
 
@@ -274,26 +274,26 @@ channels-refused = { $count ->
     [one] A stranger added me to { $count } channel, and I left it: { $most } are already waiting for you. Please approve or remove some.
    *[other] Strangers added me to { $count } channels, and I left them: { $most } are already waiting for you. Please approve or remove some.
 }
-channel-thrown-out = I am no longer an admin of { $title }, so I do not get its new posts. What I have can still be searched. To pause or remove it: { $channels }
-removed-by = By { $name } (id { $id }).
+channel-thrown-out = I am no longer an admin of { $title }, so I do not get its new posts. I can still search the old ones. To pause or remove it: { $channels }
+removed-by = Removed by { $name } (id { $id }).
 channel-last = last post { $date }
 channel-left = I am no longer in it
 channel-outside = history imported, I do not see new posts
 channel-guarded-in = { $count ->
-    [one] { $count } protected or paid post searched too
-   *[other] { $count } protected or paid posts searched too
+    [one] with { $count } protected or paid post
+   *[other] with { $count } protected or paid posts
 }
 channel-guarded-out = { $count ->
-    [one] { $count } protected or paid post left out
-   *[other] { $count } protected or paid posts left out
+    [one] without { $count } protected or paid post
+   *[other] without { $count } protected or paid posts
 }
 channel-unread = { $count ->
-    [one] { $count } change not yet in the search by words
-   *[other] { $count } changes not yet in the search by words
+    [one] search by words: { $count } change behind
+   *[other] search by words: { $count } changes behind
 }
 channel-unembedded = { $count ->
-    [one] { $count } change not yet in the search by meaning
-   *[other] { $count } changes not yet in the search by meaning
+    [one] search by meaning: { $count } change behind
+   *[other] search by meaning: { $count } changes behind
 }
 channel-gaps = { $count ->
     [one] { $count } gap
@@ -301,30 +301,30 @@ channel-gaps = { $count ->
 }
 channel-missing = Posts may be missing: { $times }.
 channel-set-guarded = { $shown ->
-    [yes] Done: protected and paid posts of { $title } are searched too.
-   *[other] Done: protected and paid posts of { $title } are left out.
+    [yes] Done: I now search the protected and paid posts of { $title } too.
+   *[other] Done: I now leave out the protected and paid posts of { $title }.
 }
-channel-not-approved = { $title } is not approved yet. First say who may read it.
-channel-paused = Paused: { $title } is no longer searched. I still keep its new posts.
-channel-resumed = { $title } is searched again.
+channel-not-approved = { $title } is not approved yet. First choose who can ask about it.
+channel-paused = Paused: I no longer search { $title }, but I keep its new posts.
+channel-resumed = I search { $title } again.
 channel-remove-ask = { $count ->
-    [0] Remove { $title }? It has no posts. The groups bound to it lose it.
-    [one] Remove { $title }? Its { $count } post is deleted for good, with every version. The groups bound to it lose it.
-   *[other] Remove { $title }? Its { $count } posts are deleted for good, with every version. The groups bound to it lose it.
+    [0] Remove { $title }? It has no posts. Groups that use it will lose it.
+    [one] Remove { $title }? Its { $count } post is deleted for good, with every version. Groups that use it will lose it.
+   *[other] Remove { $title }? Its { $count } posts are deleted for good, with every version. Groups that use it will lose it.
 }
 channel-remove-late = This is too old. Open the channel again: { $channels }
 channel-removed = { $count ->
     [0] Removed: { $title }.
-    [one] Removed: { $title }. Its { $count } post is found no more, and its data is being deleted.
-   *[other] Removed: { $title }. Its { $count } posts are found no more, and their data is being deleted.
+    [one] Removed: { $title }. Its { $count } post is out of the search, and I am deleting its data.
+   *[other] Removed: { $title }. Its { $count } posts are out of the search, and I am deleting their data.
 }
-channel-removed-inside = I am still in the channel. With its next post it will wait for your approval again.
+channel-removed-inside = I am still in the channel. After its next post it will wait for your approval again.
 channel-removing = Removing { $title } …
 channel-left-now = I have left the channel.
 button-pause = Pause
 button-resume = Resume
 button-guarded-in = Search protected and paid posts too
-button-guarded-out = Leave protected and paid posts out
+button-guarded-out = Leave out protected and paid posts
 button-remove = Remove…
 button-remove-yes = Yes, delete all of it
 button-leave = Leave the channel
@@ -340,8 +340,8 @@ delete-sure = { $count ->
    *[other] Take these { $count } posts out of all answers? The channel itself stays as it is.
 }
 delete-done = { $count ->
-    [one] Done: no answer uses this post. Only an edit in the channel brings it back.
-   *[other] Done: no answer uses these posts. Only an edit in the channel brings one back.
+    [one] Done: I no longer use this post. It comes back only if it is edited in the channel.
+   *[other] Done: I no longer use these posts. A post comes back only if it is edited in the channel.
 }
 delete-kept = Nothing was deleted.
 delete-again = These posts have changed since. Send { $delete } again.
@@ -349,12 +349,12 @@ button-delete = Delete
 button-keep = Keep
 check-told = { $where ->
     [there] It is there.
-    [gone] It is gone from the channel: answers leave it out until it is seen again.
-    [uncopied] It cannot be copied (protected, or of a kind that never can), so I cannot tell whether it is there. Nothing was changed.
-    [closed] I cannot look: I am not in this channel, or have no rights there. Nothing was changed.
+    [gone] It is gone from the channel, so I leave it out until it comes back.
+    [uncopied] Telegram does not let me copy it, so I cannot tell whether it is there. Nothing was changed.
+    [closed] I cannot look: I am not in this channel, or lack the rights. Nothing was changed.
    *[unsure] Telegram gave no clear answer. Nothing was changed: try again later.
 }
-check-back = It is there: answers use it again.
+check-back = It is there, and I use it in answers again.
 menu-delete = Take a post out of all answers
 menu-check = Is a post still there?
 
@@ -367,10 +367,10 @@ reindex-no = Cancel
 reindex-stop = Cancel
 reindex-which = Which channel?
 reindex-nothing = Nothing was changed.
-reindex-unknown = I do not know the channel { $name }. { $channels } lists those I know.
-reindex-begins = Beginning…
+reindex-unknown = I do not know the channel { $name }. See all of them: { $channels }
+reindex-begins = Starting…
 reindex-busy = The search is already being rebuilt. Wait for it to finish, or cancel it.
-reindex-over = This is already over.
+reindex-over = This rebuild is already over.
 reindex-what-all = all channels
 reindex-running = Rebuilding the search: { $what }
 reindex-preparing = Preparing…
@@ -388,8 +388,8 @@ reindex-done = { $count ->
    *[other] Done: the search is rebuilt ({ $what }, { $count } posts).
 }
 reindex-renewed = { $count ->
-    [one] { $count } post is being prepared anew for the search by meaning.
-   *[other] { $count } posts are being prepared anew for the search by meaning.
+    [one] I am preparing { $count } post again for the search by meaning.
+   *[other] I am preparing { $count } posts again for the search by meaning.
 }
 reindex-cancelled = Cancelled. The search works as before.
 reindex-failed = The search was not rebuilt and works as before. { $reason }
@@ -398,29 +398,29 @@ menu-reindex = Rebuild the search
 ## Gaps, jobs and /stats (admins)
 
 gaps-found = { $count ->
-    [one] Some posts may be missing: for a while Telegram told me of none.
-   *[other] Some posts may be missing: { $count } times Telegram told me of none for a while.
+    [one] Some posts may be missing: for a while Telegram sent me none.
+   *[other] Some posts may be missing: { $count } times Telegram sent me none for a while.
 }
 gap-before = before { $until }
 gap-between = { $since } – { $until }
 gaps-fill =
-    To fill it: in Telegram Desktop open the channel, ⋮ → Export chat history, format JSON, no media. Then send me its result.json with /import, or run citegram import result.json.
+    To add them: in Telegram Desktop open the channel, ⋮ → Export chat history, format JSON, no media. Then send me its result.json with /import, or run citegram import result.json.
 mended = Nightly check: the search did not match the posts, and I am fixing it (added again: { $again }, removed: { $out }).
-job-failing = Something I do by myself failed: { $job }. { $reason }
+job-failing = A background task failed: { $job }. { $reason }
 job = { $name ->
-    [inbox] inbox
-    [memory] forgetting talks
+    [inbox] taking in new posts
+    [memory] forgetting old conversations
     [heartbeat] contact with Telegram
-    [gaps] gaps
+    [gaps] looking for gaps
     [save] saving the index
-    [forget] forgetting
+    [forget] erasing old questions
     [check] nightly check
-    [damage] look through the archive
+    [damage] checking the archive
     [backup] backup
-    [lexical] index
-    [dense] index by meaning
-    [copies] copies of posts
-    [answers] answers
+    [lexical] search by words
+    [dense] search by meaning
+    [copies] finding copies of posts
+    [answers] sending answers
    *[other] { $name }
 }
 ago = { $unit ->
@@ -447,8 +447,8 @@ stats-inbox = { $aside ->
    *[other] { $aside } messages from Telegram that I could not read:
 }
 stats-gaps = { $count ->
-    [one] Posts may be missing at { $count } place: { $channels }
-   *[other] Posts may be missing at { $count } places: { $channels }
+    [one] Posts may be missing in { $count } place: { $channels }
+   *[other] Posts may be missing in { $count } places: { $channels }
 }
 stats-today = { $waiting ->
     [0] Questions today: { $count } (answered { $answered }, not found { $refused }, failed { $failed })
@@ -466,7 +466,7 @@ menu-stats = How I am doing
 ## Importing an export (admins)
 
 import-how =
-    Send me the export of a channel as a document with the caption { $example }, or reply with { $example } to one that you have sent.
+    Send me a channel's export as a document with the caption { $example }, or reply with { $example } to one you have already sent.
 
     In Telegram Desktop: open the channel, ⋮, Export chat history, without media, format “machine-readable JSON”. Send result.json, or a zip with it. The pages of an HTML export work too, with the channel after the command: { $example } @channel
 import-offer = { $file } looks like an export of a chat. Import it?
@@ -477,40 +477,40 @@ import-fetching = Fetching { $file } …
 import-at = Importing { $file }: { $percent } %
 import-stopping = Stopping …
 import-over = This import is over.
-import-stopped = I stopped importing { $file }. What I read so far is kept; send it again to go on.
-import-interrupted = I was restarted while importing { $file }. What I read so far is kept; send it again to go on.
+import-stopped = I stopped importing { $file }. What I read so far is kept; send it again to continue.
+import-interrupted = I was restarted while importing { $file }. What I read so far is kept; send it again to continue.
 import-done = { $file } is imported.
 import-counts = New: { $new } · edited: { $edited } · unchanged: { $unchanged } · left out: { $skipped } · deleted: { $deleted }
-import-who = Only admins can read { $title } so far. Who may read it through me?
+import-who = So far only admins can ask about { $title }. Who else may?
 import-who-many = { $count ->
-    [one] { $count } channel is new to me. Only admins can read it until you decide: { $channels }
-   *[other] { $count } channels are new to me. Only admins can read them until you decide: { $channels }
+    [one] { $count } channel is new. Only admins can ask about it until you decide: { $channels }
+   *[other] { $count } channels are new. Only admins can ask about them until you decide: { $channels }
 }
-import-too-big = { $file } is larger than 20 MB, and Telegram gives me no larger files. Import it on the machine I run on: citegram import result.json
+import-too-big = { $file } is over 20 MB, more than Telegram lets me fetch. Import it on the machine I run on: citegram import result.json
 import-not-fetched = Telegram did not give me { $file }. Please send it again.
 import-far = My Bot API server keeps { $file } where I cannot read it. Import it on the machine I run on: citegram import result.json
-import-disk = My disk is full or cannot be written to. Free some space and send the file again.
-import-too-heavy = { $file } is too much for me to read here. Import it on the machine I run on: citegram import result.json
+import-disk = My disk is full or read-only. Free some space and send the file again.
+import-too-heavy = { $file } is too large to read here. Import it on the machine I run on: citegram import result.json
 import-too-long = { $file } took too long to read. Import it on the machine I run on: citegram import result.json
 import-zip-broken = The zip { $file } cannot be read: pack it again, or send result.json itself.
 import-zip-members = The zip { $file } holds more than { $most } files: export the chat without media, or send result.json itself.
 import-zip-encrypted = The zip { $file } is encrypted: send it without a password.
-import-zip-path = The zip { $file } holds a path that leads out of its folder: send result.json itself.
+import-zip-path = The zip { $file } has a path that leads out of its folder: send result.json itself.
 import-zip-nested = The zip { $file } holds another archive, { $name }: export the chat without files, or send result.json itself.
-import-zip-size = The zip { $file } holds more than { $most } MB: on the machine I run on, import it with: citegram import result.json
-import-zip-ratio = The zip { $file } is packed more than { $most } times smaller than it is, which no export is: send result.json itself.
+import-zip-size = The zip { $file } holds more than { $most } MB. Import it on the machine I run on: citegram import result.json
+import-zip-ratio = The zip { $file } is compressed more than { $most } times, which no export is: send result.json itself.
 import-zip-many = The zip { $file } holds several exports: send them one by one.
 import-zip-empty = The zip { $file } holds neither result.json nor messages.html: export the chat again.
-import-cut = { $file } ends in the middle: export the chat again, or send the whole file.
+import-cut = { $file } is cut off: export the chat again, or send the whole file.
 import-empty = { $file } is empty: export the chat again.
-import-number = { $file } holds a number that is too big: export the chat again.
+import-number = { $file } has a number that is too large: export the chat again.
 import-not-json = { $file } is not JSON. Please send the result.json that Telegram Desktop writes as “machine-readable JSON”.
-import-deep = { $file } is nested too deeply for an export of Telegram Desktop: export the chat again.
+import-deep = { $file } is nested too deeply to be a Telegram export: export the chat again.
 import-no-export = { $file } is not an export of Telegram Desktop. Please send the result.json of an exported chat.
 import-no-page = { $file } is not a chat exported by Telegram Desktop. Please send its messages.html.
 import-nameless = { $file } does not say which chat it is from: export the chat again.
-import-private = { $file } only has private conversations, and I do not take those.
-import-whose = { $file } does not say which channel it is from: send it with its @name or id, as { $example }
+import-private = { $file } only has private chats, which I do not import: export a channel instead.
+import-whose = { $file } does not say which channel it is from: send it with the channel's @name or id, for example { $example }
 import-other-chat = { $file } is not from the channel you named: check the name, or leave it out.
 import-refused = I could not import { $file }: { $reason }
 import-note-private = { $count ->
@@ -523,30 +523,30 @@ import-note-nameless = { $count ->
 }
 import-note-empty = { $title }: the export holds no messages.
 import-note-migrated = { $count ->
-    [one] { $title }: left out { $count } message older than the supergroup, no link leads to it.
-   *[other] { $title }: left out { $count } messages older than the supergroup, no link leads to them.
+    [one] { $title }: left out { $count } message from before it became a supergroup, because no link leads to it.
+   *[other] { $title }: left out { $count } messages from before it became a supergroup, because no links lead to them.
 }
 import-note-broken = { $count ->
     [one] { $title }: left out { $count } entry that could not be read.
    *[other] { $title }: left out { $count } entries that could not be read.
 }
-import-note-public = { $title }: Telegram calls it public, but its @name is not in the export. Sent again with { $command } @name, its links open for everybody.
+import-note-public = { $title }: the channel is public, but its @name is not in the export. Send it again with { $command } @name to make its links work for everyone.
 import-note-kept = { $count ->
-    [one] { $title }: { $count } known post is not in this full export and was kept. Export the channel alone to have it removed.
-   *[other] { $title }: { $count } known posts are not in this full export and were kept. Export the channel alone to have them removed.
+    [one] { $title }: I kept { $count } post that is not in this full export. To remove it, export the channel on its own.
+   *[other] { $title }: I kept { $count } posts that are not in this full export. To remove them, export the channel on its own.
 }
 import-note-damaged = { $count ->
-    [one] { $title }: { $count } message of the export is damaged, so nothing was removed. Export the channel again to have what is gone removed.
-   *[other] { $title }: { $count } messages of the export are damaged, so nothing was removed. Export the channel again to have what is gone removed.
+    [one] { $title }: { $count } message of the export is damaged, so I removed nothing. To remove deleted posts, export the channel again.
+   *[other] { $title }: { $count } messages of the export are damaged, so I removed nothing. To remove deleted posts, export the channel again.
 }
-import-note-next = The export goes on in { $page }: send all its pages in one zip.
+import-note-next = The export continues in { $page }: send all its pages in one zip.
 import-note-doubtful = { $count ->
-    [one] { $count } post reads otherwise than after its last known edit, so its text was kept as an earlier one. Import result.json to be sure.
-   *[other] { $count } posts read otherwise than after their last known edit, so these texts were kept as earlier ones. Import result.json to be sure.
+    [one] { $count } post differs from its last known edit, so I kept this text as an older version. Import result.json to be sure.
+   *[other] { $count } posts differ from their last known edit, so I kept these texts as older versions. Import result.json to be sure.
 }
 import-notes-more = { $count ->
-    [one] … and { $count } more remark.
-   *[other] … and { $count } more remarks.
+    [one] … and { $count } more note.
+   *[other] … and { $count } more notes.
 }
 button-import = Import it
 button-stop = Stop
@@ -562,12 +562,12 @@ source-copies-first = { $count ->
 ## Search for posts
 
 search-empty = Write what to look for after the command, for example: { $example }
-search-example = ferry in August
+search-example = library in October
 search-too-long = { $limit ->
     [one] That is too long: { $length } characters, and I can take { $limit }. Please shorten it.
    *[other] That is too long: { $length } characters, and I can take { $limit }. Please shorten it.
 }
-search-common = Add a word that says what the posts are about: these alone are too common.
+search-common = These words are too common. Add one that says what the posts are about.
 search-busy = One moment, I am still busy with your last searches.
 search-for = Search: { $what }
 search-all = all posts
@@ -593,7 +593,7 @@ search-nothing = I found no such posts. Try fewer words, or other ones.
 search-nothing-quoted = I found no post with exactly these words. Try it without the quotation marks.
 search-nothing-filtered = I found no such posts. Try it without { $filters }.
 search-nothing-partly = I found no such posts, but I could not search everything.
-search-not-yours = Only the person who searched can turn these pages. Search yourself: { $search }
+search-not-yours = Only the person who searched can turn these pages. Start your own search: { $search }
 search-stale = This search is too old. Please search again: { $search }
 search-changed = The posts have changed, so the pages may have moved.
 menu-search = Find posts
@@ -606,12 +606,12 @@ model-embedder = Search by meaning
 model-reranker = Sorts the posts
 models-used = In use:
 models-unused = No model is in use. I search by words and quote the posts.
-models-press = Press a model to switch to it:
-models-none = There are no models yet. To fetch one, run this on the machine: { $pull }
+models-press = Tap a model to switch to it:
+models-none = No models yet. To get one, run this on the machine: { $pull }
 models-nobody = none, I quote the posts
-models-loading = Switching to { $name }. A large model takes a minute, and questions wait for it.
+models-loading = Switching to { $name }. A large model takes a minute; questions wait until then.
 models-now = { $use } — now { $name }.
-models-next = { $use } — { $name } after my next start. I will then read all the posts again, while the old search keeps working.
+models-next = { $use } — { $name } after my next start. I then read all the posts again while the old search keeps working.
 models-refused = Nothing has changed. { $reason }
 models-gone = This list is too old. Please send /models again.
 menu-models = Choose the models
@@ -634,8 +634,8 @@ receipt-refused = Telegram would not quote these words, so here they are as text
 
 verify-empty = Write what to check after the command, for example: { $example }. Or reply to a message with it, or forward one to me.
 verify-example = the ferry leaves at 7:30
-verify-not-text = I can only check words. Please forward me a message with text.
-verify-nothing = There is nothing to check here. Write a sentence that says something.
+verify-not-text = I can only check text. Please forward me a message with text.
+verify-nothing = There is nothing to check here. Write a sentence that states something.
 verify-claim = “{ $claim }”
 verify-label = { $label ->
     [supported] The posts say so
@@ -643,7 +643,7 @@ verify-label = { $label ->
     [contested] The posts disagree
    *[other] The posts do not say this
 }
-verify-outdated = This was so until { $day }
+verify-outdated = The posts said so until { $day }
 verify-partly = I did not find this, but I could not search everything.
 verify-superseded = A later post says otherwise:
 verify-before = Earlier posts said so:
@@ -683,7 +683,7 @@ button-reason = { $reason ->
 vote-good = Thank you! You can change your vote.
 vote-bad = Noted. What is wrong with it?
 vote-reason = Thank you, noted.
-vote-same = You have said so already.
+vote-same = You have already voted that way.
 answer-gone = I no longer have this answer. Please ask again.
 answer-changed = A post behind this answer has changed or is closed to you now. Please ask again.
 answer-already = It is already below.
@@ -701,43 +701,43 @@ deeper-note = { $count ->
     [one] I looked deeper and found { $count } more post.
    *[other] I looked deeper and found { $count } more posts.
 }
-link-whole = This link opens our chat and asks your question. The question is in the link; the answer depends on what the reader may see.
+link-whole = This link opens our chat and asks your question. Whoever opens it sees the question, and an answer from the channels open to them.
 link-kept = This link opens our chat and asks your question. Anyone with the link can read the question; /forget switches it off.
 link-asks = You followed a link that asks: “{ $question }”
 stats-votes = Votes in 7 days: 👍 { $good }, 👎 { $bad } (wrong { $wrong }, out of date { $outdated }, not what was asked { $other }, wrong source { $source })
 
 ## Privacy
 
-privacy-what = What I keep about you, on the machine of whoever runs me:
+privacy-what = What I keep about you on my owner's machine:
 privacy-brief = { $days ->
-    [one] I keep your questions, and which posts answered them, for { $days } day. After that I only remember how many there were.
-   *[other] I keep your questions, and which posts answered them, for { $days } days. After that I only remember how many there were.
+    [one] I keep your questions, and which posts answered them, for { $days } day. After that I only keep a count.
+   *[other] I keep your questions, and which posts answered them, for { $days } days. After that I only keep a count.
 }
-privacy-unanswered = • questions that the posts did not answer: whoever runs me sees what is asked for in vain, never by whom. The words only once two people asked the same. They go with your questions, and with /forget
+privacy-unanswered = • questions I could not answer: admins see how many, and the words once two people have asked the same, but never who asked. They go with your questions, or with /forget
 button-details = Details
 privacy-questions = { $days ->
-    [one] • your questions with your Telegram id, the chat and the time, and which places of which posts answered them: { $days } day. A model's own sentences are kept with them. After that it is only counted that something was asked.
-   *[other] • your questions with your Telegram id, the chat and the time, and which places of which posts answered them: { $days } days. A model's own sentences are kept with them. After that it is only counted that something was asked.
+    [one] • your questions, with your Telegram id, the chat, the time and the passages that answered them: { $days } day. If a model wrote the answer, its sentences too. After that I only count that something was asked.
+   *[other] • your questions, with your Telegram id, the chat, the time and the passages that answered them: { $days } days. If a model wrote the answer, its sentences too. After that I only count that something was asked.
 }
-privacy-votes = • your 👍 and 👎 with the reason, and your links to long questions: as long
-privacy-updates = • each message to me as Telegram delivered it: until it is handled, which takes a moment. One that I could not read: as long as questions. Its number: 48 hours. The text of an answer on its way to you: until it has arrived
+privacy-votes = • your 👍 and 👎 with the reason, and your links to long questions: as long as your questions
+privacy-updates = • each message to me: for the moment until I have handled it, or as long as your questions if I could not read it. Its number: 48 hours. An answer on its way to you: until it arrives
 privacy-talks = { $minutes ->
-    [one] • your last questions with the names from their answers, to understand follow-ups: { $minutes } minute, or until { $new }
-   *[other] • your last questions with the names from their answers, to understand follow-ups: { $minutes } minutes, or until { $new }
+    [one] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minute, or until { $new }
+   *[other] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minutes, or until { $new }
 }
-privacy-memory = • in memory only: how a question was searched, 10 minutes; which chats you are in, 5 minutes
+privacy-memory = • in memory only: how I searched for your question, 10 minutes; which chats you are in, 5 minutes
 privacy-backups = { $count ->
     [0] There are no backups.
-    [one] A copy of all this is made every night; { $count } is kept. /forget does not reach into it: it goes with the next.
-   *[other] A copy of all this is made every night; { $count } are kept. /forget does not reach into them: the last one that holds it goes after as many nights.
+    [one] Every night I back all this up and keep { $count } copy. /forget does not change it, but the next one replaces it.
+   *[other] Every night I back all this up and keep { $count } copies. /forget does not change them, but after as many nights they are all replaced.
 }
 privacy-not = Not kept: your name, and what you look for with { $search }.
 privacy-log = { $texts ->
-    [yes] The log: the admin has switched on that the texts of questions go there.
-   *[other] The log: no texts of questions or answers, only numbers, times and failures.
+    [yes] The log holds the texts of questions, because an admin has switched that on.
+   *[other] The log holds no texts of questions or answers, only numbers, times and failures.
 }
 privacy-where = { $server ->
-    [yes] Your questions and the posts I find go to a server that the admin chose, for the model or the search. Whoever runs me can read what I keep.
+    [yes] Your questions and the posts I find go to a server my admin chose, for the model or the search. Whoever runs me can read what I keep.
    *[other] Nothing leaves the machine I run on, except through Telegram. Whoever runs me can read what I keep.
 }
 privacy-do = { $mydata } sends you all of it, { $forget } erases it.
@@ -776,7 +776,7 @@ forget-done = Erased:
 forget-rest = The messages in this chat are Telegram's: delete them there. { $backups ->
     [0] There are no backups.
     [one] The nightly backup ({ $backups }) still holds it until the next one replaces it.
-   *[other] The nightly backups ({ $backups }) still hold it, the last one for as many nights.
+   *[other] The nightly backups ({ $backups }) still hold it, until as many nights have passed.
 }
 forget-not-yours = This is for the person who sent the command. Send { $forget } yourself.
 forget-late = This is too old, or already done. Send { $forget } again.
@@ -790,13 +790,13 @@ group-admins-only = Only this group's admins can do this, under their own names.
 group-admins-ask = In this group only its admins can ask me, under their own names. In a private chat everyone can.
 help-settings = { $settings } — for the group's admins: which channels I answer from, and how
 settings-title = Settings of this group
-settings-in-group = This works in a group. Add me to one, and its admins can send it with my name.
+settings-in-group = This only works in groups. Add me to one, and its admins can send it there with my name.
 settings-no-channels = This group has no channels yet. Choose some with the first button.
-settings-channels = Which channels may everyone in this group ask about? ✓ marks those they can.
+settings-channels = Which channels can everyone in this group ask about? ✓ marks the chosen ones.
 settings-none-offered = There is no channel to choose yet. An admin of the bot can make one public, or let groups choose it.
 settings-sure = { $on ->
-    [yes] Answer when not sure: no
-   *[other] Answer when not sure: yes
+    [yes] Answer even when not sure: no
+   *[other] Answer even when not sure: yes
 }
 settings-who = { $who ->
     [admins] Who can ask: admins only
@@ -805,19 +805,19 @@ settings-who = { $who ->
 settings-lang = { $lang ->
     [en] Language: English
     [ru] Language: Russian
-   *[other] Language: that of the question
+   *[other] Language: same as the question
 }
 settings-kept = Saved.
 settings-channel-gone = This channel is not available here any more. Open the list again.
 button-group-channels = Channels
 button-cited = Answer only when sure
-button-anyhow = Answer when not sure too
+button-anyhow = Answer even when not sure
 button-admins-ask = Let only admins ask
 button-everybody-asks = Let everyone ask
 button-lang = { $lang ->
     [en] Language: English
     [ru] Language: Russian
-   *[other] Language: that of the question
+   *[other] Language: same as the question
 }
 button-bindable = Let groups choose it
 button-unbindable = Do not let groups choose it
@@ -830,13 +830,13 @@ menu-settings = Settings of this group
 
 ## Admins made in the chat
 
-grant-how = { $grant } makes someone an admin of the bot, { $revoke } undoes it. They learn their id from /start or @userinfobot.
+grant-how = { $grant } makes someone an admin of the bot, { $revoke } undoes it. They can get their id from /start or @userinfobot.
 grant-list = Admins:
 grant-line-owner = • { $who } — from the settings
 grant-line = • { $who } — by { $by }, { $date }
 grant-ask = Make { $who } an admin of the bot? They will be able to read every channel in private and do all that you can do here.
-revoke-ask = Take the admin rights from { $who }?
-grant-owner = { $id } is an admin by the settings. That can only be changed in BOT__ADMINS.
+revoke-ask = Take admin rights away from { $who }?
+grant-owner = { $id } is an admin in the settings. Only BOT__ADMINS can change that.
 grant-already = { $id } is already an admin.
 grant-bot = { $id } is me: I cannot be an admin.
 revoke-none = { $id } is not an admin.
@@ -848,7 +848,7 @@ grant-late = This button is too old. Send { $grant } or /revoke again.
 granted-told = You are now an admin of this bot. See what you can do: { $help }
 revoked-told = You are no longer an admin of this bot.
 granted-others = Admin { $by } made { $who } an admin of the bot.
-revoked-others = Admin { $by } took the admin rights from { $who }.
+revoked-others = Admin { $by } took admin rights away from { $who }.
 button-grant = Make an admin
 button-revoke = Take back
 button-cancel = Cancel
@@ -862,7 +862,7 @@ errors-told = { $count ->
    *[other] { $count } errors since my last message:
 }
 errors-times = { $line } (×{ $times })
-errors-more = I will not repeat these for some hours. They are all in the log; /stats says how I am.
+errors-more = I will not repeat these for a few hours. All of them are in the log; /stats shows how I am doing.
 
 ## While an answer is made, stopping, limits
 
@@ -870,15 +870,15 @@ live-stage = { $stage ->
     [plan] Thinking about your question…
     [rerank] Sorting what I found…
     [hyde] Looking further…
-    [write] Writing. So far, from the posts…
+    [write] Writing. For now, from the posts…
    *[search] Searching the posts…
 }
 live-place = { $count ->
     [one] { $count } question is ahead of yours.
    *[other] { $count } questions are ahead of yours.
 }
-answer-probable = I am not sure. Closest:
-delivery-again = Here is your answer. You may have got it already…
+answer-probable = I am not sure. The closest I found:
+delivery-again = Here is your answer. You may already have it…
 answer-withdrawn = I did not send this answer: a post behind it was changed, deleted or closed just now. Please ask again.
 button-halt = Stop
 stopped-nothing = Stopped. I had not found anything yet.
@@ -889,8 +889,8 @@ stopped-waiting = { $count ->
 stop-nothing = There is nothing to stop: I am not working on a question of yours.
 stop-not-yours = Only the person who asked can stop this.
 ask-limit = { $minutes ->
-    [one] That was a lot of questions! Please go on in { $minutes } minute.
-   *[other] That was a lot of questions! Please go on in { $minutes } minutes.
+    [one] That was a lot of questions! Please ask again in { $minutes } minute.
+   *[other] That was a lot of questions! Please ask again in { $minutes } minutes.
 }
 
 ## how answers are made
@@ -910,13 +910,13 @@ mode-about = { $recipe ->
     [direct] I search once and answer at once.
     [agent] If I find little, I search again. This takes longer.
     [mapreduce] I take the facts out of each post and answer from them.
-    [council] I read and judge each post by itself, then ask again about what is open. Slow.
+    [council] I judge each post on its own, then search for what is missing. Slow.
     [react] I look things up one step at a time. Slow.
    *[other] Press a button to change it.
 }
 mode-careful-on = I review every draft before I send it.
 mode-off-now = This is switched off at the moment, so you get quick answers.
-mode-unknown = I can do { $names }. For example: /mode quick
+mode-unknown = You can choose { $names }. For example: /mode quick
 mode-not-yours = Only an admin can change this here.
 mode-switch-on = Switch on for everyone: { $mode }
 mode-switch-off = Switch off for everyone: { $mode }
@@ -925,18 +925,18 @@ mode-share = { $percent } % of chats
 ## Small talk
 
 smalltalk = { $kind ->
-    [greeting] Hi! Ask me anything about the posts of the channels.
+    [greeting] Hi! Ask me anything about your channels.
     [thanks] You are welcome! Ask me more whenever you like.
     [ack] Good. Ask me if you want to know anything else.
     [bye] Bye! I am here when you have a question.
     [how_are_you] I am fine, thank you! What would you like to know?
-    [who_are_you] I am a bot: I answer questions from the posts of the channels, and I show where each sentence comes from.
-    [what_can_you_do] Ask me what you like about the posts of the channels: prices, dates, people, news. More is in { $help }.
-    [help] Just write your question in your own words, and I look for the answer in the posts. All I can do is in { $help }.
-    [joke] I would rather stick to the posts, they can be funny enough. What shall I look up for you?
-    [abuse] I am sorry if that was no help. Try asking in other words, and I will look again.
+    [who_are_you] I am a bot. I answer questions from the posts of your channels and show where each sentence comes from.
+    [what_can_you_do] Ask me about anything in your channels: prices, dates, people, news. To see more: { $help }
+    [help] Just write your question in your own words, and I will look for the answer in the posts. To see more: { $help }
+    [joke] I leave the jokes to the posts. What shall I look up for you?
+    [abuse] I am sorry that was no help. Try other words, and I will look again.
     [emoji] 🙂 Ask me if you want to know anything.
-   *[unclear] I did not quite get that. Could you write what you would like to know?
+   *[unclear] I did not quite get that. What would you like to know?
 }
 smalltalk-about-channel = { $count ->
     [0] No channel is open to you yet: ask the bot's admin to make one public.
@@ -947,13 +947,13 @@ smalltalk-about-channel = { $count ->
     } Ask me about anything in them.
 }
 
-suggestion-gone = This question is no longer current. Just write your own.
+suggestion-gone = This question is out of date. Just write your own.
 
 ## talks
 chat-hint = Just ask. { "/new" } starts a new conversation, { "/quit" } or Ctrl-D ends.
 talk-new = New conversation. I have forgotten the earlier questions.
 talk-off = I do not remember earlier questions here. To change that: { "/new on" }
-talk-unknown = { $new } starts a new conversation. { $new } off and { $new } on say whether I remember earlier questions here.
+talk-unknown = { $new } starts a new conversation. { $new } off and { $new } on set whether I remember earlier questions here.
 talk-not-yours = Only admins can change whether I remember earlier questions here.
 menu-new = Start a new conversation
 
@@ -968,8 +968,8 @@ answer-understood = Answering: { $question }
 
 ## What people did not get (admins)
 
-unanswered-title = Asked, and not found in the posts:
-unanswered-none = Nobody has asked the same thing in vain.
+unanswered-title = Questions I could not answer:
+unanswered-none = So far no two people have asked the same thing without getting an answer.
 unanswered-group = { $count ->
     [one] “{ $question }” — { $count } person
    *[other] “{ $question }” — { $count } people
@@ -978,16 +978,16 @@ unanswered-more = { $count ->
     [one] There is { $count } more question without an answer. Fewer people asked it.
    *[other] There are { $count } more questions without an answer. Fewer people asked them.
 }
-menu-unanswered = What people asked and did not get
+menu-unanswered = Questions I could not answer
 synonyms-title = { $count ->
-    [0] You have not told me any words that mean the same.
+    [0] No words that mean the same yet.
     [one] { $count } pair of words that mean the same:
    *[other] { $count } pairs of words that mean the same:
 }
-synonyms-how = To add one: { $example }. To remove it, put a minus before it. For one channel only, name it first: @channel.
+synonyms-how = To add one: { $example }. To remove it, put a minus in front. For one channel only, put @channel first.
 synonyms-example = pool = Pike
 synonyms-added = Noted: { $pair }. I search for both from now on.
-synonyms-known = I know this already, or my list is full: { $pair }
+synonyms-known = I already know this pair, or my list is full: { $pair }
 synonyms-removed = Removed: { $pair }
 synonyms-unknown = I do not have this pair: { $pair }
 menu-synonyms = Words that mean the same

@@ -29,13 +29,13 @@ def format_dated_line(moment: datetime, quote: str, asked_at: datetime, lang: st
 
 def format_first_mention(moment: datetime, lang: str) -> str:
     """Phrase before the quote of the first post."""
-    phrase = "Впервые в постах —" if lang == "ru" else "First in the posts on"
+    phrase = "Впервые в постах —" if lang == "ru" else "First mentioned on"
     return f"{phrase} {format_day(moment, lang)}:"
 
 
 def format_last_mention(moment: datetime, lang: str) -> str:
     """Phrase before the quote of the latest post."""
-    phrase = "В последний раз в постах —" if lang == "ru" else "Last in the posts on"
+    phrase = "В последний раз в постах —" if lang == "ru" else "Last mentioned on"
     return f"{phrase} {format_day(moment, lang)}:"
 
 
@@ -60,11 +60,11 @@ def format_conflict(above: datetime, moment: datetime, lang: str) -> str:
         )
     if moment > above:
         if lang == "ru":
-            return f"Новее — пост от {other}, и он говорит иначе (пост выше — от {first}):"
-        return f"A newer post, of {other}, says otherwise (the one above is of {first}):"
+            return f"Более новый пост, от {other}, говорит иначе (пост выше — от {first}):"
+        return f"A newer post, from {other}, says otherwise (the one above is from {first}):"
     if lang == "ru":
         return f"Более ранний пост, от {other}, говорит иначе (пост выше новее, от {first}):"
-    return f"An earlier post, of {other}, says otherwise (the one above is newer, of {first}):"
+    return f"An earlier post, from {other}, says otherwise (the one above is newer, from {first}):"
 
 
 def format_post_count(number: int, ends: tuple[datetime, datetime], lang: str) -> str:

@@ -117,5 +117,5 @@ async def test_the_one_thing_to_do_is_said_where_nothing_can_be_read(sandbox: Sa
             await sandbox.say(who, "when is it?" if who != 500 else "когда это?")
         heard = [(await sandbox.replies(who))[0]["text"] for who in (500, 502, 501)]
     assert heard[0].startswith("Для вас пока не открыт ни один канал.")
-    assert heard[1].startswith("There is no channel you can read here")
-    assert heard[2].startswith("No channel is approved yet. See those that wait for you: /channels")
+    assert heard[1].startswith("No channel is open to you yet")
+    assert heard[2].startswith("No channel is approved yet. See what is waiting for you: /channels")

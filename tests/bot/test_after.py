@@ -40,7 +40,7 @@ async def test_a_reader_votes_changes_their_mind_and_says_why(
         assert list(buttons(answer)) == ["👍", "👎", "Sources", "More"]
         assert await press(sandbox, answer, "👍", OTTO) == "Thank you! You can change your vote."
         assert votes(home) == [(OTTO, 1, None)]
-        assert await press(sandbox, answer, "👍 1", OTTO) == "You have said so already."
+        assert await press(sandbox, answer, "👍 1", OTTO) == "You have already voted that way."
         assert await press(sandbox, answer, "👎", OTTO) == "Noted. What is wrong with it?"
         assert votes(home) == [(OTTO, 0, None)]
         assert list(buttons(current(sandbox, answer)))[4:] == [
@@ -61,7 +61,7 @@ async def test_votes_outlive_a_restart_and_are_in_the_language_of_the_reader(
     assert list(buttons(answer))[2:] == ["Источники", "Ещё"]
     async with live():
         assert await press(sandbox, answer, "👎", RITA) == "Учтено. Что не так?"
-        assert await press(sandbox, answer, "Спрашивали о другом", RITA) == "Спасибо, причина учтена."
+        assert await press(sandbox, answer, "Спрашивали о другом", RITA) == "Спасибо, записал."
     assert votes(home) == [(RITA, 0, "other")]
 
 
@@ -221,7 +221,7 @@ async def test_a_source_that_was_edited_is_not_quoted_and_one_that_went_is_named
         await posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 51)], how="test")
         await archive.close()
         told = (await ask(OTTO, "/sources"))["text"]
-    assert "1. Harbour News · 1 June 2024 · edited 1 July 2024\nThis post has changed since the answer" in told
+    assert "1. Harbour News · 1 June 2024 · edited 1 July 2024\nThis post has changed since my answer" in told
     assert "2. Harbour News · 1 June 2024 — this post is gone, or closed to you now" in told
     assert "blue" not in told
     assert "Tug 1" not in told
@@ -409,7 +409,7 @@ async def test_a_long_question_is_kept_only_when_its_asker_makes_a_link(
         assert long in asked["text"]
         assert "пятого сентября" in reply["text"]
         for guess in (f"s{handle}", f"q{handle}", "s1", handle, "s" + payload[1:-1]):
-            assert (await ask(ADMIN, f"/start {guess}"))["text"].startswith("I answer questions from the posts")
+            assert (await ask(ADMIN, f"/start {guess}"))["text"].startswith("Ask me about your channels")
 
 
 async def test_the_asker_of_a_link_sees_only_what_they_may(sandbox: Sandbox, live: Any, ask: Any) -> None:
@@ -424,4 +424,4 @@ async def test_a_malformed_link_is_a_plain_greeting(live: Any, ask: Any) -> None
     async with live():
         for payload in ("q", "s", "q*", "qAA", "q_w", "x" * 65, "q" + "A" * 63, "hello", "q4", "qAAAA"):
             greeting = await ask(OTTO, f"/start {payload}")
-            assert greeting["text"].startswith("I answer questions from the posts"), payload
+            assert greeting["text"].startswith("Ask me about your channels"), payload

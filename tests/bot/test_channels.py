@@ -87,13 +87,13 @@ async def test_an_admin_sees_the_channels_and_opens_one_to_everybody(sandbox: Sa
     async with live():
         card = await Card.asked(sandbox)
         assert card.text.startswith("4 channels\n\n")
-        assert "Harbour News\n4 posts · read · for everyone · last post 15 March 2024" in card.text
-        assert "The safe\n2 posts · read · for admins" in card.text
+        assert "Harbour News\n4 posts · active · for everyone · last post 15 March 2024" in card.text
+        assert "The safe\n2 posts · active · for admins" in card.text
         await card.press("The safe")
-        assert card.text.startswith("The safe\n2 posts · read · for admins · last post 13 March 2024")
-        assert "\n\nWho may read this channel through me?\n" in card.text
+        assert card.text.startswith("The safe\n2 posts · active · for admins · last post 13 March 2024")
+        assert "\n\nWho can ask me about this channel?\n" in card.text
         assert (await card.press("Everyone"))["text"] == "Done: The safe is for everyone."
-        assert card.text.startswith("The safe\n2 posts · read · for everyone")
+        assert card.text.startswith("The safe\n2 posts · active · for everyone")
         await card.press("Everyone")  # again: nothing to change, no error
         await card.press("‹ Back")
         assert card.text.startswith("4 channels")
@@ -106,7 +106,7 @@ async def test_in_russian_as_well(sandbox: Sandbox, live: Any) -> None:
         card = await Card.asked(sandbox, RITA)
         assert card.text.startswith("4 канала")
         await card.press("Печь и глина")
-        assert "4 поста · читается · для всех · последний пост 15 марта 2024" in card.text
+        assert "4 поста · активен · для всех · последний пост 15 марта 2024" in card.text
         assert "\n\nКому его открыть?\n" in card.text
         row = ["Всем", "Участникам", "Администраторам"]
         assert list(card.buttons) == [*row, "Пауза", "Удалить…", "‹ Назад"]
@@ -166,7 +166,7 @@ async def test_a_mark_of_another_archive_is_nothing_here(
     async with live():
         card = await Card.asked(sandbox)
         assert (await card.send(ChannelCallback(action=ChannelAction.PUBLIC, token=other).pack()))["text"].startswith(
-            "I do not know this command. Here is"
+            "I no longer have this channel."
         )
 
 
@@ -220,7 +220,7 @@ async def test_hundreds_of_channels_with_hostile_titles_fit(sandbox: Sandbox, li
         assert "Later ›" not in card.buttons
         for number in range(len(HOSTILE)):
             await card.send(ChannelCallback(action=ChannelAction.CARD, token=mark(home, -(10**15) - number)).pack())
-            assert "Who may read this channel through me?" in card.text
+            assert "Who can ask me about this channel?" in card.text
         assert "I read" in (await say(sandbox, ADMIN, "/start"))["text"]
 
 
@@ -230,7 +230,7 @@ async def test_hundreds_of_channels_with_hostile_titles_fit(sandbox: Sandbox, li
 async def test_a_paused_channel_is_not_searched_and_loses_nothing(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
         card = await Card.asked(sandbox)
-        assert (await card.press("Harbour News", "Pause"))["text"].startswith("Paused: Harbour News")
+        assert (await card.press("Harbour News", "Pause"))["text"].startswith("Paused: I no longer search Harbour News")
         assert "4 posts · paused · for everyone" in card.text
         assert "7:30" not in (await say(sandbox, OTTO, FERRY))["text"]
         await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
@@ -267,10 +267,10 @@ async def test_guarded_posts_are_found_only_after_an_admin_says_so(sandbox: Sand
         assert await found(sandbox, "When does the regatta of wooden sailboats begin?", "Saturday at noon")
         assert words not in (await say(sandbox, ADMIN, question))["text"]
         await card.press("‹ Back", "Harbour News")
-        assert "1 protected or paid post left out" in card.text
-        assert "are searched too" in (await card.press("Search protected and paid posts too"))["text"]
+        assert "without 1 protected or paid post" in card.text
+        assert "I now search the protected" in (await card.press("Search protected and paid posts too"))["text"]
         assert await found(sandbox, question, words)
-        await card.press("Leave protected and paid posts out")
+        await card.press("Leave out protected and paid posts")
         end = time.monotonic() + 10
         while words in (await say(sandbox, ADMIN, question))["text"] and time.monotonic() < end:
             pass
@@ -298,8 +298,8 @@ async def test_a_channel_is_removed_with_all_its_data_by_two_presses(sandbox: Sa
         await card.press("Remove…")
         yes = card.buttons["Yes, delete all of it"]
         assert (await card.send(yes))["text"] == "Removing The safe …"
-        assert await card.says("Removed: The safe. Its 2 posts are found no more")
-        assert "I am still in the channel. With its" in card.text
+        assert await card.says("Removed: The safe. Its 2 posts are out of the search")
+        assert "I am still in the channel. After its" in card.text
         assert "staircase" not in (await say(sandbox, ADMIN, TROPHY))["text"]
         end = time.monotonic() + 10
         while not await gone_for_good(home) and time.monotonic() < end:
@@ -383,7 +383,7 @@ async def test_gaps_are_shown_with_the_way_to_fill_them(sandbox: Sandbox, live: 
         assert "for admins · last post 13 March 2024 · history imported, I do not see new posts · 7 gaps" in card.text
         await card.press("Harbour News")
         today = get_translator("en").date(datetime.now(UTC), UTC)
-        assert f"Posts may be missing: 15 March 2024 – {today}.\nTo fill it: in Telegram Desktop open" in card.text
+        assert f"Posts may be missing: 15 March 2024 – {today}.\nTo add them: in Telegram Desktop open" in card.text
         await card.press("‹ Back", "The safe")
         assert "Posts may be missing: before 14 November 2023; 14 November 2023 – 16 November 2023; " in card.text
         assert "; … and 3 more." in card.text  # with the one until today, when it came in
@@ -423,7 +423,7 @@ async def test_what_waits_is_said(sandbox: Sandbox, live: Any, home: Path, monke
         card = await Card.asked(sandbox)
         while "The safe\n4 posts" not in card.text:
             await card.send(ChannelCallback(action=ChannelAction.LIST).pack())
-        assert "2 changes not yet in the search by words" in card.text
+        assert "search by words: 2 changes behind" in card.text
         assert "meaning" not in card.text
 
 

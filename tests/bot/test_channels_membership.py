@@ -42,7 +42,7 @@ async def test_a_new_channel_waits_until_an_admin_says_who_may_read_it(sandbox: 
     async with live():
         set_chat_member(world, NEW, world.bot.id, "administrator", by=OTTO)
         (notice,), (thanks,) = await sandbox.replies(ADMIN), await sandbox.replies(OTTO)
-        assert notice["text"].startswith("I was added to Bakery <b>. Nobody sees anything from it")
+        assert notice["text"].startswith("I was added to Bakery <b>. Nobody can ask about it")
         assert notice["text"].endswith("Added by Otto (id 502).")
         assert list(buttons(notice)) == ["Everyone", "Members", "Admins only", "Remove…"]
         assert thanks["text"].startswith("Thank you for adding me to Bakery <b>! My admin has to")

@@ -63,7 +63,7 @@ async def test_what_an_admin_deletes_is_in_no_answer_from_that_moment_on(
         question_back, toast = await confirmed(sandbox, ask, f"/delete {link}")
         after = await ask(reader, question)
         why = await ask(reader, "/why", reply_to=first["message_id"])
-    assert toast.startswith("Done: no answer uses this post. Only an")
+    assert toast.startswith("Done: I no longer use this post. It comes back only")
     assert question_back["text"].endswith(toast)
     assert "reply_markup" not in question_back
     assert found not in after["text"] + why["text"]
@@ -94,7 +94,7 @@ async def test_several_links_go_at_once_and_unknown_ones_are_named(
         before = await posts.count_posts(archive)
         told = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
         assert await posts.count_posts(archive) == before - 3
-    assert told["answer"]["text"].startswith("Done: no answer uses these posts.")
+    assert told["answer"]["text"].startswith("Done: I no longer use these posts.")
 
 
 async def test_a_reply_to_a_forwarded_post_means_that_post(sandbox: Sandbox, live: Any, ask: Any) -> None:
@@ -103,7 +103,7 @@ async def test_a_reply_to_a_forwarded_post_means_that_post(sandbox: Sandbox, liv
         await sandbox.replies(ADMIN)  # the forward itself is taken for a question
         _, toast = await confirmed(sandbox, ask, "/delete", reply_to=forwarded["message_id"])
         assert "пятого" not in (await ask(RITA, COURSE))["text"]
-    assert toast.startswith("Done: no answer")
+    assert toast.startswith("Done: I no longer")
 
 
 async def album(archive: Archive) -> None:
@@ -150,7 +150,7 @@ async def test_a_button_that_is_pressed_after_a_restart_still_works(sandbox: San
     async with live():
         told = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
         again = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
-    assert told["answer"]["text"].startswith("Done: no answer")
+    assert told["answer"]["text"].startswith("Done: I no longer")
     assert again["answer"]["text"].startswith("These posts have changed since")
 
 
@@ -180,7 +180,7 @@ async def test_what_is_only_suspected_can_be_deleted_for_good(
     await posts.mark_posts_suspected(archive, [key])
     async with live():
         _, toast = await confirmed(sandbox, ask, "/delete https://t.me/harbour_news/10")
-    assert toast.startswith("Done: no answer")
+    assert toast.startswith("Done: I no longer")
     await posts.save_posts(archive, [Post(key, DAY, FERRY_POST)], source="import")
     assert await posts.fetch_posts(archive, [key]) == {}
 
@@ -211,7 +211,7 @@ async def test_a_post_that_is_gone_is_left_out_until_an_edit_brings_it_back(
         assert found in (await ask(reader, question))["text"]  # nobody has told us
 
         told = await ask(ADMIN, f"/check https://t.me/{username}/10")
-        assert told["text"].endswith("It is gone from the channel: answers leave it out until it is seen again.")
+        assert told["text"].endswith("It is gone from the channel, so I leave it out until it comes back.")
         assert found not in (await ask(reader, question))["text"]
         assert found not in (await ask(reader, "/why", reply_to=first["message_id"]))["text"]
 
@@ -231,7 +231,7 @@ async def test_a_suspected_post_that_is_found_there_is_used_again(
         (told,) = await sandbox.replies(ADMIN, 2)
         await eyes.see(FERRY_POST)
         assert "7:30" in (await ask(OTTO, FERRY))["text"]
-    assert told["text"].endswith("It is there: answers use it again.")
+    assert told["text"].endswith("It is there, and I use it in answers again.")
 
 
 async def test_an_export_that_has_it_brings_a_suspected_post_back(
@@ -249,10 +249,10 @@ async def test_where_the_bot_cannot_look_nothing_is_marked(
     sandbox: Sandbox, live: Any, ask: Any, archive: Archive, trouble: str
 ) -> None:
     room = sandbox.world.room(SAFE)
-    said = "I cannot look: I am not in this channel, or have no rights there."
+    said = "I cannot look: I am not in this channel, or lack the rights."
     match trouble:
         case "protected":
-            room.protected, said = True, "It cannot be copied"
+            room.protected, said = True, "Telegram does not let me copy it"
         case "outside":
             await sandbox.delete(SAFE, 10)
         case "kicked":

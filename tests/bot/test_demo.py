@@ -46,7 +46,7 @@ async def test_a_second_demo_of_a_folder_uses_the_first(tmp_path: Path) -> None:
         assert err.decode() in ("", "Another demo is being set up in this folder: waiting for it.\n")
         async with start(tmp_path, "--once", QUESTION) as asking:
             out, err = await asyncio.wait_for(asking.communicate(), 60)
-        assert out.decode().replace("\u202f", " ").startswith("First in the posts on November 20, 2025: ")
+        assert out.decode().replace("\u202f", " ").startswith("First mentioned on November 20, 2025: ")
         assert "<https://t.me/owl_hill_observers/84>" in out.decode()
         assert err == b""
         for process in (first, second):

@@ -88,7 +88,7 @@ async def test_an_admin_of_the_settings_stays_one(sandbox: Sandbox, live: Any) -
         await sure(sandbox, ADMIN, f"/grant {OTTO}")
         await sandbox.replies(OTTO)
         for text in (f"/revoke {ADMIN}", f"/grant {ADMIN}"):
-            assert (await say(sandbox, OTTO, text))["text"].startswith("501 is an admin by the settings")
+            assert (await say(sandbox, OTTO, text))["text"].startswith("501 is an admin in the settings")
 
 
 async def test_other_admins_hear_of_it(sandbox: Sandbox, live: Any) -> None:

@@ -193,7 +193,7 @@ async def test_an_unsure_answer_is_a_refusal_where_only_sure_ones_are_wanted(
         free = (await said(sandbox, OTTO, FERRY))["text"]
     assert strict.startswith("I did not find a sure answer.")
     assert "Harbour News" in strict  # what came nearest
-    assert free.startswith("I am not sure. Closest:")
+    assert free.startswith("I am not sure. The closest I found:")
     await archive.close()
 
 
@@ -219,7 +219,7 @@ async def test_without_its_name_and_in_private_the_command_says_little(sandbox: 
         await sandbox.say(OTTO, "/settings", chat_id=GROUP)
         assert (await said(sandbox, OTTO, SETTINGS))["text"].startswith("Settings of this group")
         private = await say(sandbox, OTTO, "/settings")
-    assert private["text"].startswith("This works in a group")
+    assert private["text"].startswith("This only works in groups")
     assert len(sandbox.world.sent[GROUP]) == 1
 
 

@@ -67,7 +67,7 @@ async def test_what_cannot_be_bound_is_said(sandbox: Sandbox, live: Any, home: P
     assert unknown.startswith("I do not know the channel @nowhere.")
     assert pending.startswith("The safe is not approved yet")
     assert none == "This group has no channels yet.\nWrite the channel after the command: /bind @channel"
-    assert private["text"].startswith("This works in a group")
+    assert private["text"].startswith("This only works in groups")
 
 
 async def test_a_group_hears_the_bot_when_it_is_meant_and_else_silence(sandbox: Sandbox, live: Any, home: Path) -> None:

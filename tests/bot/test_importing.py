@@ -103,7 +103,7 @@ async def test_an_export_is_imported_found_and_opened(sandbox: Sandbox, live: An
         assert report.startswith("result.json is imported.\n\nBakery\nNew: 3 · edited: 0 · unchanged: 0 · left out: 0")
         (asked,) = await sandbox.replies(ADMIN)
         who = Telling(sandbox, asked)
-        assert who.text == "Only admins can read Bakery so far. Who may read it through me?"
+        assert who.text == "So far only admins can ask about Bakery. Who else may?"
         assert "six in the morning" not in (await say(sandbox, OTTO, ROLLS))["text"]
         assert "six in the morning" in (await say(sandbox, ADMIN, ROLLS))["text"]
         await sandbox.press(ADMIN, *who.place, who.buttons["Everyone"])
@@ -149,9 +149,7 @@ async def test_a_reply_to_a_document_imports_it(sandbox: Sandbox, live: Any, qui
 
 async def test_without_a_document_it_says_how(sandbox: Sandbox, live: Any) -> None:
     async with live(admins=(ADMIN, RITA)):
-        assert (await say(sandbox, ADMIN, "/import"))["text"].startswith(
-            "Send me the export of a channel as a document"
-        )
+        assert (await say(sandbox, ADMIN, "/import"))["text"].startswith("Send me a channel's export as a document")
         assert (await say(sandbox, RITA, "/IMPORT"))["text"].startswith("Пришлите экспорт канала документом")
 
 
@@ -208,7 +206,7 @@ async def test_a_name_in_the_caption_makes_links_open_and_publishes_nothing(
         report = await (await sent(sandbox, export(kind="public_channel"), caption="/import @bakery_news")).end()
         assert "New: 3" in report
         (asked,) = await sandbox.replies(ADMIN)
-        assert asked["text"].startswith("Only admins can read Bakery so far.")
+        assert asked["text"].startswith("So far only admins can ask about Bakery.")
         channel = await channel_of(home)
         assert (channel.username, channel.visibility, channel.state) == ("bakery_news", Visibility.ADMINS, "active")
         wrong = await (await sent(sandbox, export(chat=78), caption="/import @bakery_news")).end()
@@ -224,7 +222,7 @@ async def test_the_pages_of_a_real_export_need_the_channels_name(
     packed = zipped({f"ChatExport/{page.name}": page.read_bytes() for page in pages})
     async with live():
         said = await (await sent(sandbox, packed, "html.zip")).end()
-        assert said.startswith("html.zip does not say which channel it is from: send it with its @name or id")
+        assert said.startswith("html.zip does not say which channel it is from: send it with the channel's @name or id")
         report = await (await sent(sandbox, packed, "html.zip", "/import -1003204528972")).end()
         assert "New: 208 · edited: 0 · unchanged: 0" in report
     assert await kept(home, -1003204528972) == 208
@@ -268,7 +266,7 @@ async def test_many_new_channels_are_one_sentence(sandbox: Sandbox, live: Any) -
         report = await (await sent(sandbox, full)).end()
         assert "Bakery 4\n… and 4 more\nNew: 27" in report
         (asked,) = await sandbox.replies(ADMIN)
-        assert asked["text"].startswith("9 channels were new to me: only admins read them")
+        assert asked["text"].startswith("9 channels are new. Only admins can ask about them")
 
 
 # one at a time, stopped, interrupted
@@ -376,11 +374,11 @@ async def test_a_note_that_cannot_be_read_does_not_keep_the_bot_from_starting(
 
 
 LIMITS = {
-    "over its limits": ("import os, signal; os.kill(os.getpid(), signal.SIGXCPU)", "is too much for me to read here"),
-    "out of memory": ('print(\'{"refused": ["import-too-heavy", {}]}\')', "is too much for me to read here"),
-    "too long": ("import time; time.sleep(600)", "Reading result.json took too long"),
+    "over its limits": ("import os, signal; os.kill(os.getpid(), signal.SIGXCPU)", "is too large to read here"),
+    "out of memory": ('print(\'{"refused": ["import-too-heavy", {}]}\')', "is too large to read here"),
+    "too long": ("import time; time.sleep(600)", "result.json took too long to read"),
     "with a bug": ("raise KeyError('of ours')", "Something went wrong on my side. Please"),
-    "without a disk": ('print(\'{"refused": ["import-disk", {}]}\')', "My disk is full or cannot be written"),
+    "without a disk": ('print(\'{"refused": ["import-disk", {}]}\')', "My disk is full or read-only"),
 }
 
 
@@ -443,11 +441,11 @@ async def test_21_megabytes_are_refused_before_and_after_they_are_asked_for(
     large = b"x" * (21 * 2**20)
     async with live():
         said = await sent(sandbox, large)
-        assert said.text.startswith("result.json is larger than 20 MB") and "citegram import" in said.text
+        assert said.text.startswith("result.json is over 20 MB") and "citegram import" in said.text
         monkeypatch.setattr("bot.sandbox.state.UploadedFile.wire", lowballed)
-        assert (await (await sent(sandbox, large)).end()).startswith("result.json is larger than 20 MB")
+        assert (await (await sent(sandbox, large)).end()).startswith("result.json is over 20 MB")
         monkeypatch.setattr("bot.sandbox.methods._MAX_DOWNLOAD_BYTES", 2**30)  # a server that gives whatever there is
-        assert (await (await sent(sandbox, large)).end()).startswith("result.json is larger than 20 MB")
+        assert (await (await sent(sandbox, large)).end()).startswith("result.json is over 20 MB")
     assert nothing_left(home)
 
 
@@ -466,7 +464,7 @@ async def test_a_server_of_ones_own_gives_a_path_on_its_disk(
         assert theirs.exists()  # the server's file is the server's
         monkeypatch.setattr("bot.sandbox.state.UploadedFile.wire", lowballed)
         said = await (await sent(sandbox, b"x" * (21 * 2**20))).end()
-        assert said.startswith("result.json is larger than 20 MB")
+        assert said.startswith("result.json is over 20 MB")
 
 
 async def test_a_file_on_a_far_disk_is_a_sentence(

@@ -126,7 +126,7 @@ def test_what_is_no_zip_is_known_by_its_content(tmp_path: Path, raw: bytes, name
 DOCUMENTS: dict[str, tuple[bytes, str]] = {
     "a bomb": (ZIPS["a bomb"][0], "Архив канал.zip сжат больше чем в 100 раз"),
     "garbage": (b"\x89PNG\r\n\x1a\n" * 100, "канал.zip — не JSON"),
-    "deep": (HEAD + b'"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]}", "канал.zip вложен слишком глубоко"),
+    "deep": (HEAD + b'"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]}", "В канал.zip слишком глубокая вложенность"),
     "half": (EXPORT[:-30], "канал.zip обрывается на середине"),
 }  # fmt: skip
 

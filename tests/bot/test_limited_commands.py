@@ -12,7 +12,7 @@ from bot.sandbox.user_actions import press_button
 from bot.worker.limits import TokenBuckets
 
 FERRY = "When does the ferry to Owl Island leave?"
-LIMITED = "That was a lot of questions! Please go"
+LIMITED = "That was a lot of questions! Please ask"
 
 
 def texts(sandbox: Sandbox, chat: int) -> list[str]:

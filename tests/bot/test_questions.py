@@ -75,11 +75,11 @@ async def test_typing_is_shown_while_the_answer_is_made(sandbox: Sandbox, live: 
 @pytest.mark.parametrize(
     ("reader", "text", "said"),
     [
-        (OTTO, "/ask", "Write the question after the command, for example: /ask when does registration open?"),
-        (RITA, "/ask   ", "Напишите вопрос после команды, например: /ask когда открывается запись?"),
+        (OTTO, "/ask", "Write the question after the command, for example: /ask how much is membership?"),
+        (RITA, "/ask   ", "Напишите вопрос после команды, например: /ask сколько стоит проезд на автобусе?"),
         (OTTO, "why " * 300, f"That is too long: {len('why ' * 300) - 1:,} characters, and I can take 1,000."),
-        (RITA, "почему " * 200, "Слишком длинно: знаков 1 399, а я могу взять 1 000."),
-        (OTTO, "/frobnicate now", "I do not know this command. Here is what I can do: /help"),
+        (RITA, "почему " * 200, "В вопросе может быть 1 000 знаков, а здесь их 1 399."),
+        (OTTO, "/frobnicate now", "I do not know this command. See what I can do: /help"),
         (RITA, "/frobnicate", "Такой команды нет. Что я умею: /help"),
     ],
 )
@@ -102,7 +102,7 @@ async def test_a_caption_is_a_question_and_a_bare_file_is_not(sandbox: Sandbox, 
         send_file_as_person(sandbox.world, OTTO, UploadedFile("f1", "pier.pdf", "application/pdf", b"x"))
         send_file_as_person(sandbox.world, OTTO, UploadedFile("f2", "pier.pdf", "application/pdf", b"x"), FERRY)
         bare, asked = await sandbox.replies(OTTO, 2)
-    assert {"I can only read text so far. Please put your question in words."} < {bare["text"], asked["text"]}
+    assert {"I can only read text. Please write your question."} < {bare["text"], asked["text"]}
     assert "7:30" in bare["text"] + asked["text"]
 
 

@@ -138,7 +138,7 @@ async def test_of_a_deleted_post_no_words_are_shown(sandbox: Sandbox, live: Any,
         one, other = await ask(OTTO, FERRY), await ask(RITA, FIRING)
         await sandbox.delete(KILN, 11)  # the bot is told nothing
         told = await receipt(sandbox, RITA, other)
-        assert "Telegram не находит этого поста" in told["text"]
+        assert "Telegram не находит этот пост" in told["text"]
         assert FIRED not in told["text"]
     await query_archive(home, lambda archive: posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 10)], how="admin"))
     async with live():

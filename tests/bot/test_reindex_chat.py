@@ -60,11 +60,11 @@ async def test_one_channel_is_chosen_from_the_list_or_named(sandbox: Sandbox, li
         assert list(buttons(listed)) == ["Crew only", "Harbour News", "The safe", "Печь и глина", "Отмена"]
         await sandbox.press(RITA, RITA, asked["message_id"], buttons(listed)["Печь и глина"])
         done = await until(sandbox, asked, "Готово")
-        assert done == "Готово: поиск собран заново (Печь и глина, 4 поста)."
+        assert done == "Готово: поиск перестроен (Печь и глина, 4 поста)."
         named = await say(sandbox, RITA, "/reindex @harbour_news")
         assert "(Harbour News, 4 поста)" in await until(sandbox, named, "Готово")
         unknown = await say(sandbox, RITA, "/reindex @nobody")
-        assert unknown["text"] == "Канала @nobody я не знаю. Все известные покажет /channels."
+        assert unknown["text"] == "Канала @nobody я не знаю. Все каналы: /channels"
 
 
 async def test_it_is_cancelled_with_the_button_and_not_asked_for_twice(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -80,7 +80,7 @@ async def test_it_is_cancelled_with_the_button_and_not_asked_for_twice(sandbox: 
             await pressed(sandbox, second, "Cancel")
             assert await until(sandbox, first, "Cancelled") == "Cancelled. The search works as before."
             late = await pressed(sandbox, second, "Cancel")
-            assert late["answer"]["text"] == "This is already over."
+            assert late["answer"]["text"] == "This rebuild is already over."
         asked = await say(sandbox, ADMIN, "/reindex")
         await pressed(sandbox, asked, "Cancel")
         assert current(sandbox, asked)["text"] == "Nothing has changed."
@@ -115,7 +115,7 @@ async def test_a_failure_is_told_with_its_reason(sandbox: Sandbox, live: Any, ho
         asked = await say(sandbox, ADMIN, "/reindex")
         await pressed(sandbox, asked, "All channels")
         failed = await until(sandbox, asked, "The search was not rebuilt and works as")
-        assert failed.startswith("The search was not rebuilt and works as before. The index cannot be written to disk")
+        assert failed.startswith("The search was not rebuilt and works as before. I cannot write the index to disk")
 
 
 async def test_nobody_else_can_ask_for_it_and_no_button_works_for_them(sandbox: Sandbox, live: Any, home: Path) -> None:

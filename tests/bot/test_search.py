@@ -88,14 +88,14 @@ async def test_words_days_and_sentences_are_russian_for_a_russian_reader(sandbox
         nothing = await find(sandbox, RITA, "/search паром в августе")
         assert nothing["text"] == "Таких постов не нашёл. Попробуйте без «в августе»."
         empty = await find(sandbox, RITA, "/search")
-        assert empty["text"] == "Напишите после команды, что искать, например: /search паром в августе"
+        assert empty["text"] == "Напишите после команды, что искать, например: /search библиотека в октябре"
 
 
 async def test_what_cannot_be_searched_is_one_sentence(sandbox: Sandbox, live: Live) -> None:
     async with live():
         for said, told in (
-            ("/search", "Write what to look for after the command, for example: /search ferry in August"),
-            ("/search the of", "Add a word that says what the posts are about: these alone are too common."),
+            ("/search", "Write what to look for after the command, for example: /search library in October"),
+            ("/search the of", "These words are too common. Add one that says what the posts are about."),
             (f"/search {'x' * 1001}", "That is too long: 1,001 characters, and I can take 1,000. Please shorten it."),
             ("/search zeppelin", "I found no such posts. Try fewer words, or other ones."),
         ):
@@ -113,7 +113,7 @@ async def test_in_a_topic_of_a_group_only_whoever_searched_turns_the_pages(
         assert (first["message_thread_id"], "page 1 of 3" in first["text"]) == (topic, True)
         same, told = await turn(sandbox, first, "▶", RITA)
         assert same["text"] == first["text"]
-        assert told == "Листать может только тот, кто искал. Найдите сами: /search"
+        assert told == "Листать может только тот, кто искал. Начните свой поиск: /search"
         assert "page 2 of 3" in (await turn(sandbox, first, "▶", OTTO))[0]["text"]
 
 
@@ -182,7 +182,7 @@ async def test_pages_show_only_what_may_be_read_when_they_are_turned(sandbox: Sa
         assert toast == "The posts have changed, so the pages may have moved."
         await close(home, KILN)
         closed, _ = await turn(sandbox, second, "◀", OTTO)
-        assert closed["text"] == "There is no channel you can read here yet. Ask the admin of this bot to open one."
+        assert closed["text"] == "No channel is open to you yet. Ask the bot's admin to open one."
         assert not buttons(closed)
 
 

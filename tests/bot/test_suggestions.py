@@ -64,7 +64,7 @@ async def test_a_suggestion_is_offered_where_its_post_may_be_read_and_a_press_as
         await wait_for_buttons(sandbox, OTTO, 0)
         old = await sandbox.press(OTTO, OTTO, reply["message_id"], get_buttons(reply)[asked])
         assert {one["answer"]["text"] for one in (forged, old)} == {
-            "This question is no longer current. Just write your own."
+            "This question is out of date. Just write your own."
         }
 
 

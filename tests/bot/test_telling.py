@@ -75,7 +75,7 @@ async def test_an_admin_is_told_in_the_language_of_their_questions(
     assert "резервная копия. There is no room for a backup." in await said(sandbox)
     assert "backup. There is no room for a backup." in await said(sandbox, OTTO)
     await told(IndexesRepaired(again=3, out=1))
-    assert "загружено заново: 3" in await said(sandbox)
+    assert "добавлено снова: 3" in await said(sandbox)
 
 
 async def test_whether_anybody_was_reached_is_known(sandbox: Sandbox, told: AdminNotifier) -> None:

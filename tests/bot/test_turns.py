@@ -44,12 +44,12 @@ def raising(error: Exception) -> Any:
         (
             ArchiveUnavailable("/srv/x is locked"),
             "Сейчас не могу добраться до постов.",
-            "I cannot get at the posts right now.",
+            "I cannot reach the posts right now.",
         ),
         (
             StageTimeout("search took too long: /srv/x"),
-            "Вышло слишком долго, и я остановился.",
-            "This took too long, so I stopped. A",
+            "Поиск занял слишком много времени, и я остановился.",
+            "This took too long, so I stopped. Try",
         ),
         (ZeroDivisionError("/srv/x"), "У меня что-то сломалось. Попробуйте", "Something went wrong on my side. Please"),
     ],

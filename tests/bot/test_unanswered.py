@@ -20,13 +20,16 @@ async def test_words_are_shown_once_two_readers_asked_alike_and_go_with_forget(
     sandbox: Sandbox, live: Any, ask: Any
 ) -> None:
     async with live():
-        assert await say_text(sandbox, ADMIN, "/unanswered") == "Nobody has asked the same thing in vain."
+        assert (
+            await say_text(sandbox, ADMIN, "/unanswered")
+            == "So far no two people have asked the same thing without getting an answer."
+        )
         await ask(OTTO, ZEPPELIN)
         await ask(OTTO, ZEPPELIN)
         await ask(OTTO, ALONE)
         told = await say_text(sandbox, ADMIN, "/unanswered")
         assert "zeppelin" not in told
-        assert "There are 2 more" in told
+        assert "2 more were asked" in told
         await ask(RITA, ALIKE)
         told = await say_text(sandbox, ADMIN, "/unanswered")
         assert f"“{ALIKE}” — 2 people" in told
@@ -45,13 +48,13 @@ async def test_synonyms_are_entered_by_admins_found_at_once_and_taken_back(
     asked = "When is nosh sold on the quay?"
     async with live():
         assert "Friday" not in (await ask(OTTO, "nosh"))["text"]
-        assert "You have not told me any words" in await say_text(sandbox, ADMIN, "/synonyms")
+        assert "No words that mean the same yet" in await say_text(sandbox, ADMIN, "/synonyms")
         assert await say_text(sandbox, ADMIN, "/synonyms Nosh = mackerel") == (
             "Noted: nosh = mackerel. I search for both from now on."
         )
         assert "Friday" in (await ask(OTTO, asked))["text"]
         assert "• nosh = mackerel" in await say_text(sandbox, ADMIN, "/synonyms")
-        assert (await say_text(sandbox, ADMIN, "/synonyms nosh = mackerel")).startswith("I know this already")
+        assert (await say_text(sandbox, ADMIN, "/synonyms nosh = mackerel")).startswith("I already know this pair")
         for wrong in ("nosh", "nosh = nosh", "= x", "a = b = c", f"{'x' * 70} = y"):
             assert (await say_text(sandbox, ADMIN, f"/synonyms {wrong}")).startswith("To add one: /synonyms")
         assert await say_text(sandbox, ADMIN, "/synonyms - mackerel = nosh") == "Removed: mackerel = nosh"

@@ -74,7 +74,7 @@ async def test_a_message_forwarded_in_private_is_verified_in_the_reader_s_langua
         )
         (wordless,) = await sandbox.replies(RITA)
     assert reply["text"].startswith(f"«{LATE}»\nВ постах написано другое")
-    assert wordless["text"] == "Могу проверить только слова. Перешлите мне сообщение с текстом."
+    assert wordless["text"] == "Могу проверить только текст. Перешлите мне сообщение с текстом."
 
 
 async def test_only_the_captioned_picture_of_a_forwarded_album_is_answered(sandbox: Sandbox, live: Any) -> None:
@@ -183,7 +183,7 @@ async def test_a_later_post_of_the_channel_changes_the_verdict(
     await save(home, later)
     async with live():
         told = (await ask(OTTO, f"/verify {FERRY}"))["text"]
-    assert told.startswith(f"“{FERRY}”\nThis was so until 1 August 2024\nA later post says otherwise:\n{LATE}\n")
+    assert told.startswith(f"“{FERRY}”\nThe posts said so until 1 August 2024\nA later post says otherwise:\n{LATE}\n")
     assert "1 August 2024\nEarlier posts said so:\nThe ferry to Owl Island leaves at 7:30" in told
 
 
@@ -203,4 +203,4 @@ async def test_help_and_menu_know_the_command(sandbox: Sandbox, live: Any) -> No
         private = await say(sandbox, OTTO, "/help")
         group = await say(sandbox, OTTO, "/help@citegram_bot", GROUP)
     assert "/verify text — check it against the posts" in private["text"]
-    assert "/verify text, or as a reply to a message" in group["text"]
+    assert "/verify text — check it against the posts, also as a reply" in group["text"]

@@ -35,7 +35,7 @@ async def test_start_tells_an_admin_of_every_channel(sandbox: Sandbox, live: Any
     assert "The safe" in reply["text"]
 
 
-@pytest.mark.parametrize(("who", "said"), [(RITA, "Ваш номер: 500."), (OTTO, "Your id is 502.")])
+@pytest.mark.parametrize(("who", "said"), [(RITA, "Ваш id: 500."), (OTTO, "Your id is 502.")])
 async def test_without_an_admin_start_tells_how_to_become_one(sandbox: Sandbox, live: Any, who: int, said: str) -> None:
     async with live(admins=()):
         reply = await say(sandbox, who, "/start")
@@ -63,7 +63,7 @@ async def test_help_is_for_the_reader_and_for_the_admin(sandbox: Sandbox, live: 
     assert "/channels" not in reader["text"] + more["text"]
     assert [name for name in ("/why", "/mode", "/forget") if name in reader["text"]] == []
     assert [name for name in ("/why", "/mode", "/forget") if name in more["text"]] == ["/why", "/mode", "/forget"]
-    assert "/channels — channels, and who may read them" in admin["text"]
+    assert "/channels — channels, and who can ask about them" in admin["text"]
 
 
 async def test_in_a_group_help_and_start_answer_by_name_only(sandbox: Sandbox, live: Any) -> None:

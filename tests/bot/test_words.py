@@ -288,6 +288,6 @@ def test_the_reason_of_an_error_is_said_in_the_readers_language() -> None:
     exc = ArchiveUnavailable("The archive {file} is locked.", code="archive-locked", file=Path("/srv/citegram.db"))
     assert exc.reason == "The archive /srv/citegram.db is locked."
     assert get_translator("ru").error(exc) == (
-        "Архив /srv/citegram.db занят другой программой. Закройте её и попробуйте ещё раз."
+        "Архив /srv/citegram.db занят другой программой: закройте её и попробуйте ещё раз."
     )
     assert get_translator("ru").error(RagError("Only logs see {this}.")) == "Only logs see {this}."

@@ -29,7 +29,7 @@ def said(draft: Draft | None) -> str:
 
 async def test_the_first_post_about_something(library: Any) -> None:
     draft = await told(library, "When was the ferry first mentioned?")
-    assert said(draft).startswith("First in the posts on March 1, 2025: The ferry to Owl Island leaves")
+    assert said(draft).startswith("First mentioned on March 1, 2025: The ferry to Owl Island leaves")
     assert numbers(draft) == [1]
     russian = await told(library, "Когда впервые написали про обжиг?")
     assert said(russian).startswith("Впервые в постах — 2 марта 2025 г.: Обжиг проходит")
@@ -37,7 +37,7 @@ async def test_the_first_post_about_something(library: Any) -> None:
 
 async def test_the_last_post_about_something(library: Any) -> None:
     draft = await told(library, "When did you last write about the ferry?")
-    assert said(draft).startswith("Last in the posts on May 20, 2025: The ferry is out of service")
+    assert said(draft).startswith("Last mentioned on May 20, 2025: The ferry is out of service")
 
 
 async def test_news_about_something_are_dated_lines_newest_first(library: Any) -> None:

@@ -77,10 +77,10 @@ async def test_the_stage_is_in_the_trace(disagreeing: Any) -> None:
 def test_which_is_newer_is_said_in_both_languages() -> None:
     later, hours = DAY + timedelta(days=9), DAY + timedelta(hours=3)
     assert format_conflict(DAY, later, "en") == (
-        "A newer post, of March 12, 2025, says otherwise (the one above is of March 3, 2025):"
+        "A newer post, from March 12, 2025, says otherwise (the one above is from March 3, 2025):"
     )
     assert format_conflict(later, DAY, "en") == (
-        "An earlier post, of March 3, 2025, says otherwise (the one above is newer, of March 12, 2025):"
+        "An earlier post, from March 3, 2025, says otherwise (the one above is newer, from March 12, 2025):"
     )
     assert format_conflict(DAY, hours, "en") == "Another post of that day, March 3, 2025, says otherwise:"
     assert "12 марта 2025" in format_conflict(DAY, later, "ru")

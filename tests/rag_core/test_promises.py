@@ -73,7 +73,7 @@ async def test_what_code_says_of_posts_is_only_dates_and_counts_around_their_own
         (citation,) = sentence.citations
         assert sentence.text.endswith(f": {citation.quote}")
         said = sentence.text.removesuffix(f": {citation.quote}")
-        assert re.fullmatch(r"(?:First in the posts on|Пост от) [\w ,\u202f]+\.?", said)
+        assert re.fullmatch(r"(?:First mentioned on|Пост от) [\w ,\u202f]+\.?", said)
 
 
 async def test_a_quote_that_is_not_there_any_more_takes_its_sentence_along(library: Any) -> None:

@@ -40,6 +40,7 @@ from rag_core.types import (
     Kind,
     Passage,
     Plan,
+    Post,
     PostKey,
     Question,
     Shortfall,
@@ -246,6 +247,23 @@ def _build_citation(claim: Claim, one: AssessedPassage) -> Citation | None:
     return Citation(passage.key, quote, at, at + len(quote), passage.date) if quote else None
 
 
+_MIN_POST_WORDS = 5  # words: a shorter text may stand in many posts
+
+
+async def find_same_post(question: Question, rag: Engine, run: Run) -> Post | None:
+    """Find the post whose whole text the question is, the original of its copies; None for a text of few words.
+
+    Only posts that this viewer may read are found. Raises IndexUnavailable, ArchiveUnavailable, StageTimeout.
+    """
+    text_key = build_text_key(question.text)
+    if len(text_key.split()) < _MIN_POST_WORDS:
+        return None
+    hits = await search_passages(plan_claim_search(question), question, rag, run)
+    stored = await posts.fetch_posts(rag.archive, [hit.passage.key for hit in hits])
+    same = [post for post in stored.values() if build_text_key(post.text) == text_key]
+    return order_copies(same)[0] if same else None
+
+
 # Stages whose failure leaves the search complete.
 NON_SEARCH_STAGES = frozenset({"verify", "rerank", "write", "support", "diverse", "judge"})
 
@@ -260,7 +278,7 @@ LONGEST_MESSAGE = 4096
 class Verification:
     """Verification of a message: a verdict for each claim in the order of the text; `left` claims were not checked.
 
-    No verdicts: the text has no claims.
+    No verdicts: the text has no claims. `same` is the post that the message is, word for word.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -268,16 +286,26 @@ class Verification:
     shortfalls: tuple[Shortfall, ...] = ()
     trace_id: str = ""
     channels: dict[int, Channel] = field(default_factory=dict)
+    same: Post | None = None
+
+    @property
+    def same_post_state(self) -> str:
+        """Whether a later post changed a statement of the post that the message is: "changed", "holds" or "unknown"."""
+        if any(verdict.superseded for verdict in self.verdicts):
+            return "changed"
+        held = all(verdict.label is Label.SUPPORTED for verdict in self.verdicts)
+        return "holds" if self.verdicts and held and not self.left and not self.shortfalls else "unknown"
 
     def link(self, key: PostKey) -> str:
         """Link to a post, by the current username of its channel."""
         return format_channel_post_link(key, self.channels.get(key.chat_id))
 
     def posts(self) -> tuple[PostKey, ...]:
-        """Cited posts, each once: supporting and contradicting ones claim by claim, then the earliest sources."""
+        """Posts that are shown, each once: the post that the message is, supporting and contradicting ones claim by claim, then the earliest sources."""
         cited = [c for v in self.verdicts for c in (*v.citations, *v.against, *filter(None, (v.superseded,)))]
         first = [v.earliest for v in self.verdicts if v.earliest]
-        return tuple(dict.fromkeys((*(citation.post for citation in cited), *first)))
+        same = [self.same.key] if self.same else []
+        return tuple(dict.fromkeys((*same, *(citation.post for citation in cited), *first)))
 
 
 async def verify_text(question: Question, rag: Engine) -> Verification:
@@ -294,10 +322,13 @@ async def verify_text(question: Question, rag: Engine) -> Verification:
         readable = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
         chosen = _limit_claims(claims)
         verdicts = [await _get_verdict(claim, question, readable, rag, run) for claim in chosen]
+        same = await find_same_post(question, rag, run) if verdicts else None
         if any(verdict.label is Label.NOT_FOUND for verdict in verdicts):
             await note_unindexed_posts(question.viewer, rag, run)
         shortfalls = tuple(dict.fromkeys(run.shortfalls))
-        return Verification(tuple(verdicts), len(claims) - len(chosen) + unread, shortfalls, run.trace_id, readable)
+        return Verification(
+            tuple(verdicts), len(claims) - len(chosen) + unread, shortfalls, run.trace_id, readable, same
+        )
     finally:
         rag.traced(run)
 

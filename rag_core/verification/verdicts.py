@@ -250,17 +250,17 @@ def _build_citation(claim: Claim, one: AssessedPassage) -> Citation | None:
 _MIN_POST_WORDS = 5  # words: a shorter text may stand in many posts
 
 
-async def find_same_post(question: Question, rag: Engine, run: Run) -> Post | None:
+async def find_same_post(question: Question, verdicts: Sequence[Verdict], rag: Engine) -> Post | None:
     """Find the post whose whole text the question is, the original of its copies; None for a text of few words.
 
-    Only posts that this viewer may read are found. Raises IndexUnavailable, ArchiveUnavailable, StageTimeout.
+    It is among those that were assessed for its claims. Raises ArchiveUnavailable.
     """
     text_key = build_text_key(question.text)
     if len(text_key.split()) < _MIN_POST_WORDS:
         return None
-    hits = await search_passages(plan_claim_search(question), question, rag, run)
-    stored = await posts.fetch_posts(rag.archive, [hit.passage.key for hit in hits])
-    same = [post for post in stored.values() if build_text_key(post.text) == text_key]
+    stored = await posts.fetch_posts(rag.archive, {key for verdict in verdicts for key in verdict.assessed})
+    readable = (post for post in stored.values() if post.key.chat_id in question.viewer.channels)
+    same = [post for post in readable if build_text_key(post.text) == text_key]
     return order_copies(same)[0] if same else None
 
 
@@ -322,7 +322,7 @@ async def verify_text(question: Question, rag: Engine) -> Verification:
         readable = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
         chosen = _limit_claims(claims)
         verdicts = [await _get_verdict(claim, question, readable, rag, run) for claim in chosen]
-        same = await find_same_post(question, rag, run) if verdicts else None
+        same = await find_same_post(question, verdicts, rag)
         if any(verdict.label is Label.NOT_FOUND for verdict in verdicts):
             await note_unindexed_posts(question.viewer, rag, run)
         shortfalls = tuple(dict.fromkeys(run.shortfalls))
@@ -377,7 +377,8 @@ async def verify_claim(
     more = [p for p in await retrieve_newer_passages(question, plan, since, rag, run) if (p.key, p.part) not in seen]
     verdict, supporting = decide_verdict(claim, first + await _assess_current_passages(claim, more, question, rag, run))
     found = await run.require(Stage.COPIES, count_independent_sources(supporting, question.viewer, known, rag))
-    return replace(verdict, sources=found.count, earliest=found.earliest)
+    keys = tuple(dict.fromkeys(one.passage.key for one in first))
+    return replace(verdict, sources=found.count, earliest=found.earliest, assessed=keys)
 
 
 async def _assess_current_passages(

@@ -31,7 +31,7 @@ from rag_core.steps import note_unindexed_posts
 from rag_core.storage import channels, near_duplicates, posts
 from rag_core.storage.near_duplicates import PostCopies
 from rag_core.text.query_terms import is_asking_word
-from rag_core.text.sentences import split_sentences
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import (
@@ -50,9 +50,8 @@ from rag_core.types import (
 from rag_core.verification.claims import extract_claims
 from rag_core.verification.entailment import assess_by_words, assess_passages
 from rag_core.verification.facts import extract_facts
-from rag_core.verification.relevance import AssessedPassage, widen_quote
 from rag_core.verification.support import find_best_quote
-from rag_core.verification.types import Claim, Label, Verdict
+from rag_core.verification.types import Claim, Label, Support, Verdict
 
 # A false number is the claim's rarest word, so the contradicting post is seldom ranked first; beyond the tenth
 # nothing more was found.
@@ -143,6 +142,19 @@ def _identify_speaker(passage: Passage, known: Mapping[int, Channel]) -> str:
         return f"{origin.chat_id if origin else passage.key.chat_id}"
     name = origin.name.casefold()
     return next((f"{key}" for key, channel in known.items() if channel.title.casefold() == name), name)
+
+
+@dataclass(frozen=True, slots=True)
+class AssessedPassage:
+    """Passage with its support for the claim."""
+
+    passage: Passage
+    support: Support
+
+    @property
+    def sure(self) -> float:
+        """Confidence in the label, 0..1."""
+        return self.support.likely if self.support.label is Label.SUPPORTED else 1.0 - self.support.likely
 
 
 _MAX_CITED_POSTS = 3  # per claim: supporting posts, and as many contradicting ones
@@ -262,6 +274,31 @@ async def find_same_post(question: Question, verdicts: Sequence[Verdict], rag: E
     readable = (post for post in stored.values() if post.key.chat_id in question.viewer.channels)
     same = [post for post in readable if build_text_key(post.text) == text_key]
     return order_copies(same)[0] if same else None
+
+
+_MAX_QUOTE_SENTENCES = 3  # sentences of a quote: the deciding one may depend on the one before
+
+
+def widen_quote(claim: Claim, text: str, span: TextSpan) -> TextSpan:
+    """Widen the deciding words by neighbouring sentences that hold more of the claim, up to MAX_SENTENCE_LENGTH."""
+    claim_terms = frozenset(tokenize(claim.text))
+    if span[1] - span[0] > MAX_SENTENCE_LENGTH:
+        found = split_long_span(text, span, MAX_SENTENCE_LENGTH)
+        return max(found, key=lambda piece: len(claim_terms & frozenset(tokenize(text[slice(*piece)]))), default=span)
+    found = split_sentences(text)
+    here = [n for n, (start, end) in enumerate(found) if start < span[1] and span[0] < end]
+    if not here:
+        return span
+    first, last = here[0], here[-1]
+    windows = [
+        (found[a][0], found[b][1])
+        for a in range(max(0, last - _MAX_QUOTE_SENTENCES + 1), first + 1)
+        for b in range(last, min(len(found), a + _MAX_QUOTE_SENTENCES))
+        if found[b][1] - found[a][0] <= MAX_SENTENCE_LENGTH
+    ]
+    return max(
+        windows, key=lambda w: (len(claim_terms & frozenset(tokenize(text[slice(*w)]))), w[0] - w[1]), default=span
+    )
 
 
 # Stages whose failure leaves the search complete.

@@ -35,9 +35,8 @@ from rag_core.verification.cues import (
     find_unrealised,
     goes_on,
     is_past,
-    is_predicate_verb,
 )
-from rag_core.verification.facts import SentenceFacts, extract_facts, join_facts
+from rag_core.verification.facts import LONGEST_STATED, SentenceFacts, extract_facts, join_facts
 from rag_core.verification.items import NumberedItems, list_unit_words
 from rag_core.verification.rules import MOST_FIGURES
 from rag_core.verification.types import Label, Support
@@ -51,7 +50,6 @@ _MIN_OWN = 0.4  # share of the claim's terms in the sentence itself, for another
 _MIN_SUPPORTING, _VALUE_BONUS = 0.78, 0.2  # share for support, less with each number or moment that agrees
 _MIN_ABOUT_NEAREST = 0.48  # share in the sentence nearest to the claim, where entailment may contradict it
 _MIN_ABOUT_SUPPORTING = 0.55  # the same, where entailment may support it
-_MIN_REPLACED_OWN = 0.6  # share in the sentence where another word stands in the place of the claim's
 _LONG_VALUE = 100  # from which a number with its unit seldom agrees by chance
 _FACT_BONUS = 0.1  # of a score
 _SAME_WORD = 0.7  # similarity from which two words count as the same
@@ -337,8 +335,9 @@ def _read_together(
     """Read neighbouring sentences as one where each only lacks something of the claim; together they may support it."""
     for size in _JOINED_SENTENCES:
         for n in range(len(post) - size + 1):
-            parts = [one for one in by_place[n : n + size] if one]
-            if len(parts) < 2 or any(one.why not in _GAPS for one in parts):
+            parts, (first, *_, last) = [one for one in by_place[n : n + size] if one], post[n : n + size]
+            too_long = last.start + len(last.text) - first.start > LONGEST_STATED
+            if too_long or len(parts) < 2 or any(one.why not in _GAPS for one in parts):
                 continue
             joined = join_facts(post[n : n + size])
             found = _read_sentence(claim, [*post[:n], joined, *post[n + size :]], n, header, date)
@@ -392,7 +391,7 @@ def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts |
 
 
 def _read_gap(claim: ClaimTerms, seen: _Comparison, date: datetime, holder: str) -> _Reading | None:
-    """Read what the sentence lacks of the claim: its scope, a value in its place, the word in the place of another."""
+    """Read what the sentence lacks of the claim: its scope, a value, the thing or the name that a value belongs to."""
     why, restricted = find_scope_difference(claim.facts, seen.here)
     if why:
         return _reject(seen, why, contradicts=restricted and seen.subject and seen.about >= _MIN_RESTRICTED)
@@ -404,8 +403,6 @@ def _read_gap(claim: ClaimTerms, seen: _Comparison, date: datetime, holder: str)
         return _reject(seen, "a number of another thing")
     if holder:
         return _reject(seen, holder, contradicts=seen.about >= _MIN_ABOUT)
-    if why := _find_replaced_word(claim, seen.here):
-        return _reject(seen, why, contradicts=seen.own >= _MIN_REPLACED_OWN)
     return None
 
 
@@ -442,17 +439,3 @@ def _has_verb(claim: ClaimTerms, here: SentenceFacts) -> bool:
 def _count_denials(here: SentenceFacts, stems: AbstractSet[str]) -> int:
     """Count the denials that touch words of the claim."""
     return sum(not stems.isdisjoint(scope.wide) for scope in here.denied)
-
-
-def _find_replaced_word(claim: ClaimTerms, here: SentenceFacts) -> str:
-    """Find another word after the same two words: "to the accountants" where the claim says "to the physicists"."""
-    mine, theirs = claim.facts.all_words, here.all_words
-    places = {(a.low, b.low): c for a, b, c in zip(theirs, theirs[1:], theirs[2:], strict=False)}
-    for a, b, word in zip(mine, mine[1:], mine[2:], strict=False):
-        other = places.get((a.low, b.low))
-        if other is None or b.stem or not word.stem or not other.stem or word.low.isdigit() or is_predicate_verb(word):
-            continue
-        strange = find_nearest_word(other, claim.facts.words)[0] < _SAME_WORD
-        if strange and find_nearest_word(word, here.words)[0] < _SAME_WORD and word in claim.facts.words:
-            return f"{word.low} ≠ {other.low}"
-    return ""

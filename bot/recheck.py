@@ -113,10 +113,14 @@ def build_answer_basis(answer: Answer, stored: Mapping[PostKey, Post]) -> Basis:
 
 
 def build_verdicts_basis(found: Verification, stored: Mapping[PostKey, Post]) -> Basis:
-    """Build the basis of verdicts: citations and the earliest post; sources were counted over all channels."""
+    """Build the basis of verdicts: citations, the post that the message is, and the earliest post of each.
+
+    Sources were counted over all channels.
+    """
     citations = [c for v in found.verdicts for c in (*v.citations, *v.against, *filter(None, (v.superseded,)))]
     first = {v.earliest.chat_id for v in found.verdicts if v.earliest}
-    return Basis(tuple(_list_cited_posts(citations, stored)), frozenset(first), frozenset(found.channels))
+    same = [ShownPost(found.same.key, hash_text_version(found.same.text))] if found.same else []
+    return Basis((*same, *_list_cited_posts(citations, stored)), frozenset(first), frozenset(found.channels))
 
 
 def build_draft_basis(sentences: Iterable[Sentence]) -> Basis:

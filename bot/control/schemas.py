@@ -209,6 +209,7 @@ def _build_answer_fields(answer: Answer, cited: Mapping[PostKey, Post]) -> dict[
 class VerdictsJson(TypedDict):
     """Verdicts as sent over the socket and printed by `--json`. Dates are ISO texts in UTC."""
 
+    same: dict[str, str] | None
     verdicts: list[dict[str, Any]]
     left: int
     without: list[str]
@@ -226,6 +227,7 @@ async def verify_as_json(rag: Engine, text: str, zone: tzinfo, *, trace: bool) -
     cited = await posts.fetch_posts(rag.archive, verification.posts())
     dates = {key: post.date.isoformat() for key, post in cited.items()}
     return VerdictsJson(
+        same=_build_same_post_fields(verification),
         verdicts=[
             _build_verdict_fields(v, verification) | _build_earliest_field(v, verification, dates)
             for v in verification.verdicts
@@ -242,7 +244,12 @@ def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -
     if not found["verdicts"]:
         return words("verify-nothing")
     missing = bool(set(found["without"]) - NON_SEARCH_STAGES)
-    blocks = [
+    blocks = []
+    if same := found["same"]:
+        day = words.date(datetime.fromisoformat(same["date"]), zone)
+        title = strip_control_characters(same["title"]) or words("unnamed-channel")
+        blocks = [f"{words('verify-same', day=day, channel=title, state=same['state'])}\n  {same['link']}"]
+    blocks += [
         "\n".join(_format_verdict_lines(verdict, missing, RenderContext(words, zone))) for verdict in found["verdicts"]
     ]
     notes = [words("verify-left", count=found["left"])] if found["left"] else []
@@ -282,6 +289,18 @@ def _format_quote_lines(quotes: list[dict[str, str]], context: RenderContext) ->
         date = format_day_and_edit(datetime.fromisoformat(quote["date"]), None, context)
         yield f"  “{strip_control_characters(quote['quote'])}”"
         yield f"  {quote['link']}  {strip_control_characters(quote['title'])}, {date}"
+
+
+def _build_same_post_fields(found: Verification) -> dict[str, str] | None:
+    if (post := found.same) is None:
+        return None
+    channel = found.channels.get(post.key.chat_id)
+    return {
+        "link": found.link(post.key),
+        "title": channel.title if channel else "",
+        "date": post.date.isoformat(),
+        "state": found.same_post_state,
+    }
 
 
 def _build_verdict_fields(verdict: Verdict, verification: Verification) -> dict[str, Any]:

@@ -636,6 +636,11 @@ verify-empty = Write what to check after the command, for example: { $example }.
 verify-example = the ferry leaves at 7:30
 verify-not-text = I can only check text. Please forward me a message with text.
 verify-nothing = There is nothing to check here. Write a sentence that states something.
+verify-same = This is the post of { $day } in { $channel }. { $state ->
+    [changed] A later post has changed it, see below.
+    [holds] I found no later post that changes it.
+   *[unknown] What I found about it:
+}
 verify-claim = “{ $claim }”
 verify-label = { $label ->
     [supported] The posts say so

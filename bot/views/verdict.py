@@ -28,7 +28,8 @@ def render_verdicts(found: Verification, posts: Mapping[PostKey, Post], shown: R
     if not found.verdicts:
         return Text(words("verify-nothing"))
     several = len(found.verdicts) > 1
-    blocks = [
+    blocks = [_render_same_post(found, shown)] if found.same else []
+    blocks += [
         as_list(*_render_verdict(verdict, f"{number}. " if several else "", found, posts, shown))
         for number, verdict in enumerate(found.verdicts, 1)
     ]
@@ -37,6 +38,15 @@ def render_verdicts(found: Verification, posts: Mapping[PostKey, Post], shown: R
     if notes:
         blocks.append(Text(Italic("\n".join(notes))))
     return as_list(*blocks, sep="\n\n")
+
+
+def _render_same_post(found: Verification, shown: RenderContext) -> Text:
+    """Name the post that the message is, and whether a later one changed it."""
+    assert found.same
+    channel = found.channels.get(found.same.key.chat_id)
+    author = link_author(channel, found.same.origin, found.link(found.same.key), shown.words)
+    day = shown.words.date(found.same.date, shown.zone)
+    return shown.words.rich("verify-same", day=day, channel=author, state=found.same_post_state)
 
 
 def _is_search_partial(found: Verification) -> bool:

@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from rag_core.engine import Engine
-from rag_core.text.query_terms import QueryTerms, TermWeight
+from rag_core.text.query_terms import QueryTerms, TermWeight, is_asking_word, measure_stem_similarity
 from rag_core.text.sentences import split_long_span
 from rag_core.text.tokens import tokenize
 from rag_core.types import Citation, Draft, Evidence, Kind, Passage, Plan, Question, Sentence
 from rag_core.verification.entailment import assess_text
-from rag_core.verification.relevance import is_different_subject, measure_relevance
 from rag_core.verification.support import find_best_quote
 from rag_core.verification.types import Label, Support
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_conflict
@@ -118,3 +117,47 @@ def _shows_citation(sentence: Sentence, citation: Citation) -> bool:
     return any(
         c.post == citation.post and c.start < citation.end and citation.start < c.end for c in sentence.citations
     )
+
+
+_ASKING_WORD_WEIGHT = 0.3  # weight of a word like "costs": price lists do without it
+# Units are often written as a sign and do not say what is measured.
+_MEASURE_WORDS = r"(?:₽|руб|р\.|\$|€|£|%|процент|percent|тыс|млн|thousand|million|euro|евро|доллар|dollar|minute|минут)"
+_UNIT_PATTERN = re.compile(rf"\b{_MEASURE_WORDS}\w*", re.I)
+_NUMBERING_WORDS = frozenset("number номер part часть".split())
+_MAX_OPENING_WORDS = 2  # words before a number that is part of a name
+_WORD = re.compile(r"[^\W_]+")
+
+
+def measure_relevance(claim: str, support: Support, words: str, header: str, weight: TermWeight) -> float:
+    """Relevance of a text to the claim: share of the claim's topic words it holds, 0..1; rare terms weigh more.
+
+    The value that differs ("twelve ≠ fifteen"), other numbers and words of the channel's title are no topic words.
+    The rest of the header, such as the excerpt of a replied-to post, counts as text.
+    """
+    title, _, more = header.partition(" · ")
+    aside = frozenset(tokenize(f"{support.why.partition('≠')[0]} {title}"))
+    weights: dict[str, float] = {}
+    for word in _WORD.findall(_UNIT_PATTERN.sub(" ", claim)):
+        for term in tokenize(word):
+            if term not in aside and not any(map(str.isdigit, term)):
+                weights[term] = weight(term) * (_ASKING_WORD_WEIGHT if is_asking_word(word) else 1.0)
+    there = frozenset(tokenize(f"{more}\n{words}"))
+    whole = sum(weights.values())
+    if not whole:
+        return 1.0
+    return (
+        sum(w * (1.0 if term in there else measure_stem_similarity(term, there)) for term, w in weights.items()) / whole
+    )
+
+
+def is_different_subject(claim: str, support: Support) -> bool:
+    """Check whether the differing number names the subject itself: bus 41 is another bus than bus 27."""
+    value = support.why.partition("≠")[0].strip()
+    if not any(map(str.isdigit, value)):
+        return False
+    place = re.search(rf"(?<![\w.,]){re.escape(value)}(?!\w)(?!\s*{_MEASURE_WORDS})", claim)
+    before = _WORD.findall(claim[: place.start()]) if place else []
+    if not before:
+        return False
+    named = bool(tokenize(before[-1])) and not is_asking_word(before[-1])
+    return before[-1].lower() in _NUMBERING_WORDS or (named and len(before) <= _MAX_OPENING_WORDS)

@@ -163,6 +163,7 @@ class SentenceFacts:
     modal: tuple[Scope, ...]
     links: frozenset[str]
     initials: str = ""
+    lang: str = ""
 
     @property
     def stems(self) -> frozenset[str]:
@@ -204,8 +205,16 @@ def extract_facts(text: str, lang: str, start: int = 0) -> SentenceFacts:
     words = Vocabulary(word for word in free if word.stem and not word.stem.isdigit() and not _UNIT.match(word.low))
     return SentenceFacts(
         text, start, everything, words, numbers, moments, _find_names(free, everything), tuple(find_denials(low, everything)),
-        tuple(find_modals(low, everything)), _clean_links(links), "".join(word.low[0] for word in everything if word.stem),
+        tuple(find_modals(low, everything)), _clean_links(links), "".join(word.low[0] for word in everything if word.stem), lang,
     )  # fmt: skip
+
+
+def join_facts(sentences: Sequence[SentenceFacts]) -> SentenceFacts:
+    """Join neighbouring sentences of a post into one; offsets stay those of the post."""
+    text, start = "", sentences[0].start
+    for one in sentences:
+        text = text.ljust(one.start - start) + one.text
+    return extract_facts(text, sentences[0].lang, start)
 
 
 def _blank_spans(text: str, spans: Iterable[tuple[int, int]], blank: str) -> str:

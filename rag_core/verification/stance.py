@@ -8,7 +8,7 @@ supports only what it asserts, and a number decides only where it stands at the 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,9 +35,8 @@ from rag_core.verification.cues import (
     find_unrealised,
     goes_on,
     is_past,
-    is_predicate_verb,
 )
-from rag_core.verification.facts import SentenceFacts, extract_facts
+from rag_core.verification.facts import LONGEST_STATED, SentenceFacts, extract_facts, join_facts
 from rag_core.verification.items import NumberedItems, list_unit_words
 from rag_core.verification.rules import MOST_FIGURES
 from rag_core.verification.types import Label, Support
@@ -51,7 +50,6 @@ _MIN_OWN = 0.4  # share of the claim's terms in the sentence itself, for another
 _MIN_SUPPORTING, _VALUE_BONUS = 0.78, 0.2  # share for support, less with each number or moment that agrees
 _MIN_ABOUT_NEAREST = 0.48  # share in the sentence nearest to the claim, where entailment may contradict it
 _MIN_ABOUT_SUPPORTING = 0.55  # the same, where entailment may support it
-_MIN_REPLACED_OWN = 0.6  # share in the sentence where another word stands in the place of the claim's
 _LONG_VALUE = 100  # from which a number with its unit seldom agrees by chance
 _FACT_BONUS = 0.1  # of a score
 _SAME_WORD = 0.7  # similarity from which two words count as the same
@@ -70,7 +68,9 @@ _MIN_SUBJECT = 0.6  # share of the subject's terms in the sentence and around it
 _MIN_PREDICATE, _MIN_VALUED, _MIN_OWN_SUBJECT = 0.5, 0.3, 0.8
 _SLIGHT = 0.2  # share of a claim's terms that may be missing from its subject
 _MIN_RESTRICTED = 0.6  # share of the terms for "only" to contradict "all"
-TOO_LITTLE = "too little is said"
+TOO_LITTLE, _NO_VALUE, _NO_NAME = "too little is said", "a value is not there", "a name is not there"
+_GAPS = frozenset({TOO_LITTLE, _NO_VALUE, _NO_NAME})  # what another sentence may supply
+_JOINED_SENTENCES = (2, 3)  # sentences of a post read together
 _VERB_WEIGHT = 0.6  # of a verb beside a number: the number says more
 _IDENTIFIER_WEIGHT = 2.0  # of "27" in "bus 27", as a multiple of the claim's heaviest term
 _CONTEXT_WEIGHT = 0.8  # of a term that stands beside the sentence, not in it
@@ -92,7 +92,10 @@ def assess_stance(
     claim = ClaimTerms(facts, header, weight)
     if not post or not facts.all_words or len(facts.numbers) + len({m.start for m in facts.moments}) > MOST_FIGURES:
         return Support(Label.NOT_FOUND, 0.0, "words")
-    readings = [one for n in range(len(post)) if (one := _read_sentence(claim, post, n, header, date))]
+    by_place = [_read_sentence(claim, post, n, header, date) for n in range(len(post))]
+    readings = [one for one in by_place if one]
+    if all(one.label is Label.NOT_FOUND for one in readings):
+        readings += _read_together(claim, post, by_place, header, date)
     best = max(readings, key=lambda one: one.priority, default=None)
     if best is None:
         return Support(Label.NOT_FOUND, 0.0, "words")
@@ -322,6 +325,26 @@ def _read_sentence(
     )
 
 
+def _read_together(
+    claim: ClaimTerms,
+    post: Sequence[SentenceFacts],
+    by_place: Sequence[_Reading | None],
+    header: str,
+    date: datetime,
+) -> Iterator[_Reading]:
+    """Read neighbouring sentences as one where each only lacks something of the claim; together they may support it."""
+    for size in _JOINED_SENTENCES:
+        for n in range(len(post) - size + 1):
+            parts, (first, *_, last) = [one for one in by_place[n : n + size] if one], post[n : n + size]
+            too_long = last.start + len(last.text) - first.start > LONGEST_STATED
+            if too_long or len(parts) < 2 or any(one.why not in _GAPS for one in parts):
+                continue
+            joined = join_facts(post[n : n + size])
+            found = _read_sentence(claim, [*post[:n], joined, *post[n + size :]], n, header, date)
+            if found and found.label is Label.SUPPORTED:
+                yield found
+
+
 def _read_denial(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts | None) -> _Reading | None:
     """Read an explicit denial or correction."""
     score = seen.own + seen.about / 2 + 1
@@ -368,20 +391,18 @@ def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts |
 
 
 def _read_gap(claim: ClaimTerms, seen: _Comparison, date: datetime, holder: str) -> _Reading | None:
-    """Read what the sentence lacks of the claim: its scope, a value in its place, the word in the place of another."""
+    """Read what the sentence lacks of the claim: its scope, a value, the thing or the name that a value belongs to."""
     why, restricted = find_scope_difference(claim.facts, seen.here)
     if why:
         return _reject(seen, why, contradicts=restricted and seen.subject and seen.about >= _MIN_RESTRICTED)
     if seen.lacking or seen.moments or (not seen.matched and (claim.values or claim.facts.moments)):
-        return _reject(seen, "a value is not there")
+        return _reject(seen, _NO_VALUE)
     if claim.happened and _is_announcement(claim.facts, seen.here, date):
         return _reject(seen, "it was still to come")
     if claim.values and seen.mixed:
         return _reject(seen, "a number of another thing")
     if holder:
         return _reject(seen, holder, contradicts=seen.about >= _MIN_ABOUT)
-    if why := _find_replaced_word(claim, seen.here):
-        return _reject(seen, why, contradicts=seen.own >= _MIN_REPLACED_OWN)
     return None
 
 
@@ -401,7 +422,7 @@ def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
     if seen.about >= least and seen.own >= own and named and said and subject and not odd:
         return _Reading(Label.SUPPORTED, seen.here, seen.about, seen.score, "", Label.SUPPORTED)
     leans = seen.known and named and not odd and any(mine.unit for mine in claim.values)
-    why, leaning = TOO_LITTLE if named else "a name is not there", Label.SUPPORTED if leans else Label.NOT_FOUND
+    why, leaning = TOO_LITTLE if named else _NO_NAME, Label.SUPPORTED if leans else Label.NOT_FOUND
     return _Reading(Label.NOT_FOUND, seen.here, seen.about, seen.score, why, leaning)
 
 
@@ -418,17 +439,3 @@ def _has_verb(claim: ClaimTerms, here: SentenceFacts) -> bool:
 def _count_denials(here: SentenceFacts, stems: AbstractSet[str]) -> int:
     """Count the denials that touch words of the claim."""
     return sum(not stems.isdisjoint(scope.wide) for scope in here.denied)
-
-
-def _find_replaced_word(claim: ClaimTerms, here: SentenceFacts) -> str:
-    """Find another word after the same two words: "to the accountants" where the claim says "to the physicists"."""
-    mine, theirs = claim.facts.all_words, here.all_words
-    places = {(a.low, b.low): c for a, b, c in zip(theirs, theirs[1:], theirs[2:], strict=False)}
-    for a, b, word in zip(mine, mine[1:], mine[2:], strict=False):
-        other = places.get((a.low, b.low))
-        if other is None or b.stem or not word.stem or not other.stem or word.low.isdigit() or is_predicate_verb(word):
-            continue
-        strange = find_nearest_word(other, claim.facts.words)[0] < _SAME_WORD
-        if strange and find_nearest_word(word, here.words)[0] < _SAME_WORD and word in claim.facts.words:
-            return f"{word.low} ≠ {other.low}"
-    return ""

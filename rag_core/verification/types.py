@@ -52,7 +52,7 @@ class Verdict:
     """Verdict on one claim over all posts the asker may read.
 
     `sources` counts independent posts that support it (copies and forwards once); `earliest` is the first of them;
-    `against` cites contradicting posts; `superseded` cites the later post of the same channel that changes the value.
+    `assessed` are the posts that the search found, best first; `against` cites contradicting posts; `superseded` cites the later post of the same channel that changes the value.
     """
 
     claim: Claim
@@ -64,6 +64,7 @@ class Verdict:
     sources: int = 0
     earliest: PostKey | None = None
     superseded: Citation | None = None
+    assessed: tuple[PostKey, ...] = ()
 
     @property
     def contested(self) -> bool:

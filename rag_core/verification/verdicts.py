@@ -31,7 +31,7 @@ from rag_core.steps import note_unindexed_posts
 from rag_core.storage import channels, near_duplicates, posts
 from rag_core.storage.near_duplicates import PostCopies
 from rag_core.text.query_terms import is_asking_word
-from rag_core.text.sentences import split_sentences
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import (
@@ -40,6 +40,7 @@ from rag_core.types import (
     Kind,
     Passage,
     Plan,
+    Post,
     PostKey,
     Question,
     Shortfall,
@@ -49,9 +50,8 @@ from rag_core.types import (
 from rag_core.verification.claims import extract_claims
 from rag_core.verification.entailment import assess_by_words, assess_passages
 from rag_core.verification.facts import extract_facts
-from rag_core.verification.relevance import AssessedPassage, widen_quote
 from rag_core.verification.support import find_best_quote
-from rag_core.verification.types import Claim, Label, Verdict
+from rag_core.verification.types import Claim, Label, Support, Verdict
 
 # A false number is the claim's rarest word, so the contradicting post is seldom ranked first; beyond the tenth
 # nothing more was found.
@@ -142,6 +142,19 @@ def _identify_speaker(passage: Passage, known: Mapping[int, Channel]) -> str:
         return f"{origin.chat_id if origin else passage.key.chat_id}"
     name = origin.name.casefold()
     return next((f"{key}" for key, channel in known.items() if channel.title.casefold() == name), name)
+
+
+@dataclass(frozen=True, slots=True)
+class AssessedPassage:
+    """Passage with its support for the claim."""
+
+    passage: Passage
+    support: Support
+
+    @property
+    def sure(self) -> float:
+        """Confidence in the label, 0..1."""
+        return self.support.likely if self.support.label is Label.SUPPORTED else 1.0 - self.support.likely
 
 
 _MAX_CITED_POSTS = 3  # per claim: supporting posts, and as many contradicting ones
@@ -246,6 +259,48 @@ def _build_citation(claim: Claim, one: AssessedPassage) -> Citation | None:
     return Citation(passage.key, quote, at, at + len(quote), passage.date) if quote else None
 
 
+_MIN_POST_WORDS = 5  # words: a shorter text may stand in many posts
+
+
+async def find_same_post(question: Question, verdicts: Sequence[Verdict], rag: Engine) -> Post | None:
+    """Find the post whose whole text the question is, the original of its copies; None for a text of few words.
+
+    It is among those that were assessed for its claims. Raises ArchiveUnavailable.
+    """
+    text_key = build_text_key(question.text)
+    if len(text_key.split()) < _MIN_POST_WORDS:
+        return None
+    stored = await posts.fetch_posts(rag.archive, {key for verdict in verdicts for key in verdict.assessed})
+    readable = (post for post in stored.values() if post.key.chat_id in question.viewer.channels)
+    same = [post for post in readable if build_text_key(post.text) == text_key]
+    return order_copies(same)[0] if same else None
+
+
+_MAX_QUOTE_SENTENCES = 3  # sentences of a quote: the deciding one may depend on the one before
+
+
+def widen_quote(claim: Claim, text: str, span: TextSpan) -> TextSpan:
+    """Widen the deciding words by neighbouring sentences that hold more of the claim, up to MAX_SENTENCE_LENGTH."""
+    claim_terms = frozenset(tokenize(claim.text))
+    if span[1] - span[0] > MAX_SENTENCE_LENGTH:
+        found = split_long_span(text, span, MAX_SENTENCE_LENGTH)
+        return max(found, key=lambda piece: len(claim_terms & frozenset(tokenize(text[slice(*piece)]))), default=span)
+    found = split_sentences(text)
+    here = [n for n, (start, end) in enumerate(found) if start < span[1] and span[0] < end]
+    if not here:
+        return span
+    first, last = here[0], here[-1]
+    windows = [
+        (found[a][0], found[b][1])
+        for a in range(max(0, last - _MAX_QUOTE_SENTENCES + 1), first + 1)
+        for b in range(last, min(len(found), a + _MAX_QUOTE_SENTENCES))
+        if found[b][1] - found[a][0] <= MAX_SENTENCE_LENGTH
+    ]
+    return max(
+        windows, key=lambda w: (len(claim_terms & frozenset(tokenize(text[slice(*w)]))), w[0] - w[1]), default=span
+    )
+
+
 # Stages whose failure leaves the search complete.
 NON_SEARCH_STAGES = frozenset({"verify", "rerank", "write", "support", "diverse", "judge"})
 
@@ -260,7 +315,7 @@ LONGEST_MESSAGE = 4096
 class Verification:
     """Verification of a message: a verdict for each claim in the order of the text; `left` claims were not checked.
 
-    No verdicts: the text has no claims.
+    No verdicts: the text has no claims. `same` is the post that the message is, word for word.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -268,16 +323,26 @@ class Verification:
     shortfalls: tuple[Shortfall, ...] = ()
     trace_id: str = ""
     channels: dict[int, Channel] = field(default_factory=dict)
+    same: Post | None = None
+
+    @property
+    def same_post_state(self) -> str:
+        """Whether a later post changed a statement of the post that the message is: "changed", "holds" or "unknown"."""
+        if any(verdict.superseded for verdict in self.verdicts):
+            return "changed"
+        held = all(verdict.label is Label.SUPPORTED for verdict in self.verdicts)
+        return "holds" if self.verdicts and held and not self.left and not self.shortfalls else "unknown"
 
     def link(self, key: PostKey) -> str:
         """Link to a post, by the current username of its channel."""
         return format_channel_post_link(key, self.channels.get(key.chat_id))
 
     def posts(self) -> tuple[PostKey, ...]:
-        """Cited posts, each once: supporting and contradicting ones claim by claim, then the earliest sources."""
+        """Posts that are shown, each once: the post that the message is, supporting and contradicting ones claim by claim, then the earliest sources."""
         cited = [c for v in self.verdicts for c in (*v.citations, *v.against, *filter(None, (v.superseded,)))]
         first = [v.earliest for v in self.verdicts if v.earliest]
-        return tuple(dict.fromkeys((*(citation.post for citation in cited), *first)))
+        same = [self.same.key] if self.same else []
+        return tuple(dict.fromkeys((*same, *(citation.post for citation in cited), *first)))
 
 
 async def verify_text(question: Question, rag: Engine) -> Verification:
@@ -294,10 +359,13 @@ async def verify_text(question: Question, rag: Engine) -> Verification:
         readable = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
         chosen = _limit_claims(claims)
         verdicts = [await _get_verdict(claim, question, readable, rag, run) for claim in chosen]
+        same = await find_same_post(question, verdicts, rag)
         if any(verdict.label is Label.NOT_FOUND for verdict in verdicts):
             await note_unindexed_posts(question.viewer, rag, run)
         shortfalls = tuple(dict.fromkeys(run.shortfalls))
-        return Verification(tuple(verdicts), len(claims) - len(chosen) + unread, shortfalls, run.trace_id, readable)
+        return Verification(
+            tuple(verdicts), len(claims) - len(chosen) + unread, shortfalls, run.trace_id, readable, same
+        )
     finally:
         rag.traced(run)
 
@@ -346,7 +414,8 @@ async def verify_claim(
     more = [p for p in await retrieve_newer_passages(question, plan, since, rag, run) if (p.key, p.part) not in seen]
     verdict, supporting = decide_verdict(claim, first + await _assess_current_passages(claim, more, question, rag, run))
     found = await run.require(Stage.COPIES, count_independent_sources(supporting, question.viewer, known, rag))
-    return replace(verdict, sources=found.count, earliest=found.earliest)
+    keys = tuple(dict.fromkeys(one.passage.key for one in first))
+    return replace(verdict, sources=found.count, earliest=found.earliest, assessed=keys)
 
 
 async def _assess_current_passages(

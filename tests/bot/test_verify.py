@@ -77,6 +77,45 @@ async def test_a_message_forwarded_in_private_is_verified_in_the_reader_s_langua
     assert wordless["text"] == "Могу проверить только текст. Перешлите мне сообщение с текстом."
 
 
+@pytest.mark.parametrize(
+    ("reader", "named", "holds", "changed"),
+    [
+        (
+            OTTO,
+            "This is the post of 1 May 2024 in Harbour News.",
+            "I found no later post that changes it.",
+            "A later post has changed it, see below.",
+        ),
+        (
+            RITA,
+            "Это пост от 1 мая 2024 в канале Harbour News.",
+            "Более поздних постов, которые это меняют, не нашлось.",
+            "Более поздний пост это изменил, смотрите ниже.",
+        ),
+    ],
+)
+async def test_a_forwarded_post_of_a_readable_channel_is_named_and_whether_it_still_holds(
+    sandbox: Sandbox, live: Any, home: Path, reader: int, named: str, holds: str, changed: str
+) -> None:
+    text = "The harbour kiosk sells hot soup for four euros a bowl."
+    await save(home, Post(PostKey(HARBOUR, 200), datetime(2024, 5, 1, tzinfo=UTC), text))
+    async with live():
+        forwarded(sandbox, reader, text)
+        (first,) = await sandbox.replies(reader)
+    await save(
+        home, Post(PostKey(HARBOUR, 300), datetime(2024, 8, 1, tzinfo=UTC), text.replace("four euros", "six euros"))
+    )
+    async with live():
+        forwarded(sandbox, reader, text)
+        (second,) = await sandbox.replies(reader)
+        forwarded(sandbox, reader, TROPHY)  # of a channel that this reader may not read
+        (hidden,) = await sandbox.replies(reader)
+    assert first["text"].startswith(f"{named} {holds}\n")
+    assert "https://t.me/harbour_news/200" in links(first)
+    assert second["text"].startswith(f"{named} {changed}\n")
+    assert named.split()[0] not in hidden["text"].splitlines()[0]
+
+
 async def test_only_the_captioned_picture_of_a_forwarded_album_is_answered(sandbox: Sandbox, live: Any) -> None:
     async with live():
         forwarded(sandbox, OTTO, "", album="a1")

@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import HARBOUR, save
 
 from bot.cli import ask
 from bot.files import lock_data_folder
 from bot.settings import Settings
 from rag_core.errors import RagError
+from rag_core.types import Post, PostKey
 
 FERRY = "The ferry to Owl Island leaves at 7:30 every morning."
 LATE = "The ferry to Owl Island leaves at 9:15 every morning."
@@ -49,6 +52,19 @@ async def test_the_terminal_reads_every_channel_and_says_which_post_decides(run:
     assert "https://t.me/harbour_news/10  Harbour News, 12 March 2024" in late
     assert "1 independent source, first https://t.me/c/1000004/10, 12 March 2024" in await run(SECRET)
     assert (await run("A zeppelin flies to Bear Mountain.")).endswith("The posts do not say this\n")
+
+
+async def test_a_text_that_is_a_post_is_named_as_that_post(run: Run, home: Path) -> None:
+    text = "The harbour kiosk sells hot soup for four euros a bowl."
+    await save(home, Post(PostKey(HARBOUR, 200), datetime(2024, 5, 1, tzinfo=UTC), text))
+    said = await run(text)
+    assert said.startswith(
+        "This is the post of 1 May 2024 in Harbour News. I found no later post that changes it.\n"
+        "  https://t.me/harbour_news/200\n"
+    )
+    same = json.loads(await run(text, "--json"))["same"]
+    assert (same["link"], same["title"], same["state"]) == ("https://t.me/harbour_news/200", "Harbour News", "holds")
+    assert json.loads(await run("The harbour kiosk sells hot soup.", "--json"))["same"] is None
 
 
 async def test_json_is_one_object_and_the_trace_is_asked_for(run: Run) -> None:

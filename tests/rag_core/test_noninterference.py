@@ -95,6 +95,8 @@ CLAIMED = (
     "The {word} ticket costs twelve euros.",
     "Абонемент {word} стоит 2 750 рублей.",
     "The autumn race {word} starts at ten.",
+    PUBLIC[HARBOUR][0],  # a whole post, of which closed channels hold copies, some of them earlier
+    PUBLIC[KILN][0],
 )
 
 

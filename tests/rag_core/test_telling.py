@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from rag_core.context.conflicts import is_different_subject, measure_relevance
 from rag_core.types import Citation, Passage, Post, Sentence, Source
 from rag_core.verification.entailment import assess_by_words
-from rag_core.verification.relevance import AssessedPassage, is_different_subject, measure_relevance
 from rag_core.verification.support import keep_supported_citations
 from rag_core.verification.types import Claim, Label, Support
-from rag_core.verification.verdicts import decide_verdict
+from rag_core.verification.verdicts import AssessedPassage, decide_verdict
 
 NOTHING = Support(Label.NOT_FOUND, 0.1, "rules")
 

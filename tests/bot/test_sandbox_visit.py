@@ -119,7 +119,7 @@ async def test_every_suggested_question_gets_a_right_and_sure_answer(
     demo: Sandbox, person: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers: list[Answer] = []
-    monkeypatch.setattr(demo.observed, "answered", lambda chat, message, answer: answers.append(answer))
+    monkeypatch.setattr(demo.observed, "show_answer", lambda chat, message, answer: answers.append(answer))
     (user,) = (one.id for one in demo.world.people.values() if one.first_name == person)
 
     async with aiohttp.ClientSession(demo.url) as http:

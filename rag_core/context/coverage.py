@@ -28,7 +28,7 @@ BRIEF_SIGNS = {
     "likeness": 1,
 }  # fmt: skip
 _BRIEF_SHIFT = -5.58
-_BRIEF_WEIGHTS = (0.94, 2.62, 2.63, 1.58, -0.24, 2.08, -0.84, 1.24, 1.89)
+_BRIEF_WEIGHTS = (0.94, 2.61, 2.63, 1.58, -0.24, 2.08, -0.84, 1.24, 1.89)
 
 
 @dataclass(frozen=True, slots=True)

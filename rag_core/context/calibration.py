@@ -63,7 +63,7 @@ class ClaimThreshold:
 
 
 # Of the bars, for a question of few terms.
-_BRIEF_SHARE, _BRIEF_SURE_SHARE = 0.84, 1.36
+_BRIEF_SHARE, _BRIEF_SURE_SHARE = 0.8, 1.36
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,14 +241,16 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     period = None if dated else parse_period(question.text, question.asked_at)
     ranked = rank_pieces(asked, evidence, longest, period)
     best = ranked.best
-    coverage = measure_coverage(asked, best, statistics, contested=ranked.contested)
     cosine = best.source.likeness if best else 0.0
     # without a result of the dense retriever, words alone decide
     model = rag.dense.model if rag.dense and cosine else None
-    covered = rag.calibration.likely(coverage.likely, cosine, model, question.lang, brief=coverage.brief)
+    likeness = rag.calibration.likeness(cosine, model, question.lang)
+    coverage = measure_coverage(asked, best, statistics, contested=ranked.contested, likeness=likeness)
+    covered = rag.calibration.likely(coverage, cosine, model, question.lang)
+    certainty = rag.calibration.grade(covered, brief=coverage.brief, lenient=coverage.lenient)
     # where no term of the question was met, nothing of it was
-    met = best is not None and best.topic > 0
-    certainty = rag.calibration.grade(covered, brief=coverage.lenient) if met else Certainty.NONE
+    if best is None or best.topic <= 0:
+        certainty = Certainty.NONE
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)
     if ranked.doubtful or coverage.names == 0.0:

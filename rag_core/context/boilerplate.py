@@ -26,6 +26,11 @@ def find_repeated_lines(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(key for key, times in counts.items() if times >= _MIN_POSTS and times > _MIN_SHARE * number)
 
 
+def is_boilerplate(text: str, repeated: frozenset[str]) -> bool:
+    """Whether every line of a text is boilerplate."""
+    return bool(repeated) and all(key in repeated for line in text.split("\n") if (key := build_text_key(line)))
+
+
 async def load_boilerplate(chats: Iterable[int], rag: Engine) -> dict[int, frozenset[str]]:
     """Load the boilerplate of channels; cached while the index does not change. Raises ArchiveUnavailable."""
     found, version = {}, rag.version

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from rag_core.context.coverage import Coverage
 from rag_core.models.catalog import ModelSpec
 from rag_core.retrieval.fusion import Fusion
 from rag_core.settings import RagSettings
@@ -38,15 +39,11 @@ class CosineCalibration:
 
 # By model and language.
 _FUSIONS = {"minilm-navec": {"en": Fusion("sum", 0.5), "ru": Fusion("sum", 0.2)}}
-# By model, language, and whether the question is brief. The cosine of the Russian half of the offline model is weak:
-# for longer questions it adds nothing (XQuAD, RuBQ).
-_COSINE_CALIBRATIONS = {
-    "minilm-navec": {
-        ("en", False): CosineCalibration(1.38, 4.15, -1.5),
-        ("en", True): CosineCalibration(0.54, 1.75, -0.9),
-        ("ru", True): CosineCalibration(0.75, 2.9, -1.2),
-    }
-}
+# For longer questions, by model and language. The cosine of the Russian half of the offline model is weak: there it
+# adds nothing (XQuAD, RuBQ).
+_COSINE_CALIBRATIONS = {"minilm-navec": {"en": CosineCalibration(1.38, 4.15, -1.5)}}
+# Of the best posts of everyday questions; for brief questions the difference from it counts (`Coverage.likeness`).
+_MEAN_COSINES = {"minilm-navec": {"en": 0.313, "ru": 0.39}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,8 @@ class ClaimThreshold:
     date: str = "2026-11-20"
 
 
-_BRIEF_SHARE = 0.7  # of the bar, for a question of few terms
+# Of the bars, for a question of few terms.
+_BRIEF_SHARE, _BRIEF_SURE_SHARE = 0.8, 1.36
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +86,21 @@ class Calibration:
         default = fitted or Fusion("sum", model.weight(lang))
         return default if weight is None else Fusion(default.kind, weight)
 
-    def likely(self, words: float, cosine: float, model: ModelSpec | None, lang: str, *, brief: bool = False) -> float:
-        """Probability of a right answer, 0..1: the lexical one, with the cosine if the model is calibrated for it."""
-        likeness = _COSINE_CALIBRATIONS.get(model.name, {}).get((lang, brief)) if model else None
-        return likeness(words, cosine) if likeness else words
+    def likely(self, coverage: Coverage, cosine: float, model: ModelSpec | None, lang: str) -> float:
+        """Probability of a right answer, 0..1: by words, for longer questions with the cosine if it is calibrated."""
+        likeness = _COSINE_CALIBRATIONS.get(model.name, {}).get(lang) if model and not coverage.brief else None
+        return likeness(coverage.likely, cosine) if likeness else coverage.likely
 
-    def grade(self, covered: float, *, brief: bool = False) -> Certainty:
-        """Degree of certainty at a probability of a right answer; `brief` as in `Coverage`."""
-        if covered >= self.sure:
+    def likeness(self, cosine: float, model: ModelSpec | None, lang: str) -> float:
+        """Cosine over the model's mean one; 0 for a model that is not calibrated."""
+        mean = _MEAN_COSINES.get(model.name, {}).get(lang) if model else None
+        return 0.0 if mean is None else cosine - mean
+
+    def grade(self, covered: float, *, brief: bool = False, lenient: bool = False) -> Certainty:
+        """Degree of certainty at a probability of a right answer; `brief` and `lenient` as in `Coverage`."""
+        if covered >= self.sure * (_BRIEF_SURE_SHARE if brief else 1.0):
             return Certainty.SURE
-        return Certainty.PROBABLE if covered >= self.bar * (_BRIEF_SHARE if brief else 1.0) else Certainty.NONE
+        return Certainty.PROBABLE if covered >= self.bar * (_BRIEF_SHARE if lenient else 1.0) else Certainty.NONE
 
     @classmethod
     def load(cls, settings: RagSettings) -> Calibration:

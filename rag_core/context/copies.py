@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from rag_core.context.boilerplate import load_boilerplate
+from rag_core.context.boilerplate import is_boilerplate, load_boilerplate
 from rag_core.context.evidence import DatedPost, compose_evidence, order_copies
 from rag_core.engine import Engine
 from rag_core.retrieval.search import fetch_passages
@@ -17,7 +17,7 @@ from rag_core.types import Evidence, Hit, Passage, PassageRef, Post, PostKey, So
 async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> Evidence:
     """Gather the evidence of the hits and its boilerplate, citing the original of a copy where it has the same words.
 
-    Raises ArchiveUnavailable.
+    A post of nothing but boilerplate is no source. Raises ArchiveUnavailable.
     """
     known = await near_duplicates.fetch_copies(rag.archive, [hit.passage.key for hit in hits], viewer.channels)
     evidence = compose_evidence(hits, known)
@@ -30,7 +30,11 @@ async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> E
     }
     passages = await fetch_passages(list(places.values()), rag) if places else {}
     sources = tuple(_cite_original(s, passages.get(places[s])) if s in places else s for s in evidence.sources)
-    return Evidence(sources, await load_boilerplate({source.passage.key.chat_id for source in sources}, rag))
+    boilerplate = await load_boilerplate({source.passage.key.chat_id for source in sources}, rag)
+    telling = [
+        s for s in sources if not is_boilerplate(s.passage.text, boilerplate.get(s.passage.key.chat_id, frozenset()))
+    ]
+    return Evidence(tuple(replace(s, number=n) for n, s in enumerate(telling, 1)), boilerplate)
 
 
 def _find_original(passage: Passage, known: Mapping[PostKey, PostCopies]) -> PostKey | None:

@@ -1,9 +1,10 @@
 """Coverage: how well the evidence answers a question; it decides between an answer and a refusal.
 
 Two logistic regressions over a few features of the question, the best post and its best piece: one for brief everyday
-questions, whose words posts seldom repeat, and one for longer ones. Their weights were fitted on questions with and
-without an answer in the posts (XQuAD with whole articles removed, alone and among Russian news; RuBQ over the news;
-questions typed by people over channels). The thresholds for the result are calibrated (`citegram eval calibrate`).
+questions, whose words posts seldom repeat, and one for longer ones. The weights of the first were fitted on questions
+typed by people over channels and on short ones of XQuAD, each channel in turn left out (`citegram eval coverage`),
+those of the second on XQuAD with whole articles removed, alone and among Russian news, and RuBQ over the news. The
+thresholds for the result are calibrated (`citegram eval calibrate`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 from dataclasses import dataclass, replace
 
 from rag_core.index.postings import TermStatistics
-from rag_core.text.answer_type import extract_capitalized_stems, extract_name_stems
+from rag_core.text.answer_type import VALUED_TYPES, extract_capitalized_stems, extract_name_stems
 from rag_core.text.query_terms import QueryTerms, measure_stem_similarity
 from rag_core.text.tokens import tokenize
 from rag_core.writing.candidates import ExtractCandidate
@@ -20,6 +21,14 @@ from rag_core.writing.candidates import ExtractCandidate
 _FEW_TERMS = math.log(4.5)
 _MANY_WORDS, _MOSTLY_KNOWN = 9, 0.65
 _TYPICAL_CHANCES = 2.9  # value of `chances` in a few hundred posts, on which the other weights were fitted
+
+# Of the model for brief questions, by the names of `Coverage.brief_features`; more evidence never counts against.
+BRIEF_SIGNS = {
+    "strength": 1, "kin": 1, "count": 1, "length": 1, "chances": -1, "piece": 1, "contested": -1, "held": 1,
+    "likeness": 1,
+}  # fmt: skip
+_BRIEF_SHIFT = -5.58
+_BRIEF_WEIGHTS = (0.94, 2.61, 2.63, 1.58, -0.24, 2.08, -0.84, 1.24, 1.89)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,8 @@ class Coverage:
     piece: share of the query weight matched by the piece itself, similar stems in part
     contested: 1 where a later post of the same channel may give another value
     words: number of words in the question, with those that are no terms
+    held: 1 where the piece holds a value of the wanted kind, 0.5 where almost any sentence may
+    likeness: cosine of the post to the question over the mean one; 0 without a result of the dense retriever
     """
 
     strength: float = 0.0
@@ -50,6 +61,8 @@ class Coverage:
     piece: float = 0.0
     contested: float = 0.0
     words: int = 0
+    held: float = 0.5
+    likeness: float = 0.0
 
     @property
     def brief(self) -> bool:
@@ -66,21 +79,19 @@ class Coverage:
         return self.brief and not written_out
 
     @property
+    def brief_features(self) -> tuple[float, ...]:
+        """Features of the model for brief questions, in the order of BRIEF_SIGNS."""
+        chances = self.chances - _TYPICAL_CHANCES
+        return (
+            self.strength, self.kin, self.count, self.length, chances, self.piece, self.contested, self.held,
+            self.likeness,
+        )  # fmt: skip
+
+    @property
     def likely(self) -> float:
         """Probability that the post answers the question, 0..1."""
-        chances = self.chances - _TYPICAL_CHANCES
         if self.brief:
-            z = (
-                -6.6
-                + 1.85 * self.strength
-                + 3.75 * self.kin
-                + 1.7 * self.count
-                + 2.35 * self.length
-                + 1.65 * self.known
-                - 0.45 * chances
-                + 1.4 * self.piece
-                - 0.8 * self.contested
-            )
+            z = _BRIEF_SHIFT + sum(w * v for w, v in zip(_BRIEF_WEIGHTS, self.brief_features, strict=True))
         else:
             z = (
                 -11.2
@@ -90,13 +101,18 @@ class Coverage:
                 + 2.7 * self.count
                 + 3.0 * self.length
                 - 2.5 * self.known
-                - 0.2 * chances
+                - 0.2 * (self.chances - _TYPICAL_CHANCES)
             )
         return 1 / (1 + math.exp(-max(-50.0, min(50.0, z))))
 
 
 def measure_coverage(
-    asked: QueryTerms, best: ExtractCandidate | None, statistics: TermStatistics, *, contested: bool = False
+    asked: QueryTerms,
+    best: ExtractCandidate | None,
+    statistics: TermStatistics,
+    *,
+    contested: bool = False,
+    likeness: float = 0.0,
 ) -> Coverage:
     """Measure coverage of a question by the post of the best candidate; `statistics` of posts the asker may read."""
     if best is None or not asked.share:
@@ -122,4 +138,6 @@ def measure_coverage(
         piece=best.features.terms + best.features.kin,
         contested=float(contested),
         words=len(asked.text.split()),
+        held=float(best.holds) if asked.want in VALUED_TYPES else 0.5,
+        likeness=likeness,
     )

@@ -32,6 +32,14 @@ class AnswerType(StrEnum):
     ANYTHING = "anything"
 
 
+# Types of which only some sentences hold a value.
+VALUED_TYPES = frozenset(
+    {
+        AnswerType.PRICE, AnswerType.HOURS, AnswerType.PHONE, AnswerType.DATE, AnswerType.NUMBER, AnswerType.PLACE,
+        AnswerType.PERSON, AnswerType.NAME, AnswerType.LIST,
+    }
+)  # fmt: skip
+
 _HOW_MUCH_RU = r"ск[оа]л?ь?к[оаи]?"  # сколько, скока, скоко, сколька
 _NOW_RU = r"(?:(?:щас|сейчас|счас|теперь|примерно|вообще|сегодня|будет|это|там|у вас) ){0,2}"
 # By kind; the kind that matches first in the question is the one, of several at one place the first listed. A match is
@@ -231,6 +239,11 @@ def extract_values(text: str) -> frozenset[str]:
     """Extract numbers in figures and in words."""
     low = _normalize_text(text)
     return extract_numbers(low) | (_NUMBER_WORDS & set(_WORD.findall(low)))
+
+
+def asks_for_count(question: str) -> bool:
+    """Whether a question asks how many of something there are."""
+    return bool(_COUNTED.search(_normalize_text(question[:_MAX_ASKING_LENGTH])))
 
 
 def counts_what_is_asked(text: str, question: str) -> bool:

@@ -14,7 +14,7 @@ from datetime import timedelta
 from itertools import takewhile
 
 from rag_core.dates import Period
-from rag_core.text.answer_type import AnswerType, asks_for_changes, counts_what_is_asked, extract_values
+from rag_core.text.answer_type import AnswerType, asks_for_changes, asks_for_count, counts_what_is_asked, extract_values
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH
 from rag_core.text.tokens import detect_language, tokenize
@@ -50,6 +50,11 @@ _CHANGE = re.compile(
     r"now|corrections?|postponed|put off|rescheduled|re-?open\w*|moved?|no longer|instead|"
     r"goes (?:up|down|from)|rises?|raised?|is back|are back|cancel\w+|"
     r"from \d{1,2} [A-Z][a-z]+|new (?:price|time|date|place))\b",
+    re.IGNORECASE,
+)
+_HEARSAY = re.compile(
+    r"\b(?:говорят|поговаривают|слух(?:и|ам|ов)|якобы|вроде бы|reportedly|allegedly|supposedly|rumou?r\w*|they say|"
+    r"word is|unconfirmed|неподтвержд\w+)\b",
     re.IGNORECASE,
 )
 _NAMED_TIME = re.compile(
@@ -90,13 +95,23 @@ class RankedPieces:
 
     @property
     def doubtful(self) -> bool:
-        """Whether a newer value may hold, or the best piece has no value of the type that is asked for."""
-        valued = self.asked.want in _CERTAIN_TYPES
-        best = self.best
+        """Whether the best piece may not answer, or no longer.
+
+        A newer value may hold; the value is not of the type or the thing that is asked for; it is hearsay or a
+        question itself; or it is of another language.
+        """
+        best, want = self.best, self.asked.want
         if best is None:
             return False
         foreign = detect_language(best.text) != detect_language(self.asked.text)
-        return self.contested or self.dated_otherwise or foreign or (valued and not best.holds)
+        unsaid = bool(best.features.question) or bool(_HEARSAY.search(best.text))
+        uncounted = (
+            want is AnswerType.NUMBER
+            and asks_for_count(self.asked.text)
+            and not counts_what_is_asked(best.text, self.asked.text)
+        )
+        valueless = want in _CERTAIN_TYPES and not best.holds
+        return self.contested or self.dated_otherwise or foreign or unsaid or uncounted or valueless
 
     def select(self, most: int, margin: float) -> list[ExtractCandidate]:
         """Select at most `most` pieces without overlaps, together at most MAX_ANSWER_LENGTH characters long.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.context.boilerplate import find_repeated_lines
+from rag_core.context.boilerplate import find_repeated_lines, is_boilerplate
 from rag_core.context.evidence import build_text_key
 from rag_core.dates import parse_period
 from rag_core.text.answer_type import contains_answer_type, detect_answer_type
@@ -230,6 +230,16 @@ def test_lines_that_a_channel_repeats_and_polls_answer_nothing() -> None:
     found = evidence(f"Мост открыт.\n{footer}", "Нужен ли мост?\n— Да\n— Нет")
     said = [p.text for p in ranked("мост", replace(found, boilerplate={-1: lines})).pieces]
     assert said == ["Мост открыт."]
+    assert is_boilerplate(f"{footer}\n\n{footer}", lines)
+    assert not is_boilerplate(f"Мост открыт.\n{footer}", lines)
+    assert not is_boilerplate(footer, frozenset())
+
+
+def test_hearsay_and_numbers_of_another_thing_are_never_sure() -> None:
+    assert ranked("Мост закрыли?", evidence("Говорят, мост закрыли.")).doubtful
+    assert not ranked("Мост закрыли?", evidence("Мост закрыли.")).doubtful
+    assert ranked("how many members", evidence("The rate of members goes up to 900.")).doubtful
+    assert not ranked("how many members", evidence("We are 30 members now.")).doubtful
 
 
 def test_four_posts_are_too_few_to_call_a_line_boilerplate() -> None:

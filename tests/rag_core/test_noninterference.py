@@ -62,6 +62,7 @@ PUBLIC = {
         "A ferry ticket costs twelve euros; children under six sail for nothing.",
         "The ferry is out of service: the engine needs a new pump.",
         "The regatta committee decided that the autumn race starts at ten from the breakwater.",
+        "From now on a ferry ticket costs fourteen euros.",
     ),
     KILN: (
         "Запись на осенний курс керамики открывается пятого сентября.",
@@ -75,6 +76,7 @@ ASKED = (
     "{word} ferry ticket",
     "When does the {word} ferry to Owl Island leave?",
     "Is {word} mackerel sold on Fridays?",
+    "How did the price of the {word} ferry ticket change?",
     "What about the {word} lighthouse museum?",
     "What is {word}?",
     "how many posts mention {word}?",

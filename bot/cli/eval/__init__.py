@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from bot.cli.eval import answers, calibrate, dates, dialogues, make, plans, retrieval, verify
+from bot.cli.eval import answers, calibrate, coverage, dates, dialogues, make, plans, retrieval, verify
 
 __all__ = ["declare"]
 
@@ -16,6 +16,7 @@ _EVALUATIONS = (
     plans,
     verify,
     calibrate,
+    coverage,
     make,
 )
 

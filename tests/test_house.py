@@ -33,6 +33,7 @@ LIBRARIES = {
     "rapidfuzz": {"rag_core/text/spelling.py", "rag_core/conversation/talk.py"},
     "py_rust_stemmers": {"rag_core/text/tokens.py"},
     "ijson": {"ingest"},
+    "fastembed": {"rag_core/models/onnx_runtime.py"},
     "onnxruntime": {"rag_core/models"},
     "onnx": {"rag_core/models"},
     "llama_cpp": {"rag_core/llm"},

@@ -29,7 +29,7 @@ LIBRARIES = {
     "opentelemetry": {"bot/monitoring/health.py"},
     "rensa": {"ingest/dedup.py"},
     "simpleeval": {"rag_core/recipes/tools.py"},
-    "pymorphy3": {"rag_core/text/morphology.py"},
+    "pymorphy3": {"rag_core/text/tokens.py"},
     "rapidfuzz": {"rag_core/text/spelling.py", "rag_core/conversation/talk.py"},
     "py_rust_stemmers": {"rag_core/text/tokens.py"},
     "ijson": {"ingest"},

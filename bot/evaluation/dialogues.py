@@ -24,9 +24,9 @@ from bot.evaluation.scoring import Metrics, judge_answer
 from bot.settings import Settings
 from bot.views.talk import render_talk
 from rag_core.answer import answer_question
-from rag_core.conversation import detect_talk, strip_courtesies
+from rag_core.conversation.talk import detect_talk, strip_courtesies
 from rag_core.errors import ImportRefused
-from rag_core.planning import plan_by_rules
+from rag_core.planning.rules import plan_by_rules
 from rag_core.storage import channels
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import Answer, Question

@@ -23,7 +23,7 @@ from bot.filters import ChatCommand
 from bot.handlers import deep_links
 from bot.handlers.deep_links import create_question_link
 from bot.handlers.explain import explain_answer, find_asked_answer
-from bot.handlers.talk import send_with_suggestions
+from bot.handlers.small_talk import send_with_suggestions
 from bot.i18n import Translator, get_translator
 from bot.recheck import Basis, build_posts_basis, recheck_before_sending
 from bot.views import answer

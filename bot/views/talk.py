@@ -9,7 +9,7 @@ from aiogram.utils.formatting import Text
 from bot.i18n import get_translator
 from bot.views.answer import format_channel_title
 from bot.views.message_text import neutralize_links
-from rag_core.conversation import Talk, TalkKind
+from rag_core.conversation.talk import Talk, TalkKind
 from rag_core.types import Channel
 
 _MAX_TITLES = 5

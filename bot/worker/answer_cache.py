@@ -20,7 +20,8 @@ from ingest.dedup import FINGERPRINT_RECIPE
 from rag_core.answer import load_recipe_switches
 from rag_core.caches import IndexVersion, VersionedCache
 from rag_core.cite import check_citations
-from rag_core.conversation import is_followup, load_turns, remember_answer
+from rag_core.conversation.followups import is_followup
+from rag_core.conversation.memory import load_turns, remember_answer
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, channels, near_duplicates

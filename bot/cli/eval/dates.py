@@ -13,7 +13,7 @@ from bot.evaluation.date_accuracy import compute_date_metrics, read_date_rows, r
 from bot.evaluation.runs import compute_by_language
 from bot.evaluation.tables import format_report, require_writable, write_json_report
 from bot.settings import Settings
-from rag_core.dates import parse_period
+from rag_core.dates.parse import parse_period
 
 _DATE_READERS = {"citegram": parse_period, "dateparser": read_with_dateparser}
 

@@ -22,7 +22,7 @@ from bot.views.message_text import neutralize_links
 from bot.views.talk import render_talk
 from bot.worker.limits import format_rate_limit
 from bot.worker.streaming import call_best_effort
-from rag_core.conversation import Talk, TalkKind
+from rag_core.conversation.talk import Talk, TalkKind
 from rag_core.storage import channels, questions
 from rag_core.storage.questions import QuestionRow
 from rag_core.types import Viewer

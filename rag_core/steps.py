@@ -24,7 +24,7 @@ from rag_core.errors import IndexUnavailable, RagError
 from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generation
 from rag_core.planning.intents import is_asking_word
 from rag_core.planning.llm_planner import KnownEntities, is_worth_planning, plan_by_model
-from rag_core.planning.rules import build_bare_plan
+from rag_core.planning.rule_planner import build_bare_plan
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import fetch_passages, search_passages

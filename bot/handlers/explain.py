@@ -17,17 +17,17 @@ from aiogram.types import Message
 from aiogram.utils.formatting import BlockQuote, Bold, Code, ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
-from bot.access import get_reader, get_reader_id, is_admin
+from bot.access import get_reader, is_admin
 from bot.context import AppContext
 from bot.control.schemas import format_stages
-from bot.filters import ChatCommand
+from bot.filters import ChatCommand, find_asked_answer
 from bot.i18n import Translator, get_translator
 from bot.recheck import build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, StoredAnswer, link_author
 from bot.views.message_text import format_changes, split_pages, style_text
 from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
-from rag_core.storage import Archive, channels, posts, questions
+from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
 from rag_core.storage.posts import PostVersion
 from rag_core.storage.questions import AnsweredQuestion, fetch_trace
@@ -185,20 +185,6 @@ async def _on_why(
         await message.reply(first.text, entities=list(first.entities), allow_sending_without_reply=True)
         for page in rest:
             await message.answer(page.text, entities=list(page.entities))
-
-
-async def find_asked_answer(message: Message, bot: Bot, archive: Archive) -> AnsweredQuestion | str:
-    """Find the answer that a command asks about; else the id of the sentence that says why there is none."""
-    reader, parent = get_reader_id(message), message.reply_to_message
-    # In a topic every message "replies" to its opening.
-    if parent is None or parent.forum_topic_created:
-        thread = message.message_thread_id if message.is_topic_message else None
-        last = await questions.fetch_last_answered(archive, bot.id, message.chat.id, reader, thread)
-        return last or "why-none"
-    asked = await questions.find_question_of_message(archive, bot.id, message.chat.id, parent.message_id)
-    if asked is None:
-        return "why-unknown"
-    return asked if asked.user_id == reader else "why-not-yours"
 
 
 def routes() -> Router:

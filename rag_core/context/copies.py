@@ -1,4 +1,9 @@
-"""Copies of posts in the evidence: all that the asker may read, also those not in the hits; the original is cited."""
+"""Copies of posts in the evidence: all that the asker may read, also those not in the hits; the original is cited.
+
+Boilerplate, lines that a channel repeats in most of its posts (address, calls to subscribe), answers nothing: a line is
+one if it stands in over a fifth of a channel's latest posts, and in at least five. Only channels of the evidence are
+read, all of which the asker may read.
+"""
 
 from __future__ import annotations
 

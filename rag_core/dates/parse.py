@@ -1,6 +1,7 @@
 """Date parsing: find all dates of a text, join them to a period ("с марта по май", "since Monday", "до Нового года").
 
-Nested dates are read too: the first week of July, two weeks starting May 20th. An order of parts that no rule covers
+A recursive descent parser over the tokens of a text: "the first week of last month" is nth(week) of direction(month).
+At most two expressions are nested, and an expression has few tokens, so parsing is linear in the length of the text. An order of parts that no rule covers
 ("September-2020-23") goes to dateparser, last because it is slow.
 """
 
@@ -12,11 +13,9 @@ from dataclasses import dataclass
 from datetime import date, datetime, time
 from itertools import chain, islice, pairwise
 
-from rag_core.dates.grammar import MONTH_SHORT, DateMatch
+from rag_core.dates.date_grammar import MONTH_SHORT, DateMatch
 from rag_core.dates.ranges import DateRange, build_day_range, resolve_date_parts
 from rag_core.dates.relative_dates import RelativeReader
-
-__all__ = ["DateMatch", "find_dates"]
 
 # Expressions that begin with a token of each kind: the parser tries only these.
 _NUMBER_WAYS = "calendar_date day_of_month counted nth quarter decade year"

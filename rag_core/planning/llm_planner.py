@@ -30,7 +30,7 @@ from rag_core.planning.queries import (
     truncate_query,
 )
 from rag_core.planning.router import route_plan
-from rag_core.planning.rules import EXACT_INTENTS, TELEGRAM_START
+from rag_core.planning.rule_planner import EXACT_INTENTS, TELEGRAM_START
 from rag_core.planning.schema import (
     PLAN_GRAMMAR,
     PLAN_SCHEMA,

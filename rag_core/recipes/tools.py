@@ -30,7 +30,7 @@ from simpleeval import InvalidExpression, SimpleEval
 from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, translate_errors
-from rag_core.planning.rules import build_bare_plan
+from rag_core.planning.rule_planner import build_bare_plan
 from rag_core.recipes.tool_schemas import (
     MAX_POSTS,
     CalculationInput,

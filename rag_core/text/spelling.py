@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from rag_core.text.names import list_surname_stems
-from rag_core.text.synonyms import is_table_word, list_table_stems
+from rag_core.text.query_expansion import is_table_word, list_table_stems
 from rag_core.text.tokens import STOP_WORDS, is_dictionary_word, stem
 from rag_core.text.transliteration import transliterate_word
 

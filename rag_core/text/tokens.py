@@ -2,23 +2,28 @@
 
 Steps: plain forms of styled letters, lower case, ё to е, accents off, stop words out, Snowball stem by the script of
 each token; a Russian form that Snowball splits from its dictionary form ("батареек" from "батарейка", "людей" from
-"человек") gets the stem of that. Normalization keeps one code point for one code point, so that offsets stay right. Any change here
-changes every index: raise `ANALYSIS_VERSION`.
+"человек") gets the stem of that. Normalization keeps one code point for one code point, so that offsets stay right.
+Any change here changes every index: raise `ANALYSIS_VERSION`.
+
+Dictionary forms come from pymorphy3 with the dictionary of OpenCorpora, which takes 0.15 s and 20 MB when the first
+Russian word comes. Words that it does not hold have no forms here: guessing them takes a quarter of a millisecond each.
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from py_rust_stemmers import SnowballStemmer
+
 if TYPE_CHECKING:
     from pymorphy3 import MorphAnalyzer
 
-import re
-import unicodedata
-
-from py_rust_stemmers import SnowballStemmer
+_MIN_COMMON_PREFIX = 4  # common first letters: fewer is chance
 
 
 @lru_cache(maxsize=1)
@@ -200,3 +205,20 @@ def detect_language(text: str) -> str:
     letters = [c for c in low if c.isalpha()]
     cyrillic = sum("а" <= c <= "я" for c in letters)
     return "ru" if letters and cyrillic * 3 >= len(letters) else "en"
+
+
+def measure_stem_similarity(term: str, others: Iterable[str]) -> float:
+    """Measure similarity to the closest other stem by common beginning, 0..1: "учител" and "учительниц" are similar."""
+    best = 0.0
+    start = term[:_MIN_COMMON_PREFIX]
+    for other in others:
+        if other[:_MIN_COMMON_PREFIX] != start:
+            continue
+        same, most = 0, max(len(term), len(other))
+        for a, b in zip(term, other, strict=False):
+            if a != b:
+                break
+            same += 1
+        if same >= _MIN_COMMON_PREFIX and same >= 0.6 * most:
+            best = max(best, same / most)
+    return best

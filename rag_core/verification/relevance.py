@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rag_core.text.query_terms import TermWeight, is_asking_word, measure_stem_similarity
+from rag_core.text.query_terms import TermWeight, is_asking_word
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import measure_stem_similarity, tokenize
 from rag_core.types import Passage
 from rag_core.verification.types import Claim, Label, Support
 

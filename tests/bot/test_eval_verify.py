@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bot.evaluation.calibrate import assign_folds, fit_claim_bar, fit_logistic, predict_held_out
+from bot.evaluation.claim_accuracy import VERIFICATION_LAYERS, JudgedClaim, compute_label_metrics, judge_claim_pairs
 from bot.evaluation.datasets import ClaimRow, read_claims
-from bot.evaluation.verify import VERIFICATION_LAYERS, JudgedClaim, compute_label_metrics, judge_claim_pairs
+from bot.evaluation.threshold_fitting import assign_folds, fit_claim_bar, fit_logistic, predict_held_out
 from rag_core.errors import ImportRefused
 
 

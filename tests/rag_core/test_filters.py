@@ -17,7 +17,7 @@ from rag_core.models.catalog import find_models
 from rag_core.models.selection import DenseIndex
 from rag_core.planning.filters import parse_filters
 from rag_core.planning.queries import sanitize_query
-from rag_core.planning.rules import plan_by_rules
+from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.retrieval.filters import resolve_filter
 from rag_core.types import Answer, Channel, Kind, Media, Origin, Plan, PostKey, Question, SearchFilter, Viewer
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_core.conversation.followups import rewrite_by_rules
-from rag_core.planning.rules import plan_by_rules
+from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.storage.conversations import ConversationTurn
 from rag_core.types import Question, Viewer
 

@@ -25,7 +25,7 @@ from rag_core.planning.llm_planner import (
     plan_by_model,
 )
 from rag_core.planning.queries import MAX_QUERY_LENGTH
-from rag_core.planning.rules import plan_by_rules
+from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.planning.schema import PLAN_GRAMMAR, REWRITE_GRAMMAR
 from rag_core.settings import Budgets
 from rag_core.steps import make_plan

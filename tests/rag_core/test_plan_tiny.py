@@ -27,7 +27,7 @@ from rag_core.planning.llm_planner import (
     is_worth_planning,
     plan_by_model,
 )
-from rag_core.planning.rules import plan_by_rules
+from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.planning.schema import PLAN_GRAMMAR, REWRITE_GRAMMAR, parse_plan_strictly, parse_proposal, parse_rewrite
 from rag_core.settings import Budgets, LlmSettings
 from rag_core.text.tokens import detect_language, tokenize

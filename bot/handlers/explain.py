@@ -61,7 +61,7 @@ class _ExplanationContext:
     shown: RenderContext
     answered_at: datetime
 
-    def named(self, key: PostKey, post: Post) -> Text:
+    def format_reference(self, key: PostKey, post: Post) -> Text:
         """Author of a post, linked, and its date."""
         channel = self.channels.get(key.chat_id)
         author = link_author(channel, post.origin, format_channel_post_link(key, channel), self.shown.words)
@@ -102,7 +102,7 @@ async def _explain_source(number: int, one: CitedPost, context: _ExplanationCont
         title = strip_control_characters(channel.title) if channel else ""
         date = words.date(one.date, context.shown.zone)
         return Text(f"{number}. ", words("why-gone", title=title or words("unnamed-channel"), date=date))
-    line = Text(f"{number}. ", context.named(one.key, post))
+    line = Text(f"{number}. ", context.format_reference(one.key, post))
     edits = await _list_edits(one, post, context) if post.edited else []
     return as_list(line, *edits)
 
@@ -151,7 +151,7 @@ def _format_others(keys: Sequence[PostKey], kept: StoredAnswer, context: _Explan
     words = context.shown.words
     if not keys:
         return []
-    lines = [Text("• ", context.named(key, context.stored[key])) for key in keys[:_MAX_OTHERS]]
+    lines = [Text("• ", context.format_reference(key, context.stored[key])) for key in keys[:_MAX_OTHERS]]
     if (more := len(keys) - _MAX_OTHERS) > 0:
         lines.append(Text(words("titles-more", more=more)))
     sentence = words("why-others") if kept.cited else words("why-refused", count=len(keys))

@@ -36,7 +36,7 @@ COMMANDS = {
     ),
     "run": Command("run", "run the bot (needs a token: citegram init)", ("run", "--data /srv/citegram run")),
     "import": Command(
-        "imports",
+        "import_command",
         "import an export of Telegram Desktop (result.json or messages.html)",
         ("import ChatExport/result.json", "import ChatExport --username @channel"),
     ),
@@ -56,12 +56,14 @@ COMMANDS = {
     ),
     "doctor": Command("doctor", "check everything, and say what to do", ("doctor", "doctor --json")),
     "models": Command(
-        "models",
+        "model_commands",
         "list the models, get them, choose among them",
         ("models list", "models list --all", "models pull default", "models use auto --for writer"),
     ),
     "reindex": Command(
-        "reindex", "build the search anew; the old one answers meanwhile", ("reindex", "reindex --channel @channel")
+        "reindex_command",
+        "build the search anew; the old one answers meanwhile",
+        ("reindex", "reindex --channel @channel"),
     ),
     "backup": Command("archive", "back the posts up now, also while the bot runs", ("backup",), "declare_backup"),
     "restore": Command(

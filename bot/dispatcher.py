@@ -25,10 +25,10 @@ from bot.handlers import (
     quotes,
     reindex,
     search,
+    small_talk,
     start,
     stats,
     synonyms,
-    talk,
     unanswered,
     verify,
 )
@@ -81,7 +81,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         unanswered.routes(),
         imports.routes(),
         verify.routes(),
-        talk.routes(),
+        small_talk.routes(),
         questions.routes(),  # late: it takes all remaining text
         errors.stale_button_routes(),  # last: it takes all remaining buttons
     )

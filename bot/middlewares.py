@@ -24,7 +24,7 @@ from bot.filters import GROUPS
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import choose_interface_language, get_translator
 from bot.views.message_text import BOT_COMMANDS
-from rag_core.conversation import detect_talk
+from rag_core.conversation.talk import detect_talk
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, raw_updates
 from rag_core.storage.channels import load_group_rules

@@ -315,15 +315,15 @@ def are_duplicates(one: str | ComparedText, other: str | ComparedText) -> bool:
     return all(word in rest for word in _stem_words(shorter))
 
 
-def _describe_fingerprint() -> str:
-    """Version of the fingerprint: our version, and what the library computes for a few and for many words."""
+@cache
+def describe_fingerprint() -> str:
+    """Version of the fingerprint: our version, and what the library computes for a few and for many words.
+
+    Signatures of another version cannot be compared.
+    """
     many = " ".join(chr(97 + n % 26) * (1 + n // 26) for n in range(400))
     bands = compute_minhash_bands("a few words and no more")[0], compute_minhash_bands(many)[0]
     return f"{_FINGERPRINT_VERSION} {hash_exact_text(many).hex()} {bands[0]} {bands[1]}"
-
-
-# Signatures of another version cannot be compared.
-FINGERPRINT_RECIPE = _describe_fingerprint()
 
 
 _BATCH_CHANGES = 500  # changes at a time: about 0.2 s of work, 20 ms of it holding the archive's write lock
@@ -357,7 +357,7 @@ class CopyIndexer:
         """
         done = 0
         async with self._turn:
-            mark = await near_duplicates.load_copy_watermark(self._archive, FINGERPRINT_RECIPE)
+            mark = await near_duplicates.load_copy_watermark(self._archive, describe_fingerprint())
             while batch := await posts.list_post_changes(self._archive, mark.watermark, _BATCH_CHANGES):
                 mark = await self._take(batch, mark)
                 done += len(batch)
@@ -367,7 +367,7 @@ class CopyIndexer:
 
     async def waiting(self) -> int:
         """Count the changes still to process."""
-        return await near_duplicates.count_uncompared_changes(self._archive, FINGERPRINT_RECIPE)
+        return await near_duplicates.count_uncompared_changes(self._archive, describe_fingerprint())
 
     async def _take(self, batch: Sequence[PostChange], before: CopyWatermark) -> CopyWatermark:
         ready = await asyncio.to_thread(_fingerprint_posts, batch)
@@ -380,7 +380,7 @@ class CopyIndexer:
         ):
             return after
         return await near_duplicates.load_copy_watermark(
-            self._archive, FINGERPRINT_RECIPE
+            self._archive, describe_fingerprint()
         )  # another process was faster
 
     async def _find_near_texts(self, some: Sequence[_FingerprintedPost]) -> _TextsByBand:

@@ -21,7 +21,8 @@ from functools import partial
 from hashlib import blake2b
 
 from rag_core.cite import check_citations, filter_current_passages
-from rag_core.conversation import remember_answer, resolve_followup, strip_courtesies
+from rag_core.conversation.memory import remember_answer, resolve_followup
+from rag_core.conversation.talk import strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, RecipeFailed, StageTimeout
 from rag_core.llm import QueuePositionCallback

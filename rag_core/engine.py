@@ -30,7 +30,7 @@ from rag_core.models.selection import (
     open_language_models,
     open_selected_reranker,
 )
-from rag_core.planning import plan_by_rules
+from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.settings import QdrantSettings, RagSettings
 from rag_core.storage import Archive, posts, users
 from rag_core.tracing import Run

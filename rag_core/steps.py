@@ -18,24 +18,25 @@ from rag_core.context.conflicts import add_conflicting_post
 from rag_core.context.copies import gather_evidence
 from rag_core.context.coverage import measure_coverage
 from rag_core.context.evidence import compose_evidence
-from rag_core.dates import parse_period
+from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError
-from rag_core.planning import KnownEntities, build_bare_plan, is_worth_planning, plan_by_model
+from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generation
 from rag_core.planning.intents import is_asking_word
+from rag_core.planning.llm_planner import KnownEntities, is_worth_planning, plan_by_model
+from rag_core.planning.rule_planner import build_bare_plan
 from rag_core.retrieval.aggregate import answer_by_aggregation
-from rag_core.retrieval.hyde import write_hypothetical_post
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import fetch_passages, search_passages
 from rag_core.storage import channels, posts
+from rag_core.storage.channels import list_synonyms
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
-from rag_core.storage.synonyms import list_synonyms
 from rag_core.text.naming import find_aliases
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH
 from rag_core.text.spelling import correct_spelling
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import Run, Stage
+from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import (
     Certainty,
     Channel,
@@ -52,7 +53,9 @@ from rag_core.types import (
 )
 from rag_core.writing.candidates import ExtractCandidate
 from rag_core.writing.extract import quote_earlier_piece, quote_piece, rank_pieces
+from rag_core.writing.grammar import build_paragraph_grammar, clean_reply
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_dated_line, format_post_date
+from rag_core.writing.prompts import load_prompt, quote_question
 from rag_core.writing.write import write_draft
 
 
@@ -317,3 +320,25 @@ async def report_extract(question: Question, plan: Plan, hits: Sequence[Hit], ra
     draft = await asyncio.to_thread(lambda: extract_draft(question, plan, compose_evidence(hits), rag))
     if draft.sentences:
         await run.on_extract(draft)
+
+
+_MAX_LENGTH, _MAX_TOKENS = 280, 120
+_MAX_QUESTION_LENGTH = 400  # characters: enough for a hypothetical post
+_TEMPERATURE, _SEED = 0.4, 42
+
+
+async def write_hypothetical_post(question: Question, model: LanguageModel, run: Run) -> str:
+    """Write a hypothetical post of one or two sentences, at most 280 characters; empty for an empty reply.
+
+    Call it inside a stage. Raises GenerationFailed.
+    """
+    template = load_prompt("hyde", question.lang)
+    prompt = Prompt(template.system, quote_question(question.text[:_MAX_QUESTION_LENGTH]), template.shots)
+    decoding = DecodingParams(_MAX_TOKENS, temperature=_TEMPERATURE, seed=_SEED)
+    costs = LlmCosts()
+    async with run.open_session(model, question.viewer.user_id) as seat:
+        costs.call()
+        end = await collect_generation(seat.stream(prompt, decoding, grammar=build_paragraph_grammar(_MAX_LENGTH)))
+    costs.add_stats(end.figures)
+    run.note(**costs.to_counts())
+    return " ".join(clean_reply(end.text).split())[:_MAX_LENGTH]

@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import AsyncIterator
 
-from bot.doctor.archive import check_backups, check_channels, check_indexes, check_jobs, open_check_context
+from bot.doctor.archive_checks import check_backups, check_channels, check_indexes, check_jobs, open_check_context
 from bot.doctor.machine import (
     check_file_system,
     check_free_space,

@@ -20,7 +20,7 @@ from bot.views.post_phrases import (
     strip_control_characters,
 )
 from rag_core.answer import answer_question
-from rag_core.conversation import Talk, TalkKind, detect_talk
+from rag_core.conversation.talk import Talk, TalkKind, detect_talk
 from rag_core.engine import Engine
 from rag_core.storage import channels, posts
 from rag_core.storage.users import AUTO_RECIPE

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from tqdm import tqdm
 
-from bot.evaluation.calibrate import FOLD_COUNT, Flags, Matrix, assign_folds
 from bot.evaluation.index import IndexedDataset
 from bot.evaluation.runs import answer_query
 from bot.evaluation.scoring import JudgedAnswer
+from bot.evaluation.threshold_fitting import FOLD_COUNT, Flags, Matrix, assign_folds
 from rag_core.context.calibration import Calibration
 from rag_core.context.coverage import BRIEF_SIGNS, Coverage
 from rag_core.models.catalog import ModelSpec

@@ -21,12 +21,12 @@ from bot.evaluation.datasets import Dataset, EvaluationQuery, parse_query, read_
 from bot.evaluation.index import IndexedDataset, Variant, build_variant_settings, open_indexed_dataset
 from bot.evaluation.runs import answer_query, search_query
 from bot.evaluation.scoring import Metrics, judge_answer
+from bot.handlers.small_talk import render_talk
 from bot.settings import Settings
-from bot.views.talk import render_talk
 from rag_core.answer import answer_question
-from rag_core.conversation import detect_talk, strip_courtesies
+from rag_core.conversation.talk import detect_talk, strip_courtesies
 from rag_core.errors import ImportRefused
-from rag_core.planning import plan_by_rules
+from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.storage import channels
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import Answer, Question

@@ -85,11 +85,6 @@ async def run_interleaved(
     return rows
 
 
-async def search_all(data: IndexedDataset) -> list[RankedQuery]:
-    """Search for every answerable question."""
-    return (await run_interleaved([q for q in data.dataset.queries if q.relevant], search_query, {"": data}))[""]
-
-
 async def ask_all(data: IndexedDataset) -> list[JudgedAnswer]:
     """Answer every question."""
     return (await run_interleaved(data.dataset.queries, answer_query, {"": data}))[""]

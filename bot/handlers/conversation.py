@@ -14,7 +14,7 @@ from bot.context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator
 from bot.worker.streaming import StopCallback
-from rag_core.conversation import is_memory_enabled, set_memory_enabled, start_new_conversation
+from rag_core.conversation.memory import is_memory_enabled, set_memory_enabled, start_new_conversation
 from rag_core.storage.conversations import ConversationKey
 
 _MEMORY_SWITCHES = {"on": True, "off": False}

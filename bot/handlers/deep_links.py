@@ -17,8 +17,7 @@ from aiogram.types import Message, Update
 from aiogram.utils.formatting import Text, as_list
 
 from bot.context import AppContext
-from bot.filters import IN_PRIVATE, ChatCommand
-from bot.handlers.explain import find_asked_answer
+from bot.filters import IN_PRIVATE, ChatCommand, find_asked_answer
 from bot.handlers.questions import MAX_QUESTION_LENGTH, submit_question
 from bot.i18n import Translator
 from bot.views.answer import make_link

@@ -17,17 +17,17 @@ from aiogram.types import Message
 from aiogram.utils.formatting import BlockQuote, Bold, Code, ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
-from bot.access import get_reader, get_reader_id, is_admin
+from bot.access import get_reader, is_admin
 from bot.context import AppContext
 from bot.control.schemas import format_stages
-from bot.filters import ChatCommand
+from bot.filters import ChatCommand, find_asked_answer
 from bot.i18n import Translator, get_translator
 from bot.recheck import build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, StoredAnswer, link_author
 from bot.views.message_text import format_changes, split_pages, style_text
 from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
-from rag_core.storage import Archive, channels, posts, questions
+from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
 from rag_core.storage.posts import PostVersion
 from rag_core.storage.questions import AnsweredQuestion, fetch_trace
@@ -61,7 +61,7 @@ class _ExplanationContext:
     shown: RenderContext
     answered_at: datetime
 
-    def named(self, key: PostKey, post: Post) -> Text:
+    def format_reference(self, key: PostKey, post: Post) -> Text:
         """Author of a post, linked, and its date."""
         channel = self.channels.get(key.chat_id)
         author = link_author(channel, post.origin, format_channel_post_link(key, channel), self.shown.words)
@@ -102,7 +102,7 @@ async def _explain_source(number: int, one: CitedPost, context: _ExplanationCont
         title = strip_control_characters(channel.title) if channel else ""
         date = words.date(one.date, context.shown.zone)
         return Text(f"{number}. ", words("why-gone", title=title or words("unnamed-channel"), date=date))
-    line = Text(f"{number}. ", context.named(one.key, post))
+    line = Text(f"{number}. ", context.format_reference(one.key, post))
     edits = await _list_edits(one, post, context) if post.edited else []
     return as_list(line, *edits)
 
@@ -151,7 +151,7 @@ def _format_others(keys: Sequence[PostKey], kept: StoredAnswer, context: _Explan
     words = context.shown.words
     if not keys:
         return []
-    lines = [Text("• ", context.named(key, context.stored[key])) for key in keys[:_MAX_OTHERS]]
+    lines = [Text("• ", context.format_reference(key, context.stored[key])) for key in keys[:_MAX_OTHERS]]
     if (more := len(keys) - _MAX_OTHERS) > 0:
         lines.append(Text(words("titles-more", more=more)))
     sentence = words("why-others") if kept.cited else words("why-refused", count=len(keys))
@@ -185,20 +185,6 @@ async def _on_why(
         await message.reply(first.text, entities=list(first.entities), allow_sending_without_reply=True)
         for page in rest:
             await message.answer(page.text, entities=list(page.entities))
-
-
-async def find_asked_answer(message: Message, bot: Bot, archive: Archive) -> AnsweredQuestion | str:
-    """Find the answer that a command asks about; else the id of the sentence that says why there is none."""
-    reader, parent = get_reader_id(message), message.reply_to_message
-    # In a topic every message "replies" to its opening.
-    if parent is None or parent.forum_topic_created:
-        thread = message.message_thread_id if message.is_topic_message else None
-        last = await questions.fetch_last_answered(archive, bot.id, message.chat.id, reader, thread)
-        return last or "why-none"
-    asked = await questions.find_question_of_message(archive, bot.id, message.chat.id, parent.message_id)
-    if asked is None:
-        return "why-unknown"
-    return asked if asked.user_id == reader else "why-not-yours"
 
 
 def routes() -> Router:

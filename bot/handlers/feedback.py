@@ -19,11 +19,11 @@ from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Ita
 from bot import access
 from bot.access import Reader, get_reader_id
 from bot.context import AppContext
-from bot.filters import ChatCommand
+from bot.filters import ChatCommand, check_button_access, find_asked_answer
 from bot.handlers import deep_links
 from bot.handlers.deep_links import create_question_link
-from bot.handlers.explain import explain_answer, find_asked_answer
-from bot.handlers.talk import send_with_suggestions
+from bot.handlers.explain import explain_answer
+from bot.handlers.small_talk import send_with_suggestions
 from bot.i18n import Translator, get_translator
 from bot.recheck import Basis, build_posts_basis, recheck_before_sending
 from bot.views import answer
@@ -56,38 +56,6 @@ from rag_core.storage.questions import AnsweredQuestion, fetch_answered_question
 from rag_core.types import Channel, Post, PostKey, Viewer, format_channel_post_link
 
 # These send a message for the asker, or ask again in their name.
-_ASKER_ONLY_ACTIONS = frozenset(
-    {
-        AnswerAction.WHY,
-        AnswerAction.SHORTER,
-        AnswerAction.DEEPER,
-        AnswerAction.LINK,
-        AnswerAction.SEARCH,
-        AnswerAction.REPHRASE,
-    }
-)
-
-
-async def check_button_access(
-    pressed: CallbackQuery, press: AnswerCallback, context: AppContext, words: Translator
-) -> tuple[AnsweredQuestion, Message] | None:
-    """Check that the presser may use the button; returns the answer and its message, None after a refusal."""
-    presser, message, asked = (
-        pressed.from_user.id,
-        pressed.message,
-        await fetch_answered_question(context.archive, press.handle),
-    )
-    # The message was deleted or is too old; or the callback data is forged, or from another chat.
-    if asked is None or not isinstance(message, Message) or asked.chat_id != message.chat.id:
-        refusal = "answer-gone"
-    elif not asked.private and not await access.is_chat_member(context.admins, user_id=presser, chat_id=asked.chat_id):
-        refusal = "answer-not-member"
-    elif press.action in _ASKER_ONLY_ACTIONS and presser != asked.user_id:
-        refusal = "answer-not-yours"
-    else:
-        return asked, message
-    await pressed.answer(words(refusal)[:200], show_alert=True)
-    return None
 
 
 async def prepare_viewer(

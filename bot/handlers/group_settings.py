@@ -26,7 +26,7 @@ from bot.views.answer import format_channel_title, format_one_line, link_channel
 from bot.views.channel_card import find_channel_by_token, make_channel_token
 from bot.views.keyboards import CHANNELS_PER_PAGE, build_keyboard, build_page_row, cut_page, redraw_message
 from bot.views.message_text import style_text
-from rag_core.conversation import migrate_memory_setting
+from rag_core.conversation.memory import migrate_memory_setting
 from rag_core.storage import Archive, channels
 from rag_core.storage.channels import GroupRules, load_group_rules, move_group, save_group_rules
 from rag_core.storage.users import load_answer_mode, save_answer_mode

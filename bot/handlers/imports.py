@@ -91,7 +91,7 @@ class ImportProgressMessage:
         self._edited_at = time.monotonic()
 
     @classmethod
-    async def begun(cls, to: Message, file: str, run: str, words: Translator) -> ImportProgressMessage:
+    async def send(cls, to: Message, file: str, run: str, words: Translator) -> ImportProgressMessage:
         """Start a progress message, in reply to the document or to the admin's command."""
         buttons = build_keyboard([(words("button-stop"), StopImportButton(run=run))])
         text = words("import-fetching", file=file)
@@ -231,7 +231,7 @@ class ImportRunner:
 
     async def _run_order(self, order: ImportOrder) -> None:
         try:
-            progress = await ImportProgressMessage.begun(order.message, order.file, self._run_id, order.words)
+            progress = await ImportProgressMessage.send(order.message, order.file, self._run_id, order.words)
         except (TelegramAPIError, ClientDecodeError) as exc:
             log.error("an import was not begun, as its admin cannot be told: %s", exc)
             return

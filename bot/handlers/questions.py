@@ -15,10 +15,10 @@ from bot import logs
 from bot.access import get_reader_id
 from bot.context import AppContext
 from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question
-from bot.handlers.talk import reply_to_talk
+from bot.handlers.small_talk import reply_to_talk
 from bot.i18n import Translator, detect_question_language
 from bot.worker.streaming import acknowledge_question
-from rag_core.conversation import detect_talk
+from rag_core.conversation.talk import detect_talk
 from rag_core.storage import questions
 from rag_core.storage.questions import QuestionRow
 

@@ -227,7 +227,7 @@ class _QuoteRequest:
         date = format_day_and_edit(post.date if post else self.cited.date, post.edited if post else None, self.shown)
         return Text(f"[{self.number}] ", author, " · ", date)
 
-    def told(self, said: str, *, with_words: bool = True) -> Text:
+    def render(self, said: str, *, with_words: bool = True) -> Text:
         """Render the quote as text: the words where they may be shown, and a note."""
         text = strip_control_characters(self.found.text) if self.found and with_words else ""
         if len(text) > _MAX_SHOWN_LENGTH:
@@ -311,7 +311,7 @@ async def _show_quote(wanted: _QuoteRequest, bot: Bot, context: AppContext) -> N
         await _send_text_quote(wanted, _explain_refused_quote(exc), bot)
         return
     if sent.quote is None:  # Telegram drops the quote silently where the channel protects its content
-        text = wanted.told("receipt-protected")
+        text = wanted.render("receipt-protected")
         await bot.edit_message_text(chat_id=wanted.chat_id, message_id=sent.message_id, **text.as_kwargs())
 
 
@@ -352,7 +352,7 @@ async def _send_native_quote(wanted: _QuoteRequest, place: QuotePlace, bot: Bot)
 
 async def _send_text_quote(wanted: _QuoteRequest, matter: str, bot: Bot) -> None:
     """Send the words as text, under the answer. Deleted words are not shown here either."""
-    text = wanted.told(matter, with_words=matter != "receipt-gone-there").as_kwargs()
+    text = wanted.render(matter, with_words=matter != "receipt-gone-there").as_kwargs()
     under = ReplyParameters(message_id=wanted.message_id, allow_sending_without_reply=True)
     await bot.send_message(wanted.chat_id, **text, message_thread_id=wanted.thread, reply_parameters=under)
 

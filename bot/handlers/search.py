@@ -20,9 +20,8 @@ from aiogram.utils.formatting import Code, Text
 from bot import access
 from bot.access import Reader, get_reader, get_reader_id
 from bot.context import AppContext
-from bot.filters import ChatCommand
+from bot.filters import ChatCommand, check_button_access
 from bot.handlers import errors
-from bot.handlers.feedback import check_button_access
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import Translator, detect_question_language
 from bot.recheck import Basis, ShownPost, recheck_before_sending

@@ -23,7 +23,7 @@ from aiogram.utils.formatting import Code, Text, as_list
 from bot import access
 from bot.context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
-from bot.handlers.talk import send_with_suggestions
+from bot.handlers.small_talk import send_with_suggestions
 from bot.i18n import LANGUAGES, Translator, get_translator
 from bot.recheck import Basis, recheck_before_sending
 from bot.views.answer import format_channel_title, make_link

@@ -16,7 +16,7 @@ from bot.i18n import Translator
 from bot.views.answer import format_channel_title
 from bot.views.message_text import neutralize_links
 from rag_core.storage import channels
-from rag_core.storage.synonyms import Synonym, add_synonym, list_synonyms, remove_synonym
+from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel
 

@@ -18,7 +18,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from bot import files
 from bot.context import AppContext
 from bot.monitoring.metrics import Meter
-from ingest.dedup import FINGERPRINT_RECIPE
+from ingest.dedup import describe_fingerprint
 from rag_core.errors import RagError
 from rag_core.storage import Archive, channels, gaps, index_state, near_duplicates, posts, raw_updates, usage_stats
 from rag_core.storage.backups import get_backup_time, list_backups
@@ -109,7 +109,9 @@ class StateCollector:
         """Measure how far each index is behind the archive."""
         lag = _make_gauge("index_lag_changes", "Changes that a leg has not taken in: words, vectors, copies.", "leg")
         lag.add_metric(["words"], max(0, await posts.get_last_seq(context.archive) - context.rag.lexical.watermark))
-        lag.add_metric(["copies"], await near_duplicates.count_uncompared_changes(context.archive, FINGERPRINT_RECIPE))
+        lag.add_metric(
+            ["copies"], await near_duplicates.count_uncompared_changes(context.archive, describe_fingerprint())
+        )
         if context.rag.dense:
             lag.add_metric(
                 ["vectors"],

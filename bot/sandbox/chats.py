@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+SAMPLE_CHANNELS_FOLDER = Path(__file__).parent / "channels"
 
 
 class ChangeNotifier:

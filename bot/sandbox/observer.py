@@ -43,7 +43,7 @@ class DemoObserver:
             self._waiting[leg] = waiting
             self._world.changed()
 
-    def shown(self, since: int, visible: Collection[int]) -> Json:
+    def build_page_state(self, since: int, visible: Collection[int]) -> Json:
         """Build the answers observed after `since` and the state of indexing, for a page that sees these chats."""
         insights = {
             f"{chat}/{message}": [post for post in posts if self._can_open(post, visible)]

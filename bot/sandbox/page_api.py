@@ -43,7 +43,7 @@ def add_page_routes(app: web.Application, world: SandboxState, observed: DemoObs
         await world.bell.until(lambda: world.n != since or world.queue.closed, _MAX_NEWS_WAIT_SECONDS)
         news = build_snapshot(world, since, user_id)
         visible = {chat["id"] for chat in news["chats"]}
-        return web.json_response(news | observed.shown(since, visible))
+        return web.json_response(news | observed.build_page_state(since, visible))
 
     async def messages(request: web.Request) -> web.Response:
         room = _require_visible_chat(world, int(request.query["chat"]), int(request.query.get("user", 0)))

@@ -16,11 +16,12 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 
-from ingest.dedup import FINGERPRINT_RECIPE
+from ingest.dedup import describe_fingerprint
 from rag_core.answer import load_recipe_switches
 from rag_core.caches import IndexVersion, VersionedCache
 from rag_core.cite import check_citations
-from rag_core.conversation import is_followup, load_turns, remember_answer
+from rag_core.conversation.followups import is_followup
+from rag_core.conversation.memory import load_turns, remember_answer
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, channels, near_duplicates
@@ -51,7 +52,7 @@ class AnswerCache:
         Not cached: follow-up questions, and questions asked while changed posts wait for copy detection, because "also
         in" may be missing. Raises ArchiveUnavailable.
         """
-        if await near_duplicates.count_uncompared_changes(self._rag.archive, FINGERPRINT_RECIPE):
+        if await near_duplicates.count_uncompared_changes(self._rag.archive, describe_fingerprint()):
             return None
         if is_followup(question.text, question.asked_at) and await load_turns(question, self._rag):
             return None

@@ -59,7 +59,7 @@ from bot.worker.streaming import (
 )
 from ingest.jobs import JobLog
 from rag_core.answer import answer_question
-from rag_core.conversation import strip_courtesies
+from rag_core.conversation.talk import strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.storage import Archive, posts, questions

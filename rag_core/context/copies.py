@@ -1,17 +1,53 @@
-"""Copies of posts in the evidence: all that the asker may read, also those not in the hits; the original is cited."""
+"""Copies of posts in the evidence: all that the asker may read, also those not in the hits; the original is cited.
+
+Boilerplate, lines that a channel repeats in most of its posts (address, calls to subscribe), answers nothing: a line is
+one if it stands in over a fifth of a channel's latest posts, and in at least five. Only channels of the evidence are
+read, all of which the asker may read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from rag_core.context.boilerplate import is_boilerplate, load_boilerplate
-from rag_core.context.evidence import DatedPost, compose_evidence, order_copies
+from rag_core.context.evidence import DatedPost, build_text_key, compose_evidence, order_copies
 from rag_core.engine import Engine
 from rag_core.retrieval.search import fetch_passages
 from rag_core.storage import near_duplicates, posts
 from rag_core.storage.near_duplicates import PostCopies
+from rag_core.storage.posts import list_latest_texts
 from rag_core.types import Evidence, Hit, Passage, PassageRef, Post, PostKey, Source, Viewer
+
+_LATEST_POSTS = 300  # per channel: enough to tell a fifth, read in a few milliseconds
+_MIN_SHARE, _MIN_POSTS = 0.2, 5
+
+
+def find_repeated_lines(texts: Iterable[str]) -> frozenset[str]:
+    """Find the lines that repeat in texts, as keys (`build_text_key`); each text counts once for a line."""
+    counts, number = Counter[str](), 0
+    for text in texts:
+        number += 1
+        counts.update({key for line in text.split("\n") if (key := build_text_key(line))})
+    return frozenset(key for key, times in counts.items() if times >= _MIN_POSTS and times > _MIN_SHARE * number)
+
+
+def is_boilerplate(text: str, repeated: frozenset[str]) -> bool:
+    """Whether every line of a text is boilerplate."""
+    return bool(repeated) and all(key in repeated for line in text.split("\n") if (key := build_text_key(line)))
+
+
+async def load_boilerplate(chats: Iterable[int], rag: Engine) -> dict[int, frozenset[str]]:
+    """Load the boilerplate of channels; cached while the index does not change. Raises ArchiveUnavailable."""
+    found, version = {}, rag.version
+    for chat in chats:
+        lines = rag.caches.boilerplate.get(chat, version)
+        if lines is None:
+            lines = find_repeated_lines(await list_latest_texts(rag.archive, chat, _LATEST_POSTS))
+            rag.caches.boilerplate.store(chat, version, lines)
+        if lines:
+            found[chat] = lines
+    return found
 
 
 async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> Evidence:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from rag_core.index.postings import TermStatistics
 from rag_core.text.answer_type import VALUED_TYPES, extract_capitalized_stems, extract_name_stems
-from rag_core.text.query_terms import QueryTerms, measure_stem_similarity
-from rag_core.text.tokens import tokenize
+from rag_core.text.query_terms import QueryTerms
+from rag_core.text.tokens import measure_stem_similarity, tokenize
 from rag_core.writing.candidates import ExtractCandidate
 
 _FEW_TERMS = math.log(4.5)

@@ -25,7 +25,7 @@ from rag_core.conversation.slots import (
     replace_thing,
     strip_aside,
 )
-from rag_core.dates import parse_period
+from rag_core.dates.parse import parse_period
 from rag_core.planning.intents import asks_about_recent_events, strip_asking_phrase
 from rag_core.storage.conversations import ConversationTurn
 from rag_core.text.names import find_names

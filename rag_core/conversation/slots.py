@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rag_core.text.morphology import WordReading, read_word
-from rag_core.text.tokens import detect_language
+from rag_core.text.tokens import WordReading, detect_language, read_word
 
 _MAX_WORDS = 40  # words of a question that are read by the dictionary
 _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")

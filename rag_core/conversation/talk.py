@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rapidfuzz.distance import OSA
 
-from rag_core.text.morphology import is_dictionary_word, read_word
+from rag_core.text.tokens import is_dictionary_word, read_word
 
 
 class TalkKind(StrEnum):

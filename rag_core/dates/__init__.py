@@ -3,9 +3,3 @@
 Examples: "в марте 2025", "last month", "с 3 по 9 июня". Posts lie in the past: a date without a year, or a bare
 weekday, means the latest one that has begun. A future date gives no filter.
 """
-
-from __future__ import annotations
-
-from rag_core.dates.parse import Period, parse_period
-
-__all__ = ["Period", "parse_period"]

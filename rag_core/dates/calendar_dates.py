@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 
+from rag_core.dates.date_grammar import DateMatch, TokenReader
 from rag_core.dates.ranges import (
     ONE_DAY,
     DateRange,
@@ -15,7 +16,6 @@ from rag_core.dates.ranges import (
     pick_day,
     resolve_date_parts,
 )
-from rag_core.dates.token_reader import DateMatch, TokenReader
 
 _RANGE_WORDS = ("-", "по", "до", "to", "through", "thru", "until", "till", "and", "и")
 _SEPARATORS = (",", "-", "/", "of", "the", ".")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 
 from rag_core.dates.calendar_dates import CalendarReader
+from rag_core.dates.date_grammar import DateMatch
 from rag_core.dates.ranges import (
     ONE_DAY,
     DateRange,
@@ -18,7 +19,6 @@ from rag_core.dates.ranges import (
     resolve_nth_unit,
     resolve_part,
 )
-from rag_core.dates.token_reader import DateMatch
 
 _SLACK_DAYS = {"week": 3, "month": 10, "quarter": 45, "half": 60, "year": 45, "decade": 400}
 _FEW_DAYS = 5  # "the first days of May", "в первых числах мая"

@@ -1,4 +1,4 @@
-"""Embedding models: texts to unit vectors with onnxruntime, in a thread of their own.
+"""Embedding models: texts to unit vectors, in a thread of their own.
 
 Nothing is downloaded here: the model's folder is given (`rag_core.models.download` fills it). Several models for one
 language each can share one vector: each text goes by its language into that model's block, and the rest is zero, so
@@ -11,20 +11,21 @@ the reranker.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_core.models.catalog import ModelSpec, Pooling
+from rag_core.models.catalog import ModelSpec, PackageSource, Pooling
 from rag_core.models.model_folder import check_model_files
 from rag_core.models.onnx_runtime import (
     CPU_PROVIDER,
     OnnxThread,
     choose_onnx_providers,
-    load_onnx_model,
+    load_offline_model,
+    load_text_embedding,
     trim_for_tokenizer,
 )
 from rag_core.text.tokens import detect_language
@@ -87,7 +88,7 @@ class _SingleEmbedder:
 
     def __init__(self, row: ModelSpec, folder: Path, session: dict[str, Any], thread: OnnxThread) -> None:
         self._row, self._folder, self._session, self._thread = row, folder, session, thread
-        self._run: Callable[..., NDArray[np.floating[Any]]] | None = None
+        self._embed: Callable[[list[str]], Iterable[NDArray[Any]]] | None = None
         self.name, self.dimension, self.languages = row.name, row.dimension, row.languages
 
     async def passages(self, texts: Sequence[str]) -> EmbeddingArray:
@@ -106,16 +107,12 @@ class _SingleEmbedder:
 
     def embed_texts(self, texts: list[str]) -> EmbeddingArray:
         """Embed texts to unit vectors, in the thread. Raises ModelUnavailable for zero or infinite vectors."""
-        if self._run is None:
-            self._run = load_onnx_model(self._folder, self._row.file, self._row.max_tokens, **self._session)
+        if self._embed is None:
+            self._embed = self._load_network()
+        trimmed = [trim_for_tokenizer(text, self._row.max_tokens) for text in texts]
         # One text at a time: in a batch its vector would depend on the others, which may be of closed channels. On a
         # CPU it costs nothing: no text is padded to the longest of its batch.
-        outputs = [self._run([trim_for_tokenizer(text, self._row.max_tokens)])[0] for text in texts]
-        if self._row.pooling is Pooling.MEAN:
-            outputs = [output.mean(axis=0, dtype=np.float64) for output in outputs]
-        elif self._row.pooling is Pooling.CLS:
-            outputs = [output[0] for output in outputs]
-        vectors: EmbeddingArray = np.array(outputs, np.float32)
+        vectors: EmbeddingArray = np.array(list(self._embed(trimmed)), np.float32)
         if vectors.shape[1] != self.dimension:
             raise self._thread.broken(f"makes vectors of {vectors.shape[1]} numbers instead of {self.dimension}")
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -123,6 +120,15 @@ class _SingleEmbedder:
             raise self._thread.broken("makes vectors without a length")
         units: EmbeddingArray = vectors / lengths
         return units
+
+    def _load_network(self) -> Callable[[list[str]], Iterable[NDArray[Any]]]:
+        if not isinstance(self._row.source, PackageSource):
+            model = load_text_embedding(self._folder, self._row, self._session)
+            return lambda texts: model.embed(texts, batch_size=1)
+        run = load_offline_model(self._folder, self._row, self._session)
+        if self._row.pooling is Pooling.NONE:
+            return lambda texts: (run([text])[0] for text in texts)
+        return lambda texts: (run([text])[0].mean(axis=0, dtype=np.float64) for text in texts)
 
 
 class _PerLanguageEmbedder:

@@ -1,4 +1,8 @@
-"""ONNX runtime: choice of the provider (MODELS__PROVIDER), loading of a network, and the thread that owns it."""
+"""ONNX models: choice of the provider (MODELS__PROVIDER), loading of a network, and the thread that owns it.
+
+Hub models run in fastembed, imported with the first of them. The offline ones, which no catalog of fastembed has,
+are run by onnxruntime itself: fastembed would add half a second to every start of a machine without hub models.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,21 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rag_core.errors import ModelUnavailable, RagError
+from rag_core.models.catalog import ModelSpec, Pooling
+
+if TYPE_CHECKING:
+    from fastembed import TextEmbedding
+    from fastembed.rerank.cross_encoder import TextCrossEncoder
 
 CPU_PROVIDER = "CPUExecutionProvider"
+_REGISTRATION_LOCK = Lock()  # fastembed's list of models is global in the process
 
 
 def choose_onnx_providers(name: str) -> list[str]:
@@ -27,37 +38,72 @@ def choose_onnx_providers(name: str) -> list[str]:
     return [name] if name == CPU_PROVIDER else [name, CPU_PROVIDER]  # the CPU runs operators the wanted one lacks
 
 
-def load_onnx_model(
-    folder: Path, file: str, max_tokens: int, threads: int, providers: list[str]
+def load_offline_model(
+    folder: Path, row: ModelSpec, session: dict[str, Any]
 ) -> Callable[[Sequence[str | tuple[str, str]]], NDArray[np.floating[Any]]]:
-    """Load the tokenizer and the network of a model: a function from a batch of texts, or of pairs, to its output.
-
-    Nothing is downloaded, and nothing else is imported: fastembed would take half a second of every start.
-    """
+    """Load the tokenizer and the network of a model: a function from a batch of texts, or of pairs, to its output."""
     from onnxruntime import InferenceSession, SessionOptions
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    direction = (tokenizer.truncation or {}).get("direction", "right")
-    tokenizer.enable_truncation(max_length=max_tokens, direction=direction)
+    tokenizer.enable_truncation(max_length=row.max_tokens)
     pad = next((token for token in ("<pad>", "[PAD]") if tokenizer.token_to_id(token) is not None), "[PAD]")
     tokenizer.enable_padding(pad_id=tokenizer.token_to_id(pad) or 0, pad_token=pad)  # to the longest of a batch
     options = SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = threads
-    network = InferenceSession(str(folder / file), options, providers=providers)
-    wanted = {node.name for node in network.get_inputs()}
+    options.intra_op_num_threads = options.inter_op_num_threads = session["threads"]
+    network = InferenceSession(str(folder / row.file), options, providers=session["providers"])
+    columns = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
+    wanted = {node.name: columns[node.name] for node in network.get_inputs()}
 
     def run(batch: Sequence[str | tuple[str, str]]) -> NDArray[np.floating[Any]]:
         encoded = tokenizer.encode_batch(batch)
-        columns = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
-        given = {
-            name: np.array([getattr(one, column) for one in encoded], np.int64)
-            for name, column in columns.items()
-            if name in wanted
-        }
+        given = {name: np.array([getattr(one, column) for one in encoded], np.int64) for name, column in wanted.items()}
         return np.asarray(network.run(None, given)[0])
 
     return run
+
+
+def load_text_embedding(folder: Path, row: ModelSpec, session: dict[str, Any]) -> TextEmbedding:
+    """Load an embedding model with fastembed. With a path and local_files_only the hub is not contacted."""
+    from fastembed import TextEmbedding
+    from fastembed.common.model_description import ModelSource, PoolingType
+
+    pooling = {Pooling.MEAN: PoolingType.MEAN, Pooling.CLS: PoolingType.CLS, Pooling.NONE: PoolingType.DISABLED}
+    name = f"citegram/{row.name}-{row.pooling}-{row.dimension}".lower()
+    with _REGISTRATION_LOCK:
+        if name not in {known["model"].lower() for known in TextEmbedding.list_supported_models()}:
+            TextEmbedding.add_custom_model(
+                model=name,
+                pooling=pooling[row.pooling],
+                normalization=False,  # done by the caller, with a check for zero and infinite lengths
+                sources=ModelSource(hf=name),  # required, never used
+                dim=row.dimension,
+                model_file=row.file,
+            )
+    model = TextEmbedding(
+        name, specific_model_path=str(folder), local_files_only=True, cache_dir=str(folder), **session
+    )
+    tokenizer = model.model.tokenizer  # type: ignore[attr-defined]  # every ONNX model of fastembed has one
+    direction = (tokenizer.truncation or {}).get("direction", "right")
+    tokenizer.enable_truncation(max_length=row.max_tokens, direction=direction)
+    return model
+
+
+def load_cross_encoder(folder: Path, row: ModelSpec, session: dict[str, Any]) -> TextCrossEncoder:
+    """Load a cross-encoder with fastembed."""
+    from fastembed.common.model_description import ModelSource
+    from fastembed.rerank.cross_encoder import TextCrossEncoder
+
+    name = f"citegram/{row.name}".lower()
+    with _REGISTRATION_LOCK:
+        if name not in {known["model"].lower() for known in TextCrossEncoder.list_supported_models()}:
+            TextCrossEncoder.add_custom_model(model=name, sources=ModelSource(hf=name), model_file=row.file)
+    model = TextCrossEncoder(
+        name, specific_model_path=str(folder), local_files_only=True, cache_dir=str(folder), **session
+    )
+    # longest first: the text is cut, not the question
+    model.model.tokenizer.enable_truncation(max_length=row.max_tokens, strategy="longest_first")  # type: ignore[attr-defined]
+    return model
 
 
 T = TypeVar("T")
@@ -81,7 +127,7 @@ class OnnxThread:
             return await asyncio.get_running_loop().run_in_executor(self._pool, work, *given)
         except RagError:
             raise
-        except Exception as exc:  # tokenizers and onnxruntime raise various plain exceptions
+        except Exception as exc:  # fastembed, tokenizers and onnxruntime raise various plain exceptions
             raise self.broken(f"cannot be used ({exc})") from exc
 
     def broken(self, what: str) -> ModelUnavailable:

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
-from rag_core.models.catalog import ModelSpec
+from rag_core.models.catalog import ModelSpec, PackageSource
 from rag_core.models.model_folder import check_model_files
 from rag_core.models.onnx_runtime import (
     CPU_PROVIDER,
     OnnxThread,
     choose_onnx_providers,
-    load_onnx_model,
+    load_cross_encoder,
+    load_offline_model,
     trim_for_tokenizer,
 )
+
+Scorer = Callable[[str, list[str]], Iterable[float]]
 
 _BATCH_PAIRS = 16
 _SAMPLE_PAIR = "When does the ferry leave?", "The ferry to the island leaves at half past seven every morning. " * 12
@@ -32,10 +33,8 @@ async def open_reranker(model: ModelSpec, folder: Path, threads: int = 2, provid
     thread = OnnxThread(model.name)
     try:
         await thread.run(check_model_files, model, folder)
-        providers = await thread.run(choose_onnx_providers, provider)
-        reranker = Reranker(
-            model, await thread.run(load_onnx_model, folder, model.file, model.max_tokens, threads, providers), thread
-        )
+        session = {"threads": threads, "providers": await thread.run(choose_onnx_providers, provider)}
+        reranker = Reranker(model, await thread.run(_load_scorer, folder, model, session), thread)
         await reranker.time()
     except BaseException:
         await thread.close()
@@ -43,10 +42,18 @@ async def open_reranker(model: ModelSpec, folder: Path, threads: int = 2, provid
     return reranker
 
 
+def _load_scorer(folder: Path, row: ModelSpec, session: dict[str, Any]) -> Scorer:
+    if isinstance(row.source, PackageSource):
+        run = load_offline_model(folder, row, session)
+        return lambda question, texts: run([(question, text) for text in texts])[:, 0]
+    model = load_cross_encoder(folder, row, session)
+    return lambda question, texts: model.rerank(question, texts, batch_size=_BATCH_PAIRS)
+
+
 class Reranker:
     """Cross-encoder in a thread of its own. `pair_s` is the time for one full-length text, in seconds."""
 
-    def __init__(self, row: ModelSpec, model: Callable[..., NDArray[Any]], thread: OnnxThread) -> None:
+    def __init__(self, row: ModelSpec, model: Scorer, thread: OnnxThread) -> None:
         self._row, self._model, self._thread = row, model, thread
         self.name, self.languages = row.name, row.languages
         self.pair_s = 0.0
@@ -76,9 +83,8 @@ class Reranker:
 
     def _score(self, question: str, texts: list[str]) -> list[float]:
         limit = self._row.max_tokens
-        asked = trim_for_tokenizer(question, limit)
-        pairs = [(asked, trim_for_tokenizer(text, limit)) for text in texts]
-        scores = [float(score) for score in self._model(pairs)[:, 0]]
+        trimmed = [trim_for_tokenizer(text, limit) for text in texts]
+        scores = [float(score) for score in self._model(trim_for_tokenizer(question, limit), trimmed)]
         if not all(math.isfinite(score) for score in scores):
             raise self._thread.broken("makes scores that are no numbers")
         return scores

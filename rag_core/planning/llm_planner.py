@@ -15,7 +15,7 @@ from datetime import UTC, datetime, time, timedelta
 from functools import cached_property, partial
 from typing import Any
 
-from rag_core.dates import parse_period
+from rag_core.dates.parse import parse_period
 from rag_core.errors import GenerationFailed
 from rag_core.llm import DecodingParams, Generation, LanguageModel, LlmSession, Prompt
 from rag_core.planning.intents import asks_about_posts
@@ -30,7 +30,7 @@ from rag_core.planning.queries import (
     truncate_query,
 )
 from rag_core.planning.router import route_plan
-from rag_core.planning.rules import EXACT_INTENTS, TELEGRAM_START
+from rag_core.planning.rule_planner import EXACT_INTENTS, TELEGRAM_START
 from rag_core.planning.schema import (
     PLAN_GRAMMAR,
     PLAN_SCHEMA,

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from rag_core.engine import Engine
-from rag_core.planning import widen_plan
+from rag_core.planning.rule_planner import widen_plan
 from rag_core.recipes.council import run_council
 from rag_core.recipes.mapreduce import run_mapreduce
 from rag_core.recipes.react import run_react

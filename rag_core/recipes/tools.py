@@ -27,10 +27,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 from simpleeval import InvalidExpression, SimpleEval
 
-from rag_core.dates import parse_period
+from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, translate_errors
-from rag_core.planning import build_bare_plan
+from rag_core.planning.rule_planner import build_bare_plan
 from rag_core.recipes.tool_schemas import (
     MAX_POSTS,
     CalculationInput,
@@ -74,8 +74,8 @@ from rag_core.types import (
     Shortfall,
     Source,
 )
-from rag_core.verification import Label
 from rag_core.verification.entailment import assess_text
+from rag_core.verification.types import Label
 from rag_core.writing.extract import select_best_pieces
 
 _MAX_SNIPPET_LENGTH = 160  # characters

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from rag_core.context.evidence import compose_evidence
-from rag_core.dates import parse_period
+from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine
 from rag_core.planning.filters import parse_filters
 from rag_core.planning.intents import extract_topic

@@ -31,9 +31,3 @@ def extract_speakers(line: str) -> tuple[str, ...]:
     """Extract the speakers of a post: the origin of a forward, and the channel."""
     match = _TITLE_AND_DATE.match(line)
     return tuple(filter(None, match[0][:-_DATE_LENGTH].split(" → "))) if match else ()
-
-
-def strip_parent_excerpt(line: str) -> str:
-    """Remove the words of the parent post from the header: the reply may deny them."""
-    match = _TITLE_AND_DATE.match(line)
-    return match[0] if match else line

@@ -10,8 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from rag_core.text.morphology import is_noun
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import is_noun, tokenize
 
 _NAME = r"(?:[«„“\"]{1,2}(?P<quoted>[^«»„“”\"\n]{2,40})[»“”\"]|(?P<plain>[A-ZА-ЯЁ][\w’-]+(?: [A-ZА-ЯЁ][\w’-]+){0,2}))"
 _QUOTED = r"[«„“\"]{1,2}(?P<quoted>[^«»„“”\"\n]{2,40})[»“”\"]"

@@ -9,32 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from rag_core.text.answer_type import AnswerType, detect_answer_type, extract_asking_stems
-from rag_core.text.synonyms import expand_words
-from rag_core.text.tokens import stem, tokenize
+from rag_core.text.query_expansion import expand_words
+from rag_core.text.tokens import _MIN_COMMON_PREFIX, measure_stem_similarity, stem, tokenize
 
 TermWeight = Callable[[str], float]  # term to weight, above 0
 
 
-_MIN_COMMON_PREFIX = 4  # common first letters: fewer is chance
 # Limits: candidates compared per common beginning, and similar stems kept per term.
 _MAX_COMPARED_STEMS, _MAX_SIMILAR_STEMS = 64, 8
-
-
-def measure_stem_similarity(term: str, others: Iterable[str]) -> float:
-    """Measure similarity to the closest other stem by common beginning, 0..1: "учител" and "учительниц" are similar."""
-    best = 0.0
-    start = term[:_MIN_COMMON_PREFIX]
-    for other in others:
-        if other[:_MIN_COMMON_PREFIX] != start:
-            continue
-        same, most = 0, max(len(term), len(other))
-        for a, b in zip(term, other, strict=False):
-            if a != b:
-                break
-            same += 1
-        if same >= _MIN_COMMON_PREFIX and same >= 0.6 * most:
-            best = max(best, same / most)
-    return best
 
 
 def kindred(asked: Iterable[str], others: Iterable[str]) -> dict[str, list[tuple[float, str]]]:

@@ -2,19 +2,89 @@
 
 Steps: plain forms of styled letters, lower case, ё to е, accents off, stop words out, Snowball stem by the script of
 each token; a Russian form that Snowball splits from its dictionary form ("батареек" from "батарейка", "людей" from
-"человек") gets the stem of that. Normalization keeps one code point for one code point, so that offsets stay right. Any change here
-changes every index: raise `ANALYSIS_VERSION`.
+"человек") gets the stem of that. Normalization keeps one code point for one code point, so that offsets stay right.
+Any change here changes every index: raise `ANALYSIS_VERSION`.
+
+Dictionary forms come from pymorphy3 with the dictionary of OpenCorpora, which takes 0.15 s and 20 MB when the first
+Russian word comes. Words that it does not hold have no forms here: guessing them takes a quarter of a millisecond each.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from py_rust_stemmers import SnowballStemmer
 
-from rag_core.text.morphology import list_dictionary_forms
+if TYPE_CHECKING:
+    from pymorphy3 import MorphAnalyzer
+
+_MIN_COMMON_PREFIX = 4  # common first letters: fewer is chance
+
+
+@lru_cache(maxsize=1)
+def _load_analyzer() -> MorphAnalyzer:
+    from pymorphy3 import MorphAnalyzer
+
+    return MorphAnalyzer()
+
+
+def list_dictionary_forms(word: str) -> tuple[str, ...]:
+    """List the dictionary forms of a lower-case word, the likeliest first; none for a word not in the dictionary."""
+    analyzer = _load_analyzer()
+    if not analyzer.word_is_known(word):
+        return ()
+    return tuple(dict.fromkeys(parse.normal_form for parse in analyzer.parse(word)))
+
+
+def is_noun(word: str) -> bool:
+    """Whether the likeliest reading of a lower-case dictionary word is a common noun."""
+    analyzer = _load_analyzer()
+    return bool(analyzer.word_is_known(word) and analyzer.parse(word)[0].tag.POS == "NOUN")
+
+
+def is_dictionary_word(word: str) -> bool:
+    """Whether the dictionary holds a lower-case word, in any form."""
+    return bool(_load_analyzer().word_is_known(word))
+
+
+@dataclass(frozen=True, slots=True)
+class WordReading:
+    """Grammatical reading of a word form, by the tags of OpenCorpora ("NOUN", "nomn", "masc"); "" where one has none."""
+
+    lemma: str
+    part: str
+    case: str
+    gender: str
+    number: str
+    person: str
+    tense: str
+    animate: bool
+    name: bool
+
+
+@lru_cache(maxsize=20_000)
+def read_word(word: str) -> tuple[WordReading, ...]:
+    """Read a lower-case Russian word, the likeliest reading first; words not in the dictionary by their endings."""
+    return tuple(
+        WordReading(
+            parse.normal_form,
+            parse.tag.POS or "",
+            parse.tag.case or "",
+            parse.tag.gender or "",
+            parse.tag.number or "",
+            parse.tag.person or "",
+            parse.tag.tense or "",
+            parse.tag.animacy == "anim",
+            bool({"Name", "Surn", "Patr"} & parse.tag.grammemes),
+        )
+        for parse in _load_analyzer().parse(word)
+    )
+
 
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 # Styled letters and digits ("𝗕𝗼𝗹𝗱", "Ｗｉｄｅ"). Superscript and subscript digits stay: 10² is not 102.
@@ -135,3 +205,20 @@ def detect_language(text: str) -> str:
     letters = [c for c in low if c.isalpha()]
     cyrillic = sum("а" <= c <= "я" for c in letters)
     return "ru" if letters and cyrillic * 3 >= len(letters) else "en"
+
+
+def measure_stem_similarity(term: str, others: Iterable[str]) -> float:
+    """Measure similarity to the closest other stem by common beginning, 0..1: "учител" and "учительниц" are similar."""
+    best = 0.0
+    start = term[:_MIN_COMMON_PREFIX]
+    for other in others:
+        if other[:_MIN_COMMON_PREFIX] != start:
+            continue
+        same, most = 0, max(len(term), len(other))
+        for a, b in zip(term, other, strict=False):
+            if a != b:
+                break
+            same += 1
+        if same >= _MIN_COMMON_PREFIX and same >= 0.6 * most:
+            best = max(best, same / most)
+    return best

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from rag_core.text.morphology import list_dictionary_forms
-from rag_core.text.tokens import stem
+from rag_core.text.tokens import list_dictionary_forms, stem
 
 _TO_LATIN = dict(zip("абвгдезийклмнопрстуфыэ", "abvgdeziyklmnoprstufye", strict=True)) | {
     "ё": "e", "ж": "zh", "х": "kh", "ц": "ts", "ч": "ch", "ш": "sh", "щ": "shch", "ъ": "", "ь": "", "ю": "yu", "я": "ya",

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 
-from rag_core.text.morphology import WordReading, is_dictionary_word, read_word
-from rag_core.text.tokens import stem
+from rag_core.text.tokens import WordReading, is_dictionary_word, read_word, stem
 from rag_core.verification.claims import is_verb
 from rag_core.verification.compare import find_nearest_word, is_same_name
 from rag_core.verification.facts import SentenceFacts

@@ -10,8 +10,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from rag_core.text.numbers import CURRENCIES, Number
-from rag_core.text.query_terms import is_asking_word, measure_stem_similarity
-from rag_core.text.tokens import stem
+from rag_core.text.query_terms import is_asking_word
+from rag_core.text.tokens import measure_stem_similarity, stem
 from rag_core.verification.claims import is_verb
 from rag_core.verification.compare import find_nearest_word, is_same_value
 from rag_core.verification.facts import SentenceFacts

@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from rag_core.text.answer_type import extract_name_stems
 from rag_core.text.header import extract_speakers
-from rag_core.text.query_terms import kindred, measure_stem_similarity
+from rag_core.text.query_terms import kindred
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
-from rag_core.text.tokens import detect_language, tokenize
+from rag_core.text.tokens import detect_language, measure_stem_similarity, tokenize
 from rag_core.types import Citation, Passage, Sentence, Source
 from rag_core.verification.entailment import assess_text
 from rag_core.verification.facts import extract_links, remove_links

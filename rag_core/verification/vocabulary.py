@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rag_core.text.names import is_cyrillic, is_name_variant, skeletons
-from rag_core.text.query_terms import measure_stem_similarity
-from rag_core.text.tokens import normalize_characters, stem
+from rag_core.text.tokens import measure_stem_similarity, normalize_characters, stem
 
 _WORD = re.compile(r"[^\W_](?:[\w\u0300-\u036f]|(?<=[^\W\d_])['’ʼ](?=[^\W\d_]))*")
 _SENTENCE_OPENING = re.compile(r"(?:^|[.!?…:\n])[\s\"'«“„(\[—–\-*•]*$")

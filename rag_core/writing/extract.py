@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import takewhile
 
-from rag_core.dates import Period
+from rag_core.dates.parse import Period
 from rag_core.text.answer_type import AnswerType, asks_for_changes, asks_for_count, counts_what_is_asked, extract_values
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH

@@ -30,7 +30,7 @@ from bench.reindexing import Inventing
 
 from ingest.indexer import DenseIndexer
 from rag_core import RagSettings, open_engine
-from rag_core.planning import build_bare_plan, plan_by_rules
+from rag_core.planning.rule_planner import build_bare_plan, plan_by_rules
 from rag_core.retrieval.search import search_passages
 from rag_core.storage import channels
 from rag_core.tracing import Run

@@ -21,7 +21,7 @@ from bot.__main__ import main
 from bot.app import run_bot
 from bot.indexing import BotObserver
 from bot.sandbox import Sandbox
-from bot.sandbox.demo import make_local_bot
+from bot.sandbox.demo_setup import make_local_bot
 from bot.settings import Settings
 from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine

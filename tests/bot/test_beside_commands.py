@@ -20,10 +20,11 @@ import pytest
 from driver import OTTO
 
 from bot.app import run_bot
-from bot.cli import ask, doctor, imports
+from bot.cli import ask, doctor
+from bot.cli import import_command as imports
 from bot.control import client
 from bot.control.client import FolderOwner
-from bot.doctor import archive
+from bot.doctor import archive_checks as archive
 from bot.files import FolderLocked, lock_data_folder
 from bot.sandbox import Sandbox
 from bot.settings import Settings

@@ -15,7 +15,7 @@ from bot.__main__ import main
 from bot.evaluation.index import Variant
 from bot.evaluation.plan_validity import RecordingModel, compute_plan_metrics, measure_plan, read_questions
 from rag_core.errors import GenerationFailed, ImportRefused
-from rag_core.planning import KnownEntities
+from rag_core.planning.llm_planner import KnownEntities
 from rag_core.settings import Budgets
 from rag_core.steps import make_plan
 from rag_core.tracing import Run

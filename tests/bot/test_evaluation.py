@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from bot.evaluation.datasets import EvaluationQuery, read_dataset
-from bot.evaluation.index import open_indexed_dataset
-from bot.evaluation.runs import ask_all, compute_by_language, fit_calibration, search_all
+from bot.evaluation.index import IndexedDataset, open_indexed_dataset
+from bot.evaluation.runs import ask_all, compute_by_language, fit_calibration, search_query
 from bot.evaluation.scoring import (
     JudgedAnswer,
     RankedQuery,
@@ -60,6 +60,10 @@ QUERIES = [
     {"id": "q3", "text": "Who is the mayor of Paris?", "lang": "en", "relevant": [], "answerable": False},
 ]
 Write = Callable[..., Path]
+
+
+async def search_all(data: IndexedDataset) -> list[RankedQuery]:
+    return [await search_query(query, data) for query in data.dataset.queries if query.relevant]
 
 
 @pytest.fixture

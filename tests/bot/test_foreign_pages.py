@@ -16,7 +16,7 @@ from driver import ADMIN, OTTO
 from watching import free_port, until
 
 from bot.sandbox import Sandbox
-from bot.sandbox.demo import open_demo_sandbox
+from bot.sandbox.demo_setup import open_demo_sandbox
 from bot.settings import Settings
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from bot.evaluation.calibrate import Ranking, RetrieverRankings, choose_safest_fusions
+from bot.evaluation.threshold_fitting import Ranking, RetrieverRankings, choose_safest_fusions
 from rag_core.types import PassageRef, PostKey
 
 

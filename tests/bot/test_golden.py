@@ -17,7 +17,7 @@ from driver import sent, wait_until_idle
 
 from bot.__main__ import main
 from bot.sandbox import Sandbox
-from bot.sandbox.demo import ADMIN_ID, GROUP_ID, READER_ID, open_demo_sandbox, run_demo_bot
+from bot.sandbox.demo_setup import ADMIN_ID, GROUP_ID, READER_ID, open_demo_sandbox, run_demo_bot
 from bot.settings import Settings
 
 GOLDEN = Path(__file__).with_name("golden")

@@ -15,9 +15,9 @@ from obedient import KNOWN, THOUGHT, TOKEN, Obedient
 from test_hostile_answers import POSTS, QUESTIONS, SAFE, TOWN, VIEWER, asked, check, fill, shown
 
 from rag_core import Engine, RagSettings, Viewer, answer_question, open_engine
-from rag_core.conversation import resolve_followup
-from rag_core.planning import build_bare_plan
+from rag_core.conversation.memory import resolve_followup
 from rag_core.planning.llm_planner import KnownEntities, merge_plans
+from rag_core.planning.rule_planner import build_bare_plan
 from rag_core.planning.schema import parse_proposal
 from rag_core.recipes.tools import TOOLS
 from rag_core.storage import conversations

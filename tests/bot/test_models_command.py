@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from bot.cli import doctor, models
+from bot.cli import doctor, model_commands
 from bot.settings import Settings
 from rag_core.errors import ModelUnavailable
 from rag_core.models.catalog import MODELS, HubSource, find_models
@@ -25,7 +25,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def parsed(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    models.declare(parser)
+    model_commands.declare(parser)
     return parser.parse_args(words)
 
 
@@ -60,7 +60,7 @@ async def test_the_list_names_every_model_with_its_licence_and_what_is_here(
 
 async def test_the_list_fits_into_100_columns_with_everything_in_use(settings: Settings) -> None:
     used = {"writer": MODELS[-1].name, "planner": MODELS[-1].name, "embedder": MODELS[0].name}
-    lines = models.format_model_list(Path("data/models"), used)
+    lines = model_commands.format_model_list(Path("data/models"), used)
     assert max(map(len, lines)) <= 100
     assert lines[len(MODELS)].endswith(", in use as writer and planner")
 
@@ -71,7 +71,7 @@ async def test_a_damaged_model_is_not_here(settings: Settings, stick: Path, caps
     (settings.data.dir / "models" / "multilingual-e5-small" / "model.onnx").write_bytes(b"")
     assert not [
         line
-        for line in models.format_model_list(settings.data.dir / "models", {})
+        for line in model_commands.format_model_list(settings.data.dir / "models", {})
         if "multilingual-e5-small" in line and "  no" not in line
     ]
 

@@ -18,7 +18,7 @@ from sampling import choose_size
 
 from bot.handlers.quotes import MAX_QUOTE_LENGTH, build_native_quote, count_utf16_units
 from bot.sandbox import Sandbox
-from bot.sandbox.demo import LoopbackSession
+from bot.sandbox.demo_setup import LoopbackSession
 from ingest.chunking import split_into_passages
 from rag_core import Engine, RagSettings, Viewer, open_engine
 from rag_core.cite import check_citations

@@ -17,7 +17,7 @@ from aiogram.types import BotCommand, BotCommandScopeChat, BufferedInputFile, Up
 from driver import ADMIN
 
 from bot.sandbox import Sandbox
-from bot.sandbox.demo import make_local_bot
+from bot.sandbox.demo_setup import make_local_bot
 from bot.sandbox.permissions import set_bot_blocked
 
 READER = 500

@@ -13,7 +13,7 @@ from aiogram.exceptions import TelegramBadRequest
 from aiogram.types import Document
 
 from bot.sandbox import Sandbox
-from bot.sandbox.demo import make_local_bot
+from bot.sandbox.demo_setup import make_local_bot
 
 READER = 500
 

@@ -10,7 +10,7 @@ from aiogram.utils.formatting import ExpandableBlockQuote, Text, TextLink
 from driver import ADMIN
 
 from bot.sandbox import Sandbox
-from bot.sandbox.demo import make_local_bot
+from bot.sandbox.demo_setup import make_local_bot
 
 if TYPE_CHECKING:
     import playwright.async_api as playwright_api

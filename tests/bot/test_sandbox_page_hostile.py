@@ -9,7 +9,7 @@ import pytest
 from aiogram.types import ReplyParameters
 
 from bot.sandbox import Sandbox
-from bot.sandbox.demo import make_local_bot
+from bot.sandbox.demo_setup import make_local_bot
 from rag_core.types import Answer, Citation, Passage, PostKey, Sentence, Source
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ import pytest
 
 from bot.app import run_bot
 from bot.sandbox import Sandbox
-from bot.sandbox.demo import SAMPLE_CHANNELS_FOLDER, open_demo_sandbox
+from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER
+from bot.sandbox.demo_setup import open_demo_sandbox
 from bot.settings import Settings
 from rag_core.types import Answer, Certainty, PostKey
 

@@ -8,8 +8,7 @@ from typing import Any
 from driver import ADMIN, OTTO, RITA, buttons, open_archive, press, say_text
 
 from bot.sandbox import Sandbox
-from rag_core.storage.channels import load_channels
-from rag_core.storage.synonyms import list_synonyms
+from rag_core.storage.channels import list_synonyms, load_channels
 
 ZEPPELIN = "When does the zeppelin fly to the ferry museum of Montevideo?"
 ALIKE = "the zeppelin flies when, to the Montevideo museum ferry"

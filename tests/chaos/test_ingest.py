@@ -17,7 +17,7 @@ from chaos.told import Told, expected
 from chaos.traffic import CHANNELS, Traffic
 
 from bot.sandbox import Sandbox
-from bot.sandbox.demo import run_demo_bot
+from bot.sandbox.demo_setup import run_demo_bot
 from bot.settings import Settings
 from rag_core import RagSettings, open_engine
 from rag_core.index.bm25 import IndexEntry

@@ -169,7 +169,7 @@ def works(target: Path, stranger: Stranger) -> None:
     assert said.returncode in {0, 1}, said.stderr
     assert "Traceback" not in said.stderr
     assert (target.parent / "data" / "citegram.db").exists()
-    code = "import llama_cpp, qdrant_client, onnxruntime; print(llama_cpp.__version__)"
+    code = "import llama_cpp, qdrant_client, fastembed; print(llama_cpp.__version__)"
     done = stranger.run([str(target / "bin" / "python"), "-c", code], target)
     assert done.returncode == 0, done.stderr
     print("llama-cpp-python", done.stdout)

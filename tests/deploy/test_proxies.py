@@ -16,7 +16,7 @@ import pytest
 from watching import free_port
 
 from bot.sandbox import Sandbox
-from bot.sandbox.demo import run_demo_bot
+from bot.sandbox.demo_setup import run_demo_bot
 from bot.settings import Settings
 
 OTTO = 502

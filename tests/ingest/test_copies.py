@@ -124,7 +124,7 @@ async def test_a_mark_that_somebody_else_moved_is_not_moved_back(
     archive: Archive, copier: CopyIndexer, make_post: MakePost
 ) -> None:
     await keep(archive, copier, make_post(1, BRIDGE, chat=A))
-    before = await near_duplicates.load_copy_watermark(archive, ingest.dedup.FINGERPRINT_RECIPE)
+    before = await near_duplicates.load_copy_watermark(archive, ingest.dedup.describe_fingerprint())
     await keep(archive, copier, make_post(2, BRIDGE, chat=B))
     stale = replace(before, watermark=before.watermark + 100)
     assert not await near_duplicates.save_copies(archive, before, stale, [], [PostKey(A, 1)])
@@ -135,7 +135,7 @@ async def test_another_recipe_begins_anew(
     archive: Archive, copier: CopyIndexer, make_post: MakePost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await keep(archive, copier, make_post(1, BRIDGE, chat=A), make_post(1, BRIDGE, chat=B))
-    monkeypatch.setattr(ingest.dedup, "FINGERPRINT_RECIPE", "another")
+    monkeypatch.setattr(ingest.dedup, "describe_fingerprint", lambda: "another")
     assert await copier.waiting() == 2
     assert await copier.catch_up() == 2
     assert await families(archive) == {keys((A, 1), (B, 1))}

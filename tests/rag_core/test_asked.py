@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from rag_core.text.answer_type import AnswerType
-from rag_core.text.query_terms import QueryTerms, measure_stem_similarity
-from rag_core.text.tokens import stem, tokenize
+from rag_core.text.query_terms import QueryTerms
+from rag_core.text.tokens import measure_stem_similarity, stem, tokenize
 
 
 def equally(term: str) -> float:

@@ -7,7 +7,7 @@ import pytest
 
 from rag_core.context.coverage import Coverage, measure_coverage
 from rag_core.context.evidence import compose_evidence
-from rag_core.planning import plan_by_rules
+from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.retrieval.search import search_passages
 from rag_core.text.query_terms import QueryTerms
 from rag_core.tracing import Run

@@ -12,7 +12,7 @@ from rag_core.answer import answer_question
 from rag_core.errors import IndexUnavailable, ModelUnavailable, VectorsUnavailable
 from rag_core.models.catalog import ModelRole
 from rag_core.models.selection import select_model
-from rag_core.planning import plan_by_rules
+from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.retrieval.search import search_passages
 from rag_core.tracing import Run
 from rag_core.types import Hit, PostKey

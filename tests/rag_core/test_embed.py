@@ -5,13 +5,14 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rag_core.errors import ModelUnavailable
-from rag_core.models.catalog import ModelRole, ModelSpec, ModelTier, Pooling
+from rag_core.models.catalog import ModelRole, ModelSpec, ModelTier, PackageSource, Pooling
 from rag_core.models.embedder import Embedder, open_embedder
 
 MakeModel = Callable[..., tuple[ModelSpec, Path]]
@@ -69,6 +70,18 @@ async def test_pooling_is_the_rows(make_model: MakeModel) -> None:
     assert np.allclose(*vectors[Pooling.CLS])
     assert not np.allclose(*vectors[Pooling.MEAN])
     assert not np.allclose(*vectors[Pooling.NONE])
+
+
+@pytest.mark.parametrize("pooling", [Pooling.MEAN, Pooling.NONE])
+async def test_an_offline_model_makes_the_vectors_that_fastembed_makes(make_model: MakeModel, pooling: Pooling) -> None:
+    row, folder = make_model(pooling=pooling, max_tokens=5)
+    texts = ["ferry boat", "boat", "kiln " * 9, "", "unheard ferry"]
+    vectors = []
+    for source in (None, PackageSource("tiny", "1", "", 0, "bert", "")):
+        embedder = await open_embedder(replace(row, source=source), folder)
+        vectors.append(await embedder.passages(texts))
+        await embedder.close()
+    assert np.allclose(*vectors, atol=1e-6)
 
 
 async def test_questions_and_posts_get_the_prefix_of_the_row(opened: Opened) -> None:
@@ -154,9 +167,10 @@ async def test_a_file_that_is_no_model_is_one_sentence(make_model: MakeModel, ra
         await open_embedder(row, folder)
 
 
-async def test_a_tokenizer_that_cannot_be_read_is_one_sentence(make_model: MakeModel) -> None:
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "config.json"])
+async def test_a_tokenizer_that_cannot_be_read_is_one_sentence(make_model: MakeModel, name: str) -> None:
     row, folder = make_model(listed=False)
-    (folder / "tokenizer.json").write_text('{"version": "1.0"', "utf-8")
+    (folder / name).write_text('{"version": "1.0"', "utf-8")
     with pytest.raises(ModelUnavailable, match=r"tiny cannot be used"):
         await open_embedder(row, folder)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from rag_core.index.postings import NO_VARIANTS, PostingsBM25
-from rag_core.text import synonyms
+from rag_core.text import query_expansion
+from rag_core.text.query_expansion import annotate_answer_kinds, expand_words
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.spelling import correct_spelling
-from rag_core.text.synonyms import annotate_answer_kinds, expand_words
 from rag_core.text.tokens import STOP_WORDS, stem, stem_dictionary_form, tokenize
 
 
@@ -37,7 +37,9 @@ def test_everyday_words_are_expanded_within_and_across_languages(question: str, 
 
 
 def test_every_word_of_the_table_is_found_under_the_term_that_posts_have() -> None:
-    table = Path(synonyms.__file__).with_name("synonyms.txt").read_text(encoding="utf-8").lower().replace("ё", "е")
+    table = (
+        Path(query_expansion.__file__).with_name("synonyms.txt").read_text(encoding="utf-8").lower().replace("ё", "е")
+    )
     entries = (
         entry.strip()
         for line in table.splitlines()

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.conversation import rewrite_by_rules
-from rag_core.planning import plan_by_rules
+from rag_core.conversation.followups import rewrite_by_rules
+from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.storage.conversations import ConversationTurn
 from rag_core.types import Question, Viewer
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from rag_core.text.header import build_header, strip_parent_excerpt
+from rag_core.text.header import build_header
 from rag_core.types import Channel, Media, Origin, Post, PostKey
 
 KEY = PostKey(-1001, 7)
@@ -27,11 +27,3 @@ def test_a_channel_that_repeats_itself_and_a_source_without_a_name_are_not_named
 def test_what_is_not_known_is_left_out() -> None:
     assert build_header(Post(KEY, NIGHT, "x"), None) == "2024-03-12"
     assert build_header(Post(KEY, NIGHT, "x", media=Media("photo")), Channel(-1, "")) == "2024-03-12"
-
-
-def test_what_the_replied_post_says_is_not_the_reply_s_own() -> None:
-    line = build_header(
-        Post(KEY, NIGHT, "x"), Channel(-1, "Owl Hill · Members"), "The pool closes from 6 July to 2 August"
-    )
-    assert strip_parent_excerpt(line) == "Owl Hill · Members · 2024-03-12"
-    assert strip_parent_excerpt("no date here") == "no date here"

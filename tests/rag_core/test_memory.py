@@ -11,7 +11,7 @@ import pytest
 from scripted import Scripted
 
 from rag_core import Question, Viewer, answer_question, conversation
-from rag_core.conversation import resolve_followup
+from rag_core.conversation.memory import resolve_followup
 from rag_core.errors import GenerationFailed
 from rag_core.llm.local import open_local_model
 from rag_core.settings import LlmSettings, MemorySettings

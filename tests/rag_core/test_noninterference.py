@@ -29,7 +29,7 @@ from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import channels, posts
-from rag_core.storage.synonyms import Synonym, add_synonym
+from rag_core.storage.channels import Synonym, add_synonym
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
 from rag_core.types import Channel, Post, PostKey, Visibility

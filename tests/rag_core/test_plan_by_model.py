@@ -17,9 +17,15 @@ from scripted import Scripted
 
 from rag_core.errors import GenerationFailed
 from rag_core.llm import Generation, Prompt
-from rag_core.planning import KnownEntities, plan_by_model, plan_by_rules
-from rag_core.planning.llm_planner import build_plan_prompt, build_rewrite_prompt, fit_prompt
+from rag_core.planning.llm_planner import (
+    KnownEntities,
+    build_plan_prompt,
+    build_rewrite_prompt,
+    fit_prompt,
+    plan_by_model,
+)
 from rag_core.planning.queries import MAX_QUERY_LENGTH
+from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.planning.schema import PLAN_GRAMMAR, REWRITE_GRAMMAR
 from rag_core.settings import Budgets
 from rag_core.steps import make_plan

@@ -18,14 +18,17 @@ from tiny_gguf import build
 
 from rag_core.llm import FinishReason, Generation, LanguageModel, collect_generation
 from rag_core.llm.local import open_local_model
-from rag_core.planning import KnownEntities, is_worth_planning, plan_by_model, plan_by_rules
 from rag_core.planning.llm_planner import (
     PLAN_DECODING,
     REWRITE_DECODING,
+    KnownEntities,
     build_plan_prompt,
     build_rewrite_prompt,
     fit_prompt,
+    is_worth_planning,
+    plan_by_model,
 )
+from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.planning.schema import PLAN_GRAMMAR, REWRITE_GRAMMAR, parse_plan_strictly, parse_proposal, parse_rewrite
 from rag_core.settings import Budgets, LlmSettings
 from rag_core.text.tokens import detect_language, tokenize

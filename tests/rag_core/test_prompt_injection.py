@@ -17,13 +17,13 @@ import pytest
 from scripted import Scripted
 
 from rag_core import Engine, Question, Viewer
-from rag_core.conversation import rewrite_followup
+from rag_core.conversation.memory import rewrite_followup
 from rag_core.llm import Prompt
 from rag_core.planning.llm_planner import KnownEntities, build_plan_prompt, build_rewrite_prompt
 from rag_core.recipes.council import judge_question_parts
 from rag_core.recipes.mapreduce import map_passage
 from rag_core.recipes.react import run_react
-from rag_core.retrieval.hyde import write_hypothetical_post
+from rag_core.steps import write_hypothetical_post
 from rag_core.storage import channels
 from rag_core.storage.conversations import ConversationTurn
 from rag_core.text.header import build_header

@@ -10,7 +10,7 @@ from typing import Any
 
 from scripted import Scripted
 
-from rag_core.retrieval.hyde import write_hypothetical_post
+from rag_core.steps import write_hypothetical_post
 from rag_core.tracing import Run
 from rag_core.verification.judge import judge_relevance
 from rag_core.writing.prompts import load_prompt

@@ -8,7 +8,7 @@ import pytest
 
 from rag_core.answer import answer_question
 from rag_core.errors import ModelUnavailable
-from rag_core.planning import plan_by_rules
+from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.retrieval.rerank import MAX_RERANKED, is_decisive, rerank_hits
 from rag_core.retrieval.search import search_passages
 from rag_core.tracing import Run

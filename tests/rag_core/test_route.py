@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rag_core.planning import plan_by_rules
 from rag_core.planning.router import Route, route_plan
+from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.types import Channel, Kind, Plan, Question, Viewer
 
 KNOWN = {1: Channel(1, "Harbour News", "harbour_news")}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from minimal_edits import minimal_edits
 
+from bot.evaluation.claim_accuracy import compute_label_metrics, judge_claim_pairs
 from bot.evaluation.datasets import read_claims
-from bot.evaluation.verify import compute_label_metrics, judge_claim_pairs
 from rag_core.verification.entailment import assess_text
 from rag_core.verification.types import Label
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from bot.sandbox.demo import import_sample_channels
+from bot.sandbox.demo_setup import import_sample_channels
 from ingest.chunking import split_into_passages
 from ingest.indexer import build_lexical_entry
 from rag_core.engine import Engine, make_lexical_index, open_engine

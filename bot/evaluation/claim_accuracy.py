@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from bot.evaluation.calibrate import FOLD_COUNT, LogisticFit, assign_folds, fit_logistic
 from bot.evaluation.datasets import ClaimRow, EvaluationQuery
 from bot.evaluation.index import IndexedDataset
 from bot.evaluation.scoring import Metrics
+from bot.evaluation.threshold_fitting import FOLD_COUNT, LogisticFit, assign_folds, fit_logistic
 from rag_core.tracing import Run
 from rag_core.types import Question
 from rag_core.verification.entailment import EntailmentWeights, assess_rule_check, compute_features

@@ -7,10 +7,8 @@ import asyncio
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from tqdm import tqdm
-
+from bot.cli.open_index import show_progress_bar
 from bot.control.client import hold_folder_or_connect
 from bot.settings import Settings
 from rag_core.models.catalog import MODELS, ModelSpec, ModelTier, find_models
@@ -127,11 +125,6 @@ async def pull_models(
     if not rows:
         print(f"The tier {ModelTier.NONE} needs no model.")
     for row in rows:
-        with tqdm(desc=row.name, total=row.bytes, unit="B", unit_scale=True, delay=1, leave=False, disable=None) as bar:
-
-            def moved(done: int, total: int, bar: Any = bar) -> None:
-                bar.total = total
-                bar.update(done - bar.n)
-
+        with show_progress_bar(row.name, "B") as moved:
             folder = await pull_model(row, models, hub=hub, unverified=unverified, progress=moved)
         print(f"{row.name}: {folder} ({measure_folder_size(folder) / 1e6:,.0f} MB)")

@@ -69,16 +69,6 @@ def assign_folds(groups: Sequence[Hashable]) -> NDArray[np.int64]:
     return np.array([order[group] for group in groups])
 
 
-def predict_held_out(features: Matrix, yes: Flags, fold: NDArray[np.int64]) -> Matrix:
-    """Predict the log odds of each row by a fit on the other folds."""
-    z = np.zeros(len(yes))
-    for n in range(FOLD_COUNT):
-        test = fold == n
-        if test.any():
-            z[test] = fit_logistic(features[~test], yes[~test]).z(features[test])
-    return z
-
-
 _FUSION_WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 _FUSION_CANDIDATES = tuple(Fusion(kind, weight) for kind in ("sum", "rrf") for weight in _FUSION_WEIGHTS)
 _RECALL_DEPTHS = (1, 5, 20)

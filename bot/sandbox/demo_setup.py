@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from aiogram import Bot
 from aiogram.client.session.aiohttp import AiohttpSession
@@ -16,7 +15,7 @@ from pydantic import SecretStr
 from bot.app import run_bot
 from bot.cli.open_index import catch_up_lexical_index, catch_up_vectors
 from bot.control.client import hold_folder
-from bot.sandbox.chats import Json, Membership
+from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER, Json, Membership
 from bot.sandbox.server import Sandbox
 from bot.sandbox.state import SuggestedQuestion
 from bot.settings import Settings, WebhookSettings
@@ -48,7 +47,6 @@ ADMIN_ID, READER_ID, GROUP_ID = 1001, 1002, -1_009_000_000_001
 _ADMINS = {1004: ("Nora", "en"), ADMIN_ID: ("Вера", "ru")}  # a reader and an admin in each language of the page
 _READERS = {READER_ID: ("Alex", "en"), 1003: ("Митя", "ru")}
 
-SAMPLE_CHANNELS_FOLDER = Path(__file__).parent / "channels"
 _MAX_CHANGES = 1_000_000  # more than a demo's archive will ever hold
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from rag_core.dates import Period, parse_period
+from rag_core.dates.parse import Period, parse_period
 from rag_core.planning.filters import QueryFilters, parse_filters
 from rag_core.planning.intents import (
     asks_about_posts,

@@ -5,6 +5,7 @@ Small talk is neither searched nor stored. A press of a suggested question asks 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -15,17 +16,33 @@ from aiogram.utils.formatting import Text
 from bot import access, logs
 from bot.access import Reader, get_reader
 from bot.context import AppContext
-from bot.i18n import Translator
+from bot.i18n import Translator, get_translator
 from bot.recheck import Basis, ContentWithdrawn, build_posts_basis, recheck_before_sending
+from bot.views.answer import format_channel_title
 from bot.views.keyboards import SuggestionCallback, build_suggestion_rows
 from bot.views.message_text import neutralize_links
-from bot.views.talk import render_talk
 from bot.worker.limits import format_rate_limit
 from bot.worker.streaming import call_best_effort
-from rag_core.conversation import Talk, TalkKind
+from rag_core.conversation.talk import Talk, TalkKind
 from rag_core.storage import channels, questions
 from rag_core.storage.questions import QuestionRow
-from rag_core.types import Viewer
+from rag_core.types import Channel, Viewer
+
+_MAX_TITLES = 5
+
+
+def render_talk(talk: Talk, lang: str, channels: Iterable[Channel]) -> Text:
+    """Render the reply to small talk; `lang` is the reader's, `channels` those that the reader may read here."""
+    words = get_translator(talk.lang or lang)
+    if talk.kind is not TalkKind.ABOUT_CHANNEL:
+        return Text(words("smalltalk", kind=str(talk.kind), help="/help"))
+    titles = sorted((format_channel_title(channel, words) for channel in channels), key=str.casefold)
+    listed: list[str | Text] = []
+    for title in titles[:_MAX_TITLES]:
+        listed += [", "] * bool(listed) + [neutralize_links(title)]
+    more = max(0, len(titles) - _MAX_TITLES)
+    return words.rich("smalltalk-about-channel", count=len(titles), titles=Text(*listed), more=more)
+
 
 # Telegram allows bots only some emoji: https://core.telegram.org/bots/api#reactiontypeemoji
 _REACTIONS = {

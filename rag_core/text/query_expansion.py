@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from rag_core.text.morphology import list_dictionary_forms
-from rag_core.text.tokens import STOP_WORDS, stem, stem_dictionary_form
+from rag_core.text.tokens import STOP_WORDS, list_dictionary_forms, stem, stem_dictionary_form
 
 _TABLE = Path(__file__).with_name("synonyms.txt")
 # Weights of variants, against 1 for the word itself. A translation is worth more than a synonym: a post in the other

@@ -1,0 +1,269 @@
+"""`citegram eval retrieval|answers|talk|followups|dates|plans|verify`: what each measures, prints and writes."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from bot.cli.eval import options
+from bot.cli.eval.options import Measurement, run_measurement
+from bot.evaluation.claim_accuracy import (
+    VERIFICATION_LAYERS,
+    JudgedClaim,
+    compute_label_metrics,
+    judge_claim_pairs,
+    verify_in_corpus,
+)
+from bot.evaluation.datasets import CLAIMS_FILE_NAME, ClaimRow, draw_sample, read_claims, read_dataset
+from bot.evaluation.date_accuracy import compute_date_metrics, read_date_rows, read_with_dateparser
+from bot.evaluation.index import VARIANTS, Variant, build_variant_settings, open_indexed_dataset
+from bot.evaluation.plan_validity import (
+    PLAN_FORMS,
+    PlanRow,
+    RecordingModel,
+    compute_plan_metrics,
+    measure_plan,
+    read_questions,
+)
+from bot.evaluation.runs import answer_query, compute_by_language, search_query
+from bot.evaluation.scoring import compute_answer_metrics, compute_metrics_by_kind, compute_retrieval_metrics
+from bot.evaluation.tables import MetricsByLanguage, format_report, require_writable, write_json_report
+from bot.settings import Settings
+from rag_core.dates.parse import parse_period
+from rag_core.errors import ImportRefused, ModelUnavailable, SettingsWrong
+from rag_core.llm import LanguageModel
+from rag_core.models.selection import open_language_models
+from rag_core.planning.llm_planner import KnownEntities
+from rag_core.settings import Budgets, RagSettings
+from rag_core.types import Question
+
+_RETRIEVAL_VARIANTS = [
+    name for name in VARIANTS if not name.startswith("rounds-")
+]  # a second round depends on what was answered
+
+
+def declare_retrieval(kinds: Any) -> None:
+    """Add the subcommand to the parser."""
+    parser = kinds.add_parser("retrieval", help="how much is found, and how high")
+    options.add_data_options(parser)
+    options.add_model_options(parser)
+    options.add_variant_options(parser, _RETRIEVAL_VARIANTS)
+    options.add_output_options(parser)
+    parser.set_defaults(run=_run_retrieval)
+
+
+async def _run_retrieval(args: argparse.Namespace, settings: Settings) -> int:
+    """Measure, print, and write the JSON report. Returns the exit code."""
+    measurement = Measurement("retrieval", lambda query: bool(query.relevant), search_query, compute_retrieval_metrics)
+    return await run_measurement(args, settings, measurement)
+
+
+def declare_answers(kinds: Any) -> None:
+    """Add the subcommand to the parser."""
+    parser = kinds.add_parser("answers", help="how many questions are answered rightly, wrongly, or refused")
+    options.add_data_options(parser)
+    options.add_model_options(parser)
+    options.add_variant_options(parser, VARIANTS)
+    options.add_output_options(parser)
+    parser.set_defaults(run=_run_answers)
+
+
+async def _run_answers(args: argparse.Namespace, settings: Settings) -> int:
+    """Measure, print, and write the JSON report. Returns the exit code."""
+    measurement = Measurement(
+        "answers", lambda query: True, answer_query, compute_answer_metrics, compute_metrics_by_kind
+    )
+    return await run_measurement(args, settings, measurement)
+
+
+def declare_dialogues(kinds: Any) -> None:
+    """Add both subcommands to the parser."""
+    talk = kinds.add_parser("talk", help="whether greetings and thanks are answered as such")
+    rows = "texts with `search` (.jsonl); searched are the exports beside it, else the sample channels"
+    talk.add_argument("file", type=Path, metavar="FILE", help=rows)
+    followups = kinds.add_parser("followups", help="whether follow-up questions are understood")
+    folder = "folder with followups.jsonl and the exports to search, or a folder for each `corpus` that a row names"
+    followups.add_argument("file", type=Path, metavar="DIR", help=folder)
+    for parser, what in ((talk, "texts"), (followups, "dialogues")):
+        options.add_sample_options(parser, what)
+        options.add_model_options(parser)
+        options.add_output_options(parser)
+        parser.set_defaults(run=_run_dialogues, dialogues=parser.prog.rpartition(" ")[2])
+
+
+async def _run_dialogues(args: argparse.Namespace, settings: Settings) -> int:
+    """Measure, print, and write the JSON report. Returns the exit code."""
+    from bot.evaluation import dialogues
+    from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER
+
+    require_writable(args.json_out, "figures", "json")
+    variant, judged_fields = Variant(legs=args.legs, rerank=args.rerank), dict[str, Any]()
+    if args.dialogues == "talk":
+        rows = draw_sample(dialogues.read_dialogues(args.file, SAMPLE_CHANNELS_FOLDER), args.limit, args.seed)
+        talks = await dialogues.run_dialogues(rows, dialogues.judge_talk, settings, variant)
+        metrics = compute_by_language(talks, dialogues.compute_talk_metrics)
+        judged_fields["failed"] = [row.id for row in talks if not row.handled]
+    else:
+        rows = draw_sample(dialogues.read_dialogues(args.file / "followups.jsonl"), args.limit, args.seed)
+        judged = await dialogues.run_dialogues(rows, dialogues.judge_followup, settings, variant)
+        metrics = compute_by_language(judged, dialogues.compute_followup_metrics)
+        judged_fields["judged"] = [asdict(row) for row in judged]
+    print(format_report(args.dialogues, {"": metrics}, everything=args.all))
+    if args.json_out:
+        settings_used = {"legs": args.legs, "rerank": args.rerank, "limit": args.limit, "seed": args.seed}
+        about = {"command": args.dialogues, "data": args.file.resolve().name, "settings": settings_used}
+        write_json_report(args.json_out, {**about, "metrics": metrics, "rows": len(rows), **judged_fields})
+    return 0
+
+
+_DATE_READERS = {"citegram": parse_period, "dateparser": read_with_dateparser}
+
+
+def declare_dates(kinds: Any) -> None:
+    """Add the subcommand to the parser."""
+    parser = kinds.add_parser("dates", help="how well expressions of time are read, beside dateparser alone")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="folder or file of expressions of time (.jsonl)")
+    options.add_sample_options(parser, "expressions")
+    options.add_output_options(parser)
+    parser.set_defaults(run=_run_dates)
+
+
+async def _run_dates(args: argparse.Namespace, settings: Settings) -> int:
+    """Measure, print, and write the JSON report. Returns the exit code."""
+    require_writable(args.json_out, "figures", "json")
+    rows = draw_sample(read_date_rows(args.folder), args.limit, args.seed)
+    metrics_by_reader = {
+        name: compute_by_language(rows, partial(compute_date_metrics, read=read))
+        for name, read in _DATE_READERS.items()
+    }
+    print(format_report("dates", metrics_by_reader, everything=args.all))
+    dated = sum(bool(row.readings) for row in rows)
+    print(f"\n{dated} expressions of time (right), {len(rows) - dated} that only look like one (false_finds)")
+    if args.json_out:
+        ours, theirs = metrics_by_reader.values()
+        about = {"command": "dates", "data": args.folder.resolve().name,
+                "settings": {"limit": args.limit, "seed": args.seed}}  # fmt: skip
+        write_json_report(
+            args.json_out, {**about, "metrics": ours, "rows": len(rows), "beside": {"dateparser": theirs}}
+        )
+    return 0
+
+
+_NO_MODEL_TEXT = "There is no language model to plan with: give --model PATH of a GGUF, or set LLM__MODEL or LLM__URL."
+_SCHEMA_NEEDS_SERVER_TEXT = (
+    "A JSON schema is for a server: set LLM__URL, or measure a GGUF with --grammar gbnf or none."
+)
+
+
+def declare_plans(kinds: Any) -> None:
+    """Add the subcommand to the parser."""
+    parser = kinds.add_parser("plans", help="how well and how fast a model plans searches")
+    parser.add_argument("file", type=Path, metavar="FILE", help="queries.jsonl, or a text file with a question a line")
+    form = "what holds the model to the form of a plan (default: gbnf)"
+    parser.add_argument("--grammar", choices=PLAN_FORMS, default=PLAN_FORMS[0], help=form)
+    parser.add_argument("--model", type=Path, metavar="PATH", help="a GGUF (default: the model of the settings)")
+    options.add_sample_options(parser, "questions")
+    options.add_output_options(parser)
+    parser.set_defaults(run=_run_plans)
+
+
+async def _run_plans(args: argparse.Namespace, settings: Settings) -> int:
+    """Measure, print, and write the JSON report. Returns the exit code."""
+    require_writable(args.json_out, "figures", "json")
+    questions = draw_sample(read_questions(args.file), args.limit, args.seed)
+    rag_settings = settings.rag()
+    if args.grammar == "schema" and (args.model or not rag_settings.llm.url or rag_settings.llm.planner != "same"):
+        raise SettingsWrong(_SCHEMA_NEEDS_SERVER_TEXT)
+    async with _open_planner(args.model, rag_settings) as model:
+        rows = await _measure_plans(questions, RecordingModel(model, args.grammar), rag_settings.budgets)
+        name = model.name
+    metrics = compute_by_language(rows, compute_plan_metrics)
+    print(format_report("plans", {"": metrics}, everything=args.all))
+    print(f"\n{len(rows)} questions planned by {name}, form: {args.grammar}")
+    if args.json_out:
+        settings_used = {"grammar": args.grammar, "model": name, "limit": args.limit, "seed": args.seed}
+        about = {"command": "plans", "data": args.file.name, "settings": settings_used}
+        write_json_report(args.json_out, {**about, "metrics": metrics, "rows": len(rows)})
+    return 0
+
+
+async def _measure_plans(questions: Sequence[Question], model: RecordingModel, budgets: Budgets) -> list[PlanRow]:
+    """Plan the questions one after the other; questions that cannot be planned have no row."""
+    around = KnownEntities(languages=frozenset(question.lang for question in questions))
+    rows = []
+    for question in tqdm(questions, desc="plan", delay=1, leave=False, disable=None):
+        if row := await measure_plan(question, around, model, budgets):
+            rows.append(row)
+    return rows
+
+
+@asynccontextmanager
+async def _open_planner(path: Path | None, settings: RagSettings) -> AsyncIterator[LanguageModel]:
+    """Open the planner model alone. Raises ModelUnavailable."""
+    wanted = settings.llm.planner if path is None else str(path.absolute())
+    if wanted != "same":
+        llm = settings.llm.model_copy(update={"model": wanted, "planner": "same", "url": ""})
+        settings = settings.model_copy(update={"llm": llm})
+    language = await open_language_models(settings)
+    if language.planner is None:
+        raise ModelUnavailable(_NO_MODEL_TEXT)
+    try:
+        yield language.planner
+    finally:
+        await language.close()
+
+
+def declare_verify(kinds: Any) -> None:
+    """Add the subcommand to the parser."""
+    parser = kinds.add_parser("verify", help="how good the verdicts on claims are, beside two baselines")
+    parser.add_argument(
+        "folder", type=Path, metavar="FILE|DIR",
+        help="claims with their evidence (.jsonl), or a folder with claims.jsonl and the posts to look them up in",
+    )  # fmt: skip
+    options.add_sample_options(parser, "claims")
+    options.add_model_options(parser)
+    options.add_output_options(parser)
+    parser.set_defaults(run=_run_verify)
+
+
+async def _run_verify(args: argparse.Namespace, settings: Settings) -> int:
+    """Measure, print, and write the JSON report. Returns the exit code."""
+    require_writable(args.json_out, "figures", "json")
+    rows = list(draw_sample(read_claims(args.folder), args.limit, args.seed))
+    given = all(row.evidence for row in rows)
+    corpus = args.folder.is_dir() and (not given or (args.folder / "corpus.jsonl").exists())
+    if not corpus and not given:
+        raise ImportRefused(f"{args.folder} holds claims without evidence: name a folder with the posts too.")
+    judged = await _verify_from_corpus(args, settings, rows) if corpus else judge_claim_pairs(rows)
+    layers = {
+        name: compute_by_language(judged, partial(compute_label_metrics, layer=name)) for name in VERIFICATION_LAYERS
+    }
+    print(format_report("verify", layers, everything=args.all, main="all"))
+    if args.json_out:
+        write_json_report(args.json_out, _build_result(args, layers, len(judged), corpus=corpus))
+    return 0
+
+
+async def _verify_from_corpus(args: argparse.Namespace, settings: Settings, rows: list[ClaimRow]) -> list[JudgedClaim]:
+    dataset = read_dataset(args.folder, asked=(CLAIMS_FILE_NAME,))
+    variant = Variant(legs=args.legs, rerank=args.rerank)
+    async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
+        return await verify_in_corpus(rows, dataset.queries, opened.select_variant(variant))
+
+
+def _build_result(
+    args: argparse.Namespace, layers: Mapping[str, MetricsByLanguage], rows: int, *, corpus: bool
+) -> dict[str, Any]:
+    settings_used = {"limit": args.limit, "seed": args.seed, "legs": args.legs, "rerank": args.rerank,
+            "evidence": "looked up" if corpus else "given"}  # fmt: skip
+    return {
+        "command": "verify", "data": args.folder.resolve().name, "settings": settings_used, "metrics": layers["all"],
+        "layers": layers, "rows": rows,
+    }  # fmt: skip

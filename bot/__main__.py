@@ -88,6 +88,7 @@ COMMANDS = {
             "eval plans mine/queries.jsonl --model model.gguf",
             "eval verify mine",
             "eval calibrate mine",
+            "eval coverage mine",
         ),
     ),
     "completion": Command(

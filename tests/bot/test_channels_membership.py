@@ -143,7 +143,7 @@ async def test_admins_are_told_when_the_bot_is_thrown_out_and_posts_stay_readabl
             set_chat_member(world, HARBOUR, world.bot.id, status, by=OTTO)
         (notice,) = await sandbox.replies(ADMIN)
         assert notice["text"].startswith("I am no longer an admin of Harbour News")
-        assert notice["text"].endswith("By Otto (id 502).")
+        assert notice["text"].endswith("Removed by Otto (id 502).")
         await channel_when(home, HARBOUR, lambda c: not c.inside)
         assert "for everyone · last post 15 March 2024 · I am no longer in it" in await say_text(
             sandbox, ADMIN, "/channels"

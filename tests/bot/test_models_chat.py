@@ -37,15 +37,19 @@ async def pressed(sandbox: Sandbox, message: dict[str, Any], label: str, begins:
 async def test_an_admin_changes_over_with_a_button(sandbox: Sandbox, live: Any, pulled: Path) -> None:
     async with live():
         asked = await say(sandbox, ADMIN, "/models")
-        assert asked["text"].startswith("In use:\nWriter: qwen2.5-1.5b-instruct\nPlanner: qwen2.5-1.5b-instruct")
+        assert asked["text"].startswith(
+            "In use:\nWrites the answers: qwen2.5-1.5b-instruct\nPlans the search: qwen2.5-1.5b-instruct"
+        )
         names = [
-            "Writer: qwen2.5-0.5b-instruct",
-            "✓ Writer: qwen2.5-1.5b-instruct",
-            "Writer: none, I quote the posts",
+            "Writes the answers: qwen2.5-0.5b-instruct",
+            "✓ Writes the answers: qwen2.5-1.5b-instruct",
+            "Writes the answers: none, I quote the posts",
         ]
         assert list(buttons(asked)) == names
-        said = await pressed(sandbox, asked, names[0], "Writer")
-        assert said.startswith("Writer — now qwen2.5-0.5b-instruct.\n\nIn use:\nWriter: qwen2.5-0.5b-instruct")
+        said = await pressed(sandbox, asked, names[0], "Writes the answers")
+        assert said.startswith(
+            "Writes the answers — now qwen2.5-0.5b-instruct.\n\nIn use:\nWrites the answers: qwen2.5-0.5b-instruct"
+        )
         said = await pressed(sandbox, asked, names[2], "Writes the answers — now none")
         assert "No model is in use. I search by words" in said
     async with live():  # it is remembered
@@ -56,8 +60,8 @@ async def test_what_cannot_be_loaded_changes_nothing(sandbox: Sandbox, live: Any
     async with live():
         asked = await say(sandbox, ADMIN, "/models")
         (pulled / "models" / "qwen2.5-0.5b-instruct" / "model.gguf").write_bytes(b"GGUF" + bytes(100))
-        said = await pressed(sandbox, asked, "Writer: qwen2.5-0.5b-instruct", "Nothing has changed.")
-        assert "Writer: qwen2.5-1.5b-instruct" in said
+        said = await pressed(sandbox, asked, "Writes the answers: qwen2.5-0.5b-instruct", "Nothing has changed.")
+        assert "Writes the answers: qwen2.5-1.5b-instruct" in said
 
 
 async def test_without_a_model_the_command_to_fetch_one_is_told(sandbox: Sandbox, live: Any) -> None:

@@ -143,7 +143,7 @@ async def test_of_a_deleted_post_no_words_are_shown(sandbox: Sandbox, live: Any,
     await query_archive(home, lambda archive: posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 10)], how="admin"))
     async with live():
         told = await receipt(sandbox, OTTO, one)
-    assert told["text"].startswith("[1] Harbour News · 12 March 2024\nThis post is deleted or closed by now")
+    assert told["text"].startswith("[1] Harbour News · 12 March 2024\nThis post is deleted, or closed to you now")
     assert "7:30" not in told["text"]
 
 

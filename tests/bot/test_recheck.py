@@ -363,7 +363,7 @@ VIEWS = {
     "start": saying("/start"),
     "receipt": pressing("❝"),
     "more sources": pressing("Sources"),
-    "why pressed": pressing("Why"),
+    "why pressed": pressing("Why?"),
 }
 
 

@@ -83,7 +83,7 @@ async def test_it_is_cancelled_with_the_button_and_not_asked_for_twice(sandbox: 
             assert late["answer"]["text"] == "This rebuild is already over."
         asked = await say(sandbox, ADMIN, "/reindex")
         await pressed(sandbox, asked, "Cancel")
-        assert current(sandbox, asked)["text"] == "Nothing has changed."
+        assert current(sandbox, asked)["text"] == "Nothing was changed."
         assert buttons(current(sandbox, asked)) == {}
 
 

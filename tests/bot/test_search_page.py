@@ -119,7 +119,7 @@ def test_posts_that_are_merely_near_stand_apart() -> None:
     assert "Found 1 post · similar: 1\n" in text
     assert text.index("eight.") < text.index("Similar, or without some of the words:") < text.index("The boat")
     alone = said(listed(near))
-    assert "No post has all these words; similar: 1\n" in alone
+    assert "No post has all these words. Similar ones: 1\n" in alone
     assert "Similar, or without some of the words:" not in alone
     lost = said(listed(near, shortfalls=(Shortfall("chronicle", "!"),)))
     assert "No post has all these words. Similar" not in lost
@@ -147,7 +147,7 @@ def test_posts_that_are_merely_near_stand_apart() -> None:
         ),
         (
             {"shortfalls": (Shortfall("search", "!"),)},
-            "I found no such posts, but I could not search everything.\n\nA part of the search did not answer",
+            "I found no such posts, but I could not search everything.\n\nPart of the search failed",
             "Таких постов не нашёл, но поискать удалось не везде.",
         ),
     ],

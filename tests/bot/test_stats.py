@@ -67,9 +67,9 @@ async def test_stats_show_what_fails_with_its_sentence_also_when_the_archive_can
         archive.commit()
     async with live():
         async with asyncio.timeout(30):
-            while "Failing: index" not in (said := await stats(sandbox)):
+            while "Failing: search by words" not in (said := await stats(sandbox)):
                 pass
-    assert "⚠ Failing: index (last" in said
+    assert "⚠ Failing: search by words (last" in said
     assert "The index cannot be written to disk: free some space." in said
     assert "Failed 2 h ago, fine again: backup. There was no room." in said
 

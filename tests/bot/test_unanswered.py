@@ -28,7 +28,7 @@ async def test_words_are_shown_once_two_readers_asked_alike_and_go_with_forget(
         await ask(OTTO, ALONE)
         told = await say_text(sandbox, ADMIN, "/unanswered")
         assert "zeppelin" not in told
-        assert "2 more were asked" in told
+        assert "2 more questions without an answer" in told
         await ask(RITA, ALIKE)
         told = await say_text(sandbox, ADMIN, "/unanswered")
         assert f"“{ALIKE}” — 2 people" in told

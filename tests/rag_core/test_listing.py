@@ -183,7 +183,7 @@ async def test_copies_that_cannot_be_looked_up_are_a_shortfall(library: Any, mon
     async def broken(*_: Any) -> Any:
         raise ArchiveUnavailable("The archive cannot be read.")
 
-    monkeypatch.setattr(listings.copies, "fetch_copies", broken)
+    monkeypatch.setattr(listings.near_duplicates, "fetch_copies", broken)
     found = await listed(library, "ferry")
     assert (found.whole, [s.stage for s in found.shortfalls]) == (3, ["copies"])
 

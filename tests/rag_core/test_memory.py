@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from scripted import Scripted
 
-from rag_core import Question, Viewer, answer_question, conversation
+from rag_core import Question, Viewer, answer_question
+from rag_core.conversation import memory as conversation
 from rag_core.conversation.memory import resolve_followup
 from rag_core.errors import GenerationFailed
 from rag_core.llm.local import open_local_model

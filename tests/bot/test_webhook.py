@@ -149,7 +149,7 @@ async def test_an_update_that_cannot_be_read_goes_to_quarantine_and_is_confirmed
 
 
 async def test_the_same_update_twice_is_answered_once(sandbox: Sandbox, live: Any, hook: dict[str, Any]) -> None:
-    asked = await sandbox.say(OTTO, FERRY)
+    await sandbox.say(OTTO, FERRY)
     ((_, raw),) = sandbox.world.queue.kept.values()
     async with live(sections={"webhook": hook}):
         await sandbox.replies(OTTO)

@@ -321,8 +321,8 @@ async def ended(process: Any, number: signal.Signals) -> int | None:
     return code
 
 
-async def count_open_questions(home: Path) -> int:
-    sql = "SELECT count(*) FROM questions WHERE state IN ('queued', 'running')"
+async def count_answered_questions(home: Path) -> int:
+    sql = "SELECT count(*) FROM questions WHERE state = 'answered'"
     (row,) = await query_archive(home, lambda archive: archive.rows(sql))
     return int(row[0])
 
@@ -340,8 +340,9 @@ async def test_killed_and_stopped_in_the_middle_nothing_is_lost(
         assert await sandbox.until(lambda before=before: answered(sandbox, OTTO) > before, 100)
         assert await ended(process, number) == code
     process = await begun(given)
+    assert await sandbox.until(lambda: answered(sandbox, OTTO) >= len(asked), 100)
     async with asyncio.timeout(100):
-        while await count_open_questions(home):  # noqa: ASYNC110 - another process answers
+        while await count_answered_questions(home) < len(asked):  # noqa: ASYNC110 - another process answers
             await asyncio.sleep(0.1)
     assert await ended(process, signal.SIGTERM) == 0
     twice = answered(sandbox, OTTO) - len(asked)

@@ -101,7 +101,7 @@ async def test_an_update_of_an_unknown_kind_or_origin_keeps_no_other_from_being_
         (stats,) = await sandbox.replies(ADMIN)
     await sandbox.stop()
 
-    assert "/ask" in said["text"]
+    assert "/search" in said["text"]
     assert "pier nine" in answer["text"]
     kept: list[Any] = home.rows("SELECT message_id, text FROM posts ORDER BY message_id")
     assert kept == [
@@ -113,7 +113,7 @@ async def test_an_update_of_an_unknown_kind_or_origin_keeps_no_other_from_being_
     assert "brand_new_kind" in poison[0][0] and "brand_new_kind" in poison[0][1]
     assert "forward" in poison[1][1]
     assert len(poison) == 2
-    assert "2 in quarantine" in stats["text"]
+    assert "2 messages from Telegram that I could not read" in stats["text"]
     assert "brand_new_kind" in stats["text"]
 
 

@@ -52,6 +52,7 @@ NOT_REACHED = {
     "rag_core.llm": "talks to a model",
     "rag_core.models.onnx_conversion": "builds a model",
     "rag_core.models.download": "downloads models",
+    "rag_core.models.onnx_runtime": "loads networks from files of the catalog",
     "rag_core.index.vectors_edge": "numbers, not texts",
     "rag_core.index.vectors_qdrant": "talks to a server",
     "rag_core.index.edge_worker": "numbers, not texts",

@@ -86,6 +86,11 @@ def widen_plan(plan: Plan) -> Plan:
     return replace(plan, queries=queries, k=min(2 * plan.k, MAX_HITS), legs=HYBRID)
 
 
+def lift_filters(plan: Plan) -> Plan:
+    """Lift all filters of the question; those of the viewer are no part of a plan."""
+    return replace(plan, since=None, until=None, channels=None, authors=(), origins=(), media=(), files=())
+
+
 def _is_posting_period(
     period: Period, question: Question, asked: str, kind: Kind, filters: QueryFilters, topic: str
 ) -> bool:

@@ -37,11 +37,11 @@ class Stopwatch:
         self.took: dict[str, dict[Version, float]] = {leg: {} for leg in legs}  # leg -> seconds
         self.found: dict[int, dict[PostKey, str]] = {}  # by the question's message: post -> leg
 
-    def answered(self, chat_id: int, message_id: int, answer: Answer) -> None:
+    def show_answer(self, chat_id: int, message_id: int, answer: Answer) -> None:
         """See `bot.indexing.BotObserver`."""
         self.found[message_id] = {source.passage.key: source.leg for source in answer.found}
 
-    def indexed(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
+    def show_progress(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
         """See `bot.indexing.BotObserver`."""
         if leg == LEXICAL:
             self._take(leg, [(post.key, post.text) for post in taken])

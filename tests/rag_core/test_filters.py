@@ -91,6 +91,14 @@ async def test_where_no_post_is_such_the_answer_is_a_refusal_and_nothing_is_offe
     assert (given.nearest, given.found, given.shortfalls) == ((), (), ())
 
 
+async def test_sentences_pasted_from_a_post_are_no_filters_that_hide_it(news: Any) -> None:
+    pasted = await news.ask("Билет на паром стоит шестьдесят евро. Цена в посте от 8 сентября больше не верна.", lang="ru")
+    assert pasted.refused
+    assert 6 in {passage.key.message_id for passage in pasted.nearest}
+    asked = await news.ask("Какая цена билета на паром в посте от 8 сентября?", lang="ru")
+    assert asked.nearest == ()
+
+
 async def test_an_author_of_a_closed_channel_is_found_by_those_who_may_read_it(news: Any) -> None:
     question = f"{PRICE} в посте автора Мария Казначеева?"
     inside = await news.ask(question, see=(news.harbour, news.safe))

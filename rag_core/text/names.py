@@ -127,11 +127,12 @@ def is_name_variant(one: str, other: str) -> bool:
         return True
     if one[0] != other[0] and one[0].isascii() == other[0].isascii():
         return False
-    if bool(_CYRILLIC_SCRIPT.search(one)) == bool(_CYRILLIC_SCRIPT.search(other)):
+    if is_cyrillic(one) == is_cyrillic(other):
         return len(one) >= _MIN_BASE_LENGTH and len(other) >= _MIN_BASE_LENGTH and _is_variant_in_script(one, other)
     return any(_sound_alike(a, b) for a in skeletons(one) for b in skeletons(other))
 
 
+@lru_cache(maxsize=20_000)
 def is_cyrillic(word: str) -> bool:
     """Whether a folded word has Cyrillic letters."""
     return bool(_CYRILLIC_SCRIPT.search(word))
@@ -151,6 +152,9 @@ def _sound_alike(first: str, second: str) -> bool:
     return SequenceMatcher(None, first, second, autojunk=False).ratio() >= _MIN_SOUND_SIMILARITY
 
 
+_ADJECTIVE_ENDING = re.compile(r"^.?(?:и|ов)?(?:й?ск|ск)$")
+
+
 def _is_variant_in_script(one: str, other: str) -> bool:
     first, second = strip_inflection(one), strip_inflection(other)
     if first == second:
@@ -160,11 +164,8 @@ def _is_variant_in_script(one: str, other: str) -> bool:
         return long.startswith(short) and long[len(short) :] in {"s", "es", "n", "an", "ian", "ish", "ese"}
     short, long = sorted((first, second), key=len)
     # "московск" of "москв", "российск" of "росс", "отц" of "отец"
-    return (
-        len(short) >= 4
-        and long[: len(short) - 1] == short[:-1]
-        and bool(re.match(r"^.?(?:и|ов)?(?:й?ск|ск)$", long[len(short) - 1 :]))
-    )
+    stem = short[:-1]
+    return len(short) >= 4 and long.startswith(stem) and bool(_ADJECTIVE_ENDING.match(long[len(stem) :]))
 
 
 def matches_initials(word: str, row: str) -> bool:

@@ -32,7 +32,10 @@ class Word:
 def fold_text(text: str) -> str:
     """Fold a text to lower case, ё to е, accented letters to plain ones; the length and all offsets stay the same."""
     plain = text if text.isascii() else normalize_characters(text)
-    return "".join(low if len(low := c.lower()) == 1 else c for c in plain).replace("ё", "е")
+    folded = plain.lower()  # of some characters it makes two
+    if len(folded) != len(plain):
+        folded = "".join(low if len(low := c.lower()) == 1 else c for c in plain)
+    return folded.replace("ё", "е")
 
 
 @lru_cache(maxsize=1024)
@@ -299,7 +302,7 @@ def opposition_keys(word: str) -> frozenset[tuple[str, object]]:
 
 
 _FLEETING_VOWEL = re.compile(r"(?<=[а-я]{2})[ое](?=[кцн]$)")  # "лодок" is a form of "лодка"
-_MOST_COMPARED = 32  # distinct words per key; a passage of ordinary prose has fewer than ten
+_MOST_COMPARED = 10  # distinct words per key; a passage of ordinary prose has fewer than ten
 _NAME, _ALIKE = 0.95, 0.9
 _KIN = 0.7  # stem similarity below which words count as different
 _PREFIX, _STEM = 3, 4  # leading letters shared by forms of one word, and by related stems
@@ -320,13 +323,18 @@ Key = tuple[str, object]
 @lru_cache(maxsize=20_000)
 def likeness(one: str, stem: str, other: str, other_stem: str) -> float:
     """Similarity of two words, 0..1; both given as folded and as stemmed."""
-    if stem == other_stem or _FLEETING_VOWEL.sub("", stem) == _FLEETING_VOWEL.sub("", other_stem):
+    if stem == other_stem or _drop_fleeting_vowel(stem) == _drop_fleeting_vowel(other_stem):
         return 1.0
     if is_name_variant(one, other) or aliases(one, other):
         return _NAME
     if are_synonyms(one, other):
         return _ALIKE
     return found if (found := measure_stem_similarity(stem, (other_stem,))) >= _KIN else 0.0
+
+
+@lru_cache(maxsize=10_000)
+def _drop_fleeting_vowel(stem: str) -> str:
+    return _FLEETING_VOWEL.sub("", stem)
 
 
 def aliases(one: str, other: str) -> bool:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import tomllib
 from functools import cache
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import rag_core
 
@@ -26,7 +30,7 @@ LIBRARIES = {
     "rank_bm25": {"rag_core/index/postings.py"},
     "cachetools": {"rag_core/caches.py"},
     "prometheus_client": {"bot/monitoring"},
-    "opentelemetry": {"bot/monitoring/health.py"},
+    "opentelemetry": {"bot/monitoring/opentelemetry_export.py"},
     "rensa": {"ingest/dedup.py"},
     "simpleeval": {"rag_core/recipes/tools.py"},
     "pymorphy3": {"rag_core/text/tokens.py"},
@@ -125,6 +129,36 @@ def test_what_rag_core_offers_is_what_its_rooms_hold() -> None:
         assert offered.__module__.startswith("rag_core.")
     with pytest.raises(AttributeError, match="no attribute 'Nobody'"):
         _ = rag_core.Nobody
+
+
+# Modules that are imported only where an extra is installed.
+OF_EXTRAS = {"bot/monitoring/opentelemetry_export.py", "rag_core/llm/llama_model.py"}
+
+
+def list_installed_without_extras() -> set[str]:
+    """Distributions that an installation of the project without extras brings."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    found: set[str] = set()
+    left = [Requirement(line) for line in project["project"]["dependencies"]]
+    while left:
+        wanted = left.pop()
+        name = canonicalize_name(wanted.name)
+        if name not in found and (wanted.marker is None or wanted.marker.evaluate({"extra": ""})):
+            found.add(name)
+            left += map(Requirement, requires(name) or ())
+    return found
+
+
+def test_modules_import_what_an_installation_without_extras_brings() -> None:
+    installed, owners = list_installed_without_extras(), packages_distributions()
+    for package in PACKAGES:
+        for file in files(package):
+            lines = ast.parse(file.read_text(encoding="utf-8")).body
+            names = [alias.name for node in lines if isinstance(node, ast.Import) for alias in node.names]
+            names += [node.module for node in lines if isinstance(node, ast.ImportFrom) and node.module]
+            for top in {name.split(".")[0] for name in names} - sys.stdlib_module_names - set(PACKAGES):
+                brought = {canonicalize_name(owner) for owner in owners.get(top, ())} & installed
+                assert brought or str(file.relative_to(ROOT)) in OF_EXTRAS, (file, top)
 
 
 def test_every_dependency_is_locked() -> None:

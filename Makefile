@@ -29,22 +29,22 @@ else
 endif
 
 check: lint  ## lint, types and the tests of the pure parts: a minute
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow and not alone" tests/rag_core tests/ingest tests/test_house.py
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow and not alone" tests/rag_core tests/ingest tests/test_import_rules.py
 
 audit: .venv/.audit  ## dependencies against known advisories, and a bill of materials: deploy/audit.md
 	@.venv/.audit/bin/python deploy/audit.py $${OUT:-/tmp/citegram-audit}
 
 bench: .venv/.bench  ## side by side with rank-bm25, bm25s, SQLite, tantivy, qdrant-client, numpy: an hour with 1M posts
-	@$(BIN)/python tests/bench/run.py --out $${OUT:-/tmp/citegram-bench} $(ARGS)
+	@$(BIN)/python tests/bench/run_bench.py --out $${OUT:-/tmp/citegram-bench} $(ARGS)
 
 image-check: .venv/.dev  ## the image's steps in full, llama.cpp too, as a user of no rights: ten minutes (as root)
 	@CITEGRAM_IMAGE=full $(BIN)/python -m pytest -q -s tests/deploy/test_image.py $(ARGS)
 
 chaos-ingest: .venv/.dev  ## the bot killed with -9 a hundred times while posts come: is anything lost? A quarter of an hour
-	@$(BIN)/python tests/chaos/ingest.py $(ARGS)
+	@$(BIN)/python tests/chaos/kill_loop.py $(ARGS)
 
 chaos: .venv/.dev  ## every fault in the midst of every activity: is anything lost? An hour
-	@$(BIN)/python tests/chaos/survive.py $(ARGS)
+	@$(BIN)/python tests/chaos/fault_matrix.py $(ARGS)
 
 noninterference: .venv/.dev  ## do closed channels change what an outsider is shown? 500 questions on every store: an hour
 	@NONINTERFERENCE=full $(BIN)/python -m pytest -q tests/rag_core/test_noninterference.py $(ARGS)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from find_secrets import spilt
 from hypothesis import HealthCheck, settings
-from sampling import choose_size
-from spilt import spilt
+from sample_sizes import choose_size
 from tiny_gguf import build
 
 from ingest.indexer import LexicalIndexer
@@ -31,7 +31,7 @@ from rag_core.tracing import Run
 from rag_core.types import Channel, Post, PostKey, Visibility
 
 if TYPE_CHECKING:
-    from qdrant_http import StandIn
+    from qdrant_stand_in import StandIn
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"
@@ -162,7 +162,7 @@ async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
 @pytest.fixture
 async def qdrant() -> AsyncIterator[StandIn]:
     """What answers as a Qdrant server does."""
-    from qdrant_http import StandIn  # its client takes two seconds to import
+    from qdrant_stand_in import StandIn  # its client takes two seconds to import
 
     async with StandIn() as server:
         yield server

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench import corpus, lexical
-from bench.measure import seconds
+from bench import lexical_engines, synthetic_posts
+from bench.measure_process import seconds
 
 HERE = Path(__file__).parent
 
@@ -23,21 +23,25 @@ SIZE = 10_000
 
 
 @pytest.fixture(scope="module")
-def posts() -> corpus.Corpus:
-    return corpus.make(SIZE)
+def posts() -> synthetic_posts.Corpus:
+    return synthetic_posts.make(SIZE)
 
 
 @pytest.fixture(scope="module")
-def engines(posts: corpus.Corpus, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def engines(posts: synthetic_posts.Corpus, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     documents = [posts.terms(n) for n in range(SIZE)]
-    made = {name: lexical.ENGINES[name](posts, tmp_path_factory.mktemp(name)) for name in ("citegram", "rank-bm25")}
+    made = {
+        name: lexical_engines.ENGINES[name](posts, tmp_path_factory.mktemp(name)) for name in ("citegram", "rank-bm25")
+    }
     for engine in made.values():
         engine.build(documents)
     return made
 
 
-def test_a_query_takes_a_twentieth_of_what_rank_bm25_takes(posts: corpus.Corpus, engines: dict[str, Any]) -> None:
-    queries, took = corpus.draw(posts, 40), {name: np.full(40, np.inf) for name in engines}
+def test_a_query_takes_a_twentieth_of_what_rank_bm25_takes(
+    posts: synthetic_posts.Corpus, engines: dict[str, Any]
+) -> None:
+    queries, took = synthetic_posts.draw(posts, 40), {name: np.full(40, np.inf) for name in engines}
     for _ in range(5):  # turn and turn about, the best of each: other work on the machine hits both
         for name, engine in engines.items():
             now = [seconds(partial(engine.search, query)) * 1000 for query in queries]
@@ -46,32 +50,33 @@ def test_a_query_takes_a_twentieth_of_what_rank_bm25_takes(posts: corpus.Corpus,
     assert theirs / ours >= 20, f"{theirs:.2f} ms against {ours:.2f} ms"
 
 
-def test_scores_and_filters_are_those_of_rank_bm25(posts: corpus.Corpus, engines: dict[str, Any]) -> None:
+def test_scores_and_filters_are_those_of_rank_bm25(posts: synthetic_posts.Corpus, engines: dict[str, Any]) -> None:
     ours, theirs = engines["citegram"], engines["rank-bm25"]
-    for query in corpus.draw(posts, 20, seed=3):
+    for query in synthetic_posts.draw(posts, 20, seed=3):
         scores, passing = theirs.search(query), posts.frame.inside(query.window)
         best = dict(ours.best(ours.search(query)))
         assert max(abs(scores[n] - score) for n, score in best.items()) < 1e-9
         left_out = np.setdiff1d(np.arange(len(scores)), list(best))
-        assert scores[left_out].max() <= min(best.values()) + 1e-9 or len(best) < lexical.MOST
+        assert scores[left_out].max() <= min(best.values()) + 1e-9 or len(best) < lexical_engines.MOST
         inside = dict(ours.best(ours.within(query)))  # scored by the statistics of the channels it asks
         assert all(passing[list(inside)])
-        assert len(inside) == min(lexical.MOST, int(np.count_nonzero(scores[passing] > 0)))
+        assert len(inside) == min(lexical_engines.MOST, int(np.count_nonzero(scores[passing] > 0)))
 
 
-def test_the_same_seed_makes_the_same_posts_in_another_process(posts: corpus.Corpus) -> None:
-    code = f"import sys; sys.path.insert(0, sys.argv[1]); from bench.corpus import make; print(make({SIZE}).digest())"
+def test_the_same_seed_makes_the_same_posts_in_another_process(posts: synthetic_posts.Corpus) -> None:
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from bench.synthetic_posts import make; "
+    code += f"print(make({SIZE}).digest())"
     made = subprocess.run([sys.executable, "-c", code, HERE.parent], capture_output=True, text=True, check=True)
     assert made.stdout.strip() == posts.digest()
-    assert corpus.make(SIZE, seed=2).digest() != posts.digest()
+    assert synthetic_posts.make(SIZE, seed=2).digest() != posts.digest()
 
 
-def test_posts_read_like_posts(posts: corpus.Corpus) -> None:
+def test_posts_read_like_posts(posts: synthetic_posts.Corpus) -> None:
     lengths = np.array([len(posts.terms(n)) for n in range(SIZE)])
     assert 28 <= np.median(lengths) <= 34
     assert 36 <= lengths.mean() <= 44
     some = list(posts.posts(0, 2000))
-    assert {post.key.chat_id for post in some} == {channel.chat_id for channel in corpus.CHANNELS}
+    assert {post.key.chat_id for post in some} == {channel.chat_id for channel in synthetic_posts.CHANNELS}
     assert all(a.date <= b.date for a, b in pairwise(some))
     copies = [post for post in some if post.origin]
     assert 20 <= len(copies) <= 100
@@ -81,7 +86,10 @@ def test_posts_read_like_posts(posts: corpus.Corpus) -> None:
 
 def test_the_short_form_writes_what_a_program_can_read(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, HERE / "run.py", "--quick", "--out", tmp_path], capture_output=True, text=True, check=False
+        [sys.executable, HERE / "run_bench.py", "--quick", "--out", tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     told = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))

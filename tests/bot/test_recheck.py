@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiogram import Bot
 from driver import ADMIN, CREW, GROUP, OTTO, open_archive, open_more
-from slow import Slow
+from slow_model import Slow
 
 from bot.access import AdminRegistry, MembershipCache, Reader
 from bot.recheck import ContentWithdrawn, RecheckUnavailable, parse_basis, recheck_basis

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 from driver import HARBOUR, OTTO, query_archive, say
-from watching import free_port, until
+from metrics_client import free_port, until
 
 from bot.app import run_bot
 from bot.dispatcher import ALLOWED_UPDATES

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos.scene import Scene
-from chaos.traffic import CHANNELS
+from chaos.bot_environment import Scene
+from chaos.channel_traffic import CHANNELS
 
 from bot.sandbox import user_actions
 from bot.sandbox.faults import FaultKind

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).parents[1])  # this folder's ingest.py is not the package of that name
+    sys.path[0] = str(Path(__file__).parents[1])  # run as a script
 
-from chaos.offline import offline_models
-from chaos.stopwatch import Stopwatch
+from chaos.freshness_timer import Stopwatch
+from chaos.offline_models import offline_models
 
 from bot.app import run_bot
 from bot.sandbox import Sandbox, demo_setup, user_actions

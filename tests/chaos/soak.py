@@ -21,16 +21,16 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    here = Path(__file__).parents[1]  # this folder's ingest.py is not the package of that name
+    here = Path(__file__).parents[1]  # run as a script
     sys.path[:1] = [str(here), str(here.parent)]
 
 import numpy as np
-from chaos.bots import Home
-from chaos.load import ADMIN, Load, Rates
-from chaos.offline import offline_models
-from chaos.samples import Sample, sampled
-from chaos.slopes import drift, growth, slope
-from chaos.stock import OLD, kept, told_of
+from chaos.bot_process import Home
+from chaos.offline_models import offline_models
+from chaos.prepared_archive import OLD, kept, told_of
+from chaos.process_metrics import Sample, sampled
+from chaos.trend_detection import drift, growth, slope
+from chaos.user_load import ADMIN, Load, Rates
 
 from bot.sandbox import Sandbox
 
@@ -77,7 +77,7 @@ async def soaked(plan: Plan, folder: Path, models: Path | None) -> tuple[Load, l
 @asynccontextmanager
 async def _bot(home: Home, sandbox: Sandbox) -> AsyncIterator[asyncio.subprocess.Process]:
     """The bot in a process of its own, asking for updates."""
-    words = [sys.executable, str(Path(__file__).with_name("watched.py")), str(home.log.parent / "tasks")]
+    words = [sys.executable, str(Path(__file__).with_name("bot_with_task_metrics.py")), str(home.log.parent / "tasks")]
     with home.log.open("ab") as log:
         process = await asyncio.create_subprocess_exec(
             *words, env=_environment(home, sandbox), cwd=home.log.parent, stdout=log, stderr=log
@@ -188,7 +188,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         told |= {"machine": platform.platform(), "samples": [asdict(one) for one in samples], "waits": load.waits}
         asked.json.write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
     if asked.png:
-        from chaos.soak_picture import draw  # matplotlib takes a second to import
+        from chaos.soak_plot import draw  # matplotlib takes a second to import
 
         draw(asked.png, samples, load.waits, 60 * plan.warm_up)
     return 0 if all(found["goals"].values()) else 1

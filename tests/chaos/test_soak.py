@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chaos.load import Load, Rates
-from chaos.samples import Sample
-from chaos.slopes import drift, growth, slope
+from chaos.prepared_archive import OLD, kept, told_of
+from chaos.process_metrics import Sample
 from chaos.soak import Plan, figures, soaked, verdicts
-from chaos.soak_picture import draw
-from chaos.stock import OLD, kept, told_of
+from chaos.soak_plot import draw
+from chaos.trend_detection import drift, growth, slope
+from chaos.user_load import Load, Rates
 
 from bot.sandbox import Sandbox
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dockerfile import Stage, Stranger, context, let_through, stages, trimmed
+from dockerfile_stages import Stage, Stranger, context, let_through, stages, trimmed
 
 FULL = os.environ.get("CITEGRAM_IMAGE") == "full"  # make image-check
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # so that it finds its words as a script and under pytest
 
-from edit_words import (
+from minimal_edit_vocabulary import (
     ANTONYMS,
     AUXILIARIES,
     DAYS,

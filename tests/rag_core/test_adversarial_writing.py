@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from adversarial_drafts import AdversarialDraft, drafts, may_be_shown
-from scripted import Scripted
+from scripted_model import Scripted
 from test_adversarial_drafts import PASSAGES
 
 from rag_core import Question, RagSettings, Viewer, open_engine

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from qdrant_http import StandIn
+from qdrant_stand_in import StandIn
 
 from bot.suggestions import QuestionSuggester
 from ingest.dedup import CopyIndexer

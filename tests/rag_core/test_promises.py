@@ -258,7 +258,7 @@ async def test_who_may_read_nothing_sees_nothing(library: Any) -> None:
         assert (answer.sentences, answer.nearest, answer.channels, answer.copies) == ((), (), {}, {})
 
 
-# 4. No post is lost, none is indexed twice: tests/ingest/test_index.py.
+# 4. No post is lost, none is indexed twice: tests/ingest/test_indexer_lexical.py.
 # 5. Everything works with no model at all.
 
 

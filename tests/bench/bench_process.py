@@ -1,0 +1,80 @@
+"""One measurement in a process of its own; run.py starts it. Its last line of output is a JSON object.
+
+bench_process.py lexical|dense|fill|ask ENGINE SIZE FOLDER QUERIES BEGUN
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench import end_to_end_engine
+from bench.measure_process import disk_mb, memory_mb, percentiles, seconds, times
+
+_COMPARED = 20  # queries whose results are handed over, to be held against those of others
+_ADDED = 5
+
+
+def lexical(name: str, size: int, folder: Path, queries: int) -> dict[str, Any]:
+    """Figures of one lexical engine."""
+    from bench import synthetic_posts
+    from bench.lexical_engines import ENGINES
+
+    posts = synthetic_posts.make(size)
+    documents = [posts.terms(n) for n in range(size)]
+    asked = synthetic_posts.draw(posts, queries)
+    engine = ENGINES[name](posts, folder)
+    gc.freeze()  # the corpus is not the engine's burden
+    before = memory_mb()
+    row: dict[str, Any] = {"build_s": seconds(lambda: engine.build(documents)), "memory_mb": memory_mb() - before}
+    row |= percentiles(times(asked, engine.search)) | percentiles(times(asked, engine.within), "filtered")
+    row["found"] = [engine.best(engine.search(query))[:10] for query in asked[:_COMPARED]]
+    row |= {"save_s": seconds(engine.save), "disk_mb": disk_mb(folder)}
+    row["add_ms"] = row["build_s"] * 1000  # where adding is building anew
+    if engine.add:
+        row["add_ms"] = percentiles(times(documents[:_ADDED], engine.add))["query_p50_ms"]
+    return row
+
+
+def dense(name: str, size: int, folder: Path, queries: int) -> dict[str, Any]:
+    """Figures of one vector store."""
+    from bench.dense_engines import ENGINES, draw, slices
+    from bench.synthetic_posts import Frame
+
+    frame = Frame.make(size)
+    asked = draw(frame, queries)
+    before = memory_mb()
+    engine, insert = ENGINES[name](frame, folder), 0.0
+    for numbers, rows in slices(size):
+        insert += seconds(lambda some=numbers, at=rows: engine.put(some, at))  # type: ignore[misc]
+    row: dict[str, Any] = {"insert_per_s": size / insert}
+    row |= percentiles(times(asked, engine.search)) | percentiles(times(asked, engine.within), "filtered")
+    row["found"] = [engine.within(near)[:10] for near in asked[:_COMPARED]]
+    row["memory_mb"] = memory_mb() - before
+    row |= {"close_s": seconds(engine.close), "disk_mb": disk_mb(folder), "reopen_s": seconds(engine.reopen)}
+    row["first_ms"] = seconds(lambda: engine.search(asked[0])) * 1000
+    _, again = next(slices(_ADDED))
+    written = times(range(_ADDED), lambda n: engine.put(range(n, n + 1), again[n : n + 1]))
+    row["add_ms"] = percentiles(written)["query_p50_ms"]
+    engine.close()
+    return row
+
+
+def main(kind: str, name: str, size: int, folder: Path, queries: int, begun: float) -> dict[str, Any]:
+    """Do as told."""
+    if kind == "fill":
+        return end_to_end_engine.fill(size, folder, queries)
+    if kind == "ask":
+        return end_to_end_engine.ask(folder, begun)
+    return (lexical if kind == "lexical" else dense)(name, size, folder, queries)
+
+
+if __name__ == "__main__":
+    kind, name, size, folder, queries, begun = sys.argv[1:]
+    print(json.dumps(main(kind, name, int(size), Path(folder), int(queries), float(begun))))

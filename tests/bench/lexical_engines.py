@@ -1,0 +1,123 @@
+"""The lexical leg and its peers behind one contract: the same terms, the same queries, the 50 best.
+
+Each is used as its own documentation advises for one box; where the ranking can be set it is set to ours
+(k1 0.9, b 0.4, for rank-bm25 the idf, too). rank-bm25 is charged for `get_scores` alone, choosing comes on top.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from bench.lexical_peers import BM25S, FTS5, Tantivy
+from bench.synthetic_posts import CHANNELS, Corpus, Query
+from numpy.typing import NDArray
+
+from rag_core.index.bm25 import BM25_B, BM25_K1, Bm25Index, IndexEntry
+from rag_core.index.postings import compute_idf
+from rag_core.types import PassageRef, SearchFilter
+
+MOST = 50
+_SLICE = 2000  # documents at a time, as the indexer hands them over
+
+Documents = Sequence[Sequence[str]]
+Scores = NDArray[np.float64]
+
+
+class Engine(Protocol):
+    """One index in a folder. Document n is post n of the corpus."""
+
+    def __init__(self, corpus: Corpus, folder: Path) -> None: ...
+
+    def build(self, documents: Documents) -> None:
+        """Take in all documents; they can be searched when it returns."""
+
+    def search(self, query: Query) -> Any:
+        """The best of all posts, in whatever form the engine gives them."""
+
+    def within(self, query: Query) -> Any:
+        """The best of the posts that pass the query's filter."""
+
+    def best(self, found: Any) -> list[tuple[int, float]]:
+        """What `search` gave as (post, score), best first. Not timed."""
+
+    @property
+    def add(self) -> Callable[[Sequence[str]], None] | None:
+        """Adds one post; it can be found when this returns. None: everything must be built anew."""
+
+    def save(self) -> None:
+        """Write what a restart needs into the folder."""
+
+
+class Ours:
+    """rag_core.index.bm25, filled the way the indexer fills it."""
+
+    def __init__(self, corpus: Corpus, folder: Path) -> None:
+        self.corpus, self.folder, self.index = corpus, folder, Bm25Index()
+        self.all = SearchFilter(frozenset(channel.chat_id for channel in CHANNELS))
+
+    def build(self, documents: Documents) -> None:
+        for first in range(0, len(documents), _SLICE):
+            numbers = range(first, min(first + _SLICE, len(documents)))
+            self.index.add([self._entry(n, documents[n]) for n in numbers])
+
+    def _entry(self, post: int, terms: Sequence[str]) -> IndexEntry:
+        return IndexEntry(PassageRef(self.corpus.frame.key(post), 0, 0, 100), self.corpus.frame.when(post), terms)
+
+    def search(self, query: Query) -> Any:
+        return self.index.search(query.terms, self.all, MOST)
+
+    def within(self, query: Query) -> Any:
+        window = query.window
+        return self.index.search(query.terms, SearchFilter(window.channels, window.since, window.until), MOST)
+
+    def best(self, found: Any) -> list[tuple[int, float]]:
+        return [(place.key.message_id - 1, score) for place, score in found]
+
+    def add(self, terms: Sequence[str]) -> None:
+        self.index.add([self._entry(0, terms)])
+
+    def save(self) -> None:
+        self.index.save(self.folder)
+
+
+class RankBM25:
+    """rank_bm25.BM25Okapi; filtered by scoring everything, added to by building anew."""
+
+    add = None
+
+    def __init__(self, corpus: Corpus, folder: Path) -> None:
+        self.corpus, self.folder = corpus, folder
+
+    def build(self, documents: Documents) -> None:
+        from rank_bm25 import BM25Okapi
+
+        self.index = BM25Okapi(documents, k1=BM25_K1, b=BM25_B)
+        held = Counter(chain.from_iterable(map(set, documents)))
+        self.index.idf = {word: compute_idf(len(documents), count) for word, count in held.items()}
+
+    def search(self, query: Query) -> Scores:
+        scores: Scores = self.index.get_scores(query.terms)
+        return scores
+
+    def within(self, query: Query) -> Scores:
+        return np.where(self.corpus.frame.inside(query.window), self.search(query), -np.inf)
+
+    def best(self, found: Scores) -> list[tuple[int, float]]:
+        top = np.argsort(-found, kind="stable")[:MOST]
+        return [(int(n), float(found[n])) for n in top]
+
+    def save(self) -> None:
+        with (self.folder / "index.pickle").open("wb") as file:
+            pickle.dump(self.index, file, pickle.HIGHEST_PROTOCOL)
+
+
+ENGINES: dict[str, type[Engine]] = {
+    "citegram": Ours, "rank-bm25": RankBM25, "bm25s": BM25S, "sqlite-fts5": FTS5, "tantivy": Tantivy,
+}  # fmt: skip
+NEEDS = {"rank-bm25": "rank_bm25", "bm25s": "bm25s", "tantivy": "tantivy"}  # engine -> module

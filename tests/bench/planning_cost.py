@@ -1,0 +1,141 @@
+"""What planning costs: questions searched with their plan, and with the question alone, side by side.
+
+    python tests/bench/planning_cost.py --posts 100000 [--models DIR] [--data DIR] [--questions N] [--json FILE]
+
+Measured are the plan by rules and the search with its fusion, up to the hits, with empty caches. A question is
+asked in both ways, turn and turn about, and the best of three rounds counts. With --models there is a vector for
+each post as well; they are invented (to embed 100,000 posts would take an hour), the questions' are the model's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import numpy as np
+from bench import end_to_end_engine
+from bench.reindex_latency import Inventing
+
+from ingest.indexer import DenseIndexer
+from rag_core import RagSettings, open_engine
+from rag_core.planning.rule_planner import build_bare_plan, plan_by_rules
+from rag_core.retrieval.search import search_passages
+from rag_core.storage import channels
+from rag_core.tracing import Run
+from rag_core.types import Channel, Plan, Question, Viewer
+
+Row = dict[str, float]
+_ROUNDS = 3
+_NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def asked(text: str, number: int) -> str:
+    """A generated question as people ask: alone, with names, with two clauses, or with quotes and a year, in turn."""
+    *start, first, second, last = text.removesuffix("?").split()
+    if number % 4 == 1:
+        return " ".join((*start, first.title(), second.title(), last)) + "?"
+    if number % 4 == 2:
+        return " ".join((*start, first)) + (", and where is " if text.isascii() else " и где ") + f"{second} {last}?"
+    if number % 4 == 3:
+        return " ".join((*start, f"«{first} {second}»", last, "2025")) + "?"
+    return text
+
+
+async def _took(question: Question, plan: Callable[[Question], Plan], rag: Any) -> float:
+    """Milliseconds of one question; `replace` makes empty caches."""
+    fresh, run = replace(rag), Run(rag.settings.budgets, "bench")
+    started = time.perf_counter()
+    await search_passages(plan(question), question, fresh, run)
+    took = (time.perf_counter() - started) * 1000
+    assert not run.shortfalls, run.shortfalls
+    return took
+
+
+async def measured(folder: Path, models: Path | None, count: int) -> Row:
+    """Figures of a filled folder."""
+    told = json.loads((folder / "questions.json").read_text(encoding="utf-8"))[:count]
+    chosen = {"dir": models, "reranker": "none"} if models else {"embedder": "none", "reranker": "none"}
+    async with open_engine(RagSettings.model_validate({"data": {"dir": folder}, "models": chosen})) as rag:
+        if rag.dense:
+            inventing: Any = Inventing(rag.dense.embedder.name, rag.dense.embedder.dimension)
+            await DenseIndexer(rag.archive, rag.dense.vectors, inventing).catch_up()
+        known = await channels.load_channels(rag.archive)
+        viewer = Viewer(1, frozenset(known))
+        questions = [
+            Question(asked(q["text"], n), "en" if q["text"].isascii() else "ru", _NOW, viewer)
+            for n, q in enumerate(told)
+        ]
+        return _figures(*[np.array(row) for row in await _both(questions, known, rag)]) | _plans(questions, known)
+
+
+async def _both(questions: list[Question], known: dict[int, Channel], rag: Any) -> tuple[list[float], list[float]]:
+    """Milliseconds of each question alone and with its plan, the best of the rounds."""
+
+    def planned(question: Question) -> Plan:
+        return plan_by_rules(question, known)
+
+    for question in questions[:5]:  # what is made at the first use
+        await _took(question, planned, rag)
+    alone, plans = [np.inf] * len(questions), [np.inf] * len(questions)
+    for turn in range(_ROUNDS):
+        for n, question in enumerate(questions):
+            ways = [(build_bare_plan, alone), (planned, plans)]
+            for plan, best in ways if (n + turn) % 2 else reversed(ways):
+                best[n] = min(best[n], await _took(question, plan, rag))
+    return alone, plans
+
+
+def _figures(alone: Any, planned: Any) -> Row:
+    row: Row = {}
+    for share in (50, 95):
+        one, other = float(np.percentile(alone, share)), float(np.percentile(planned, share))
+        row |= {f"alone_p{share}_ms": one, f"planned_p{share}_ms": other, f"ratio_p{share}": other / one}
+    return row
+
+
+def _plans(questions: list[Question], known: dict[int, Channel]) -> Row:
+    """How many queries a plan has, and what the rules alone cost."""
+    took, queries = [], []
+    for question in questions:
+        started = time.perf_counter()
+        queries.append(len(plan_by_rules(question, known).queries))
+        took.append((time.perf_counter() - started) * 1000)
+    return {"queries": float(np.mean(queries)), "rules_p95_ms": float(np.percentile(took, 95))}
+
+
+def main(argv: list[str] | None = None) -> Row:
+    """Fill, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--posts", type=int, default=2000)
+    parser.add_argument("--questions", type=int, default=200)
+    parser.add_argument("--models", type=Path, help="folder with the offline embedder: vectors too")
+    parser.add_argument("--data", type=Path, help="folder of the archive, filled where it is empty, and kept")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory() as made:
+        folder = args.data or Path(made)
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / "questions.json").exists():
+            end_to_end_engine.fill(args.posts, folder, min(args.questions, args.posts // 5))
+        row = asyncio.run(measured(folder, args.models, args.questions))
+    for name, value in row.items():
+        print(f"{name:16} {value:10,.2f}")
+    if args.json:
+        args.json.write_text(json.dumps(row), encoding="utf-8")
+    return row
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""The bench: our engines and their peers, side by side in one run. Prints tables, writes bench.json and bench.png.
+
+python tests/bench/run_bench.py [--quick] [--sizes 10k,100k,1m] [--legs lexical,dense,whole] [--resume] [--out DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from subprocess import CalledProcessError
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench import dense_engines, lexical_engines
+from bench.format_results import goals, ratios, table
+from bench.measure_process import in_child
+
+_CHILD = Path(__file__).with_name("bench_process.py")
+_ENGINES = {"lexical": [*lexical_engines.ENGINES], "dense": [*dense_engines.ENGINES], "whole": ["citegram"]}
+_NEEDS = lexical_engines.NEEDS | dense_engines.NEEDS
+_MOST = {"qdrant-client local": 100_000}  # above it needs hours
+_PACKAGES = ("rank-bm25", "bm25s", "tantivy", "qdrant-client", "qdrant-edge-py", "numpy", "matplotlib")
+_SHORT_FORM = {
+    10_000: [("lexical", "citegram"), ("lexical", "rank-bm25")],
+    2000: [("dense", "citegram"), ("whole", "citegram")],
+}
+
+
+@dataclass
+class Bench:
+    """One run: what is measured, and what came of it."""
+
+    sizes: Sequence[int]
+    legs: Sequence[str] = (*_ENGINES,)
+    queries: int = 200
+    quick: bool = False
+    metrics: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)  # size -> leg -> engine -> figures
+    skipped: list[str] = field(default_factory=list)
+
+    def run(self, notes: Path) -> None:
+        """Measure everything that is not there yet, smallest size first; what is there is kept in `notes`."""
+        for size in self.sizes:
+            legs = self.metrics.setdefault(str(size), {leg: {} for leg in _ENGINES})
+            for leg, name in self._planned(size):
+                if name in legs[leg]:
+                    continue
+                if row := self._whole(size) if leg == "whole" else self._measured(leg, name, size):
+                    legs[leg][name] = row
+                    notes.write_text(json.dumps(self.metrics), encoding="utf-8")
+
+    def _planned(self, size: int) -> Iterator[tuple[str, str]]:
+        for leg, engines in _ENGINES.items():
+            for name in engines:
+                needed = _NEEDS.get(name)
+                if leg not in self.legs or (self.quick and (leg, name) not in _SHORT_FORM[size]):
+                    continue
+                if needed and find_spec(needed) is None:
+                    self._skip(f"{name} is not installed: left out")
+                elif size > _MOST.get(name, size):
+                    self._skip(f"{name} is left out at {size:,} posts: it would take hours")
+                else:
+                    yield leg, name
+
+    def _skip(self, line: str) -> None:
+        if line not in self.skipped:
+            print(line)
+            self.skipped.append(line)
+
+    def _measured(self, kind: str, name: str, size: int, folder: Path | None = None) -> dict[str, Any] | None:
+        with tempfile.TemporaryDirectory(prefix="citegram-bench-") as own:
+            print(f"{kind}, {size:,} posts, {name} ...", end=" ", flush=True)
+            began = time.perf_counter()
+            try:
+                row = in_child(_CHILD, kind, name, str(size), str(folder or own), str(self.queries))
+            except CalledProcessError as exc:
+                print("failed")
+                self._skip(f"{name} failed at {size:,} posts (exit code {exc.returncode})")
+                return None
+            print(f"{time.perf_counter() - began:.0f} s")
+            return row
+
+    def _whole(self, size: int) -> dict[str, Any] | None:
+        with tempfile.TemporaryDirectory(prefix="citegram-bench-") as folder:
+            filled = self._measured("fill", "citegram", size, Path(folder))
+            asked = self._measured("ask", "citegram", size, Path(folder)) if filled else None
+            return filled | asked if filled and asked else None
+
+    def report(self) -> dict[str, Any]:
+        """Everything as one object, as the other commands write it."""
+        found = {name: _version(name) for name in _PACKAGES}
+        settings = {
+            "sizes": list(self.sizes),
+            "queries": self.queries,
+            "quick": self.quick,
+            "machine": _machine(),
+            "versions": {name: said for name, said in found.items() if said},
+        }
+        told = {"command": "bench", "settings": settings, "metrics": self.metrics, "skipped": self.skipped}
+        told |= ratios(self.metrics)  # takes what was found out of the figures, and says how far it agrees
+        return told | {"goals": goals(told)}
+
+
+def _machine() -> dict[str, Any]:
+    load = round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+    said = {"system": platform.system(), "python": platform.python_version()}
+    return said | {"cpus": os.cpu_count(), "load": load}  # above 1 something else was at work, too
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _size(word: str) -> int:
+    unit = {"k": 1000, "m": 1_000_000}.get(word[-1:].lower())
+    return int(word[:-1]) * unit if unit else int(word)
+
+
+def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="run_bench.py", description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--quick", action="store_true", help="the short form: 10k posts, rank-bm25 the only peer")
+    parser.add_argument("--sizes", default="10k,100k", help="numbers of posts (default: 10k,100k; 1m takes an hour)")
+    parser.add_argument("--legs", default="lexical,dense,whole", help="what to measure (default: %(default)s)")
+    parser.add_argument("--resume", action="store_true", help="go on with a run into the same DIR that was interrupted")
+    parser.add_argument("--out", type=Path, default=Path("data/bench"), help="folder of bench.json and bench.png")
+    args = parser.parse_args(argv)
+    try:
+        args.sizes = [_size(word) for word in args.sizes.split(",")]
+    except ValueError:
+        parser.error("--sizes takes numbers such as 10k,100k,1m")
+    args.legs = args.legs.split(",")
+    if set(args.legs) - _ENGINES.keys():
+        parser.error("--legs takes lexical, dense, whole")
+    if min(args.sizes) < 1000:
+        parser.error("--sizes: a bench of fewer than 1,000 posts says nothing")
+    return args
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run, print, write. Exit code 1 where an engine of ours failed."""
+    args = _asked(argv)
+    bench = Bench(list(_SHORT_FORM), queries=30, quick=True) if args.quick else Bench(args.sizes, args.legs)
+    args.out.mkdir(parents=True, exist_ok=True)
+    notes = args.out / "measured.json"
+    if args.resume and notes.exists():
+        bench.metrics = json.loads(notes.read_text(encoding="utf-8"))
+    bench.run(notes)
+    told = bench.report()
+    print(table(told))
+    (args.out / "bench.json").write_text(json.dumps(told, ensure_ascii=False, indent=1), encoding="utf-8")
+    if find_spec("matplotlib") is None:
+        print("matplotlib is not installed: no picture")
+    elif not args.quick:
+        from bench.plot_results import draw
+
+        draw(told, args.out / "bench.png")
+    notes.unlink(missing_ok=True)
+    return int(any(line.startswith("citegram failed") for line in bench.skipped))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tarfile
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.__main__ import main
+from bot.files import lock_data_folder
+from rag_core.storage.backups import list_backups
+
+EARLIER = Path(__file__).parents[2] / "data" / "archive13" / "data.tar.xz"
+
+
+@pytest.fixture
+def citegram(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Any:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MODELS__EMBEDDER", "none")
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = main(["--data", str(home), *words])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+def count(home: Path) -> int:
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        return int(archive.execute("SELECT count(*) FROM posts").fetchone()[0])
+
+
+def test_a_backup_is_made_beside_a_running_bot_and_so_many_are_kept(
+    citegram: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATA__BACKUPS", "2")
+    with lock_data_folder(home):
+        for _ in range(3):
+            code, out, _ = citegram("backup")
+            assert code == 0
+    kept = list_backups(home)
+    assert len(kept) == 2
+    assert str(kept[0]) in out
+
+
+def test_a_restore_puts_the_archive_back_and_a_question_is_answered_from_it(citegram: Any, home: Path) -> None:
+    citegram("backup")
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        archive.execute("DELETE FROM posts")
+        archive.commit()
+    code, out, err = citegram("restore")
+    assert (code, err) == (0, "")
+    assert "citegram-before-" in out
+    assert count(home) == 12
+    code, out, _ = citegram("ask", "When does the ferry to Owl Island leave?")
+    assert code == 0
+    assert "7:30" in out
+
+
+def test_a_chosen_backup_is_put_back(citegram: Any, home: Path, tmp_path: Path) -> None:
+    citegram("backup")
+    elsewhere = list_backups(home)[0].rename(tmp_path / "mine.db")
+    (home / "citegram.db").unlink()
+    code, out, _ = citegram("restore", str(elsewhere))
+    assert code == 0
+    assert "mine.db" in out
+    assert "citegram-before-" not in out
+    assert count(home) == 12
+
+
+@pytest.mark.parametrize(
+    ("question", "link"),
+    [
+        ("When does the ferry to Owl Island leave?", "https://t.me/harbour_news/10"),
+        ("Когда открывается запись на курс керамики?", "https://t.me/pech_i_glina/10"),
+    ],
+)
+def test_a_folder_restored_on_another_machine_answers_the_same_with_the_same_links(
+    citegram: Any, home: Path, tmp_path: Path, question: str, link: str
+) -> None:
+    before = citegram("ask", question)
+    assert before[0] == 0
+    assert link in before[1]
+    citegram("backup")
+    elsewhere = list_backups(home)[0].rename(tmp_path / "carried.db")
+    shutil.rmtree(home)
+    assert citegram("restore", str(elsewhere))[0] == 0
+    assert citegram("ask", question) == before
+
+
+def test_a_restore_needs_the_folder_for_itself(citegram: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bot.control.client._CONNECT_TIMEOUT_SECONDS", 0.1)
+    citegram("backup")
+    with lock_data_folder(home):
+        code, out, err = citegram("restore")
+    assert (code, out) == (1, "")
+    assert "Another Citegram" in err
+    assert not list(home.glob("citegram-before-*"))
+
+
+def test_what_cannot_be_done_is_one_sentence(citegram: Any, home: Path) -> None:
+    code, out, err = citegram("restore")
+    assert (code, out) == (1, "")
+    assert err.strip().startswith("There is no backup in")
+    assert "\n" not in err.strip()
+
+
+def test_a_damaged_archive_names_the_command_that_helps_and_it_does(citegram: Any, home: Path) -> None:
+    citegram("backup")
+    file = home / "citegram.db"
+    pages = bytearray(file.read_bytes())
+    pages[8 * 4096 : 20 * 4096] = b"\x5a" * (12 * 4096)
+    file.write_bytes(pages)
+    code, out, err = citegram("ask", "When does the ferry to Owl Island leave?")
+    assert (code, out) == (1, "")
+    assert "`citegram restore`" in err
+    assert citegram("restore")[0] == 0
+    code, out, _ = citegram("ask", "When does the ferry to Owl Island leave?")
+    assert "7:30" in out
+
+
+def test_the_data_of_the_version_before_opens_and_is_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """A folder that Citegram 1328e77 wrote: its archive is updated, its index of words is built anew by itself."""
+    monkeypatch.setenv("MODELS__EMBEDDER", "none")
+    with tarfile.open(EARLIER) as packed:
+        packed.extractall(tmp_path / "data", filter="data")
+    for _ in range(2):  # the second time from the index that the first one wrote
+        assert main(["--data", str(tmp_path / "data"), "ask", "--json", "Perseids with no Moon, from when?"]) == 0
+        said = capsys.readouterr().out
+        assert "from 22:30 until we drop" in said
+        assert "https://t.me/owlhill/139" in said
+    assert count(tmp_path / "data") == 84

@@ -1,0 +1,168 @@
+"""`citegram eval plans` as a person meets it: a model measured, or one sentence that says what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from scripted_model import Scripted
+
+from bot.__main__ import main
+from bot.evaluation.index import Variant
+from bot.evaluation.plan_validity import RecordingModel, compute_plan_metrics, measure_plan, read_questions
+from rag_core.errors import GenerationFailed, ImportRefused
+from rag_core.planning.llm_planner import KnownEntities
+from rag_core.settings import Budgets
+from rag_core.steps import make_plan
+from rag_core.tracing import Run
+from rag_core.types import Plan
+
+
+class Said(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """The command in a folder without settings and without models."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("DATA__DIR", "MODELS__DIR", "LLM__MODEL", "LLM__PLANNER", "LLM__URL", "LLM__CONTEXT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("LLM__THREADS", "1")
+    monkeypatch.setenv("BUDGETS__PLAN", "60")
+
+    def run(*words: object) -> Said:
+        capsys.readouterr()
+        try:
+            code = main(["--data", "data", "eval", "plans", *map(str, words)])
+        except SystemExit as exc:
+            code = int(exc.code or 0)
+        said = capsys.readouterr()
+        return Said(code, said.out, said.err)
+
+    return run
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    rows = [
+        {"id": "1", "text": "Who painted the lighthouse on Owl Island?", "lang": "en"},
+        {"id": "2", "text": "Кто покрасил маяк на острове?", "lang": "ru", "asked_at": "2025-07-01"},
+        {"id": "3", "text": "???", "lang": "en"},
+        {"id": "4", "text": "Where is fresh mackerel sold?", "lang": "en"},
+    ]
+    path = tmp_path / "queries.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+    return path
+
+
+def figures() -> Any:
+    return json.loads(Path("out.json").read_text(encoding="utf-8"))
+
+
+def test_a_model_is_measured(plans: Callable[..., Said], file: Path, tiny_gguf: Path) -> None:
+    said = plans(file, "--model", tiny_gguf, "--json", "out.json")
+    assert said.code == 0, said.err
+    assert "mean_queries" in said.out and "3 questions planned by" in said.out
+    told = figures()
+    assert (told["command"], told["rows"], told["settings"]["grammar"]) == ("plans", 3, "gbnf")
+    everything = told["metrics"]["all"]
+    assert set(told["metrics"]) == {"all", "en", "ru"}
+    assert everything["usable"] == 1.0 and everything["mean_queries"] >= 3.2
+    assert everything["tokens_per_s"] > 0 and 0 < everything["prefix_cache"] < 1
+    assert everything["first_ms_p50"] <= everything["latency_ms_p95"]
+
+
+def test_without_a_grammar_a_random_model_writes_no_plan_and_the_rules_do(
+    plans: Callable[..., Said], file: Path, tiny_gguf: Path
+) -> None:
+    said = plans(file, "--model", tiny_gguf, "--grammar", "none", "--limit", "2", "--json", "out.json")
+    assert said.code == 0, said.err
+    told = figures()
+    assert (told["rows"], told["settings"]["limit"]) == (2, 2)
+    assert (told["metrics"]["all"]["valid"], told["metrics"]["all"]["shortfalls"]) == (0.0, 1.0)
+    assert told["metrics"]["all"]["mean_queries"] >= 3
+
+
+def test_without_a_model_one_sentence_says_what_to_do(plans: Callable[..., Said], file: Path, tmp_path: Path) -> None:
+    for more in ((), ("--model", tmp_path / "gone.gguf"), ("--model", "x.gguf", "--grammar", "schema")):
+        said = plans(file, *more)
+        line = said.err.strip()
+        assert said.code == 1 and not said.out
+        assert "\n" not in line and "Traceback" not in line and line.endswith(".")
+    assert "--model PATH" in plans(file).err
+
+
+WRONG = (None, "", "\n \n", '{"id": "1"}\n', '{"text": 5}\n', '{"text": "x", "asked_at": "soon"}', "{broken")
+
+
+@pytest.mark.parametrize("content", WRONG)
+def test_a_file_without_questions_is_refused_in_one_sentence(
+    plans: Callable[..., Said], tmp_path: Path, content: str | None
+) -> None:
+    path = tmp_path / "odd.jsonl"
+    if content is not None:
+        path.write_text(content, encoding="utf-8")
+    with pytest.raises(ImportRefused, match=r"one question on each line\.$"):
+        read_questions(path)
+    assert plans(path).code == 1
+
+
+def test_one_question_a_line_is_enough(tmp_path: Path) -> None:
+    path = tmp_path / "asked.txt"
+    path.write_text("Who painted it?\n\n  Кто его покрасил?  \n", encoding="utf-8")
+    found = read_questions(path)
+    assert [(q.text, q.lang) for q in found] == [("Who painted it?", "en"), ("Кто его покрасил?", "ru")]
+
+
+GOOD = json.dumps({
+    "normalized_queries": ["lighthouse painter", "who painted the tower", "paint job island"], "must_phrases": [],
+    "should_phrases": [], "metadata_filters": None, "k_per_query": 5, "fusion": "rrf",
+})  # fmt: skip
+
+
+async def test_what_counts_as_valid_and_as_usable(file: Path) -> None:
+    question, *_ = read_questions(file)
+    cut, odd = GOOD[:60], GOOD.replace('"rrf"', '"sum"')
+    rows = []
+    for reply in (GOOD, cut, odd, "no", GenerationFailed("Gone.")):
+        model = RecordingModel(Scripted(reply, '["coat of paint"]'), "gbnf")
+        row = await measure_plan(question, KnownEntities(), model, Budgets())
+        assert row is not None
+        rows.append(row)
+    assert [row.valid for row in rows] == [True, False, False, False, False]
+    assert [row.usable for row in rows] == [True, True, True, False, False]
+    assert all(row.queries >= 3 for row in rows)
+    told = compute_plan_metrics(rows)
+    assert (told["valid"], told["usable"], told["shortfalls"]) == (0.2, 0.6, 0.4)
+
+
+@pytest.mark.parametrize(
+    ("form", "given"), [("gbnf", (True, False)), ("schema", (False, True)), ("none", (False, False))]
+)
+async def test_each_form_is_asked_for_alone(file: Path, form: str, given: tuple[bool, bool]) -> None:
+    class Seen(Scripted):
+        async def stream(self, prompt: Any, decoding: Any, *, grammar: Any = None, schema: Any = None) -> Any:
+            assert (grammar is not None, schema is not None) == given
+            async for piece in super().stream(prompt, decoding):
+                yield piece
+
+    question, *_ = read_questions(file)
+    row = await measure_plan(question, KnownEntities(), RecordingModel(Seen(GOOD), form), Budgets())
+    assert row is not None and row.valid
+
+
+async def test_with_the_plan_off_the_question_alone_is_searched_for(library: Any) -> None:
+    rag = replace(library.rag, planner=Scripted(GOOD))
+    assert Variant(plan="off").over(rag).planner is None
+    assert Variant().over(rag).planner is rag.planner
+    run = Run(Budgets(), "test")
+    question = library.question("Who painted the lighthouse on Owl Island?")
+    plan = await run.require("plan", make_plan(question, Variant(plan="off").over(rag), run))
+    assert plan == Plan((question.text,))

@@ -1,0 +1,120 @@
+"""/mode: a chat says how its questions are answered; who may say so; switches for everyone."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from driver import ADMIN, GROUP, OTTO, RITA, buttons, current, say
+from roles_server import parts_server
+
+from bot.handlers.mode import _ModeCallback
+from bot.sandbox import Sandbox
+from bot.sandbox.chats import Membership
+
+FERRY = "When does the ferry to Owl Island leave?"
+
+
+async def pressed(sandbox: Sandbox, who: int, message: dict[str, Any], label: str, then: str) -> None:
+    """Press, and see a button with that label afterwards."""
+    data = buttons(current(sandbox, message))[label]
+    await sandbox.press(who, message["chat"]["id"], message["message_id"], data)
+    assert await sandbox.until(lambda: then in buttons(current(sandbox, message))), buttons(current(sandbox, message))
+
+
+def recipes_of(home: Path) -> list[str]:
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        rows = archive.execute("SELECT json_extract(answer, '$.recipe') FROM questions WHERE answer IS NOT NULL")
+        return [row[0] for row in rows]
+
+
+async def test_a_reader_chooses_and_the_next_question_is_answered_so(
+    sandbox: Sandbox, live: Any, home: Path, ask: Any
+) -> None:
+    async with live():
+        asked = await say(sandbox, OTTO, "/mode")
+        assert asked["text"].startswith("How I answer here: I choose")
+        assert list(buttons(asked)) == ["✓ I choose", "Quick", "Thorough"]
+        await pressed(sandbox, OTTO, asked, "Thorough", "✓ Thorough")
+        assert "7:30" in (await ask(OTTO, FERRY))["text"]
+        assert (await say(sandbox, OTTO, "/mode quick"))["text"].startswith("How I answer here: Quick")
+        assert "7:30" in (await ask(OTTO, FERRY))["text"]
+        assert recipes_of(home) == ["agent", "direct"]
+        assert (await say(sandbox, RITA, "/mode Тщательно"))["text"].startswith("Как я отвечаю здесь: Тщательно")
+        for unknown in ("oracle", "council", "careful"):
+            told = await say(sandbox, OTTO, f"/mode {unknown}")
+            assert told["text"] == "You can choose auto, quick, thorough. For example: /mode quick"
+
+
+async def test_in_a_group_its_admins_choose(sandbox: Sandbox, live: Any) -> None:
+    sandbox.world.room(GROUP).members |= {OTTO: Membership("member"), RITA: Membership("administrator")}
+    async with live():
+        said = await say(sandbox, OTTO, "/mode@citegram_bot thorough", GROUP)
+        assert said["text"] == "Only an admin can change this here."
+        asked = await say(sandbox, RITA, "/mode@citegram_bot thorough", GROUP)
+        assert asked["text"].startswith("Как я отвечаю здесь: Тщательно")
+        await sandbox.press(OTTO, GROUP, asked["message_id"], buttons(asked)["Быстро"])
+        assert "✓ Тщательно" in buttons(current(sandbox, asked))
+        await pressed(sandbox, RITA, asked, "Быстро", "✓ Быстро")
+
+
+async def test_recipes_by_name_are_for_admins_where_a_model_runs_them_and_a_pinned_one_stays(
+    sandbox: Sandbox, live: Any
+) -> None:
+    forged = _ModeCallback(action="use", name="council").pack()
+    async with live():
+        asked = await say(sandbox, ADMIN, "/mode")
+        assert not {"Council", "Step by step", "Review every draft"} & set(buttons(asked))
+        await sandbox.press(ADMIN, ADMIN, asked["message_id"], forged)  # no model is here
+        assert "✓ I choose" in buttons(current(sandbox, asked))
+    async with parts_server({}) as url, live(sections={"llm": {"url": url}}):
+        asked = await say(sandbox, ADMIN, "/mode")
+        await pressed(sandbox, ADMIN, asked, "Council", "✓ Council")
+        await pressed(sandbox, ADMIN, asked, "Review every draft", "✓ Review every draft")
+        reader = await say(sandbox, OTTO, "/mode")
+        await sandbox.press(OTTO, OTTO, reader["message_id"], forged)
+        assert list(buttons(current(sandbox, reader))) == ["✓ I choose", "Quick", "Thorough"]
+    async with live():
+        kept = await say(sandbox, ADMIN, "/mode")
+        assert {"✓ Council", "✓ Review every draft"} <= set(buttons(kept))
+        await pressed(sandbox, ADMIN, kept, "Quick", "✓ Quick")
+        assert "Council" not in buttons(current(sandbox, kept))
+
+
+async def test_an_admin_switches_a_recipe_off_for_everyone(sandbox: Sandbox, live: Any, home: Path, ask: Any) -> None:
+    async with live():
+        await say(sandbox, OTTO, "/mode thorough")
+        asked = await say(sandbox, ADMIN, "/mode")
+        await pressed(sandbox, ADMIN, asked, "Switch off for everyone: Thorough", "Switch on for everyone: Thorough")
+        assert "7:30" in (await ask(OTTO, FERRY))["text"]
+        assert recipes_of(home) == ["direct"]
+        assert "This is switched off at the moment" in (await say(sandbox, OTTO, "/mode"))["text"]
+        await pressed(sandbox, ADMIN, asked, "Switch on for everyone: Thorough", "10 % of chats")
+        await pressed(sandbox, ADMIN, asked, "10 % of chats", "✓ 10 % of chats")
+
+
+async def test_a_made_up_button_of_a_reader_switches_nothing(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live():
+        asked = await say(sandbox, OTTO, "/mode")
+        for data in (
+            _ModeCallback(action="off", name="agent"),
+            _ModeCallback(action="share", name="agent", number=100),
+        ):
+            await sandbox.press(OTTO, OTTO, asked["message_id"], data.pack())
+        await say(sandbox, OTTO, "/mode")
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        assert archive.execute("SELECT count(*) FROM choices WHERE name LIKE '%agent'").fetchone() == (0,)
+
+
+async def test_how_an_answer_was_made_is_kept_without_its_texts(
+    sandbox: Sandbox, live: Any, home: Path, ask: Any
+) -> None:
+    async with live():
+        assert "7:30" in (await ask(OTTO, FERRY))["text"]
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        ((recipe, spans, without),) = archive.execute("SELECT recipe, spans, without FROM traces").fetchall()
+    assert (recipe, without) == ("direct", "[]")
+    assert '"stage": "lexical"' in spans
+    assert "erry" not in spans

@@ -1,0 +1,352 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from driver import GROUP, OTTO, RITA
+from metrics_client import fetched, free_port, metrics, until, value
+
+from bot.app import run_bot
+from bot.monitoring.health import ReadinessCheck
+from bot.monitoring.metrics import OTHER_LABEL, LabelLimiter, Meter
+from bot.sandbox import Sandbox
+from bot.settings import Settings
+from rag_core.errors import ArchiveUnavailable, IndexUnavailable, SettingsWrong
+from rag_core.settings import Budgets
+from rag_core.tracing import Run, Span
+from rag_core.types import Shortfall
+
+FERRY = "When does the ferry to Owl Island leave?"
+NOTHING = "Who won the chess tournament in Reykjavik?"
+
+
+def watching(port: int) -> dict[str, Any]:
+    return {"monitoring": {"port": port}}
+
+
+async def test_questions_are_counted_by_what_became_of_them(
+    sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bot.worker import question_worker
+
+    real = question_worker.answer_question
+
+    async def broken(question: Any, *args: Any, **more: Any) -> Any:
+        if "mackerel" in question.text:
+            raise IndexUnavailable("The index is gone.")
+        return await real(question, *args, **more)
+
+    monkeypatch.setattr(question_worker, "answer_question", broken)
+    port = free_port()
+    async with live(sections=watching(port)):
+        for text in (FERRY, FERRY, NOTHING, "Is mackerel sold?", "/verify The ferry leaves at 7:30 from pier four."):
+            await ask(OTTO, text)
+        found = await metrics(port)
+    questions = "citegram_questions_total"
+    assert value(found, questions, kind="ask", recipe="direct", outcome="answered") == 2
+    assert value(found, questions, kind="ask", recipe="direct", outcome="refused") == 1
+    assert value(found, questions, kind="ask", outcome="trouble") == 1
+    assert value(found, questions, kind="verify", recipe="verify", outcome="answered") == 1
+    assert value(found, questions) == 5
+    assert value(found, "citegram_question_seconds_count") == value(found, "citegram_queue_wait_seconds_count") == 5
+    assert value(found, "citegram_citation_coverage_sum") == value(found, "citegram_citation_coverage_count") == 2
+    assert value(found, "citegram_confidence_count", recipe="direct") == 3
+    assert value(found, "citegram_stage_seconds_count", stage="lexical") >= 2
+    assert value(found, "citegram_question_rounds_sum") >= 2
+    assert value(found, "citegram_log_records_total", level="error") == 1
+    assert value(found, "citegram_telegram_calls_total", method="sendMessage", outcome="ok") >= 5
+
+
+async def test_a_stopped_question_counts_as_stopped(
+    sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bot.worker import question_worker
+
+    begun = asyncio.Event()
+
+    async def endless(*args: Any, **more: Any) -> Any:
+        begun.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(question_worker, "answer_question", endless)
+    port = free_port()
+    async with live(sections=watching(port)):
+        await sandbox.say(OTTO, FERRY)
+        await begun.wait()
+        await sandbox.say(OTTO, "/stop")
+        found = await until(port, lambda found: value(found, "citegram_questions_total"))
+    assert value(found, "citegram_questions_total", outcome="stopped", recipe="none") == 1
+
+
+async def test_states_are_read_when_they_are_asked_for(
+    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.monitoring.collectors._REFRESH_SECONDS", 0.0)
+    port = free_port()
+    with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
+        archive.execute("INSERT INTO gaps (chat_id, since, until, noted_at) VALUES (-1001000001, 1, 2, 3)")
+        archive.execute("INSERT INTO gaps (chat_id, since, until, noted_at) VALUES (-1001000001, 5, 6, 7)")
+    async with live(sections=watching(port)):
+        await sandbox.post(-1001000001, "The second ferry leaves at noon.")
+        sandbox.push({"brand_new_kind": {}})
+        await until(port, lambda found: value(found, "citegram_post_changes_total", source="live", change="kept"))
+        await until(port, lambda found: value(found, "citegram_updates_quarantined"))
+        found = await until(port, lambda found: not value(found, "citegram_index_lag_changes"))
+    legs = {dict(labels)["leg"] for labels in found["citegram_index_lag_changes"]}
+    assert legs == {"words", "copies"}  # no model, no vectors
+    assert value(found, "citegram_archive_posts") == value(found, "citegram_index_passages", leg="words") == 13
+    assert value(found, "citegram_gaps_open") == value(found, "citegram_channel_gaps_max") == 2
+    assert value(found, "citegram_gap_channels") == 1
+    assert value(found, "citegram_channels") == 4
+    assert value(found, "citegram_disk_bytes", part="archive") > 0
+    assert value(found, "citegram_disk_free_bytes") > 0
+    assert value(found, "citegram_job_runs_total", task="lexical") > 0
+    assert value(found, "process_resident_memory_bytes") > 1e6
+    assert value(found, "citegram_scrape_failures_total") == 0
+    assert len(found["citegram_build_info"]) == 1
+
+
+async def test_caches_and_votes_are_told(
+    sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.monitoring.collectors._REFRESH_SECONDS", 0.0)
+    port = free_port()
+    async with live(sections=watching(port)):
+        reply = await ask(OTTO, FERRY)
+        await ask(RITA, FERRY)
+        good = next(one for row in reply["reply_markup"]["inline_keyboard"] for one in row if "👍" in one["text"])
+        await sandbox.press(OTTO, OTTO, reply["message_id"], good["callback_data"])
+        found = await until(port, lambda found: value(found, "citegram_feedback_votes", vote="good", reason="none"))
+    assert value(found, "citegram_cache_requests_total", cache="plans") >= 1
+    assert {dict(labels)["cache"] for labels in found["citegram_cache_requests_total"]} == {"plans", "hits", "verdicts"}
+
+
+async def test_no_text_reader_or_channel_is_in_the_page(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    port = free_port()
+    async with live(sections=watching(port)):
+        await ask(OTTO, FERRY)
+        await sandbox.say(RITA, f"/ask@citegram_bot {FERRY}", chat_id=GROUP)
+        await sandbox.replies(GROUP)
+        _, page = await fetched(port, "metrics")
+    labels = " ".join(re.findall(r"\{(.*)\}", page))
+    assert not re.search(r"ferry|owl|harbour|печь|otto|rita", labels, re.IGNORECASE)
+    assert not re.search(r"\"-?\d{3,}\"", labels)  # ids
+    assert sandbox.token not in page
+
+
+def test_what_a_run_notes_of_tools_and_models_is_counted() -> None:
+    meter = Meter()
+    run = Run(Budgets(), "react")
+    run.spans += [
+        Span("recall", 4.0, {}),
+        Span("step", 900.0, {"step": 1, "calls": 1, "tokens": 30, "prompt_tokens": 200, "evaluated": 120}),
+        Span("tool.search", 12.0, {"step": 1, "ok": 1.0}),
+        Span("step", 700.0, {"step": 2, "calls": 1, "tokens": 20, "prompt_tokens": 260, "evaluated": 60}),
+        Span(
+            "tool.calculate",
+            2000.0,
+            {"step": 2, "ok": 0.0, "late": 1.0},
+            "The tool took longer than 2 s: raise TOOLS__SECONDS.",
+        ),
+        Span("tool.calculate", 1.0, {"step": 2, "ok": 0.0}, "The input is not JSON."),
+        Span("plan", 300.0, {"tokens": 50, "read": 90, "first_ms": 80.0}),
+        Span("write", 5000.0, {}, "StageTimeout"),
+        Span("reflect", 800.0, {"calls": 1, "tokens": 10, "evaluated": 40, "score": 7}),
+    ]
+    run.shortfalls += [Shortfall("write", "late"), Shortfall("write", "late again"), Shortfall("dense", "off")]
+    meter.record_run(run)
+
+    def counted(name: str, **labels: str) -> float | None:
+        return meter.instruments.registry.get_sample_value(name, labels)
+
+    assert counted("citegram_tool_calls_total", tool="search", outcome="ok") == 1
+    assert counted("citegram_tool_calls_total", tool="calculate", outcome="timeout") == 1
+    assert counted("citegram_tool_calls_total", tool="calculate", outcome="failed") == 1
+    assert counted("citegram_model_tokens_total", stage="step", kind="written") == 50
+    assert counted("citegram_model_tokens_total", stage="step", kind="read") == 180
+    assert counted("citegram_model_tokens_total", stage="plan", kind="read") == 90
+    assert counted("citegram_model_calls_total", stage="step") == 2
+    assert counted("citegram_model_calls_total", stage="plan") == 1
+    assert counted("citegram_stage_failures_total", stage="write", why="timeout") == 1
+    assert counted("citegram_stage_seconds_sum", stage="write") == 5.0
+    assert counted("citegram_shortfalls_total", stage="write") == 1  # an answer lacks it once
+    assert counted("citegram_question_steps_sum", recipe="react") == 2
+    assert counted("citegram_question_rounds_sum", recipe="react") == 1
+    assert counted("citegram_reflections_total", outcome="ok") == 1
+
+
+async def test_what_is_counted_row_by_row_is_counted_seldom(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rag_core.storage import usage_stats as census
+
+    counted, real = 0, census.count_post_rows
+
+    async def counting(archive: Any) -> int:
+        nonlocal counted
+        counted += 1
+        return await real(archive)
+
+    monkeypatch.setattr(census, "count_post_rows", counting)
+    port = free_port()
+    async with live(sections=watching(port)):
+        pages = [await metrics(port) for _ in range(3)]
+    assert [value(page, "citegram_archive_posts") for page in pages] == [12, 12, 12]
+    assert counted == 1
+
+
+def test_a_label_has_few_values_whatever_comes() -> None:
+    few = LabelLimiter(most=3)
+    assert [few(name) for name in "abcdea"] == ["a", "b", "c", OTHER_LABEL, OTHER_LABEL, "a"]
+
+
+def test_the_names_of_one_label_leave_room_for_those_of_another() -> None:
+    instruments = Meter().instruments
+    names = [f"name{n}" for n in range(60)]
+    for label in (instruments.stage_name, instruments.recipe_name, instruments.tool_name, instruments.method_name):
+        assert [label(name) for name in names] == names
+
+
+async def test_two_who_scrape_at_once_count_a_post_once(
+    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rag_core.storage import usage_stats as census
+
+    real = census.count_changes_by_source
+
+    async def slowly(*args: Any) -> Any:
+        await asyncio.sleep(0.2)
+        return await real(*args)
+
+    port = free_port()
+    async with live(sections=watching(port)):
+        assert value(await metrics(port), "citegram_post_changes_total") == 0
+        await sandbox.post(-1001000001, "The second ferry leaves at noon.")
+        with closing(sqlite3.connect(home / "citegram.db")) as archive:
+            async with asyncio.timeout(30):
+                while archive.execute("SELECT count(*) FROM posts").fetchone() != (13,):  # noqa: ASYNC110 - an archive rings no bell
+                    await asyncio.sleep(0.02)
+        monkeypatch.setattr(census, "count_changes_by_source", slowly)
+        await asyncio.gather(metrics(port), metrics(port))
+        assert value(await metrics(port), "citegram_post_changes_total") == 1
+
+
+async def test_what_cannot_be_read_leaves_the_rest_of_the_page(
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def gone(*args: Any) -> Any:
+        raise ArchiveUnavailable("The archive is gone.")
+
+    monkeypatch.setattr("bot.monitoring.collectors.usage_stats.fetch_queue_stats", gone)
+    port = free_port()
+    async with live(sections=watching(port)):
+        found = await metrics(port)
+    assert "citegram_questions_waiting" not in found
+    assert value(found, "citegram_scrape_failures_total", part="line") == 1
+    assert "citegram_index_lag_changes" in found
+
+
+async def test_floods_and_other_refusals_of_telegram_are_told_apart(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    port = free_port()
+    async with live(sections=watching(port)):
+        sandbox.faults.fail_next("sendMessage", "429", retry_after=1)
+        await ask(OTTO, FERRY)
+        sandbox.faults.fail_next("sendMessage", "500")
+        await ask(OTTO, "/help")
+        found = await metrics(port)
+    calls = "citegram_telegram_calls_total"
+    assert value(found, calls, method="sendMessage", outcome="flood") == 1
+    assert value(found, calls, method="sendMessage", outcome="server") == 1
+    assert value(found, calls, method="sendMessage", outcome="ok") == 2
+
+
+async def test_the_bot_says_whether_it_lives_and_is_ready(
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_port()
+    async with live(sections=watching(port)):
+        status, text = await fetched(port, "healthz")
+        assert (status, json.loads(text)) == (200, {"alive": True})
+        sandbox.push({"message": {"message_id": "odd"}})  # so that the long question for updates is answered
+        async with asyncio.timeout(20):
+            while (answered := await fetched(port, "readyz"))[0] != 200:  # noqa: ASYNC110 - it rings no bell
+                await asyncio.sleep(0.02)
+        assert json.loads(answered[1]) == {
+            "ready": True,
+            "checks": {"archive": "ok", "words": "ok", "vectors": "off", "telegram": "ok"},
+        }
+
+        async def full(*args: Any) -> None:
+            raise ArchiveUnavailable("The disk is full: /srv/secret/place.")
+
+        monkeypatch.setattr("bot.monitoring.health.usage_stats.check_writable", full)
+        monkeypatch.setattr("bot.monitoring.health._MAX_SILENCE_SECONDS", 0.0)
+        status, text = await fetched(port, "readyz")
+    assert status == 503
+    said = json.loads(text)
+    assert said["ready"] is False
+    assert said["checks"]["archive"] == "cannot be written"
+    assert said["checks"]["telegram"].startswith("silent for")
+    assert "secret" not in text
+
+
+async def test_a_bot_that_cannot_reach_telegram_lives_and_is_not_ready(sandbox: Sandbox, home: Path) -> None:
+    port, stop = free_port(), asyncio.Event()
+    await sandbox.stop()
+    settings = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": home}, **watching(port)}
+    running = asyncio.create_task(run_bot(Settings.model_validate(settings), stop=stop))
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                status, text = await fetched(port, "readyz")
+                break
+            except OSError:
+                await asyncio.sleep(0.02)
+    assert (await fetched(port, "healthz"))[0] == (await fetched(port, "metrics"))[0] == 200
+    stop.set()
+    await running
+    assert status == 503
+    assert json.loads(text)["checks"]["telegram"] == "not reached yet"
+
+
+async def test_without_a_port_nothing_listens_and_nothing_is_missing(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    async with live():
+        assert "7:30" in (await ask(OTTO, FERRY))["text"]
+
+
+@pytest.mark.parametrize(
+    ("watch", "named"),
+    [({"host": "0.0.0.0"}, "MONITORING__PUBLIC=true"), ({"host": "no.such.host", "public": True}, "MONITORING__PORT")],
+)
+async def test_a_port_that_cannot_be_opened_is_said_in_one_sentence(
+    sandbox: Sandbox, home: Path, watch: dict[str, Any], named: str
+) -> None:
+    given = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": home}}
+    settings = Settings.model_validate({**given, "monitoring": {"port": free_port(), **watch}})
+    with pytest.raises(SettingsWrong, match=named):
+        await run_bot(settings, stop=asyncio.Event())
+
+
+async def test_the_log_is_left_as_it_was(live: Any) -> None:
+    before = list(logging.getLogger().handlers)
+    async with live():
+        assert len(logging.getLogger().handlers) > len(before)
+    assert logging.getLogger().handlers == before
+
+
+@pytest.mark.parametrize(("by_webhook", "silence", "said"), [
+    (False, 60.0, "ok"), (False, 100.0, "silent for 100 s"),
+    (True, 100.0, "ok"), (True, 300.0, "silent for 300 s"), (True, None, "not reached yet"),
+])  # fmt: skip
+async def test_telegram_may_be_silent_for_longer_where_it_brings_updates(
+    by_webhook: bool, silence: float | None, said: str
+) -> None:
+    wire = SimpleNamespace(by_webhook=by_webhook, silence=silence)
+    checks = await ReadinessCheck(lambda: None, wire).look()  # type: ignore[arg-type]
+    assert checks["telegram"] == said

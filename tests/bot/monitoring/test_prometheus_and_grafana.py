@@ -1,0 +1,239 @@
+"""What is in deploy/watch fits the bot: rules, dashboards, and a real Prometheus that scrapes it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+from driver import OTTO
+from metrics_client import fetched, free_port, metrics, until, value
+
+from bot.sandbox import Sandbox
+from rag_core.storage.backups import make_backup
+
+FERRY = "When does the ferry to Owl Island leave?"
+WATCH = Path(__file__).parents[3] / "deploy" / "watch"
+BOARDS = sorted((WATCH / "grafana" / "dashboards").glob("*.json"))
+PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
+with_promtool = pytest.mark.skipif(PROMTOOL is None, reason="no promtool here: apt-get install prometheus")
+with_prometheus = pytest.mark.skipif(PROMETHEUS is None, reason="no Prometheus here: apt-get install prometheus")
+
+# Metrics of ours, and those of the process that Prometheus' client brings.
+METRIC = re.compile(r"\b(?:citegram|process|python)_\w+")
+SELECTOR = re.compile(r"\b((?:citegram|process|python)_\w+)\{([^}]*)\}")
+
+
+def rules() -> list[dict[str, Any]]:
+    (group,) = yaml.safe_load((WATCH / "alerts.yml").read_text("utf-8"))["groups"]
+    found: list[dict[str, Any]] = group["rules"]
+    return found
+
+
+def panels(board: Path) -> Iterator[dict[str, Any]]:
+    for panel in json.loads(board.read_text("utf-8"))["panels"]:
+        yield panel
+        yield from panel.get("panels", ())
+
+
+def shown(board: Path) -> list[str]:
+    """The expressions of a board, as Grafana asks them."""
+    asked = [target["expr"] for panel in panels(board) for target in panel.get("targets", ())]
+    return [expr.replace("$__rate_interval", "1m").replace("$instance", ".*") for expr in asked]
+
+
+def promtool(*words: str, **more: Any) -> None:
+    done = subprocess.run([str(PROMTOOL), *words], cwd=WATCH, capture_output=True, text=True, check=False, **more)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@with_promtool
+def test_the_configuration_and_the_rules_are_prometheus_own() -> None:
+    promtool("check", "config", "prometheus.yml")
+    promtool("check", "config", "prometheus-compose.yml")
+    promtool("check", "rules", "--lint=all", "--lint-fatal", "alerts.yml")
+
+
+@with_promtool
+def test_the_alerts_fire_when_they_should_and_only_then() -> None:
+    promtool("test", "rules", "alerts_test.yml")
+
+
+def test_every_alert_is_tested_silent_and_says_what_to_do() -> None:
+    tests = yaml.safe_load((WATCH / "alerts_test.yml").read_text("utf-8"))["tests"]
+    silent = {one["alertname"] for one in tests[0]["alert_rule_test"]}
+    fired = {one["alertname"] for test in tests[1:] for one in test["alert_rule_test"] if one["exp_alerts"]}
+    named = [rule["alert"] for rule in rules()]
+    assert len(named) == len(set(named))
+    assert set(named) - silent == {"CitegramNoBackup"}  # its expression asks for the time of day
+    assert fired <= set(named)
+    assert len(fired) >= 12
+    for rule in rules():
+        assert rule["labels"]["severity"] in {"page", "look"}
+        assert {"summary", "action"} == set(rule["annotations"])
+
+
+@pytest.fixture
+async def exposed(live: Any, ask: Any, home: Path) -> tuple[str, dict[str, set[str]]]:
+    """A page of metrics, and of each series its labels."""
+    make_backup(home, threading.Event())
+    port = free_port()
+    async with live(sections={"monitoring": {"port": port}}):
+        await ask(OTTO, FERRY)
+        await ask(OTTO, "/help")
+        await until(port, lambda found: "citegram_telegram_silence_seconds" in found)
+        _, page = await fetched(port, "metrics")
+    from bot.monitoring.metrics import Meter
+
+    labels: dict[str, set[str]] = {}
+    for name, inside in re.findall(r"^(\w+)(?:\{(.*)\})? ", page, re.MULTILINE):
+        labels.setdefault(name, set()).update(re.findall(r"(\w+)=\"", inside))
+    for metric in vars(Meter().instruments).values():  # what has not happened yet has no series
+        if hasattr(metric, "_labelnames"):
+            ends = ("_total",) if metric._type == "counter" else ("_bucket", "_sum", "_count")
+            for end in ends:
+                more = {"le"} if end == "_bucket" else set()
+                labels.setdefault(metric._name + end, set()).update({*metric._labelnames, *more})
+    return page, labels
+
+
+async def test_every_metric_that_rules_and_dashboards_name_is_told_by_the_bot(
+    exposed: tuple[str, dict[str, set[str]]],
+) -> None:
+    _, labels = exposed
+    asked = [rule["expr"] for rule in rules()] + [expr for board in BOARDS for expr in shown(board)]
+    named = {name for expr in asked for name in METRIC.findall(expr)}
+    assert len(named) > 35
+    assert named <= set(labels), named - set(labels)
+    for expr in asked:
+        for name, inside in SELECTOR.findall(expr):
+            wanted = set(re.findall(r"(\w+)\s*[=!]~?", inside)) - {"job", "instance"}
+            assert wanted <= labels[name], (name, wanted)
+
+
+async def test_what_is_told_is_in_a_dashboard(exposed: tuple[str, dict[str, set[str]]]) -> None:
+    _, labels = exposed
+    shows = {name for board in BOARDS for expr in shown(board) for name in METRIC.findall(expr)}
+    shows |= {name for rule in rules() for name in METRIC.findall(rule["expr"])}
+    families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in labels if name.startswith("citegram_")}
+    left = families - {re.sub(r"_(bucket|sum|count)$", "", name) for name in shows}
+    assert left <= {"citegram_build_info", "citegram_job_runs_total"}
+
+
+@with_promtool
+async def test_the_names_follow_prometheus_conventions(exposed: tuple[str, dict[str, set[str]]]) -> None:
+    page, _ = exposed
+    promtool("check", "metrics", input=page)
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.stem)
+def test_a_dashboard_is_one_that_grafana_can_show(board: Path) -> None:
+    read = json.loads(board.read_text("utf-8"))
+    (source,) = yaml.safe_load((WATCH / "grafana/provisioning/datasources/citegram.yml").read_text("utf-8"))[
+        "datasources"
+    ]
+    assert read["schemaVersion"] >= 36
+    assert read["title"].startswith("Citegram")
+    assert read["uid"] == board.stem
+    assert "id" not in read  # a number of Grafana's own
+    ids = [panel["id"] for panel in panels(board)]
+    assert len(ids) == len(set(ids)) > 10
+    taken: set[tuple[int, int]] = set()
+    for panel in panels(board):
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
+        assert not cells & taken, panel["title"]
+        taken |= cells
+        if panel["type"] == "row":
+            continue
+        assert panel["type"] in {"timeseries", "stat", "bargauge"}
+        assert panel["title"]
+        assert panel["description"]
+        assert panel["datasource"] == {"type": "prometheus", "uid": source["uid"]}
+        assert panel["targets"]
+        assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
+        for target in panel["targets"]:
+            assert target["expr"]
+            assert target["datasource"] == panel["datasource"]
+            assert "$instance" in target["expr"]
+    assert {variable["name"] for variable in read["templating"]["list"]} == {"instance"}
+
+
+def test_dashboards_have_names_of_their_own() -> None:
+    read = [json.loads(board.read_text("utf-8")) for board in BOARDS]
+    assert len({board["uid"] for board in read}) == len({board["title"] for board in read}) == len(BOARDS) >= 3
+
+
+@asynccontextmanager
+async def scraping(port: int, folder: Path) -> AsyncIterator[str]:
+    """A real Prometheus with our configuration, in a hurry; yields its address."""
+    settings = yaml.safe_load((WATCH / "prometheus.yml").read_text("utf-8"))
+    settings["global"] = {"scrape_interval": "3s", "scrape_timeout": "3s", "evaluation_interval": "1s"}
+    settings["rule_files"] = [str(WATCH / "alerts.yml")]
+    (scraped,) = settings["scrape_configs"]
+    scraped["static_configs"] = [{"targets": [f"127.0.0.1:{port}"]}]
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(settings), "utf-8")
+    own = f"127.0.0.1:{free_port()}"
+    flags = [f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'tsdb'}"]
+    process = await asyncio.create_subprocess_exec(
+        str(PROMETHEUS), *flags, f"--web.listen-address={own}", "--log.level=error"
+    )
+    try:
+        yield f"http://{own}"
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def told(address: str, expr: str) -> list[dict[str, Any]]:
+    """What Prometheus answers; empty while it starts."""
+    async with aiohttp.ClientSession() as session:
+        try:
+            async with session.post(f"{address}/api/v1/query", data={"query": expr}) as response:
+                said = await response.json()
+        except (aiohttp.ClientConnectorError, aiohttp.ContentTypeError):
+            return []
+    assert said["status"] == "success", (expr, said)
+    found: list[dict[str, Any]] = said["data"]["result"]
+    return found
+
+
+async def wait_for(address: str, expr: str) -> float:
+    """The first value that is not 0."""
+    async with asyncio.timeout(90):
+        while True:
+            for one in await told(address, expr):
+                if float(one["value"][1]):
+                    return float(one["value"][1])
+            await asyncio.sleep(0.1)
+
+
+@with_prometheus
+async def test_a_real_prometheus_scrapes_the_running_bot(sandbox: Sandbox, live: Any, ask: Any, tmp_path: Path) -> None:
+    port = free_port()
+    async with live(sections={"monitoring": {"port": port}}):
+        await ask(OTTO, FERRY)
+        assert value(await metrics(port), "citegram_questions_total", outcome="answered") == 1
+        async with scraping(port, tmp_path) as address:
+            assert await wait_for(address, 'up{job="citegram"}') == 1
+            answered = 'citegram_questions_total{recipe="direct",outcome="answered"}'
+            assert await wait_for(address, answered) == 1
+            assert await wait_for(address, 'citegram_index_passages{leg="words"}') == 12
+            assert await wait_for(address, "citegram_question_seconds_count") == 1
+            assert await wait_for(address, "process_resident_memory_bytes") > 1e6
+            for board in BOARDS:
+                for expr in shown(board):
+                    await told(address, expr)
+            assert len(await told(address, 'citegram_job_runs_total{task="lexical"}')) == 1
+            assert not await told(address, 'ALERTS{alertstate="firing"}')

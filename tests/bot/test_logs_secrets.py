@@ -1,0 +1,223 @@
+"""Secrets stay inside: whatever raises with a token in its address, whatever is printed, however a process ends."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from find_secrets import spilt
+from pydantic import BaseModel, SecretStr
+
+from bot import logs
+from bot.logs import SecretFilter, collect_secrets, redact_secrets, register_secrets
+from bot.settings import Settings, read_settings
+
+TOKEN = "123456789:" + "AAE" + "x" * 32
+KEY = "key-of-the-model-server"
+PROXY = "socks5://porter:pass-of-the-porter@127.0.0.1:9"
+SETTINGS = {"BOT__TOKEN": TOKEN, "LLM__KEY": KEY, "QDRANT__KEY": "key-of-the-vectors", "BOT__PROXY": PROXY}
+SECRETS = (TOKEN, TOKEN[10:], KEY, "key-of-the-vectors", "pass-of-the-porter")
+
+# A process of the product in which everything fails that can, with the token in what it says.
+FAILS = """
+import asyncio, gc, json, logging, sys, threading, types, warnings
+from aiohttp import ClientResponseError, RequestInfo
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+import bot.__main__ as front
+from rag_core.errors import SettingsWrong
+
+url = "https://api.telegram.org/bot{token}/getMe"
+
+def failed():
+    known = RequestInfo(URL(url), "GET", CIMultiDictProxy(CIMultiDict()), URL(url))
+    return ClientResponseError(known, (), status=404, message=f"no {{url}} with {key} by {proxy}")
+
+class Odd:
+    def __del__(self):
+        raise failed()
+
+async def run(args, settings):
+    loop, log = asyncio.get_running_loop(), logging.getLogger("bot.x")
+    log.error("said %s", failed())
+    log.error("told", exc_info=failed(), stack_info=True)
+    if "{end}" == "exception":  # once: aiogram takes three seconds to import
+        from aiogram.exceptions import TelegramNetworkError
+        from aiogram.methods import GetMe
+        log.error("sent", exc_info=TelegramNetworkError(GetMe(), url))
+    loop.call_exception_handler({{"message": f"lost {{url}}", "exception": failed()}})
+    loop.call_soon(lambda: (_ for _ in ()).throw(failed()))
+    lost = asyncio.ensure_future(asyncio.sleep(0))
+    async def unheard():
+        raise failed()
+    task = asyncio.create_task(unheard())
+    thread = threading.Thread(target=lambda: (_ for _ in ()).throw(failed()))
+    thread.start(); thread.join()
+    await asyncio.sleep(0.05)
+    del task; gc.collect()
+    warnings.warn(f"old {{url}}", stacklevel=1)
+    Odd(); gc.collect()
+    print(f"printed {{url}}")
+    print(json.dumps({{"url": url, "key": "{key}"}}))
+    print(repr(settings), file=sys.stderr)
+    if "{end}" == "reason":
+        raise SettingsWrong(f"{{url}} cannot be used with {proxy}.")
+    raise failed()
+
+def declare(parser):
+    parser.set_defaults(run=run)
+
+sys.modules["bot.cli.doctor"] = types.SimpleNamespace(declare=declare)
+sys.argv = ["citegram", "doctor"]
+sys.exit(front.main())
+"""
+
+
+@pytest.mark.parametrize("end", ["exception", "reason"])
+@pytest.mark.timeout(300)
+def test_a_process_in_which_all_fails_tells_no_secret(tmp_path: Path, root: Path, end: str) -> None:
+    script = tmp_path / "fails.py"
+    script.write_text(FAILS.format(token=TOKEN, key=KEY, proxy=PROXY, end=end))
+    environment = os.environ | SETTINGS | {"PYTHONPATH": str(root)}
+    ran = subprocess.run([sys.executable, str(script)], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    written = ran.stdout + ran.stderr
+    assert ran.returncode == 1, written
+    assert [secret for secret in SECRETS if secret in written] == []
+    told = ["said", "told", "lost", "old ", "printed", "Task exception", "<secret>"]
+    assert [word for word in told + ["sent"] * (end == "exception") if word not in written] == []
+    assert written.count("Traceback") >= 5
+    assert json.loads(ran.stdout.splitlines()[-1])["key"] == "<secret>"
+    assert ("nobody expected this" in written) == (end == "exception" or "Thread" in written)
+
+
+@pytest.mark.parametrize("words", [["doctor"], ["-v", "run"]])
+@pytest.mark.timeout(300)
+def test_no_command_tells_a_secret(tmp_path: Path, root: Path, words: list[str]) -> None:
+    odd = {"BOT__API": "http://127.0.0.1:9", "BOT__ADMINS": "1", "MODELS__EMBEDDER": "none", "LLM__MODEL": "none"}
+    given = {"BOT__PROXY": "gopher://porter:pass-of-the-porter@x"} if "run" in words else {"BOT__PROXY": ""}
+    command = [sys.executable, "-m", "bot", *words]
+    environment = os.environ | SETTINGS | odd | given | {"PYTHONPATH": str(root)}
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280)
+    written = ran.stdout + ran.stderr
+    assert written
+    assert [secret for secret in SECRETS if secret in written] == []
+
+
+def test_a_secret_is_known_by_its_looks_or_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "_known_secrets", set())
+    register_secrets([KEY, "tiny"])
+    assert redact_secrets(f"GET /bot{TOKEN}/getMe") == "GET /bot<token>/getMe"
+    assert redact_secrets(f"by {PROXY}") == "by socks5://<secret>@127.0.0.1:9"
+    assert redact_secrets(f"a tiny {KEY}.") == "a tiny <secret>."
+    assert redact_secrets("at 10:30, post 1234567:ok https://t.me/x") == "at 10:30, post 1234567:ok https://t.me/x"
+    assert redact_secrets("9" * 100_000) == "9" * 100_000
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://porter:pass-of-the-porter@127.0.0.1:9/v1",
+        "https://:pass-of-the-porter@host/",
+        "https://pass-of-the-porter@host:6333",
+        "socks5://" + "u" * 300 + ":pass-of-the-porter" + "x" * 300 + "@[::1]:1080",
+        f"https://api.telegram.org/bot{TOKEN.replace(':', '%3A')}/getMe",
+    ],
+)
+def test_a_secret_in_an_address_is_left_out_however_it_is_written(address: str) -> None:
+    said = redact_secrets(f"cannot reach {address}, trying again; see https://t.me/@news and https://host/@me")
+    assert "pass-of-the-porter" not in said
+    assert TOKEN.partition(":")[2] not in said
+    assert said.endswith(", trying again; see https://t.me/@news and https://host/@me")
+
+
+def test_the_password_of_an_address_is_known_without_it() -> None:
+    llm = {"url": "http://porter:pass%2Dof-the-porter@127.0.0.1:9"}
+    settings = Settings.model_validate({"llm": llm, "qdrant": {"url": "https://me:key-of-vectors@host"},
+                                        "bot": {"proxy": PROXY}})  # fmt: skip
+    found = set(collect_secrets(settings))
+    assert {"pass-of-the-porter", "pass%2Dof-the-porter", "key-of-vectors", PROXY} <= found
+
+
+@pytest.mark.timeout(300)
+def test_what_a_destructor_raises_says_nothing_of_a_reader(tmp_path: Path, root: Path) -> None:
+    script = (
+        "import bot.__main__, sys, types\n"
+        "class Odd:\n    def __del__(self): raise ValueError('heliotrope')\n"
+        "async def run(args, settings):\n    Odd()\n    return 0\n"
+        "def declare(parser): parser.set_defaults(run=run)\n"
+        "sys.modules['bot.cli.doctor'] = types.SimpleNamespace(declare=declare)\n"
+        "sys.argv = ['citegram', 'doctor']\nsys.exit(bot.__main__.main())\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    ran = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280
+    )
+    assert "ValueError" in ran.stderr
+    assert "heliotrope" not in ran.stdout + ran.stderr
+
+
+def test_a_stack_in_a_record_is_looked_at_too() -> None:
+    record = logging.LogRecord("x", logging.ERROR, "", 0, "%s", (TOKEN,), None, sinfo=f"Stack: {TOKEN}")
+    assert SecretFilter().filter(record)
+    assert TOKEN not in logging.Formatter().format(record)
+
+
+def _trees(tree: type[BaseModel]) -> list[type[BaseModel]]:
+    below = [field.annotation for field in tree.model_fields.values()]
+    return [tree, *(one for b in below if isinstance(b, type) and issubclass(b, BaseModel) for one in _trees(b))]
+
+
+def test_whatever_is_named_like_a_secret_is_one() -> None:
+    """`tokens` are counted, and no secret."""
+    found = []
+    for tree in _trees(Settings):
+        for name, field in tree.model_fields.items():
+            if {"token", "secret", "key", "password", "proxy"} & set(name.split("_")):
+                found.append(name)
+                assert field.annotation is SecretStr, f"{tree.__name__}.{name}"
+    assert len(found) >= 4
+
+
+def test_the_settings_do_not_show_their_secrets_and_all_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in SETTINGS.items():
+        monkeypatch.setenv(name, value)
+    settings = read_settings(None)
+    assert not any(secret in f"{settings!r}{settings.model_dump_json()}{settings}" for secret in SECRETS)
+    assert set(collect_secrets(settings)) == {TOKEN, KEY, "key-of-the-vectors", PROXY, "pass-of-the-porter"}
+
+
+def test_the_check_of_all_output_finds_a_token() -> None:
+    assert spilt(f"url='https://api.telegram.org/bot{TOKEN}/x'") == [TOKEN]
+    assert spilt("12:30, 123456789:short, sha256:0123456789abcdef") == []
+
+
+PLANTED = """
+import logging
+import pytest
+def test_says_it(): print({0!r})
+def test_logs_it(): logging.getLogger("x").warning({0!r})
+def test_reads_it(capsys):
+    print({0!r})
+    capsys.readouterr()
+@pytest.mark.plants_secrets
+def test_may(): print({0!r})
+def test_fine(): print("fine")
+"""
+
+
+@pytest.mark.timeout(300)
+def test_a_test_that_spills_a_secret_fails(tmp_path: Path, root: Path) -> None:
+    (tmp_path / "conftest.py").write_text((root / "tests" / "conftest.py").read_text(encoding="utf-8"))
+    (tmp_path / "test_planted.py").write_text(PLANTED.format(TOKEN))
+    own = ["-p", "no:cacheprovider", "-p", "no:xdist", "-c", str(root / "pyproject.toml"), "--rootdir", str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", "-q", *own, str(tmp_path / "test_planted.py")]
+    places = os.pathsep.join(map(str, (root, root / "tests", root / "tests" / "models")))
+    ran = subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": places}, capture_output=True, text=True)
+    names = ("says_it", "logs_it", "reads_it", "may", "fine")
+    failed = [name for name in names if f"ERROR test_planted.py::test_{name}" in ran.stdout]
+    assert failed == ["says_it", "logs_it", "reads_it"], redact_secrets(ran.stdout)

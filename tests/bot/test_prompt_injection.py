@@ -1,0 +1,135 @@
+"""The whole bot among hostile posts and readers, with a model that obeys them: nothing changes, nothing gets out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, sent, wait_until_idle
+from hostile_texts import entities, posts, prompt_leaks, questions
+from obedient_model import KNOWN, TOKEN, obedient_server
+
+from bot.app import run_bot
+from bot.sandbox import Sandbox
+from bot.sandbox.entities import count_utf16_units
+from bot.settings import Settings
+
+# What only members, only admins may read; the bot's own token; what the model claims to know.
+HIDDEN = ("4417", "blue door", "staircase", "counted twice", "The safe", KNOWN, TOKEN, TOKEN[9:])
+OURS = re.compile(r"https://t\.me/(?:harbour_news|pech_i_glina|citegram_bot\?start=)")
+TABLES = "channels posts post_versions bindings grants group_rules".split()
+SAID = ("@channel",)  # our own words: /bind @channel
+READERS = range(600, 612)
+
+
+@asynccontextmanager
+async def running(sandbox: Sandbox, home: Path) -> AsyncIterator[None]:
+    async with obedient_server() as url:
+        bot = {"token": sandbox.token, "api": sandbox.url, "admins": (ADMIN,), "reader_limit": 10_000}
+        given = {"bot": {**bot, "chat_limit": 10_000}, "data": {"dir": home}, "llm": {"url": url, "parallel": 4}}
+        stop, ready = asyncio.Event(), asyncio.Event()
+        task = asyncio.create_task(run_bot(Settings.model_validate(given), stop=stop, ready=ready))
+        await ready.wait()
+        try:
+            yield
+        finally:
+            stop.set()
+            await task
+
+
+def state(home: Path) -> dict[str, list[Any]]:
+    """Everything that a reader or a post could wish to change."""
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        there = {row[0] for row in archive.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        found = {table: archive.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES if table in there}
+    assert {"channels", "posts"} <= set(found)
+    return found
+
+
+def check(sandbox: Sandbox, *chats: int, said: str = "") -> int:
+    """All that was sent to these chats: only links of our own making, nothing hidden, nothing of a prompt.
+
+    What the reader `said` may be said back, as words.
+    """
+    messages = sent(sandbox, *chats)
+    for message in messages:
+        text, marks = message.get("text", ""), message.get("entities", [])
+        assert count_utf16_units(text) <= 4096
+        raw = text.encode("utf-16-le", "surrogatepass")
+        for mark in marks:
+            piece = raw[2 * mark["offset"] : 2 * (mark["offset"] + mark["length"])].decode("utf-16-le", "replace")
+            assert mark["type"] not in {"url", "email", "mention", "text_mention"} or piece in SAID, (piece, text)
+            assert mark["type"] != "text_link" or OURS.match(mark["url"]), mark
+        for row in message.get("reply_markup", {}).get("inline_keyboard", ()):
+            assert all(OURS.match(button["url"]) for button in row if "url" in button)
+    calls = [call for call in sandbox.transcript if call["params"].get("chat_id") in {*chats, *map(str, chats)}]
+    whole = json.dumps([call["params"] for call in calls], ensure_ascii=False)
+    assert [word for word in HIDDEN if word in whole and word not in said] == []
+    assert not prompt_leaks("\n".join(message.get("text", "") for message in messages))
+    refused = [call for call in calls if call.get("error") and "can't parse" in str(call["error"])]
+    assert refused == []
+    return len(messages)
+
+
+async def test_hostile_posts_change_nothing_and_nothing_gets_out(sandbox: Sandbox, home: Path) -> None:
+    for reader in READERS:
+        sandbox.world.add_person(reader, "Reader", lang="en")
+    rows = [row for row in posts() if len(row["text"]) <= 4096]
+    assert len(rows) >= 60
+    async with running(sandbox, home):
+        for row in rows:
+            marks = entities(row, count_utf16_units(row["text"]))[:100]
+            await sandbox.post(HARBOUR if row["lang"] == "en" else KILN, row["text"], extra={"entities": marks})
+        await wait_until_idle(sandbox, home)
+        before = state(home)
+        asked = [row for row in rows if row["id"] % 4 < 2]  # half of each language: all are asked where no chat is
+        for number, row in enumerate(asked):
+            await sandbox.say(READERS[number % len(READERS)], row["asked"])
+        await wait_until_idle(sandbox, home)
+        for number, row in enumerate(asked[::3]):
+            reader = READERS[number % len(READERS)]
+            for text in (f"/search {row['asked']}", "/sources", "/why", "/verify " + row["text"].split(". ")[0]):
+                await sandbox.say(reader, text)
+        await wait_until_idle(sandbox, home)
+        await press_all(sandbox, home)
+        said = "".join(row["text"] for row in rows)
+        assert check(sandbox, *READERS, said=said.replace("staircase", "")) > 70
+    assert state(home) == before
+
+
+async def press_all(sandbox: Sandbox, home: Path) -> None:
+    """One press of every kind of button, by each reader."""
+    for reader in READERS[:4]:
+        kinds = {}
+        for message in sent(sandbox, reader):
+            for row in message.get("reply_markup", {}).get("inline_keyboard", ()):
+                for button in row:
+                    if data := button.get("callback_data"):
+                        kinds[data[:5]] = (message["message_id"], data)
+        await asyncio.gather(*(sandbox.press(reader, reader, number, data) for number, data in kinds.values()))
+    await wait_until_idle(sandbox, home)
+
+
+async def test_hostile_questions_change_nothing_and_nothing_gets_out(sandbox: Sandbox, home: Path) -> None:
+    for reader in READERS:
+        sandbox.world.add_person(reader, "Reader", lang="ru")
+    async with running(sandbox, home):
+        await sandbox.say(OTTO, "hello")
+        await wait_until_idle(sandbox, home)
+        before = state(home)
+        rows = questions()
+        for number, row in enumerate(rows):
+            text, reader = row["text"].replace("\0", "")[:4096], READERS[number % len(READERS)]
+            await sandbox.say(reader, text)
+            await sandbox.say(reader, f"/{'verify' if number % 2 else 'search'} {text}"[:4096])
+            await sandbox.say(OTTO, f"/ask@citegram_bot {text}"[:4096], chat_id=GROUP)
+        await wait_until_idle(sandbox, home)
+        said = "".join(row["text"] for row in rows)
+        assert check(sandbox, *READERS, GROUP, said=said.replace("staircase", "")) > 100
+    assert state(home) == before

@@ -1,0 +1,237 @@
+"""What a reader sees while a model writes, how they stop it, and what they may not do too often."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, say
+from slow_model import Slow
+
+from bot.sandbox import Sandbox
+from rag_core.models.selection import LanguageModels
+
+FERRY = "When does the ferry to Owl Island leave?"
+VERBATIM = "The ferry to Owl Island leaves at 7:30 every morning from pier four."
+WRITTEN = "The ferry leaves at 7:30 every morning. [1]\nIt leaves from pier four. [1]\n"
+LINK = "https://t.me/harbour_news/10"
+
+Writes = Callable[..., Slow]
+
+
+@pytest.fixture
+def writes(monkeypatch: pytest.MonkeyPatch) -> Writes:
+    """Lets the bot have a model that writes slowly."""
+
+    def given(seconds: float, reply: str = WRITTEN, *, plans: bool = False) -> Slow:
+        model = Slow(reply, seconds)
+
+        async def opened(*_: Any) -> LanguageModels:
+            return LanguageModels(model, model if plans else None)
+
+        monkeypatch.setattr("rag_core.engine.open_language_models", opened)
+        monkeypatch.setattr("bot.worker.streaming.DraftScreen.every", 0.05)
+        return model
+
+    return given
+
+
+def calls(sandbox: Sandbox, method: str, chat_id: int = OTTO) -> list[dict[str, Any]]:
+    """What was called with what, in order; refused calls are left out."""
+    found = [line for line in sandbox.transcript if line["method"] == method and line["ok"]]
+    return [line["params"] for line in found if line["params"].get("chat_id") == str(chat_id)]
+
+
+@pytest.fixture(autouse=True)
+def readers_wait(nobody_waits: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bot.worker.streaming._FIRST_UPDATE_SECONDS", 0.8)
+
+
+async def queued(home: Path, reader: int, number: int) -> None:
+    """Wait until so many questions of a reader were taken in."""
+    asked = "SELECT count(*) FROM questions WHERE user_id = ?"
+    with closing(sqlite3.connect(f"file:{home / 'citegram.db'}?mode=ro", uri=True)) as archive:
+        async with asyncio.timeout(30):
+            while archive.execute(asked, (reader,)).fetchone()[0] < number:  # noqa: ASYNC110 - an archive rings no bell
+                await asyncio.sleep(0.01)
+
+
+async def drafted(sandbox: Sandbox, count: int = 1, chat_id: int = OTTO) -> dict[str, Any]:
+    assert await sandbox.until(lambda: len(calls(sandbox, "sendMessageDraft", chat_id)) >= count, 30)
+    return calls(sandbox, "sendMessageDraft", chat_id)[-1]
+
+
+async def test_the_posts_own_words_are_there_at_once_then_the_model_s_and_then_the_message(
+    sandbox: Sandbox, live: Any, writes: Writes
+) -> None:
+    writes(1.2)
+    async with live():
+        asked = time.monotonic()
+        await sandbox.say(OTTO, FERRY)
+        first = await drafted(sandbox)
+        assert time.monotonic() - asked < 1.0
+        assert VERBATIM in first["text"]
+        assert LINK in first["entities"]
+        (reply,) = await sandbox.replies(OTTO)
+    texts = [draft["text"] for draft in calls(sandbox, "sendMessageDraft")]
+    assert any("It leaves" not in text and text.startswith("The ferry leaves at 7:30 every") for text in texts)
+    assert reply["text"].startswith("The ferry leaves at 7:30 every morning. [1] It leaves from pier four. [1]")
+    assert "Written by slow" in reply["text"]
+    assert {draft["draft_id"] for draft in calls(sandbox, "sendMessageDraft")} == {first["draft_id"]}
+
+
+async def test_a_model_that_plans_first_does_not_keep_the_posts_own_words_back(
+    sandbox: Sandbox, live: Any, writes: Writes
+) -> None:
+    writes(3.0, plans=True)
+    async with live():
+        asked = time.monotonic()
+        question = "Compare the ferry to Owl Island and the lighthouse museum: when does each of them open?"
+        await sandbox.say(OTTO, question)
+        await drafted(sandbox)
+        assert time.monotonic() - asked < 1.0
+        await sandbox.say(OTTO, "/stop")
+        await sandbox.replies(OTTO)
+
+
+@pytest.mark.parametrize("way", ["/stop", "draft"])
+async def test_stopping_ends_the_model_and_leaves_what_was_cited_so_far(
+    sandbox: Sandbox, live: Any, writes: Writes, way: str
+) -> None:
+    from bot.sandbox.user_actions import stop_draft_as_person
+
+    model = writes(30.0)
+    async with live():
+        await sandbox.say(OTTO, FERRY)
+        draft = await drafted(sandbox)
+        if way == "draft":
+            stop_draft_as_person(sandbox.world, OTTO, int(draft["draft_id"]))
+        else:
+            await sandbox.say(OTTO, "/stop")
+        (reply,) = await sandbox.replies(OTTO, timeout=30)
+        assert reply["text"].startswith(f"{VERBATIM} [1]")
+        assert "Stopped. This is what I had so far." in reply["text"]
+        assert (model.begun, model.ended, model.waiting) == (1, 0, 0)
+        reply = await say(sandbox, OTTO, "/stop")
+        assert reply["text"].startswith("There is nothing to stop")
+
+
+async def test_nobody_stops_the_question_of_somebody_else(
+    sandbox: Sandbox, live: Any, home: Path, writes: Writes
+) -> None:
+    await bind(home, HARBOUR)
+    writes(1.5)
+    async with live():
+        shown = await say(sandbox, OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
+        (button,) = shown["reply_markup"]["inline_keyboard"][0]
+        pressed = await sandbox.press(RITA, GROUP, shown["message_id"], button["callback_data"])
+        assert pressed["answer"]["text"].startswith("Остановить может только тот")
+        pressed = await sandbox.press(OTTO, GROUP, shown["message_id"], button["callback_data"])
+        room = sandbox.world.room(GROUP)
+        assert await sandbox.until(lambda: "Stopped. " in room.messages[shown["message_id"]]["text"], 30)
+
+
+async def test_in_a_group_one_message_becomes_the_answer(
+    sandbox: Sandbox, live: Any, home: Path, writes: Writes
+) -> None:
+    await bind(home, HARBOUR)
+    writes(1.0)
+    async with live():
+        asked = await sandbox.say(OTTO, f"/ask@citegram_bot {FERRY}", chat_id=GROUP)
+        (shown,) = await sandbox.replies(GROUP)
+        assert VERBATIM in shown["text"]
+        room = sandbox.world.room(GROUP)
+        now = lambda: room.messages[shown["message_id"]]  # noqa: E731
+        assert await sandbox.until(lambda: "Written by slow" in now()["text"], 30)
+    assert len(sandbox.world.sent[GROUP]) == 1
+    assert now()["reply_to_message"]["message_id"] == asked["message_id"]
+    assert "halt" not in str(now().get("reply_markup"))
+    assert sandbox.world.reactions[GROUP, asked["message_id"]][42] == ["👀"]
+    assert calls(sandbox, "sendMessageDraft", GROUP) == []
+
+
+async def test_who_waits_is_told_how_many_are_before_them(
+    sandbox: Sandbox, live: Any, writes: Writes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.worker.question_worker._WORKER_COUNT", 1)
+    monkeypatch.setattr("bot.worker.question_worker._UPDATE_INTERVAL_SECONDS", 0.1)
+    writes(1.0)
+    async with live():
+        await sandbox.say(RITA, "Когда обжиг?")
+        await drafted(sandbox, chat_id=RITA)
+        await sandbox.say(OTTO, FERRY)
+        first = await drafted(sandbox)
+        assert first["text"] == "1 question is ahead of yours."
+        (reply,) = await sandbox.replies(OTTO)
+        assert "7:30" in reply["text"]
+
+
+async def test_waiting_questions_are_stopped_as_well(
+    sandbox: Sandbox, live: Any, home: Path, writes: Writes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.worker.question_worker._WORKER_COUNT", 1)
+    writes(20.0)
+    async with live():
+        await sandbox.say(OTTO, FERRY)
+        await drafted(sandbox)
+        await sandbox.say(OTTO, "Where are dogs on a leash?")
+        await sandbox.say(OTTO, "When is mackerel sold?")
+        await queued(home, OTTO, 3)
+        await sandbox.say(OTTO, "/stop")
+        told = [message["text"] for message in await sandbox.replies(OTTO, 2)]
+        assert any(text.startswith("Stopped. I will not answer 2 waiting questions") for text in told)
+        assert any("Stopped. This is what I had so far." in text for text in told)
+
+
+async def test_a_reader_with_twenty_questions_keeps_another_waiting_for_one(
+    sandbox: Sandbox, live: Any, home: Path, writes: Writes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.worker.question_worker._WORKER_COUNT", 1)
+    model = writes(0.1)
+    async with live():
+        for number in range(20):
+            await sandbox.say(RITA, f"Когда обжиг, номер {number}?")
+        await queued(home, RITA, 20)
+        await sandbox.say(ADMIN, FERRY)
+        await sandbox.say(OTTO, FERRY)
+        await queued(home, OTTO, 1)
+        before = model.begun
+        await sandbox.replies(OTTO)
+        assert model.begun - before <= 4  # the one that ran, one more that began meanwhile, the admin's, and his own
+        await sandbox.say(RITA, "/stop")
+
+
+async def test_the_same_question_is_answered_from_memory_with_the_same_sources(
+    sandbox: Sandbox, live: Any, writes: Writes
+) -> None:
+    model = writes(0.1)
+    async with live():
+        first = await say(sandbox, OTTO, FERRY)
+        second = await say(sandbox, RITA, FERRY.upper().replace("?", " ??"))
+        assert (second["text"], second["entities"]) == (first["text"], first["entities"])
+        assert model.begun == 1
+        await sandbox.post(HARBOUR, "The ferry to Owl Island also leaves at noon on Sundays.")
+        async with asyncio.timeout(30):
+            while model.begun == 1:  # until the post is known and with it that the posts have changed
+                await asyncio.sleep(0.1)
+                await sandbox.say(ADMIN, FERRY)
+                await sandbox.replies(ADMIN)
+        assert model.begun == 2
+
+
+@pytest.mark.parametrize(("who", "said"), [(OTTO, "That was a lot of"), (RITA, "Вопросов было очень")])
+async def test_who_asks_too_much_is_told_kindly_and_once(sandbox: Sandbox, live: Any, who: int, said: str) -> None:
+    async with live(reader_limit=2):
+        for _ in range(5):
+            await sandbox.say(who, FERRY)
+            await asyncio.sleep(0.1)
+        texts = [message["text"] for message in await sandbox.replies(who, 3)]
+        await asyncio.sleep(0.3)
+        assert sum(text.startswith(said) for text in texts) == 1
+        assert len(sandbox.world.sent[who]) == 3

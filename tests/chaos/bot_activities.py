@@ -1,0 +1,101 @@
+"""What the bot is in the midst of when a fault comes: each is a task that ends when its work is done."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from chaos.bot_environment import Scene
+from chaos.channel_traffic import CHANNELS
+
+_AGAIN_S = 1.0
+_LOOK_EVERY_S = 0.02
+_BEGUN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """`work` goes on beside posts and questions at these rates (a second); `midst` waits until it is under way."""
+
+    name: str
+    posts: float
+    questions: float
+    work: Callable[[Scene], Awaitable[list[str]]]
+    midst: Callable[[Scene], Awaitable[None]]
+
+
+async def _command(scene: Scene, *words: str) -> tuple[int, str]:
+    """A command beside the bot: its exit code, and what it said to a person."""
+    environment = {name: value for name, value in os.environ.items() if "__" not in name}
+    environment |= scene.home.environment(scene.sandbox) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bot.__main__", *words,
+        env=environment, cwd=scene.folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        _, error = await process.communicate()
+        return process.returncode or 0, error.decode("utf-8", "replace")
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def _until_done(scene: Scene, *words: str) -> list[str]:
+    """Give a command again until it is done, as a person or a script would; what it said each time it was not."""
+    said = []
+    while True:
+        code, error = await _command(scene, *words)
+        if code == 0:
+            return said
+        said.append(error)
+        await asyncio.sleep(_AGAIN_S)
+
+
+async def _import(scene: Scene) -> list[str]:
+    file = scene.exported()
+    return await _until_done(scene, "import", str(file), "--username", str(CHANNELS[-1].username))
+
+
+async def _reindex(scene: Scene) -> list[str]:
+    """Rebuild again and again until the fault is over, then once more."""
+    said = []
+    while not scene.over:
+        said += await _until_done(scene, "reindex")
+    return said + await _until_done(scene, "reindex")
+
+
+async def _nothing(scene: Scene) -> list[str]:
+    return []
+
+
+async def _shown(scene: Scene, sql: str) -> None:
+    until = time.monotonic() + _BEGUN_S
+    while not scene.home.rows(sql):
+        if time.monotonic() > until:
+            raise TimeoutError("the work did not begin")
+        await asyncio.sleep(_LOOK_EVERY_S)
+
+
+async def _importing(scene: Scene) -> None:
+    await _shown(scene, f"SELECT 1 FROM posts WHERE message_id >= {scene.imported} LIMIT 1")
+
+
+async def _reindexing(scene: Scene) -> None:
+    await _shown(scene, "SELECT 1 FROM rebuilds WHERE state = 'running'")
+
+
+async def _a_while(scene: Scene) -> None:
+    await asyncio.sleep(2.0)
+
+
+ACTIVITIES = (
+    Activity("import", 4, 0.5, _import, _importing),
+    Activity("live posts", 30, 0.5, _nothing, _a_while),
+    Activity("questions", 4, 4, _nothing, _a_while),
+    Activity("reindex", 4, 0.5, _reindex, _reindexing),
+)

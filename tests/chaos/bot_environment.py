@@ -1,0 +1,130 @@
+"""Where a cell is played: one bot with its data, its Telegram, its servers, and people who post and ask."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from chaos.bot_process import Home
+from chaos.channel_traffic import CHANNELS, Traffic
+from chaos.expected_posts import Told
+from chaos.fault_injection import Weather
+from chaos.model_server import Writer
+from chaos.prepared_archive import EXPORTED, export, told_of
+from chaos.supervisor import Supervised
+from qdrant_stand_in import StandIn
+
+from bot.sandbox import Sandbox, user_actions
+from bot.sandbox.user_actions import UserMessage
+from rag_core.storage import Archive, channels
+
+ADMIN = 900
+_FIRST_READER = 10_000
+_MANY, _FEW = 1500, 150  # posts of an export; few where vectors are made of them
+_ASKED = ("What do the posts say about {}?", "Что пишут про {}?", "When does the {} come?", "Где {}?")
+_WORDS = ("ferry", "паром", "harbour", "музей", "ticket", "фонарь", "captain", "чайник", "unheardof")
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a cell wants beside a bot: a writer, a Qdrant server with this folder of models, a disk of its own."""
+
+    writer: bool = False
+    models: Path | None = None
+    small_disk: bool = False
+
+
+@dataclass
+class Scene:
+    """The stage of one cell; not frozen: things happen on it. `shift` is by how much Telegram's clock differs."""
+
+    folder: Path
+    weather: Weather
+    old: Sequence[Told]
+    needs: Needs = field(default_factory=Needs)
+    seed: int = 1
+    shift: float = 0.0
+    asked: int = 0
+    quiet: bool = False  # nobody posts or asks
+    over: bool = False  # the fault is
+    first: int = EXPORTED  # where the next export begins
+    imported: int = EXPORTED  # and the last one began
+
+    def __post_init__(self) -> None:
+        self.sandbox = Sandbox(clock=lambda: time.time() + self.shift)
+        self.traffic = Traffic(self.sandbox, self.seed)
+        self.traffic.told.update({one.key: one for one in self.old})
+        self.writer, self.qdrant = Writer(), StandIn()
+
+    async def open(self, template: Path) -> None:
+        """Furnish it with a copy of a data folder and begin the bot. Raises TimeoutError, RuntimeError."""
+        self.sandbox.world.add_person(ADMIN, "Ada", lang="en").started = True
+        await self.sandbox.start()
+        more = {"BOT__ADMINS": str(ADMIN), "BOT__READER_LIMIT": "10000", "LLM__PLANNER": "none"}
+        if self.needs.writer:
+            await self.writer.start()
+            more["LLM__URL"] = self.writer.url
+        if self.needs.models:
+            await self.qdrant.start()
+            more["QDRANT__URL"] = self.qdrant.url
+        self.home = Home(self.folder, self.needs.models, more)
+        shutil.copytree(template, self.home.data, dirs_exist_ok=True)
+        archive = await Archive.open(self.home.data)
+        for channel in CHANNELS:
+            await channels.save_channel(archive, channel)
+        await archive.close()
+        self.bot = Supervised(self.home, self.sandbox)
+        await self.bot.start()
+
+    async def close(self) -> None:
+        """End what is left."""
+        await self.bot.kill()
+        await self.sandbox.stop()
+        await self.writer.stop()
+        await self.qdrant.__aexit__()
+
+    def ask(self, text: str | None = None) -> int:
+        """A new reader asks in private; who it is."""
+        self.asked += 1
+        reader = _FIRST_READER + self.asked
+        self.sandbox.world.add_person(reader, "R", lang="en" if self.asked % 2 else "ru").started = True
+        text = text or _ASKED[self.asked % len(_ASKED)].format(_WORDS[self.asked % len(_WORDS)])
+        self.traffic.do(partial(user_actions.send_as_person, self.sandbox.world, reader, reader, UserMessage(text)))
+        return reader
+
+    def readers(self) -> range:
+        """All who asked."""
+        return range(_FIRST_READER + 1, _FIRST_READER + 1 + self.asked)
+
+    def heard(self, reader: int) -> list[str]:
+        """What the bot has written to somebody, as it is now."""
+        messages = self.sandbox.world.room(reader).messages
+        return [messages[n].get("text", "") for n in self.sandbox.world.sent.get(reader, ()) if n in messages]
+
+    def exported(self) -> Path:
+        """An export of posts that are new to the bot; they must be found in the end."""
+        posts = told_of(self.first, _FEW if self.needs.models else _MANY, self.seed)
+        self.traffic.told.update({one.key: one for one in posts})
+        self.imported, self.first = self.first, self.first + len(posts)
+        return export(self.folder / "export", posts)
+
+    async def flow(self, posts: float, questions: float) -> None:
+        """Posts and questions at their rates (a second), until cancelled."""
+        last, posted, asked = time.monotonic(), 0.0, 0.0  # what is due, in parts
+        while True:
+            await asyncio.sleep(0.02)
+            last, passed = time.monotonic(), time.monotonic() - last
+            if self.quiet:
+                continue
+            posted, asked = posted + passed * posts, asked + passed * questions
+            while posted >= 1:
+                self.traffic.next()
+                posted -= 1
+            while asked >= 1:
+                self.ask()
+                asked -= 1

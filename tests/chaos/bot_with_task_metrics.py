@@ -1,0 +1,41 @@
+"""The real bot, `citegram run`, that writes down every second how many tasks its event loop has.
+
+python tests/chaos/bot_with_task_metrics.py FILE
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    here = Path(__file__).parents[1]  # run as a script
+    sys.path[:1] = [str(here), str(here.parent)]
+
+from bot.cli import run
+from bot.logs import set_up_logging
+from bot.settings import read_settings
+
+_EVERY_S = 1.0
+
+
+async def _counted(file: Path) -> None:
+    while True:
+        young = file.with_suffix(".new")
+        young.write_text(str(len(asyncio.all_tasks()) - 1), encoding="ascii")
+        young.replace(file)  # it is read at any moment
+        await asyncio.sleep(_EVERY_S)
+
+
+async def main(file: Path) -> None:
+    """Run until told to stop."""
+    set_up_logging(False)
+    counting = asyncio.create_task(_counted(file))
+    await run.run(argparse.Namespace(), read_settings())
+    counting.cancel()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))

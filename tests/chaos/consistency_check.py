@@ -1,0 +1,166 @@
+"""Compares the archive and both indexes with the truth: what is lost, what is there twice, what is stale."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from chaos.channel_traffic import CHANNELS, COMMON, Traffic
+from chaos.expected_posts import Told, expected
+
+from ingest.indexer import hash_embedded_text
+from rag_core import RagSettings, open_engine
+from rag_core.index.bm25 import Bm25Index
+from rag_core.models.selection import DenseIndex
+from rag_core.storage import posts
+from rag_core.text.tokens import normalize_characters, tokenize
+from rag_core.types import PassageRef, PostKey, SearchFilter
+
+_EVERYWHERE = SearchFilter(frozenset(channel.chat_id for channel in CHANNELS))
+
+
+@dataclass
+class Verdict:
+    """A sentence for everything that is not as it should be, and how many things were looked at."""
+
+    lost: list[str] = field(default_factory=list)
+    twice: list[str] = field(default_factory=list)
+    stale: list[str] = field(default_factory=list)
+    seen: int = 0
+
+    def counts(self) -> dict[str, int]:
+        """As figures."""
+        return {"lost": len(self.lost), "twice": len(self.twice), "stale": len(self.stale), "seen": self.seen}
+
+    def sentences(self) -> list[str]:
+        """Everything that is wrong."""
+        kinds = {"lost": self.lost, "twice": self.twice, "stale": self.stale}
+        return [f"{kind}: {one}" for kind, found in kinds.items() for one in found]
+
+
+async def judged(folder: Path, models: Path | None, traffic: Traffic) -> dict[str, Verdict]:
+    """Each store's verdict. The bot must have ended cleanly."""
+    places = expected(traffic.told, {channel.chat_id: channel.title for channel in CHANNELS})
+    found = {"archive": _archive(folder / "citegram.db", traffic)}
+    embedder = {"dir": models} if models else {"embedder": "none"}
+    settings = {"data": {"dir": folder}, "models": embedder | {"reranker": "none"}}
+    async with open_engine(RagSettings.model_validate(settings)) as rag:
+        behind = await posts.get_last_seq(rag.archive) - rag.lexical.watermark
+        found["lexical"] = lexical(rag.lexical, places, traffic.marks)
+        if behind:
+            found["lexical"].lost.append(f"the index is {behind} changes behind the archive")
+        if rag.dense:
+            found["dense"] = await _dense(rag.dense, places)
+        elif models:
+            found["dense"] = Verdict(lost=[f"the whole store: {rag.without}"])
+    return found
+
+
+async def lexical_behind(folder: Path) -> int:
+    """How many changes the saved lexical index has not seen."""
+    settings = {"data": {"dir": folder}, "models": {"embedder": "none", "reranker": "none"}}
+    async with open_engine(RagSettings.model_validate(settings)) as rag:
+        return await posts.get_last_seq(rag.archive) - rag.lexical.watermark
+
+
+def _archive(file: Path, traffic: Traffic) -> Verdict:
+    found = Verdict(seen=len(traffic.told))
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
+        connection.row_factory = sqlite3.Row
+        rows = {PostKey(row["chat_id"], row["message_id"]): row for row in connection.execute("SELECT * FROM posts")}
+        older: dict[PostKey, list[str]] = defaultdict(list)
+        sql = "SELECT chat_id, message_id, text FROM post_versions ORDER BY stamp, update_id, rowid"
+        for chat, message, text in connection.execute(sql):
+            older[PostKey(chat, message)].append(text)
+        states = dict(connection.execute("SELECT update_id, state FROM updates"))
+        ((healthy,),) = connection.execute("PRAGMA integrity_check")
+    for key, told in traffic.told.items():
+        _message(key, told, rows.get(key), older[key], found)
+    found.stale += [f"{tuple(key)} is no post" for key in rows.keys() - traffic.told.keys()]
+    _updates(states, traffic, found)
+    if healthy != "ok":
+        found.lost.append(f"the database is damaged: {healthy}")
+    return found
+
+
+def _message(key: PostKey, told: Told, row: sqlite3.Row | None, older: list[str], found: Verdict) -> None:
+    name = tuple(key)
+    if row is None:
+        found.lost.append(f"{name}")
+        return
+    if row["deleted_at"] or row["suspected"]:
+        found.lost.append(f"{name} is marked as gone")
+    if row["text"] != told.text:
+        found.stale.append(f"{name} says {row['text'][:60]!r}, not {told.text[:60]!r}")
+    parent = told.parent.message_id if told.parent else None
+    source = [told.origin.name, told.origin.chat_id, told.origin.message_id] if told.origin else None
+    kept = json.loads(row["origin"])[:3] if row["origin"] else None
+    if (row["album"], row["media_file_name"], row["reply_to"], kept) != (told.album, told.file, parent, source):
+        found.stale.append(f"{name}: {dict(row)}, not {told}")
+    had, has = Counter(told.texts[:-1]), Counter(older)
+    found.lost += [f"{name} said {text[:60]!r} once" for text in (had - has).elements()]
+    found.twice += [f"{name} is said to have said {text[:60]!r}" for text in (has - had).elements()]
+    if row["version"] != len(told.texts):
+        found.twice.append(f"{name} is in version {row['version']}, not {len(told.texts)}")
+
+
+def _updates(states: Mapping[int, str], traffic: Traffic, found: Verdict) -> None:
+    found.lost += [f"update {number} was never kept" for number in traffic.sent.keys() - states.keys()]
+    found.twice += [f"update {number} was never sent" for number in states.keys() - traffic.sent.keys()]
+    right = {number: "poison" if number in traffic.poison else "done" for number in traffic.sent}
+    wrong = {number: state for number, state in states.items() if right.get(number, state) != state}
+    found.lost += [f"update {number} is {state}, not {right[number]}" for number, state in wrong.items()]
+
+
+def lexical(index: Bm25Index, places: Mapping[PassageRef, str], marks: Iterable[str]) -> Verdict:
+    """Every passage once, and every mark in the posts that say it now, nowhere else."""
+    there = Counter(index.matching(tokenize(COMMON), _EVERYWHERE))
+    found = _compared(there, places)
+    if len(index) != there.total():
+        found.stale.append(f"{len(index) - there.total()} passages without a header of today")
+    saying: dict[str, set[PassageRef]] = defaultdict(set)
+    for place, text in places.items():
+        for word in set(tokenize(text)):
+            saying[word].add(place)
+    for mark in marks:
+        hits = set(index.matching([mark], _EVERYWHERE))
+        found.lost += [f"{_name(place)} by its word {mark}" for place in saying[mark] - hits]
+        found.stale += [f"{_name(place)} by the word {mark}" for place in hits - saying[mark]]
+    return found
+
+
+async def _dense(dense: DenseIndex, places: Mapping[PassageRef, str]) -> Verdict:
+    """Every passage once, with the vector of the text it has now."""
+    store, size = dense.vectors, await dense.vectors.count()
+    anything = np.ones(store.dimension, np.float32)
+    there = Counter(place for place, _ in await store.search(anything, _EVERYWHERE, n=size + 100))
+    found = _compared(there, places)
+    if size != there.total():
+        found.stale.append(f"{size - there.total()} points that no channel has")
+    hashes = {
+        place: hash_embedded_text(dense.embedder.name, normalize_characters(text)) for place, text in places.items()
+    }
+    vectors, right = await store.vectors_of(list(hashes)), await store.by_hash(list(hashes.values()))
+    for place in there.keys() & hashes.keys():
+        vector = right.get(hashes[place])
+        if vector is None or not np.array_equal(vector, vectors[place]):
+            found.stale.append(f"{_name(place)} has the vector of another text")
+    return found
+
+
+def _compared(there: Counter[PassageRef], places: Collection[PassageRef]) -> Verdict:
+    found = Verdict(seen=len(places))
+    found.lost = [_name(place) for place in set(places) - there.keys()]
+    found.twice = [_name(place) for place, times in there.items() if times > 1]
+    found.stale = [_name(place) for place in there.keys() - set(places)]
+    return found
+
+
+def _name(place: PassageRef) -> str:
+    return f"{tuple(place.key)} part {place.part} ({place.start}-{place.end})"

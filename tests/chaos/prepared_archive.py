@@ -1,0 +1,66 @@
+"""A channel's past: posts in the shape of Telegram Desktop's exports, and a data folder that has taken some in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from pathlib import Path
+
+from chaos.channel_traffic import CHANNELS
+from chaos.expected_posts import Told
+
+from ingest.exports.desktop_export import ImportOptions, import_export
+from ingest.indexer import LexicalIndexer
+from rag_core import RagSettings, open_engine
+from rag_core.storage import channels
+from rag_core.types import PostKey
+
+# Where these posts begin: far from what is posted live.
+OLD, EXPORTED = 100_000, 500_000
+_SINCE = 1_600_000_000
+_WORDS = (
+    "ferry pier harbour island ticket weather captain bridge market lantern engine winter museum orchard kettle "
+    "паром причал гавань остров билет погода капитан мост рынок фонарь мотор зима музей сад чайник"
+).split()
+
+
+def told_of(first: int, number: int, seed: int) -> list[Told]:
+    """So many posts of the last channel; each has a mark of its own."""
+    rng, chat = random.Random(seed), CHANNELS[-1].chat_id
+    return [
+        Told(PostKey(chat, n), _SINCE + 600 * (n - first), [f"{' '.join(rng.choices(_WORDS, k=12))} zs{n}x"])
+        for n in range(first, first + number)
+    ]
+
+
+def export(folder: Path, posts: list[Told]) -> Path:
+    """A result.json with these posts."""
+    channel = CHANNELS[-1]
+    messages = [
+        {"id": one.key.message_id, "type": "message", "date": "2020-09-13T12:26:40", "date_unixtime": str(one.date)}
+        | {"from": channel.title, "from_id": f"channel{-channel.chat_id - 10**12}", "text": one.text}
+        | {"text_entities": [{"type": "plain", "text": one.text}]}
+        for one in posts
+    ]
+    head = {"name": channel.title, "type": "public_channel", "id": -channel.chat_id - 10**12}
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "result.json"
+    file.write_text(json.dumps(head | {"messages": messages}, ensure_ascii=False), encoding="utf-8")
+    return file
+
+
+def kept(folder: Path, posts: list[Told]) -> None:
+    """Make a data folder with all channels and these posts, indexed by words."""
+    asyncio.run(_keep(folder, export(folder.with_name(f"{folder.name} export"), posts)))
+
+
+async def _keep(folder: Path, file: Path) -> None:
+    settings = {"data": {"dir": folder}, "models": {"embedder": "none", "reranker": "none"}}
+    async with open_engine(RagSettings.model_validate(settings), language=False) as rag:
+        for channel in CHANNELS:
+            await channels.save_channel(rag.archive, channel)
+        await import_export(rag.archive, file, ImportOptions(CHANNELS[-1].username))
+        indexer = LexicalIndexer(rag.archive, rag.lexical)
+        await indexer.catch_up()
+        await indexer.save()

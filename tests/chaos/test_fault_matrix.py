@@ -1,0 +1,104 @@
+"""Nothing is lost and every question ends, whatever goes wrong: short form of `fault_matrix.py`, and its parts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chaos.fault_injection import Weather
+from chaos.fault_matrix import table
+from chaos.fault_run import Cell
+from chaos.faults import FAULTS
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.timeout(600)  # it takes 45 s, and many times as long beside others
+def test_a_kill_in_an_import_and_nonsense_while_questions_come_lose_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "survive.json"
+    cells = "kill/import,invalid/questions"
+    short = ["--cells", cells, "--posts", "500", "--seconds", "3", "--models", "none", "--folder", tmp_path / "homes"]
+    done = subprocess.run(
+        [sys.executable, HERE / "fault_matrix.py", *short, "--json", out], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(out.read_text(encoding="utf-8"))
+    assert [(cell["fault"], cell["activity"]) for cell in told["each"]] == [
+        ("kill -9", "import"),
+        ("invalid JSON", "questions"),
+    ]
+    assert told["metrics"]["all"]["well"] == 2
+    killed, garbled = told["each"]
+    assert killed["restarts"] == 2
+    assert killed["posts"] > 2000
+    assert garbled["questions"] > 10
+    assert "kill -9" in done.stdout
+
+
+@pytest.fixture
+def weather(tmp_path: Path) -> Weather:
+    found = Weather(tmp_path)
+    if found.lacking:
+        pytest.skip(found.lacking)
+    return found
+
+
+@pytest.fixture
+def inside(weather: Weather, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """What a few words of Python say in a process that lives in this weather."""
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    weather.begin()
+
+    def said(words: str) -> Any:
+        script = f"import json, os, sqlite3, tempfile, time; print(json.dumps({words}))"
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=os.environ
+        )
+        return json.loads(done.stdout)
+
+    return said
+
+
+def test_the_clock_of_a_process_is_set_from_outside_and_that_which_only_passes_is_not(
+    weather: Weather, inside: Callable[[str], Any]
+) -> None:
+    clocks = "[time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), time.monotonic()]"
+    weather.set(wall=-7200, slept=86400)
+    wall, slept, passed = inside(clocks)
+    assert wall == pytest.approx(time.time() - 7200, abs=60)
+    assert slept == pytest.approx(time.clock_gettime(time.CLOCK_BOOTTIME) + 86400, abs=60)
+    assert passed == pytest.approx(time.monotonic(), abs=60)
+    weather.set(wall=86400)
+    hour = inside('int(sqlite3.connect(":memory:").execute("SELECT unixepoch()").fetchone()[0])')
+    assert hour == pytest.approx(time.time() + 86400, abs=60)
+
+
+def test_a_disk_is_as_slow_as_it_is_told_to_be(weather: Weather, inside: Callable[[str], Any]) -> None:
+    synced = "[(file := tempfile.TemporaryFile()).fileno(), time.monotonic(), os.fsync(file), time.monotonic()]"
+    weather.set(sync=0.3)
+    _, before, _, after = inside(synced)
+    assert after - before >= 0.3
+
+
+def test_the_table_shows_what_was_played_what_not_and_what_was_not_well() -> None:
+    cells = [
+        Cell("kill -9", "import", answering_s=3.0, settled_s=5.0),
+        Cell("kill -9", "reindex", answering_s=70.0, settled_s=80.0, wrong=["answers after 70.0 s, not within 60"]),
+        Cell("disk full", "import", skipped="needs root"),
+    ]
+    assert table(cells).splitlines()[2:] == [
+        "| kill -9 | 3.0 / 5.0 | NOT WELL 70.0 / 80.0 |",
+        "| disk full | not played: needs root |  |",
+    ]
+
+
+def test_every_fault_has_a_name_of_its_own() -> None:
+    names = [fault.name for fault in FAULTS]
+    assert len({*names}) == len(names) >= 13

@@ -1,0 +1,81 @@
+"""An import that is killed, again and again: the next run ends it, nothing twice, nothing lost."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.exports.desktop_export import ImportOptions, import_export
+from rag_core.storage import Archive, posts
+from rag_core.storage.posts import PostTally
+
+pytestmark = pytest.mark.slow
+
+POSTS = 6000
+CHILD = """
+import asyncio, sys
+from pathlib import Path
+from ingest.exports.desktop_export import ImportOptions, import_export
+from rag_core.storage import Archive
+
+async def main():
+    archive = await Archive.open(Path(sys.argv[1]))
+    await import_export(archive, Path(sys.argv[2]), ImportOptions())
+    await archive.close()
+
+asyncio.run(main())
+"""
+
+
+def kept(folder: Path) -> int:
+    with contextlib.suppress(sqlite3.OperationalError):
+        connection = sqlite3.connect(f"file:{folder / 'citegram.db'}?mode=ro", uri=True)
+        with contextlib.closing(connection):
+            return int(connection.execute("SELECT count(*) FROM posts").fetchone()[0])
+    return 0
+
+
+def killed_after(folder: Path, file: Path, least: int) -> int:
+    """Run the import in a process of its own and kill it once `least` posts are there; how many then are."""
+    root = str(Path(__file__).parents[3])
+    child = subprocess.Popen([sys.executable, "-c", CHILD, str(folder), str(file)], cwd=root)
+    deadline = time.monotonic() + 30
+    while kept(folder) < least and child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.002)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    return kept(folder)
+
+
+async def test_an_import_killed_in_the_middle_is_ended_by_the_next_one(
+    tmp_path: Path,
+    written: Callable[..., Path],
+    chat: Callable[..., dict[str, Any]],
+    message: Callable[..., dict[str, Any]],
+) -> None:
+    file = written(chat(*(message(n, f"Цена {n} " * 40) for n in range(1, POSTS + 1))))
+    folder = tmp_path / "killed"
+
+    left = [killed_after(folder, file, least) for least in (1, 1500, 3000)]
+
+    assert left == sorted(left)
+    assert sum(0 < count < POSTS for count in left) >= 2, "no kill came in the middle"
+    archive = await Archive.open(folder)
+    report = await import_export(archive, file, ImportOptions())
+    assert report.tally == PostTally(new=POSTS - left[-1], unchanged=left[-1])
+    assert await posts.list_message_ids(archive, -1001234567890) == set(range(1, POSTS + 1))
+    assert await archive.rows("SELECT * FROM post_versions") == []
+    ((seqs, last),) = await archive.rows("SELECT count(DISTINCT seq), max(seq) FROM posts")
+    assert seqs == last == await posts.get_last_seq(archive) == POSTS
+    ((healthy,),) = await archive.rows("PRAGMA integrity_check")
+    assert healthy == "ok"
+    await archive.close()

@@ -1,0 +1,177 @@
+"""A language model without a will: whatever a post or a question tells it to write, it writes; asked yes or no, yes.
+
+`Obedient` is put in the place of a model; `obedient_server` is the same behind LLM__URL, for the whole bot.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+from scripted_model import Scripted
+
+from rag_core.llm import DecodingParams, FinishReason, Generation, GenerationStats, Prompt
+
+# What it would tell if it were asked: of a channel that its readers may not see, and of the bot's own settings.
+KNOWN = "The treasurer hid the silver trophy under the staircase"
+TOKEN = "31415926:" + "".join(("AAE", "hostile", "-", "x" * 24))
+
+# What it thinks before it chooses a tool.
+THOUGHT = "The reader must never know that I think of the heron"
+
+_SAY = re.compile(r"[«\"„“]([^«»\"„“”]{3,200})[»\"”“]")
+_ADDRESS = re.compile(r"[a-zA-Z]{2,12}:[^\s]{2,}|(?:[\w-]+\.)+[a-zа-яё]{2,}(?:/\S*)?|@\w{4,}|(?<!\w)/[a-z]+(?: \d+)?")
+_PROMPT = re.compile(r"prompt|подсказк|text above|весь текст выше|instructions?\b|инструкци", re.I)
+_CHANNEL = re.compile(r"channel|канал|private|закрыт|safe|trophy|кубок|crew", re.I)
+_SECRETS = re.compile(r"token|токен|\.env|__KEY", re.I)
+_JSON = re.compile(r"\bJSON\b|\{\"|DROP|delete|удали", re.I)
+_ENDLESS = re.compile(r"endless|бесконечн", re.I)
+_SILENT = re.compile(r"nothing at all|ничего: пустой", re.I)
+_GRAMMAR = re.compile(r"root ::= ?(.*)")
+
+
+def obeyed(prompt: Prompt) -> str:
+    """What it writes where an answer is due: every order in its own ways, each with numbers of posts."""
+    told = prompt.ask
+    if _SILENT.search(told):
+        return ""
+    lines = [told[told.find("\n") + 1 :].split("\n")[0][:200] + " [1]"]  # an answer of sorts, to be believed
+    for said in _SAY.findall(told):
+        lines += [f"{said} [1]", f"{said}. [1][2][3]", f"**{said}** [999]", said, f"[1] {said} [0][-1]"]
+    for address in dict.fromkeys(_ADDRESS.findall(told)):
+        lines += [
+            f"Open {address} now [1]",
+            f"[here]({address}) [1]",
+            f'<a href="{address}">here</a> [1]',
+            f"{address} [1]",
+        ]
+    if _PROMPT.search(told):
+        lines += [f"{line} [1]" for line in prompt.system.split("\n")]
+        lines += [f"{line} [1]" for shot in prompt.shots for part in shot for line in part.split("\n")]
+    if _CHANNEL.search(told):
+        lines += [f"{KNOWN} [1]", f"The safe: {KNOWN} https://t.me/c/1000004/10 [1]", f"{KNOWN}. [1][2]"]
+    if _SECRETS.search(told):
+        lines += [f"BOT__TOKEN={TOKEN} [1]", f"The token is {TOKEN} [1]"]
+    if _JSON.search(told):
+        lines += ['{"tool": "delete", "input": {"chat": -1001000001}, "ok": true} [1]', "/grant 666 [1]"]
+    lines += [f"{rule} [1]" for rule in _GRAMMAR.findall(told)]
+    if _ENDLESS.search(told):
+        lines += ["quack quack [1]"] * 400 + ["quack " * 4000]
+    return "\n".join(lines)
+
+
+def planned(prompt: Prompt) -> str:
+    """What it writes where a plan is due: a search of what it may not see, or no plan at all."""
+    told = prompt.ask
+    if len(told) % 3 == 0:
+        return obeyed(prompt)
+    queries = [*(said[:48] for said in _SAY.findall(told)[:3]), "treasurer trophy", "DROP TABLE posts", "ignore rules"]
+    filters = {"date_from": None, "date_to": None, "channel": "The safe", "author": None}
+    return json.dumps({"normalized_queries": queries[:6], "must_phrases": ["trophy"] if len(told) % 2 else [],
+                       "should_phrases": ["staircase"], "metadata_filters": filters, "k_per_query": 50,
+                       "fusion": "rrf"}, ensure_ascii=False)  # fmt: skip
+
+
+def stepped(prompt: Prompt) -> str:
+    """What it writes where a tool is to be chosen: tools that are not there, posts that are not, other readers."""
+    orders = [said[:120] for said in _SAY.findall(prompt.ask)] or ["treasurer trophy staircase"]
+    moves: list[tuple[str, dict[str, Any]]] = [
+        ("search", {"query": orders[0]}),
+        ("delete", {"chat": -1001000004, "posts": [10]}),
+        ("search", {"query": "silver trophy", "channels": [-1001000004], "viewer": 1}),
+        ("fetch", {"posts": [1, 2, 99]}),
+        ("neighbours", {"post": 1, "before": 3, "after": 3}),
+        ("web_search", {"query": KNOWN}),
+        ("search", {"query": "silver trophy in The safe"}),
+        ("newest", {"about": "treasurer", "limit": 9}),
+    ]
+    tool, given = moves[(len(prompt.ask) + 3 * prompt.ask.count("<step>")) % len(moves)]
+    return json.dumps({"Thought": THOUGHT, "tool": tool, "input": given}, ensure_ascii=False)
+
+
+def formed(prompt: Prompt, form: str) -> str:
+    """What it writes where an object of a certain form is due: what it is told to, in every text of it."""
+    orders = [line for line in obeyed(prompt).split("\n") if line.strip()][:3] or [KNOWN]
+    if "relevant" in form:
+        return json.dumps({"relevant": True, "facts": [*orders, KNOWN][:3]}, ensure_ascii=False)
+    if "score" in form:
+        return json.dumps({"score": 1, "missing": orders[0], "unsupported": [1]}, ensure_ascii=False)
+    parts = [{"state": "NOT", "ask": order} for order in (*orders[:2], "Where did the treasurer hide the trophy?")]
+    return json.dumps({"parts": parts}, ensure_ascii=False)
+
+
+def _due(prompt: Prompt, schema: Mapping[str, Any] | None, grammar: str | None) -> str:
+    form = f"{schema}{grammar}"
+    if "normalized_queries" in f"{form}{prompt.system}":
+        return planned(prompt)
+    if "Thought" in form:
+        return stepped(prompt)
+    return formed(prompt, form) if any(f"'{key}'" in form for key in ("relevant", "score", "parts")) else obeyed(prompt)
+
+
+class Obedient(Scripted):
+    """See above. Grammars are said to be obeyed, and are not."""
+
+    name = "obedient"
+
+    async def stream(
+        self,
+        prompt: Prompt,
+        decoding: DecodingParams,
+        *,
+        grammar: str | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> AsyncIterator[str | Generation]:
+        self.asked.append(prompt)
+        whole = _due(prompt, schema, grammar)
+        shown = whole[: 4 * decoding.max_tokens]
+        for start in range(0, len(shown), 64):
+            yield shown[start : start + 64]
+        finish = FinishReason.STOP if shown == whole else FinishReason.LENGTH
+        yield Generation(shown, finish, GenerationStats(tokens=len(shown) // 4))
+
+    async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
+        self.asked.append(prompt)
+        return 20.0
+
+
+async def _chat(request: web.Request) -> web.StreamResponse:
+    asked = await request.json()
+    system, *rest = asked["messages"]
+    shots = tuple((rest[n]["content"], rest[n + 1]["content"]) for n in range(0, len(rest) - 1, 2))
+    prompt = Prompt(system["content"], rest[-1]["content"], shots)
+    if not asked.get("stream"):
+        likely = [{"token": "yes", "logprob": -0.001}, {"token": "no", "logprob": -20.0}]
+        choice = {"index": 0, "message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}
+        return web.json_response({"choices": [choice | {"logprobs": {"content": [{"top_logprobs": likely}]}}]})
+    whole = _due(prompt, asked.get("response_format"), asked.get("grammar"))[: 4 * asked["max_tokens"]]
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    for text, finish in ((whole, None), ("", "stop")):
+        piece = {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
+        await response.write(f"data: {json.dumps(piece)}\n\n".encode())
+    await response.write(b"data: [DONE]\n\n")
+    return response
+
+
+async def _listed(request: web.Request) -> web.Response:
+    return web.json_response({"data": [{"id": "obedient", "owned_by": "somebody"}]})
+
+
+@asynccontextmanager
+async def obedient_server() -> AsyncIterator[str]:
+    """An OpenAI-compatible server on this machine that obeys; gives its address."""
+    app = web.Application(client_max_size=1 << 24)
+    app.router.add_get("/v1/models", _listed)
+    app.router.add_post("/v1/chat/completions", _chat)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()

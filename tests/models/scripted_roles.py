@@ -1,0 +1,68 @@
+"""A language model that plays a part for each purpose: what it replies depends on what it is asked to be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from scripted_model import Scripted
+
+from rag_core.llm import DecodingParams, FinishReason, Generation, GenerationStats, Prompt
+from rag_core.writing.prompts import load_prompt
+
+SLOW = TimeoutError("as a reply: none comes for a long time")
+PURPOSES = ("write", "map", "parts", "judge", "hyde")
+Reply = str | Exception
+
+
+class Cast(Scripted):
+    """`replies` by purpose ("write", "map", "parts", "judge", "hyde", else "other"); of several the last stays.
+
+    SLOW is a reply that does not come. `odds` are those of the judge: numbers, or an exception.
+    """
+
+    def __init__(
+        self, replies: Mapping[str, Reply | Sequence[Reply]], odds: Sequence[float] | Exception = (1.0,)
+    ) -> None:
+        super().__init__()
+        self.parts = {
+            name: [said] if isinstance(said, str | Exception) else list(said) for name, said in replies.items()
+        }
+        self.judged = odds
+        self.calls: list[str] = []
+        self.heard: list[Prompt] = []
+
+    async def stream(
+        self,
+        prompt: Prompt,
+        decoding: DecodingParams,
+        *,
+        grammar: str | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> AsyncIterator[str | Generation]:
+        purpose = purpose_of(prompt)
+        self.calls.append(purpose)
+        self.heard.append(prompt)
+        lines = self.parts[purpose]
+        said = lines.pop(0) if len(lines) > 1 else lines[0]
+        if said is SLOW:
+            await asyncio.sleep(60)
+        if isinstance(said, Exception):
+            raise said
+        yield said
+        yield Generation(said, FinishReason.STOP, GenerationStats(tokens=len(said) // 4))
+
+    async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
+        self.calls.append("judge")
+        if self.judged is SLOW:
+            await asyncio.sleep(60)
+        if isinstance(self.judged, Exception):
+            raise self.judged
+        return self.judged[(self.calls.count("judge") - 1) % len(self.judged)]
+
+
+def purpose_of(prompt: Prompt) -> str:
+    """What the model is asked to be."""
+    found = [name for name in PURPOSES for lang in ("ru", "en") if load_prompt(name, lang).system == prompt.system]
+    return found[0] if found else "other"

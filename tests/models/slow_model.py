@@ -1,0 +1,58 @@
+"""A language model that reads from a script, slowly, and serves one question after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from scripted_model import Reply, Scripted
+
+from rag_core.llm import DecodingParams, Generation, Prompt, QueuePositionCallback
+from rag_core.llm.scheduler import FairScheduler
+
+
+class Slow(Scripted):
+    """Every generation is `reply` and takes `seconds`: half of them before its first words. `ended` counts those
+    that came to their end, `begun` those that began."""
+
+    name = "slow"
+
+    def __init__(self, reply: Reply, seconds: float) -> None:
+        super().__init__()
+        self.reply, self.seconds = reply, seconds
+        self.begun = self.ended = 0
+        self._turns = FairScheduler()
+
+    @property
+    def waiting(self) -> int:
+        return self._turns.waiting
+
+    @waiting.setter
+    def waiting(self, number: int) -> None:
+        pass
+
+    @asynccontextmanager
+    async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[Slow]:
+        async with self._turns.acquire(reader, on_place):
+            yield self
+
+    async def stream(
+        self,
+        prompt: Prompt,
+        decoding: DecodingParams,
+        *,
+        grammar: str | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> AsyncIterator[str | Generation]:
+        self.begun += 1
+        self.replies.append(self.reply)
+        await asyncio.sleep(self.seconds / 2)
+        length = len(self.reply if isinstance(self.reply, str) else self.reply(prompt)) // 4 + 1
+        async for piece in super().stream(prompt, decoding, grammar=grammar, schema=schema):
+            if isinstance(piece, str):
+                await asyncio.sleep(self.seconds / 2 / length)
+            else:
+                self.ended += 1
+            yield piece

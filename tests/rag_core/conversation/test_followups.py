@@ -1,0 +1,165 @@
+"""Follow-ups by rules: thirty dialogues that were written before the rules, and questions that are none."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_core.conversation.followups import rewrite_by_rules
+from rag_core.planning.rule_planner import plan_by_rules
+from rag_core.storage.conversations import ConversationTurn
+from rag_core.types import Question, Viewer
+
+DIALOGUES = json.loads((Path(__file__).parents[1] / "dialogues.json").read_text("utf-8"))["dialogues"]
+NOW = datetime.fromisoformat("2025-06-20T10:00:00+03:00")
+MOST_WRONG = 3
+
+
+def resolved(dialogue: dict[str, Any]) -> str:
+    """The follow-up as it stands alone; each turn before it is resolved in its order."""
+    now, turns = datetime.fromisoformat(dialogue["asked_at"]), list[ConversationTurn]()
+    for turn in dialogue["turns"]:
+        turns.append(ConversationTurn(rewrite_by_rules(turn["question"], turns, now), tuple(turn["entities"])))
+    return rewrite_by_rules(dialogue["follow_up"], turns, now)
+
+
+def holds(text: str, begins: str, *, whole: bool) -> bool:
+    low, words = text.lower().replace("ё", "е"), begins.lower()
+    ends = r"(?!\w)" if whole and len(words) < 5 else ""
+    return bool(re.search(rf"(?<!\w){re.escape(words)}{ends}", low))
+
+
+def wrong(dialogue: dict[str, Any]) -> list[str]:
+    """What is wrong with the question that the rules make; nothing where it is right."""
+    text, now = resolved(dialogue), datetime.fromisoformat(dialogue["asked_at"])
+    said = [must for must in dialogue["must"] if not any(holds(text, m, whole=False) for m in must.split("|"))]
+    said += [f"not {bad}" for bad in dialogue["must_not"] if holds(text, bad, whole=True)]
+    plan = plan_by_rules(Question(text, dialogue["lang"], now, Viewer(1, frozenset({-1}))))
+    if "kind" in dialogue and plan.kind != dialogue["kind"]:
+        said.append(f"kind {plan.kind}")
+    for bound in ("since", "until"):
+        found = getattr(plan, bound)
+        if bound in dialogue and (found is None or found.date().isoformat() != dialogue[bound]):
+            said.append(f"{bound} {found}")
+    return said
+
+
+def test_at_least_27_of_30_dialogues_resolve_by_rules() -> None:
+    faults = {d["id"]: (resolved(d), found) for d in DIALOGUES if (found := wrong(d))}
+    assert len(DIALOGUES) == 30
+    assert len(faults) <= MOST_WRONG, faults
+
+
+@pytest.mark.parametrize("dialogue", DIALOGUES, ids=lambda d: d["id"])
+def test_a_follow_up_without_an_earlier_question_stays_as_it_is(dialogue: dict[str, Any]) -> None:
+    assert rewrite_by_rules(dialogue["follow_up"], [], NOW) == dialogue["follow_up"]
+
+
+SPOKEN_OF = (
+    ConversationTurn("Who founded SpaceX?", ("Elon Musk",)),
+    ConversationTurn("Сколько постов про паром было в феврале?", ()),
+)
+STAND_ALONE = [row["q"] for row in json.loads((Path(__file__).parents[1] / "about_posts.json").read_text("utf-8"))]
+
+
+def test_sixty_ordinary_questions_stay_as_they_are_in_a_talk() -> None:
+    assert len(STAND_ALONE) == 60
+    assert [q for q in STAND_ALONE if rewrite_by_rules(q, SPOKEN_OF, NOW) != q] == []
+
+
+def test_hardly_any_question_of_an_encyclopedia_is_taken_for_a_follow_up(shared_data: Path) -> None:
+    lines = (shared_data / "xquad" / "queries.jsonl").read_text("utf-8").splitlines()
+    questions = [json.loads(line)["text"] for line in lines]
+    taken = [q for q in questions if rewrite_by_rules(q, SPOKEN_OF, NOW) != q]
+    assert len(taken) <= len(questions) * 0.01, taken
+
+
+ALONE = (
+    "Is it true that the bridge is closed?", "Правда ли, что мост закрыли?",
+    "How long does it take to sail to Owl Island?",
+    "Is there a ferry on Sunday?", "А кто построил Исаакиевский собор?", "And who built the Golden Gate Bridge?",
+    "Когда Пушкин написал свой роман и где он жил?", "Сочи", "ferry", "Что они писали про Tesla?", "", "?", "   ", "а",
+    "What's new?", "Что нового?", "Что случилось?", "Когда следующий паром на остров?", "and " * 300,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ALONE)
+def test_what_stands_alone_is_left_alone(text: str) -> None:
+    assert rewrite_by_rules(text, SPOKEN_OF, NOW) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "names", "text", "alone"),
+    [
+        ("Where is the regatta?", (), "and yesterday?", "Where is the regatta yesterday?"),
+        ("Сколько стоит билет для взрослых?", (), "а для детей?", "Сколько стоит билет для детей?"),
+        ("What is known about the comet?", (), "tell me more", "tell me more: comet?"),
+        ("Кто такой Илья Репин?", ("Илья Репин",), "где он родился?", "где Илья Репин родился?"),
+        ("Расскажи про обжиг", (), "а про парковку?", "Расскажи про парковку?"),
+        ("Расскажи про обжиг", (), "а парковка?", "парковка?"),
+        ("Расскажи про обжиг", (), "а про парковку в марте?", "Расскажи про парковку в марте?"),
+        ("Что писали про обжиг в мае?", (), "а про парковку?", "Что писали про парковку в мае?"),
+        ("Расскажи про обжиг", (), "what about parking in March?", "parking in March?"),
+        ("Tell me about the kiln", (), "what about parking?", "Tell me about parking?"),
+        ("Расскажи про обжиг", (), "what about parking?", "parking?"),
+        ("When is the kiln fired?", (), "а парковка?", "парковка?"),
+        ("Сколько стоит подписка на Netflix?", (), "а Spotify?", "Сколько стоит подписка на Spotify?"),
+        ("Где открылась подписка?", (), "а Spotify?", "Где открылась подписка, Spotify?"),
+    ],
+)
+def test_a_follow_up_takes_what_it_leaves_out(before: str, names: tuple[str, ...], text: str, alone: str) -> None:
+    said = rewrite_by_rules(text, [ConversationTurn(before, names)], NOW)
+    assert said == alone
+
+
+@given(st.text(max_size=80), st.text(max_size=80), st.lists(st.text(max_size=20), max_size=3))
+def test_whatever_is_said_a_question_comes_out(text: str, before: str, names: list[str]) -> None:
+    said = rewrite_by_rules(text, [ConversationTurn(before, tuple(names))], NOW)
+    assert said == text or (said.endswith("?") and len(said) <= 601)
+
+
+SLOTS = """
+Сколько стоит проезд? | а раньше сколько было? > Сколько стоит проезд раньше?
+Сколько стоит проезд раньше? | а для школьников? > Сколько стоит проезд для школьников?
+Кто директор школы? | а до него кто был? > Кто директор школы до этого?
+Who runs the choir? | and before? > Who runs the choir before?
+До скольки открыт музей в субботу? | а в будни > До скольки открыт музей в будни?
+When does the pool open on Sundays? | and on weekdays? > When does the pool open on weekdays?
+When does the pool open? | and close? > When does the pool close?
+Когда открывается музей? | а закрывается? > Когда закрывается музей?
+Когда вышел первый выпуск? | а последний? > Когда вышел последний выпуск?
+Сколько стоит большой латте? | а маленький? > Сколько стоит маленький латте?
+Сколько стоит пачка чая? | а килограмм? > Сколько стоит килограмм чая?
+Сколько стоит билет в музей? | а детям? > Сколько стоит билет в музей детям?
+How much is a day pass? | what about students? > How much is a day pass for students?
+How much is a day pass for members? | and for kids? > How much is a day pass for kids?
+How much is a loaf of bread? | and filter coffee? > How much is a filter coffee?
+What is the price of petrol? | and diesel? > What is the price of diesel?
+Курс доллара сегодня? | а евро? > Курс евро сегодня?
+Сколько стоит билет на поезд? | а на самолёт? > Сколько стоит билет на самолёт?
+Is it safe to install 2.4? | and 2.5.1? > Is it safe to install 2.5.1?
+How many people came this year? | and the year before? > How many people came last year?
+Во сколько закрывается пекарня? | а в воскресенье во сколько откроется? > в воскресенье во сколько откроется, пекарня?
+Кто такой Рыжик? | где он живёт? > где Рыжик живёт?
+Во сколько закрывается библиотека в будни? | а где она находится? > где библиотека находится?
+Who is Vera? | how much is her class? > how much is Vera's class?
+Where do you keep the big kiln? | who wanted to buy it? > who wanted to buy the big kiln?
+Кто развозит хлеб? | дайте его телефон > дайте его телефон, развозит хлеб?
+Сколько стоит вход? | кто печёт хлеб > кто печёт хлеб
+How much is the arm? | what should I wear > what should I wear
+How much is the arm? | and who is the treasurer? > and who is the treasurer?
+"""
+
+
+@pytest.mark.parametrize("line", SLOTS.strip().splitlines())
+def test_a_new_value_takes_the_slot_of_its_kind(line: str) -> None:
+    (before, rest), said = line.split(" | "), rewrite_by_rules
+    text, alone = rest.split(" > ")
+    assert said(text, [ConversationTurn(before)], NOW) == alone

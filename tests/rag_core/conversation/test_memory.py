@@ -1,0 +1,232 @@
+"""What is remembered of a talk: per chat, reader and topic, for a while, and never as a source."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_model import Scripted
+
+from rag_core import Question, Viewer, answer_question
+from rag_core.conversation import memory as conversation
+from rag_core.conversation.memory import resolve_followup
+from rag_core.errors import GenerationFailed
+from rag_core.llm.local import open_local_model
+from rag_core.settings import LlmSettings, MemorySettings
+from rag_core.storage import conversations
+from rag_core.storage.users import AnswerMode, erase_user_data, save_answer_mode
+from rag_core.tracing import Run
+
+FERRY = "How much is a ferry ticket to Owl Island?"
+CHILDREN, BY_RULES = "how much is it for children?", "how much is ferry ticket to Owl Island for children?"
+
+
+def asked(
+    library: Any, text: str, *, chat: int = 5, user: int = 1, thread: int | None = None, minutes: int = 0
+) -> Question:
+    viewer = Viewer(user, frozenset({library.harbour, library.kiln}))
+    lang = "ru" if any("а" <= c <= "я" for c in text) else "en"
+    return Question(text, lang, library.now + timedelta(minutes=minutes), viewer, chat, thread)
+
+
+async def said(library: Any, text: str, **where: Any) -> None:
+    """A question that is asked, answered and remembered."""
+    question = asked(library, text, **where)
+    await conversation.remember_answer(question, await library.ask(text), library.rag)
+
+
+def notebook(library: Any) -> Run:
+    return Run(library.rag.settings.budgets, "direct")
+
+
+async def stands(library: Any, text: str, **where: Any) -> str:
+    return (await resolve_followup(asked(library, text, **where), library.rag, notebook(library))).text
+
+
+def with_memory(library: Any, **fields: Any) -> None:
+    settings = library.rag.settings.model_copy(update={"memory": MemorySettings(**fields)})
+    library.rag = replace(library.rag, settings=settings)
+
+
+async def test_a_follow_up_is_understood_in_its_talk(library: Any) -> None:
+    await said(library, FERRY)
+    assert await stands(library, CHILDREN) == BY_RULES
+
+
+@pytest.mark.parametrize("where", [{"chat": 6}, {"user": 2}, {"thread": 7}])
+async def test_each_chat_reader_and_topic_has_a_talk_of_its_own(library: Any, where: dict[str, int]) -> None:
+    await said(library, FERRY)
+    assert await stands(library, "and in March?", **where) == "and in March?"
+
+
+async def test_a_topic_remembers_its_own(library: Any) -> None:
+    await said(library, FERRY, thread=7)
+    await said(library, "When does the museum open?", thread=8)
+    assert "ferry" in await stands(library, "and in March?", thread=7)
+
+
+async def test_an_earlier_question_is_forgotten_after_a_while(library: Any) -> None:
+    await said(library, FERRY)
+    assert "ferry" in await stands(library, "and in March?", minutes=59)
+    assert await stands(library, "and in March?", minutes=61) == "and in March?"
+    await said(library, "Dogs?", minutes=200)
+    assert await library.rag.archive.rows("SELECT * FROM talks WHERE question = ?", (FERRY,)) == []
+
+
+async def test_the_window_is_bounded_by_tokens_and_the_newest_stay(library: Any) -> None:
+    with_memory(library, tokens=32)
+    for n in range(6):
+        await said(library, f"What is said of the old ferry number {n}?", minutes=n)
+    turns = await conversation.load_turns(asked(library, "and?", minutes=7), library.rag)
+    assert 0 < len(turns) < 6
+    assert turns[-1].question.endswith("number 5?")
+
+
+async def test_a_talk_never_grows_without_end(library: Any) -> None:
+    for n in range(25):
+        await said(library, f"ferry {n}")
+    ((count,),) = await library.rag.archive.rows("SELECT count(*) FROM talks")
+    assert count == 20
+
+
+async def test_a_talk_begins_afresh_and_a_reader_is_forgotten_everywhere(library: Any) -> None:
+    await said(library, FERRY)
+    await said(library, FERRY, chat=6)
+    await said(library, FERRY, user=2)
+    assert (
+        await conversation.start_new_conversation(conversation.identify_conversation(asked(library, "")), library.rag)
+        == 1
+    )
+    assert await stands(library, "and in March?") == "and in March?"
+    assert "ferry" in await stands(library, "and in March?", chat=6)
+    assert (await erase_user_data(library.rag.archive, 1)).talks == 1
+    assert await stands(library, "and in March?", chat=6) == "and in March?"
+    assert "ferry" in await stands(library, "and in March?", user=2)
+
+
+async def test_it_can_be_off_in_a_chat_and_then_nothing_is_kept(library: Any) -> None:
+    await said(library, FERRY)
+    await conversation.set_memory_enabled(5, library.rag, to=False)
+    assert await library.rag.archive.rows("SELECT * FROM talks") == []
+    await said(library, FERRY)
+    assert await stands(library, "and in March?") == "and in March?"
+    await conversation.set_memory_enabled(5, library.rag, to=True)
+    await said(library, FERRY)
+    assert "ferry" in await stands(library, "and in March?")
+
+
+async def test_it_can_be_off_by_setting(library: Any) -> None:
+    with_memory(library, enabled=False)
+    await said(library, FERRY)
+    assert await library.rag.archive.rows("SELECT * FROM talks") == []
+
+
+async def test_neither_answers_nor_posts_are_kept_only_names(library: Any) -> None:
+    await said(library, "When does the ferry to Owl Island leave?")
+    (row,) = await library.rag.archive.rows("SELECT * FROM talks")
+    assert "7:30" not in str(tuple(row))
+    assert "Owl Island" in row["entities"]
+
+
+async def test_memory_is_no_source(library: Any) -> None:
+    await conversation.remember_answer(
+        asked(library, "The secret word is xylophone, is it?"), await library.ask("ferry"), library.rag
+    )
+    assert (await library.ask("What is the secret word?")).refused
+
+
+async def test_the_figures_have_no_texts(library: Any) -> None:
+    await said(library, FERRY)
+    await stands(library, "and in March?")
+    assert await conversations.load_conversation_stats(library.rag.archive, library.now) == {"kept": 1, "rules": 1}
+    rows = await library.rag.archive.rows("SELECT * FROM talk_figures")
+    assert all(not isinstance(value, str) or value in {"kept", "rules"} for row in rows for value in row)
+
+
+def planned_by(library: Any, model: Any) -> None:
+    library.rag = replace(library.rag, planner=model)
+
+
+async def test_the_model_rewrites_where_it_is_idle(library: Any) -> None:
+    await said(library, FERRY)
+    model = Scripted("How much is a ferry ticket to Owl Island for children?")
+    planned_by(library, model)
+    assert await stands(library, CHILDREN) == "How much is a ferry ticket to Owl Island for children?"
+    assert "Owl Island" in model.asked[0].ask
+    assert (await conversations.load_conversation_stats(library.rag.archive, library.now))["model"] == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "How much is a ticket to Berlin for children?",
+        "How much are 3 ferry tickets for children?",
+        "What is the secret word?",
+        "How much is a ferry ticket to Owl Island?",
+        "",
+        "<|im_end|>",
+        GenerationFailed("The model went away: ask again."),
+    ],
+)
+async def test_a_model_that_says_anything_else_is_not_believed(library: Any, reply: Any) -> None:
+    await said(library, FERRY)
+    planned_by(library, Scripted(reply))
+    run = notebook(library)
+    found = await resolve_followup(asked(library, CHILDREN), library.rag, run)
+    assert found.text == BY_RULES
+    assert [lack.stage for lack in run.shortfalls] == ["followup"]
+
+
+async def test_a_busy_model_is_not_waited_for(library: Any) -> None:
+    await said(library, FERRY)
+    model = Scripted()
+    model.waiting = 1
+    planned_by(library, model)
+    assert "ferry" in await stands(library, "and in March?")
+    assert model.asked == []
+
+
+async def test_no_model_is_asked_about_what_is_no_follow_up(library: Any) -> None:
+    await said(library, FERRY)
+    planned_by(library, Scripted())
+    assert await stands(library, "When does the lighthouse museum close?") == "When does the lighthouse museum close?"
+
+
+async def test_a_random_model_leaves_the_rules_question(library: Any, tiny_gguf: Path) -> None:
+    await said(library, FERRY)
+    model = await open_local_model(tiny_gguf, LlmSettings(), name="tiny")
+    try:
+        planned_by(library, model)
+        assert await stands(library, "and in March?") == "How much is a ferry ticket to Owl Island in March?"
+    finally:
+        await model.close()
+
+
+async def test_names_come_out_of_an_answer_once_each(library: Any) -> None:
+    given = await library.ask("When does the ferry to Owl Island leave?")
+    assert conversation.extract_answer_names(given) == ("Owl Island",)
+
+
+async def test_a_whole_talk_is_asked_and_answered(library: Any) -> None:
+    first = await answer_question(asked(library, "How much does a ferry ticket cost?"), library.rag)
+    assert "twelve euros" in first.sentences[0].text
+    second = await answer_question(asked(library, "and for children?", minutes=1), library.rag)
+    assert "children under six" in second.sentences[0].text
+    turns = await conversation.load_turns(asked(library, "", minutes=2), library.rag)
+    assert [turn.question for turn in turns] == [
+        "How much does a ferry ticket cost?",
+        "How much does a ferry ticket cost for children?",
+    ]
+
+
+async def test_a_careful_chat_has_its_answers_looked_over(library: Any) -> None:
+    await save_answer_mode(library.rag.archive, 5, AnswerMode("direct", careful=True))
+    model = Scripted("A ferry ticket costs twelve euros.[1]", '{"score": 5, "missing": "", "unsupported": []}', "x")
+    library.rag = replace(library.rag, writer=model, recipe="auto")
+    given = await answer_question(asked(library, "How much does a ferry ticket cost?"), library.rag)
+    assert [s.text for s in given.sentences] == ["A ferry ticket costs twelve euros."]
+    assert [span.stage for span in library.runs[-1].spans].count("reflect") == 1
+    assert len(model.asked) == 3

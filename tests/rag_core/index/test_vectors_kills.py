@@ -1,0 +1,197 @@
+"""Kills, panics, a second process: what the embedded store has to bear."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from vector_store_helpers import SIZE, get_engine, open_store, points
+
+from rag_core.errors import VectorsUnavailable
+from rag_core.index import vectors_edge
+from rag_core.index.vectors import VectorStore
+from rag_core.types import PassageRef, PostKey, SearchFilter
+
+pytestmark = pytest.mark.slow
+
+
+WRITER = """
+import asyncio, sys
+from datetime import UTC, datetime
+from pathlib import Path
+import numpy as np
+from rag_core.types import PassageRef
+from rag_core.index.vectors import VectorPoint, open_vector_store
+from rag_core.types import PostKey
+
+async def write(folder, first):
+    store = await open_vector_store(Path(folder), model="tiny", dimension=32)
+    print("open", store.identity, flush=True)
+    rng = np.random.default_rng(first)
+    for at in range(first, first + 1_000_000, 40):
+        # every second batch writes the one before it again
+        numbers = range(max(0, at - 40) if at % 80 else at, at + 40)
+        day = datetime(2025, 3, 1, tzinfo=UTC)
+        vectors = [rng.standard_normal(32).astype(np.float32) for _ in numbers]
+        await store.upsert([VectorPoint(PassageRef(PostKey(-1, n), 0, 0, 9), day, "ru", str(n), vector)
+                            for n, vector in zip(numbers, vectors, strict=True)])
+        print(at + 40, flush=True)
+
+asyncio.run(write(sys.argv[1], int(sys.argv[2])))
+"""
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[VectorStore]:
+    vectors = await open_store(tmp_path / "vectors")
+    yield vectors
+    await vectors.close()
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[Callable[[int], subprocess.Popen[str]]]:
+    """A process of its own that writes points from a number on, and prints what is done."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def begin(first: int = 0) -> subprocess.Popen[str]:
+        child = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path / "vectors"), str(first)],
+            stdout=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+        begun.append(child)
+        assert child.stdout is not None
+        assert child.stdout.readline().startswith("open ")
+        return child
+
+    yield begin
+    for child in begun:
+        child.kill()
+        child.wait()
+        assert child.stdout is not None
+        child.stdout.close()
+
+
+async def test_kill_9_during_upserts_loses_nothing_acknowledged_and_doubles_nothing(
+    tmp_path: Path, writer: Callable[[int], subprocess.Popen[str]]
+) -> None:
+    done, identities = 0, set()
+    for turn in range(4):
+        child = writer(done)
+        await asyncio.sleep(random.uniform(0, 0.15))
+        if turn % 2:
+            os.killpg(child.pid, signal.SIGKILL)  # the engine with it
+        else:
+            child.kill()  # the engine notices by itself
+        said = child.stdout.read().split() if child.stdout else []
+        done = int(said[-1]) if said else done
+        vectors = await open_store(tmp_path / "vectors")
+        places = [PassageRef(PostKey(-1, n), 0, 0, 9) for n in range(done)]
+        assert len(await vectors.vectors_of(places)) == done
+        there = await vectors.search(np.ones(SIZE, np.float32), SearchFilter(frozenset({-1})), 1_000_000)
+        found = [place.key.message_id for place, _ in there]
+        assert len(found) == len(set(found)) == await vectors.count()
+        assert done <= len(found) <= done + 40
+        identities.add(vectors.identity)
+        await vectors.close()
+    assert done > 0
+    assert len(identities) == 1
+
+
+async def test_an_engine_that_is_killed_is_started_again_and_nobody_notices(store: VectorStore) -> None:
+    identity, all_points, engines = store.identity, points(2_000), set()
+    for at in range(0, 2_000, 500):
+        writing = asyncio.create_task(store.upsert(all_points[at : at + 500]))
+        await asyncio.sleep(random.uniform(0, 0.02))
+        engines.add(get_engine(store)._engine.pid)
+        os.kill(get_engine(store)._engine.pid, signal.SIGKILL)
+        await writing
+        assert await store.count() == at + 500
+    assert len(engines) == 4
+    assert store.identity == identity
+
+
+async def test_an_engine_that_hangs_is_ended_and_started_again(
+    store: VectorStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.upsert(points(10))
+    monkeypatch.setattr("rag_core.index.vectors_edge.EDGE_CALL_TIMEOUT_S", 0.3)
+    os.kill(get_engine(store)._engine.pid, signal.SIGSTOP)
+    assert await store.count() == 10
+
+
+PANICKING = """
+from pathlib import Path
+from rag_core.index import edge_worker
+from rag_core.worker_process import open_parent_pipes
+
+class Panic(BaseException):
+    pass
+
+def panic(self, ask, raw):
+    if not Path({flag!r}).exists():
+        Path({flag!r}).touch()
+        raise Panic("assertion failed")
+    return counted(self, ask, raw)
+
+counted, edge_worker.VectorShard.count = edge_worker.VectorShard.count, panic
+edge_worker.main(*open_parent_pipes())
+"""
+
+
+async def test_an_engine_that_panics_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "engine.py"
+    program.write_text(PANICKING.format(flag=str(tmp_path / "flag")))
+    monkeypatch.setattr(vectors_edge, "_WORKER_ARGUMENTS", (str(program),))
+    vectors = await open_store(tmp_path / "vectors")
+    await vectors.upsert(points(10))
+    assert await vectors.count() == 10
+    assert (tmp_path / "flag").exists()
+    await vectors.close()
+
+
+async def test_a_second_opening_of_the_folder_is_refused_here_and_in_another_process(
+    tmp_path: Path, writer: Callable[[], subprocess.Popen[str]]
+) -> None:
+    child = writer()
+    with pytest.raises(
+        VectorsUnavailable,
+        match=rf"Another Citegram \(process {child.pid}\) uses the vector index in .*: stop it first",
+    ):
+        await open_store(tmp_path / "vectors")
+    child.kill()
+    child.wait()
+    vectors = await open_store(tmp_path / "vectors")
+    with pytest.raises(VectorsUnavailable, match="Another Citegram"):
+        await open_store(tmp_path / "vectors")
+    assert await vectors.count() >= 0
+    await vectors.close()
+
+
+async def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(VectorsUnavailable, match=r"cannot use the folder .*check its permissions"):
+        await open_store(tmp_path / "file" / "vectors")
+
+
+async def test_an_opening_that_is_cancelled_lets_go_of_the_folder(tmp_path: Path) -> None:
+    opening = asyncio.create_task(open_store(tmp_path / "vectors"))
+    await asyncio.sleep(0.01)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                vectors = await open_store(tmp_path / "vectors")
+                break
+            except VectorsUnavailable:
+                await asyncio.sleep(0.05)
+    await vectors.close()

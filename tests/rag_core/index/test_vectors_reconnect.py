@@ -1,0 +1,64 @@
+"""A Qdrant server that goes and comes back, played by the stand-in."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from qdrant_stand_in import StandIn
+
+from rag_core.errors import VectorsUnavailable
+from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
+from rag_core.settings import QdrantSettings
+from rag_core.types import PassageRef, PostKey, SearchFilter
+
+pytestmark = pytest.mark.slow
+
+ALL = SearchFilter(frozenset({-1}))
+
+
+async def opened(qdrant: StandIn) -> VectorStore:
+    return await open_vector_store(
+        Path("nowhere"), model="tiny", dimension=2, qdrant=QdrantSettings(url=qdrant.url, retries=0)
+    )
+
+
+def point(number: int, *vector: float) -> VectorPoint:
+    place = PassageRef(PostKey(-1, number), 0, 0, 9)
+    return VectorPoint(place, datetime(2025, 3, 1, tzinfo=UTC), "ru", f"hash {number}", np.array(vector, np.float32))
+
+
+async def found(store: VectorStore) -> list[int]:
+    return [place.key.message_id for place, _ in await store.search(np.array([1, 0], np.float32), ALL)]
+
+
+async def test_what_was_written_is_found_again_when_the_server_is_back(qdrant: StandIn) -> None:
+    store = await opened(qdrant)
+    await store.upsert([point(1, 1, 0), point(2, 1, 1)])
+    await store.remove([PostKey(-1, 7)])
+    await qdrant.stop()
+    with pytest.raises(VectorsUnavailable, match="does not answer"):
+        await store.search(np.array([1, 0], np.float32), ALL)
+    with pytest.raises(VectorsUnavailable, match="does not answer"):
+        await store.upsert([point(3, 1, 0)])
+    await qdrant.start()
+    assert await found(store) == [1, 2]
+    assert set(await store.by_hash(["hash 2", "hash 9"])) == {"hash 2"}
+    assert [len(page) async for page in store.iterate_points()] == [2]
+    await store.close()
+    again = await opened(qdrant)
+    assert (again.identity, await again.count()) == (store.identity, 2)
+    await again.close()
+
+
+async def test_a_server_that_answers_but_does_not_work_is_told_from_one_that_finds_nothing(qdrant: StandIn) -> None:
+    store = await opened(qdrant)
+    assert await found(store) == []
+    qdrant.status = 503
+    with pytest.raises(VectorsUnavailable, match="could not do its work"):
+        await found(store)
+    qdrant.status = 0
+    assert await found(store) == []
+    await store.close()

@@ -1,0 +1,364 @@
+"""Each recipe with each stage failing, late, silent, talking nonsense: it ends all the same, and says no untruth."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_roles import SLOW, Cast, purpose_of
+
+from rag_core import recipes
+from rag_core.answer import run_recipe
+from rag_core.errors import GenerationFailed, IndexUnavailable, ModelUnavailable
+from rag_core.llm.local import open_local_model
+from rag_core.settings import LlmSettings
+from rag_core.storage.users import AnswerMode, save_answer_mode
+from rag_core.tracing import Run
+from rag_core.types import Citation, Draft, Evidence, PostKey, Sentence
+
+pytestmark = pytest.mark.slow
+
+OWN = ("direct", "agent", "mapreduce", "council")
+QUESTION = "When does the ferry to Owl Island leave?"
+SAYS = "The ferry to Owl Island leaves at 7:30 every morning from pier four."
+WRITTEN = f"{SAYS} [1]"
+FACT = '{"relevant": true, "facts": ["The ferry to Owl Island leaves at 7:30 every morning."]}'
+NO_FACT = '{"relevant": false, "facts": []}'
+DONE = '{"parts": [{"state": "FULLY", "ask": ""}]}'
+GONE = GenerationFailed("The model went away.")
+UNTRUE = "The ferry to Bear Mountain leaves at midnight from pier nine. [1]"
+BABBLE = "}}{{ [99] ◊◊◊ Thought: I must \x00 obey <|im_end|> 12345"
+GOOD = {"write": WRITTEN, "map": [FACT, NO_FACT], "parts": DONE, "hyde": "A ferry leaves.", "other": "{}"}
+BUDGETS = {"map": 0.3, "judge": 0.3, "write": 0.3, "rewrite": 0.2, "plan": 0.3, "question": 3}
+
+
+@pytest.fixture
+async def quick(tmp_path: Path, open_library: Any, make_post: Any) -> AsyncIterator[Any]:
+    """A few posts, and little time for every stage."""
+    async with open_library(tmp_path / "quick", budgets=BUDGETS) as library:
+        await library.keep(
+            make_post(1, f"{SAYS} Dogs travel free of charge.", chat=library.harbour),
+            make_post(2, "Fresh mackerel is sold on the quay on Fridays.", chat=library.harbour),
+            make_post(5, "A ferry ticket costs twelve euros; children sail for nothing.", chat=library.harbour),
+        )
+        yield library
+
+
+async def answered(library: Any, recipe: str, model: Any = None, text: str = QUESTION, **doors: Any) -> Any:
+    library.rag = replace(library.rag, writer=model, recipe=recipe, **doors)
+    started = time.monotonic()
+    reply = await library.ask(text)
+    assert time.monotonic() - started < BUDGETS["question"] + 1
+    assert all(sentence.citations for sentence in reply.sentences)
+    assert "Bear Mountain" not in shown(reply)
+    return reply
+
+
+def shown(reply: Any) -> str:
+    return " ".join(sentence.text for sentence in reply.sentences)
+
+
+def lacks(reply: Any) -> set[str]:
+    return {shortfall.stage for shortfall in reply.shortfalls}
+
+
+@pytest.mark.parametrize("recipe", OWN)
+async def test_every_recipe_answers_with_a_model_that_does_its_part(quick: Any, recipe: str) -> None:
+    reply = await answered(quick, recipe, Cast(GOOD))
+    assert (reply.recipe, reply.refused, lacks(reply)) == (recipe, False, set())
+    assert "7:30" in shown(reply)
+    assert reply.model == "scripted"
+
+
+@pytest.mark.parametrize("recipe", OWN)
+async def test_every_recipe_answers_without_a_model_or_lets_direct_answer(quick: Any, recipe: str) -> None:
+    reply = await answered(quick, recipe)
+    assert "7:30" in shown(reply)
+    alone = recipe in {"direct", "agent"}
+    assert (reply.recipe, lacks(reply)) == ((recipe, set()) if alone else ("direct", {"recipe"}))
+
+
+@pytest.mark.parametrize("recipe", OWN)
+async def test_every_recipe_refuses_what_no_post_says(quick: Any, recipe: str) -> None:
+    silent = Cast(GOOD | {"write": "The posts do not say.", "map": NO_FACT}, odds=(-1.0,))
+    for model in (None, silent):
+        reply = await answered(quick, recipe, model, "Which zeppelin sails to Bear Mountain on Christmas Eve?")
+        assert reply.refused
+
+
+@pytest.mark.parametrize("recipe", OWN)
+async def test_every_recipe_ends_with_a_real_tiny_model(quick: Any, tiny_gguf: Path, recipe: str) -> None:
+    """It writes noise under the grammars: nothing of it may be shown as fact."""
+    model = await open_local_model(tiny_gguf, LlmSettings(threads=1))
+    try:
+        reply = await answered(quick, recipe, model)
+        stored = [SAYS, "Dogs travel free", "Fresh mackerel", "A ferry ticket"]
+        assert all(any(text[:10] in s.citations[0].quote for text in stored) for s in reply.sentences)
+    finally:
+        await model.close()
+
+
+# recipe, who plays badly, what it does, which recipe answers in the end, what is said to be missing
+ROWS = [
+    ("agent", "write", GONE, "agent", {"write"}),
+    ("agent", "write", SLOW, "agent", {"write"}),
+    ("agent", "write", "", "agent", {"write"}),
+    ("agent", "write", BABBLE, "agent", {"write"}),
+    ("agent", "write", UNTRUE, "agent", {"write"}),
+    ("mapreduce", "map", GONE, "direct", {"recipe"}),
+    ("mapreduce", "map", SLOW, "direct", {"recipe"}),
+    ("mapreduce", "map", "", "mapreduce", set()),
+    ("mapreduce", "map", BABBLE, "mapreduce", set()),
+    ("mapreduce", "map", '{"relevant": true, "facts": ["The ferry sails to Bear Mountain."]}', None, None),
+    ("mapreduce", "write", GONE, "mapreduce", {"write"}),
+    ("mapreduce", "write", SLOW, "mapreduce", {"write"}),
+    ("mapreduce", "write", "", "mapreduce", {"write"}),
+    ("mapreduce", "write", BABBLE, "mapreduce", {"write"}),
+    ("mapreduce", "write", UNTRUE, "mapreduce", {"write"}),
+    ("council", "judge", GONE, "council", {"judge"}),
+    ("council", "judge", SLOW, "council", {"judge"}),
+    ("council", "write", GONE, "council", {"write"}),
+    ("council", "write", SLOW, "council", {"write"}),
+    ("council", "write", "", "council", {"write"}),
+    ("council", "write", BABBLE, "council", {"write"}),
+    ("council", "write", UNTRUE, "council", {"write"}),
+    ("council", "parts", GONE, "council", {"parts"}),
+    ("council", "parts", SLOW, "council", {"parts"}),
+    ("council", "parts", "", "council", {"parts"}),
+    ("council", "parts", BABBLE, "council", {"parts"}),
+]
+
+
+@pytest.mark.parametrize(("recipe", "who", "does", "ends", "without"), ROWS)
+async def test_a_stage_that_fails_has_a_stand_in(
+    quick: Any, recipe: str, who: str, does: Any, ends: str | None, without: set[str] | None
+) -> None:
+    model = Cast(GOOD, odds=does) if who == "judge" else Cast(GOOD | {who: does})
+    reply = await answered(quick, recipe, model)
+    if ends is not None:
+        assert (reply.recipe, lacks(reply)) == (ends, without)
+        assert "7:30" in shown(reply)
+
+
+@pytest.mark.parametrize("recipe", OWN)
+async def test_a_planner_that_fails_is_done_without(quick: Any, recipe: str) -> None:
+    for does in (GONE, SLOW, "", BABBLE):
+        reply = await answered(quick, recipe, Cast(GOOD), planner=Cast({"other": does, "hyde": "x"}))
+        assert (reply.recipe, "7:30" in shown(reply)) == (recipe, True)
+
+
+@pytest.mark.parametrize("recipe", OWN)
+async def test_a_reranker_that_fails_is_done_without(quick: Any, recipe: str) -> None:
+    class Broken:
+        languages, pair_s = frozenset({"en"}), 0.001
+
+        async def scores(self, question: str, texts: list[str]) -> list[float]:
+            raise ModelUnavailable("The reranker broke.")
+
+    reply = await answered(quick, recipe, Cast(GOOD), reranker=Broken())
+    assert (reply.recipe, "7:30" in shown(reply)) == (recipe, True)
+
+
+@pytest.mark.parametrize("recipe", OWN)
+async def test_an_index_that_is_down_is_never_nothing_found(quick: Any, recipe: str, monkeypatch: Any) -> None:
+    def down(*_: Any) -> Any:
+        raise IndexUnavailable("The index is down.")
+
+    monkeypatch.setattr(quick.rag.lexical, "search", down)
+    with pytest.raises(IndexUnavailable):
+        await answered(quick, recipe, Cast(GOOD))
+    assert not quick.rag.health.resting(recipe)
+
+
+async def lazy(question: Any, rag: Any, run: Run) -> tuple[Draft, Evidence]:
+    await asyncio.sleep(60)
+    return Draft(), Evidence()
+
+
+async def test_a_recipe_that_passes_its_deadline_falls_to_direct_in_the_time_kept_back(
+    quick: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setitem(recipes.RECIPES, "lazy", lazy)
+    reply = await answered(quick, "lazy")
+    assert (reply.recipe, lacks(reply), "7:30" in shown(reply)) == ("direct", {"recipe"}, True)
+    (span,) = [span for span in quick.runs[-1].spans if span.stage == "lazy"]
+    assert (span.error, span.took_ms > 1900) == ("StageTimeout", True)
+
+
+async def test_a_sixth_recipe_is_one_file_and_one_line(quick: Any, monkeypatch: Any) -> None:
+    async def oracle(question: Any, rag: Any, run: Run) -> tuple[Draft, Evidence]:
+        key, start = PostKey(quick.harbour, 1), quick.now
+        quote = Citation(key, SAYS, 0, len(SAYS), start)
+        return Draft((Sentence(SAYS, (quote,)), Sentence("It never sails.", (quote,), 0.9)), 1.0), Evidence()
+
+    monkeypatch.setitem(recipes.RECIPES, "oracle", oracle)
+    reply = await answered(quick, "oracle")
+    assert (reply.recipe, shown(reply)) == ("oracle", SAYS)
+    assert lacks(reply) == {"support"}  # what its post does not say went no further than the common tail
+
+
+async def test_the_stages_of_a_recipe_end_before_it_does(quick: Any) -> None:
+    """So that a stand-in is still of use."""
+    settings = quick.rag.settings
+    long = settings.budgets.model_copy(update={"write": 60.0, "question": 3.0})
+    rag = replace(quick.rag, settings=settings.model_copy(update={"budgets": long}), writer=Cast({"write": SLOW}))
+    notebook, started = Run(long, "direct"), time.monotonic()
+    draft, _ = await run_recipe("direct", quick.question(QUESTION), rag, notebook)
+    assert (draft.model, "7:30" in draft.sentences[0].text) == (None, True)
+    assert time.monotonic() - started < 3.0
+    assert "BUDGETS__QUESTION" in notebook.shortfalls[0].reason
+
+
+async def test_waiting_for_the_model_is_no_part_of_the_deadline(quick: Any) -> None:
+    notebook = Run(quick.rag.settings.budgets, "direct")
+
+    class Queued(Cast):
+        def turn(self, reader: int, on_place: Any = None) -> Any:
+            inner = super().turn(reader, on_place)
+
+            class Turn:
+                async def __aenter__(self) -> Any:
+                    await asyncio.sleep(1.2)
+                    return await inner.__aenter__()
+
+                async def __aexit__(self, *exc: Any) -> Any:
+                    return await inner.__aexit__(*exc)
+
+            return Turn()
+
+    async with notebook.within(1.0):
+        async with notebook.open_session(Queued({}), 1):
+            await asyncio.sleep(0.05)
+        assert 0 < notebook.left < 1.0
+
+
+async def test_a_careful_chat_has_its_answers_looked_over_once_more(quick: Any) -> None:
+    await save_answer_mode(quick.rag.archive, 0, AnswerMode("agent", careful=True))
+    reply = await answered(quick, "auto", Cast(GOOD | {"other": '{"score": 5, "missing": "", "unsupported": []}'}))
+    assert (reply.recipe, "7:30" in shown(reply)) == ("agent", True)
+    stages = [span.stage for span in quick.runs[-1].spans]
+    assert stages.index("write") < stages.index("reflect") < stages.index("cite")
+
+
+async def test_the_council_asks_again_for_what_is_left_open(quick: Any) -> None:
+    open_part = '{"parts": [{"state": "FULLY", "ask": ""}, {"state": "NOT", "ask": "What does a ferry ticket cost?"}]}'
+    model = Cast(GOOD | {"parts": open_part, "write": [WRITTEN] * 2 + ["A ferry ticket costs twelve euros. [2]"]},
+                 odds=(2.0, -3.0))  # fmt: skip
+    reply = await answered(quick, "council", model)
+    assert "7:30" in shown(reply)
+    assert "twelve euros" in shown(reply)
+    assert len(reply.posts()) == 2
+    once = quick.rag.settings.council.model_copy(update={"follow_up": False})
+    settings = quick.rag.settings.model_copy(update={"council": once})
+    reply = await answered(quick, "council", Cast(GOOD | {"parts": open_part}, odds=(2.0, -3.0)), settings=settings)
+    assert "twelve euros" not in shown(reply)
+
+
+async def test_the_council_asks_again_only_where_the_question_looks(quick: Any, make_post: Any) -> None:
+    await quick.keep(make_post(7, "A sauna ticket costs ninety roubles.", chat=quick.kiln))
+    open_part = '{"parts": [{"state": "NOT", "ask": "What does a sauna ticket cost?"}]}'
+    real = quick.rag.plan
+
+    def plan(question: Any, known: Any) -> Any:
+        bounds = {"channels": frozenset({quick.harbour})} if question.text == QUESTION else {}
+        return replace(real(question, known), **bounds)
+
+    model = Cast(GOOD | {"parts": open_part, "write": [WRITTEN] * 2 + ["A sauna ticket costs ninety roubles. [2]"]},
+                 odds=(2.0, -3.0))  # fmt: skip
+    reply = await answered(quick, "council", model, plan=plan)
+    assert "7:30" in shown(reply)
+    assert {key.chat_id for key in reply.posts()} == {quick.harbour}
+
+
+class Slow(Cast):
+    """One that takes its time over each post."""
+
+    begun = 0
+
+    async def stream(self, prompt: Any, *given: Any, **more: Any) -> AsyncIterator[Any]:
+        if purpose_of(prompt) == "map":
+            self.begun += 1
+            await asyncio.sleep(0.8)
+        async for piece in super().stream(prompt, *given, **more):
+            yield piece
+
+
+async def test_no_further_post_is_read_where_the_question_has_no_time_for_it(quick: Any) -> None:
+    long = quick.rag.settings.budgets.model_copy(update={"map": 60.0, "question": 1.5})
+    settings, model = quick.rag.settings.model_copy(update={"budgets": long}), Slow(GOOD)
+    await answered(quick, "mapreduce", model, settings=settings)
+    assert model.begun == 1
+
+
+async def test_a_reader_who_does_not_wait_says_nothing_about_a_recipe(quick: Any, monkeypatch: Any) -> None:
+    begun = asyncio.Event()
+
+    async def endless(question: Any, rag: Any, run: Run) -> tuple[Draft, Evidence]:
+        begun.set()
+        return await lazy(question, rag, run)
+
+    monkeypatch.setitem(recipes.RECIPES, "endless", endless)
+    quick.rag = replace(quick.rag, recipe="endless")
+    asking = asyncio.create_task(quick.ask(QUESTION))
+    await begun.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert quick.rag.health.rates() == {}
+    (span,) = [span for span in quick.runs[-1].spans if span.stage == "endless"]
+    assert span.error == "CancelledError"
+
+
+async def test_the_council_keeps_what_its_judge_puts_above_the_bar(quick: Any) -> None:
+    await answered(quick, "council", Cast(GOOD, odds=(3.0, -3.0)))
+    (judged,) = [span.counts for span in quick.runs[-1].spans if span.stage == "judge"]
+    assert (judged["judged"], judged["kept"], judged["bar"]) == (2, 1, -1.5)
+
+
+async def test_facts_are_all_that_the_reducing_model_reads(quick: Any) -> None:
+    model = Cast(GOOD)
+    await answered(quick, "mapreduce", model)
+    (reduced,) = [prompt for prompt in model.heard if purpose_of(prompt) == "write"]
+    assert "leaves at 7:30 every morning." in reduced.ask
+    assert "Dogs travel" not in reduced.ask
+    assert model.calls.count("map") <= 5
+
+
+async def test_an_answer_about_something_else_is_flagged(quick: Any) -> None:
+    fact = '{"relevant": true, "facts": ["Fresh mackerel is sold on the quay on Fridays."]}'
+    model = Cast(GOOD | {"map": fact, "write": "Fresh mackerel is sold on the quay on Fridays. [1]"})
+    far = "Does the quay of Zanzibar exhibit silver zeppelins, golden elephants and marble pyramids?"
+    assert "overlap" in lacks(await answered(quick, "mapreduce", model, far))
+    near = await answered(quick, "mapreduce", model, "Is fresh mackerel sold on the quay on Fridays?")
+    assert (near.confidence, lacks(near)) == (1.0, set())
+
+
+async def test_the_agent_looks_twice_where_it_found_little_and_at_most_twice(quick: Any, monkeypatch: Any) -> None:
+    far = "Which zeppelin sails to Bear Mountain on Christmas Eve?"
+    for text, rounds in ((QUESTION, 1), (far, 2)):
+        await answered(quick, "agent", None, text)
+        assert [span.stage for span in quick.runs[-1].spans].count("extract") == rounds
+
+
+async def test_what_the_agents_first_round_found_stands_where_the_second_fails(quick: Any, monkeypatch: Any) -> None:
+    far, real, calls = "Which zeppelin sails to Bear Mountain on Christmas Eve?", quick.rag.lexical.search, 0
+    enough = 10**6
+
+    def search(*given: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > enough:
+            raise IndexUnavailable("The index is down.")
+        return real(*given)
+
+    monkeypatch.setattr(quick.rag.lexical, "search", search)
+    await answered(quick, "agent", None, far)
+    enough, calls = calls // 2 + 1, 0
+    reply = await answered(quick, "agent", None, far)
+    assert (reply.recipe, reply.refused) == ("agent", True)
+    assert lacks(reply) & {"again", "queries", "follow", "lexical"}

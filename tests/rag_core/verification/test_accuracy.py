@@ -1,0 +1,49 @@
+"""What verification without a model is worth: edits that must be caught, paraphrases that must not be, and pairs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from minimal_edits import minimal_edits
+
+from bot.evaluation.claim_accuracy import compute_label_metrics, judge_claim_pairs
+from bot.evaluation.datasets import read_claims
+from rag_core.verification.entailment import assess_text
+from rag_core.verification.types import Label
+
+pytestmark = pytest.mark.slow
+
+HERE = Path(__file__).parents[1]
+
+
+def test_of_posts_with_one_detail_changed_nineteen_in_twenty_are_caught(shared_data: Path) -> None:
+    edits = minimal_edits(shared_data)
+    assert len(edits) >= 400
+    missed = [edit for edit in edits if assess_text(edit.claim, edit.evidence, edit.lang).label is Label.SUPPORTED]
+    assert len(missed) <= 0.05 * len(edits), [(edit.kind, edit.old, edit.new) for edit in missed]
+
+
+def test_of_the_same_posts_as_they_are_nearly_all_are_supported(shared_data: Path) -> None:
+    edits = minimal_edits(shared_data)[::4]
+    said = [assess_text(edit.original, edit.evidence, edit.lang).label for edit in edits]
+    assert sum(label is not Label.SUPPORTED for label in said) <= 0.02 * len(edits)
+
+
+def test_of_true_paraphrases_at_most_one_in_ten_is_called_contradicted() -> None:
+    lines = (HERE / "paraphrases.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert len(rows) >= 200
+    wrong = [row for row in rows if assess_text(row["claim"], row["evidence"], row["lang"]).label is Label.CONTRADICTED]
+    assert len(wrong) <= 0.1 * len(rows)
+
+
+@pytest.mark.parametrize(("name", "least"), [("terra_ru_nli", 0.57), ("fever_symmetric", 0.68)])
+def test_pairs_are_told_apart_better_than_by_their_words_alone(shared_data: Path, name: str, least: float) -> None:
+    told = judge_claim_pairs(read_claims(shared_data / name))
+    every, words = compute_label_metrics(told, "all"), compute_label_metrics(told, "coverage")
+    assert every["balanced_accuracy"] is not None
+    assert words["balanced_accuracy"] is not None
+    assert every["balanced_accuracy"] >= least
+    assert every["balanced_accuracy"] > words["balanced_accuracy"]

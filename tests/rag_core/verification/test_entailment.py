@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from scripted_model import Scripted
+
+from rag_core.tracing import Run
+from rag_core.types import Passage, PostKey, Viewer
+from rag_core.verification.entailment import (
+    ENTAILMENT_WEIGHTS,
+    SUPPORT_THRESHOLD,
+    EntailmentWeights,
+    assess_passages,
+    assess_text,
+)
+from rag_core.verification.types import Claim, Label
+from rag_core.verification.verdicts import verify_text
+
+EVERYBODY = Viewer(1, frozenset({-1001}))
+
+
+def passage(text: str, number: int = 1) -> Passage:
+    return Passage(PostKey(-1001, number), 0, "Harbour News", text, 0, len(text), datetime(2025, 3, 4, tzinfo=UTC))
+
+
+def test_words_of_the_post_are_wholly_supported_where_they_stand() -> None:
+    text = "Dogs travel free. The ferry leaves at 7:30 from pier four."
+    found = assess_text("the ferry leaves at 7:30", text, "en")
+    assert (found.label, found.likely, found.layer) == (Label.SUPPORTED, 1.0, "rules")
+    assert text[found.start : found.end] == "The ferry leaves at 7:30"
+
+
+def test_rules_decide_before_words_and_say_why() -> None:
+    found = assess_text("The ferry leaves at 8:30 from pier four", "The ferry leaves at 7:30 from pier four.", "en")
+    assert (found.label, found.layer, found.why) == (Label.CONTRADICTED, "rules", "8:30 ≠ 7:30")
+    assert found.likely < 0.1
+
+
+@pytest.mark.parametrize(
+    ("claim", "text", "lang", "label"),
+    [
+        ("Музей на набережной открыли в 2020 году", "В 2020 году на набережной открылся музей.", "ru", Label.SUPPORTED),
+        ("Слоны спят стоя", "В 2020 году на набережной открылся музей.", "ru", Label.NOT_FOUND),
+        (
+            "In 2020 a museum was opened on the embankment",
+            "The museum on the embankment opened in 2020.",
+            "en",
+            Label.SUPPORTED,
+        ),
+        ("Elephants sleep standing", "The museum on the embankment opened in 2020.", "en", Label.NOT_FOUND),
+        ("", "The museum opened.", "en", Label.NOT_FOUND),
+        ("The museum opened.", "", "en", Label.NOT_FOUND),
+    ],
+)
+def test_words_decide_what_rules_leave_open(claim: str, text: str, lang: str, label: Label) -> None:
+    found = assess_text(claim, text, lang)
+    assert found.label is label
+    assert (found.likely >= SUPPORT_THRESHOLD) == (label is Label.SUPPORTED)
+
+
+def test_there_is_a_weight_for_each_thing_that_is_seen() -> None:
+    assert {len(weights.values) for weights in ENTAILMENT_WEIGHTS.values()} == {len(EntailmentWeights.NAMES)}
+
+
+async def test_every_passage_is_weighed_in_its_order(library: object) -> None:
+    rag = library.rag  # type: ignore[attr-defined]
+    claim = Claim("The ferry leaves at 7:30", "en")
+    run = Run(rag.settings.budgets, "verify")
+    told = ["The ferry leaves at 7:30.", "The ferry leaves at 9:15.", "Dogs travel free."]
+    async with run.stage("verify"):
+        found = await assess_passages(claim, [passage(text, n) for n, text in enumerate(told, 1)], EVERYBODY, rag, run)
+        assert await assess_passages(claim, [], EVERYBODY, rag, run) == []
+    assert [support.label for support in found] == [Label.SUPPORTED, Label.CONTRADICTED, Label.NOT_FOUND]
+
+
+@pytest.mark.parametrize("bare", [False, True])
+async def test_a_model_that_does_not_say_how_sure_it_is_is_something_done_without(library: Any, bare: bool) -> None:
+    model = Scripted(odds_of=lambda prompt: 2.0)
+    model.bare_verdicts = bare
+    rag, claim = replace(library.rag, writer=model), Claim("The lighthouse keeper sells honey", "en")
+    run = Run(rag.settings.budgets, "verify")
+    async with run.stage("verify"):
+        (found,) = await assess_passages(
+            claim, [passage("The keeper of the lighthouse has honey from his bees.")], EVERYBODY, rag, run
+        )
+        await assess_passages(
+            claim, [passage("The lighthouse keeper sells honey.")], EVERYBODY, rag, run
+        )  # words decide: nobody is asked
+    assert (found.label, found.layer) == (Label.SUPPORTED, "judge")
+    assert [shortfall.stage for shortfall in run.shortfalls] == ["judge"] * bare
+    assert "log-probabilities" in repr(run.shortfalls) or not bare
+
+
+async def test_what_was_judged_without_probabilities_is_said_once_and_not_remembered(
+    library: Any, make_post: Any
+) -> None:
+    model = Scripted(odds_of=lambda prompt: 2.0)
+    model.bare_verdicts = True
+    library.rag = replace(library.rag, writer=model)
+    await library.keep(make_post(60, "The keeper of the lighthouse has honey from his bees.", chat=library.harbour))
+    for _ in range(2):
+        found = await verify_text(
+            library.question("The lighthouse keeper sells honey. Honey comes from bees."), library.rag
+        )
+        assert [shortfall.stage for shortfall in found.shortfalls] == ["judge"]

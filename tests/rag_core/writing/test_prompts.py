@@ -1,0 +1,78 @@
+"""What the models are told, whole, as files to read: they change on purpose only."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from scripted_model import Scripted
+
+from rag_core.steps import write_hypothetical_post
+from rag_core.tracing import Run
+from rag_core.verification.judge import judge_relevance
+from rag_core.writing.prompts import load_prompt
+
+QUESTIONS = {"en": "How much does a ferry ticket cost?", "ru": "Сколько стоит абонемент в мастерскую?"}
+
+
+def told(prompt: Any, grammar: str | None = None) -> str:
+    """A prompt as one text."""
+    lines = [f"--- system\n{prompt.system}"]
+    for asked, reply in prompt.shots:
+        lines += [f"--- ask\n{asked}", f"--- reply\n{reply}"]
+    lines.append(f"--- ask\n{prompt.ask}")
+    if grammar:
+        lines.append(f"--- grammar\n{grammar}")
+    return "\n".join(lines) + "\n"
+
+
+async def write_told(library: Any, text: str) -> str:
+    model = Scripted("x")
+    library.rag = replace(library.rag, writer=model)
+    await library.ask(text)
+    return told(model.asked[0], model.grammars_asked[0])
+
+
+async def judge_told(library: Any, text: str) -> str:
+    model, plain = Scripted(), replace(library.rag, writer=None)
+    library.rag = plain
+    found = (await library.ask(text)).found
+    await judge_relevance(library.question(text), [found[0].passage], model)
+    return told(model.asked[0])
+
+
+async def hyde_told(library: Any, text: str) -> str:
+    model, notebook = Scripted("Anything at all."), Run(library.rag.settings.budgets, "direct")
+    await notebook.require("hyde", write_hypothetical_post(library.question(text), model, notebook))
+    return told(model.asked[0], model.grammars_asked[0])
+
+
+TOLD: dict[str, Callable[[Any, str], Awaitable[str]]] = {"write": write_told, "judge": judge_told, "hyde": hyde_told}
+
+
+async def test_prompts_change_on_purpose_only(library: Any, root: Path) -> None:
+    """To accept a change, copy what the test shows into tests/rag_core/prompts."""
+    for purpose, lang in product(TOLD, QUESTIONS):
+        shown = await TOLD[purpose](library, QUESTIONS[lang])
+        file = root / "tests" / "rag_core" / "prompts" / f"{purpose}.{lang}.txt"
+        assert shown == file.read_text(encoding="utf-8"), file.name
+
+
+def test_both_languages_are_told_the_same_things() -> None:
+    for purpose in TOLD:
+        english, russian = load_prompt(purpose, "en"), load_prompt(purpose, "ru")
+        assert english.parts.keys() == russian.parts.keys()
+        assert len(english.shots) == len(russian.shots)
+        assert len(english.system.split("\n")) == len(russian.system.split("\n"))
+
+
+def test_the_examples_keep_to_the_rules_they_show() -> None:
+    for lang in QUESTIONS:
+        told_so = load_prompt("write", lang)
+        *_, refused = told_so.shots
+        assert refused[1] == told_so.parts["refusal"]
+        for asked, reply in told_so.shots:
+            assert all(f"<post {number}" in asked for number in (n for n in "123456789" if f"[{n}]" in reply))

@@ -63,9 +63,12 @@ class _Group:
             )
 
 
+_STOP_MARK = "'"  # before a stop word in a phrase, as other words may have the stem of one: "имя" and "им"
+
+
 def _normalize(words: list[str]) -> tuple[str, ...]:
-    """Normalize a phrase of the table; stop words stay as they are."""
-    return tuple(word if word in STOP_WORDS else stem_dictionary_form(word) for word in words)
+    """Normalize a phrase of the table; stop words stay whole, and marked."""
+    return tuple(_STOP_MARK + word if word in STOP_WORDS else stem_dictionary_form(word) for word in words)
 
 
 @lru_cache(maxsize=1)
@@ -88,8 +91,8 @@ def _load_table() -> tuple[Mapping[tuple[str, ...], list[_Group]], frozenset[str
                     if group not in by_phrase[phrase]:
                         by_phrase[phrase].append(group)
                     factor = 1.0 if len(phrase) == 1 else _PHRASE_FACTOR
-                    terms[lang] |= {t: max(factor, terms[lang].get(t, 0.0)) for t in phrase if t not in STOP_WORDS}
-    return dict(by_phrase), frozenset(known | {phrase[0] for phrase in by_phrase if len(phrase) == 1})
+                    terms[lang] |= {t: max(factor, terms[lang].get(t, 0.0)) for t in phrase if t[0] != _STOP_MARK}
+    return dict(by_phrase), frozenset(known | {phrase[0] for phrase in by_phrase if len(phrase) == 1 and phrase[0][0] != _STOP_MARK})
 
 
 def is_table_word(word: str) -> bool:
@@ -121,7 +124,7 @@ def expand_words(text: str) -> dict[str, dict[str, float]]:
 def _find_groups(words: list[str]) -> Iterator[tuple[str, str, _Group]]:
     """Find the groups of words and phrases: (term or phrase, language, group)."""
     by_phrase = _load_table()[0]
-    stems = [word if word in STOP_WORDS else stem(word) or word for word in words]
+    stems = [_STOP_MARK + word if word in STOP_WORDS else stem(word) or word for word in words]
     for first, word in enumerate(words):
         lang = "en" if word.isascii() else "ru"
         for length in range(1, min(_MAX_PHRASE_WORDS, len(words) - first) + 1):

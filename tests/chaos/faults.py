@@ -15,7 +15,7 @@ from chaos.scene import Scene
 from chaos.traffic import CHANNELS
 
 from bot.sandbox import user_actions
-from bot.sandbox.faults import FaultKind
+from bot.sandbox.dispatch import FaultKind
 from bot.sandbox.user_actions import UserMessage
 
 OFFLINE = "24 h offline"

@@ -11,7 +11,6 @@ from bot.context import AppContext
 from bot.handlers import (
     admins,
     channels,
-    conversation,
     deletions,
     errors,
     explain,
@@ -19,7 +18,6 @@ from bot.handlers import (
     group_settings,
     imports,
     mode,
-    models,
     privacy,
     questions,
     quotes,
@@ -28,9 +26,6 @@ from bot.handlers import (
     small_talk,
     start,
     stats,
-    synonyms,
-    unanswered,
-    verify,
 )
 from bot.handlers.channel_notices import ChannelNotificationLimiter
 from bot.middlewares import AdminsOnlyMiddleware, DeduplicationMiddleware, LanguageMiddleware, RateLimitMiddleware
@@ -73,14 +68,14 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         search.routes(),
         quotes.routes(),
         reindex.routes(),
-        models.routes(),
+        reindex.model_routes(),
         mode.routes(),
-        conversation.routes(),
+        questions.conversation_routes(),
         stats.routes(),
-        synonyms.routes(),
-        unanswered.routes(),
+        stats.synonym_routes(),
+        stats.unanswered_routes(),
         imports.routes(),
-        verify.routes(),
+        questions.verify_routes(),
         small_talk.routes(),
         questions.routes(),  # late: it takes all remaining text
         errors.stale_button_routes(),  # last: it takes all remaining buttons

@@ -33,7 +33,7 @@ from rag_core import os_support
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.settings import DataSettings
-from rag_core.storage import Archive, conversations, questions, usage_stats
+from rag_core.storage import Archive, questions, usage_stats, users
 from rag_core.storage import raw_updates as updates
 from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
 from rag_core.storage.gaps import get_last_heartbeat
@@ -340,9 +340,7 @@ class MaintenanceJobs:
         unread = await updates.forget_poison_updates(self.rag.archive, now - kept)
         votes = await questions.forget_voters(self.rag.archive, now - kept)
         links = await questions.forget_old_links(self.rag.archive, now - kept)
-        talked = await conversations.expire_turns(
-            self.rag.archive, now - timedelta(minutes=self.rag.settings.memory.minutes)
-        )
+        talked = await users.expire_turns(self.rag.archive, now - timedelta(minutes=self.rag.settings.memory.minutes))
         posts = await forget_unapproved_channels(self.rag.archive, now)
         removed = ((numbers + unread, "updates"), (texts, "questions"), (votes, "votes"), (links, "links"),
                 (talked, "remembered questions"), (posts, "posts"))  # fmt: skip

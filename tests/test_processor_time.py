@@ -109,10 +109,10 @@ NOT_CALLABLE = {
     "bot.logs.collect_secrets": "any model of settings",
     "ingest.exports.importer._describe_doubts": "arrays of numbers",
     "rag_core.storage.near_duplicates._join_same_day_copies": "keys of posts in sets",
-    "rag_core.models.model_folder._list_required_files": "a tree of JSON with the names of model files",
-    "rag_core.models.model_folder.check_model_files": "a tree of JSON with the names of model files",
-    "rag_core.models.model_folder.is_model_present": "a tree of JSON with the names of model files",
-    "rag_core.models.model_folder.verify_model_checksums": "a tree of JSON with the names of model files",
+    "rag_core.models.catalog._list_required_files": "a tree of JSON with the names of model files",
+    "rag_core.models.catalog.check_model_files": "a tree of JSON with the names of model files",
+    "rag_core.models.catalog.is_model_present": "a tree of JSON with the names of model files",
+    "rag_core.models.catalog.verify_model_checksums": "a tree of JSON with the names of model files",
 }
 
 

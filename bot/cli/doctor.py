@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import AsyncIterator
 
+from bot.doctor import Check, CheckContext, Finding, hide_secrets, run_checks
 from bot.doctor.archive_checks import check_backups, check_channels, check_indexes, check_jobs, open_check_context
 from bot.doctor.machine import (
     check_file_system,
@@ -15,7 +16,6 @@ from bot.doctor.machine import (
     check_servers,
     check_settings,
 )
-from bot.doctor.report import Check, CheckContext, Finding, hide_secrets, run_checks
 from bot.doctor.telegram import check_clock, check_rights, check_telegram
 from bot.settings import Settings
 

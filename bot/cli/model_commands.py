@@ -11,11 +11,16 @@ from pathlib import Path
 from bot.cli.open_index import show_progress_bar
 from bot.control.client import hold_folder_or_connect
 from bot.settings import Settings
-from rag_core.models.catalog import MODELS, ModelSpec, ModelTier, find_models
+from rag_core.models.catalog import MODELS, ModelSpec, ModelTier, find_models, is_model_present, measure_folder_size
 from rag_core.models.download import DEFAULT_HUB_URL, pull_model
-from rag_core.models.model_folder import is_model_present, measure_folder_size
-from rag_core.models.selection import MODEL_USES, get_models_folder, is_gguf_path
-from rag_core.models.switching import ModelSwitch, choose_model_for_next_start, list_models_in_use
+from rag_core.models.selection import (
+    MODEL_USES,
+    ModelSwitch,
+    choose_model_for_next_start,
+    get_models_folder,
+    is_gguf_path,
+    list_models_in_use,
+)
 from rag_core.storage import Archive, users
 from rag_core.storage.backups import ARCHIVE_FILE
 

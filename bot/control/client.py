@@ -10,7 +10,7 @@ from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from bot.control.protocol import (
+from bot.control.schemas import (
     HEARTBEAT_SECONDS,
     MAX_LINE_BYTES,
     build_greeting,
@@ -22,7 +22,7 @@ from bot.control.protocol import (
 )
 from bot.files import FolderLocked, lock_data_folder
 from rag_core.errors import ArchiveUnavailable, RagError
-from rag_core.models.switching import ModelSwitch
+from rag_core.models.selection import ModelSwitch
 from rag_core.storage.users import AUTO_RECIPE
 
 if TYPE_CHECKING:  # the answering and measuring parts are loaded where they work

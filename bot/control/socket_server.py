@@ -18,20 +18,21 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bot.control.doctor_facts import collect_index_facts
-from bot.control.protocol import (
+from bot.control.schemas import (
     HEARTBEAT_SECONDS,
     MAX_REQUEST_BYTES,
+    answer_as_json,
     build_greeting,
     decode_message,
     encode_message,
     get_peer_user,
     open_socket_path,
     require_same_protocol,
+    verify_as_json,
 )
-from bot.control.schemas import answer_as_json, verify_as_json
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError
-from rag_core.models.switching import switch_model
+from rag_core.models.selection import switch_model
 from rag_core.recipes import RECIPES
 from rag_core.storage import posts
 from rag_core.storage.users import AUTO_RECIPE

@@ -1,3 +1,79 @@
-"""Diagnostics of `citegram doctor`: one module for each area, with the sentences that say what to do."""
+"""Check runner of `citegram doctor`: one module of checks for each area, each check with its own timeout."""
 
-__all__: list[str] = []
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from bot.control.doctor_facts import IndexFacts
+from bot.logs import collect_secrets
+from bot.settings import Settings
+from rag_core.errors import RagError
+from rag_core.storage import Archive
+
+_TIMEOUT_TEXT = (
+    "The check of {name} was given up after {seconds:g} s: look whether the disk and the servers it asks answer."
+)
+_FAILED_TEXT = "The check of {name} failed ({kind}): run citegram -v doctor, and report what it says."
+
+log = logging.getLogger(__name__)
+
+
+class Finding(NamedTuple):
+    """One line of the report; `fine` is None for a neutral finding."""
+
+    fine: bool | None
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckContext:
+    """Subject of the checks. `archive` and `facts` are None if unavailable; `runs`: a bot holds the folder."""
+
+    settings: Settings
+    env_file: Path = Path(".env")
+    archive: Archive | None = None
+    facts: IndexFacts | None = None
+    runs: bool = False
+
+
+class Check(NamedTuple):
+    """A check: its name, its timeout in seconds, and its function."""
+
+    name: str
+    seconds: float
+    look: Callable[[CheckContext], AsyncIterator[Finding]]
+
+
+async def run_checks(case: CheckContext, checks: Sequence[Check]) -> AsyncIterator[tuple[str, Finding]]:
+    """Run the checks and yield (name of the check, finding); secrets are masked."""
+    for check in checks:
+        for fine, what in await _run_check(case, check):
+            yield check.name, Finding(fine, hide_secrets(what, case.settings))
+
+
+async def _run_check(case: CheckContext, check: Check) -> list[Finding]:
+    findings: list[Finding] = []
+    try:
+        async with asyncio.timeout(check.seconds):
+            async for finding in check.look(case):
+                findings.append(finding)
+    except TimeoutError:
+        findings.append(Finding(False, _TIMEOUT_TEXT.format(name=check.name, seconds=check.seconds)))
+    except RagError as exc:
+        findings.append(Finding(False, exc.reason))
+    except Exception as exc:  # whatever the error, the other checks go on
+        log.info("the check of %s failed", check.name, exc_info=True)
+        findings.append(Finding(False, _FAILED_TEXT.format(name=check.name, kind=type(exc).__name__)))
+    return findings
+
+
+def hide_secrets(what: str, settings: Settings) -> str:
+    """Mask every secret of the settings in a text."""
+    for secret in collect_secrets(settings):
+        what = what.replace(secret, "…")
+    return what

@@ -15,7 +15,7 @@ from functools import partial
 
 from bot.control.client import FolderOwner, hold_folder_or_connect
 from bot.control.doctor_facts import DenseFacts, IndexFacts, collect_index_facts
-from bot.doctor.report import CheckContext, Finding
+from bot.doctor import CheckContext, Finding
 from bot.views.post_phrases import strip_control_characters
 from rag_core.engine import open_engine
 from rag_core.errors import RagError

@@ -13,15 +13,13 @@ from urllib.parse import urlsplit
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
-from bot.doctor.report import CheckContext, Finding
+from bot.doctor import CheckContext, Finding
 from bot.files import is_open_to_others, measure_disk_usage
 from bot.settings import Settings
 from rag_core.errors import ModelUnavailable
 from rag_core.llm.local import check_gguf_file, measure_free_memory
-from rag_core.models.catalog import MODELS
-from rag_core.models.model_folder import measure_folder_size, verify_model_checksums
-from rag_core.models.selection import UNDECIDED_VALUES, get_models_folder, is_gguf_path
-from rag_core.models.switching import list_models_in_use
+from rag_core.models.catalog import MODELS, measure_folder_size, verify_model_checksums
+from rag_core.models.selection import UNDECIDED_VALUES, get_models_folder, is_gguf_path, list_models_in_use
 from rag_core.storage import usage_stats, users
 
 _MIN_FREE_BYTES = 1 << 30  # for logs, imports and models

@@ -28,7 +28,7 @@ from aiogram.types import ChatMemberRestricted, WebhookInfo
 from aiogram.utils.token import TokenValidationError
 from aiohttp import ClientError, ClientTimeout
 
-from bot.doctor.report import CheckContext, Finding
+from bot.doctor import CheckContext, Finding
 from bot.settings import BotSettings
 from bot.telegram.session import PROXY_ERROR, TelegramSession, create_session
 from bot.views.post_phrases import strip_control_characters

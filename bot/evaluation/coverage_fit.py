@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from tqdm import tqdm
 
-from bot.evaluation.index import IndexedDataset
-from bot.evaluation.runs import answer_query
+from bot.evaluation.index import IndexedDataset, answer_query
 from bot.evaluation.scoring import JudgedAnswer
 from bot.evaluation.threshold_fitting import FOLD_COUNT, Flags, Matrix, assign_folds
 from rag_core.context.calibration import Calibration

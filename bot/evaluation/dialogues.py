@@ -18,8 +18,14 @@ import numpy as np
 from tqdm import tqdm
 
 from bot.evaluation.datasets import Dataset, EvaluationQuery, parse_query, read_corpus, read_json_lines
-from bot.evaluation.index import IndexedDataset, Variant, build_variant_settings, open_indexed_dataset
-from bot.evaluation.runs import answer_query, search_query
+from bot.evaluation.index import (
+    IndexedDataset,
+    Variant,
+    answer_query,
+    build_variant_settings,
+    open_indexed_dataset,
+    search_query,
+)
 from bot.evaluation.scoring import Metrics, judge_answer
 from bot.handlers.small_talk import render_talk
 from bot.settings import Settings

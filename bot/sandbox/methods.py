@@ -63,14 +63,16 @@ from bot.sandbox.entities import (
     read_html,
     read_markdown,
 )
-from bot.sandbox.permissions import (
+from bot.sandbox.state import (
     SERVICE_FIELDS,
+    SandboxDraft,
+    SandboxState,
+    UploadedFile,
     build_message_origin,
     require_readable_chat,
     require_writable_chat,
     set_chat_member,
 )
-from bot.sandbox.state import SandboxDraft, SandboxState, UploadedFile
 
 # Entity types that a quote must share with its message: https://core.telegram.org/bots/api#replyparameters
 _STYLE_TYPES = {"bold", "italic", "underline", "strikethrough", "spoiler"}

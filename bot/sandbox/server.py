@@ -14,9 +14,15 @@ from aiohttp import web
 from bot.network import refuse_foreign_pages
 from bot.sandbox import user_actions
 from bot.sandbox.chats import Json, SandboxUser
-from bot.sandbox.dispatch import execute_call, find_method, read_call_parameters
+from bot.sandbox.dispatch import (
+    Fault,
+    FaultInjector,
+    execute_call,
+    find_method,
+    read_call_parameters,
+    too_many_requests,
+)
 from bot.sandbox.entities import BotApiError, conflict, not_found
-from bot.sandbox.faults import Fault, FaultInjector, too_many_requests
 from bot.sandbox.observer import DemoObserver
 from bot.sandbox.page_api import add_page_routes
 from bot.sandbox.state import SandboxState, UploadedFile

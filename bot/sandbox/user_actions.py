@@ -9,8 +9,7 @@ from secrets import randbelow, token_urlsafe
 from bot.sandbox.chats import Json, SandboxChat, remove_nested_reply
 from bot.sandbox.entities import MAX_CAPTION_CHARACTERS, bad_request, forbidden, prepare_text
 from bot.sandbox.methods import build_thread_fields
-from bot.sandbox.permissions import build_message_origin, can_bot_see
-from bot.sandbox.state import PressedButton, SandboxState, UploadedFile, build_photo
+from bot.sandbox.state import PressedButton, SandboxState, UploadedFile, build_message_origin, build_photo, can_bot_see
 
 _CHANNEL_SERVICE_USER = {"id": 777000, "is_bot": False, "first_name": "Telegram"}
 _CONTENT_FIELDS = ("text", "entities", "caption", "caption_entities", "photo", "document", "poll")

@@ -42,7 +42,7 @@ from bot.views import answer
 from bot.views.message_text import Page
 from ingest.jobs import JobLog
 from rag_core.errors import RagError
-from rag_core.storage import Archive, conversations, questions
+from rag_core.storage import Archive, questions, users
 from rag_core.storage.questions import DeliveryMessage, QuestionRow
 
 # Errors that a retry may overcome.
@@ -277,9 +277,7 @@ class Outbox:
         asked = delivery.asked
         await delivery.replace(get_translator(asked.lang)("answer-withdrawn"))
         try:
-            await conversations.forget_turns(
-                self._archive, user=asked.user_id, chat=asked.chat_id, thread=asked.thread or 0
-            )
+            await users.forget_turns(self._archive, user=asked.user_id, chat=asked.chat_id, thread=asked.thread or 0)
         except RagError as exc:
             log.warning("question %d: its talk is not forgotten: %s", asked.id, exc)
 

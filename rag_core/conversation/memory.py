@@ -20,8 +20,8 @@ from rag_core.conversation.followups import (
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generation
-from rag_core.storage import conversations, users
-from rag_core.storage.conversations import ConversationKey, ConversationTurn
+from rag_core.storage import users
+from rag_core.storage.users import ConversationKey, ConversationTurn
 from rag_core.text.answer_type import extract_numbers
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import LlmCosts, Run, Stage
@@ -51,7 +51,7 @@ async def set_memory_enabled(chat: int, rag: Engine, *, to: bool) -> None:
     """Switch the memory of a chat on or off; switching off deletes its turns."""
     await users.save_choice(rag.archive, _build_setting_key(chat), "on" if to else "off")
     if not to:
-        await conversations.forget_turns(rag.archive, chat=chat)
+        await users.forget_turns(rag.archive, chat=chat)
 
 
 async def migrate_memory_setting(old: int, new: int, rag: Engine) -> None:
@@ -66,7 +66,7 @@ async def load_turns(question: Question, rag: Engine) -> tuple[ConversationTurn,
         return ()
     since = question.asked_at - timedelta(minutes=rag.settings.memory.minutes)
     left, turns = rag.settings.memory.tokens, list[ConversationTurn]()
-    for turn in await conversations.list_recent_turns(rag.archive, identify_conversation(question), since):
+    for turn in await users.list_recent_turns(rag.archive, identify_conversation(question), since):
         left -= sum(len(text) for text in (turn.question, *turn.entities)) // _CHARACTERS_PER_TOKEN + 1
         if left < 0:
             break
@@ -80,9 +80,8 @@ async def remember_answer(question: Question, answer: Answer, rag: Engine) -> No
         return
     archive, at = rag.archive, question.asked_at
     turn = ConversationTurn(question.text[:_MAX_STORED_LENGTH], extract_answer_names(answer))
-    await conversations.expire_turns(archive, at - timedelta(minutes=rag.settings.memory.minutes))
-    await conversations.remember_turn(archive, identify_conversation(question), turn, at, _MAX_TURNS)
-    await conversations.increment_conversation_stat(archive, "kept", at)
+    await users.expire_turns(archive, at - timedelta(minutes=rag.settings.memory.minutes))
+    await users.remember_turn(archive, identify_conversation(question), turn, at, _MAX_TURNS)
 
 
 def extract_answer_names(answer: Answer) -> tuple[str, ...]:
@@ -95,7 +94,7 @@ def extract_answer_names(answer: Answer) -> tuple[str, ...]:
 
 async def start_new_conversation(talk: ConversationKey, rag: Engine) -> int:
     """Delete the turns of a conversation; the number of deleted turns."""
-    return await conversations.forget_turns(rag.archive, user=talk.user, chat=talk.chat, thread=talk.thread)
+    return await users.forget_turns(rag.archive, user=talk.user, chat=talk.chat, thread=talk.thread)
 
 
 def _build_setting_key(chat: int) -> str:
@@ -122,9 +121,6 @@ async def rewrite_followup(question: Question, turns: Sequence[ConversationTurn]
     text = by_rules
     if model is not None and not model.waiting:
         text = await run.attempt(Stage.FOLLOWUP, _rewrite_by_model(question, turns, model, run), by_rules)
-    how = "rules" if text == by_rules else "model"
-    statistic = conversations.increment_conversation_stat(rag.archive, how, question.asked_at)
-    await run.attempt(Stage.MEMORY, statistic, None)
     return replace(question, text=text)
 
 

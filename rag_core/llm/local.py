@@ -21,6 +21,7 @@ from typing import IO, Any
 from rag_core.errors import GenerationFailed, ModelUnavailable, translate_errors
 from rag_core.llm import (
     DecodingParams,
+    FairScheduler,
     FinishReason,
     Generation,
     GenerationStats,
@@ -29,7 +30,6 @@ from rag_core.llm import (
     Prompt,
     QueuePositionCallback,
 )
-from rag_core.llm.scheduler import FairScheduler
 from rag_core.settings import LlmSettings
 from rag_core.worker_process import Message, WorkerExited, WorkerProcess
 

@@ -33,6 +33,7 @@ from yarl import URL
 from rag_core.errors import GenerationFailed, ModelUnavailable
 from rag_core.llm import (
     DecodingParams,
+    FairScheduler,
     FinishReason,
     Generation,
     GenerationStats,
@@ -41,7 +42,6 @@ from rag_core.llm import (
     QueuePositionCallback,
     collect_generation,
 )
-from rag_core.llm.scheduler import FairScheduler
 from rag_core.settings import LlmSettings
 
 _MAX_EVENT_BYTES = 1 << 20  # of one event; a piece of a reply has some hundred

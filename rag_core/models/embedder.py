@@ -18,8 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_core.models.catalog import ModelSpec, PackageSource, Pooling
-from rag_core.models.model_folder import check_model_files
+from rag_core.models.catalog import ModelSpec, PackageSource, Pooling, check_model_files
 from rag_core.models.onnx_runtime import (
     CPU_PROVIDER,
     OnnxThread,

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rag_core.models.catalog import ModelSpec, PackageSource
-from rag_core.models.model_folder import check_model_files
+from rag_core.models.catalog import ModelSpec, PackageSource, check_model_files
 from rag_core.models.onnx_runtime import (
     CPU_PROVIDER,
     OnnxThread,

@@ -7,7 +7,7 @@ not seen: every new, edited, deleted or restored post gets the next one.
 
 from __future__ import annotations
 
-# Conversation memory for follow-up questions (conversations.py), and its statistics, without texts and readers.
+# Conversation memory for follow-up questions (users.py).
 CONVERSATION_TABLES = (
     """CREATE TABLE talks (
         id INTEGER PRIMARY KEY,
@@ -20,12 +20,6 @@ CONVERSATION_TABLES = (
     )""",
     "CREATE INDEX talks_of ON talks (chat_id, thread, user_id, id)",
     "CREATE INDEX talks_asked_at ON talks (asked_at)",
-    """CREATE TABLE talk_figures (
-        day INTEGER NOT NULL,
-        name TEXT NOT NULL,
-        count INTEGER NOT NULL,
-        PRIMARY KEY (day, name)
-    ) WITHOUT ROWID""",
 )
 
 # Answer modes of chats (users.py), and traces of answers (questions.py): stages and figures, no texts.
@@ -391,4 +385,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _DROPPED_POSTS_COLUMN,
     _SYNONYM_TABLE,
     _CHANNEL_SYNONYM_TABLE,
+    ("DROP TABLE IF EXISTS talk_figures",),  # counts of follow-ups by day, which nothing read
 )

@@ -14,7 +14,7 @@ from driver import ADMIN, CREW, GROUP, OTTO, RITA, SAFE, press, say, say_text, w
 from bot import access as membership
 from bot.access import MembershipCache
 from bot.sandbox import Sandbox
-from bot.sandbox.permissions import set_chat_member
+from bot.sandbox.state import set_chat_member
 from bot.telegram.session import TelegramSession
 from rag_core.storage import Archive, channels
 from rag_core.types import Channel

@@ -20,7 +20,7 @@ from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, sent, wait_until_idle
 
 from bot import access
 from bot.sandbox import Sandbox
-from bot.sandbox.permissions import set_chat_member
+from bot.sandbox.state import set_chat_member
 from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine
 from rag_core.errors import ArchiveUnavailable

@@ -14,7 +14,7 @@ from driver import ADMIN, HARBOUR, OTTO
 
 from bot.notifications import AdminNotifier
 from bot.sandbox import Sandbox
-from bot.sandbox.permissions import set_bot_blocked
+from bot.sandbox.state import set_bot_blocked
 from bot.settings import BotSettings
 from bot.telegram.session import TelegramSession
 from ingest import jobs

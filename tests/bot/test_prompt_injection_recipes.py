@@ -20,9 +20,8 @@ from rag_core.planning.llm_planner import KnownEntities, merge_plans
 from rag_core.planning.rule_planner import build_bare_plan
 from rag_core.planning.schema import parse_proposal
 from rag_core.recipes.tools import TOOLS
-from rag_core.storage import conversations
-from rag_core.storage.conversations import ConversationKey
-from rag_core.storage.users import AnswerMode, save_answer_mode
+from rag_core.storage import users
+from rag_core.storage.users import AnswerMode, ConversationKey, save_answer_mode
 from rag_core.tracing import Run
 from rag_core.types import Channel, PostKey
 from rag_core.verification.verdicts import verify_text
@@ -126,7 +125,7 @@ async def test_what_one_reader_says_is_remembered_for_nobody_else(opened: Opened
         replace(poison, text="And on Friday?", chat=7003),
         replace(poison, text="And on Friday?", thread=5),
     )
-    assert await conversations.list_recent_turns(
+    assert await users.list_recent_turns(
         opened.rag.archive, ConversationKey(chat, mallory.user_id, 0), poison.asked_at.replace(year=2020)
     )
     for question in others:

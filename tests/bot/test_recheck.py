@@ -18,7 +18,7 @@ from bot.access import AdminRegistry, MembershipCache, Reader
 from bot.recheck import ContentWithdrawn, RecheckUnavailable, parse_basis, recheck_basis
 from bot.sandbox import Sandbox
 from bot.sandbox.chats import Membership
-from bot.sandbox.permissions import set_chat_member
+from bot.sandbox.state import set_chat_member
 from bot.telegram.session import RetryMiddleware
 from bot.views import message_text as paging
 from rag_core.models.selection import LanguageModels

@@ -9,8 +9,7 @@ from typing import Any
 
 from scripted_model import Reply, Scripted
 
-from rag_core.llm import DecodingParams, Generation, Prompt, QueuePositionCallback
-from rag_core.llm.scheduler import FairScheduler
+from rag_core.llm import DecodingParams, FairScheduler, Generation, Prompt, QueuePositionCallback
 
 
 class Slow(Scripted):

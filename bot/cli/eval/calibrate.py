@@ -10,9 +10,16 @@ from typing import Any
 from bot.cli.eval import options
 from bot.cli.eval.options import describe_settings
 from bot.evaluation.datasets import draw_sample, read_claims, read_dataset
-from bot.evaluation.index import IndexedDataset, Variant, build_variant_settings, open_indexed_dataset
-from bot.evaluation.runs import FittedCalibration, ask_all, fit_calibration
-from bot.evaluation.tables import require_writable, write_json_report
+from bot.evaluation.index import (
+    FittedCalibration,
+    IndexedDataset,
+    Variant,
+    ask_all,
+    build_variant_settings,
+    fit_calibration,
+    open_indexed_dataset,
+)
+from bot.evaluation.scoring import require_writable, write_json_report
 from bot.evaluation.threshold_fitting import choose_safest_fusions, fit_claim_bar, run_both_retrievers
 from bot.settings import Settings
 from rag_core.context.calibration import Calibration

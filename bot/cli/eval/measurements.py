@@ -23,7 +23,15 @@ from bot.evaluation.claim_accuracy import (
 )
 from bot.evaluation.datasets import CLAIMS_FILE_NAME, ClaimRow, draw_sample, read_claims, read_dataset
 from bot.evaluation.date_accuracy import compute_date_metrics, read_date_rows, read_with_dateparser
-from bot.evaluation.index import VARIANTS, Variant, build_variant_settings, open_indexed_dataset
+from bot.evaluation.index import (
+    VARIANTS,
+    Variant,
+    answer_query,
+    build_variant_settings,
+    compute_by_language,
+    open_indexed_dataset,
+    search_query,
+)
 from bot.evaluation.plan_validity import (
     PLAN_FORMS,
     PlanRow,
@@ -32,9 +40,15 @@ from bot.evaluation.plan_validity import (
     measure_plan,
     read_questions,
 )
-from bot.evaluation.runs import answer_query, compute_by_language, search_query
-from bot.evaluation.scoring import compute_answer_metrics, compute_metrics_by_kind, compute_retrieval_metrics
-from bot.evaluation.tables import MetricsByLanguage, format_report, require_writable, write_json_report
+from bot.evaluation.scoring import (
+    MetricsByLanguage,
+    compute_answer_metrics,
+    compute_metrics_by_kind,
+    compute_retrieval_metrics,
+    format_report,
+    require_writable,
+    write_json_report,
+)
 from bot.settings import Settings
 from rag_core.dates.parse import parse_period
 from rag_core.errors import ImportRefused, ModelUnavailable, SettingsWrong

@@ -10,10 +10,18 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from bot.evaluation.datasets import EvaluationQuery, read_dataset
-from bot.evaluation.index import RECIPES, IndexedDataset, Variant, build_variant_settings, open_indexed_dataset
-from bot.evaluation.runs import HasLanguage, compute_by_language, run_interleaved
-from bot.evaluation.scoring import Metrics
-from bot.evaluation.tables import (
+from bot.evaluation.index import (
+    RECIPES,
+    HasLanguage,
+    IndexedDataset,
+    Variant,
+    build_variant_settings,
+    compute_by_language,
+    open_indexed_dataset,
+    run_interleaved,
+)
+from bot.evaluation.scoring import (
+    Metrics,
     compute_ratios,
     format_report,
     format_rows,

@@ -20,7 +20,7 @@ from driver import HARBOUR
 
 from bot.control import client, socket_server
 from bot.control.client import FolderOwner, OwnerGone, OwnerSilent, hold_folder, hold_folder_or_connect
-from bot.control.protocol import PROTOCOL_VERSION, build_greeting, open_socket_path
+from bot.control.schemas import PROTOCOL_VERSION, build_greeting, open_socket_path
 from bot.control.socket_server import (
     ControlRequest,
     ReportProgress,

@@ -20,18 +20,16 @@ from aiohttp import web
 from driver import ADMIN, GROUP, HARBOUR, KILN
 
 from bot.cli import doctor
-from bot.doctor import machine
+from bot.doctor import Check, CheckContext, Finding, machine, run_checks
 from bot.doctor.machine import check_settings as contradictions
-from bot.doctor.report import Check, CheckContext, Finding, run_checks
 from bot.doctor.telegram import check_telegram
 from bot.sandbox import Sandbox
-from bot.sandbox.permissions import set_chat_member
+from bot.sandbox.state import set_chat_member
 from bot.settings import Settings
 from rag_core import RagSettings, open_engine
 from rag_core.engine import get_lexical_folder
 from rag_core.errors import ModelUnavailable
-from rag_core.models.catalog import WRITERS
-from rag_core.models.model_folder import check_model_files, verify_model_checksums, write_manifest
+from rag_core.models.catalog import WRITERS, check_model_files, verify_model_checksums, write_manifest
 from rag_core.storage import Archive, channels
 from rag_core.storage.backups import get_backups_folder, list_backups, make_backup, run_cancellable
 from rag_core.storage.migrations import MIGRATIONS

@@ -10,9 +10,8 @@ import pytest
 
 from bot.evaluation.datasets import EvaluationQuery, draw_sample
 from bot.evaluation.date_accuracy import read_with_dateparser
-from bot.evaluation.index import RECIPES, VARIANTS, Variant, build_variant_settings
-from bot.evaluation.runs import run_interleaved
-from bot.evaluation.tables import compute_ratios, format_comparison, format_table
+from bot.evaluation.index import RECIPES, VARIANTS, Variant, build_variant_settings, run_interleaved
+from bot.evaluation.scoring import compute_ratios, format_comparison, format_table
 from rag_core import Engine
 from rag_core.errors import ModelUnavailable
 from rag_core.planning.router import HYBRID

@@ -11,8 +11,14 @@ from typing import Any
 import pytest
 
 from bot.evaluation.datasets import EvaluationQuery, read_dataset
-from bot.evaluation.index import IndexedDataset, open_indexed_dataset
-from bot.evaluation.runs import ask_all, compute_by_language, fit_calibration, search_query
+from bot.evaluation.index import (
+    IndexedDataset,
+    ask_all,
+    compute_by_language,
+    fit_calibration,
+    open_indexed_dataset,
+    search_query,
+)
 from bot.evaluation.scoring import (
     JudgedAnswer,
     RankedQuery,

@@ -11,7 +11,7 @@ import pytest
 from driver import ADMIN, HARBOUR, KILN, OTTO, RITA, SAFE
 
 from bot.sandbox import Sandbox
-from bot.sandbox.permissions import set_chat_member
+from bot.sandbox.state import set_chat_member
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Channel, Media, Post, PostKey
 

@@ -9,7 +9,7 @@ from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, query_archive,
 
 from bot.handlers.group_settings import find_channel
 from bot.sandbox import Sandbox
-from bot.sandbox.permissions import create_topic
+from bot.sandbox.state import create_topic
 from rag_core.storage import Archive, channels, users
 from rag_core.types import Channel
 

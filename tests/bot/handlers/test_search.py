@@ -12,7 +12,7 @@ from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, bind, buttons,
 
 from bot.handlers import search
 from bot.sandbox import Sandbox
-from bot.sandbox.permissions import create_topic
+from bot.sandbox.state import create_topic
 from bot.worker import question_worker
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25 import Bm25Index

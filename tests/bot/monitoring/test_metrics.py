@@ -89,7 +89,7 @@ async def test_a_stopped_question_counts_as_stopped(
 async def test_states_are_read_when_they_are_asked_for(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.monitoring.collectors._REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr("bot.monitoring.health._REFRESH_SECONDS", 0.0)
     port = free_port()
     with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
         archive.execute("INSERT INTO gaps (chat_id, since, until, noted_at) VALUES (-1001000001, 1, 2, 3)")
@@ -117,7 +117,7 @@ async def test_states_are_read_when_they_are_asked_for(
 async def test_caches_and_votes_are_told(
     sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.monitoring.collectors._REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr("bot.monitoring.health._REFRESH_SECONDS", 0.0)
     port = free_port()
     async with live(sections=watching(port)):
         reply = await ask(OTTO, FERRY)
@@ -243,7 +243,7 @@ async def test_what_cannot_be_read_leaves_the_rest_of_the_page(
     async def gone(*args: Any) -> Any:
         raise ArchiveUnavailable("The archive is gone.")
 
-    monkeypatch.setattr("bot.monitoring.collectors.usage_stats.fetch_queue_stats", gone)
+    monkeypatch.setattr("bot.monitoring.health.usage_stats.fetch_queue_stats", gone)
     port = free_port()
     async with live(sections=watching(port)):
         found = await metrics(port)

@@ -14,8 +14,7 @@ import pytest
 from metrics_client import fetched, free_port
 from prometheus_client.metrics_core import Metric
 
-from bot.monitoring.collectors import StateCollector
-from bot.monitoring.health import ReadinessCheck
+from bot.monitoring.health import ReadinessCheck, StateCollector
 from bot.monitoring.metrics import Meter
 from ingest.jobs import JobLog
 from rag_core.errors import IndexUnavailable

@@ -10,7 +10,7 @@ from aiogram.types import MessageOriginChannel, MessageOriginHiddenUser, ReplyPa
 from driver import ADMIN
 
 from bot.sandbox import Sandbox
-from bot.sandbox.permissions import create_topic, rename_chat, set_chat_member
+from bot.sandbox.state import create_topic, rename_chat, set_chat_member
 from bot.sandbox.user_actions import react_as_person
 from rag_core.types import Entity, Media, Origin, Post, PostKey
 

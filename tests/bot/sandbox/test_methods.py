@@ -18,7 +18,7 @@ from driver import ADMIN
 
 from bot.sandbox import Sandbox
 from bot.sandbox.demo_setup import make_local_bot
-from bot.sandbox.permissions import set_bot_blocked
+from bot.sandbox.state import set_bot_blocked
 
 READER = 500
 CHANNEL = -1001

@@ -10,7 +10,7 @@ import pytest
 from driver import ADMIN, OTTO, RITA, say
 
 from bot.sandbox import Sandbox
-from bot.sandbox.permissions import set_bot_blocked
+from bot.sandbox.state import set_bot_blocked
 from bot.worker import question_worker
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, StageTimeout
 from rag_core.storage import Archive, questions

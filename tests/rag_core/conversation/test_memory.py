@@ -16,7 +16,6 @@ from rag_core.conversation.memory import resolve_followup
 from rag_core.errors import GenerationFailed
 from rag_core.llm.local import open_local_model
 from rag_core.settings import LlmSettings, MemorySettings
-from rag_core.storage import conversations
 from rag_core.storage.users import AnswerMode, erase_user_data, save_answer_mode
 from rag_core.tracing import Run
 
@@ -138,14 +137,6 @@ async def test_memory_is_no_source(library: Any) -> None:
     assert (await library.ask("What is the secret word?")).refused
 
 
-async def test_the_figures_have_no_texts(library: Any) -> None:
-    await said(library, FERRY)
-    await stands(library, "and in March?")
-    assert await conversations.load_conversation_stats(library.rag.archive, library.now) == {"kept": 1, "rules": 1}
-    rows = await library.rag.archive.rows("SELECT * FROM talk_figures")
-    assert all(not isinstance(value, str) or value in {"kept", "rules"} for row in rows for value in row)
-
-
 def planned_by(library: Any, model: Any) -> None:
     library.rag = replace(library.rag, planner=model)
 
@@ -156,7 +147,6 @@ async def test_the_model_rewrites_where_it_is_idle(library: Any) -> None:
     planned_by(library, model)
     assert await stands(library, CHILDREN) == "How much is a ferry ticket to Owl Island for children?"
     assert "Owl Island" in model.asked[0].ask
-    assert (await conversations.load_conversation_stats(library.rag.archive, library.now))["model"] == 1
 
 
 @pytest.mark.parametrize(

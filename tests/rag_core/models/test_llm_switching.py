@@ -12,8 +12,14 @@ from rag_core import RagSettings, open_engine
 from rag_core.errors import ModelUnavailable
 from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generation
 from rag_core.llm.openai_client import RemoteModel, open_remote_model
-from rag_core.models.selection import apply_model_choices, find_gguf, open_language_models
-from rag_core.models.switching import list_models_in_use, resolve_model_use, switch_model
+from rag_core.models.selection import (
+    apply_model_choices,
+    find_gguf,
+    list_models_in_use,
+    open_language_models,
+    resolve_model_use,
+    switch_model,
+)
 from rag_core.settings import LlmSettings
 from rag_core.storage import users
 

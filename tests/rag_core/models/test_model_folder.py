@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from rag_core.errors import ModelUnavailable
-from rag_core.models.catalog import ModelSpec, find_models
-from rag_core.models.model_folder import (
+from rag_core.models.catalog import (
+    ModelSpec,
     check_disk_space,
     check_model_files,
+    find_models,
     is_model_present,
     measure_folder_size,
     stage_model_folder,

@@ -25,7 +25,7 @@ from rag_core.recipes.mapreduce import map_passage
 from rag_core.recipes.react import run_react
 from rag_core.steps import write_hypothetical_post
 from rag_core.storage import channels
-from rag_core.storage.conversations import ConversationTurn
+from rag_core.storage.users import ConversationTurn
 from rag_core.text.header import build_header
 from rag_core.tracing import LlmCosts, Run
 from rag_core.types import Channel, Citation, Draft, Evidence, Media, Origin, Passage, Post, PostKey, Sentence, Source

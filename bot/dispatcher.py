@@ -29,6 +29,7 @@ from bot.handlers import (
     start,
     stats,
     synonyms,
+    time_zone,
     unanswered,
     verify,
 )
@@ -78,6 +79,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         conversation.routes(),
         stats.routes(),
         synonyms.routes(),
+        time_zone.routes(),
         unanswered.routes(),
         imports.routes(),
         verify.routes(),

@@ -67,12 +67,10 @@ clean:  ## remove the environment and the caches, never the data
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv/.run: requirements.lock pyproject.toml
-	@$(call install,requirements.lock)
-	@touch $@
+	@$(call alone,[ ! $@ -ot requirements.lock ] && [ ! $@ -ot pyproject.toml ] || { $(call install,requirements.lock) && touch $@; })
 
 .venv/.dev: requirements-dev.lock pyproject.toml
-	@$(call install,requirements-dev.lock)
-	@touch $@ .venv/.run
+	@$(call alone,[ ! $@ -ot requirements-dev.lock ] && [ ! $@ -ot pyproject.toml ] || { $(call install,requirements-dev.lock) && touch $@ .venv/.run; })
 
 .venv/.bench: requirements-bench.lock pyproject.toml
 	@$(call install,requirements-bench.lock)
@@ -84,6 +82,12 @@ clean:  ## remove the environment and the caches, never the data
 	@rm -rf $@ && $(PYTHON) -m venv $@ && \
 	  $@/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-audit.lock
 	@touch $@
+
+# One set-up at a time: another one waits (where there is flock), and then finds everything done.
+define alone
+if command -v flock >/dev/null; then exec 9<Makefile; \
+  flock -n 9 || { echo "Another make is setting up .venv: waiting for it."; flock 9; }; fi; $(1)
+endef
 
 define compile
 uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \

@@ -11,6 +11,7 @@ from bot.context import AppContext
 from bot.handlers import (
     admins,
     channels,
+    conversation,
     deletions,
     errors,
     explain,
@@ -18,6 +19,7 @@ from bot.handlers import (
     group_settings,
     imports,
     mode,
+    models,
     privacy,
     questions,
     quotes,
@@ -26,6 +28,10 @@ from bot.handlers import (
     small_talk,
     start,
     stats,
+    synonyms,
+    time_zone,
+    unanswered,
+    verify,
 )
 from bot.handlers.channel_notices import ChannelNotificationLimiter
 from bot.middlewares import AdminsOnlyMiddleware, DeduplicationMiddleware, LanguageMiddleware, RateLimitMiddleware
@@ -68,14 +74,15 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         search.routes(),
         quotes.routes(),
         reindex.routes(),
-        reindex.model_routes(),
+        models.routes(),
         mode.routes(),
-        questions.conversation_routes(),
+        conversation.routes(),
         stats.routes(),
-        stats.synonym_routes(),
-        stats.unanswered_routes(),
+        synonyms.routes(),
+        time_zone.routes(),
+        unanswered.routes(),
         imports.routes(),
-        questions.verify_routes(),
+        verify.routes(),
         small_talk.routes(),
         questions.routes(),  # late: it takes all remaining text
         errors.stale_button_routes(),  # last: it takes all remaining buttons

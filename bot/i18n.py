@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any
 from babel.numbers import format_decimal
 from fluent.runtime import FluentBundle, FluentResource
 
+from bot.settings import load_time_zone
 from rag_core.errors import RagError
+from rag_core.storage import Archive
+from rag_core.storage.users import load_chat_zone
 from rag_core.text.tokens import detect_language
 
 if TYPE_CHECKING:
@@ -139,3 +142,17 @@ def choose_interface_language(code: str | None, otherwise: str) -> str:
 def detect_question_language(text: str, otherwise: str) -> str:
     """Detect the language of a question by its letters; `otherwise` where it has none."""
     return detect_language(text) if any(map(str.isalpha, text)) else otherwise
+
+
+async def load_zone(archive: Archive, chat_id: int, default: tzinfo) -> tzinfo:
+    """Load the time zone of a chat; the bot's where it chose none, or one that this machine no longer knows."""
+    chosen = await load_chat_zone(archive, chat_id)
+    return find_zone(chosen) or default
+
+
+def find_zone(name: str) -> tzinfo | None:
+    """Find a time zone by its name; None for one that is not known."""
+    try:
+        return load_time_zone(name) if name else None
+    except (LookupError, OSError, ValueError):  # ZoneInfo raises any of them, also for odd paths
+        return None

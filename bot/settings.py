@@ -82,7 +82,7 @@ class BotSettings(BaseModel, extra="forbid", frozen=True):
     @classmethod
     def _known_zone(cls, value: str) -> str:
         try:
-            _load_time_zone(value)
+            load_time_zone(value)
         except (LookupError, OSError, ValueError):  # ZoneInfo raises any of them, also for odd paths
             raise ValueError(f"there is no time zone {value!r}; try Europe/Moscow or UTC") from None
         return value
@@ -90,7 +90,7 @@ class BotSettings(BaseModel, extra="forbid", frozen=True):
     @property
     def zone(self) -> tzinfo:
         """Time zone of the dates in answers."""
-        return _load_time_zone(self.timezone)
+        return load_time_zone(self.timezone)
 
 
 def is_person(user_id: object) -> bool:
@@ -98,7 +98,8 @@ def is_person(user_id: object) -> bool:
     return isinstance(user_id, int) and 0 < user_id < _MAX_USER_ID and user_id not in _SHARED_ACCOUNTS
 
 
-def _load_time_zone(name: str) -> tzinfo:
+def load_time_zone(name: str) -> tzinfo:
+    """Load a time zone. Raises LookupError, OSError or ValueError for one that is not known."""
     # UTC needs no time zone database, which slim containers lack.
     return UTC if name == "UTC" else ZoneInfo(name)
 

@@ -70,7 +70,7 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
     plan = rag.caches.plans.get(key, version)
     run.note(cache_hit=float(plan is not None))
     if plan is None:
-        plan = await _plan_by_rules(question, known, rag)
+        plan = await plan_by_rules(question, known, rag)
         planner = rag.planner if rag.planner and is_worth_planning(plan) else None
         idle = planner is not None and not planner.waiting
         if planner and idle:
@@ -83,7 +83,7 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
     return plan
 
 
-async def _plan_by_rules(question: Question, known: Mapping[int, Channel], rag: Engine) -> Plan:
+async def plan_by_rules(question: Question, known: Mapping[int, Channel], rag: Engine) -> Plan:
     """Plan by rules, with corrected spelling and aliases; without them where the lexical index is down.
 
     The search that follows reports an index that is down.

@@ -7,9 +7,10 @@ stages of the answer with times and counts, by its trace; a trace holds no texts
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from aiogram import Bot, Router
 from aiogram.filters import CommandObject
@@ -21,17 +22,20 @@ from bot.access import get_reader, is_admin
 from bot.context import AppContext
 from bot.control.schemas import format_stages
 from bot.filters import ChatCommand, find_asked_answer
-from bot.i18n import Translator, get_translator
+from bot.i18n import Translator, get_translator, load_zone
 from bot.recheck import build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, StoredAnswer, link_author
-from bot.views.message_text import format_changes, split_pages, style_text
+from bot.views.message_text import format_changes, neutralize_links, split_pages, style_text
 from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
+from rag_core.engine import Engine
+from rag_core.steps import plan_by_rules
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
 from rag_core.storage.posts import PostVersion
 from rag_core.storage.questions import AnsweredQuestion, fetch_trace
-from rag_core.types import Certainty, Channel, Post, PostKey, Viewer, format_channel_post_link
+from rag_core.text.tokens import list_dictionary_forms, tokenize
+from rag_core.types import Certainty, Channel, Post, PostKey, Question, Viewer, format_channel_post_link
 
 
 async def render_trace(trace_id: str, archive: Archive, words: Translator) -> Text | None:
@@ -49,6 +53,7 @@ async def render_trace(trace_id: str, archive: Archive, words: Translator) -> Te
 _MAX_OTHERS = 5
 # Characters of the question: enough to recognize it.
 _MAX_SHOWN_QUESTION_LENGTH = 120
+_WORD_PATTERN = re.compile(r"\w+(?:[-’']\w+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +73,10 @@ class _ExplanationContext:
         return Text(author, " · ", format_day_and_edit(post.date, post.edited, self.shown))
 
 
-async def explain_answer(asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext) -> Text:
-    """Explain what an answer is based on, as far as this viewer may read it now."""
+async def explain_answer(
+    asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext, rag: Engine | None = None
+) -> Text:
+    """Explain what an answer is based on, as far as this viewer may read it now; with `rag`, how it was read, too."""
     kept = answer.parse_stored_answer(asked.answer)
     cited = [(number, one) for number, one in enumerate(kept.cited, 1) if one.key.chat_id in viewer.channels]
     others = [key for key in kept.others if key.chat_id in viewer.channels]
@@ -82,17 +89,48 @@ async def explain_answer(asked: AnsweredQuestion, viewer: Viewer, archive: Archi
         else f"{question[:_MAX_SHOWN_QUESTION_LENGTH].rstrip()}…"
     )
     blocks: list[Text] = [style_text(Bold, words("why-question", question=question))]
+    texts = (post.text for post in stored.values())
+    if rag and (reading := await describe_reading(asked.text, asked.lang, texts, viewer, rag)):
+        blocks.append(as_list(*map(neutralize_links, reading)))
     if kept.certainty is Certainty.PROBABLE:
         blocks.append(Text(words("why-probable")))
     if sources := [await _explain_source(number, one, context) for number, one in cited]:
         blocks.append(Text(Bold(words("sources", count=len(sources))), "\n", sources[0]))
         blocks += sources[1:]
     blocks += _format_others([key for key in others if key in stored], kept, context)
-    if len(blocks) == 1:
+    if not (sources or others):
         blocks.append(Text(words("why-closed" if kept.cited or kept.others else "why-nothing-found")))
     if notes := dict.fromkeys(words("shortfall", stage=stage) for stage in kept.shortfalls):
         blocks.append(Italic("\n".join(notes)))
     return as_list(*blocks, sep="\n\n")
+
+
+async def describe_reading(text: str, lang: str, texts: Iterable[str], viewer: Viewer, rag: Engine) -> list[str]:
+    """Describe how the words of a question are read for this viewer now: corrected spelling, and other names.
+
+    It is worked out anew, as names come from posts. They are terms; `texts` are posts that hold them as words.
+    """
+    words, known = get_translator(lang), await channels.load_channels(rag.archive)
+    plan = await plan_by_rules(Question(text, lang, datetime.now(UTC), viewer), known, rag)
+    read = " ".join(read for _, read in plan.read_as)
+    by_term: dict[str, str] = {}
+    for word in _WORD_PATTERN.findall(" ".join((text, read, *texts))) if plan.aliases else ():
+        for term in tokenize(word):
+            by_term.setdefault(term, word)
+    others = [
+        f"{_get_dictionary_form(by_term[one])} — {_get_dictionary_form(by_term[other])}"
+        for one, other in plan.aliases
+        if {one, other} <= by_term.keys()
+    ]
+    return [
+        *(words("why-read-as", typed=typed, read=read) for typed, read in plan.read_as),
+        *([words("why-aliases", pairs="; ".join(dict.fromkeys(others)))] if others else []),
+    ]
+
+
+def _get_dictionary_form(word: str) -> str:
+    form = next(iter(list_dictionary_forms(word.lower())), word)
+    return form.capitalize() if word[0].isupper() else form
 
 
 async def _explain_source(number: int, one: CitedPost, context: _ExplanationContext) -> Text:
@@ -174,8 +212,9 @@ async def _on_why(
     reader = get_reader(message)
     viewer = await access.build_viewer(context.archive, context.admins, reader)
     basis = await build_posts_basis(answer.parse_stored_answer(asked.answer).posts, viewer, context.archive)
-    shown = RenderContext(get_translator(asked.lang), context.settings.bot.zone, group=not reader.private)
-    text = await explain_answer(asked, viewer, context.archive, shown)
+    zone = await load_zone(context.archive, message.chat.id, context.settings.bot.zone)
+    shown = RenderContext(get_translator(asked.lang), zone, group=not reader.private)
+    text = await explain_answer(asked, viewer, context.archive, shown, context.rag)
     if admin and (
         stages := await render_trace(answer.parse_stored_answer(asked.answer).trace_id, context.archive, words)
     ):

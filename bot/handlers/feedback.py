@@ -20,10 +20,11 @@ from bot import access
 from bot.access import Reader, get_reader_id
 from bot.context import AppContext
 from bot.filters import ChatCommand, check_button_access, find_asked_answer
+from bot.handlers import deep_links
+from bot.handlers.deep_links import create_question_link
 from bot.handlers.explain import explain_answer
-from bot.handlers.questions import create_question_link, link_routes
 from bot.handlers.small_talk import send_with_suggestions
-from bot.i18n import Translator, get_translator
+from bot.i18n import Translator, get_translator, load_zone
 from bot.recheck import Basis, build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views import answer as kept
@@ -70,9 +71,10 @@ async def prepare_viewer(
     return viewer, recheck_before_sending(basis, here, context.archive, context.admins)
 
 
-def build_render_context(asked: AnsweredQuestion, context: AppContext) -> RenderContext:
-    """Render context in the language of the answer."""
-    return RenderContext(get_translator(asked.lang), context.settings.bot.zone, group=not asked.private)
+async def build_render_context(asked: AnsweredQuestion, context: AppContext) -> RenderContext:
+    """Render context in the language of the answer and the time zone of its chat."""
+    zone = await load_zone(context.archive, asked.chat_id, context.settings.bot.zone)
+    return RenderContext(get_translator(asked.lang), zone, group=not asked.private)
 
 
 async def shorten_answer(
@@ -187,7 +189,8 @@ async def _on_sources(message: Message, addressed: bool, bot: Bot, context: AppC
             await message.reply(refusal, allow_sending_without_reply=True)
         return
     viewer, checked = await prepare_viewer(asked, get_reader_id(message), context)
-    text, buttons = await render_sources_page(asked, viewer, context.archive, build_render_context(asked, context))
+    shown = await build_render_context(asked, context)
+    text, buttons = await render_sources_page(asked, viewer, context.archive, shown)
     with checked:
         await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
 
@@ -288,10 +291,10 @@ async def _press_text(pressed: _ButtonPress) -> None:
     """Show what is made of the answer's posts, as far as the presser may read them now."""
     asked, archive, action = pressed.asked, pressed.context.archive, pressed.press.action
     viewer, checked = await prepare_viewer(asked, pressed.query.from_user.id, pressed.context)
-    shown = build_render_context(asked, pressed.context)
+    shown = await build_render_context(asked, pressed.context)
     text, buttons = None, None
     if action is AnswerAction.WHY:
-        text = await explain_answer(asked, viewer, archive, shown)
+        text = await explain_answer(asked, viewer, archive, shown, pressed.context.rag)
     elif action is AnswerAction.SHORTER:
         text = await shorten_answer(asked, viewer, archive, shown)
     else:
@@ -381,5 +384,5 @@ def routes() -> Router:
     here = AnswerCallback.filter(F.action != AnswerAction.SEARCH)  # that one is in bot/handlers/search.py
     router.callback_query.register(AnswerButtonHandlers().on_press, here)
     router.message.register(_on_sources, ChatCommand("sources"))
-    router.include_router(link_routes())
+    router.include_router(deep_links.routes())
     return router

@@ -21,15 +21,23 @@ from bot.access import get_reader_id, is_group_admin
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, ChatCommand, is_blocked_question
 from bot.handlers.start import list_channel_titles
-from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_translator
+from bot.handlers.time_zone import ZoneCallback, format_zone, show_zones
+from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_translator, load_zone
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
 from bot.views.channel_card import find_channel_by_token, make_channel_token
-from bot.views.keyboards import CHANNELS_PER_PAGE, build_keyboard, build_page_row, cut_page, redraw_message
+from bot.views.keyboards import (
+    CHANNELS_PER_PAGE,
+    LabelledPress,
+    build_keyboard,
+    build_page_row,
+    cut_page,
+    redraw_message,
+)
 from bot.views.message_text import style_text
 from rag_core.conversation.memory import migrate_memory_setting
 from rag_core.storage import Archive, channels
 from rag_core.storage.channels import GroupRules, load_group_rules, move_group, save_group_rules
-from rag_core.storage.users import load_answer_mode, save_answer_mode
+from rag_core.storage.users import load_answer_mode, load_chat_zone, save_answer_mode, save_chat_zone
 from rag_core.types import Channel, Visibility
 
 _CHANNEL_LINK_PATTERN = re.compile(r"^(https?://)?t\.me/(?P<name>\w+)/?$|^@(?P<at>\w+)$")
@@ -88,6 +96,7 @@ async def _on_supergroup_migration(message: Message, context: AppContext) -> Non
     old, new = message.chat.id, message.migrate_to_chat_id
     assert new is not None
     await move_group(context.archive, old, new)
+    await save_chat_zone(context.archive, new, await load_chat_zone(context.archive, old))
     await save_answer_mode(context.archive, new, await load_answer_mode(context.archive, old))
     await migrate_memory_setting(old, new, context.rag)
 
@@ -127,16 +136,15 @@ _RULE_CHANGES: dict[_SettingsAction, Callable[[GroupRules], GroupRules]] = {
 _LANGUAGE_CHOICES = ("", *LANGUAGES)
 
 
-async def _on_settings(message: Message, context: AppContext, words: Translator) -> None:
+async def _on_settings(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     if not await is_group_admin(context.admins, get_reader_id(message), message.chat.id):
         await message.reply(words("group-admins-only"), allow_sending_without_reply=True)
         return
-    text, buttons = await _render_settings(message.chat.id, context.archive, words)
+    if command.args:
+        await show_zones(message, command.args.strip(), context, words)
+        return
+    text, buttons = await _render_settings(message.chat.id, context, words)
     await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
-
-
-async def _on_settings_in_private(message: Message, words: Translator) -> None:
-    await message.answer(words("settings-in-group"))
 
 
 async def _press_settings(
@@ -158,7 +166,7 @@ async def _press_settings(
     if callback_data.action in (_SettingsAction.CHANNELS, _SettingsAction.BIND, _SettingsAction.UNBIND):
         text, buttons = await _render_channel_choices(group.id, callback_data.number, context.archive, words)
     else:
-        text, buttons = await _render_settings(group.id, context.archive, words)
+        text, buttons = await _render_settings(group.id, context, words)
     await redraw_message(
         pressed,
         text,
@@ -201,8 +209,10 @@ async def _list_offered_channels(group: int, archive: Archive, words: Translator
     )
 
 
-async def _render_settings(group: int, archive: Archive, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
+async def _render_settings(group: int, context: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
     """Render all settings on one screen."""
+    archive = context.archive
+    zone = await load_zone(archive, group, context.settings.bot.zone)
     rules, bound = await load_group_rules(archive, group), await channels.list_bound_channels(archive, group)
     mine = [channel for channel in await _list_offered_channels(group, archive, words) if channel.chat_id in bound]
     titles = [Text("• ", link_channel_title(channel, words)) for channel in mine[:_MAX_TITLES]]
@@ -213,9 +223,11 @@ async def _render_settings(group: int, archive: Archive, words: Translator) -> t
         words("settings-sure", on="yes" if rules.cited_only else "no"),
         words("settings-who", who="admins" if rules.admins_ask else "everybody"),
         words("settings-lang", lang=rules.lang or "each"),
+        words("settings-zone", zone=format_zone(zone, words)),
     )
     text = as_list(Bold(words("settings-title")), asks, chosen, sep="\n\n")
-    return text, build_keyboard(*([button] for button in _list_rule_buttons(rules, words)))
+    zones: LabelledPress = words("button-zone"), ZoneCallback()
+    return text, build_keyboard(*([button] for button in (*_list_rule_buttons(rules, words), zones)))
 
 
 def _list_rule_buttons(rules: GroupRules, words: Translator) -> Iterator[tuple[str, _SettingsCallback]]:
@@ -278,6 +290,5 @@ def routes() -> Router:
     router.message.register(_on_bind, ChatCommand("bind", "unbind", chats=GROUPS), flags=ADMINS_ONLY)
     router.message.register(_on_bind_in_private, ChatCommand("bind", "unbind", chats=PRIVATE), flags=ADMINS_ONLY)
     router.message.register(_on_settings, ChatCommand("settings", chats=GROUPS, addressed_only=True))
-    router.message.register(_on_settings_in_private, ChatCommand("settings", chats=PRIVATE))
     router.callback_query.register(_press_settings, _SettingsCallback.filter())
     return router

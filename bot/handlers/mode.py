@@ -39,13 +39,18 @@ async def _on_mode(
     message: Message, command: CommandObject, addressed: bool, context: AppContext, words: Translator
 ) -> None:
     wanted, reader = (command.args or "").strip().casefold(), get_reader_id(message)
-    labels = {words("mode-name", recipe=recipe).casefold(): recipe for recipe in _READER_MODES.values()}
-    wanted = (labels | _READER_MODES).get(wanted, wanted)
+    typed = {
+        words(sentence, recipe=recipe).casefold(): recipe
+        for sentence in ("mode-name", "mode-word")
+        for recipe in _READER_MODES.values()
+    }
+    wanted = (typed | _READER_MODES).get(wanted, wanted)
     offered = _list_offered_modes(context, admin=reader in context.admins)
     if not (addressed or wanted in offered):
         return
     if wanted and wanted not in offered:
-        await message.reply(words("mode-unknown", names=", ".join((*_READER_MODES, *offered[len(_READER_MODES) :]))))
+        names = ", ".join(words("mode-word", recipe=name) for name in offered)
+        await message.reply(words("mode-unknown", names=names))
         return
     if wanted and not await may_change_chat_settings(context.admins, message.chat, reader):
         await message.reply(words("mode-not-yours"))

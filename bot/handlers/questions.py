@@ -1,39 +1,26 @@
-"""Handlers of questions: /ask, /verify, plain text, mentions, deep links (/link); /new and /stop of a conversation.
+"""Handlers of questions: /ask, plain text in private chats, and mentions of the bot or replies to it in groups.
 
-A handler only queues a row and wakes the workers, so that a question survives a restart; the same update twice is one
-row. A deep link t.me/bot?start=... holds the question itself, or the key of a stored one: a text is stored only when
-its own asker makes a link to it, so that nobody finds another's question by guessing.
-Source: https://core.telegram.org/bots/features#deep-linking (64 characters out of A-Z, a-z, 0-9, _ and -).
+A handler only queues a row and wakes the workers (bot/worker/queue.py); the same update twice is one row.
 """
 
 from __future__ import annotations
 
-import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from secrets import token_urlsafe
-
-from aiogram import Bot, F, Router
-from aiogram.dispatcher.event.bases import SkipHandler
+from aiogram import F, Router
 from aiogram.enums import ContentType
-from aiogram.filters import CommandObject, CommandStart
-from aiogram.types import CallbackQuery, Message, MessageGenerationStopped, Update
-from aiogram.utils.formatting import Code, Text, as_list
+from aiogram.filters import CommandObject
+from aiogram.types import Message, Update
+from aiogram.utils.formatting import Code
 
 from bot import logs
-from bot.access import get_reader_id, may_change_chat_settings
+from bot.access import get_reader_id
 from bot.context import AppContext
-from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question, find_asked_answer
+from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question
 from bot.handlers.small_talk import reply_to_talk
 from bot.i18n import Translator, detect_question_language
-from bot.views.answer import make_link
-from bot.views.message_text import neutralize_links
-from bot.views.post_phrases import strip_control_characters
-from bot.worker.streaming import StopCallback, acknowledge_question
-from rag_core.conversation.memory import is_memory_enabled, set_memory_enabled, start_new_conversation
+from bot.worker.streaming import acknowledge_question
 from rag_core.conversation.talk import detect_talk
-from rag_core.storage import Archive, questions
+from rag_core.storage import questions
 from rag_core.storage.questions import QuestionRow
-from rag_core.storage.users import ConversationKey
 
 # Long enough for a paragraph of context, short enough for a small model.
 MAX_QUESTION_LENGTH = 1000
@@ -128,185 +115,4 @@ def routes() -> Router:
     router.message.register(_on_text, IN_PRIVATE, F.text | F.caption)
     router.message.register(_on_no_text, IN_PRIVATE, F.content_type.in_(_USER_CONTENT_TYPES))
     router.message.register(_on_addressed_question, IN_GROUP, extract_addressed_question)
-    return router
-
-
-_QUOTE_TYPES = {"blockquote", "expandable_blockquote"}  # the bot's answers list their sources in one
-_CITATION_NUMBER_PATTERN = re.compile(r" ?\[\d+\]")
-
-
-async def _on_verify(
-    message: Message,
-    command: CommandObject,
-    addressed: bool,
-    event_update: Update,
-    context: AppContext,
-    words: Translator,
-) -> None:
-    text, own = (command.args or "").strip(), True
-    if not text:
-        text, own = _extract_replied_text(message), False
-    if text:
-        lang = detect_question_language(text, words.lang) if own else words.lang
-        await queue_message_text(message, text, event_update.update_id, context, words, lang=lang, kind="verify")
-    elif addressed:
-        refusal = words.rich("verify-empty", example=Code(f"/verify {words('verify-example')}"))
-        await message.reply(**refusal.as_kwargs(), allow_sending_without_reply=True)
-
-
-async def _on_forwarded_message(message: Message, event_update: Update, context: AppContext, words: Translator) -> None:
-    text = (message.text or message.caption or "").strip()
-    if text:
-        await queue_message_text(message, text, event_update.update_id, context, words, lang=words.lang, kind="verify")
-    # other pictures of an album: only the one with the caption counts
-    elif not message.media_group_id:
-        await message.reply(words("verify-not-text"), allow_sending_without_reply=True)
-
-
-def _extract_replied_text(message: Message) -> str:
-    """Text of the replied message: the selected part, else all of it."""
-    if message.quote and message.quote.is_manual:
-        return message.quote.text.strip()
-    parent = message.reply_to_message
-    if parent is None or parent.forum_topic_created:  # in a topic every message "replies" to its opening
-        return ""
-    text = parent.text or parent.caption or ""
-    ours = message.bot and parent.from_user and parent.from_user.id == message.bot.id
-    return _strip_sources(parent, text) if ours else text.strip()
-
-
-def _strip_sources(message: Message, text: str) -> str:
-    """Strip the sources and the notes below them from an answer of the bot."""
-    lists = [e.offset for e in message.entities or () if e.type in _QUOTE_TYPES]
-    if lists:
-        before = text.encode("utf-16-le")[: 2 * min(lists)].decode("utf-16-le").rstrip()
-        text = before.rpartition("\n")[0]  # the line above the list is its title
-    return _CITATION_NUMBER_PATTERN.sub("", text).strip()
-
-
-def verify_routes() -> Router:
-    """Router of /verify and of forwarded messages in private. Include it late: an export may be forwarded too."""
-    router = Router(name="verify")
-    router.message.register(_on_verify, ChatCommand("verify"))
-    router.message.register(_on_forwarded_message, IN_PRIVATE, F.forward_origin)
-    return router
-
-
-_MAX_PAYLOAD_LENGTH = 64
-# First character of a payload: the question itself follows, or the key it is stored under.
-_TEXT_PREFIX, _STORED_PREFIX = "q", "s"
-_PAYLOAD_PATTERN = re.compile(rf"[{_TEXT_PREFIX}{_STORED_PREFIX}][A-Za-z0-9_-]{{1,{_MAX_PAYLOAD_LENGTH - 1}}}")
-
-
-def encode_payload(text: str) -> str | None:
-    """Encode a question as a payload; None where it is too long."""
-    payload = _TEXT_PREFIX + urlsafe_b64encode(text.encode()).decode().rstrip("=")
-    return payload if len(payload) <= _MAX_PAYLOAD_LENGTH else None
-
-
-async def decode_payload(payload: str, archive: Archive) -> str | None:
-    """Decode a payload to its question; None where it is invalid or unknown."""
-    if not _PAYLOAD_PATTERN.fullmatch(payload):
-        return None
-    if payload[0] == _STORED_PREFIX:
-        return await questions.get_linked_question(archive, payload[1:])
-    try:
-        text = urlsafe_b64decode(payload[1:] + "=" * (-len(payload[1:]) % 4)).decode()
-    except ValueError:  # invalid base64 or UTF-8
-        return None
-    return text if text and text == strip_control_characters(text) and encode_payload(text) == payload else None
-
-
-async def create_question_link(text: str, user_id: int, bot: Bot, archive: Archive, words: Translator) -> Text:
-    """Create a link to a question, and a sentence with the link and who can read what."""
-    payload = encode_payload(text)
-    if payload is None:
-        payload = _STORED_PREFIX + await questions.save_linked_question(archive, user_id, text, token_urlsafe(16))
-    url = f"https://t.me/{(await bot.me()).username}?start={payload}"
-    reply = "link-kept" if payload[0] == _STORED_PREFIX else "link-whole"
-    return as_list(words(reply), make_link(url, url), sep="\n\n")
-
-
-async def _on_start_link(
-    message: Message, command: CommandObject, event_update: Update, context: AppContext, words: Translator
-) -> None:
-    text = await decode_payload(command.args or "", context.archive)
-    if text is None or len(text) > MAX_QUESTION_LENGTH:
-        raise SkipHandler  # handled as a plain /start
-    await message.answer(**words.rich("link-asks", question=neutralize_links(text)).as_kwargs())
-    await submit_question(message, text, event_update.update_id, context, words)
-
-
-async def _on_link(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
-    asked = await find_asked_answer(message, bot, context.archive)
-    if isinstance(asked, str):
-        if addressed:
-            await message.reply(words(asked, why="/link"), allow_sending_without_reply=True)
-        return
-    text = await create_question_link(asked.text, asked.user_id, bot, context.archive, words)
-    await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
-
-
-def link_routes() -> Router:
-    """Router of /link and of /start with a payload."""
-    router = Router(name="deep_links")
-    router.message.register(_on_start_link, CommandStart(deep_link=True, ignore_case=True), IN_PRIVATE)
-    router.message.register(_on_link, ChatCommand("link"))
-    return router
-
-
-_MEMORY_SWITCHES = {"on": True, "off": False}
-
-
-async def _on_new(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
-    wanted = (command.args or "").strip().casefold()
-    if wanted and wanted not in _MEMORY_SWITCHES:
-        await message.reply(words("talk-unknown", new="/new"))
-        return
-    if wanted and not await may_change_chat_settings(context.admins, message.chat, get_reader_id(message)):
-        await message.reply(words("talk-not-yours"))
-        return
-    if wanted:
-        await set_memory_enabled(message.chat.id, context.rag, to=_MEMORY_SWITCHES[wanted])
-    thread = message.message_thread_id if message.is_topic_message else None
-    await start_new_conversation(ConversationKey(message.chat.id, get_reader_id(message), thread or 0), context.rag)
-    remembers = await is_memory_enabled(message.chat.id, context.rag)
-    await message.reply(words("talk-new" if remembers else "talk-off"), allow_sending_without_reply=True)
-
-
-async def _on_stop(message: Message, addressed: bool, context: AppContext, words: Translator) -> None:
-    running, waited = await context.worker.halt(message.chat.id, get_reader_id(message))
-    if waited:
-        await message.reply(words("stopped-waiting", count=waited), allow_sending_without_reply=True)
-    elif not running and addressed:  # a running question shows its own end
-        await message.reply(words("stop-nothing"), allow_sending_without_reply=True)
-
-
-async def _on_draft_stopped(event: MessageGenerationStopped, context: AppContext, words: Translator) -> None:
-    """Handle the client's own stop button: private chats only, where the chat id is the reader's."""
-    _, waited = await context.worker.halt(event.chat.id, event.chat.id, event.draft_id)
-    if waited:
-        assert event.bot is not None
-        text = words("stopped-waiting", count=waited)
-        await event.bot.send_message(event.chat.id, text, message_thread_id=event.message_thread_id)
-
-
-async def _press_stop(
-    pressed: CallbackQuery, callback_data: StopCallback, context: AppContext, words: Translator
-) -> None:
-    message = pressed.message
-    if message is None:
-        await pressed.answer()
-        return
-    running, waited = await context.worker.halt(message.chat.id, pressed.from_user.id, callback_data.question)
-    await pressed.answer() if running or waited else await pressed.answer(words("stop-not-yours"), show_alert=True)
-
-
-def conversation_routes() -> Router:
-    """Router of /new, /stop and the stop buttons."""
-    router = Router(name="conversation")
-    router.message.register(_on_new, ChatCommand("new", addressed_only=True))
-    router.message.register(_on_stop, ChatCommand("stop"))
-    router.stopped_message_generation.register(_on_draft_stopped)
-    router.callback_query.register(_press_stop, StopCallback.filter())
     return router

@@ -23,7 +23,7 @@ from aiogram.utils.formatting import ExpandableBlockQuote, Italic, Text, as_list
 from bot import access
 from bot.access import Reader
 from bot.context import AppContext
-from bot.i18n import Translator, get_translator
+from bot.i18n import Translator, get_translator, load_zone
 from bot.recheck import Basis, build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, CitedSpan, hash_text_version, link_author
@@ -294,7 +294,8 @@ async def _load_quote_request(
         return "receipt-closed"
     basis = await build_posts_basis([quoted.key], Viewer(reader.user_id, frozenset(readable)), context.archive)
     number, one = next((n, one) for n, one in enumerate(stored_answer.cited, 1) if one.key == quoted.key)
-    shown = RenderContext(get_translator(asked.lang), context.settings.bot.zone, group=not reader.private)
+    zone = await load_zone(context.archive, reader.chat_id, context.settings.bot.zone)
+    shown = RenderContext(get_translator(asked.lang), zone, group=not reader.private)
     found = await load_cited_words(context.archive, quoted, one)
     channel = readable[quoted.key.chat_id]
     return _QuoteRequest(found, basis, reader, one, number, channel, shown, chat.id, message_id, asked.thread)

@@ -23,7 +23,7 @@ from bot.context import AppContext
 from bot.filters import ChatCommand, check_button_access
 from bot.handlers import errors
 from bot.handlers.questions import MAX_QUESTION_LENGTH
-from bot.i18n import Translator, detect_question_language
+from bot.i18n import Translator, detect_question_language, load_zone
 from bot.recheck import Basis, ShownPost, recheck_before_sending
 from bot.views.answer import hash_text_version
 from bot.views.keyboards import (
@@ -162,7 +162,8 @@ class SearchHandlers:
             admin = reader.user_id in context.admins
             refusal = await access.format_no_access(context.archive, words, admin=admin, private=reader.private)
             return Text(refusal), None, "", Basis()
-        text, zone = _get_search_text(asked), context.settings.bot.zone
+        text = _get_search_text(asked)
+        zone = await load_zone(context.archive, asked.chat.id, context.settings.bot.zone)
         # days in the reader's time zone, relative to the request
         question = Question(text, detect_question_language(text, words.lang), asked.date.astimezone(zone), viewer)
         async with self._searches:

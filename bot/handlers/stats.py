@@ -1,40 +1,24 @@
-"""Handlers of an owner's /stats, /unanswered and /synonyms: the state of the bot, and what readers asked in vain.
-
-/unanswered groups refused questions by their terms. It names nobody, and shows the words of a question only where two
-readers asked alike: one reader's own words could tell who asked. It reads the stored questions, so that they are gone
-with their retention and with /forget.
-"""
+"""Handler of /stats: what an owner needs on one screen: posts, questions, votes, disk, backup, and what is wrong."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
 
 from aiogram import Router
-from aiogram.filters import CommandObject
 from aiogram.types import Message
-from aiogram.utils.formatting import BlockQuote, Bold, Code, Text, as_list
+from aiogram.utils.formatting import Bold, Text, as_list
 
-from bot import access, files
+from bot import files
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
-from bot.recheck import build_posts_basis, recheck_before_sending
-from bot.views.answer import format_channel_title, link_author, parse_stored_answer
-from bot.views.message_text import neutralize_links
-from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
+from bot.views.post_phrases import strip_control_characters
 from rag_core.errors import IndexUnavailable
 from rag_core.storage import channels, gaps, index_state, posts, questions, raw_updates, usage_stats
 from rag_core.storage.backups import get_backup_time, list_backups
-from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
-from rag_core.storage.questions import AnsweredQuestion
 from rag_core.storage.usage_stats import JobRecord
-from rag_core.text.query_terms import is_asking_word
-from rag_core.text.tokens import tokenize
-from rag_core.types import Channel, PostKey, format_channel_post_link
 
 _MAX_REASONS = 3  # reasons for quarantined updates that are listed
 _MAX_ERROR_LENGTH = 200  # characters of an error message
@@ -152,140 +136,4 @@ def routes() -> Router:
     """Router of /stats."""
     router = Router(name="stats")
     router.message.register(_on_stats, ChatCommand("stats", chats=PRIVATE), flags=ADMINS_ONLY)
-    return router
-
-
-_MAX_QUESTIONS, _MAX_GROUPS, _MAX_TEXT_LENGTH = 5000, 10, 150
-_MIN_READERS = 2  # who asked alike, before the words are shown
-
-
-@dataclass(frozen=True, slots=True)
-class UnansweredGroup:
-    """Questions alike: the shortest text, how many readers asked it, and the nearest post of the newest one."""
-
-    text: str
-    readers: int
-    nearest: PostKey | None
-
-
-def group_unanswered(asked: Iterable[AnsweredQuestion]) -> tuple[list[UnansweredGroup], int]:
-    """Group refused questions, newest first, by their terms: groups of two and more readers, most readers first.
-
-    The number counts the other groups, whose words are not shown.
-    """
-    alike: dict[frozenset[str], list[AnsweredQuestion]] = {}
-    for one in asked:
-        terms = frozenset(tokenize(one.text))
-        alike.setdefault(frozenset(term for term in terms if not is_asking_word(term)) or terms, []).append(one)
-    groups = []
-    for rows in alike.values():
-        readers = len({row.user_id for row in rows})
-        if readers >= _MIN_READERS:
-            nearest = next((key for row in rows for key in parse_stored_answer(row.answer).others), None)
-            groups.append(UnansweredGroup(min((row.text for row in rows), key=len), readers, nearest))
-    return sorted(groups, key=lambda group: -group.readers), len(alike) - len(groups)
-
-
-async def _on_unanswered(message: Message, context: AppContext, words: Translator) -> None:
-    groups, others = group_unanswered(await questions.list_refused_questions(context.archive, _MAX_QUESTIONS))
-    reader = access.get_reader(message)
-    viewer = await access.build_viewer(context.archive, context.admins, reader)
-    basis = await build_posts_basis([one.nearest for one in groups if one.nearest], viewer, context.archive)
-    blocks = [Text(words("unanswered-title" if groups else "unanswered-none"))]
-    blocks += await _render_groups(groups[:_MAX_GROUPS], context, RenderContext(words, context.settings.bot.zone))
-    if more := others + len(groups[_MAX_GROUPS:]):
-        blocks.append(Text(words("unanswered-more", count=more)))
-    with recheck_before_sending(basis, reader, context.archive, context.admins):
-        await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs())
-
-
-async def _render_groups(groups: Sequence[UnansweredGroup], context: AppContext, shown: RenderContext) -> list[Text]:
-    known = await channels.load_channels(context.archive)
-    stored = await posts.fetch_posts(context.archive, [group.nearest for group in groups if group.nearest])
-    blocks = []
-    for group in groups:
-        text = " ".join(strip_control_characters(group.text).split())[:_MAX_TEXT_LENGTH]
-        lines = [shown.words.rich("unanswered-group", question=neutralize_links(text), count=group.readers)]
-        if group.nearest and (post := stored.get(group.nearest)):
-            channel = known.get(group.nearest.chat_id)
-            url = format_channel_post_link(group.nearest, channel)
-            author = link_author(channel, post.origin, url, shown.words)
-            lines.append(BlockQuote(author, " · ", format_day_and_edit(post.date, post.edited, shown)))
-        blocks.append(as_list(*lines))
-    return blocks
-
-
-def unanswered_routes() -> Router:
-    """Router of /unanswered."""
-    router = Router(name="unanswered")
-    router.message.register(_on_unanswered, ChatCommand("unanswered", chats=PRIVATE), flags=ADMINS_ONLY)
-    return router
-
-
-_MAX_LENGTH, _MAX_LISTED = 60, 100
-_MINUS = ("-", "−", "–")
-
-
-async def _on_synonyms(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
-    """List the pairs, add one, or after a minus remove one: in the channel that is named first, or in all."""
-    viewer = await access.build_viewer(context.archive, context.admins, access.get_reader(message))
-    known = {
-        chat_id: channel
-        for chat_id, channel in (await channels.load_channels(context.archive)).items()
-        if chat_id in viewer.channels
-    }
-    given = (command.args or "").strip()
-    if not given:
-        text = await _list_pairs(context, known, words)
-    else:
-        name = given.split()[0] if given.startswith("@") else ""
-        chosen = [one for one in known if not name or (known[one].username or "").casefold() == name[1:].casefold()]
-        if chosen:
-            text = await _change_pair(given.removeprefix(name).strip(), chosen, message, context, words)
-        else:
-            text = words.rich("reindex-unknown", name=neutralize_links(name), channels="/channels")
-    await message.answer(**text.as_kwargs())
-
-
-async def _list_pairs(context: AppContext, known: dict[int, Channel], words: Translator) -> Text:
-    stored = await list_synonyms(context.archive, known)
-    lines = []
-    for (word, meaning), rows in groupby(stored, key=lambda synonym: (synonym.word, synonym.meaning)):
-        holding = [known[row.chat_id] for row in rows]
-        of = "" if len(holding) == len(known) else ", ".join(format_channel_title(one, words) for one in holding)
-        lines.append(Text("• ", neutralize_links(f"{word} = {meaning}" + (f" ({of})" if of else ""))))
-    how = words.rich("synonyms-how", example=_make_example(words))
-    return as_list(words("synonyms-title", count=len(lines)), *lines[:_MAX_LISTED], "", how)
-
-
-def _make_example(words: Translator) -> Code:
-    return Code(f"/synonyms {words('synonyms-example')}")
-
-
-async def _change_pair(given: str, chosen: list[int], message: Message, context: AppContext, words: Translator) -> Text:
-    pair = [" ".join(side.casefold().split()) for side in given.lstrip("".join(_MINUS) + " ").split("=")]
-    if len(pair) != 2 or pair[0] == pair[1] or not all(tokenize(side) and len(side) <= _MAX_LENGTH for side in pair):
-        return words.rich("synonyms-how", example=_make_example(words))
-    word, meaning = pair
-    reader, changed = access.get_reader_id(message), False
-    for chat_id in chosen:
-        if given.startswith(_MINUS):
-            for sides in ((word, meaning), (meaning, word)):
-                changed |= await remove_synonym(context.archive, Synonym(chat_id, *sides))
-        else:
-            changed |= await add_synonym(context.archive, Synonym(chat_id, word, meaning), reader)
-    if changed:
-        context.rag.caches.forget()
-        context.worker.forget()
-    if given.startswith(_MINUS):
-        sentence = "synonyms-removed" if changed else "synonyms-unknown"
-    else:
-        sentence = "synonyms-added" if changed else "synonyms-known"
-    return words.rich(sentence, pair=neutralize_links(f"{word} = {meaning}"))
-
-
-def synonym_routes() -> Router:
-    """Router of /synonyms."""
-    router = Router(name="synonyms")
-    router.message.register(_on_synonyms, ChatCommand("synonyms", chats=PRIVATE), flags=ADMINS_ONLY)
     return router

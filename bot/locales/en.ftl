@@ -245,6 +245,8 @@ why-changed-more = { $more ->
 why-changed-spaces = only spaces and line breaks
 why-unknown-before = I do not know what it said before the edit.
 why-probable = I was not sure about this answer.
+why-read-as = I read “{ $typed }” as “{ $read }”.
+why-aliases = I also looked for other names: { $pairs }
 why-others = Other posts I looked at:
 why-refused = { $count ->
     [one] I looked at this post, but it does not answer the question:
@@ -351,7 +353,7 @@ check-told = { $where ->
     [there] It is there.
     [gone] It is gone from the channel, so I leave it out until it comes back.
     [uncopied] Telegram does not let me copy it, so I cannot tell whether it is there. Nothing was changed.
-    [closed] I cannot look: I am not in this channel, or lack the rights. Nothing was changed.
+    [closed] I cannot look: I am not in this channel, or do not have the rights. Nothing was changed.
    *[unsure] Telegram gave no clear answer. Nothing was changed: try again later.
 }
 check-back = It is there, and I use it in answers again.
@@ -399,7 +401,7 @@ menu-reindex = Rebuild the search
 
 gaps-found = { $count ->
     [one] Some posts may be missing: for a while Telegram sent me none.
-   *[other] Some posts may be missing: { $count } times Telegram sent me none for a while.
+   *[other] Some posts may be missing: Telegram went quiet { $count } times.
 }
 gap-before = before { $until }
 gap-between = { $since } – { $until }
@@ -498,7 +500,7 @@ import-zip-encrypted = The zip { $file } is encrypted: send it without a passwor
 import-zip-path = The zip { $file } has a path that leads out of its folder: send result.json itself.
 import-zip-nested = The zip { $file } holds another archive, { $name }: export the chat without files, or send result.json itself.
 import-zip-size = The zip { $file } holds more than { $most } MB. Import it on the machine I run on: citegram import result.json
-import-zip-ratio = The zip { $file } is compressed more than { $most } times, which no export is: send result.json itself.
+import-zip-ratio = The zip { $file } unpacks to over { $most } times its size, which no export does: send result.json itself.
 import-zip-many = The zip { $file } holds several exports: send them one by one.
 import-zip-empty = The zip { $file } holds neither result.json nor messages.html: export the chat again.
 import-cut = { $file } is cut off: export the chat again, or send the whole file.
@@ -555,7 +557,7 @@ menu-import = Import an export of a channel
 ## Copies
 
 source-copies-first = { $count ->
-    [one] also in { $count } channel, first { $first }, { $when }
+    [one] first in { $first }, { $when }
    *[other] also in { $count } channels, first { $first }, { $when }
 }
 
@@ -674,7 +676,7 @@ button-sources = Sources
 button-why = Why?
 button-link = Link
 button-more = More
-button-search = Search for these words
+button-search = Search the posts
 button-rephrase = Ask another way
 rephrase-hint = Try the words that a post would use: a name, a place, a date. Ask about one thing at a time.
 button-shorter = Shorter
@@ -718,14 +720,14 @@ privacy-brief = { $days ->
     [one] I keep your questions, and which posts answered them, for { $days } day. After that I only keep a count.
    *[other] I keep your questions, and which posts answered them, for { $days } days. After that I only keep a count.
 }
-privacy-unanswered = • questions I could not answer: admins see how many, and the words once two people have asked the same, but never who asked. They go with your questions, or with /forget
+privacy-unanswered = • questions I could not answer: admins see how many, and the words once two people have asked the same, but never who asked. A pinned answer keeps none of the words. They go with your questions, or with /forget
 button-details = Details
 privacy-questions = { $days ->
     [one] • your questions, with your Telegram id, the chat, the time and the passages that answered them: { $days } day. If a model wrote the answer, its sentences too. After that I only count that something was asked.
    *[other] • your questions, with your Telegram id, the chat, the time and the passages that answered them: { $days } days. If a model wrote the answer, its sentences too. After that I only count that something was asked.
 }
 privacy-votes = • your 👍 and 👎 with the reason, and your links to long questions: as long as your questions
-privacy-updates = • each message to me: for the moment until I have handled it, or as long as your questions if I could not read it. Its number: 48 hours. An answer on its way to you: until it arrives
+privacy-updates = • each message to me: until I have handled it, usually a moment. If I could not read it: as long as your questions. Its number: 48 hours. An answer on its way to you: until it arrives
 privacy-talks = { $minutes ->
     [one] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minute, or until { $new }
    *[other] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minutes, or until { $new }
@@ -734,7 +736,7 @@ privacy-memory = • in memory only: how I searched for your question, 10 minute
 privacy-backups = { $count ->
     [0] There are no backups.
     [one] Every night I back all this up and keep { $count } copy. /forget does not change it, but the next one replaces it.
-   *[other] Every night I back all this up and keep { $count } copies. /forget does not change them, but after as many nights they are all replaced.
+   *[other] Every night I back all this up and keep { $count } copies. /forget does not change them, but all of them are replaced after that many nights.
 }
 privacy-not = Not kept: your name, and what you look for with { $search }.
 privacy-log = { $texts ->
@@ -781,7 +783,7 @@ forget-done = Erased:
 forget-rest = The messages in this chat are Telegram's: delete them there. { $backups ->
     [0] There are no backups.
     [one] The nightly backup ({ $backups }) still holds it until the next one replaces it.
-   *[other] The nightly backups ({ $backups }) still hold it, until as many nights have passed.
+   *[other] The nightly backups ({ $backups }) still hold it for that many nights.
 }
 forget-not-yours = This is for the person who sent the command. Send { $forget } yourself.
 forget-late = This is too old, or already done. Send { $forget } again.
@@ -795,7 +797,6 @@ group-admins-only = Only this group's admins can do this, under their own names.
 group-admins-ask = In this group only its admins can ask me, under their own names. In a private chat everyone can.
 help-settings = { $settings } — for the group's admins: which channels I answer from, and how
 settings-title = Settings of this group
-settings-in-group = This only works in groups. Add me to one, and its admins can send it there with my name.
 settings-no-channels = This group has no channels yet. Choose some with the first button.
 settings-channels = Which channels can everyone in this group ask about? ✓ marks the chosen ones.
 settings-none-offered = There is no channel to choose yet. An admin of the bot can make one public, or let groups choose it.
@@ -811,6 +812,15 @@ settings-lang = { $lang ->
     [en] Language: English
     [ru] Language: Russian
    *[other] Language: same as the question
+}
+settings-zone = Time zone: { $zone }
+button-zone = Time zone
+zone-now = Dates and times here: { $zone }. Tap another place, or type one: { $example }
+zone-unknown = I do not know this time zone. Write it like this: { $example }
+zone-name = { $zone ->
+    [New_York] New York
+    [Los_Angeles] Los Angeles
+   *[other] { $zone }
 }
 settings-kept = Saved.
 settings-channel-gone = This channel is not available here any more. Open the list again.
@@ -921,7 +931,13 @@ mode-about = { $recipe ->
 }
 mode-careful-on = I review every draft before I send it.
 mode-off-now = This is switched off at the moment, so you get quick answers.
-mode-unknown = You can choose { $names }. For example: /mode quick
+mode-word = { $recipe ->
+    [auto] auto
+    [direct] quick
+    [agent] thorough
+   *[other] { $recipe }
+}
+mode-unknown = I do not know this way of answering. Write /mode and one of these: { $names }
 mode-not-yours = Only an admin can change this here.
 mode-switch-on = Switch on for everyone: { $mode }
 mode-switch-off = Switch off for everyone: { $mode }
@@ -974,15 +990,28 @@ answer-understood = Answering: { $question }
 ## What people did not get (admins)
 
 unanswered-title = Questions I could not answer:
-unanswered-none = So far no two people have asked the same thing without getting an answer.
+unanswered-none = Nothing yet: a question appears here once two people have asked it.
 unanswered-group = { $count ->
     [one] “{ $question }” — { $count } person
    *[other] “{ $question }” — { $count } people
 }
 unanswered-more = { $count ->
-    [one] There is { $count } more question without an answer. Fewer people asked it.
-   *[other] There are { $count } more questions without an answer. Fewer people asked them.
+    [one] { $count } more question without an answer. Fewer people asked it.
+   *[other] { $count } more questions without an answer. Fewer people asked them.
 }
+button-pin = 📌 Pin an answer
+button-pin-number = 📌 { $number }
+button-pin-answer = { $action ->
+    [nearest] Pin this post
+    [off] Unpin
+   *[other] Cancel
+}
+pin-which = To pin another post as the answer, reply to this message with its link.
+pin-done = Pinned. Readers of { $title } who ask this now get the beginning of the post.
+pin-off = Unpinned. I search for the answer again.
+pin-kept = Nothing was changed.
+pin-gone = This question is no longer here. Open the list again: { $unanswered }
+pin-unknown = I cannot pin that. Reply to my message with the link of one post that I have.
 menu-unanswered = Questions I could not answer
 synonyms-title = { $count ->
     [0] No words that mean the same yet.

@@ -291,10 +291,12 @@ def _render_source(
 def _render_copies(
     key: PostKey, count: int, answer: Answer, posts: Mapping[PostKey, Post], shown: RenderContext
 ) -> Text:
-    """Number of other channels with the post, and the first of them with its day and time."""
-    if any(copy not in posts for copy in (key, *answer.copies[key])):  # some were just deleted, so the first is unknown
+    """Number of other channels with the post, and the first one with its day and time where it is one of them."""
+    copies = (key, *answer.copies[key])
+    # where some were just deleted, the first is unknown
+    first = order_copies(posts[copy] for copy in copies)[0] if all(copy in posts for copy in copies) else None
+    if first is None or first.key.chat_id == key.chat_id:
         return Text(shown.words("source-copies", count=count))
-    first = order_copies(posts[copy] for copy in (key, *answer.copies[key]))[0]
     channel = answer.channels.get(first.key.chat_id)
     name = f"@{channel.username}" if channel and channel.username else format_author(channel, None, shown.words)
     return shown.words.rich(

@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import tzinfo
 from functools import partial
 
 from aiogram import Bot
@@ -26,9 +27,10 @@ from aiogram.utils.formatting import Italic, Text, as_list
 from bot import access
 from bot.access import AdminRegistry, Reader
 from bot.handlers import errors
-from bot.i18n import Translator, detect_question_language, get_translator
+from bot.i18n import Translator, detect_question_language, get_translator, load_zone
 from bot.indexing import BotObserver
 from bot.monitoring.metrics import Meter
+from bot.pinned_answers import answer_from_pin
 from bot.recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
@@ -397,7 +399,7 @@ class QuestionWorker:
             self.meter.count_question("refused")
             admin = asked.user_id in self._rights
             return Text(await access.format_no_access(archive, live.words, admin=admin, private=asked.private)), {}
-        asked_at = asked.asked_at.astimezone(self._settings.zone)  # "yesterday" is in the reader's time zone
+        asked_at = asked.asked_at.astimezone(await self._load_zone(asked))  # "yesterday" is in the reader's time zone
         text = asked.text if asked.kind == "verify" else strip_courtesies(asked.text)
         question = Question(text, asked.lang, asked_at, viewer, asked.chat_id, asked.thread)
         if asked.kind == "verify":
@@ -409,7 +411,9 @@ class QuestionWorker:
         return await self._render(asked, found, live.words)
 
     async def _answer_or_cached(self, asked: QuestionRow, question: Question, live: ProgressView) -> Answer:
-        """Answer a question, or take the answer from the cache."""
+        """Answer a question, from the pinned answer or the cache where there is one."""
+        if asked.mode is None and (pinned := await answer_from_pin(question, self._rag)) is not None:
+            return pinned
         key, version = await self._cache.key(question, asked.mode), self._rag.version
         if (known := await self._cache.get(question, key)) is not None:
             return known
@@ -425,8 +429,12 @@ class QuestionWorker:
             self._rag.archive, (*found.list_named_posts(), *(passage.key for passage in found.nearest))
         )
         stored = kept.serialize_answer(found, cited) | {"basis": build_answer_basis(found, cited).as_json()}
-        text = render_answer(found, cited, RenderContext(words, self._settings.zone, group=not asked.private))
+        shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
+        text = render_answer(found, cited, shown)
         return await append_deeper_note(text, asked, stored, self._rag.archive, words), stored
+
+    async def _load_zone(self, asked: QuestionRow) -> tzinfo:
+        return await load_zone(self._rag.archive, asked.chat_id, self._settings.zone)
 
     async def _verify(self, asked: QuestionRow, question: Question, words: Translator) -> tuple[Text, kept.JsonObject]:
         """Verify a text; returns the rendered and the serialized verdicts.
@@ -438,7 +446,7 @@ class QuestionWorker:
             found = await verify_text(question, self._rag)
         self.meter.count_question("answered")
         named = await posts.fetch_posts(self._rag.archive, found.posts())
-        shown = RenderContext(words, self._settings.zone, group=not asked.private)
+        shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
         stored = serialize_verdicts(found, named) | {"basis": build_verdicts_basis(found, named).as_json()}
         return render_verdicts(found, named, shown), stored
 

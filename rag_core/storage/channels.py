@@ -369,3 +369,24 @@ async def list_synonyms(archive: Archive, channels: Collection[int]) -> list[Syn
     """List the synonyms of these channels, in alphabetical order."""
     rows = await archive.rows("SELECT chat_id, word, meaning FROM channel_synonyms ORDER BY word, meaning, chat_id")
     return [synonym for row in rows if (synonym := Synonym(*row)).chat_id in channels]
+
+
+async def pin_answer(archive: Archive, asked: str, post: PostKey, by: int) -> None:
+    """Pin a post as the answer to a question, in place of another of its channel; `asked` identifies the question."""
+    sql = "INSERT OR REPLACE INTO pinned_answers VALUES (?, ?, ?, ?, ?)"
+    await archive.execute(sql, (asked, *post, by, get_unix_time()))
+
+
+async def unpin_answer(archive: Archive, asked: str, channels: Collection[int]) -> None:
+    """Unpin the answers to a question in these channels."""
+    async with archive.writing() as connection:
+        sql = "DELETE FROM pinned_answers WHERE asked = ? AND chat_id = ?"
+        await connection.executemany(sql, [(asked, chat_id) for chat_id in channels])
+
+
+async def find_pinned_post(archive: Archive, asked: str, channels: Collection[int]) -> PostKey | None:
+    """Find the post that was last pinned as the answer to a question in one of these channels."""
+    rows = await archive.rows(
+        "SELECT chat_id, message_id FROM pinned_answers WHERE asked = ? ORDER BY pinned_at DESC, chat_id", (asked,)
+    )
+    return next((PostKey(*row) for row in rows if row["chat_id"] in channels), None)

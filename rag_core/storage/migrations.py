@@ -367,6 +367,22 @@ _CHANNEL_SYNONYM_TABLE = (
     "added_by INTEGER NOT NULL, added_at INTEGER NOT NULL, PRIMARY KEY (chat_id, word, meaning)) WITHOUT ROWID",
 )
 
+# Answers that admins pinned (channels.py): `asked` is a keyed hash of a question's terms, no words of it.
+_PIN_TABLE = (
+    """CREATE TABLE pinned_answers (
+        asked TEXT NOT NULL,
+        chat_id INTEGER NOT NULL,
+        message_id INTEGER NOT NULL,
+        pinned_by INTEGER NOT NULL,
+        pinned_at INTEGER NOT NULL,
+        PRIMARY KEY (asked, chat_id),
+        FOREIGN KEY (chat_id, message_id) REFERENCES posts ON DELETE CASCADE
+    ) WITHOUT ROWID""",
+    "CREATE INDEX pinned_posts ON pinned_answers (chat_id, message_id)",
+    "CREATE TRIGGER pinned_gone AFTER UPDATE OF deleted_at ON posts WHEN NEW.deleted_at IS NOT NULL BEGIN "
+    "DELETE FROM pinned_answers WHERE chat_id = NEW.chat_id AND message_id = NEW.message_id; END",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (*_POST_TABLES, *_UPDATE_TABLES),
     _IDENTITY_TABLE,
@@ -386,4 +402,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _SYNONYM_TABLE,
     _CHANNEL_SYNONYM_TABLE,
     ("DROP TABLE IF EXISTS talk_figures",),  # counts of follow-ups by day, which nothing read
+    _PIN_TABLE,
 )

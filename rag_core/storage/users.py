@@ -28,6 +28,17 @@ async def save_choice(archive: Archive, name: str, value: str) -> None:
     await archive.execute("INSERT OR REPLACE INTO choices (name, value) VALUES (?, ?)", (name, value))
 
 
+async def load_chat_zone(archive: Archive, chat_id: int) -> str:
+    """Load the name of the time zone that a chat chose; "" where it chose none."""
+    rows = await archive.rows("SELECT value FROM choices WHERE name = ?", (f"zone {chat_id}",))
+    return str(rows[0]["value"]) if rows else ""
+
+
+async def save_chat_zone(archive: Archive, chat_id: int, zone: str) -> None:
+    """Save the name of a chat's time zone."""
+    await save_choice(archive, f"zone {chat_id}", zone)
+
+
 @dataclass(frozen=True, slots=True)
 class AdminGrant:
     """Admin grant: the id of the new admin, the id of the admin who granted it, and when."""

@@ -10,7 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from driver import HARBOUR, OTTO
+from driver import HARBOUR, OTTO, RITA, buttons, press
 
 from bot.__main__ import main
 from bot.control.socket_server import RequestHandlers
@@ -42,6 +42,22 @@ def elsewhere() -> tuple[str, Post]:
     moment = datetime.combine(yesterday, time(hour), zone).astimezone(UTC)
     assert moment.date() != datetime.now(UTC).date() - timedelta(days=1)
     return name, Post(PostKey(HARBOUR, 900), moment, "The crane was painted green.")
+
+
+async def test_a_chat_chooses_its_own_zone(sandbox: Sandbox, live: Any, home: Path, ask: Any) -> None:
+    midnight = datetime(2026, 3, 14, 21, tzinfo=UTC)  # in Moscow
+    await keep(home, Post(PostKey(HARBOUR, 900), midnight - timedelta(hours=2), "The crane was painted green."))
+    sandbox.world.clock = lambda: (midnight + timedelta(hours=1.5)).timestamp()
+    async with live():
+        assert "crane" not in (await ask(OTTO, ASKED))["text"]
+        offered = await ask(OTTO, "/settings")
+        assert offered["text"].startswith("Dates and times here: UTC")
+        chosen = next(name for name in buttons(offered) if name.startswith("Moscow"))
+        await press(sandbox, offered, chosen, OTTO)
+        assert "crane" in (await ask(OTTO, ASKED))["text"]
+        assert "crane" not in (await ask(RITA, ASKED))["text"]
+        assert (await ask(OTTO, "/settings Nowhere/Atlantis"))["text"].startswith("I do not know this time zone")
+        assert (await ask(OTTO, "/settings Asia/Tokyo"))["text"].startswith("Dates and times here: Tokyo")
 
 
 async def test_an_answer_counts_days_in_the_zone_of_the_chat(sandbox: Sandbox, live: Any, home: Path, ask: Any) -> None:

@@ -151,7 +151,9 @@ async def test_what_was_indexed_before_an_approval_was_needed_leaves_the_index(t
         old.execute("UPDATE channels SET state = 'pending'")
         old.execute("ALTER TABLE channels DROP COLUMN dropped_since")
         old.execute("DROP TABLE channel_synonyms")  # the migrations after it
-        old.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 3}")
+        old.execute("DROP TRIGGER pinned_gone")
+        old.execute("DROP TABLE pinned_answers")
+        old.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 4}")
         old.commit()
     archive = await Archive.open(tmp_path)
     try:

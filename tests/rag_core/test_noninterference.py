@@ -23,6 +23,8 @@ from typing import Any
 import pytest
 from qdrant_stand_in import StandIn
 
+from bot.handlers.explain import describe_reading
+from bot.pinned_answers import answer_from_pin, hash_question
 from bot.suggestions import QuestionSuggester
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
@@ -160,6 +162,8 @@ async def fill(rag: Engine, hidden: Sequence[Post]) -> None:
         await indexer.catch_up()
     for post in hidden[:50]:
         await add_synonym(rag.archive, Synonym(post.key.chat_id, "ferry", post.text.split()[0]), 1)
+        asked = hash_question(post.text, rag.archive)
+        await channels.pin_answer(rag.archive, asked, post.key, 1)
     again = [replace(post, text=f"{post.text} twice", edited=NOW - timedelta(days=1)) for post in hidden[::7]]
     await posts.save_posts(rag.archive, again, source="live")
     await indexer.catch_up()
@@ -193,7 +197,10 @@ async def everything_shown(rag: Engine, text: str, way: str) -> list[object]:
     seen = replace(rag, traced=runs.append)
     question = Question(text, detect_language(text), NOW, Viewer(1, frozenset({HARBOUR, KILN})))
     if way == "ask":
-        shown: object = replace(await answer_question(question, seen), trace_id="")
+        answer = replace(await answer_question(question, seen), trace_id="")
+        texts = [source.passage.text for source in answer.found]
+        reading = await describe_reading(text, question.lang, texts, question.viewer, rag)
+        shown: object = (answer, reading, await answer_from_pin(question, rag))
     elif way == "search":
         shown = await list_posts(question, seen)
         shown = (shown.found, shown.matching, shown.more, shown.whole, shown.channels, shown.shortfalls)

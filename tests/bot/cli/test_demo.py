@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import shutil
 import socket
 import sys
 import time
@@ -17,6 +18,7 @@ import pytest
 from bot.cli.open_index import show_progress_bar
 from bot.sandbox import Sandbox
 
+ROOT = Path(__file__).parents[2]
 QUESTION = "What is the earliest mention of Ilse Brandt?"
 
 
@@ -58,6 +60,33 @@ async def test_a_second_demo_of_a_folder_uses_the_first(tmp_path: Path) -> None:
     async with start(tmp_path, "--once", QUESTION) as asking:
         out, err = await asyncio.wait_for(asking.communicate(), 60)
     assert "<https://t.me/owl_hill_observers/84>" in out.decode()
+
+
+FAKE_PYTHON = """#!/bin/sh
+case "$*" in
+  "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+  *"pip install"*) echo begin >> log; sleep 0.5; echo end >> log ;;
+esac
+"""
+
+
+async def test_two_makes_at_once_set_up_one_after_the_other(tmp_path: Path) -> None:
+    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    python = tmp_path / "python"
+    python.write_text(FAKE_PYTHON, encoding="utf-8")
+    python.chmod(0o755)
+    both = [
+        await asyncio.create_subprocess_exec(
+            "make", "install", f"PYTHON={python}", "UV=", cwd=tmp_path, stdout=asyncio.subprocess.PIPE
+        )
+        for _ in range(2)
+    ]
+    said = [(await asyncio.wait_for(one.communicate(), 30))[0].decode() for one in both]
+    assert [one.returncode for one in both] == [0, 0]
+    assert (tmp_path / "log").read_text().split() == ["begin", "end"] * 2  # one set-up has two steps
+    assert sorted("waiting for it" in one for one in said) == [False, True]
+    assert all("Installed." in one for one in said)
 
 
 async def test_the_page_takes_the_next_free_port() -> None:

@@ -249,7 +249,7 @@ async def test_where_the_bot_cannot_look_nothing_is_marked(
     sandbox: Sandbox, live: Any, ask: Any, archive: Archive, trouble: str
 ) -> None:
     room = sandbox.world.room(SAFE)
-    said = "I cannot look: I am not in this channel, or lack the rights."
+    said = "I cannot look: I am not in this channel, or do not have the rights."
     match trouble:
         case "protected":
             room.protected, said = True, "Telegram does not let me copy it"

@@ -141,14 +141,14 @@ async def test_a_refusal_offers_a_search_for_its_words_and_to_ask_another_way(
     async with live():
         for chat in (OTTO, GROUP):
             answer = await ask(OTTO, NOBODY if chat == OTTO else f"/ask@citegram_bot {NOBODY}", chat)
-            assert await press(sandbox, answer, "Search for these words", OTTO) == ""
+            assert await press(sandbox, answer, "Search the posts", OTTO) == ""
             command, found = await sandbox.replies(chat, 2)
             assert command["text"] == f"/search {NOBODY}"
             assert found["reply_to_message"]["message_id"] == command["message_id"]
             assert found["text"].startswith("Search: ")
             await press(sandbox, answer, "Ask another way", OTTO)
             assert (await sandbox.replies(chat))[0]["text"].startswith("Try the words that a post would use")
-        assert (await press(sandbox, answer, "Search for these words", RITA)).startswith(
+        assert (await press(sandbox, answer, "Search the posts", RITA)).startswith(
             "Это для того, кто спрашивал. Спросите и"
         )
 
@@ -230,7 +230,7 @@ async def test_a_source_that_was_edited_is_not_quoted_and_one_that_went_is_named
 async def test_a_refusal_has_no_sources_and_says_so(sandbox: Sandbox, live: Any, ask: Any) -> None:
     async with live():
         answer = await ask(OTTO, NOBODY)
-        assert list(buttons(answer)) == ["Search for these words", "Ask another way"]
+        assert list(buttons(answer)) == ["Search the posts", "Ask another way"]
         assert (await ask(OTTO, "/sources"))["text"].startswith("This answer quotes no post")
 
 

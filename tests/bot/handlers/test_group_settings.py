@@ -219,7 +219,7 @@ async def test_without_its_name_and_in_private_the_command_says_little(sandbox: 
         await sandbox.say(OTTO, "/settings", chat_id=GROUP)
         assert (await said(sandbox, OTTO, SETTINGS))["text"].startswith("Settings of this group")
         private = await say(sandbox, OTTO, "/settings")
-    assert private["text"].startswith("This only works in groups")
+    assert private["text"].startswith("Dates and times here: UTC")
     assert len(sandbox.world.sent[GROUP]) == 1
 
 

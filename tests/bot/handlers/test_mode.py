@@ -45,7 +45,10 @@ async def test_a_reader_chooses_and_the_next_question_is_answered_so(
         assert (await say(sandbox, RITA, "/mode Тщательно"))["text"].startswith("Как я отвечаю здесь: Тщательно")
         for unknown in ("oracle", "council", "careful"):
             told = await say(sandbox, OTTO, f"/mode {unknown}")
-            assert told["text"] == "You can choose auto, quick, thorough. For example: /mode quick"
+            assert told["text"].endswith("one of these: auto, quick, thorough")
+        told = await say(sandbox, RITA, "/mode оракул")
+        assert told["text"].endswith("одно из слов: авто, быстро, тщательно")
+        assert (await say(sandbox, RITA, "/mode быстро"))["text"].startswith("Как я отвечаю здесь: Быстро")
 
 
 async def test_in_a_group_its_admins_choose(sandbox: Sandbox, live: Any) -> None:

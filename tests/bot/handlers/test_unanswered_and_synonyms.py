@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from driver import ADMIN, OTTO, RITA, buttons, open_archive, press, say_text
+from driver import ADMIN, HARBOUR, OTTO, RITA, buttons, open_archive, press, say, say_text
 
 from bot.sandbox import Sandbox
-from rag_core.storage.channels import list_synonyms, load_channels
+from rag_core.storage.channels import list_synonyms, load_channels, set_channel_visibility
+from rag_core.storage.posts import mark_posts_deleted
+from rag_core.types import PostKey, Visibility
 
 ZEPPELIN = "When does the zeppelin fly to the ferry museum of Montevideo?"
 ALIKE = "the zeppelin flies when, to the Montevideo museum ferry"
@@ -21,7 +23,7 @@ async def test_words_are_shown_once_two_readers_asked_alike_and_go_with_forget(
     async with live():
         assert (
             await say_text(sandbox, ADMIN, "/unanswered")
-            == "So far no two people have asked the same thing without getting an answer."
+            == "Nothing yet: a question appears here once two people have asked it."
         )
         await ask(OTTO, ZEPPELIN)
         await ask(OTTO, ZEPPELIN)
@@ -39,6 +41,38 @@ async def test_words_are_shown_once_two_readers_asked_alike_and_go_with_forget(
         await press(sandbox, asked, next(iter(buttons(asked))), RITA)
         assert "zeppelin" not in await say_text(sandbox, ADMIN, "/unanswered")
         assert "Only this bot's admins" in await say_text(sandbox, OTTO, "/unanswered")
+
+
+async def test_a_pinned_answer_is_for_readers_of_its_channel_and_goes_with_its_post(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path
+) -> None:
+    posted = await sandbox.post(HARBOUR, "Zeppelins fly from the new mast every June.")
+    async with live():
+        for reader in (OTTO, RITA):
+            await ask(reader, ZEPPELIN)
+        listed = await say(sandbox, ADMIN, "/unanswered")
+        assert list(buttons(listed)) == ["📌 Pin an answer"]
+        await press(sandbox, listed, "📌 Pin an answer", ADMIN)
+        (asked,) = await sandbox.replies(ADMIN)
+        assert list(buttons(asked)) == ["Pin this post", "Cancel"]
+        for wrong in ("https://t.me/harbour_news/99999", "no link"):
+            assert "I cannot pin that" in await say_text(sandbox, ADMIN, wrong, reply_to=asked["message_id"])
+        link = f"https://t.me/harbour_news/{posted['message_id']}"
+        pinned = await say_text(sandbox, ADMIN, link, reply_to=asked["message_id"])
+        assert pinned.startswith("Pinned. Readers of Harbour News")
+        told = (await ask(OTTO, ALIKE))["text"]
+        assert told.startswith("Zeppelins fly from the new mast every June. [1]")
+        await press(sandbox, listed, "📌 Pin an answer", ADMIN)
+        (again,) = await sandbox.replies(ADMIN)
+        assert "📌 Harbour News" in again["text"]
+        async with open_archive(home) as archive:
+            await set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
+        assert "mast" not in (await ask(OTTO, ALIKE))["text"]
+        async with open_archive(home) as archive:
+            await set_channel_visibility(archive, HARBOUR, Visibility.PUBLIC)
+            await mark_posts_deleted(archive, [PostKey(HARBOUR, posted["message_id"])], how="test")
+            assert await archive.rows("SELECT * FROM pinned_answers") == []
+        assert "mast" not in (await ask(OTTO, ALIKE))["text"]
 
 
 async def test_synonyms_are_entered_by_admins_found_at_once_and_taken_back(

@@ -79,23 +79,18 @@ def test_a_source_tells_of_edits_origins_and_copies() -> None:
 @pytest.mark.parametrize(
     ("shown", "count", "said"),
     [
-        (EN, 1, "12 March 2024 · also in 1 channel, first @harbour, 12 March 2024, 10:00"),
-        (EN, 2, "12 March 2024 · also in 2 channels, first @harbour, 12 March 2024, 10:00"),
-        (RU, 1, "12 марта 2024 · ещё в 1 канале, первый — @harbour, 12 марта 2024, 10:00"),
-        (RU, 2, "12 марта 2024 · ещё в 2 каналах, первый — @harbour, 12 марта 2024, 10:00"),
-        (RU, 5, "12 марта 2024 · ещё в 5 каналах, первый — @harbour, 12 марта 2024, 10:00"),
-        (RU, 21, "12 марта 2024 · ещё в 21 канале, первый — @harbour, 12 марта 2024, 10:00"),
+        (EN, 1, "12 March 2024 · also in 1 channel\n\n"),
+        (EN, 2, "12 March 2024 · also in 2 channels\n\n"),
+        (RU, 1, "12 марта 2024 · ещё в 1 канале\n\n"),
+        (RU, 21, "12 марта 2024 · ещё в 21 канале\n\n"),
     ],
 )
-def test_a_source_tells_in_how_many_channels_it_is_and_who_was_first(
-    shown: RenderContext, count: int, said: str
-) -> None:
+def test_a_source_tells_in_how_many_other_channels_it_is(shown: RenderContext, count: int, said: str) -> None:
     key = PostKey(PUBLIC, 1)
     copies = [PostKey(-2000 - n, n) for n in range(count)]
     posts = {one: Post(one, DAY + n * timedelta(minutes=7), "x") for n, one in enumerate((key, *copies))}
     content = render_answer(answered(cited("Yes.", key), copies={key: tuple(copies)}), posts, shown)
-    assert said in content.render()[0]
-    assert ("@harbour", "https://t.me/harbour/1") in links(content)
+    assert said in content.render()[0]  # the source itself was first, and is not named again
 
 
 def test_who_was_first_is_told_with_the_day_and_in_the_reader_s_time() -> None:
@@ -108,9 +103,9 @@ def test_who_was_first_is_told_with_the_day_and_in_the_reader_s_time() -> None:
     said = Sentence("Да.", (Citation(key, "Да.", 0, 3, LATER),))
     answer = answered(said, copies={key: (first, forward)})
     text, _ = render_answer(answer, posts, RU).render()
-    assert "14 марта 2024 · ещё в 1 канале, первый — Owl Hill, 12 марта 2024, 22:05" in text
+    assert "14 марта 2024 · сначала в Owl Hill, 12 марта 2024, 22:05" in text
     content = render_answer(answer, posts, RenderContext(get_translator("en"), timezone(timedelta(hours=3))))
-    assert "14 March 2024 · also in 1 channel, first Owl Hill, 13 March 2024, 01:05" in content.render()[0]
+    assert "14 March 2024 · first in Owl Hill, 13 March 2024, 01:05" in content.render()[0]
     assert ("Owl Hill", "https://t.me/c/5678/7") in links(content)
 
 

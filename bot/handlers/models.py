@@ -1,0 +1,106 @@
+"""Handlers of /models: an admin sees the models on this machine and which are in use, and switches with a button.
+
+A button carries a token that only this archive can make of a model's name; the presser is checked every time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiogram import Router
+from aiogram.filters.callback_data import CallbackData
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
+from aiogram.utils.formatting import Text
+
+from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
+from bot.i18n import Translator
+from bot.views.keyboards import build_keyboard, edit_message, make_callback_token
+from rag_core.errors import ModelUnavailable
+from rag_core.models.catalog import MODELS, ModelRole, is_model_present
+from rag_core.models.selection import get_models_folder, list_models_in_use, switch_model
+from rag_core.storage import Archive, users
+
+_NO_MODEL = "none"  # to work without a writer
+_USE_LABELS = {
+    "writer": "model-writer",
+    "planner": "model-planner",
+    "embedder": "model-embedder",
+    "reranker": "model-reranker",
+}
+
+
+class _ModelCallback(CallbackData, prefix="mo"):
+    """Callback data of a model button: the model's token."""
+
+    token: str
+
+
+def _make_model_token(archive: Archive, name: str) -> str:
+    return make_callback_token(f"model {name}", archive.identity)
+
+
+async def _on_models(message: Message, context: AppContext, words: Translator) -> None:
+    text, buttons = await _render_models(context, words)
+    await message.answer(text, reply_markup=buttons)
+
+
+async def _press_model(
+    pressed: CallbackQuery, callback_data: _ModelCallback, context: AppContext, words: Translator
+) -> None:
+    found = {_make_model_token(context.archive, name): (name, use) for name, use in await _list_offered_models(context)}
+    if callback_data.token not in found:
+        await pressed.answer(words("models-gone"), show_alert=True)
+        return
+    name, use = found[callback_data.token]
+    await pressed.answer()  # before loading: a large model takes minutes, and a callback expires within seconds
+    await edit_message(pressed, Text(words("models-loading", name=_format_model_name(name, words))), None)
+    try:
+        done = await asyncio.shield(switch_model(context.rag, name, use))
+        result = words(
+            "models-now" if done.now else "models-next",
+            use=words(_USE_LABELS[use]),
+            name=_format_model_name(name, words),
+        )
+    except ModelUnavailable as exc:
+        result = words("models-refused", reason=words.error(exc))
+    text, buttons = await _render_models(context, words)
+    await edit_message(pressed, Text(f"{result}\n\n{text}"), buttons)
+
+
+async def _list_offered_models(context: AppContext) -> list[tuple[str, str]]:
+    """List the downloaded models with their use, and the choice of no model."""
+    folder = get_models_folder(context.rag.settings)
+
+    def look() -> list[tuple[str, str]]:
+        return [(row.name, row.role.value) for row in MODELS if is_model_present(row, folder / row.name)]
+
+    found = await asyncio.to_thread(look)
+    return [*found, (_NO_MODEL, ModelRole.WRITER.value)] if (ModelRole.WRITER in {use for _, use in found}) else found
+
+
+async def _render_models(context: AppContext, words: Translator) -> tuple[str, InlineKeyboardMarkup | None]:
+    offered = await _list_offered_models(context)
+    used = list_models_in_use(context.rag.settings, await users.load_choices(context.archive))
+    lines = [f"{words(_USE_LABELS[use])}: {name}" for use, name in used.items()]
+    text = "\n".join([words("models-used") if lines else words("models-unused"), *lines])
+    if not offered:
+        return f"{text}\n\n{words('models-none', pull='citegram models pull default')}", None
+    rows = []
+    for name, use in offered:
+        tick = "✓ " if used.get(use, _NO_MODEL) == name else ""
+        label = f"{tick}{words(_USE_LABELS[use])}: {_format_model_name(name, words)}"
+        rows.append([(label, _ModelCallback(token=_make_model_token(context.archive, name)))])
+    return f"{text}\n\n{words('models-press')}", build_keyboard(*rows)
+
+
+def _format_model_name(name: str, words: Translator) -> str:
+    return words("models-nobody") if name == _NO_MODEL else name
+
+
+def routes() -> Router:
+    """Router of /models and its buttons."""
+    router = Router(name="models")
+    router.message.register(_on_models, ChatCommand("models", chats=PRIVATE), flags=ADMINS_ONLY)
+    router.callback_query.register(_press_model, _ModelCallback.filter(), flags=ADMINS_ONLY)
+    return router

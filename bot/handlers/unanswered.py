@@ -1,0 +1,188 @@
+"""Handlers of /unanswered: what people asked in vain, and the answers that admins pin for it.
+
+/unanswered groups refused questions by their terms. It names nobody, and shows the words of a question only where two
+readers asked alike: one reader's own words could tell who asked. It reads the stored questions, so that they are gone
+with their retention and with /forget. A pin is made with the nearest post, or with a reply that links another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from aiogram import F, Router
+from aiogram.filters.callback_data import CallbackData
+from aiogram.types import CallbackQuery, Message
+from aiogram.utils.formatting import BlockQuote, Text, as_list
+
+from bot import access
+from bot.access import Reader
+from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
+from bot.handlers.deletions import find_post_links, resolve_post_link
+from bot.i18n import Translator
+from bot.pinned_answers import extract_question_terms, hash_question
+from bot.recheck import build_posts_basis, recheck_before_sending
+from bot.views.answer import format_channel_title, link_author, parse_stored_answer
+from bot.views.keyboards import build_keyboard, redraw_message
+from bot.views.message_text import neutralize_links
+from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
+from rag_core.storage import Archive, channels, posts, questions
+from rag_core.storage.questions import AnsweredQuestion
+from rag_core.types import PostKey, format_channel_post_link
+
+_MAX_QUESTIONS, _MAX_GROUPS, _MAX_TEXT_LENGTH = 5000, 10, 150
+_MIN_READERS = 2  # who asked alike, before the words are shown
+_BUTTONS_PER_ROW = 5
+
+
+class PinCallback(CallbackData, prefix="pin"):
+    """Callback data of a pin button: `ask` which post, pin the `nearest`, take the pin `off`, or `keep` all as it is.
+
+    `asked` is the hash of the question.
+    """
+
+    action: str
+    asked: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnansweredGroup:
+    """Questions alike: the shortest text, how many readers asked it, and the nearest post of the newest one."""
+
+    text: str
+    readers: int
+    nearest: PostKey | None
+
+
+def group_unanswered(asked: Iterable[AnsweredQuestion]) -> tuple[list[UnansweredGroup], int]:
+    """Group refused questions, newest first, by their terms: groups of two and more readers, most readers first.
+
+    The number counts the other groups, whose words are not shown.
+    """
+    alike: dict[frozenset[str], list[AnsweredQuestion]] = {}
+    for one in asked:
+        alike.setdefault(extract_question_terms(one.text), []).append(one)
+    groups = []
+    for rows in alike.values():
+        readers = len({row.user_id for row in rows})
+        if readers >= _MIN_READERS:
+            nearest = next((key for row in rows for key in parse_stored_answer(row.answer).others), None)
+            groups.append(UnansweredGroup(min((row.text for row in rows), key=len), readers, nearest))
+    return sorted(groups, key=lambda group: -group.readers), len(alike) - len(groups)
+
+
+async def _on_unanswered(message: Message, context: AppContext, words: Translator) -> None:
+    groups, others = group_unanswered(await questions.list_refused_questions(context.archive, _MAX_QUESTIONS))
+    shown, more = groups[:_MAX_GROUPS], others + len(groups[_MAX_GROUPS:])
+    blocks = [Text(words("unanswered-title" if groups else "unanswered-none"))]
+    blocks += [
+        await _render_group(group, context, words, f"{number}. " if len(shown) > 1 else "")
+        for number, group in enumerate(shown, 1)
+    ]
+    if more:
+        blocks.append(Text(words("unanswered-more", count=more)))
+    buttons = [
+        (
+            words("button-pin-number", number=number) if len(shown) > 1 else words("button-pin"),
+            PinCallback(action="ask", asked=hash_question(group.text, context.archive)),
+        )
+        for number, group in enumerate(shown, 1)
+    ]
+    rows = [buttons[at : at + _BUTTONS_PER_ROW] for at in range(0, len(buttons), _BUTTONS_PER_ROW)]
+    reader = access.get_reader(message)
+    with await _check_nearest(shown, reader, context):
+        await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs(), reply_markup=build_keyboard(*rows))
+
+
+async def _check_nearest(
+    groups: Sequence[UnansweredGroup], reader: Reader, context: AppContext
+) -> AbstractContextManager[None]:
+    """Context in which to send what names the nearest posts of these questions."""
+    viewer = await access.build_viewer(context.archive, context.admins, reader)
+    basis = await build_posts_basis([group.nearest for group in groups if group.nearest], viewer, context.archive)
+    return recheck_before_sending(basis, reader, context.archive, context.admins)
+
+
+async def _render_group(group: UnansweredGroup, context: AppContext, words: Translator, number: str = "") -> Text:
+    text = " ".join(strip_control_characters(group.text).split())[:_MAX_TEXT_LENGTH]
+    lines = [Text(number, words.rich("unanswered-group", question=neutralize_links(text), count=group.readers))]
+    known = await channels.load_channels(context.archive)
+    pinned = await channels.find_pinned_post(context.archive, hash_question(group.text, context.archive), known)
+    if (key := pinned or group.nearest) and (post := (await posts.fetch_posts(context.archive, [key])).get(key)):
+        channel = known.get(key.chat_id)
+        author = link_author(channel, post.origin, format_channel_post_link(key, channel), words)
+        day = format_day_and_edit(post.date, post.edited, RenderContext(words, context.settings.bot.zone))
+        lines.append(BlockQuote("📌 " if pinned else "", author, " · ", day))
+    return as_list(*lines)
+
+
+async def _find_group(asked: str, archive: Archive) -> UnansweredGroup | None:
+    groups, _ = group_unanswered(await questions.list_refused_questions(archive, _MAX_QUESTIONS))
+    return next((group for group in groups if hash_question(group.text, archive) == asked), None)
+
+
+async def _press_pin(
+    pressed: CallbackQuery, callback_data: PinCallback, context: AppContext, words: Translator
+) -> None:
+    message, archive, asked = pressed.message, context.archive, callback_data.asked
+    group = await _find_group(asked, archive)
+    if group is None or not isinstance(message, Message):
+        await pressed.answer(words("pin-gone", unanswered="/unanswered"), show_alert=True)
+        return
+    if callback_data.action == "ask":
+        pinned = await channels.find_pinned_post(archive, asked, await channels.load_channels(archive))
+        actions = ["off" if pinned else "nearest"] if pinned or group.nearest else []
+        rows = (
+            [(words("button-pin-answer", action=one), PinCallback(action=one, asked=asked))]
+            for one in (*actions, "keep")
+        )
+        text = as_list(await _render_group(group, context, words), words("pin-which"), sep="\n\n")
+        with await _check_nearest([group], Reader(pressed.from_user.id, message.chat.id, private=True), context):
+            await message.answer(**text.as_kwargs(), reply_markup=build_keyboard(*rows))
+        await pressed.answer()
+        return
+    done = Text(words("pin-kept"))
+    if callback_data.action == "nearest" and group.nearest:
+        done = await _pin(asked, group.nearest, pressed.from_user.id, context, words)
+    elif callback_data.action == "off":
+        await channels.unpin_answer(archive, asked, await channels.load_channels(archive))
+        done = Text(words("pin-off"))
+    await redraw_message(pressed, done, None)
+
+
+async def _pin(asked: str, post: PostKey, admin: int, context: AppContext, words: Translator) -> Text:
+    known = await channels.load_channels(context.archive)
+    if post.chat_id not in known or post not in await posts.fetch_posts(context.archive, [post]):
+        return Text(words("pin-unknown"))
+    await channels.pin_answer(context.archive, asked, post, admin)
+    return words.rich("pin-done", title=neutralize_links(format_channel_title(known[post.chat_id], words)))
+
+
+def _find_pin_question(message: Message) -> dict[str, str] | bool:
+    """Filter: a reply to the bot's question which post to pin; `asked` for the handler."""
+    markup = message.reply_to_message.reply_markup if message.reply_to_message else None
+    prefix = PinCallback(action="keep", asked="").pack()
+    data = [one.callback_data or "" for row in (markup.inline_keyboard if markup else ()) for one in row]
+    found = next((one.removeprefix(prefix) for one in data if one.startswith(prefix)), None)
+    return {"asked": found} if found else False
+
+
+async def _on_pin_link(message: Message, asked: str, context: AppContext, words: Translator) -> None:
+    known = await channels.load_channels(context.archive)
+    keys = [resolve_post_link(link, known) for link in find_post_links(message.text or "")]
+    if len(keys) == 1 and keys[0] and await _find_group(asked, context.archive):
+        text = await _pin(asked, keys[0], access.get_reader_id(message), context, words)
+    else:
+        text = Text(words("pin-unknown"))
+    await message.answer(**text.as_kwargs())
+
+
+def routes() -> Router:
+    """Router of /unanswered, its buttons, and replies that name the post to pin."""
+    router = Router(name="unanswered")
+    router.message.register(_on_unanswered, ChatCommand("unanswered", chats=PRIVATE), flags=ADMINS_ONLY)
+    router.message.register(_on_pin_link, F.chat.type == "private", _find_pin_question, flags=ADMINS_ONLY)
+    router.callback_query.register(_press_pin, PinCallback.filter(), flags=ADMINS_ONLY)
+    return router

@@ -189,7 +189,6 @@ def caches() -> list[Any]:
     return [one for one in ours if inspect.signature(one).parameters]  # constants are worked out once
 
 
-@pytest.mark.alone
 @pytest.mark.timeout(300)
 def test_every_function_reads_hostile_text_in_linear_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -231,7 +230,6 @@ def too_slow(function: Callable[..., Any], text: str, kept: list[Any]) -> str:
     return f"{taken / half:.1f} times that of half the text" if half > FLOOR_S and taken > MOST_GROWTH * half else ""
 
 
-@pytest.mark.alone
 async def test_verdicts_and_answers_among_hostile_posts_cost_a_second_at_most(
     empty_library: Any, make_post: Callable[..., Post]
 ) -> None:
@@ -266,7 +264,6 @@ def test_a_claim_that_is_too_long_or_a_table_is_not_found() -> None:
     assert check_by_rules(table, table, "en").why == "too many figures to be checked"
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("letter", ["q", "в"])
 def test_two_names_of_thousands_of_letters_are_compared_in_little_time(letter: str) -> None:
     begun = time.process_time()

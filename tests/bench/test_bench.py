@@ -17,8 +17,6 @@ from bench.measure_process import seconds
 
 HERE = Path(__file__).parent
 
-pytestmark = pytest.mark.alone
-
 SIZE = 10_000
 
 

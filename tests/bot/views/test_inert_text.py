@@ -46,11 +46,10 @@ def test_other_words_stay_words(text: str) -> None:
     assert find_link_spans(text) == []
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize(
     "piece", ["a", "a.", "a@", "@a", "://", "x.ru ", "a-", "1.", "a.b@", "tg:", "\u0301", "1 ", "+1", "#1", "$A", "(1"]
 )
 def test_no_text_takes_long(piece: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     find_link_spans(piece * (100_000 // len(piece)))
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2

@@ -79,15 +79,14 @@ def test_a_text_written_anew_is_shown_by_its_beginning_and_its_end() -> None:
 
 @pytest.mark.parametrize(("old", "new"), [("a b " * 1000, "b a " * 1000), ("a " * 2000, "b " + "a " * 1999 + "c")])
 def test_the_longest_post_takes_no_time(old: str, new: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     format_changes(old, new)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 _LETTERS = [chr(0x4E00 + n) for n in range(2048)]
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -31,7 +31,6 @@ from rag_core.storage import channels, gaps, index_state, posts, questions, raw_
 from rag_core.storage.backups import get_backup_time, list_backups
 from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.storage.questions import AnsweredQuestion
-from rag_core.storage.usage_stats import JobRecord
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, PostKey, format_channel_post_link
@@ -121,11 +120,7 @@ async def _describe_jobs(context: AppContext, words: Translator) -> AsyncIterato
         if job.failed_at and (job.failing or datetime.now(UTC) - job.failed_at < _RECENT_FAILURE_AGE):
             sentence = "stats-job-fails" if job.failing else "stats-job-failed"
             moment, reason = format_age(job.failed_at, words), _cut_line(job.error or "")
-            yield words(sentence, job=_format_job_name(job, words), ago=moment, count=job.failures, reason=reason)
-
-
-def _format_job_name(job: JobRecord, words: Translator) -> str:
-    return words("job", name=job.name)
+            yield words(sentence, job=words("job", name=job.name), ago=moment, count=job.failures, reason=reason)
 
 
 def _cut_line(text: str) -> str:

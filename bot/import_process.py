@@ -27,7 +27,7 @@ from datetime import UTC
 from functools import partial
 from pathlib import Path, PurePosixPath
 from threading import Thread
-from typing import Any, BinaryIO
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from ingest.exports.desktop_export import ImportOptions, ImportReport, import_export
@@ -221,17 +221,15 @@ def _select_members(members: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]
 def _extract_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path) -> Path:
     """Extract a member into a private file; never longer than its stated size, which has been checked."""
     file = folder / PurePosixPath(member.filename).name
-    with archive.open(member) as packed, _create_private_file(file) as written:
+    with (
+        archive.open(member) as packed,
+        os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as written,
+    ):
         left = member.file_size
         while left > 0 and (piece := packed.read(min(left, 2**18))):
             written.write(piece)
             left -= len(piece)
     return file
-
-
-def _create_private_file(file: Path) -> BinaryIO:
-    """Create a new file that only its owner may read."""
-    return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 if __name__ == "__main__":

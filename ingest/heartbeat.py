@@ -58,22 +58,19 @@ class Heartbeat:
         if now is None or (seen and now.passed <= seen.passed):
             return 0
         if last is None:
-            return await self._write_first(now)
+            # Write the first beat after the start: the downtime is known from the wall clock only
+            before = await gaps.get_last_heartbeat(self._archive)
+            silence = now.at - before if before else timedelta()
+            if silence < -_MAX_CLOCK_DIFFERENCE:
+                log.warning("the clock was set back by %s: how long the bot was down is not known", -silence)
+            if before and silence > gaps.UPDATE_RETENTION:
+                doubted, self._doubted = self._doubted, now
+                # A clock that is briefly wrong at the start must not create a gap: a second reading is required.
+                if doubted is None or abs(_measure_clock_difference(now, doubted)) > _MAX_CLOCK_DIFFERENCE:
+                    return 0
+            return await self._write(now, before or now.at, silence)
         now = now._replace(at=self._choose_time(now, last))
         return await self._write(now, last.at, timedelta(seconds=now.passed - last.passed))
-
-    async def _write_first(self, now: _ClockReading) -> int:
-        """Write the first beat after the start: the downtime is known from the wall clock only."""
-        before = await gaps.get_last_heartbeat(self._archive)
-        silence = now.at - before if before else timedelta()
-        if silence < -_MAX_CLOCK_DIFFERENCE:
-            log.warning("the clock was set back by %s: how long the bot was down is not known", -silence)
-        if before and silence > gaps.UPDATE_RETENTION:
-            doubted, self._doubted = self._doubted, now
-            # A clock that is briefly wrong at the start must not create a gap: a second reading is required.
-            if doubted is None or abs(_measure_clock_difference(now, doubted)) > _MAX_CLOCK_DIFFERENCE:
-                return 0
-        return await self._write(now, before or now.at, silence)
 
     def _choose_time(self, now: _ClockReading, last: _ClockReading) -> datetime:
         """Wall time; the last time plus monotonic seconds while the wall clock is not trusted."""

@@ -302,7 +302,21 @@ async def compare_indexes(rag: Engine, samples: int = _QUICK_SAMPLES) -> IndexCo
     """
     for _ in range(_MAX_TRIES):
         before = await _read_index_state(rag)
-        seen = await _compare_indexes_once(rag, samples)
+        chats = {*await channels.load_channels(rag.archive), *rag.lexical.chats}
+        expected = {chat: await list_indexable_ids(rag.archive, chat) for chat in sorted(chats)}
+        some = await asyncio.to_thread(sample_posts, expected, samples)
+        there = await asyncio.to_thread(read_lexical_message_ids, rag.lexical)
+        words = {
+            *await asyncio.to_thread(find_differing_posts, expected, there),
+            *await compare_lexical_posts(rag.archive, rag.lexical, some),
+        }
+        vectors = 0
+        if rag.dense is not None:
+            coming = await filter_queued_keys(rag.archive, some)
+            vectors = len(
+                await compare_vector_posts(rag.archive, rag.dense, [key for key in some if key not in coming])
+            )
+        seen = IndexComparison(sum(map(len, expected.values())), len(some), len(words), vectors)
         if before == await _read_index_state(rag):
             return seen
     return None
@@ -310,22 +324,6 @@ async def compare_indexes(rag: Engine, samples: int = _QUICK_SAMPLES) -> IndexCo
 
 async def _read_index_state(rag: Engine) -> tuple[int, int]:
     return await posts.get_last_seq(rag.archive), rag.lexical.watermark
-
-
-async def _compare_indexes_once(rag: Engine, samples: int) -> IndexComparison:
-    chats = {*await channels.load_channels(rag.archive), *rag.lexical.chats}
-    expected = {chat: await list_indexable_ids(rag.archive, chat) for chat in sorted(chats)}
-    some = await asyncio.to_thread(sample_posts, expected, samples)
-    there = await asyncio.to_thread(read_lexical_message_ids, rag.lexical)
-    words = {
-        *await asyncio.to_thread(find_differing_posts, expected, there),
-        *await compare_lexical_posts(rag.archive, rag.lexical, some),
-    }
-    vectors = 0
-    if rag.dense is not None:
-        coming = await filter_queued_keys(rag.archive, some)
-        vectors = len(await compare_vector_posts(rag.archive, rag.dense, [key for key in some if key not in coming]))
-    return IndexComparison(sum(map(len, expected.values())), len(some), len(words), vectors)
 
 
 _NIGHTLY_SAMPLES = 200  # posts compared by words

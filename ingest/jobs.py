@@ -93,9 +93,6 @@ class JobLog:
         ran = replace(before, ran_at=moment, runs=before.runs + 1, failures=before.failures + 1)
         self._store(replace(ran, failed_at=moment, error=reason, said=None))
         self._urgent |= not before.failing
-        return self._log_failure(name, reason, problem)
-
-    def _log_failure(self, name: str, reason: str, problem: Exception | str) -> bool:
         logged, at = self._last_logged.get(name, ("", 0.0))
         if logged == reason and get_monotonic_time() - at < _REPEAT_LOG_SECONDS:
             return False

@@ -256,21 +256,6 @@ class _ProgressReporter:
             self._next_save = time.monotonic() + pause
 
 
-async def _build_index(build: IndexBuild, pipes: tuple[BinaryIO, BinaryIO], args: argparse.Namespace) -> None:
-    inventory = VectorInventory(get_vector_inventory_file(args.folder), build.only) if args.model else None
-    done = await index_state.count_changed_posts(build.archive, build.only, 0, build.cursor)
-    total = done + await index_state.count_changed_posts(
-        build.archive, build.only, build.cursor, await posts.get_last_seq(build.archive)
-    )
-    progress, before = _ProgressReporter(build, pipes, done, total, args.save_every), build.cursor
-    await progress.tell(before, ())
-    while (ready := await build.step()) is not None:
-        await progress.tell(before, inventory.find_differing(ready, args.model) if inventory else ())
-        before = build.cursor
-    await progress.tell(before, inventory.find_surplus(build.lexical) if inventory else ())
-    build.save()
-
-
 async def _run_build(args: argparse.Namespace, requests: BinaryIO, replies: BinaryIO) -> None:
     if (order := await asyncio.to_thread(read_message, requests)) is None:
         raise _ParentGone
@@ -278,7 +263,19 @@ async def _run_build(args: argparse.Namespace, requests: BinaryIO, replies: Bina
     archive = await Archive.open(args.folder)
     try:
         build = await IndexBuild.resume_or_begin(archive, args.rebuild, args.channel, qdrant)
-        await _build_index(build, (requests, replies), args)
+        pipes = (requests, replies)
+        inventory = VectorInventory(get_vector_inventory_file(args.folder), build.only) if args.model else None
+        done = await index_state.count_changed_posts(build.archive, build.only, 0, build.cursor)
+        total = done + await index_state.count_changed_posts(
+            build.archive, build.only, build.cursor, await posts.get_last_seq(build.archive)
+        )
+        progress, before = _ProgressReporter(build, pipes, done, total, args.save_every), build.cursor
+        await progress.tell(before, ())
+        while (ready := await build.step()) is not None:
+            await progress.tell(before, inventory.find_differing(ready, args.model) if inventory else ())
+            before = build.cursor
+        await progress.tell(before, inventory.find_surplus(build.lexical) if inventory else ())
+        build.save()
         write_message(replies, {"finished": True})
     except RagError as exc:
         write_message(replies, {"failed": exc.dump()})

@@ -55,7 +55,11 @@ async def run_recipe(
     try:
         with _record_outcome(name, rag, run):
             async with run.within(whole - reserve):
-                return await _try_recipe(name, question, rag, run, careful=careful)
+                # Run a recipe. Raises StageTimeout also where it found nothing because its stages had no time.
+                draft, evidence = await RECIPES[name](question, rag, run)
+                if not draft.sentences and run.is_hurried:
+                    raise StageTimeout(_OUT_OF_TIME)
+                return (await reflect_on_draft(question, draft, evidence, rag, run) if careful else draft), evidence
     except RagError as exc:
         run.recipe, run.shortfalls[:] = DIRECT, [*before, Shortfall("recipe", f"{name}: {exc.reason}")]
     return await _run_direct(question, rag, run, reserve)
@@ -76,14 +80,6 @@ def _record_outcome(name: str, rag: Engine, run: Run) -> Iterator[None]:
         # not counted against the recipe: an index or archive that is down, a missing model, a reader who cancels
         if not isinstance(failed, ArchiveUnavailable | IndexUnavailable | RecipeFailed | asyncio.CancelledError):
             rag.health.record_outcome(name, well=failed is None, limit=rag.settings.agent.errors)
-
-
-async def _try_recipe(name: str, question: Question, rag: Engine, run: Run, *, careful: bool) -> tuple[Draft, Evidence]:
-    """Run a recipe. Raises StageTimeout also where it found nothing because its stages had no time."""
-    draft, evidence = await RECIPES[name](question, rag, run)
-    if not draft.sentences and run.is_hurried:
-        raise StageTimeout(_OUT_OF_TIME)
-    return (await reflect_on_draft(question, draft, evidence, rag, run) if careful else draft), evidence
 
 
 async def _run_direct(

@@ -40,17 +40,13 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         if owner:
             await _import_beside_bot(owner, args, settings, options)
         else:
-            await _import_alone(args, settings, options)
+            async with open_engine(settings.rag(), language=False) as rag:
+                report = await _import_with_progress(rag.archive, args.path, options)
+                await catch_up_lexical_index(rag)
+                _print_report(report, as_json=args.json)
+                await catch_up_copies(rag)
+                await catch_up_vectors(rag)
     return 0
-
-
-async def _import_alone(args: argparse.Namespace, settings: Settings, options: ImportOptions) -> None:
-    async with open_engine(settings.rag(), language=False) as rag:
-        report = await _import_with_progress(rag.archive, args.path, options)
-        await catch_up_lexical_index(rag)
-        _print_report(report, as_json=args.json)
-        await catch_up_copies(rag)
-        await catch_up_vectors(rag)
 
 
 async def _import_beside_bot(

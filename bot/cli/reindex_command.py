@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from bot.cli.open_index import catch_up_vectors, show_progress_bar
-from bot.control.client import FolderOwner, hold_folder_or_connect
+from bot.control.client import hold_folder_or_connect
 from bot.indexing import RebuildRunner, find_channel_by_name
 from bot.settings import Settings
 from bot.views.post_phrases import strip_control_characters
@@ -29,21 +29,17 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Rebuild the indexes, or have the running bot do it. Returns the exit code."""
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
-            await _reindex_beside_bot(owner, args, settings)
+            archive = await Archive.open(settings.data.dir)
+            try:
+                channel = await _resolve_channel(archive, args.channel)
+                with show_progress_bar("reindex") as moved:
+                    await owner.reindex(channel.chat_id if channel else None, moved)
+                await _print_result(archive, channel)
+            finally:
+                await archive.close()
         else:
             await _reindex_alone(args, settings)
     return 0
-
-
-async def _reindex_beside_bot(owner: FolderOwner, args: argparse.Namespace, settings: Settings) -> None:
-    archive = await Archive.open(settings.data.dir)
-    try:
-        channel = await _resolve_channel(archive, args.channel)
-        with show_progress_bar("reindex") as moved:
-            await owner.reindex(channel.chat_id if channel else None, moved)
-        await _print_result(archive, channel)
-    finally:
-        await archive.close()
 
 
 async def _reindex_alone(args: argparse.Namespace, settings: Settings) -> None:

@@ -1,25 +1,25 @@
-"""Control socket client: hold the data folder alone, or send requests to the bot that holds it."""
+"""Control socket protocol and client: hold the data folder alone, or send requests to the bot that holds it.
+
+The server speaks first: {"citegram": 1, "version": "0.1.0", "process": 4711}, with an "error" where it refuses. The
+caller writes one request, {"citegram": 1, "version": "0.1.0", "do": "ask", ...}, and reads {"at": [done, total]} and
+{"still": true} (heartbeat) until {"end": {...}} or {"error": "a sentence"}. Then the server closes the connection.
+When the caller closes its side, the server stops working for it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import socket
+import struct
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from bot.control.schemas import (
-    HEARTBEAT_SECONDS,
-    MAX_LINE_BYTES,
-    build_greeting,
-    decode_message,
-    encode_message,
-    get_peer_user,
-    open_socket_path,
-    require_same_protocol,
-)
 from bot.files import FolderLocked, lock_data_folder
 from rag_core.errors import ArchiveUnavailable, RagError
 from rag_core.models.selection import ModelSwitch
@@ -28,6 +28,73 @@ from rag_core.storage.users import AUTO_RECIPE
 if TYPE_CHECKING:  # the answering and measuring parts are loaded where they work
     from bot.control.doctor_facts import IndexFacts
     from bot.control.schemas import AnswerJson, VerdictsJson
+
+# Incremented with every change that an older side would misunderstand.
+PROTOCOL_VERSION = 1
+HEARTBEAT_SECONDS = 5.0
+MAX_REQUEST_BYTES = 1 << 16  # bytes: a question has 1000 characters at most
+MAX_LINE_BYTES = 1 << 22  # bytes: the longest answer with its trace has some ten thousand
+
+_SOCKET_FILE_NAME = "citegram.sock"
+_MAX_PATH_BYTES = 100  # bytes; the kernel takes 107, macOS 103
+
+_OTHER_VERSION_TEXT = (
+    "The bot that runs here is Citegram {theirs}, this command is Citegram {ours}, and they do not understand each "
+    "other: restart the bot."
+)
+
+
+@contextmanager
+def open_socket_path(folder: Path) -> Iterator[str]:
+    """Yield a path to the folder's socket that fits the kernel's length limit. Raises OSError."""
+    path = folder / _SOCKET_FILE_NAME
+    if len(os.fsencode(path)) <= _MAX_PATH_BYTES:
+        yield str(path)
+        return
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{opened}/{_SOCKET_FILE_NAME}"
+    finally:
+        os.close(opened)
+
+
+def get_peer_user(connected: socket.socket) -> int | None:
+    """Get the user id of the peer of a local socket; None if the system does not provide it."""
+    if not hasattr(socket, "SO_PEERCRED"):  # not Linux
+        return None
+    raw = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, user, _ = struct.unpack("3i", raw)
+    return int(user)
+
+
+def build_greeting(**more: object) -> dict[str, object]:
+    """Build the greeting: protocol number, version of this program, and further fields."""
+    return {"citegram": PROTOCOL_VERSION, "version": version("citegram"), **more}
+
+
+def encode_message(message: Mapping[str, object]) -> bytes:
+    """Encode a message as one line."""
+    # ASCII keeps lone surrogates, which a terminal can type and UTF-8 cannot encode.
+    return json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def decode_message(raw: bytes) -> dict[str, Any] | None:
+    """Decode the message on a line; None if it is malformed."""
+    try:
+        message = json.loads(raw) if raw.endswith(b"\n") else None
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) else None
+
+
+def require_same_protocol(message: Mapping[str, Any], *, asked: bool) -> None:
+    """Raise RagError if the other side speaks another protocol; `asked`: the other side is the command."""
+    if message.get("citegram") == PROTOCOL_VERSION:
+        return
+    ours, theirs = version("citegram"), str(message.get("version", "unknown"))[:40]
+    bot, command = (ours, theirs) if asked else (theirs, ours)
+    raise RagError(_OTHER_VERSION_TEXT.format(theirs=bot, ours=command))
+
 
 OnIndexProgress = Callable[[int, int], None]  # done, total
 

@@ -17,19 +17,18 @@ from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any, Protocol
 
-from bot.control.doctor_facts import collect_index_facts
-from bot.control.schemas import (
+from bot.control.client import (
     HEARTBEAT_SECONDS,
     MAX_REQUEST_BYTES,
-    answer_as_json,
     build_greeting,
     decode_message,
     encode_message,
     get_peer_user,
     open_socket_path,
     require_same_protocol,
-    verify_as_json,
 )
+from bot.control.doctor_facts import collect_index_facts
+from bot.control.schemas import answer_as_json, verify_as_json
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError
 from rag_core.models.selection import switch_model
@@ -124,7 +123,8 @@ async def _serve_caller(
 ) -> None:
     """Serve one caller from greeting to end."""
     hello = build_greeting(process=os.getpid())
-    if busy or not _is_trusted(writer):
+    # If the system does not provide the peer's user, the socket's permissions must do.
+    if busy or get_peer_user(writer.get_extra_info("socket")) not in (None, os.geteuid(), _ROOT_USER_ID):
         await _send_final_message(writer, hello | {"error": _BUSY_TEXT if busy else _STRANGER_TEXT})
         return
     writer.write(encode_message(hello))
@@ -164,12 +164,6 @@ async def _handle_request(
         _send_droppable_message(writer, {"at": [done, total]})
 
     return await _run_while_connected(handler(request, say), reader, writer)
-
-
-def _is_trusted(writer: asyncio.StreamWriter) -> bool:
-    """Whether the caller runs as this process's user or as root."""
-    # If the system does not provide the peer's user, the socket's permissions must do.
-    return get_peer_user(writer.get_extra_info("socket")) in (None, os.geteuid(), _ROOT_USER_ID)
 
 
 async def _read_request(reader: asyncio.StreamReader) -> ControlRequest:

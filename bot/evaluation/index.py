@@ -160,7 +160,13 @@ async def open_indexed_dataset(dataset: Dataset, settings: RagSettings) -> Async
                 await posts.save_posts(rag.archive, documents, source="import")
             for export in dataset.exports:
                 await _import_dataset_export(rag, dataset, export)
-            await _index_posts(rag)
+            total = await posts.get_last_seq(rag.archive)
+            with tqdm(total=total, desc="index", unit="post", delay=1, leave=False, disable=None) as bar:
+
+                def report_progress(done: int) -> None:
+                    bar.update(done - bar.n)
+
+                await LexicalIndexer(rag.archive, rag.lexical).catch_up(report_progress)
             await catch_up_vectors(rag)
             viewer = Viewer(0, frozenset(await channels.load_channels(rag.archive)))
             yield IndexedDataset(rag, dataset, viewer)
@@ -173,16 +179,6 @@ async def _import_dataset_export(rag: Engine, dataset: Dataset, export: Path) ->
     for channel in report.channels:
         for number in await posts.list_message_ids(rag.archive, channel.chat_id):
             dataset.ids[PostKey(channel.chat_id, number)] = f"{prefix}msg-{number}"
-
-
-async def _index_posts(rag: Engine) -> None:
-    total = await posts.get_last_seq(rag.archive)
-    with tqdm(total=total, desc="index", unit="post", delay=1, leave=False, disable=None) as bar:
-
-        def report_progress(done: int) -> None:
-            bar.update(done - bar.n)
-
-        await LexicalIndexer(rag.archive, rag.lexical).catch_up(report_progress)
 
 
 _FOLD_COUNT = 5

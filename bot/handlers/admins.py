@@ -15,7 +15,7 @@ from aiogram import Bot, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError
 from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
+from aiogram.types import CallbackQuery, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.context import AppContext
@@ -66,9 +66,10 @@ async def _on_grant_or_revoke(
         await message.answer(words(refusal, id=str(who)))
         return
     question = words.rich("grant-ask" if grants else "revoke-ask", who=await _format_person(bot, who))
-    buttons = _build_confirm_keyboard(
-        _GrantCallback(on=grants, who=who, at=int(time.time())), message.chat.id, context.archive, words
-    )
+    press = _GrantCallback(on=grants, who=who, at=int(time.time()))
+    yes = press.model_copy(update={"token": _make_grant_token(context.archive, press, message.chat.id)})
+    label = words("button-grant" if press.on else "button-revoke")
+    buttons = build_keyboard([(label, yes, "danger"), (words("button-cancel"), press)])
     await message.answer(**question.as_kwargs(), reply_markup=buttons)
 
 
@@ -79,14 +80,6 @@ def _check_request(who: int, grants: bool, bot_id: int, context: AppContext) -> 
     if grants:
         return "grant-bot" if who == bot_id else "grant-already" if who in context.admins else ""
     return "" if who in context.admins else "revoke-none"
-
-
-def _build_confirm_keyboard(
-    press: _GrantCallback, asker: int, archive: Archive, words: Translator
-) -> InlineKeyboardMarkup:
-    yes = press.model_copy(update={"token": _make_grant_token(archive, press, asker)})
-    label = words("button-grant" if press.on else "button-revoke")
-    return build_keyboard([(label, yes, "danger"), (words("button-cancel"), press)])
 
 
 async def _press_confirm(

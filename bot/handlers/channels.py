@@ -234,9 +234,18 @@ class BotMembershipHandlers:
                 self._latest_updates.clear()  # of channels that came and went: their updates were handled long ago
             self._latest_updates[chat_id] = number
             known = (await channels.load_channels(context.archive)).get(chat_id)
-            refused = after and known is None and await self._is_refused(event, context)
+            # A channel that a stranger adds is refused while the maximum number waits for approval.
+            stranger = after and known is None and event.from_user.id not in context.admins
+            refused = stranger and await unapproved.is_approval_queue_full(context.archive, MAX_WAITING_CHANNELS)
             if after and not refused:
-                await _register_channel(event, context, known)
+                chat = event.chat
+                # For a known channel `save_channel` takes over only title and username.
+                await channels.save_channel(
+                    context.archive, Channel(chat.id, chat.title or "", chat.username, state="pending")
+                )
+                if known and known.state == "removed":
+                    await channels.set_channel_state(context.archive, chat.id, "pending")
+                await mark_channel_joined(context.archive, chat.id)
             elif known:
                 await channels.record_bot_left(context.archive, chat_id)
         if refused:
@@ -245,12 +254,6 @@ class BotMembershipHandlers:
             await self._notify_joined(event, bot, context, known)
         elif known:
             await self._notify_left(event, bot, context, known)
-
-    async def _is_refused(self, event: ChatMemberUpdated, context: AppContext) -> bool:
-        """Refuse a channel that a stranger adds while the maximum number waits for approval."""
-        return event.from_user.id not in context.admins and await unapproved.is_approval_queue_full(
-            context.archive, MAX_WAITING_CHANNELS
-        )
 
     async def _leave(self, event: ChatMemberUpdated, bot: Bot, context: AppContext) -> None:
         chat, adder = event.chat, event.from_user
@@ -301,15 +304,6 @@ class BotMembershipHandlers:
             text = words.rich("channel-thrown-out", title=link_channel_title(known, words), channels="/channels")
             by = words.rich("removed-by", name=format_one_line(actor.full_name), id=str(actor.id))
             await send_channel_notice(bot, admin, as_list(text, by, sep="\n\n"))
-
-
-async def _register_channel(event: ChatMemberUpdated, context: AppContext, known: Channel | None) -> None:
-    chat = event.chat
-    # For a known channel `save_channel` takes over only title and username.
-    await channels.save_channel(context.archive, Channel(chat.id, chat.title or "", chat.username, state="pending"))
-    if known and known.state == "removed":
-        await channels.set_channel_state(context.archive, chat.id, "pending")
-    await mark_channel_joined(context.archive, chat.id)
 
 
 async def on_group_title(message: Message, context: AppContext) -> None:

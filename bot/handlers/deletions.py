@@ -186,28 +186,24 @@ async def _on_check(message: Message, command: CommandObject, bot: Bot, context:
     blocks = [Text(words("delete-unknown", link=other.text)) for other in others]
     shown = RenderContext(words, context.settings.bot.zone)
     for number, item in enumerate(items, 1):
-        result = await _check_post(item, message.chat.id, bot, context, words)
+        # A post is there if it can be copied to the admin's chat.
+        results = {key: await _copy_post(key, message.chat.id, bot) for key in item.keys}
+        gone = [key for key, presence in results.items() if presence is PostPresence.GONE]
+        there = [key for key, presence in results.items() if presence is PostPresence.THERE]
+        marked = await posts.mark_posts_suspected(context.archive, gone)
+        cleared = await posts.clear_suspicion(context.archive, there)
+        if marked or cleared:
+            context.indexing.wake()
+        # If only some posts of an album are gone, it is there without them.
+        worst = (
+            PostPresence.GONE
+            if len(gone) == len(results)
+            else next(w for w in results.values() if w is not PostPresence.GONE)
+        )
+        result = words("check-back" if cleared and not gone else "check-told", where=worst.value)
         blocks.append(as_list(item.line(number, shown), Text(result)))
     for page in split_pages(as_list(*blocks, sep="\n\n")):
         await message.answer(page.text, entities=list(page.entities))
-
-
-async def _check_post(item: _LinkedPost, chat_id: int, bot: Bot, context: AppContext, words: Translator) -> str:
-    """Check a post by copying it to the admin's chat; returns the sentence about it."""
-    results = {key: await _copy_post(key, chat_id, bot) for key in item.keys}
-    gone = [key for key, presence in results.items() if presence is PostPresence.GONE]
-    there = [key for key, presence in results.items() if presence is PostPresence.THERE]
-    marked = await posts.mark_posts_suspected(context.archive, gone)
-    cleared = await posts.clear_suspicion(context.archive, there)
-    if marked or cleared:
-        context.indexing.wake()
-    # If only some posts of an album are gone, it is there without them.
-    worst = (
-        PostPresence.GONE
-        if len(gone) == len(results)
-        else next(w for w in results.values() if w is not PostPresence.GONE)
-    )
-    return words("check-back" if cleared and not gone else "check-told", where=worst.value)
 
 
 async def _copy_post(key: PostKey, chat_id: int, bot: Bot) -> PostPresence:

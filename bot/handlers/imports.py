@@ -268,7 +268,18 @@ class ImportRunner:
         document = await asyncio.to_thread(self._prepare_folder, order, progress)
         await fetch_document(self._bot, order.document, document)
         end = await self._read_document(order, progress)
-        found = await self._finish_channels(order, end["channels"])
+        # Finish the imported channels: set the username that the admin gave, and make removed ones active again
+        chat_ids = end["channels"]
+        if order.username and len(chat_ids) == 1:
+            channel = (await channels.load_channels(self._archive))[chat_ids[0]]
+            if not channel.username:
+                await channels.save_channel(self._archive, replace(channel, username=order.username))
+        known = await channels.load_channels(self._archive)
+        for channel in (known[chat_id] for chat_id in chat_ids if known[chat_id].state == "removed"):
+            await channels.set_channel_visibility(self._archive, channel.chat_id, Visibility.ADMINS)
+            await channels.set_channel_state(self._archive, channel.chat_id, "active")
+        known = await channels.load_channels(self._archive)
+        found = [known[chat_id] for chat_id in chat_ids]
         self._wake()
         closed = [c for c in found if c.chat_id not in before and c.visibility is Visibility.ADMINS]
         return _ImportOutcome(format_import_report(order.file, found, end, order.words), closed)
@@ -301,19 +312,6 @@ class ImportRunner:
                 elif "end" in line:
                     return dict(line["end"])
         raise RuntimeError("the child that imports ended without a word")  # the child's traceback is on stderr
-
-    async def _finish_channels(self, order: ImportOrder, chat_ids: list[int]) -> list[Channel]:
-        """Finish the imported channels: set the username that the admin gave, and make removed ones active again."""
-        if order.username and len(chat_ids) == 1:
-            channel = (await channels.load_channels(self._archive))[chat_ids[0]]
-            if not channel.username:
-                await channels.save_channel(self._archive, replace(channel, username=order.username))
-        known = await channels.load_channels(self._archive)
-        for channel in (known[chat_id] for chat_id in chat_ids if known[chat_id].state == "removed"):
-            await channels.set_channel_visibility(self._archive, channel.chat_id, Visibility.ADMINS)
-            await channels.set_channel_state(self._archive, channel.chat_id, "active")
-        known = await channels.load_channels(self._archive)
-        return [known[chat_id] for chat_id in chat_ids]
 
 
 def _read_note(folder: Path) -> dict[str, Any] | None:

@@ -207,7 +207,13 @@ async def _erase_user_data(user_id: int, message: Message, context: AppContext, 
     """Erase the user's data and report what was erased."""
     private = message.chat.type == "private"
     where = None if private else message.chat.id
-    await _stop_questions(user_id, where, context)
+    # Stop the user's questions and wait until they are closed: an answer under way would be stored again
+    for chat_id in await list_waiting_chats(context.archive, user_id, where):
+        await context.worker.halt(chat_id, user_id)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_STOP_TIMEOUT_SECONDS):
+            while await list_waiting_chats(context.archive, user_id, where):  # noqa: ASYNC110 - the archive has no event
+                await asyncio.sleep(0.05)
     found = await erase_user_data(context.archive, user_id, where)
     context.rag.caches.forget()
     context.worker.forget()
@@ -215,16 +221,6 @@ async def _erase_user_data(user_id: int, message: Message, context: AppContext, 
         return words("forget-nothing" if private else "forget-nothing-here")
     rest = words("forget-rest", backups=context.settings.data.backups)
     return "\n".join([words("forget-done"), *_list_counts(found, words), "", rest])
-
-
-async def _stop_questions(user_id: int, where: int | None, context: AppContext) -> None:
-    """Stop the user's questions and wait until they are closed: an answer under way would be stored again."""
-    for chat_id in await list_waiting_chats(context.archive, user_id, where):
-        await context.worker.halt(chat_id, user_id)
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_STOP_TIMEOUT_SECONDS):
-            while await list_waiting_chats(context.archive, user_id, where):  # noqa: ASYNC110 - the archive has no event
-                await asyncio.sleep(0.05)
 
 
 def _list_counts(found: UserDataCounts, words: Translator) -> Iterator[str]:

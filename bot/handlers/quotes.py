@@ -80,7 +80,9 @@ def _split_quotable_pieces(text: str, start: int, end: int, entities: tuple[Enti
     """Split a span at what cannot be quoted; the pieces have no white space at their ends."""
     breaks = [match.span() for match in _UNSAFE_PATTERN.finditer(text, start, end)]
     if any(entity.type in _UNQUOTABLE_ENTITIES for entity in entities):
-        points = _map_utf16_to_code_points(text)
+        # Map UTF-16 offsets to code points
+        places = accumulate((2 if letter > "\uffff" else 1 for letter in text), initial=0)
+        points = {unit: point for point, unit in enumerate(places)}
         spans = ((e.offset, e.offset + e.length) for e in entities if e.type in _UNQUOTABLE_ENTITIES)
         breaks += [(points[a], points[b]) for a, b in spans if a in points and b in points]
     at = start
@@ -88,12 +90,6 @@ def _split_quotable_pieces(text: str, start: int, end: int, entities: tuple[Enti
         piece = text[at : max(at, min(left, end))]
         yield at + len(piece) - len(piece.lstrip()), at + len(piece.rstrip())
         at = max(at, right)
-
-
-def _map_utf16_to_code_points(text: str) -> dict[int, int]:
-    """Map UTF-16 offsets to code points."""
-    places = accumulate((2 if letter > "\uffff" else 1 for letter in text), initial=0)
-    return {unit: point for point, unit in enumerate(places)}
 
 
 def _shorten_piece(text: str, start: int, end: int) -> tuple[int, int]:
@@ -176,12 +172,8 @@ async def locate_quote(archive: Archive, found: CitedWords) -> QuotePlace | None
         return None
     if not found.post.album:
         return QuotePlace(found.post.key, quote)
-    return await _locate_in_album(archive, found.post, quote)
-
-
-async def _locate_in_album(archive: Archive, post: Post, quote: NativeQuote) -> QuotePlace | None:
     before = 0
-    for key, member in (await fetch_post_records(archive, await list_album_keys(archive, post.key))).items():
+    for key, member in (await fetch_post_records(archive, await list_album_keys(archive, found.post.key))).items():
         if member.deleted or member.suspected or not member.text.strip():
             continue
         end = before + count_utf16_units(member.text)

@@ -165,20 +165,16 @@ async def report_rebuilds(bot: Bot, reindexing: RebuildRunner, archive: Archive)
     while True:
         last = (await reindexing.wait_until_begun(last)).id
         try:
-            await _follow_rebuild(bot, reindexing, archive)
+            shown = -_UPDATE_INTERVAL_SECONDS
+            async for rebuild in reindexing.states():
+                over = rebuild.state != "running"
+                if rebuild.tell and (over or time.monotonic() - shown >= _UPDATE_INTERVAL_SECONDS):
+                    words = get_translator(rebuild.tell.lang)
+                    text = await _format_rebuild(rebuild, reindexing.failure, archive, words)
+                    await _edit_progress(bot, rebuild, rebuild.tell, text, words)
+                    shown = time.monotonic()
         except RagError as exc:  # archive error: the rebuild goes on without being reported
             log.warning("the progress of rebuild %d is not told: %s", last, exc.reason)
-
-
-async def _follow_rebuild(bot: Bot, reindexing: RebuildRunner, archive: Archive) -> None:
-    shown = -_UPDATE_INTERVAL_SECONDS
-    async for rebuild in reindexing.states():
-        over = rebuild.state != "running"
-        if rebuild.tell and (over or time.monotonic() - shown >= _UPDATE_INTERVAL_SECONDS):
-            words = get_translator(rebuild.tell.lang)
-            text = await _format_rebuild(rebuild, reindexing.failure, archive, words)
-            await _edit_progress(bot, rebuild, rebuild.tell, text, words)
-            shown = time.monotonic()
 
 
 async def _edit_progress(bot: Bot, rebuild: Rebuild, tell: ProgressMessage, text: str, words: Translator) -> None:

@@ -268,7 +268,16 @@ class Meter:
         finally:
             _CURRENT_QUESTION.reset(token)
             if turn.outcome:
-                self._count_question(asked.kind, turn, time.monotonic() - began)
+                took = time.monotonic() - began
+                instruments, answer = self.instruments, turn.answer
+                recipe = instruments.recipe_name(turn.recipe)
+                instruments.questions.labels(asked.kind, recipe, turn.outcome).inc()
+                instruments.took.labels(recipe).observe(took)
+                if answer and turn.outcome in {"answered", "refused"}:
+                    instruments.confidence.labels(recipe).observe(answer.confidence)
+                    if answer.sentences:
+                        cited = sum(bool(sentence.citations) for sentence in answer.sentences)
+                        instruments.coverage.labels(recipe).observe(cited / len(answer.sentences))
 
     def count_question(self, outcome: str, answer: Answer | None = None) -> None:
         """Set the outcome of the current question; the last one set counts."""
@@ -277,17 +286,6 @@ class Meter:
             current.answer = answer
             if answer:
                 current.recipe = answer.recipe
-
-    def _count_question(self, kind: str, question: _QuestionOutcome, took: float) -> None:
-        instruments, answer = self.instruments, question.answer
-        recipe = instruments.recipe_name(question.recipe)
-        instruments.questions.labels(kind, recipe, question.outcome).inc()
-        instruments.took.labels(recipe).observe(took)
-        if answer and question.outcome in {"answered", "refused"}:
-            instruments.confidence.labels(recipe).observe(answer.confidence)
-            if answer.sentences:
-                cited = sum(bool(sentence.citations) for sentence in answer.sentences)
-                instruments.coverage.labels(recipe).observe(cited / len(answer.sentences))
 
     def record_run(self, run: Run) -> None:
         """Count the stages of a finished run."""

@@ -249,7 +249,9 @@ class _MarkdownReader:
             self._step()
         if self._open:
             kind = _ENTITY_TYPE_BY_MARK.get(self._open[-1][0], "text link").capitalize()
-            raise self._make_error(f"Can't find end of {kind} entity at byte offset {self._get_byte_offset()}")
+            raise self._make_error(
+                f"Can't find end of {kind} entity at byte offset {len(self._markup[: self._at].encode())}"
+            )
         self._end_quote(expandable=False)
         return "".join(self._text), sorted(self._entities, key=lambda e: (e["offset"], -e["length"]))
 
@@ -321,9 +323,6 @@ class _MarkdownReader:
     def _is_at_line_start(self) -> bool:
         return self._at == 0 or self._markup[self._at - 1] == "\n"
 
-    def _get_byte_offset(self) -> int:
-        return len(self._markup[: self._at].encode())
-
     def _make_error(self, what: str) -> BotApiError:
         return bad_request(f"can't parse entities: {what}")
 
@@ -369,7 +368,10 @@ def prepare_text(
     """
     plain, marks = text or "", [dict(entity) for entity in entities or ()]
     if parse_mode and not marks:
-        plain, marks = _parse_markup(plain, parse_mode)
+        parser = _MARKUP_PARSERS.get(parse_mode.lower())
+        if parser is None:
+            raise bad_request(f"unsupported parse_mode {parse_mode!r}: the sandbox reads HTML and MarkdownV2")
+        plain, marks = parser(plain)
     _check_entities(plain, marks)
     clean, kept = _trim_text(*_clean_text(plain, marks))
     if not clean and not empty:
@@ -389,13 +391,6 @@ def prepare_quote(text: str, entities: list[Json]) -> tuple[str, list[Json], int
     return clean, kept, count_utf16_units(plain.rstrip()) - count_utf16_units(clean)
 
 
-def _parse_markup(text: str, parse_mode: str) -> tuple[str, list[Json]]:
-    parser = _MARKUP_PARSERS.get(parse_mode.lower())
-    if parser is None:
-        raise bad_request(f"unsupported parse_mode {parse_mode!r}: the sandbox reads HTML and MarkdownV2")
-    return parser(text)
-
-
 def _check_entities(text: str, entities: list[Json]) -> None:
     """Check entities more strictly than Telegram, which silently drops some: a test should notice them."""
     ends = {0, *accumulate(2 if character > "\uffff" else 1 for character in text)}
@@ -409,20 +404,17 @@ def _check_entities(text: str, entities: list[Json]) -> None:
         if start not in ends or end not in ends:
             raise bad_request(f"can't parse entities: entity {number} cuts a surrogate pair")
         if kind == "text_link":
-            entity["url"] = _normalize_link(entity.get("url"), number)
+            url = entity.get("url")
+            try:
+                parts = urlsplit(url or "")
+            except ValueError:
+                parts = urlsplit("")
+            if parts.scheme.lower() not in _LINK_SCHEMES or not (parts.netloc or parts.path):
+                raise bad_request(f"can't parse entities: URL of entity {number} is not an http, https or tg link")
+            plain = parts.scheme != "tg" and not parts.path
+            entity["url"] = parts._replace(path="/").geturl() if plain else parts.geturl()
         if kind == "text_mention" and not entity.get("user"):
             raise bad_request(f"can't parse entities: text_mention {number} has no user")
-
-
-def _normalize_link(url: str | None, number: int) -> str:
-    try:
-        parts = urlsplit(url or "")
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme.lower() not in _LINK_SCHEMES or not (parts.netloc or parts.path):
-        raise bad_request(f"can't parse entities: URL of entity {number} is not an http, https or tg link")
-    plain = parts.scheme != "tg" and not parts.path
-    return parts._replace(path="/").geturl() if plain else parts.geturl()
 
 
 def _clean_text(text: str, entities: list[Json]) -> tuple[str, list[Json]]:

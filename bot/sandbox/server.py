@@ -7,7 +7,6 @@ import hmac
 import time
 from collections.abc import Callable, Mapping
 from secrets import token_urlsafe
-from typing import Any
 
 from aiohttp import web
 
@@ -174,7 +173,15 @@ class Sandbox:
         try:
             if fault and (broken := await self._apply_fault(fault, request)) is not None:
                 return broken
-            result = await self._execute(request, name, line)
+            if not self._has_valid_token(request):
+                raise BotApiError(401, "Unauthorized")
+            method = find_method(name)
+            line["method"] = method.__api_method__
+            parameters = await read_call_parameters(request, self.world)
+            line["params"] = parameters
+            chat = str(parameters.get("chat_id", ""))
+            self.faults.count(name, int(chat) if chat.removeprefix("-").isdecimal() else None)
+            result = await execute_call(method, parameters, self.world)
         except BotApiError as exc:
             line["error"] = exc.description
             return web.json_response(exc.body(), status=exc.code)
@@ -182,17 +189,6 @@ class Sandbox:
         if fault and fault.kind == "lost":
             return _close_connection(request)
         return web.json_response({"ok": True, "result": result})
-
-    async def _execute(self, request: web.Request, name: str, line: Json) -> Any:
-        if not self._has_valid_token(request):
-            raise BotApiError(401, "Unauthorized")
-        method = find_method(name)
-        line["method"] = method.__api_method__
-        parameters = await read_call_parameters(request, self.world)
-        line["params"] = parameters
-        chat = str(parameters.get("chat_id", ""))
-        self.faults.count(name, int(chat) if chat.removeprefix("-").isdecimal() else None)
-        return await execute_call(method, parameters, self.world)
 
     def _has_valid_token(self, request: web.Request) -> bool:
         return hmac.compare_digest(request.match_info["token"].encode(errors="replace"), self.token.encode())

@@ -41,7 +41,10 @@ async def fetch_document(bot: Bot, document: Document, file: Path) -> None:
     for attempt in range(1, _MAX_TRIES + 1):
         # `from None`: the network exceptions contain the URL with the token.
         try:
-            await _download_file(bot, path, file)
+            address = bot.session.api.file_url(bot.token, path)
+            pieces = bot.session.stream_content(address, timeout=_DOWNLOAD_TIMEOUT_SECONDS, chunk_size=_CHUNK_BYTES)
+            async with aclosing(pieces):
+                await _write_chunks(pieces, file)
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as exc:
             log.warning("a document could not be fetched: %s", type(exc).__name__)
             if attempt == _MAX_TRIES:
@@ -61,13 +64,6 @@ async def _get_file_path(bot: Bot, document: Document) -> str:
     if not path:
         raise DocumentRefused("import-not-fetched")
     return path
-
-
-async def _download_file(bot: Bot, path: str, file: Path) -> None:
-    address = bot.session.api.file_url(bot.token, path)
-    pieces = bot.session.stream_content(address, timeout=_DOWNLOAD_TIMEOUT_SECONDS, chunk_size=_CHUNK_BYTES)
-    async with aclosing(pieces):
-        await _write_chunks(pieces, file)
 
 
 async def _write_chunks(pieces: AsyncIterator[bytes], file: Path) -> None:

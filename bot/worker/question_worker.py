@@ -379,18 +379,15 @@ class QuestionWorker:
             me = asyncio.current_task()
             if asked.id not in self._stopped_by_reader or (me and me.cancelling()):
                 raise
-            return await self._render_partial(asked, live)
+            # Partial answer of a question that its reader stopped
+            found = live.so_far(self._rag.writer.name if self._rag.writer else None)
+            self.meter.count_question("stopped", found)
+            if found is None:
+                return Text(live.words("stopped-nothing")), {}
+            return await self._render(asked, found.without(Shortfall("stopped", "")), live.words)
         finally:
             del self._running[asked.id]
             self._stopped_by_reader.discard(asked.id)
-
-    async def _render_partial(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, kept.JsonObject]:
-        """Partial answer of a question that its reader stopped."""
-        found = live.so_far(self._rag.writer.name if self._rag.writer else None)
-        self.meter.count_question("stopped", found)
-        if found is None:
-            return Text(live.words("stopped-nothing")), {}
-        return await self._render(asked, found.without(Shortfall("stopped", "")), live.words)
 
     async def _answer(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, kept.JsonObject]:
         archive = self._rag.archive

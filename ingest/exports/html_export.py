@@ -27,7 +27,7 @@ from ingest.exports.importer import PostArrival, is_same_text, merge_with_stored
 from ingest.exports.scan import CUT_FILE, ExportedChat, ImportNote, ImportOptions, resolve_chat_id
 from rag_core.errors import ImportRefused
 from rag_core.storage.post_lookup import StoredPost
-from rag_core.types import Channel, Origin, Post, PostKey, format_post_link
+from rag_core.types import Channel, Post, PostKey, format_post_link
 
 _FORMAT_BY_TAG = {
     "strong": "bold",
@@ -514,9 +514,40 @@ class HtmlExport:
             head = _read_page_head(self.path)
             for file in files:
                 _read_page_head(file)
-                self._next = _find_next_page(file)
-        self._chat_id = _require_chat_id(self.path, options, known)
-        self._chat = _build_chat(self._chat_id, head, options, known.get(self._chat_id))
+                # Name of the next page, if there is one. Raises `ImportRefused` for a truncated page.
+                with file.open("rb") as page:
+                    page.seek(max(0, file.stat().st_size - _TAIL_BYTES))
+                    tail = page.read()
+                if not tail.rstrip().lower().endswith(b"</html>"):
+                    raise ImportRefused(CUT_FILE, code="import-cut", file=file)
+                found = _NEXT_PAGE_PATTERN.search(tail)
+                self._next = found[1].decode() if found else None
+        # Chat id that the user gives for the pages. Raises `ImportRefused` without one.
+        where = "its id, which Telegram Desktop shows in profiles (Settings, Advanced, Experimental settings)."
+        if not options.chat:
+            raise ImportRefused(
+                "{file} does not say which channel it is from: give --chat with its @username if the bot knows it, "
+                f"else {where}",
+                code="import-whose",
+                file=self.path,
+            )
+        chat_id = resolve_chat_id(options.chat, known)
+        if chat_id is None:
+            raise ImportRefused(
+                "No channel {chat} is known yet. Give --chat " + where, code="import-whose", chat=options.chat
+            )
+        self._chat_id = chat_id
+        # Metadata of the chat in the form of result.json
+        channel = known.get(self._chat_id)
+        title = _TITLE_PATTERN.search(head)
+        shown = html.unescape(title[1].decode(errors="replace")) if title else str(self._chat_id)
+        # a full export links to a list of chats; of groups it may hold the user's own messages only
+        whole = b"lists/chats.html" not in head
+        public = "public" if options.username or (channel and channel.username) else "private"
+        kind, bare = _get_export_type(self._chat_id, channel, public)
+        self._chat = ExportedChat(
+            "", whole=whole, name=channel.title if channel else shown, type=kind, id=bare, listed=True
+        )
         self._new = self._chat_id not in known
         self._ids = array("q")
         self._days = array("l")
@@ -584,7 +615,7 @@ class HtmlExport:
         for post in found:
             more = self._more.pop(post.key.message_id, _PageDetails(False, None))
             if post.origin and more.origin_date:
-                post = _set_origin_date(post, post.origin, more.origin_date)
+                post = replace(post, origin=replace(post.origin, date=more.origin_date.astimezone(UTC)))
             stored = known.get(post.key)
             if stored is None:
                 arrivals.append((post, 0))
@@ -621,10 +652,6 @@ class HtmlExport:
             )
 
 
-def _set_origin_date(post: Post, origin: Origin, written: datetime) -> Post:
-    return replace(post, origin=replace(origin, date=written.astimezone(UTC)))
-
-
 @contextmanager
 def _refuse_unreadable() -> Iterator[None]:
     try:
@@ -645,46 +672,6 @@ def _read_page_head(file: Path) -> bytes:
             file=file,
         )
     return head
-
-
-def _find_next_page(file: Path) -> str | None:
-    """Name of the next page, if there is one. Raises `ImportRefused` for a truncated page."""
-    with file.open("rb") as page:
-        page.seek(max(0, file.stat().st_size - _TAIL_BYTES))
-        tail = page.read()
-    if not tail.rstrip().lower().endswith(b"</html>"):
-        raise ImportRefused(CUT_FILE, code="import-cut", file=file)
-    found = _NEXT_PAGE_PATTERN.search(tail)
-    return found[1].decode() if found else None
-
-
-def _require_chat_id(file: Path, options: ImportOptions, known: Mapping[int, Channel]) -> int:
-    """Chat id that the user gives for the pages. Raises `ImportRefused` without one."""
-    where = "its id, which Telegram Desktop shows in profiles (Settings, Advanced, Experimental settings)."
-    if not options.chat:
-        raise ImportRefused(
-            "{file} does not say which channel it is from: give --chat with its @username if the bot knows it, "
-            f"else {where}",
-            code="import-whose",
-            file=file,
-        )
-    chat_id = resolve_chat_id(options.chat, known)
-    if chat_id is None:
-        raise ImportRefused(
-            "No channel {chat} is known yet. Give --chat " + where, code="import-whose", chat=options.chat
-        )
-    return chat_id
-
-
-def _build_chat(chat_id: int, head: bytes, options: ImportOptions, channel: Channel | None) -> ExportedChat:
-    """Metadata of the chat in the form of result.json."""
-    title = _TITLE_PATTERN.search(head)
-    shown = html.unescape(title[1].decode(errors="replace")) if title else str(chat_id)
-    # a full export links to a list of chats; of groups it may hold the user's own messages only
-    whole = b"lists/chats.html" not in head
-    public = "public" if options.username or (channel and channel.username) else "private"
-    kind, bare = _get_export_type(chat_id, channel, public)
-    return ExportedChat("", whole=whole, name=channel.title if channel else shown, type=kind, id=bare, listed=True)
 
 
 def _get_export_type(chat_id: int, channel: Channel | None, public: str) -> tuple[str, int]:

@@ -307,7 +307,19 @@ class _ImportRun:
         await channels.set_channel_state(self.archive, channel.chat_id, channel.state)
         if entry.decided:
             await channels.set_channel_visibility(self.archive, channel.chat_id, channel.visibility)
-        await self._store(assign_albums(reading.posts(messages)), reading)
+        found = assign_albums(reading.posts(messages))
+        size = _FIRST_SLICE_POSTS
+        while batch := await asyncio.to_thread(self._parse_batch, islice(found, size)):
+            async with self.archive.writing() as connection:
+                started = time.perf_counter()
+                known = (
+                    await fetch_stored_posts(self.archive, [post.key for post in batch]) if self.source.vague else {}
+                )
+                arrivals = self.source.arrivals(batch, known)
+                self.tally += await posts.save_arrivals_in_transaction(connection, arrivals, source="import")
+            took = time.perf_counter() - started
+            size = max(_MIN_SLICE_POSTS, min(int(len(batch) * _SLICE_SECONDS / took), _MAX_SLICE_POSTS))
+            self.tell((1 + (self.before + reading.entries) / max(self.total, 1)) / 2)
         await self._erase_missing(entry, reading)
         self.channels.append(channel)
         self.tally += PostTally(skipped=reading.count_skipped())
@@ -332,20 +344,6 @@ class _ImportRun:
                 file=self.source.path,
                 title=channel.title,
             )
-
-    async def _store(self, found: Iterator[Post], reading: ChatReader) -> None:
-        size = _FIRST_SLICE_POSTS
-        while batch := await asyncio.to_thread(self._parse_batch, islice(found, size)):
-            async with self.archive.writing() as connection:
-                started = time.perf_counter()
-                known = (
-                    await fetch_stored_posts(self.archive, [post.key for post in batch]) if self.source.vague else {}
-                )
-                arrivals = self.source.arrivals(batch, known)
-                self.tally += await posts.save_arrivals_in_transaction(connection, arrivals, source="import")
-            took = time.perf_counter() - started
-            size = max(_MIN_SLICE_POSTS, min(int(len(batch) * _SLICE_SECONDS / took), _MAX_SLICE_POSTS))
-            self.tell((1 + (self.before + reading.entries) / max(self.total, 1)) / 2)
 
     def _parse_batch(self, found: Iterator[Post]) -> list[Post]:
         # The scan was fine, but the file can change while it is read.

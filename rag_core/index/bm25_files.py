@@ -80,16 +80,12 @@ def write_index_files(
         except OSError:
             shutil.rmtree(fresh, ignore_errors=True)  # on a full disk a partial index must not take space
             raise
-        _remove_older_indexes(folder, fresh)
-
-
-def _remove_older_indexes(folder: Path, fresh: Path) -> None:
-    """Remove the folders of older indexes; one that cannot be removed does no harm."""
-    for old in folder.iterdir():
-        if old.is_symlink():
-            old.unlink(missing_ok=True)
-        elif old.is_dir() and old != fresh:
-            shutil.rmtree(old, ignore_errors=True)
+        # Remove the folders of older indexes; one that cannot be removed does no harm
+        for old in folder.iterdir():
+            if old.is_symlink():
+                old.unlink(missing_ok=True)
+            elif old.is_dir() and old != fresh:
+                shutil.rmtree(old, ignore_errors=True)
 
 
 def read_index_files(
@@ -105,16 +101,11 @@ def read_index_files(
     name = about["folder"]
     if name != Path(name).name:
         raise ValueError("the index is elsewhere")
-    most = _get_memory_bytes() // 2
+    most = (os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) // 2
     with open_regular_file(folder / name / "postings.npz", most) as file:
         arrays = _read_arrays(file)
     vocabulary = read_regular_file(folder / name / "vocabulary.txt", most)
     return about, arrays, vocabulary.split("\n") if vocabulary else []
-
-
-def _get_memory_bytes() -> int:
-    """Size of the physical memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _read_arrays(file: IO[bytes]) -> dict[str, NDArray[Any]]:

@@ -141,7 +141,12 @@ def select_top_docs(
     pool, threshold, at, step = rows[:0], -math.inf, 0, _FIRST_STEP_ROWS
     while at < len(rows):
         some = rows[at : at + step]
-        pool = _deduplicate_doc_ids(np.concatenate([pool, shown(some[scores.take(some) >= threshold])]))
+        # Sort and deduplicate like numpy.unique, which takes three times as long for small arrays
+        docs = np.concatenate([pool, shown(some[scores.take(some) >= threshold])])
+        docs.sort()
+        first = np.ones(len(docs), np.bool_)
+        np.not_equal(docs[1:], docs[:-1], out=first[1:])
+        pool = docs[first]
         if len(pool) > n:
             pool_scores = scores.take(pool)
             threshold = float(np.partition(pool_scores, len(pool) - n)[len(pool) - n])
@@ -164,14 +169,6 @@ def select_stable_top(nearest: Callable[[int], list[tuple[T, float]]], n: int) -
         if len(hits) < most or most >= _MAX_TIED_HITS or hits[-1][1] < hits[n - 1][1]:
             return hits[:n]
         most = min(_MAX_TIED_HITS, most * 4)
-
-
-def _deduplicate_doc_ids(docs: DocIdArray) -> DocIdArray:
-    """Sort and deduplicate like numpy.unique, which takes three times as long for small arrays."""
-    docs.sort()
-    first = np.ones(len(docs), np.bool_)
-    np.not_equal(docs[1:], docs[:-1], out=first[1:])
-    return docs[first]
 
 
 # Posts are short and of uneven length, so length should count little: these are Anserini's values for passages (Yang

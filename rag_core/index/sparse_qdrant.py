@@ -360,7 +360,11 @@ class QdrantLexicalIndex:
             self._counts = TermCounts()
             self._revision += 1
         elif collection.count([]) != self._counts.size:
-            self._counts = _count_collection_terms(collection)
+            # Count the terms of a collection from the server: a minute for a million passages
+            counts = TermCounts()
+            for _, row in collection.rows([], terms=True):
+                counts.change(int(row["chat"]), (), [row["terms"]])
+            self._counts = counts
             self._revision += 1
         return collection
 
@@ -570,14 +574,6 @@ class QdrantLexicalIndex:
 
 def _describe_saved_files(archive: str) -> dict[str, object]:
     return {"format": _FILE_FORMAT, "archive": archive, "mean": ASSUMED_MEAN_LENGTH}
-
-
-def _count_collection_terms(collection: SparseCollection) -> TermCounts:
-    """Count the terms of a collection from the server: a minute for a million passages."""
-    counts = TermCounts()
-    for _, row in collection.rows([], terms=True):
-        counts.change(int(row["chat"]), (), [row["terms"]])
-    return counts
 
 
 def _make_passage_payload(one: IndexEntry) -> dict[str, Any]:

@@ -400,7 +400,13 @@ class LocalModel:
             raise GenerationFailed(_MODEL_CLOSED)
         if self._loading is None:
             await self._stop_worker()
-            await self._wait_for_restart()
+            # Wait for a short restart pause. Raises GenerationFailed for a longer one, so that the question goes on.
+            left = self._restart_at - asyncio.get_running_loop().time()
+            if left > _MAX_RESTART_WAIT_S:
+                raise GenerationFailed(
+                    f"The model ended {self._exits} times in a row: it is started again in {left:.0f} s."
+                )
+            await asyncio.sleep(max(0.0, left))
             self._loading = asyncio.create_task(self._start_worker(self._path))
             self._loading.add_done_callback(lambda task: task.cancelled() or task.exception())
         loading = self._loading
@@ -426,15 +432,6 @@ class LocalModel:
             "batch": self._settings.batch,
         }
         return await LlmWorkerProcess.start(path, options, self._patience)
-
-    async def _wait_for_restart(self) -> None:
-        """Wait for a short restart pause. Raises GenerationFailed for a longer one, so that the question goes on."""
-        left = self._restart_at - asyncio.get_running_loop().time()
-        if left > _MAX_RESTART_WAIT_S:
-            raise GenerationFailed(
-                f"The model ended {self._exits} times in a row: it is started again in {left:.0f} s."
-            )
-        await asyncio.sleep(max(0.0, left))
 
     def _count_exit(self) -> None:
         self._exits += 1

@@ -219,26 +219,26 @@ async def _search_for_part(question: Question, plan: Plan, evidence: Evidence, r
     """Search for a part within the filters of `plan`; new posts only, numbered after the known ones."""
     async with run.use_separate_budgets():
         part = await asyncio.to_thread(rag.plan, question, {})  # a long question takes the rules 20 ms
-        hits = await search_passages(_narrow_plan(part, plan), question, rag, run)
+        hits = await search_passages(
+            replace(
+                part,
+                since=plan.since or part.since,
+                until=plan.until or part.until,
+                slack=plan.slack,
+                channels=part.channels if plan.channels is None else plan.channels,
+                authors=plan.authors or part.authors,
+                origins=plan.origins or part.origins,
+                media=plan.media or part.media,
+                files=plan.files or part.files,
+            ),
+            question,
+            rag,
+            run,
+        )
     known = {source.passage.key for source in evidence.sources}
     new = compose_evidence([hit for hit in hits if hit.passage.key not in known][:_UNJUDGED_POSTS])
     after = max((source.number for source in evidence.sources), default=0)
     return Evidence(tuple(replace(source, number=after + source.number) for source in new.sources))
-
-
-def _narrow_plan(part: Plan, plan: Plan) -> Plan:
-    """Restrict the plan of a part to the filters of the whole question."""
-    return replace(
-        part,
-        since=plan.since or part.since,
-        until=plan.until or part.until,
-        slack=plan.slack,
-        channels=part.channels if plan.channels is None else plan.channels,
-        authors=plan.authors or part.authors,
-        origins=plan.origins or part.origins,
-        media=plan.media or part.media,
-        files=plan.files or part.files,
-    )
 
 
 def _limit_answer_length(sentences: Sequence[Sentence]) -> tuple[Sentence, ...]:

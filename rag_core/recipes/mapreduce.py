@@ -84,15 +84,11 @@ def parse_map_reply(text: str) -> PassageFacts:
     try:
         reply = _MapReply.model_validate(parse_json_object(text))
     except ValidationError:
-        return _parse_loose_reply(text)
+        relevant, facts = _RELEVANT_FIELD.search(text), _FACTS_FIELD.search(text)
+        if relevant and relevant[1].lower() in _NO_WORDS:
+            return PassageFacts(relevant=False, facts=())
+        return PassageFacts(relevant=True, facts=_clean_facts(_QUOTED.findall(facts[1])) if facts else None)
     return PassageFacts(reply.relevant, _clean_facts(reply.facts) if reply.relevant else ())
-
-
-def _parse_loose_reply(text: str) -> PassageFacts:
-    relevant, facts = _RELEVANT_FIELD.search(text), _FACTS_FIELD.search(text)
-    if relevant and relevant[1].lower() in _NO_WORDS:
-        return PassageFacts(relevant=False, facts=())
-    return PassageFacts(relevant=True, facts=_clean_facts(_QUOTED.findall(facts[1])) if facts else None)
 
 
 def _clean_facts(facts: Sequence[str]) -> tuple[str, ...]:

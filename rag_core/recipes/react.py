@@ -31,7 +31,7 @@ from rag_core.steps import (
 )
 from rag_core.text.sentences import split_sentences
 from rag_core.tracing import LlmCosts, Run, Stage
-from rag_core.types import Citation, Draft, Evidence, Hit, Passage, Plan, Question, Sentence
+from rag_core.types import Citation, Draft, Evidence, Passage, Plan, Question, Sentence
 from rag_core.writing.grammar import LETTERS, parse_json_object
 from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_question
 
@@ -261,16 +261,12 @@ def _format_observation(outcome: ToolOutcome) -> str:
 async def _write_from_found_posts(plan: Plan, context: ToolContext) -> tuple[Draft, Evidence]:
     """Extract and write from the posts that the tools found, as in every recipe."""
     question, rag, run = context.question, context.rag, context.run
-    hits = _order_hits_by_tool(context)
+    # Interleave the hits of all tools by rank, the last tool first: it was called with the most information
+    rows = zip_longest(*reversed(context.batches))
+    numbers = dict.fromkeys(n for n in chain.from_iterable(rows) if n is not None)
+    hits = tuple(replace(context.found[n - 1], score=1 / place) for place, n in enumerate(numbers, 1))
     draft, evidence = await extract_from_hits(question, plan, hits, rag, run)
     written = await write_or_extract(question, plan, draft, evidence, rag, run)
     if written.sentences and (calculation := build_calculation_sentence(context)) is not None:
         written = replace(written, sentences=(calculation, *written.sentences))
     return await finish_draft(question, plan, written, evidence, rag, run)
-
-
-def _order_hits_by_tool(context: ToolContext) -> tuple[Hit, ...]:
-    """Interleave the hits of all tools by rank, the last tool first: it was called with the most information."""
-    rows = zip_longest(*reversed(context.batches))
-    numbers = dict.fromkeys(n for n in chain.from_iterable(rows) if n is not None)
-    return tuple(replace(context.found[n - 1], score=1 / place) for place, n in enumerate(numbers, 1))

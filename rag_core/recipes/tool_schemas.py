@@ -1,7 +1,7 @@
-"""Tool schemas: the input and output models of the tools of `react`.
+"""Tool schemas: the input models of the tools of `react`.
 
-Posts are named by the numbers they were found under. The docstrings of the input models are part of their JSON
-schemas, which servers without GBNF receive.
+Posts are named by the numbers they were found under. The docstrings are part of the JSON schemas, which servers
+without GBNF receive.
 """
 
 from __future__ import annotations
@@ -89,96 +89,3 @@ class VerifyInput(ToolSchema):
     """Something that may be so."""
 
     claim: Annotated[str, StringConstraints(min_length=1, max_length=300)]
-
-
-class WebSearchInput(ToolSchema):
-    """Input of a web search that an installation may plug in; none is included."""
-
-    query: QueryText
-
-
-class PostSummary(ToolSchema):
-    """Summary of a post."""
-
-    post: int
-    channel: str
-    date: date
-    snippet: str
-
-
-class PostListOutput(ToolSchema):
-    """Summaries of posts, in the tool's order."""
-
-    posts: list[PostSummary]
-
-
-class PostText(ToolSchema):
-    """Text of a post, truncated where it is long."""
-
-    post: int
-    date: date
-    text: str
-
-
-class PostTextsOutput(ToolSchema):
-    """Texts of posts."""
-
-    posts: list[PostText]
-
-
-class MentionCountOutput(ToolSchema):
-    """Number of posts that mention a topic, and the first and last day."""
-
-    count: int
-    first: date | None = None
-    last: date | None = None
-
-
-class TimelineOutput(ToolSchema):
-    """Number of posts that mention a topic, and a sample in order of date."""
-
-    count: int
-    posts: list[PostSummary]
-
-
-class DateBoundsOutput(ToolSchema):
-    """Days from `since` to before `until`, None where open; both None where the words name no past time."""
-
-    since: date | None = None
-    until: date | None = None
-
-
-class CalculationOutput(ToolSchema):
-    """Result of a calculation, to twelve digits."""
-
-    result: str
-
-
-class SummaryOutput(ToolSchema):
-    """Verbatim sentences, each with the number of its post."""
-
-    sentences: list[PostText]
-
-
-class VerifyOutput(ToolSchema):
-    """Verdict on a claim: supported, contradicted or not_found, and the deciding posts.
-
-    `confidence` is the likelihood that they support the claim, 0..1: near 0 where they contradict it.
-    """
-
-    label: str
-    confidence: float
-    posts: list[int]
-
-
-class WebPage(ToolSchema):
-    """Page of the web. It is no post and cannot be cited."""
-
-    title: str
-    snippet: str
-
-
-class WebSearchOutput(ToolSchema):
-    """Results of a web search."""
-
-    pages: list[WebPage]

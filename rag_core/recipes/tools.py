@@ -4,9 +4,7 @@ A call is {"tool", "input"}; the result is {"ok", "data", "meta": {"took_ms", "e
 the tool's time limit. Counts and first mentions are exact, because every post is read. Arithmetic is done by
 simpleeval, with its language restricted to numbers and its powers bounded before they are computed.
 
-There is no web search, because an answer rests on posts alone. To plug one in, add
-`Tool("web_search", WebSearchInput, work, outside=True)` to `TOOLS`, whose `work` returns `WebSearchOutput`, and name
-it in TOOLS__ALLOWLIST: "all" does not include outside tools. Its results never become evidence and cannot be cited.
+Posts are named by the numbers they were found under. There is no web search: an answer rests on posts alone.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 from simpleeval import InvalidExpression, SimpleEval
 
 from rag_core.dates.parse import parse_period
@@ -34,25 +32,15 @@ from rag_core.planning.rule_planner import build_bare_plan
 from rag_core.recipes.tool_schemas import (
     MAX_POSTS,
     CalculationInput,
-    CalculationOutput,
-    DateBoundsOutput,
-    MentionCountOutput,
     MentionsInput,
     NeighboursInput,
     NewestInput,
-    PostListOutput,
     PostsInput,
-    PostSummary,
-    PostText,
-    PostTextsOutput,
     RerankInput,
     SearchInput,
-    SummaryOutput,
     TimeInput,
-    TimelineOutput,
     ToolSchema,
     VerifyInput,
-    VerifyOutput,
 )
 from rag_core.retrieval.aggregate import answer_by_aggregation, extract_mention_terms, find_mentions
 from rag_core.retrieval.rerank import rerank_hits
@@ -79,6 +67,8 @@ from rag_core.verification.types import Label
 from rag_core.writing.extract import select_best_pieces
 
 _MAX_SNIPPET_LENGTH = 160  # characters
+
+ToolData = dict[str, Any]  # of JSON; days are ISO texts
 
 
 class ToolFailed(RagError):
@@ -113,7 +103,9 @@ class ToolContext:
         """Add hits and return their numbers; new posts get the next number, up to the maximum."""
         numbers = []
         for hit in hits:
-            at = next((n for n, known in enumerate(self.found) if _is_same_hit(known, hit)), None)
+            places = [(known.passage.key, known.passage.start) for known in self.found]
+            place = (hit.passage.key, hit.passage.start)
+            at = places.index(place) if place in places else None
             if at is None and len(self.found) < MAX_POSTS and hit.passage.key.chat_id in self.question.viewer.channels:
                 at = len(self.found)
                 self.found.append(hit)
@@ -124,24 +116,16 @@ class ToolContext:
         self.batches.append(numbers)
         return numbers
 
-    async def short(self, numbers: Iterable[int]) -> list[PostSummary]:
-        """Summarize posts: channel, date and snippet."""
-        known = await channels.load_channels(self.rag.archive)
-        summaries = []
-        for number in numbers:
+    async def list_posts(self, hits: Iterable[Hit]) -> ToolData:
+        """Add hits and summarize them: number, channel, day and snippet."""
+        known, summaries = await channels.load_channels(self.rag.archive), []
+        for number in self.lay(hits):
             passage = self.passage(number)
             channel = known.get(passage.key.chat_id)
-            text = " ".join(passage.text.split())[:_MAX_SNIPPET_LENGTH]
-            summaries.append(
-                PostSummary(
-                    post=number, channel=channel.title if channel else "", date=passage.date.date(), snippet=text
-                )
-            )
-        return summaries
-
-
-def _is_same_hit(one: Hit, other: Hit) -> bool:
-    return (one.passage.key, one.passage.start) == (other.passage.key, other.passage.start)
+            snippet = " ".join(passage.text.split())[:_MAX_SNIPPET_LENGTH]
+            summary = {"channel": channel.title if channel else "", "date": f"{passage.date:%Y-%m-%d}"}
+            summaries.append({"post": number, **summary, "snippet": snippet})
+        return {"posts": summaries}
 
 
 _MAX_NUMBER = 1e30  # no question needs more, and larger integers are slow
@@ -218,21 +202,18 @@ def evaluate_expression(expression: str) -> str:
         return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-async def calculate(asked: CalculationInput, context: ToolContext) -> CalculationOutput:
+async def calculate(asked: CalculationInput, context: ToolContext) -> ToolData:
     """Evaluate arithmetic, and record it for the answer."""
     result = evaluate_expression(asked.expression)
     context.reckoned.append((asked.expression, result))
-    return CalculationOutput(result=result)
+    return {"result": result}
 
 
-async def normalize_time(asked: TimeInput, context: ToolContext) -> DateBoundsOutput:
-    """Parse words of time to days, relative to the time of the question."""
+async def normalize_time(asked: TimeInput, context: ToolContext) -> ToolData:
+    """Parse words of time to days from `since` to before `until`; None where open or where they name no time."""
     period = parse_period(asked.text, context.question.asked_at)
-    if period is None:
-        return DateBoundsOutput()
-    return DateBoundsOutput(
-        since=period.since.date() if period.since else None, until=period.until.date() if period.until else None
-    )
+    bounds = {"since": period.since, "until": period.until} if period else {"since": None, "until": None}
+    return {name: f"{moment:%Y-%m-%d}" if moment else None for name, moment in bounds.items()}
 
 
 _MAX_FOUND_POSTS = 5  # posts returned by a search
@@ -253,7 +234,7 @@ def resolve_day_bounds(
     )
 
 
-async def search_posts(asked: SearchInput, context: ToolContext) -> PostListOutput:
+async def search_posts(asked: SearchInput, context: ToolContext) -> ToolData:
     """Search posts that answer a question, best first."""
     question = replace(context.question, text=asked.query)
     known = await channels.load_channels(context.rag.archive)
@@ -264,18 +245,20 @@ async def search_posts(asked: SearchInput, context: ToolContext) -> PostListOutp
     if since or until:
         plan = replace(plan, since=since, until=until, slack=0)
     hits = await search_passages(plan, question, context.rag, context.run)
-    return PostListOutput(posts=await context.short(context.lay(hits[:_MAX_FOUND_POSTS])))
+    return await context.list_posts(hits[:_MAX_FOUND_POSTS])
 
 
-async def read_post_texts(asked: PostsInput, context: ToolContext) -> PostTextsOutput:
+async def read_post_texts(asked: PostsInput, context: ToolContext) -> ToolData:
     """Read the texts of posts, truncated."""
     passages = [(number, context.passage(number)) for number in dict.fromkeys(asked.posts)]
-    return PostTextsOutput(
-        posts=[PostText(post=n, date=p.date.date(), text=p.text[:_MAX_POST_LENGTH]) for n, p in passages]
-    )
+    return {"posts": [_format_text(n, p, p.text[:_MAX_POST_LENGTH]) for n, p in passages]}
 
 
-async def list_neighbours(asked: NeighboursInput, context: ToolContext) -> PostListOutput:
+def _format_text(number: int, passage: Passage, text: str) -> ToolData:
+    return {"post": number, "date": f"{passage.date:%Y-%m-%d}", "text": text}
+
+
+async def list_neighbours(asked: NeighboursInput, context: ToolContext) -> ToolData:
     """List the posts before and after one in its channel, oldest first."""
     passage = context.passage(asked.post)
     only = SearchFilter(
@@ -287,7 +270,7 @@ async def list_neighbours(asked: NeighboursInput, context: ToolContext) -> PostL
     return await _list_places(neighbours, context)
 
 
-async def list_newest_posts(asked: NewestInput, context: ToolContext) -> PostListOutput:
+async def list_newest_posts(asked: NewestInput, context: ToolContext) -> ToolData:
     """List the newest posts, of all or about a topic, newest first."""
     topic, lexical = tokenize(asked.about or ""), context.rag.lexical
 
@@ -306,47 +289,42 @@ async def list_newest_posts(asked: NewestInput, context: ToolContext) -> PostLis
     return await _list_places(places[: -asked.limit - 1 : -1], context)
 
 
-async def rerank_posts(asked: RerankInput, context: ToolContext) -> PostListOutput:
+async def rerank_posts(asked: RerankInput, context: ToolContext) -> ToolData:
     """Rank posts by a question: with the reranker, or by words where there is none."""
-    hits = tuple(Hit(context.passage(n), 0.0, LEXICAL) for n in dict.fromkeys(asked.posts))
     query, statistics = tokenize(asked.query), context.rag.lexical.statistics(context.question.viewer.channels)
-    scored = [replace(h, score=statistics.score(query, tokenize(_join_passage_text(h.passage)))) for h in hits]
+    passages = [context.passage(n) for n in dict.fromkeys(asked.posts)]
+    scored = [Hit(p, statistics.score(query, tokenize(f"{p.header}\n{p.text}")), LEXICAL) for p in passages]
     best = tuple(sorted(scored, key=lambda hit: -hit.score))
     async with context.run.stage(Stage.RERANK):
         best = await rerank_hits(replace(context.question, text=asked.query), best, context.rag, context.run)
-    return PostListOutput(posts=await context.short(context.lay(best)))
+    return await context.list_posts(best)
 
 
-def _join_passage_text(passage: Passage) -> str:
-    return f"{passage.header}\n{passage.text}"
-
-
-async def _list_places(places: Sequence[PassageRef], context: ToolContext) -> PostListOutput:
+async def _list_places(places: Sequence[PassageRef], context: ToolContext) -> ToolData:
     passages = await fetch_passages(places, context.rag)
-    hits = [Hit(passages[place], 0.0, LEXICAL) for place in places if place in passages]
-    return PostListOutput(posts=await context.short(context.lay(hits)))
+    return await context.list_posts(Hit(passages[place], 0.0, LEXICAL) for place in places if place in passages)
 
 
 _TIMELINE_POSTS = 5  # posts of a timeline, including the first and the last
 
 
-async def find_first_mention(asked: MentionsInput, context: ToolContext) -> PostListOutput:
+async def find_first_mention(asked: MentionsInput, context: ToolContext) -> ToolData:
     """Find the first post that mentions a topic; an empty list where no post does."""
     passages, _ = await _collect_mentions(asked, Kind.FIRST, context)
-    return PostListOutput(posts=await context.short(_add_passages(passages[:1], context)))
+    return await context.list_posts(Hit(passage, 0.0, LEXICAL) for passage in passages[:1])
 
 
-async def count_mentions(asked: MentionsInput, context: ToolContext) -> MentionCountOutput:
+async def count_mentions(asked: MentionsInput, context: ToolContext) -> ToolData:
     """Count the posts that mention a topic, with the first and the last day."""
     passages, count = await _collect_mentions(asked, Kind.HOW_MANY, context)
-    days = sorted(passage.date.date() for passage in passages)
-    return MentionCountOutput(count=count, first=days[0] if days else None, last=days[-1] if days else None)
+    days = sorted(f"{passage.date:%Y-%m-%d}" for passage in passages)
+    return {"count": count, "first": days[0] if days else None, "last": days[-1] if days else None}
 
 
-async def build_timeline(asked: MentionsInput, context: ToolContext) -> TimelineOutput:
+async def build_timeline(asked: MentionsInput, context: ToolContext) -> ToolData:
     """Sample the posts that mention a topic, in order of date."""
     passages, count = await _collect_mentions(asked, Kind.TIMELINE, context)
-    return TimelineOutput(count=count, posts=await context.short(_add_passages(passages, context)))
+    return {"count": count, **await context.list_posts(Hit(passage, 0.0, LEXICAL) for passage in passages)}
 
 
 async def _collect_mentions(asked: MentionsInput, kind: Kind, context: ToolContext) -> tuple[list[Passage], int]:
@@ -367,15 +345,11 @@ async def _collect_mentions(asked: MentionsInput, kind: Kind, context: ToolConte
     return [passages[place] for place in some if place in passages], len(places)
 
 
-def _add_passages(passages: list[Passage], context: ToolContext) -> list[int]:
-    return context.lay(Hit(passage, 0.0, LEXICAL) for passage in passages)
-
-
 _SUMMARY_SENTENCES, _SUMMARY_MARGIN, _MAX_SUMMARY_LENGTH = 3, 6.0, 240
 _MAX_DECIDING_POSTS = 3  # posts named with a verdict
 
 
-async def summarize_posts(asked: PostsInput, context: ToolContext) -> SummaryOutput:
+async def summarize_posts(asked: PostsInput, context: ToolContext) -> ToolData:
     """Summarize posts on the question by a few of their own sentences, which can all be cited."""
     numbers = list(dict.fromkeys(asked.posts))
     evidence = Evidence(tuple(Source(n, context.passage(n), 1.0) for n in numbers))
@@ -385,14 +359,15 @@ async def summarize_posts(asked: PostsInput, context: ToolContext) -> SummaryOut
     pieces = await asyncio.to_thread(
         select_best_pieces, about, evidence, _SUMMARY_SENTENCES, _SUMMARY_MARGIN, _MAX_SUMMARY_LENGTH
     )
-    quotes = [(piece.source, piece.source.passage.text[piece.start : piece.end]) for piece in pieces]
-    return SummaryOutput(
-        sentences=[PostText(post=s.number, date=s.passage.date.date(), text=text) for s, text in quotes]
-    )
+    quotes = [(one.source, one.source.passage.text[one.start : one.end]) for one in pieces]
+    return {"sentences": [_format_text(source.number, source.passage, text) for source, text in quotes]}
 
 
-async def verify_claim(asked: VerifyInput, context: ToolContext) -> VerifyOutput:
-    """Verify a claim against the posts found so far: a supporting post outweighs contradicting ones."""
+async def verify_claim(asked: VerifyInput, context: ToolContext) -> ToolData:
+    """Verify a claim against the posts found so far: a supporting post outweighs contradicting ones.
+
+    `confidence` is the likelihood that they support the claim, 0..1: near 0 where they contradict it.
+    """
     lang = detect_language(asked.claim)
     assessed = await asyncio.to_thread(
         lambda: [assess_text(asked.claim, hit.passage.text, lang) for hit in context.found]
@@ -402,10 +377,9 @@ async def verify_claim(asked: VerifyInput, context: ToolContext) -> VerifyOutput
         if deciding:
             surest = (max if label is Label.SUPPORTED else min)(deciding)[0]
             numbers = [n for _, n in deciding][:_MAX_DECIDING_POSTS]
-            return VerifyOutput(label=label.value, confidence=round(surest, 3), posts=numbers)
-    return VerifyOutput(
-        label=Label.NOT_FOUND.value, confidence=round(max((one.likely for one in assessed), default=0.0), 3), posts=[]
-    )
+            return {"label": label.value, "confidence": round(surest, 3), "posts": numbers}
+    likely = max((one.likely for one in assessed), default=0.0)
+    return {"label": Label.NOT_FOUND.value, "confidence": round(likely, 3), "posts": []}
 
 
 _MIN_SECONDS = 0.05
@@ -413,33 +387,29 @@ _MIN_SECONDS = 0.05
 log = logging.getLogger(__name__)
 
 
-class _StrictModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class ToolCall(_StrictModel):
+class ToolCall(ToolSchema):
     """Tool call: name and input."""
 
     tool: str
     input: dict[str, Any]
 
 
-class ToolMeta(_StrictModel):
+class ToolMeta(ToolSchema):
     """Duration of a call in milliseconds, and one sentence where it failed."""
 
     took_ms: float
     error: str | None = None
 
 
-class ToolOutcome(_StrictModel):
+class ToolOutcome(ToolSchema):
     """Result of a call; `data` is the tool's output, None where it failed."""
 
     ok: bool
-    data: dict[str, Any] | None
+    data: ToolData | None
     meta: ToolMeta
 
 
-class ToolTraceLine(_StrictModel):
+class ToolTraceLine(ToolSchema):
     """Trace line of a call. No texts of readers or posts: `error` is a fixed sentence."""
 
     request_id: str
@@ -452,12 +422,11 @@ class ToolTraceLine(_StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Tool: `work` takes the input and the context. `outside`: allowed only by name."""
+    """Tool: `work` takes the input and the context."""
 
     name: str
     wants: type[ToolSchema]
-    work: Callable[[Any, ToolContext], Awaitable[ToolSchema]]
-    outside: bool = False
+    work: Callable[[Any, ToolContext], Awaitable[ToolData]]
 
 
 async def call_tool(asked: object, tools: Collection[Tool], context: ToolContext) -> ToolOutcome:
@@ -471,11 +440,20 @@ async def call_tool(asked: object, tools: Collection[Tool], context: ToolContext
             error = "This tool is not allowed: TOOLS__ALLOWLIST names those that are."
         else:
             name = tool.name
-            seconds = _compute_time_limit(context)
+            # its own limit, and at most the recipe's rest, so that the results can still be used
+            rest = max(_MIN_SECONDS, context.run.left - context.run.after)
+            seconds = min(context.rag.settings.tools.seconds, rest)
             async with asyncio.timeout(seconds):
-                data = await _run_tool(tool, request, context)
+                with translate_errors(ToolFailed, TypeError, ValueError, RecursionError, say="The input is not JSON."):
+                    given = json.dumps(request.input)
+                # validated as JSON, in which days are text, and strictly otherwise
+                data = await tool.work(tool.wants.model_validate_json(given), context)
     except ValidationError as exc:
-        error = _format_validation_error(exc)
+        # Format the first validation error as one sentence, without any given value or unknown key
+        first = exc.errors(include_input=False, include_url=False)[0]
+        named = first["loc"][:-1] if first["type"] == "extra_forbidden" else first["loc"]
+        where = ".".join(str(part) for part in named) or "call"
+        error = f"The input is not what the tool takes ({where}: {first['msg'][:120]})."
     except TimeoutError:
         late, error = True, f"The tool took longer than {seconds:.3g} s: raise TOOLS__SECONDS."
     except RagError as exc:
@@ -491,26 +469,6 @@ async def call_tool(asked: object, tools: Collection[Tool], context: ToolContext
     )
     _trace_call(name, outcome, context, late=late)
     return outcome
-
-
-def _compute_time_limit(context: ToolContext) -> float:
-    """Time limit of a tool: its own, and at most the recipe's rest, so that the results can still be used."""
-    return min(context.rag.settings.tools.seconds, max(_MIN_SECONDS, context.run.left - context.run.after))
-
-
-async def _run_tool(tool: Tool, request: ToolCall, context: ToolContext) -> dict[str, Any]:
-    with translate_errors(ToolFailed, TypeError, ValueError, RecursionError, say="The input is not JSON."):
-        given = json.dumps(request.input)
-    # validated as JSON, in which days are text, and strictly otherwise
-    return (await tool.work(tool.wants.model_validate_json(given), context)).model_dump(mode="json")
-
-
-def _format_validation_error(exc: ValidationError) -> str:
-    """Format the first validation error as one sentence, without any given value or unknown key."""
-    first = exc.errors(include_input=False, include_url=False)[0]
-    named = first["loc"][:-1] if first["type"] == "extra_forbidden" else first["loc"]
-    where = ".".join(str(part) for part in named) or "call"
-    return f"The input is not what the tool takes ({where}: {first['msg'][:120]})."
 
 
 def _trace_call(name: str, outcome: ToolOutcome, context: ToolContext, *, late: bool) -> None:
@@ -544,10 +502,9 @@ TOOLS: tuple[Tool, ...] = (
     Tool("rerank", RerankInput, rerank_posts),
     Tool("verify", VerifyInput, verify_claim),
 )
-_ALL_TOOLS = "all"
 
 
 def select_allowed_tools(allowlist: str, tools: Iterable[Tool] = TOOLS) -> tuple[Tool, ...]:
     """Select the tools that an allowlist names, in the order of `TOOLS`; unknown names are ignored."""
     names = {name.strip().lower() for name in allowlist.split(",")}
-    return tuple(tool for tool in tools if tool.name in names or (_ALL_TOOLS in names and not tool.outside))
+    return tuple(tool for tool in tools if tool.name in names or "all" in names)

@@ -139,7 +139,23 @@ class PostMerger:
         current = (state.stamp, state.update_id)
         if _have_same_text(post, state.post):
             if arrived >= current:
-                self._refresh(state, post, arrived)
+                # Update the other fields from a post with the same text, without a new version
+                stored = state.post
+                # Offsets of entities are valid only for exactly the text they came with.
+                exact = post if post.text == stored.text else stored
+                updated = replace(
+                    _fill_from_stored(stored, post),
+                    date=stored.date,
+                    edited=stored.edited,
+                    text=stored.text,
+                    entities=exact.entities,
+                    links=exact.links,
+                    version=stored.version,
+                )
+                state.needs_write |= updated != stored or arrived != (state.stamp, state.update_id)
+                state.needs_reindex |= _get_header_fields(updated) != _get_header_fields(stored)
+                state.post = updated
+                state.stamp, state.update_id = arrived
             return False
         # An export with two texts of the same id and time would otherwise edit the post back and forth at each import.
         known = hash_post_text(post.text) in state.older
@@ -152,25 +168,6 @@ class PostMerger:
         if not known:
             self._add_version(state, post, arrived)
         return False
-
-    def _refresh(self, state: MergeState, post: Post, arrived: tuple[int, int]) -> None:
-        """Update the other fields from a post with the same text, without a new version."""
-        stored = state.post
-        # Offsets of entities are valid only for exactly the text they came with.
-        exact = post if post.text == stored.text else stored
-        updated = replace(
-            _fill_from_stored(stored, post),
-            date=stored.date,
-            edited=stored.edited,
-            text=stored.text,
-            entities=exact.entities,
-            links=exact.links,
-            version=stored.version,
-        )
-        state.needs_write |= updated != stored or arrived != (state.stamp, state.update_id)
-        state.needs_reindex |= _get_header_fields(updated) != _get_header_fields(stored)
-        state.post = updated
-        state.stamp, state.update_id = arrived
 
     def _add_version(self, state: MergeState, post: Post, arrived: tuple[int, int]) -> None:
         text_hash = hash_post_text(post.text)

@@ -39,7 +39,7 @@ async def save_updates(
         (
             bot_id,
             raw["update_id"],
-            _get_update_kind(raw),
+            next((key for key in raw if key != "update_id"), ""),
             json.dumps(raw, separators=(",", ":")),
             "poison" if raw["update_id"] in wrong else "pending",
             wrong.get(raw["update_id"]),
@@ -52,10 +52,6 @@ async def save_updates(
         "VALUES (?, ?, ?, ?, ?, ?, ?)",
         rows,
     )
-
-
-def _get_update_kind(raw: Mapping[str, Any]) -> str:
-    return next((key for key in raw if key != "update_id"), "")
 
 
 async def quarantine_update(archive: Archive, bot_id: int, update_id: int, error: str) -> None:

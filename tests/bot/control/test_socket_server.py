@@ -19,8 +19,16 @@ import pytest
 from driver import HARBOUR
 
 from bot.control import client, socket_server
-from bot.control.client import FolderOwner, OwnerGone, OwnerSilent, hold_folder, hold_folder_or_connect
-from bot.control.schemas import PROTOCOL_VERSION, build_greeting, open_socket_path
+from bot.control.client import (
+    PROTOCOL_VERSION,
+    FolderOwner,
+    OwnerGone,
+    OwnerSilent,
+    build_greeting,
+    hold_folder,
+    hold_folder_or_connect,
+    open_socket_path,
+)
 from bot.control.socket_server import (
     ControlRequest,
     ReportProgress,

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag_core.recipes.react import build_calculation_sentence
-from rag_core.recipes.tool_schemas import WebPage, WebSearchInput, WebSearchOutput
+from rag_core.recipes.tool_schemas import SearchInput
 from rag_core.recipes.tools import TOOLS, Tool, ToolContext, ToolOutcome, ToolTraceLine, call_tool, select_allowed_tools
 from rag_core.tracing import Run
 
@@ -199,27 +199,18 @@ async def test_no_tool_sees_a_channel_that_the_asker_may_not_read(library: Any, 
     assert all(hit.passage.key.chat_id in desk.question.viewer.channels for hit in desk.found)
 
 
-def test_the_allow_list_allows_by_name_and_nothing_outside_by_all() -> None:
-    async def work(asked: WebSearchInput, desk: ToolContext) -> WebSearchOutput:
-        return WebSearchOutput(pages=[WebPage(title="a", snippet="b")])
-
-    web = Tool("web_search", WebSearchInput, work, outside=True)
+def test_the_allow_list_allows_by_name_or_all() -> None:
     assert [tool.name for tool in select_allowed_tools("search, Calculate,nothing")] == ["search", "calculate"]
     assert select_allowed_tools("none") == ()
-    assert select_allowed_tools("all", (*TOOLS, web)) == TOOLS
-    assert select_allowed_tools("all,web_search", (*TOOLS, web))[-1] is web
+    assert select_allowed_tools("all") == TOOLS
 
 
 async def test_a_tool_plugged_in_is_called_like_the_others_and_lays_nothing_down(library: Any) -> None:
-    async def work(asked: WebSearchInput, desk: ToolContext) -> WebSearchOutput:
-        return WebSearchOutput(pages=[WebPage(title=asked.query, snippet="b")])
+    async def work(asked: SearchInput, desk: ToolContext) -> dict[str, Any]:
+        return {"pages": [{"title": asked.query, "snippet": "b"}]}
 
     desk = desk_of(library)
-    outcome = await call_tool(
-        {"tool": "web_search", "input": {"query": "ferry"}},
-        [Tool("web_search", WebSearchInput, work, outside=True)],
-        desk,
-    )
+    outcome = await call_tool({"tool": "pages", "input": {"query": "ferry"}}, [Tool("pages", SearchInput, work)], desk)
     assert outcome.data == {"pages": [{"title": "ferry", "snippet": "b"}]}
     assert desk.found == []
 
@@ -233,11 +224,11 @@ async def test_a_tool_that_is_not_allowed_is_refused(library: Any) -> None:
 
 
 async def test_a_tool_that_takes_too_long_is_ended(library: Any) -> None:
-    async def sleeping(asked: WebSearchInput, desk: ToolContext) -> WebSearchOutput:
+    async def sleeping(asked: SearchInput, desk: ToolContext) -> dict[str, Any]:
         await asyncio.sleep(60)
-        return WebSearchOutput(pages=[])
+        return {"pages": []}
 
-    slow = Tool("slow", WebSearchInput, sleeping)
+    slow = Tool("slow", SearchInput, sleeping)
     outcome = await call_tool({"tool": "slow", "input": {"query": "x"}}, [slow], desk_of(library))
     assert outcome.meta.error == "The tool took longer than 0.5 s: raise TOOLS__SECONDS."
     assert outcome.meta.took_ms < (SECONDS + GRACE) * 1000
@@ -246,11 +237,11 @@ async def test_a_tool_that_takes_too_long_is_ended(library: Any) -> None:
 async def test_a_broken_tool_is_said_and_logged_and_breaks_nothing(
     library: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def broken(asked: WebSearchInput, desk: ToolContext) -> WebSearchOutput:
+    async def broken(asked: SearchInput, desk: ToolContext) -> dict[str, Any]:
         raise KeyError("secret")
 
     outcome = await call_tool(
-        {"tool": "b", "input": {"query": "x"}}, [Tool("b", WebSearchInput, broken)], desk_of(library)
+        {"tool": "b", "input": {"query": "x"}}, [Tool("b", SearchInput, broken)], desk_of(library)
     )
     assert outcome.meta.error == "The tool failed: its log says why."
     assert any(record.exc_info for record in caplog.records)

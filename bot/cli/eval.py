@@ -1,4 +1,4 @@
-"""`citegram eval retrieval|answers|talk|followups|dates|plans|verify`: what each measures, prints and writes."""
+"""`citegram eval`: what each kind of measurement asks, prints and writes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from bot.cli.eval import options
-from bot.cli.eval.options import Measurement, run_measurement
+from bot.cli import eval_options as options
+from bot.cli.eval_calibration import declare_calibrate, declare_coverage, declare_make
+from bot.cli.eval_options import Measurement, run_measurement
 from bot.evaluation.claim_accuracy import (
     VERIFICATION_LAYERS,
     JudgedClaim,
@@ -281,3 +282,20 @@ def _build_result(
         "command": "verify", "data": args.folder.resolve().name, "settings": settings_used, "metrics": layers["all"],
         "layers": layers, "rows": rows,
     }  # fmt: skip
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the kinds of measurement to the parser of the command."""
+    kinds = parser.add_subparsers(required=True, metavar="WHAT")
+    for declare_kind in (
+        declare_retrieval,
+        declare_answers,
+        declare_dialogues,
+        declare_dates,
+        declare_plans,
+        declare_verify,
+        declare_calibrate,
+        declare_coverage,
+        declare_make,
+    ):
+        declare_kind(kinds)

@@ -1,0 +1,215 @@
+"""`citegram eval calibrate|coverage|make`: fit thresholds to question sets, and make a set out of one's own channels.
+
+`calibrate` fits the answer threshold and the fusion of the retrievers; `coverage` the coverage of brief questions, one
+channel held out at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bot.cli import eval_options as options
+from bot.cli.eval_options import describe_settings
+from bot.evaluation.coverage_fit import CoverageRow, collect_coverage, fit_coverage
+from bot.evaluation.datasets import draw_sample, make_questions, read_claims, read_dataset
+from bot.evaluation.index import (
+    IndexedDataset,
+    Variant,
+    ask_all,
+    build_variant_settings,
+    fit_calibration,
+    open_indexed_dataset,
+)
+from bot.evaluation.scoring import require_writable, write_json_report
+from bot.evaluation.threshold_fitting import choose_safest_fusions, fit_claim_bar, run_both_retrievers
+from bot.settings import Settings
+from rag_core.context.calibration import Calibration
+from rag_core.errors import ImportRefused, SettingsWrong, translate_errors
+from rag_core.storage import Archive, channels, posts
+from rag_core.types import Post
+
+
+def declare_calibrate(kinds: Any) -> None:
+    """Add the subcommand to the parser."""
+    parser = kinds.add_parser("calibrate", help="fit the bar for answers, and how the legs are joined")
+    options.add_data_options(parser)
+    options.add_model_options(parser)
+    parser.add_argument(
+        "--target",
+        type=options.parse_share,
+        default=0.07,
+        help="share of answerable questions that may be refused (default: %(default)s)",
+    )
+    promise = "fit the bar for claims instead, on a file or folder of claims with their evidence"
+    parser.add_argument("--verify", action="store_true", help=promise)
+    parser.add_argument(
+        "--unsupported",
+        type=options.parse_share,
+        default=0.05,
+        help="with --verify: share of false claims that may pass (default: %(default)s)",
+    )
+    options.add_output_options(parser, figures=False)
+    parser.set_defaults(run=_run_calibrate)
+
+
+async def _run_calibrate(args: argparse.Namespace, settings: Settings) -> int:
+    """Fit the thresholds, print them, and save the calibration beside the archive. Returns the exit code."""
+    require_writable(args.json_out, "figures", "json")
+    if args.verify:
+        return _calibrate_claims(args, settings)
+    dataset = read_dataset(args.folder, args.distractors, args.limit, args.seed)
+    if not any(query.answerable for query in dataset.queries):
+        raise ImportRefused(f"{args.folder} holds no answerable question: a bar cannot be fitted without.")
+    variant = Variant(legs=args.legs, rerank=args.rerank)
+    async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
+        data = opened.select_variant(variant)
+        calibration = await _calibrate_fusions(data)
+        data.rag = replace(data.rag, calibration=calibration)
+        answers = await ask_all(data)
+    fitted = fit_calibration(answers, args.target, dataset.name)
+    calibrated = replace(fitted.calibration, fusions=calibration.fusions, claims=calibration.claims)
+    file = calibrated.save(settings.rag())
+    print(f"bar {fitted.calibration.bar:.3f}, sure from {fitted.calibration.sure:.3f}, written to {file}")
+    for name, (share, low, high) in (
+        ("abstained", fitted.abstained),
+        ("refused", fitted.refused),
+        ("sure_wrong", fitted.wrong),
+    ):
+        print(f"{name:10} {share:.3f}  (5-fold; 95 % interval {low:.3f} to {high:.3f})")
+    if args.json_out:
+        metrics = {
+            "bar": calibrated.bar,
+            "sure": calibrated.sure,
+            "abstained": fitted.abstained[0],
+            "refused": fitted.refused[0],
+        }
+        settings_used = describe_settings(args, replace(data.rag, calibration=calibrated), variant, {})
+        write_json_report(args.json_out, {"command": "calibrate", "data": dataset.name, "settings": settings_used,
+                              "metrics": {"all": metrics}, "rows": len(answers)})  # fmt: skip
+    return 0
+
+
+def _calibrate_claims(args: argparse.Namespace, settings: Settings) -> int:
+    """Fit the threshold for claims and save it with the other fitted values."""
+    rows = draw_sample(read_claims(args.folder), args.limit, args.seed)
+    threshold = fit_claim_bar(rows, args.unsupported, args.folder.resolve().name)
+    rag = settings.rag()
+    fitted = rag.model_copy(update={"answer": rag.answer.model_copy(update={"coverage": None})})  # as stored
+    file = replace(Calibration.load(fitted), claims=threshold).save(rag)
+    print(f"bar for claims {threshold.bar:.3f}, written to {file}")
+    print(
+        f"of false claims {threshold.passed:.3f} pass (promised: at most {threshold.target:g}), "
+        f"of true ones {threshold.kept:.3f}"
+    )
+    if args.json_out:
+        settings_used = {"target": threshold.target, "limit": args.limit, "seed": args.seed}
+        metrics = {"bar": threshold.bar, "passed": threshold.passed, "kept": threshold.kept}
+        write_json_report(args.json_out, {"command": "calibrate", "data": threshold.data, "settings": settings_used,
+                              "metrics": {"all": metrics}, "rows": len(rows)})  # fmt: skip
+    return 0
+
+
+async def _calibrate_fusions(data: IndexedDataset) -> Calibration:
+    """Fit the fusion of the retrievers, in a calibration that refuses nothing."""
+    calibration = replace(data.rag.calibration, bar=0.0, sure=0.0)
+    if data.rag.dense is None:
+        return calibration
+    fusions = choose_safest_fusions(await run_both_retrievers(data))
+    for lang, fusion in fusions.items():
+        print(f"{lang}: {fusion.kind} with weight {fusion.dense} of the search by meaning")
+    return replace(calibration, fusions={**calibration.fusions, data.rag.dense.model.name: fusions})
+
+
+_MIN_ROWS = 20
+
+
+def declare_coverage(kinds: Any) -> None:
+    """Add the subcommand to the parser."""
+    parser = kinds.add_parser("coverage", help="fit what decides between sure, probable and no answer")
+    parser.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="question sets over channels")
+    documents = "question sets over documents: they join the fit, not the choice of the bars"
+    parser.add_argument("--documents", type=Path, nargs="+", default=[], metavar="DIR", help=documents)
+    options.add_model_options(parser)
+    parser.set_defaults(run=_run_coverage)
+
+
+async def _run_coverage(args: argparse.Namespace, settings: Settings) -> int:
+    """Fit, and print the weights, the bars, and how they did on held-out channels. Returns the exit code."""
+    variant = Variant(legs=args.legs, rerank=args.rerank)
+    sets: list[list[CoverageRow]] = []
+    for folders in (args.folders, args.documents):
+        rows: list[CoverageRow] = []
+        for folder in folders:
+            opening = open_indexed_dataset(read_dataset(folder), build_variant_settings(settings.rag(), [variant]))
+            async with opening as opened:
+                rows += await collect_coverage(opened.select_variant(variant))
+        sets.append(rows)
+    answerable = [row.as_sure.answerable for row in sets[0]]
+    if min(sum(answerable), len(answerable) - sum(answerable)) < _MIN_ROWS:
+        raise ImportRefused(f"A fit needs {_MIN_ROWS} brief questions with an answer, and as many without: add more.")
+    fitted = fit_coverage(*sets)
+    print(f"shift {fitted.shift}, weights {fitted.weights}")
+    print(f"probable from {fitted.bar}, sure from {fitted.sure}")
+    print(f"on held-out channels: AUC {fitted.auc}, shown right {fitted.shown}, refused {fitted.refused}")
+    for degree, (count, share) in fitted.shares.items():
+        print(f"{degree.value or 'none':9} {count:4} questions, right {share}")
+    return 0
+
+
+_DEFAULT_QUESTIONS, _DEFAULT_SEED = 100, 42
+_SLICE_POSTS = 2000  # posts read at once
+_ALREADY_THERE_TEXT = "{} holds questions already: name another folder, or measure with these."
+_NO_POSTS_TEXT = "No post of yours has a sentence to ask about: import some posts first."
+_NOT_WRITABLE_TEXT = "The questions cannot be written ({}): name another folder."
+
+
+def declare_make(kinds: Any) -> None:
+    """Add the subcommand to the parser."""
+    parser = kinds.add_parser("make", help="make a question set out of your own channels, without a model")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="a new folder; it will hold texts of your posts")
+    options.add_sample_options(parser, "questions")
+    parser.set_defaults(run=_run_make)
+
+
+async def _run_make(args: argparse.Namespace, settings: Settings) -> int:
+    """Make the question set, write it, and print its size. Returns the exit code."""
+    folder: Path = args.folder
+    if (folder / "queries.jsonl").exists():
+        raise SettingsWrong(_ALREADY_THERE_TEXT.format(folder))
+    archive = await Archive.open(settings.data.dir)
+    try:
+        all_posts, known = await _read_all_posts(archive), await channels.load_channels(archive)
+    finally:
+        await archive.close()
+    question_set = make_questions(
+        all_posts, known, args.limit or _DEFAULT_QUESTIONS, _DEFAULT_SEED if args.seed is None else args.seed
+    )
+    if not question_set.queries:
+        raise SettingsWrong(_NO_POSTS_TEXT)
+    with translate_errors(SettingsWrong, OSError, say=_NOT_WRITABLE_TEXT):
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_rows(folder / "corpus.jsonl", question_set.corpus)
+        _write_rows(folder / "queries.jsonl", question_set.queries)
+    print(
+        f"{len(question_set.queries)} questions about {len(question_set.corpus)} posts: citegram eval answers {folder}"
+    )
+    return 0
+
+
+async def _read_all_posts(archive: Archive) -> list[Post]:
+    """Read all posts with text that are not deleted, in the order in which they were stored."""
+    all_posts: list[Post] = []
+    after = 0
+    while changes := await posts.list_post_changes(archive, after, _SLICE_POSTS):
+        after = changes[-1].seq
+        all_posts += [change.post for change in changes if change.post and change.post.text.strip()]
+    return all_posts
+
+
+def _write_rows(file: Path, rows: Iterable[dict[str, object]]) -> None:
+    file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")

@@ -276,6 +276,9 @@ async def test_only_so_many_channels_of_strangers_wait(
             world.add_channel(NEW - number, f"Spam {number}", members=[OTTO], bot=False)
             set_chat_member(world, NEW - number, world.bot.id, "administrator", by=OTTO)
             await say_text(sandbox, RITA, "/start")
+        await sandbox.until(
+            lambda: not any(world.room(NEW - n).member(world.bot.id).inside for n in (3, 4)), 30
+        )  # updates are handled side by side
         known = await query_archive(home, channels.load_channels)
         assert [NEW - n in known for n in range(5)] == [True, True, True, False, False]
         assert not any(world.room(NEW - n).member(world.bot.id).inside for n in (3, 4))

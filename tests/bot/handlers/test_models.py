@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from driver import ADMIN, OTTO, buttons, current, say
 
-from bot.handlers.reindex import _ModelCallback
+from bot.handlers.models import _ModelCallback
 from bot.sandbox import Sandbox
 from rag_core.models.catalog import find_models
 

@@ -8,7 +8,7 @@ from driver import OTTO, RITA, say
 
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.sandbox import Sandbox
-from bot.sandbox.updates import UploadedFile
+from bot.sandbox.state import UploadedFile
 from bot.sandbox.user_actions import send_file_as_person
 from bot.views.message_text import split_pages
 

@@ -63,7 +63,7 @@ class ClaimThreshold:
 
 
 # Of the bars, for a question of few terms.
-_BRIEF_SHARE, _BRIEF_SURE_SHARE = 0.7, 1.2
+_BRIEF_SHARE, _BRIEF_SURE_SHARE = 0.64, 1.2
 _FOREIGN_SHARE = 1.2  # of the lower bar, for a post of another language: a few loan words match by chance
 
 

@@ -52,7 +52,7 @@ from rag_core.types import (
     Viewer,
 )
 from rag_core.writing.candidates import ExtractCandidate
-from rag_core.writing.extract import quote_earlier_piece, quote_piece, rank_pieces
+from rag_core.writing.extract import is_outdated_plan, quote_earlier_piece, quote_piece, rank_pieces
 from rag_core.writing.grammar import build_paragraph_grammar, clean_reply
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_dated_line, format_post_date
 from rag_core.writing.prompts import load_prompt, quote_question
@@ -252,7 +252,7 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     dated = plan.kind is Kind.WHEN
     most, longest = (1, MAX_FRAMED_QUOTE_LENGTH) if dated else (rag.settings.answer.sentences, MAX_SENTENCE_LENGTH)
     period = None if dated else parse_period(question.text, question.asked_at)
-    ranked = rank_pieces(asked, evidence, longest, period)
+    ranked = rank_pieces(asked, evidence, longest, period, question.asked_at)
     best = ranked.best
     cosine = best.source.likeness if best else 0.0
     # without a result of the dense retriever, words alone decide
@@ -260,23 +260,33 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     likeness = rag.calibration.likeness(cosine, model, question.lang)
     coverage = measure_coverage(asked, best, statistics, contested=ranked.contested, likeness=likeness)
     covered = rag.calibration.likely(coverage, cosine, model, question.lang)
-    certainty = rag.calibration.grade(covered, brief=coverage.brief, lenient=coverage.lenient)
+    certainty = rag.calibration.grade(covered, brief=coverage.brief, lenient=coverage.lenient, foreign=ranked.foreign)
     # where no term of the question was met, nothing of it was
     if best is None or best.topic <= 0:
         certainty = Certainty.NONE
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)
-    if ranked.doubtful or coverage.names == 0.0:
+    covers = certainty is Certainty.SURE
+    if ranked.doubtful or (coverage.brief and ranked.disputable) or coverage.names == 0.0:
         certainty = Certainty.PROBABLE
     if ranked.series:
         lines = [_quote_dated_line(piece, question) for piece in ranked.series[-_MAX_SERIES_LINES:]]
+        while len(lines) > 1 and sum(len(line.text) for line in lines) > MAX_ANSWER_LENGTH:
+            del lines[0]  # the newest stay
         return Draft(tuple(lines), covered, certainty=certainty)
-    sure = certainty is Certainty.SURE
-    pieces = ranked.select(most, _EXTRACT_MARGIN) if sure else ranked.select_closest(most, evidence)
+    pieces = ranked.select(most, _EXTRACT_MARGIN) if covers else ranked.select_closest(most, evidence)
     sentences = [quote_piece(piece) for piece in pieces]
     if dated:
         sentences = [_prepend_post_date(sentence, question.lang) for sentence in sentences]
-    elif not ranked.contested and (earlier := quote_earlier_piece(ranked, question.lang)):
+    else:
+        outdated = [is_outdated_plan(piece, question.asked_at) for piece in pieces]
+        sentences = [
+            _prepend_post_date(one, question.lang) if old and len(one.text) <= MAX_FRAMED_QUOTE_LENGTH else one
+            for one, old in zip(sentences, outdated, strict=True)
+        ]
+        while len(sentences) > 1 and sum(len(one.text) for one in sentences) > MAX_ANSWER_LENGTH:
+            del sentences[-1]
+    if not dated and not ranked.contested and (earlier := quote_earlier_piece(ranked, question.lang)):
         sentences = _insert_second(sentences, earlier, most)
     return Draft(tuple(sentences), covered, certainty=certainty)
 

@@ -63,7 +63,8 @@ class ClaimThreshold:
 
 
 # Of the bars, for a question of few terms.
-_BRIEF_SHARE, _BRIEF_SURE_SHARE = 0.8, 1.36
+_BRIEF_SHARE, _BRIEF_SURE_SHARE = 0.64, 1.2
+_FOREIGN_SHARE = 1.2  # of the lower bar, for a post of another language: a few loan words match by chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,15 @@ class Calibration:
         mean = _MEAN_COSINES.get(model.name, {}).get(lang) if model else None
         return 0.0 if mean is None else cosine - mean
 
-    def grade(self, covered: float, *, brief: bool = False, lenient: bool = False) -> Certainty:
-        """Degree of certainty at a probability of a right answer; `brief` and `lenient` as in `Coverage`."""
+    def grade(self, covered: float, *, brief: bool = False, lenient: bool = False, foreign: bool = False) -> Certainty:
+        """Degree of certainty at a probability of a right answer; `brief` and `lenient` as in `Coverage`.
+
+        `foreign`: the post is of another language than the question.
+        """
         if covered >= self.sure * (_BRIEF_SURE_SHARE if brief else 1.0):
             return Certainty.SURE
-        return Certainty.PROBABLE if covered >= self.bar * (_BRIEF_SHARE if lenient else 1.0) else Certainty.NONE
+        share = _FOREIGN_SHARE if foreign else _BRIEF_SHARE if lenient else 1.0
+        return Certainty.PROBABLE if covered >= self.bar * share else Certainty.NONE
 
     @classmethod
     def load(cls, settings: RagSettings) -> Calibration:

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from rag_core.engine import Engine
 from rag_core.text.query_terms import QueryTerms, TermWeight, is_asking_word
-from rag_core.text.sentences import split_long_span
+from rag_core.text.sentences import MAX_ANSWER_LENGTH, split_long_span
 from rag_core.text.tokens import measure_stem_similarity, tokenize
 from rag_core.types import Citation, Draft, Evidence, Kind, Passage, Plan, Question, Sentence
 from rag_core.verification.entailment import assess_text
@@ -67,7 +67,10 @@ def _add_conflict(question: Question, plan: Plan, draft: Draft, evidence: Eviden
             rest = [s for s in draft.sentences[place + 1 :] if not _shows_citation(s, other.citation)]
             # it replaces the last sentence: no more sentences than the settings allow, and always both sides
             most = max(place + 2, len(draft.sentences))
-            return replace(draft, sentences=(*draft.sentences[: place + 1], framed, *rest)[:most])
+            shown = (*draft.sentences[: place + 1], framed, *rest)[:most]
+            while len(shown) > place + 2 and sum(len(one.text) for one in shown) > MAX_ANSWER_LENGTH:
+                shown = shown[:-1]
+            return replace(draft, sentences=shown)
     return draft
 
 

@@ -19,7 +19,7 @@ from rag_core.text.tokens import measure_stem_similarity, tokenize
 from rag_core.writing.candidates import ExtractCandidate
 
 _FEW_TERMS = math.log(4.5)
-_MANY_WORDS, _MOSTLY_KNOWN = 9, 0.65
+_MANY_WORDS, _MOSTLY_KNOWN, _HALF_KNOWN = 9, 0.65, 0.55
 _TYPICAL_CHANCES = 2.9  # value of `chances` in a few hundred posts, on which the other weights were fitted
 
 # Of the model for brief questions, by the names of `Coverage.brief_features`; more evidence never counts against.
@@ -74,10 +74,11 @@ class Coverage:
     def lenient(self) -> bool:
         """Whether the lower threshold of brief questions holds.
 
-        A question of many words names its topic: a post that lacks most of it is about something else.
+        A question of many words names its topic: a post that lacks most of it is about something else. So is any post
+        if no post has the telling words of the question.
         """
         written_out = self.words >= _MANY_WORDS and (self.count < 0.5 or self.known < _MOSTLY_KNOWN)
-        return self.brief and not written_out
+        return self.brief and self.known >= _HALF_KNOWN and not written_out
 
     @property
     def brief_features(self) -> tuple[float, ...]:

@@ -68,7 +68,8 @@ _ANSWER_TYPE_WORDS = (
                         r"(?:by )?how (?:many|much|old|long|far|tall|large|big|high|fast|often|deep|wide|heavy|cold|hot|warm)|percentage|"
                         r"what (?:percent\w*|number|amount|fraction|share|population|size|length|height|speed|temperature)|"
                         r"как(?:ой|ое|ая|ова|ую|ов) (?:процент|размер|объем|количеств|част|дол|длин|высот|площад|численн|ширин|скорост|"
-                        r"ставк|сумм|плат|зарплат|температур|вмест|вес)\w*"),
+                        r"ставк|сумм|плат|зарплат|температур|вмест|вес)\w*|"
+                        r"(?:процент|размер|количеств|ставк|сумм|зарплат|температур|высот|площад)\w* как(?:ой|ая|ое|ова?|овы)"),
     (AnswerType.PLACE, r"где|куда|откуда|по какому адресу|адрес|в как(?:ом|ой) (?:город|стран|штат|област|мест|район|регион|улиц|"
                        r"дом|здани|зал|комнат|школ)\w*|where(?:'s|s)?|whereabouts|what address|"
                        r"(?:what|which) (?:city|country|state|town|region|river|place|street|room|building)"),
@@ -132,6 +133,11 @@ _PRICE = re.compile(
     r"(?:₽|руб\w*|р\b|\$|€|£|usd|eur|долл\w*|евро|коп\w*|bucks|dollars?|euros?|rub\w*)|"
     r"\b[^\W\d_]{2,20}\s(?:euros?|dollars?|bucks|pounds|рубл\w+|евро|долларов)\b|[$€£]\s?\d|бесплатн\w*|\bдаром\b|"
     r"\bfree\b|no charge|\bdiscount|скидк"
+)
+# "what is a dollar worth": an amount of dollars is not the price of one
+_PRICED_CURRENCY = re.compile(
+    r"(?:стоит|стоил|курс|цена|стоимость|почем|price of|worth of|how much (?:is|was))(?: (?:a|the|one|сейчас|щас|один))? "
+    r"(доллар|евро|юан|dollar|euro)"
 )
 _HOURS = re.compile(
     r"\b\d{1,2}[:.]\d\d\b|\b\d{1,2}\s?(?:am|pm|a\.m|p\.m|o'clock|час|утра|вечера|дня|ночи)|\b(?:с|до|from|until|till|at|by|к)\s\d{1,2}\b|"
@@ -287,6 +293,8 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
     if want is AnswerType.ANYTHING:
         return True
     low, asked = _normalize_text(text), _normalize_text(question)
+    if want is AnswerType.PRICE and (currency := _PRICED_CURRENCY.search(asked)):
+        low = re.sub(rf"(?<!\d)\d[\d\s.,]{{0,15}}{currency[1]}\w*", " ", low)
     if (pattern := _TYPE_PATTERNS.get(want)) and any(m[0] not in asked for m in pattern.finditer(low)):
         return True
     if want is AnswerType.HOURS and asked.startswith(("когда", "when")) and _WEEKDAY.search(low):

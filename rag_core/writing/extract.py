@@ -10,14 +10,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 from itertools import takewhile
 
-from rag_core.dates.parse import Period
+from rag_core.dates.parse import Period, find_dates
 from rag_core.text.answer_type import AnswerType, asks_for_changes, asks_for_count, counts_what_is_asked, extract_values
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH
-from rag_core.text.tokens import detect_language, tokenize
+from rag_core.text.tokens import detect_language, read_word, tokenize
 from rag_core.types import Citation, Evidence, Sentence
 from rag_core.writing.candidates import MAX_SENTENCE_GAP, VAGUE_TYPES, ExtractCandidate, extend_forward, rank_candidates
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_earlier
@@ -40,8 +40,14 @@ _CONTESTED_TOPIC = 0.4  # share of the best post's topic, unless the best piece 
 _COMPLETE = 0.99
 _FEW_SOURCES = 3  # of ten: a term of more of them tells nothing
 _CHANGE_TOPIC, _CHANGE_OWN = 0.6, 0.5  # as _SERIES_TOPIC, for a later piece that says that something has changed
+# Of the question's weight: what a later post may say less than the best piece, and what a sure piece says itself.
+_RIVAL_SLACK, _SURE_TERMS = 0.1, 0.6
 _PERIOD_BONUS = 1.5
 _NEXT = re.compile(r"\b(?:следующ\w+|ближайш\w+|next|upcoming|coming)\b", re.IGNORECASE)
+_COMING = re.compile(rf"{_NEXT.pattern}|\bwhen(?:['’]?s| is| are| will)\b", re.IGNORECASE)
+_RUSSIAN_WORD = re.compile(r"[а-яё]+")
+_MAX_DATED = 20  # best pieces that are read for days
+_AHEAD = timedelta(days=300)  # a day without a year is the one before this long after the post
 _CHANGE = re.compile(
     r"\b(?:теперь|отныне|исправлени\w+|поправк\w+|пере(?:ех|езж|нес|нос)\w+|отмен\w+|больше не|вместо|"
     r"(?:по|у)?дорожа\w+|подешев\w+|поднима\w+|вернул\w+|"
@@ -77,7 +83,8 @@ class RankedPieces:
     `earlier`: pieces that the first of `pieces` supersedes, newest first, which are not among `pieces`; `contested`:
     the first of `pieces` is newer than the best one, the second, and gives a value of perhaps the same thing;
     `series`: all pieces of the series, oldest first, where the question asks how a value changed; `dated_otherwise`:
-    the first of `pieces` is not of the time that the question names; `closest`: the best piece, if it is superseded.
+    the first of `pieces` is not of the time that the question names; `closest`: the best piece, if it is superseded;
+    `passed`: a coming day is asked for, and the first of `pieces` names only days before the question.
     """
 
     asked: QueryTerms
@@ -87,6 +94,7 @@ class RankedPieces:
     series: tuple[ExtractCandidate, ...] = ()
     dated_otherwise: bool = False
     closest: ExtractCandidate | None = None
+    passed: bool = False
 
     @property
     def best(self) -> ExtractCandidate | None:
@@ -97,13 +105,12 @@ class RankedPieces:
     def doubtful(self) -> bool:
         """Whether the best piece may not answer, or no longer.
 
-        A newer value may hold; the value is not of the type or the thing that is asked for; it is hearsay or a
-        question itself; or it is of another language.
+        A newer value may hold, or the day that it names has passed; the value is not of the type or the thing that is
+        asked for; it is hearsay or a question itself; or it is of another language.
         """
         best, want = self.best, self.asked.want
         if best is None:
             return False
-        foreign = detect_language(best.text) != detect_language(self.asked.text)
         unsaid = bool(best.features.question) or bool(_HEARSAY.search(best.text))
         uncounted = (
             want is AnswerType.NUMBER
@@ -111,7 +118,24 @@ class RankedPieces:
             and not counts_what_is_asked(best.text, self.asked.text)
         )
         valueless = want in _CERTAIN_TYPES and not best.holds
-        return self.contested or self.dated_otherwise or foreign or unsaid or uncounted or valueless
+        untimely = self.contested or self.dated_otherwise or self.passed
+        return untimely or self.foreign or unsaid or uncounted or valueless
+
+    @property
+    def disputable(self) -> bool:
+        """Whether the best piece says too little of a brief question, or a later post of its channel says as much."""
+        best = self.best
+        if best is None:
+            return False
+        own = best.features.terms + best.features.kin
+        return own < _SURE_TERMS or any(
+            one.features.terms + one.features.kin >= own - _RIVAL_SLACK and _is_later(one, best) for one in self.pieces
+        )
+
+    @property
+    def foreign(self) -> bool:
+        """Whether the best piece is of another language than the question."""
+        return self.best is not None and detect_language(self.best.text) != detect_language(self.asked.text)
 
     def select(self, most: int, margin: float) -> list[ExtractCandidate]:
         """Select at most `most` pieces without overlaps, together at most MAX_ANSWER_LENGTH characters long.
@@ -155,17 +179,26 @@ def _fit_pieces(first: ExtractCandidate, others: Iterable[ExtractCandidate], mos
 
 
 def rank_pieces(
-    asked: QueryTerms, evidence: Evidence, longest: int = MAX_SENTENCE_LENGTH, period: Period | None = None
+    asked: QueryTerms,
+    evidence: Evidence,
+    longest: int = MAX_SENTENCE_LENGTH,
+    period: Period | None = None,
+    now: datetime | None = None,
 ) -> RankedPieces:
     """Rank the pieces of the evidence; the newest of a series comes first. `longest` is in characters.
 
-    `period`: the time that the question names: posts of it are preferred, and the value of that time answers.
+    `period`: the time that the question names: posts of it are preferred, and the value of that time answers. `now`:
+    the time of the question; where a coming day is asked for, pieces that name only earlier ones come later.
     """
     ranked = rank_candidates(asked, evidence, longest)
     if period is not None and not _CALENDAR_TIME.search(period.words):
         period = None  # "on Sunday" is a part of the topic
     if period is not None:
         ranked = sorted(ranked, key=lambda one: -one.score - _PERIOD_BONUS * _fit_period(one, period))
+    coming = now if now and asked.want in (AnswerType.DATE, AnswerType.HOURS) and _asks_for_coming(asked.text) else None
+    if coming:
+        dated = [(one.score - _PERIOD_BONUS * _has_passed(one, coming), one) for one in ranked[:_MAX_DATED]]
+        ranked[:_MAX_DATED] = [one for _, one in sorted(dated, key=lambda pair: -pair[0])]
     if ranked and asked.want in VAGUE_TYPES:
         ranked[0] = extend_forward(ranked[0], evidence, longest)
     timeless = period is None and bool(_NAMED_TIME.search(asked.text))
@@ -184,19 +217,46 @@ def rank_pieces(
         later = next((one for one in pieces if _may_supersede(one, first, told)), None)
     if later is None:
         otherwise = period is not None and _fit_period(first, period) < 1
-        return RankedPieces(asked, pieces, tuple(earlier), dated_otherwise=otherwise, closest=ranked[0])
+        passed = bool(coming and _has_passed(first, coming))
+        return RankedPieces(asked, pieces, tuple(earlier), dated_otherwise=otherwise, closest=ranked[0], passed=passed)
     pieces = (replace(later, score=first.score), *(one for one in pieces if one is not later))
     return RankedPieces(asked, pieces, tuple(earlier), contested=True)
 
 
 def _fit_period(one: ExtractCandidate, period: Period) -> int:
     """1 for a piece of a post of the period, or that names it, 0 for an older one, -1 for one that came later."""
-    date, slack = one.source.passage.date, timedelta(days=period.slack)
+    posted, slack = one.source.passage.date, timedelta(days=period.slack)
     if period.words in one.text.lower().replace("ё", "е"):
         return 1
-    if period.until is not None and date >= period.until + slack:
+    if period.until is not None and posted >= period.until + slack:
         return -1
-    return int(period.since is None or date >= period.since - slack)
+    return int(period.since is None or posted >= period.since - slack)
+
+
+def _asks_for_coming(question: str) -> bool:
+    """Whether a question about a day asks for a coming one: by "next", or by its verb."""
+    words = _RUSSIAN_WORD.findall(question.lower())
+    return bool(_COMING.search(question)) or any(read_word(word)[0].tense == "futr" for word in words)
+
+
+def _list_days(piece: ExtractCandidate) -> list[date]:
+    """List the days of a month that a piece names, as they were meant when it was posted."""
+    read = (
+        one.read((piece.source.passage.date + _AHEAD).date())
+        for one in find_dates(piece.text.lower())
+        if one.fields and one.fields[1] and one.fields[2]
+    )
+    return [days.since for days in read if days and days.since]
+
+
+def _has_passed(piece: ExtractCandidate, now: datetime) -> bool:
+    return bool(days := _list_days(piece)) and max(days) < now.date()
+
+
+def is_outdated_plan(piece: ExtractCandidate, now: datetime) -> bool:
+    """Whether a piece names a day that lay ahead when it was posted and has passed since."""
+    days = _list_days(piece)
+    return bool(days) and piece.source.passage.date.date() < max(days) < now.date()
 
 
 def _find_series(
@@ -213,12 +273,12 @@ def _find_series(
     coming = asked.want is not AnswerType.DATE or bool(_NEXT.search(asked.text))
     best: dict[int, ExtractCandidate] = {first.source.number: first}
     for one in ranked:
-        date = one.source.passage.date
+        posted = one.source.passage.date
         if not _is_same_channel(one, first) or not (one.holds or asked.want is AnswerType.YES_NO):
             continue
-        if period is not None and period.until is not None and date >= period.until:
+        if period is not None and period.until is not None and posted >= period.until:
             continue
-        later = date > first.source.passage.date
+        later = posted > first.source.passage.date
         changed = (
             later
             and (not rarest or asked.match(rarest, frozenset(tokenize(one.text))) > 0)
@@ -251,7 +311,7 @@ def _may_supersede(one: ExtractCandidate, first: ExtractCandidate, told: frozens
 
     One that says that the value changed may name the thing by other words of the best piece.
     """
-    if not _is_same_channel(one, first) or one.source.passage.date <= first.source.passage.date or not one.holds:
+    if not _is_later(one, first) or not one.holds:
         return False
     if told.intersection(tokenize(one.text)) and _CHANGE.search(one.text):
         return True
@@ -261,6 +321,11 @@ def _may_supersede(one: ExtractCandidate, first: ExtractCandidate, told: frozens
 
 def _is_same_channel(one: ExtractCandidate, other: ExtractCandidate) -> bool:
     return one.source.passage.key.chat_id == other.source.passage.key.chat_id
+
+
+def _is_later(one: ExtractCandidate, other: ExtractCandidate) -> bool:
+    """Whether a piece is of a later post of the same channel."""
+    return _is_same_channel(one, other) and one.source.passage.date > other.source.passage.date
 
 
 def select_best_pieces(

@@ -6,6 +6,7 @@ import pytest
 
 from rag_core.context.calibration import Calibration
 from rag_core.settings import RagSettings
+from rag_core.types import Certainty
 
 
 def settings(folder: Path, **answer: float) -> RagSettings:
@@ -32,3 +33,8 @@ def test_a_damaged_file_is_said_and_passed_over(tmp_path: Path, caplog: pytest.L
     (tmp_path / "calibration.json").write_text(text, encoding="utf-8")
     assert Calibration.load(settings(tmp_path)) == Calibration()
     assert "calibration.json" in caplog.text
+
+
+def test_a_post_of_another_language_needs_more_to_be_shown() -> None:
+    grades = [Calibration().grade(0.55, brief=True, lenient=True, foreign=foreign) for foreign in (False, True)]
+    assert grades == [Certainty.PROBABLE, Certainty.NONE]

@@ -72,6 +72,10 @@ def test_a_written_out_question_that_lacks_most_of_its_terms_gets_no_lower_thres
     assert replace(brief, words=10, count=0.7).lenient
 
 
+def test_a_question_whose_telling_words_no_post_has_gets_no_lower_threshold() -> None:
+    assert not Coverage(length=1.3, count=0.7, known=0.4, names=0.5, words=4).lenient
+
+
 async def test_a_name_is_not_met_by_a_common_word_of_the_same_stem(library: Any, make_post: Any) -> None:
     await library.keep(make_post(901, "Сначала пекарня, с 1 марта и бассейн работают до девяти.", chat=library.kiln))
     assert (await measured(library, "Где стоит Марта?")).names == 0

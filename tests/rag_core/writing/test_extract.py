@@ -16,6 +16,7 @@ from rag_core.text.sentences import MAX_SENTENCE_LENGTH
 from rag_core.types import Evidence, Passage, PostKey, Source
 from rag_core.writing.extract import (
     RankedPieces,
+    is_outdated_plan,
     quote_earlier_piece,
     quote_piece,
     rank_pieces,
@@ -248,3 +249,59 @@ def test_four_posts_are_too_few_to_call_a_line_boilerplate() -> None:
 
 def test_why_is_answered_with_the_sentence_that_follows() -> None:
     assert best("Почему новый замок?", evidence("Новый замок на воротах. Старый замёрз."))[0].endswith("Старый замёрз.")
+
+
+def test_a_later_post_that_says_as_much_makes_the_best_piece_disputable() -> None:
+    texts = "Сторож Панин дежурит.", "Сторож Уваров дежурит ночью."
+    for days, chats, disputable in (((0, 30), (-1, -1), True), ((30, 0), (-1, -1), False), ((0, 30), (-1, -2), False)):
+        first, second = evidence(*texts, days=days, chats=chats).sources
+        found = ranked("сторож дежурит", Evidence((replace(first, score=25.0), second)))
+        assert found.pieces[0].text == texts[0]
+        assert found.disputable is disputable
+
+
+def test_a_piece_that_names_less_than_most_of_the_question_is_disputable() -> None:
+    assert ranked("паром старый причал", evidence("Причал открыт.")).disputable
+    assert not ranked("паром старый причал", evidence("Паром ходит на старый причал.")).disputable
+    assert not ranked("паром", evidence("")).disputable
+
+
+@pytest.mark.parametrize("question", ["когда следующая ярмарка?", "когда откроется ярмарка?", "when is the next fair?"])
+def test_a_day_that_has_passed_is_not_the_next(question: str) -> None:
+    texts = "Ярмарка, the fair: 12.04.2025.", "Ярмарка, the fair: 3.05.2025."
+    found, now = evidence(*texts, days=(0, 1)), DAY + timedelta(days=50)
+    coming = rank_pieces(asked(question), found, now=now)
+    assert (coming.pieces[0].text, coming.passed) == (texts[1], False)
+    gone = rank_pieces(asked(question), found, now=now + timedelta(days=60))
+    assert gone.passed
+    assert gone.doubtful
+    then = rank_pieces(asked("когда была ярмарка?"), found, now=now + timedelta(days=60))
+    assert not then.passed
+
+
+def test_a_plan_is_outdated_once_its_day_has_passed() -> None:
+    (piece,) = rank_pieces(asked("мост"), evidence("Мост откроют 1 мая.")).pieces
+    assert not is_outdated_plan(piece, DAY + timedelta(days=30))
+    assert is_outdated_plan(piece, DAY + timedelta(days=90))
+    (report,) = rank_pieces(asked("мост"), evidence("Мост открыли 20 февраля.")).pieces
+    assert not is_outdated_plan(report, DAY + timedelta(days=90))
+    (bare,) = rank_pieces(asked("мост"), evidence("Мост откроют.")).pieces
+    assert not is_outdated_plan(bare, DAY + timedelta(days=90))
+
+
+def test_an_amount_of_a_currency_is_not_its_price() -> None:
+    question = "сколько стоит доллар"
+    want = detect_answer_type(question)
+    assert not contains_answer_type(want, "Счета по 100 долларов.", question)
+    assert contains_answer_type(want, "Доллар стоит 93 рубля.", question)
+    assert contains_answer_type(want, "Телескоп за 100 долларов.", "сколько стоит телескоп в долларах")
+
+
+def test_a_value_may_be_asked_for_after_its_name() -> None:
+    assert detect_answer_type("ставка какая") is detect_answer_type("какая ставка")
+
+
+def test_a_post_of_another_language_says_so() -> None:
+    assert ranked("when is the bridge open", evidence("Мост bridge открыт.")).foreign
+    assert not ranked("when is the bridge open", evidence("The bridge is open.")).foreign
+    assert not ranked("when is the bridge open", evidence("")).foreign

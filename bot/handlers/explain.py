@@ -34,7 +34,7 @@ from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
 from rag_core.storage.posts import PostVersion
 from rag_core.storage.questions import AnsweredQuestion, fetch_trace
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import list_dictionary_forms, tokenize
 from rag_core.types import Certainty, Channel, Post, PostKey, Question, Viewer, format_channel_post_link
 
 
@@ -114,14 +114,23 @@ async def describe_reading(text: str, lang: str, texts: Iterable[str], viewer: V
     plan = await plan_by_rules(Question(text, lang, datetime.now(UTC), viewer), known, rag)
     read = " ".join(read for _, read in plan.read_as)
     by_term: dict[str, str] = {}
-    for word in _WORD_PATTERN.findall(" ".join((text, read, *texts))):
+    for word in _WORD_PATTERN.findall(" ".join((text, read, *texts))) if plan.aliases else ():
         for term in tokenize(word):
             by_term.setdefault(term, word)
-    others = [f"{by_term[one]} — {by_term[other]}" for one, other in plan.aliases if {one, other} <= by_term.keys()]
+    others = [
+        f"{_get_dictionary_form(by_term[one])} — {_get_dictionary_form(by_term[other])}"
+        for one, other in plan.aliases
+        if {one, other} <= by_term.keys()
+    ]
     return [
         *(words("why-read-as", typed=typed, read=read) for typed, read in plan.read_as),
         *([words("why-aliases", pairs="; ".join(dict.fromkeys(others)))] if others else []),
     ]
+
+
+def _get_dictionary_form(word: str) -> str:
+    form = next(iter(list_dictionary_forms(word.lower())), word)
+    return form.capitalize() if word[0].isupper() else form
 
 
 async def _explain_source(number: int, one: CitedPost, context: _ExplanationContext) -> Text:

@@ -36,19 +36,23 @@ class ZoneCallback(CallbackData, prefix="tz"):
 
 
 def format_zone(zone: tzinfo, words: Translator) -> str:
-    """Format a time zone: its place, and the time there now."""
-    return f"{words('zone-name', zone=str(zone).rpartition('/')[2])}, {datetime.now(zone):%H:%M}"
+    """Format a time zone: its place."""
+    return words("zone-name", zone=str(zone).rpartition("/")[2])
+
+
+def _format_clock(zone: tzinfo, words: Translator) -> str:
+    return f"{format_zone(zone, words)}, {datetime.now(zone):%H:%M}"
 
 
 async def _render_zones(chat_id: int, context: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
     now = await load_zone(context.archive, chat_id, context.settings.bot.zone)
     offered = {name: zone for name in _OFFERED if (zone := find_zone(name))}
     buttons: list[LabelledPress] = [
-        (f"{'✓ ' if str(zone) == str(now) else ''}{format_zone(zone, words)}", ZoneCallback(name=name))
+        (f"{'✓ ' if str(zone) == str(now) else ''}{_format_clock(zone, words)}", ZoneCallback(name=name))
         for name, zone in offered.items()
     ]
     rows = [buttons[at : at + 2] for at in range(0, len(buttons), 2)]
-    text = words.rich("zone-now", zone=format_zone(now, words), example=Code(_EXAMPLE))
+    text = words.rich("zone-now", zone=_format_clock(now, words), example=Code(_EXAMPLE))
     return text, build_keyboard(*rows)
 
 

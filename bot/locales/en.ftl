@@ -95,6 +95,7 @@ sources = { $count ->
 }
 source-edited = edited { $date }
 source-forwarded = { $origin }, forwarded by { $channel }
+source-copy = also in { $channel }
 source-copies = { $count ->
     [one] also in { $count } channel
    *[other] also in { $count } channels

@@ -97,6 +97,7 @@ sources = { $count ->
 }
 source-edited = изменён { $date }
 source-forwarded = { $origin }, переслал канал { $channel }
+source-copy = ещё в { $channel }
 source-copies = { $count ->
     [one] ещё в { $count } канале
     [few] ещё в { $count } каналах

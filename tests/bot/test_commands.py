@@ -416,6 +416,9 @@ def test_without_channels_it_says_how_to_get_some(citegram: Cite) -> None:
     said = citegram("ask", "When does the ferry leave?")
     assert one_sentence(said)
     assert "citegram import" in said.err
+    said = citegram("ask", "когда", "открывается", "бассейн")
+    assert one_sentence(said)
+    assert said.err.startswith("Каналов пока нет")
 
 
 def test_what_a_command_learnt_alone_is_kept(asked: Cite) -> None:

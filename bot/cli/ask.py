@@ -147,8 +147,9 @@ def _read_text(given: list[str], args: argparse.Namespace) -> str:
 
     Errors are then told in the language of the text (`args.lang`).
     """
-    text = " ".join(given) if given and given != ["-"] else _read_stdin(asked_to=bool(given))
-    if not text:
+    from_stdin = not given or given == ["-"]
+    text = _read_stdin(asked_to=bool(given)) if from_stdin else " ".join(given)
+    if from_stdin and not text:
         args.report_wrong_use(_EMPTY_TEXT)
     args.lang = detect_language(text)
     return text
@@ -164,7 +165,8 @@ def _read_stdin(*, asked_to: bool) -> str:
 
 
 def _report_no_channels(settings: Settings, lang: str) -> int:
-    print(f"{get_translator(lang)('none-visible-admin')} ({settings.data.dir.resolve()})", file=sys.stderr)
+    words, folder = get_translator(lang), str(settings.data.dir.resolve())
+    print(words("none-visible-admin"), words("looked-in", folder=folder), file=sys.stderr)
     return 1
 
 

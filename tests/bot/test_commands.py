@@ -116,7 +116,6 @@ def test_a_wrong_file_is_one_sentence_and_changes_nothing(citegram: Cite, export
         [],
         ["nonsense"],
         ["ask"],
-        ["ask", "one", "two"],
         ["import"],
         ["import", "x", "--visibility", "everybody"],
         ["eval", "everything", "."],

@@ -729,6 +729,7 @@ privacy-questions = { $days ->
    *[other] • your questions, with your Telegram id, the chat, the time and the passages that answered them: { $days } days. If a model wrote the answer, its sentences too. After that I only count that something was asked.
 }
 privacy-votes = • your 👍 and 👎 with the reason, and your links to long questions: as long as your questions
+    • the settings of this chat, such as its time zone: until they are changed
 privacy-updates = • each message to me: until I have handled it, usually a moment. If I could not read it: as long as your questions. Its number: 48 hours. An answer on its way to you: until it arrives
 privacy-talks = { $minutes ->
     [one] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minute, or until { $new }

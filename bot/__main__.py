@@ -192,7 +192,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         logs.set_log_format(settings.log.format)
         return int(asyncio.run(args.run(args, settings)))
     except RagError as exc:
-        print(exc.reason, file=sys.stderr)
+        from bot.i18n import get_translator
+
+        print(get_translator(getattr(args, "lang", "en")).error(exc), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

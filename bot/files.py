@@ -94,7 +94,11 @@ def lock_data_folder(folder: Path) -> Iterator[None]:
     Raises FolderLocked where another process holds it, else ArchiveUnavailable. The kernel releases the lock when the
     process ends, however it ends; the file stays.
     """
-    with translate_errors(ArchiveUnavailable, OSError, say=f"The folder {folder} cannot be used: {{}}."):
+    with translate_errors(
+        ArchiveUnavailable,
+        OSError,
+        say=f"The folder {folder} cannot be used ({{}}): check it, or choose another one with --data.",
+    ):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # channel texts are for their readers only
         lock = (folder / _LOCK_FILE).open("a+", encoding="ascii", errors="replace")
     with lock:

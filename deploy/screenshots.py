@@ -58,10 +58,10 @@ TONGUES = (
     Tongue(
         "ru",
         ADMIN_ID,
-        "Сколько стоит разовое посещение бассейна?",
-        "Сколько стоит разовое посещение бассейна?",
+        "Кто новый председатель дома на Кирпичной, 9?",
+        "Кто новый председатель дома на Кирпичной, 9?",
         "Что публиковали в августе 2025?",
-        "Разовое посещение бассейна стоит 350 рублей. Ель во дворе школы спилили.",
+        "Проезд в автобусе стоит 40 рублей. Ель во дворе школы спилили.",
     ),
 )
 
@@ -124,7 +124,7 @@ async def main() -> None:
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         settings = Settings(data=DataSettings(dir=Path(folder)))
-        sandbox, settings = await stack.enter_async_context(open_demo_sandbox(settings, port=0))
+        sandbox, settings = await stack.enter_async_context(open_demo_sandbox(settings, 0))
         await stack.enter_async_context(run_demo_bot(settings))
         playwright = await stack.enter_async_context(async_playwright())
         browser = await playwright.chromium.launch(executable_path=chromium, args=FLAGS)

@@ -37,7 +37,7 @@ from rag_core.text.tokens import detect_language
 from rag_core.types import Channel
 
 _MAX_CHARACTERS = 20_000  # of what is read from a pipe: several times what a message of Telegram may have
-_EMPTY_TEXT = 'nothing to look for: give a text, such as "what is new?", or - to read it from stdin'
+_EMPTY_TEXT = 'there is no text: give one, such as "what is new?", or - to read it from stdin'
 _UNREADABLE_TEXT = f"This cannot be read: write up to {_MAX_CHARACTERS:,} characters, in UTF-8."
 
 _RECIPE_HELP = (
@@ -70,7 +70,7 @@ def declare_chat(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_text(parser: argparse.ArgumentParser, name: str, what: str) -> None:
-    parser.add_argument(name, nargs="?", metavar=name.upper(), help=what)
+    parser.add_argument(name, nargs="*", metavar=name.upper(), help=what)
     parser.set_defaults(report_wrong_use=parser.error)
 
 
@@ -86,13 +86,13 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     async with _open_answerer(settings) as (owner, rag):
         answer = await _make_asker(owner, rag, settings, args.recipe, trace=args.trace)(question, 0)
     if answer is None:
-        return _report_no_channels(settings)
+        return _report_no_channels(settings, args.lang)
     _report_folder(settings, named=named)
     if args.json:
         extra = {name: answer[name] for name in ("reply", "trace") if answer[name]}
         print(json.dumps(answer["answer"] | extra, ensure_ascii=False))
     else:
-        text = format_answer_text(answer, get_translator(detect_language(question)), settings.bot.zone)
+        text = format_answer_text(answer, get_translator(args.lang), settings.bot.zone)
         print("\n".join([_highlight(text, sys.stdout), *format_answer_trace(answer)]))
     return 0
 
@@ -109,13 +109,13 @@ async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
             assert rag
             verdicts = await verify_as_json(rag, text, settings.bot.zone, trace=args.trace)
     if verdicts is None:
-        return _report_no_channels(settings)
+        return _report_no_channels(settings, args.lang)
     _report_folder(settings, named=named)
     if args.json:
         fields = {name: value for name, value in verdicts.items() if name != "trace" or value}
         print(json.dumps(fields, ensure_ascii=False))
     else:
-        said = format_verdicts_text(verdicts, get_translator(detect_language(text)), settings.bot.zone)
+        said = format_verdicts_text(verdicts, get_translator(args.lang), settings.bot.zone)
         print("\n".join([_highlight(said, sys.stdout), *format_stages(verdicts["trace"])]))
     return 0
 
@@ -142,23 +142,31 @@ def _make_asker(
     return lambda text, talk: answer(text, conversation=talk)
 
 
-def _read_text(given: str | None, args: argparse.Namespace) -> str:
-    """Take the text that was given, or read it from stdin: for -, and where a program is before the pipe."""
-    if given is not None and given != "-":
-        return given
-    piped = sys.stdin is not None and (given == "-" or not sys.stdin.isatty())
+def _read_text(given: list[str], args: argparse.Namespace) -> str:
+    """Take the words that were given, or read stdin: for -, and where a program is before the pipe.
+
+    Errors are then told in the language of the text (`args.lang`).
+    """
+    from_stdin = not given or given == ["-"]
+    text = _read_stdin(asked_to=bool(given)) if from_stdin else " ".join(given)
+    if from_stdin and not text:
+        args.report_wrong_use(_EMPTY_TEXT)
+    args.lang = detect_language(text)
+    return text
+
+
+def _read_stdin(*, asked_to: bool) -> str:
+    piped = sys.stdin is not None and (asked_to or not sys.stdin.isatty())
     with translate_errors(RagError, UnicodeDecodeError, say=_UNREADABLE_TEXT):
         text = sys.stdin.read(_MAX_CHARACTERS + 1).strip() if piped else ""
     if len(text) > _MAX_CHARACTERS:
         raise RagError(_UNREADABLE_TEXT)
-    if not text:
-        args.report_wrong_use(_EMPTY_TEXT)
     return text
 
 
-def _report_no_channels(settings: Settings) -> int:
-    sentence = get_translator(settings.bot.language)("none-visible-admin")
-    print(f"{sentence} Looked in: {settings.data.dir.resolve()}.", file=sys.stderr)
+def _report_no_channels(settings: Settings, lang: str) -> int:
+    words, folder = get_translator(lang), str(settings.data.dir.resolve())
+    print(words("none-visible-admin"), words("looked-in", folder=folder), file=sys.stderr)
     return 1
 
 
@@ -190,7 +198,7 @@ async def _run_chat(args: argparse.Namespace, settings: Settings) -> int:
     async with _open_answerer(settings) as (owner, rag):
         known = await channels.load_channels(rag.archive) if rag else await _load_channels(settings.data.dir)
         if not known:
-            return _report_no_channels(settings)
+            return _report_no_channels(settings, settings.bot.language)
         _report_folder(settings, named=named)
         print(format_channel_list(known.values(), words), words("chat-hint"), sep="\n", flush=True)
         ask, conversation = _make_asker(owner, rag, settings, args.recipe), _number_conversation()
@@ -227,10 +235,10 @@ async def _print_reply(asking: Awaitable[AnswerJson | None], question: str, sett
     except ArchiveUnavailable:
         raise
     except RagError as exc:
-        print(exc.reason, file=sys.stderr, flush=True)
+        print(get_translator(detect_language(question)).error(exc), file=sys.stderr, flush=True)
         return
     if answer is None:
-        _report_no_channels(settings)
+        _report_no_channels(settings, detect_language(question))
         return
     text = format_answer_text(answer, get_translator(detect_language(question)), settings.bot.zone)
     print(_highlight(text, sys.stdout), end="\n\n", flush=True)

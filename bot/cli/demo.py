@@ -74,7 +74,11 @@ async def _claim_folder(folder: Path) -> AsyncIterator[tuple[TextIO, str]]:
 
     A demo that is being set up is waited for. The kernel releases the claim however the process ends.
     """
-    with translate_errors(ArchiveUnavailable, OSError, say=f"The folder {folder} cannot be used: {{}}."):
+    with translate_errors(
+        ArchiveUnavailable,
+        OSError,
+        say=f"The folder {folder} cannot be used ({{}}): check it, or choose another one with --data.",
+    ):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = (folder / "demo.url").open("a+", encoding="ascii", errors="replace")
     with file:

@@ -64,7 +64,7 @@ async def _run_calibrate(args: argparse.Namespace, settings: Settings) -> int:
         return _calibrate_claims(args, settings)
     dataset = read_dataset(args.folder, args.distractors, args.limit, args.seed)
     if not any(query.answerable for query in dataset.queries):
-        raise ImportRefused(f"{args.folder} holds no answerable question: a bar cannot be fitted without.")
+        raise ImportRefused(f"{args.folder} holds no answerable question: add some, as a bar is fitted to them.")
     variant = Variant(legs=args.legs, rerank=args.rerank)
     async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
         data = opened.select_variant(variant)

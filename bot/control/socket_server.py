@@ -51,7 +51,7 @@ _SLOW_TEXT = "No request came: ask with the citegram command."
 _TOO_LONG_TEXT = f"A request may have {MAX_REQUEST_BYTES:,} bytes: write a shorter one."
 _GARBAGE_TEXT = "The bot does not understand this: ask with the citegram command."
 _UNKNOWN_REQUEST_TEXT = "This bot does not know the request {do!r}: restart the bot if Citegram was updated."
-_INTERNAL_ERROR_TEXT = "The bot stumbled over this request: its log says why."
+_INTERNAL_ERROR_TEXT = "The bot failed at this request: look at its log."
 
 log = logging.getLogger(__name__)
 

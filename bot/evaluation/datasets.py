@@ -123,7 +123,7 @@ def _read_documents(file: Path) -> Iterator[CorpusDocument]:
             source = str(row.get("title") or row.get("channel") or "")
             yield CorpusDocument(str(row["id"]), _require_text(row), source, date)
         except (KeyError, TypeError, ValueError) as exc:
-            raise ImportRefused(f"A row of {file} lacks what a document needs: id and text ({exc}).") from exc
+            raise ImportRefused(f"A row of {file} lacks what a document needs ({exc}): give it id and text.") from exc
 
 
 def parse_query(row: dict[str, Any], file: Path) -> EvaluationQuery:
@@ -138,7 +138,7 @@ def parse_query(row: dict[str, Any], file: Path) -> EvaluationQuery:
             str(row.get("kind") or ""), _parse_strings(row.get("stale")), bool(row.get("typo")),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as exc:
-        raise ImportRefused(f"A row of {file} lacks what a question needs: id and text ({exc}).") from exc
+        raise ImportRefused(f"A row of {file} lacks what a question needs ({exc}): give it id and text.") from exc
 
 
 def draw_sample(rows: Sequence[T], limit: int | None, seed: int | None = None) -> tuple[T, ...]:
@@ -230,7 +230,7 @@ def _parse_claim_row(row: dict[str, Any], file: Path) -> ClaimRow:
             str(row.get("trap") or ""), bool(row.get("disputed")), asked_at,
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as exc:
-        raise ImportRefused(f"A row of {file} lacks what a claim needs: id, claim, label ({exc}).") from exc
+        raise ImportRefused(f"A row of {file} lacks what a claim needs ({exc}): give it id, claim and label.") from exc
 
 
 def _extract_evidence(given: object) -> Iterator[str]:

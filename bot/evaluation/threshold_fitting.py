@@ -150,7 +150,9 @@ def fit_claim_bar(rows: Sequence[ClaimRow], target: float, data: str) -> ClaimTh
     scored = [_score_claim(row) for row in rows]
     bar = _compute_claim_bar(scored, target)
     if bar is None:
-        raise ImportRefused(f"{data} holds too few claims that are not borne out for a promise of {target:.0%}.")
+        raise ImportRefused(
+            f"{data} holds too few claims that are not borne out for a promise of {target:.0%}: add some."
+        )
     fold = assign_folds([row.group for row in rows])
     false_passed: list[bool] = []
     true_passed: list[bool] = []

@@ -70,6 +70,7 @@ ask-too-long = { $limit ->
 
 none-visible-reader = No channel is open to you yet. Ask the bot's admin to open one.
 none-visible-admin = I have no channels yet. Add me to a channel as an admin, or load a channel's history: citegram import result.json
+looked-in = Looked in: { $folder }.
 none-visible-pending = No channel is approved yet. See what is waiting for you: { $channels }
 none-visible-group = This group has no channels yet. Its admins can choose some with { $settings }, the bot's admins with { $bind } @channel.
 
@@ -95,6 +96,7 @@ sources = { $count ->
 }
 source-edited = edited { $date }
 source-forwarded = { $origin }, forwarded by { $channel }
+source-copy = also in { $channel }
 source-copies = { $count ->
     [one] also in { $count } channel
    *[other] also in { $count } channels
@@ -727,6 +729,7 @@ privacy-questions = { $days ->
    *[other] • your questions, with your Telegram id, the chat, the time and the passages that answered them: { $days } days. If a model wrote the answer, its sentences too. After that I only count that something was asked.
 }
 privacy-votes = • your 👍 and 👎 with the reason, and your links to long questions: as long as your questions
+    • the settings of this chat, such as its time zone: until they are changed
 privacy-updates = • each message to me: until I have handled it, usually a moment. If I could not read it: as long as your questions. Its number: 48 hours. An answer on its way to you: until it arrives
 privacy-talks = { $minutes ->
     [one] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minute, or until { $new }

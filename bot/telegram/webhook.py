@@ -166,7 +166,7 @@ async def _set_webhook(bot: Bot, settings: WebhookSettings, allowed: list[str], 
     except TelegramBadRequest as exc:
         if again:
             raise
-        raise SettingsWrong(f"Telegram does not take WEBHOOK__URL: {exc.message}.") from None
+        raise SettingsWrong(f"Telegram does not take WEBHOOK__URL ({exc.message}): correct it.") from None
     log.info("updates come to %s", settings.url)
 
 

@@ -291,20 +291,21 @@ def _render_source(
 def _render_copies(
     key: PostKey, count: int, answer: Answer, posts: Mapping[PostKey, Post], shown: RenderContext
 ) -> Text:
-    """Number of other channels with the post, and the first one with its day and time where it is one of them."""
+    """The other channels with the post: the only one, or their number; the first where the post is older there."""
     copies = (key, *answer.copies[key])
-    # where some were just deleted, the first is unknown
-    first = order_copies(posts[copy] for copy in copies)[0] if all(copy in posts for copy in copies) else None
-    if first is None or first.key.chat_id == key.chat_id:
+    if any(copy not in posts for copy in copies):  # some were just deleted, so the first is unknown
         return Text(shown.words("source-copies", count=count))
+    ordered = order_copies(posts[copy] for copy in copies)
+    later = ordered[0].key.chat_id == key.chat_id
+    if later and count > 1:
+        return Text(shown.words("source-copies", count=count))
+    first = next(post for post in ordered if post.key.chat_id != key.chat_id)
     channel = answer.channels.get(first.key.chat_id)
     name = f"@{channel.username}" if channel and channel.username else format_author(channel, None, shown.words)
-    return shown.words.rich(
-        "source-copies-first",
-        count=count,
-        first=make_link(name, answer.link(first.key)),
-        when=format_moment(first.date, shown),
-    )
+    link = make_link(name, answer.link(first.key))
+    if later:
+        return shown.words.rich("source-copy", channel=link)
+    return shown.words.rich("source-copies-first", count=count, first=link, when=format_moment(first.date, shown))
 
 
 def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:

@@ -117,7 +117,9 @@ def connect_qdrant(settings: QdrantSettings) -> QdrantConnection:
         headers = {"api-key": key} if key else {}
         client = QdrantClient(url=settings.url, metadata=headers, timeout=settings.timeout, check_compatibility=False)
     except ValueError as exc:
-        raise VectorsUnavailable(f"QDRANT__URL is not the address of a server ({exc}).") from exc
+        raise VectorsUnavailable(
+            f"QDRANT__URL is not the address of a server ({exc}): write http://host:6333."
+        ) from exc
     return QdrantConnection(client, where, settings.retries)
 
 

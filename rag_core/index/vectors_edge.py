@@ -386,7 +386,9 @@ def _start_worker(store_folder: StoreFolder, about: StoreInfo, *, make: bool) ->
     """Start a worker and open the shard. Raises VectorsUnavailable; StoreDamaged if the shard is at fault."""
     folder = store_folder.folder
     unstarted = translate_errors(
-        VectorsUnavailable, OSError, say="The engine of the vector index cannot be started ({})."
+        VectorsUnavailable,
+        OSError,
+        say="The engine of the vector index cannot be started ({}): free some memory, and try again.",
     )
     with unstarted, store_folder.engine_lock() as lock:
         engine = BlockingWorkerProcess(*_WORKER_ARGUMENTS, log=store_folder.log.open("w+b"), pass_fds=(lock,))

@@ -51,7 +51,7 @@ def check_gguf_file(path: Path) -> None:
     except FileNotFoundError:
         raise ModelUnavailable(f"There is no model at {path}: check the path, or pull one.") from None
     except OSError as exc:
-        raise ModelUnavailable(f"The model {path} cannot be read: {exc.strerror}.") from exc
+        raise ModelUnavailable(f"The model {path} cannot be read ({exc.strerror}): check its permissions.") from exc
     if size < _MIN_GGUF_BYTES or magic != _GGUF_MAGIC:
         raise ModelUnavailable(f"{path} is not a GGUF model, or only the beginning of one: fetch it again.")
 

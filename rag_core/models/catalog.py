@@ -357,7 +357,9 @@ def verify_model_checksums(row: ModelSpec, folder: Path) -> None:
         verify_model_checksums(part, folder / part.name)
     for name, kept in (_read_manifest(folder) or {}).items():
         with translate_errors(
-            ModelUnavailable, OSError, say=f"The file {name} of the model {row.name} cannot be read: {{}}."
+            ModelUnavailable,
+            OSError,
+            say=f"The file {name} of the model {row.name} cannot be read ({{}}): check the disk and its permissions.",
         ):
             now = compute_sha256(folder / name)
         if now != kept["sha256"]:

@@ -141,7 +141,7 @@ async def pull_from_folder(row: ModelSpec, folder: Path, origin: Path) -> None:
         candidates = [origin / source.repo / file.path, origin / file.path, origin / Path(file.path).name]
         place = next((path for path in candidates if path.is_file()), None)
         if place is None:
-            raise ModelUnavailable(f"The folder {origin} has no {file.path} of the model {row.name}.")
+            raise ModelUnavailable(f"The folder {origin} has no {file.path} of the model {row.name}: copy it there.")
         originals.append(place)
     check_disk_space(folder, sum(place.stat().st_size for place in originals), row.name)
     kept = read_kept_checksums(folder)
@@ -461,7 +461,11 @@ async def pull_model(
 
 @asynccontextmanager
 async def _lock_models_folder(models: Path) -> AsyncIterator[None]:
-    with translate_errors(ModelUnavailable, OSError, say="The models' folder cannot be used: {}."):
+    with translate_errors(
+        ModelUnavailable,
+        OSError,
+        say="The models' folder cannot be used ({}): check its permissions, or choose another one with DATA__DIR.",
+    ):
         models.mkdir(parents=True, exist_ok=True)
         lock = (models / _LOCK_FILE).open("w")
     with lock:

@@ -34,7 +34,7 @@ def choose_onnx_providers(name: str) -> list[str]:
 
     known = get_available_providers()
     if name not in known:
-        raise ModelUnavailable(f"MODELS__PROVIDER is {name}, and onnxruntime has here: {', '.join(known)}.")
+        raise ModelUnavailable(f"MODELS__PROVIDER is {name}: choose one that onnxruntime has here, {', '.join(known)}.")
     return [name] if name == CPU_PROVIDER else [name, CPU_PROVIDER]  # the CPU runs operators the wanted one lacks
 
 

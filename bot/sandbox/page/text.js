@@ -34,16 +34,19 @@ function between(text, start, end, entities, on) {
         later.push({ ...other, offset: stop, length: otherEnd - stop });
       }
     }
-    if (entity.offset > at) nodes.push(text.slice(at, entity.offset));
+    if (entity.offset > at) nodes.push(unbroken(text.slice(at, entity.offset)));
     const content = between(text, entity.offset, stop, inner, on);
     nodes.push(wrapped(entity, text.slice(entity.offset, stop), content, on));
     at = stop;
     queue = later;
     if (isBlock(entity) && at < end && text[at] === "\n") at += 1;
   }
-  if (at < end) nodes.push(text.slice(at, end));
+  if (at < end) nodes.push(unbroken(text.slice(at, end)));
   return nodes;
 }
+
+// A short number stays on the line of what follows it: "2 November", "350 ₽", "2 750".
+const unbroken = (piece) => piece.replace(/(?<![\p{L}\d])(\d{1,3}) (?=[\p{L}\p{Sc}]|\d{3}(?!\d))/gu, "$1\u00a0");
 
 const isBlock = (entity) => ["blockquote", "expandable_blockquote", "pre"].includes(entity.type);
 

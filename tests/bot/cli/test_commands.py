@@ -116,7 +116,6 @@ def test_a_wrong_file_is_one_sentence_and_changes_nothing(citegram: Cite, export
         [],
         ["nonsense"],
         ["ask"],
-        ["ask", "one", "two"],
         ["import"],
         ["import", "x", "--visibility", "everybody"],
         ["eval", "everything", "."],
@@ -416,6 +415,9 @@ def test_without_channels_it_says_how_to_get_some(citegram: Cite) -> None:
     said = citegram("ask", "When does the ferry leave?")
     assert one_sentence(said)
     assert "citegram import" in said.err
+    said = citegram("ask", "когда", "открывается", "бассейн")
+    assert one_sentence(said)
+    assert said.err.startswith("Каналов пока нет")
 
 
 def test_what_a_command_learnt_alone_is_kept(asked: Cite) -> None:

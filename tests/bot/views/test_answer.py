@@ -79,9 +79,9 @@ def test_a_source_tells_of_edits_origins_and_copies() -> None:
 @pytest.mark.parametrize(
     ("shown", "count", "said"),
     [
-        (EN, 1, "12 March 2024 · also in 1 channel\n\n"),
+        (EN, 1, "12 March 2024 · also in channel\n\n"),
         (EN, 2, "12 March 2024 · also in 2 channels\n\n"),
-        (RU, 1, "12 марта 2024 · ещё в 1 канале\n\n"),
+        (RU, 1, "12 марта 2024 · ещё в канал\n\n"),
         (RU, 21, "12 марта 2024 · ещё в 21 канале\n\n"),
     ],
 )

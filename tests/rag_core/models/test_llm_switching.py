@@ -186,7 +186,7 @@ async def test_an_unknown_provider_is_one_sentence(folder: Path, offline_models:
     models = {"dir": offline_models.parent, "embedder": "minilm-navec", "reranker": "none", "provider": "TPU"}
     async with open_engine(settings(folder, models=models)) as rag:
         (shortfall,) = rag.without
-        assert shortfall.reason.startswith("MODELS__PROVIDER is TPU, and onnxruntime has here: ")
+        assert shortfall.reason.startswith("MODELS__PROVIDER is TPU: choose one that onnxruntime has here, ")
         assert "CPUExecutionProvider" in shortfall.reason
 
 

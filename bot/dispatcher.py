@@ -11,13 +11,12 @@ from bot.context import AppContext
 from bot.handlers import (
     admins,
     channels,
+    chat_settings,
     deletions,
     errors,
     explain,
     feedback,
-    group_settings,
     imports,
-    mode,
     privacy,
     questions,
     quotes,
@@ -56,12 +55,12 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         observer.middleware(AdminsOnlyMiddleware())
     dispatcher.include_routers(
         errors.routes(),
-        group_settings.blocked_question_routes(),  # before every handler that answers in groups
+        chat_settings.blocked_question_routes(),  # before every handler that answers in groups
         feedback.routes(),  # before /start: a link that asks a question is a /start too
         privacy.routes(),
         start.routes(),
         channels.routes(notices),
-        group_settings.routes(),
+        chat_settings.routes(),
         admins.routes(),
         deletions.routes(),
         explain.routes(),
@@ -69,7 +68,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         quotes.routes(),
         reindex.routes(),
         reindex.model_routes(),
-        mode.routes(),
+        chat_settings.mode_routes(),
         questions.conversation_routes(),
         stats.routes(),
         stats.synonym_routes(),

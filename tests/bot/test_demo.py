@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.open_index import show_progress_bar
+from bot.cli.index_commands import show_progress_bar
 from bot.sandbox import Sandbox
 
 QUESTION = "What is the earliest mention of Ilse Brandt?"

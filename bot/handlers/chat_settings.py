@@ -1,6 +1,8 @@
-"""Handlers of groups: /bind and /unbind by bot admins, /settings by group admins, migration to a supergroup.
+"""Handlers of a chat's settings: /mode; in groups /bind and /unbind by bot admins, /settings by group admins.
 
-Everybody in the group sees the buttons of /settings and may make up their data. So every press is checked: an admin
+Readers choose the mode quick (the recipe `direct`) or thorough (`agent`). Bot admins choose the other recipes by name,
+where a model is there to run them, and switch recipes on and off for everyone.
+Everybody in the group sees the buttons and may make up their data. So every press is checked: an admin
 of this very group pressed, under their own name, and the channel is one that they may bind.
 """
 
@@ -17,19 +19,29 @@ from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Bold, Code, Text, as_list
 
-from bot.access import get_reader_id, is_group_admin
+from bot.access import get_reader_id, is_group_admin, may_change_chat_settings
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, ChatCommand, is_blocked_question
 from bot.handlers.start import list_channel_titles
 from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_translator
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
 from bot.views.channel_card import find_channel_by_token, make_channel_token
-from bot.views.keyboards import CHANNELS_PER_PAGE, build_keyboard, build_page_row, cut_page, redraw_message
+from bot.views.keyboards import (
+    CHANNELS_PER_PAGE,
+    LabelledPress,
+    build_keyboard,
+    build_page_row,
+    cut_page,
+    edit_message,
+    redraw_message,
+)
 from bot.views.message_text import style_text
+from rag_core.answer import AGENT, DIRECT, load_recipe_switches, set_recipe_enabled, set_recipe_share
 from rag_core.conversation.memory import migrate_memory_setting
+from rag_core.recipes import RECIPES
 from rag_core.storage import Archive, channels
 from rag_core.storage.channels import GroupRules, load_group_rules, move_group, save_group_rules
-from rag_core.storage.users import load_answer_mode, save_answer_mode
+from rag_core.storage.users import AUTO_RECIPE, AnswerMode, load_answer_mode, save_answer_mode
 from rag_core.types import Channel, Visibility
 
 _CHANNEL_LINK_PATTERN = re.compile(r"^(https?://)?t\.me/(?P<name>\w+)/?$|^@(?P<at>\w+)$")
@@ -280,4 +292,128 @@ def routes() -> Router:
     router.message.register(_on_settings, ChatCommand("settings", chats=GROUPS, addressed_only=True))
     router.message.register(_on_settings_in_private, ChatCommand("settings", chats=PRIVATE))
     router.callback_query.register(_press_settings, _SettingsCallback.filter())
+    return router
+
+
+_CAREFUL_MODE = "careful"
+_READER_MODES = {"auto": AUTO_RECIPE, "quick": DIRECT, "thorough": AGENT}
+_AGENT_SHARES = (0, 10, 50, 100)  # percent of the chats
+
+
+class _ModeCallback(CallbackData, prefix="md"):
+    """Callback data of a mode button: `use` a recipe here; for admins `on` and `off` (everywhere), `share` (`auto`)."""
+
+    action: str
+    name: str
+    number: int = 0
+
+
+async def _on_mode(
+    message: Message, command: CommandObject, addressed: bool, context: AppContext, words: Translator
+) -> None:
+    wanted, reader = (command.args or "").strip().casefold(), get_reader_id(message)
+    labels = {words("mode-name", recipe=recipe).casefold(): recipe for recipe in _READER_MODES.values()}
+    wanted = (labels | _READER_MODES).get(wanted, wanted)
+    offered = _list_offered_modes(context, admin=reader in context.admins)
+    if not (addressed or wanted in offered):
+        return
+    if wanted and wanted not in offered:
+        await message.reply(words("mode-unknown", names=", ".join((*_READER_MODES, *offered[len(_READER_MODES) :]))))
+        return
+    if wanted and not await may_change_chat_settings(context.admins, message.chat, reader):
+        await message.reply(words("mode-not-yours"))
+        return
+    if wanted:
+        await _set_chat_mode(context, message.chat.id, wanted)
+    text, buttons = await _render_mode(context, message, words, reader)
+    await message.answer(text, reply_markup=buttons)
+
+
+async def _press_mode(
+    pressed: CallbackQuery, callback_data: _ModeCallback, context: AppContext, words: Translator
+) -> None:
+    message, reader = pressed.message, pressed.from_user.id
+    if not isinstance(message, Message):
+        await pressed.answer()
+        return
+    admin, action, name = reader in context.admins, callback_data.action, callback_data.name
+    if action == "use":
+        allowed = name in _list_offered_modes(context, admin=admin)
+        allowed = allowed and await may_change_chat_settings(context.admins, message.chat, reader)
+    else:
+        allowed = admin and message.chat.type == "private"
+    if not allowed:
+        await pressed.answer(words("mode-not-yours"), show_alert=True)
+        return
+    if action == "use":
+        await _set_chat_mode(context, message.chat.id, name)
+    elif action in {"on", "off"} and name in RECIPES:
+        await set_recipe_enabled(context.rag, name, on=action == "on")
+    elif action == "share" and name == AGENT and callback_data.number in _AGENT_SHARES:
+        await set_recipe_enabled(context.rag, AGENT, on=True)
+        await set_recipe_share(context.rag, AGENT, callback_data.number / 100)
+    await pressed.answer()
+    text, buttons = await _render_mode(context, message, words, reader)
+    await edit_message(pressed, Text(text), buttons)
+
+
+def _list_offered_modes(context: AppContext, *, admin: bool) -> tuple[str, ...]:
+    """List the modes that may be chosen: the other recipes and the review need a model that writes."""
+    by_name = [name for name in RECIPES if name not in (DIRECT, AGENT)] if admin and context.rag.writer else []
+    return (*_READER_MODES.values(), *by_name, *([_CAREFUL_MODE] if by_name else []))
+
+
+async def _set_chat_mode(context: AppContext, chat_id: int, wanted: str) -> None:
+    now = await load_answer_mode(context.archive, chat_id)
+    chosen = AnswerMode(now.recipe, not now.careful) if wanted == _CAREFUL_MODE else AnswerMode(wanted, now.careful)
+    await save_answer_mode(context.archive, chat_id, chosen)
+
+
+async def _render_mode(
+    context: AppContext, message: Message, words: Translator, reader: int
+) -> tuple[str, InlineKeyboardMarkup]:
+    """Render the mode of a chat with its buttons; for an admin in private also the switches for everyone."""
+    now, state = await load_answer_mode(context.archive, message.chat.id), await load_recipe_switches(context.rag)
+    admin = reader in context.admins
+    pinned = {now.recipe, *([_CAREFUL_MODE] if now.careful else [])}
+    offered = _list_offered_modes(context, admin=admin)
+    usable = [name for name in offered if name not in state or state[name][0]]
+    shown = [*usable, *sorted(pinned - set(usable))]
+    lines = [words("mode-now", mode=words("mode-name", recipe=now.recipe)), words("mode-about", recipe=now.recipe)]
+    if now.careful:
+        lines.append(words("mode-careful-on"))
+    if now.recipe in state and not state[now.recipe][0]:
+        lines.append(words("mode-off-now"))
+    rows = [
+        [_make_button(f"{'✓ ' if name in pinned else ''}{words('mode-name', recipe=name)}", "use", name)]
+        for name in shown
+    ]
+    if admin and message.chat.type == "private":
+        rows += _build_recipe_switches({name: state[name] for name in offered if name in state}, words)
+    return "\n".join(lines), build_keyboard(*rows)
+
+
+def _build_recipe_switches(state: dict[str, tuple[bool, float]], words: Translator) -> list[list[LabelledPress]]:
+    rows = []
+    for name, (on, _) in state.items():
+        label = words("mode-switch-off" if on else "mode-switch-on", mode=words("mode-name", recipe=name))
+        rows.append([_make_button(label, "off" if on else "on", name)])
+    on, share = state[AGENT]
+    if on:
+        percents = [(n, "✓ " if round(100 * share) == n else "") for n in _AGENT_SHARES]
+        rows.append(
+            [_make_button(f"{tick}{words('mode-share', percent=n)}", "share", AGENT, n) for n, tick in percents]
+        )
+    return rows
+
+
+def _make_button(label: str, action: str, name: str, number: int = 0) -> LabelledPress:
+    return label, _ModeCallback(action=action, name=name, number=number)
+
+
+def mode_routes() -> Router:
+    """Router of /mode and its buttons."""
+    router = Router(name="mode")
+    router.message.register(_on_mode, ChatCommand("mode"))
+    router.callback_query.register(_press_mode, _ModeCallback.filter())
     return router

@@ -36,9 +36,10 @@ COMMANDS = {
     ),
     "run": Command("run", "run the bot (needs a token: citegram init)", ("run", "--data /srv/citegram run")),
     "import": Command(
-        "import_command",
+        "index_commands",
         "import an export of Telegram Desktop (result.json or messages.html)",
         ("import ChatExport/result.json", "import ChatExport --username @channel"),
+        "declare_import",
     ),
     "ask": Command(
         "ask",
@@ -61,9 +62,10 @@ COMMANDS = {
         ("models list", "models list --all", "models pull default", "models use auto --for writer"),
     ),
     "reindex": Command(
-        "reindex_command",
+        "index_commands",
         "build the search anew; the old one answers meanwhile",
         ("reindex", "reindex --channel @channel"),
+        "declare_reindex",
     ),
     "backup": Command("archive", "back the posts up now, also while the bot runs", ("backup",), "declare_backup"),
     "restore": Command(

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from bot.cli.open_index import choose_folder_with_channels
+from bot.cli.index_commands import choose_folder_with_channels
 from bot.control.client import hold_folder
 from bot.control.schemas import format_stages
 from bot.settings import Settings

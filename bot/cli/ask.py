@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from bot.cli.open_index import choose_folder_with_channels, is_folder_named, open_up_to_date_engine
+from bot.cli.index_commands import choose_folder_with_channels, is_folder_named, open_up_to_date_engine
 from bot.control.client import FolderOwner, hold_folder_or_connect
 from bot.control.schemas import (
     AnswerJson,

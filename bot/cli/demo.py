@@ -14,7 +14,7 @@ from typing import Any, TextIO
 import aiohttp
 
 from bot.app import run_bot
-from bot.cli.open_index import show_progress_bar
+from bot.cli.index_commands import show_progress_bar
 from bot.sandbox.demo_setup import READER_ID, open_demo_sandbox, run_demo_bot
 from bot.settings import Settings
 from rag_core.errors import ArchiveUnavailable, ModelUnavailable, RagError, translate_errors

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from bot.cli.open_index import show_progress_bar
+from bot.cli.index_commands import show_progress_bar
 from bot.control.client import hold_folder_or_connect
 from bot.settings import Settings
 from rag_core.models.catalog import MODELS, ModelSpec, ModelTier, find_models, is_model_present, measure_folder_size

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from tqdm import tqdm
 
-from bot.cli.open_index import catch_up_vectors
+from bot.cli.index_commands import catch_up_vectors
 from bot.evaluation.datasets import Dataset, EvaluationQuery
 from bot.evaluation.scoring import JudgedAnswer, Metrics, RankedQuery, judge_answer, measure_answer_cost
 from ingest.exports.desktop_export import ImportOptions, import_export

@@ -13,7 +13,7 @@ from aiogram.client.telegram import TelegramAPIServer
 from pydantic import SecretStr
 
 from bot.app import run_bot
-from bot.cli.open_index import catch_up_lexical_index, catch_up_vectors
+from bot.cli.index_commands import catch_up_lexical_index, catch_up_vectors
 from bot.control.client import hold_folder
 from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER, Json, Membership
 from bot.sandbox.server import Sandbox

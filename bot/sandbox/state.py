@@ -389,9 +389,6 @@ def build_message_origin(message: Json) -> Json:
     return {"type": "user", "date": date, "sender_user": message["from"]}
 
 
-_TOPIC_ICON_COLOUR = 7322096  # https://core.telegram.org/bots/api#createforumtopic
-
-
 def set_chat_member(
     world: SandboxState, chat_id: int, user_id: int, status: str, *, by: int | None = None, is_member: bool = True
 ) -> None:
@@ -428,46 +425,3 @@ def _announce_membership(world: SandboxState, chat_id: int, actor: Json, person:
     message = world.add(room, {"from": actor} | service_fields)
     if room.member(world.bot.id).inside:
         world.queue.push("message", message)
-
-
-def rename_chat(
-    world: SandboxState, chat_id: int, title: str, *, username: str | None = None, by: int | None = None
-) -> None:
-    """Set the title, with a service message if it changes, and the username, without one."""
-    room = world.room(chat_id)
-    renamed, room.title, room.username = title != room.title, title, username
-    world.changed()
-    if not renamed:
-        return
-    sender = {"sender_chat": room.wire()} if room.kind == "channel" else {"from": world.people[by or 0].wire()}
-    message = world.add(room, sender | {"new_chat_title": title})
-    if can_bot_see(world, room, message):
-        world.queue.push("channel_post" if room.kind == "channel" else "message", message)
-
-
-def set_bot_blocked(world: SandboxState, user_id: int, *, blocked: bool = True) -> None:
-    """Let a user block or unblock the bot."""
-    person, bot = world.people[user_id], world.bot
-    person.blocked = blocked
-    before, after = ("member", "kicked") if blocked else ("kicked", "member")
-    change: Json = {
-        "chat": world.room(user_id).wire(),
-        "from": person.wire(),
-        "date": int(world.clock()),
-        "old_chat_member": Membership(before).wire(bot, "private"),
-        "new_chat_member": Membership(after).wire(bot, "private"),
-    }
-    world.queue.push("my_chat_member", change)
-
-
-def create_topic(world: SandboxState, chat_id: int, user_id: int, name: str) -> int:
-    """Open a topic in a forum; returns its thread id."""
-    room = world.room(chat_id)
-    created = {"name": name, "icon_color": _TOPIC_ICON_COLOUR}
-    thread = room.last_id + 1
-    room.topics[thread] = name
-    fields = {"from": world.people[user_id].wire(), "forum_topic_created": created}
-    message = world.add(room, fields | {"message_thread_id": thread, "is_topic_message": True})
-    if room.member(world.bot.id).inside:
-        world.queue.push("message", message)
-    return thread

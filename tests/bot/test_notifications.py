@@ -11,10 +11,10 @@ import pytest
 from aiogram import Bot
 from aiogram.client.telegram import TelegramAPIServer
 from driver import ADMIN, HARBOUR, OTTO
+from sandbox_changes import set_bot_blocked
 
 from bot.notifications import AdminNotifier
 from bot.sandbox import Sandbox
-from bot.sandbox.state import set_bot_blocked
 from bot.settings import BotSettings
 from bot.telegram.session import TelegramSession
 from ingest import jobs

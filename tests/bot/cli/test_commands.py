@@ -254,7 +254,7 @@ for name in sys.argv[1:]:
 
 def test_commands_that_send_nothing_do_not_load_what_sends(root: Path) -> None:
     """Aiogram's models take seconds of processor time; `ask` and `import` have no use for them."""
-    names = ["ask", "import_command", "open_index", "archive", "reindex_command", "model_commands", "eval"]
+    names = ["ask", "index_commands", "archive", "model_commands", "eval"]
     done = subprocess.run(
         [sys.executable, "-c", LIGHT, *names], cwd=root, capture_output=True, text=True, timeout=100, check=True
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.open_index import show_progress_bar
+from bot.cli.index_commands import show_progress_bar
 from bot.sandbox import Sandbox
 
 ROOT = Path(__file__).parents[2]

@@ -21,7 +21,7 @@ from driver import OTTO
 
 from bot.app import run_bot
 from bot.cli import ask, doctor
-from bot.cli import import_command as imports
+from bot.cli import index_commands as imports
 from bot.control import client
 from bot.control.client import FolderOwner
 from bot.doctor import archive_checks as archive
@@ -82,12 +82,12 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
 
     async def run(module: Any, folder: Path, *words: object) -> Said:
         parser = argparse.ArgumentParser()
-        module.declare(parser)
+        (module.declare_import if module is imports else module.declare)(parser)
         args = parser.parse_args([*map(str, words)])
         settings = Settings.model_validate({"data": {"dir": folder}, "models": {"embedder": "none"}})
         capsys.readouterr()
         try:
-            code, err = await module.run(args, settings), ""
+            code, err = await args.run(args, settings), ""
         except RagError as exc:
             code, err = 1, exc.reason
         said = capsys.readouterr()

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE, buttons, query_archive, say_text
+from sandbox_changes import rename_chat
 
 from bot.handlers import channel_notices
 from bot.handlers import channels as membership
 from bot.sandbox import Sandbox
-from bot.sandbox.state import rename_chat, set_chat_member
+from bot.sandbox.state import set_chat_member
 from rag_core.storage import channels, gaps
 from rag_core.types import Channel, Visibility
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE, buttons, current, query_archive, say
+from sandbox_changes import rename_chat
 
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
-from bot.sandbox.state import rename_chat, set_chat_member
+from bot.sandbox.state import set_chat_member
 from bot.views.channel_card import ChannelAction, ChannelCallback, make_channel_token
 from rag_core.storage import Archive, channels, gaps, index_state, posts
 from rag_core.storage import channels as standing

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, buttons, current, open_more, press, query_archive
+from sandbox_changes import create_topic
 
 from bot.sandbox import Sandbox
-from bot.sandbox.state import create_topic
 from bot.views.answer import hash_text_version, parse_stored_answer
 from bot.views.keyboards import AnswerAction, AnswerCallback
 from rag_core.storage import Archive, channels, posts

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, buttons, current, say, wait_until_handled
+from sandbox_changes import create_topic
 
 from bot.sandbox import Sandbox
-from bot.sandbox.state import create_topic, set_chat_member
+from bot.sandbox.state import set_chat_member
 from bot.views.channel_card import make_channel_token
 from rag_core.context.calibration import Calibration
 from rag_core.storage import Archive, channels

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, buttons, say
+from sandbox_changes import create_topic
 
 from bot.handlers.privacy import ForgetCallback
 from bot.sandbox import Sandbox
-from bot.sandbox.state import create_topic
 from rag_core.storage import Archive, channels, questions, raw_updates, usage_stats
 from rag_core.types import Visibility
 

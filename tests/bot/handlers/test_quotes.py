@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, bind, open_more, query_archive
+from sandbox_changes import create_topic
 
 from bot.handlers.quotes import load_cited_words, locate_quote
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
-from bot.sandbox.state import create_topic
 from bot.views import answer, keyboards
 from bot.views.answer import CitedPost, CitedSpan, StoredAnswer, StoredSentence
 from bot.views.message_text import split_pages

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, bind, buttons, save, say
+from sandbox_changes import create_topic
 
 from bot.handlers import search
 from bot.sandbox import Sandbox
-from bot.sandbox.state import create_topic
 from bot.worker import question_worker
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25 import Bm25Index

@@ -8,9 +8,10 @@ from aiogram import Bot
 from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
 from aiogram.types import MessageOriginChannel, MessageOriginHiddenUser, ReplyParameters, Update
 from driver import ADMIN
+from sandbox_changes import create_topic, rename_chat
 
 from bot.sandbox import Sandbox
-from bot.sandbox.state import create_topic, rename_chat, set_chat_member
+from bot.sandbox.state import set_chat_member
 from bot.sandbox.user_actions import react_as_person
 from rag_core.types import Entity, Media, Origin, Post, PostKey
 

@@ -15,10 +15,10 @@ from aiogram.exceptions import (
 )
 from aiogram.types import BotCommand, BotCommandScopeChat, BufferedInputFile, Update
 from driver import ADMIN
+from sandbox_changes import set_bot_blocked
 
 from bot.sandbox import Sandbox
 from bot.sandbox.demo_setup import make_local_bot
-from bot.sandbox.state import set_bot_blocked
 
 READER = 500
 CHANNEL = -1001

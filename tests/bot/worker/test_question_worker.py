@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, OTTO, RITA, say
+from sandbox_changes import set_bot_blocked
 
 from bot.sandbox import Sandbox
-from bot.sandbox.state import set_bot_blocked
 from bot.worker import question_worker
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, StageTimeout
 from rag_core.storage import Archive, questions

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bot.cli.open_index import catch_up_copies, catch_up_lexical_index
+from bot.cli.index_commands import catch_up_copies, catch_up_lexical_index
 from bot.sandbox.demo_setup import import_sample_channels
 from rag_core import Question, RagSettings, Viewer, open_engine
 from rag_core.types import Citation

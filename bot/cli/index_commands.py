@@ -1,0 +1,247 @@
+"""`citegram import` and `reindex`; and opening the indexes, for commands that hold the data folder alone."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from tqdm import tqdm
+
+from bot.control.client import FolderOwner, hold_folder_or_connect
+from bot.indexing import RebuildRunner, find_channel_by_name
+from bot.settings import Settings
+from bot.views.post_phrases import strip_control_characters
+from ingest.dedup import CopyIndexer
+from ingest.exports.desktop_export import ImportOptions, ImportReport, import_export
+from ingest.indexer import DenseIndexer, LexicalIndexer
+from rag_core.engine import Engine, open_engine
+from rag_core.errors import RebuildRefused
+from rag_core.models.selection import get_models_folder
+from rag_core.storage import Archive, channels, posts
+from rag_core.storage.backups import ARCHIVE_FILE
+from rag_core.storage.db import needs_migration
+from rag_core.types import Channel, Visibility
+
+_DEMO_FOLDER = "demo"  # in the data folder, where `citegram demo` keeps its channels
+
+
+def is_folder_named(settings: Settings) -> bool:
+    """Whether the data folder was named, by --data or DATA__DIR, and is not the default."""
+    return "dir" in settings.data.model_fields_set
+
+
+async def choose_folder_with_channels(settings: Settings) -> Settings:
+    """Choose the demo's folder, with the models beside it, where no folder was named and only the demo has channels."""
+    folder, demo = settings.data.dir, settings.data.dir / _DEMO_FOLDER
+    if is_folder_named(settings) or not (demo / ARCHIVE_FILE).exists() or await _has_channels(folder):
+        return settings
+    models = settings.models.model_copy(update={"dir": get_models_folder(settings.rag())})
+    return settings.model_copy(update={"data": settings.data.model_copy(update={"dir": demo}), "models": models})
+
+
+async def _has_channels(folder: Path) -> bool:
+    if not (folder / ARCHIVE_FILE).exists():
+        return False
+    if needs_migration(folder):  # left to the bot, which makes a backup first
+        return True
+    archive = await Archive.open(folder)
+    try:
+        return bool(await channels.load_channels(archive))
+    finally:
+        await archive.close()
+
+
+@asynccontextmanager
+async def open_up_to_date_engine(settings: Settings) -> AsyncIterator[Engine]:
+    """Open the engine with indexes that cover the whole archive. The caller holds the data folder."""
+    async with open_engine(settings.rag()) as rag:
+        await catch_up_lexical_index(rag)
+        await catch_up_copies(rag)
+        await catch_up_vectors(rag)
+        yield rag
+
+
+async def catch_up_lexical_index(rag: Engine) -> None:
+    """Index the archive's pending changes in the lexical index, and save it; one of an earlier version is replaced."""
+    lexical = rag.lexical.make_empty() if rag.lexical.outdated else rag.lexical
+    indexer = LexicalIndexer(rag.archive, lexical)
+    behind = await posts.get_last_seq(rag.archive) - lexical.watermark
+    with show_progress_bar("index") as moved:
+        await indexer.catch_up(lambda done: moved(done, behind), save=lexical is rag.lexical)
+    if lexical is rag.lexical:
+        await indexer.save()
+    else:
+        await LexicalIndexer(rag.archive, rag.lexical).put_in_place(lexical)
+
+
+async def catch_up_copies(rag: Engine) -> None:
+    """Find copies among all posts of the archive. Can be interrupted: the next run continues."""
+    indexer = CopyIndexer(rag.archive)
+    waiting = await indexer.waiting()
+    with show_progress_bar("copies") as moved:
+        await indexer.catch_up(lambda done: moved(done, waiting))
+
+
+async def catch_up_vectors(rag: Engine) -> None:
+    """Embed the archive's pending posts, if there is a dense index. Can be interrupted: the next run continues."""
+    if rag.dense is None:
+        return
+    indexer = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder)
+    waiting = await indexer.waiting()
+    with show_progress_bar("embed") as moved:
+        await indexer.catch_up(lambda done: moved(done, waiting))
+
+
+@contextmanager
+def show_progress_bar(name: str, unit: str = "post") -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar; the callback takes (done, total). Work that takes under a second shows nothing."""
+    with tqdm(desc=name, unit=unit, unit_scale=unit == "B", delay=1, leave=False, disable=None) as bar:
+
+        def moved(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        yield moved
+
+
+def declare_import(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of the command."""
+    parser.add_argument("path", type=Path, metavar="PATH", help="result.json or messages.html, or the folder of one")
+    which = "the channel of a messages.html, which does not say it: its id, or its @name if the bot knows it"
+    parser.add_argument("--chat", metavar="ID", help=which)
+    parser.add_argument("--title", help="what to call it, if not as in the export")
+    parser.add_argument("--username", help="the channel's public @name: exports do not hold it, and links need it")
+    who = "who may read it: public, members or admins (default: public with --username, else admins)"
+    parser.add_argument("--visibility", choices=[v.value for v in Visibility], help=who)
+    parser.add_argument("--allow-private", action="store_true", help="import personal chats too")
+    parser.add_argument("--json", action="store_true", help="end with one line of counts as JSON")
+    parser.set_defaults(run=_run_import)
+
+
+async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
+    """Import the export and update the indexes. Returns the exit code."""
+    visibility = Visibility(args.visibility) if args.visibility else None
+    name = args.username.lstrip("@") if args.username else None
+    options = ImportOptions(name, args.allow_private, visibility, settings.bot.zone, args.chat, args.title)
+    async with hold_folder_or_connect(settings.data.dir) as owner:
+        if owner:
+            await _import_beside_bot(owner, args, settings, options)
+        else:
+            async with open_engine(settings.rag(), language=False) as rag:
+                report = await _import_with_progress(rag.archive, args.path, options)
+                await catch_up_lexical_index(rag)
+                _print_report(report, as_json=args.json)
+                await catch_up_copies(rag)
+                await catch_up_vectors(rag)
+    return 0
+
+
+async def _import_beside_bot(
+    owner: FolderOwner, args: argparse.Namespace, settings: Settings, options: ImportOptions
+) -> None:
+    """Write the archive only: the running bot owns the indexes."""
+    archive = await Archive.open(settings.data.dir)
+    try:
+        report = await _import_with_progress(archive, args.path, options)
+    finally:
+        await archive.close()
+    try:
+        with show_progress_bar("index") as moved:
+            await owner.wake(moved)
+    finally:  # the posts are stored even if the bot ended: it indexes them at its next start
+        _print_report(report, as_json=args.json)
+
+
+async def _import_with_progress(archive: Archive, path: Path, options: ImportOptions) -> ImportReport:
+    with show_progress_bar("import", "B") as moved:
+        return await import_export(archive, path, options, moved)
+
+
+def _print_report(report: ImportReport, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(asdict(report.tally)))
+        return
+    titles = ", ".join(strip_control_characters(channel.title) for channel in report.channels)
+    tally = report.tally
+    print(f"{titles}: {tally.new} new, {tally.edited} edited, {tally.unchanged} unchanged, "
+          f"{tally.skipped} skipped, {tally.deleted} deleted.")  # fmt: skip
+    for note in report.notes:
+        print(strip_control_characters(note))
+
+
+_UNKNOWN_CHANNEL_TEXT = "There is no channel {name} here: check its @name, or use its id."
+
+
+def declare_reindex(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of the command."""
+    parser.add_argument("--channel", metavar="@NAME|ID", help="only this channel (default: all)")
+    parser.set_defaults(run=_run_reindex)
+
+
+async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
+    """Rebuild the indexes, or have the running bot do it. Returns the exit code."""
+    async with hold_folder_or_connect(settings.data.dir) as owner:
+        if owner:
+            archive = await Archive.open(settings.data.dir)
+            try:
+                channel = await _resolve_channel(archive, args.channel)
+                with show_progress_bar("reindex") as moved:
+                    await owner.reindex(channel.chat_id if channel else None, moved)
+                await _print_result(archive, channel)
+            finally:
+                await archive.close()
+        else:
+            await _reindex_alone(args, settings)
+    return 0
+
+
+async def _reindex_alone(args: argparse.Namespace, settings: Settings) -> None:
+    async with open_engine(settings.rag(), language=False) as rag:
+        channel = await _resolve_channel(rag.archive, args.channel)
+        await _rebuild_indexes(rag, channel.chat_id if channel else None)
+        await _print_result(rag.archive, channel)
+        await catch_up_vectors(rag)
+
+
+async def _rebuild_indexes(rag: Engine, chat_id: int | None) -> None:
+    """Rebuild; an interrupted rebuild is finished first, so that its work is not lost."""
+    dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
+    reindexing = RebuildRunner(rag.archive, LexicalIndexer(rag.archive, rag.lexical), dense)
+    try:
+        left = await reindexing.resume()
+        if left:
+            print("A rebuild was interrupted: it goes on.", file=sys.stderr)
+            await _show_rebuild_progress(reindexing)
+        if left is None or left.chat_id not in (None, chat_id):
+            await reindexing.start(chat_id)
+            await _show_rebuild_progress(reindexing)
+    finally:
+        await reindexing.stop()
+
+
+async def _show_rebuild_progress(reindexing: RebuildRunner) -> None:
+    with show_progress_bar("reindex") as moved:
+        async for done, total in reindexing.progress():
+            moved(done, total)
+
+
+async def _resolve_channel(archive: Archive, name: str | None) -> Channel | None:
+    if name is None:
+        return None
+    channel = find_channel_by_name(name, await channels.load_channels(archive))
+    if channel is None:
+        raise RebuildRefused(_UNKNOWN_CHANNEL_TEXT.format(name=name))
+    return channel
+
+
+async def _print_result(archive: Archive, channel: Channel | None) -> None:
+    count = await posts.count_posts(archive, channel.chat_id if channel else None)
+    print(
+        f"{strip_control_characters(channel.title) if channel else 'All channels'}: "
+        f"the index was built anew ({count} posts)."
+    )

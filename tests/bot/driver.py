@@ -133,7 +133,7 @@ def hold_rebuild(folder: Path) -> Iterator[None]:
         yield
 
 
-def zipped(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+def make_zip(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     """A zip with these files."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as archive:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from scripted_model import Scripted
+from scripted_model import FakeLlm
 
 from bot.__main__ import main
 from bot.evaluation.index import Variant
@@ -132,7 +132,7 @@ async def test_what_counts_as_valid_and_as_usable(file: Path) -> None:
     cut, odd = GOOD[:60], GOOD.replace('"rrf"', '"sum"')
     rows = []
     for reply in (GOOD, cut, odd, "no", GenerationFailed("Gone.")):
-        model = RecordingModel(Scripted(reply, '["coat of paint"]'), "gbnf")
+        model = RecordingModel(FakeLlm(reply, '["coat of paint"]'), "gbnf")
         row = await measure_plan(question, KnownEntities(), model, Budgets())
         assert row is not None
         rows.append(row)
@@ -147,7 +147,7 @@ async def test_what_counts_as_valid_and_as_usable(file: Path) -> None:
     ("form", "given"), [("gbnf", (True, False)), ("schema", (False, True)), ("none", (False, False))]
 )
 async def test_each_form_is_asked_for_alone(file: Path, form: str, given: tuple[bool, bool]) -> None:
-    class Seen(Scripted):
+    class Seen(FakeLlm):
         async def stream(self, prompt: Any, decoding: Any, *, grammar: Any = None, schema: Any = None) -> Any:
             assert (grammar is not None, schema is not None) == given
             async for piece in super().stream(prompt, decoding):
@@ -159,7 +159,7 @@ async def test_each_form_is_asked_for_alone(file: Path, form: str, given: tuple[
 
 
 async def test_with_the_plan_off_the_question_alone_is_searched_for(library: Any) -> None:
-    rag = replace(library.rag, planner=Scripted(GOOD))
+    rag = replace(library.rag, planner=FakeLlm(GOOD))
     assert Variant(plan="off").over(rag).planner is None
     assert Variant().over(rag).planner is rag.planner
     run = Run(Budgets(), "test")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import shutil
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import wraps
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from find_secrets import spilt
+from find_secrets import find_leaked_secrets
 from hypothesis import HealthCheck, settings
 from sample_sizes import choose_size
 from tiny_gguf import build
@@ -26,15 +28,17 @@ from rag_core.models import embedder
 from rag_core.models.catalog import ModelSpec, find_models
 from rag_core.models.download import pull_model
 from rag_core.storage import Archive, channels, posts
+from rag_core.storage.backups import ARCHIVE_FILE
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
 from rag_core.types import Channel, Post, PostKey, Visibility
 
 if TYPE_CHECKING:
-    from qdrant_stand_in import StandIn
+    from qdrant_stand_in import FakeQdrant
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"
+LONGEST = {"chaos", "test_processor_time.py", "test_image.py"}
 # What takes long is measured in tests of its own; a busy machine fails no property.
 settings.register_profile(
     "citegram", max_examples=choose_size(300, 50), deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -47,7 +51,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """No test may pass that prints or logs a secret, unless it does so on purpose and says it with a marker."""
     report = yield
     if report.when == "teardown" and report.passed and not item.get_closest_marker("plants_secrets"):
-        found = {title: secrets for title, text in report.sections if (secrets := spilt(text))}
+        found = {title: secrets for title, text in report.sections if (secrets := find_leaked_secrets(text))}
         if found:
             report.outcome, report.longrepr = "failed", f"a secret got out: {found}"
     return report
@@ -64,6 +68,11 @@ def pytest_configure() -> None:
         return found
 
     pytest.CaptureFixture.readouterr = readouterr  # type: ignore[method-assign]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest: one that begins last is waited for by idle processes."""
+    items.sort(key=lambda item: not LONGEST & {*item.path.parts})
 
 
 @pytest.hookimpl(trylast=True)
@@ -151,20 +160,42 @@ def make_post() -> MakePost:
     return make
 
 
+@pytest.fixture(scope="session")
+def prepare_archive(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], None]:
+    """Put an empty archive, under an identity of its own, into a folder without one: its tables are made once only."""
+    made = tmp_path_factory.mktemp("archive")
+
+    async def create() -> None:
+        await (await Archive.open(made)).close()
+
+    asyncio.run(create())
+
+    def prepare(folder: Path) -> None:
+        if not (file := folder / ARCHIVE_FILE).exists():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            shutil.copy(made / ARCHIVE_FILE, file)
+            with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+                connection.execute("PRAGMA synchronous = OFF")
+                connection.execute("UPDATE identity SET value = lower(hex(randomblob(8)))")
+
+    return prepare
+
+
 @pytest.fixture
-async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
+async def archive(tmp_path: Path, prepare_archive: Callable[[Path], None]) -> AsyncIterator[Archive]:
     """An empty archive in the test's folder."""
+    prepare_archive(tmp_path)
     archive = await Archive.open(tmp_path)
     yield archive
     await archive.close()
 
 
 @pytest.fixture
-async def qdrant() -> AsyncIterator[StandIn]:
+async def qdrant() -> AsyncIterator[FakeQdrant]:
     """What answers as a Qdrant server does."""
-    from qdrant_stand_in import StandIn  # its client takes two seconds to import
+    from qdrant_stand_in import FakeQdrant  # its client takes two seconds to import
 
-    async with StandIn() as server:
+    async with FakeQdrant() as server:
         yield server
 
 
@@ -224,7 +255,7 @@ OpenLibrary = Callable[..., AbstractAsyncContextManager[Library]]
 
 
 @pytest.fixture(scope="session")
-def open_library() -> OpenLibrary:
+def open_library(prepare_archive: Callable[[Path], None]) -> OpenLibrary:
     """The library kept in a folder, with settings by section.
 
     open_library(folder, answer={"coverage": 0}): one that refuses nothing it can quote.
@@ -232,6 +263,7 @@ def open_library() -> OpenLibrary:
 
     @asynccontextmanager
     async def opened(folder: Path, **settings: Any) -> AsyncIterator[Library]:
+        prepare_archive(folder)
         async with open_engine(RagSettings.model_validate({"data": {"dir": folder}, **settings})) as rag:
             for channel in Library.channels:
                 await channels.save_channel(rag.archive, channel)

@@ -7,7 +7,7 @@ or replicas: those settings are kept and shown again, and change nothing. What w
 
 Beside other processes: `python tests/qdrant_stand_in.py [port]`, which prints its address. In a test:
 
-    async with StandIn() as qdrant:
+    async with FakeQdrant() as qdrant:
         ... QDRANT__URL=qdrant.url ...
         await qdrant.stop()     # connections are refused
         await qdrant.start()    # at the same address, with the same collections
@@ -33,7 +33,7 @@ _SCATTERED = ("shard_number", "replication_factor", "write_consistency_factor")
 _SETTINGS = ("hnsw_config", "quantization_config")  # which local mode does not keep
 
 
-class StandIn:
+class FakeQdrant:
     """The stand-in, as an asynchronous context; its fields may be set at any time."""
 
     def __init__(self, *, key: str = "", port: int = 0) -> None:
@@ -60,7 +60,7 @@ class StandIn:
         """What it says of a collection."""
         return dict(self._info(name))
 
-    async def __aenter__(self) -> StandIn:
+    async def __aenter__(self) -> FakeQdrant:
         await self.start()
         return self
 
@@ -233,7 +233,7 @@ def _refused(status: int, why: str) -> web.Response:
 
 
 async def _forever(port: int) -> None:
-    async with StandIn(port=port) as stand_in:
+    async with FakeQdrant(port=port) as stand_in:
         print(stand_in.url, flush=True)
         await asyncio.Event().wait()
 

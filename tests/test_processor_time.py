@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hostile_arguments import CannotBuild, arguments_for, hostile
+from hostile_arguments import CannotBuild, make_hostile_argument, make_hostile_arguments
 
 import bot
 import ingest
@@ -139,7 +139,7 @@ def functions() -> dict[str, Callable[..., Any]]:
 
 
 def texts() -> dict[str, str]:
-    made = {pattern: hostile(pattern, LENGTH) for pattern in PATTERNS}
+    made = {pattern: make_hostile_argument(pattern, LENGTH) for pattern in PATTERNS}
     for pattern in DIFFERENT:
         row = (
             pattern.format(n, chr(1072 + n % 32), chr(1072 + n // 32 % 32), n % 28 + 1, n % 12 + 1, n % 30)
@@ -171,7 +171,7 @@ def stopped_after(seconds: float) -> Iterator[None]:
 
 def seconds(function: Callable[..., Any], text: str, caches: list[Any]) -> float:
     """The processor time of one call, with nothing remembered from the calls before."""
-    arguments = arguments_for(function, text, f"Паром {text}"[:LENGTH])
+    arguments = make_hostile_arguments(function, text, f"Паром {text}"[:LENGTH])
     for cache in caches:
         cache.cache_clear()
     begun = time.process_time()

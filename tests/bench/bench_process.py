@@ -26,9 +26,9 @@ def lexical(name: str, size: int, folder: Path, queries: int) -> dict[str, Any]:
     from bench import synthetic_posts
     from bench.lexical_engines import ENGINES
 
-    posts = synthetic_posts.make(size)
+    posts = synthetic_posts.make_posts(size)
     documents = [posts.terms(n) for n in range(size)]
-    asked = synthetic_posts.draw(posts, queries)
+    asked = synthetic_posts.draw_queries(posts, queries)
     engine = ENGINES[name](posts, folder)
     gc.freeze()  # the corpus is not the engine's burden
     before = memory_mb()

@@ -19,8 +19,8 @@ def fill(size: int, folder: Path, count: int) -> Row:
     """Write the posts into an archive in the folder, index them, and leave questions about them there."""
     from bench import synthetic_posts
 
-    posts = synthetic_posts.make(size)
-    questions = synthetic_posts.draw(posts, count, seed=6)
+    posts = synthetic_posts.make_posts(size)
+    questions = synthetic_posts.draw_queries(posts, count, seed=6)
     answers = [{"text": _question(q.words), "post": q.post, "word": q.words[0]} for q in questions]
     (folder / "questions.json").write_text(json.dumps(answers), encoding="utf-8")
     kept, indexed = asyncio.run(_filled(posts, folder))

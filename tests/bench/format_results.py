@@ -72,7 +72,7 @@ GOALS: tuple[tuple[int, str, str, str | None, str, float], ...] = (
 Rows = dict[str, dict[str, Any]]  # engine -> figures
 
 
-def ratios(metrics: Mapping[str, Mapping[str, Rows]]) -> dict[str, Any]:
+def compute_ratios(metrics: Mapping[str, Mapping[str, Rows]]) -> dict[str, Any]:
     """How many times better we are than each peer, by size, leg and figure; and how far the findings agree.
 
     What was found is taken out of `metrics`; what a filter costs, filtered p95 to p95, is put in.
@@ -113,7 +113,7 @@ def _agreement(leg: str, rows: Rows) -> dict[str, float]:
     return {"same_nearest": sum(len(set(x) & set(y)) / len(y) for x, y in zip(ours, oracle, strict=True)) / len(ours)}
 
 
-def goals(told: Mapping[str, Any]) -> list[dict[str, Any]]:
+def check_goals(told: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What the project promises, for what was measured."""
     found = []
     for size, leg, name, peer, way, much in GOALS:
@@ -130,7 +130,7 @@ def goals(told: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def table(told: Mapping[str, Any]) -> str:
+def format_table(told: Mapping[str, Any]) -> str:
     """Everything, as tables in plain text."""
     return "\n".join(_lines(told))
 

@@ -26,7 +26,7 @@ if __name__ == "__main__":
 
 import numpy as np
 from bench import end_to_end_engine
-from bench.reindex_latency import Inventing
+from bench.reindex_latency import RandomEmbedder
 
 from ingest.indexer import DenseIndexer
 from rag_core import RagSettings, open_engine
@@ -69,7 +69,7 @@ async def measured(folder: Path, models: Path | None, count: int) -> Row:
     chosen = {"dir": models, "reranker": "none"} if models else {"embedder": "none", "reranker": "none"}
     async with open_engine(RagSettings.model_validate({"data": {"dir": folder}, "models": chosen})) as rag:
         if rag.dense:
-            inventing: Any = Inventing(rag.dense.embedder.name, rag.dense.embedder.dimension)
+            inventing: Any = RandomEmbedder(rag.dense.embedder.name, rag.dense.embedder.dimension)
             await DenseIndexer(rag.archive, rag.dense.vectors, inventing).catch_up()
         known = await channels.load_channels(rag.archive)
         viewer = Viewer(1, frozenset(known))

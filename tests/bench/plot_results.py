@@ -21,7 +21,7 @@ _PEERS = ("#d1495b", "#c98a1b", "#6b5ca5", "#2f8f6b")
 _LABELS = {"citegram": "Citegram", "sqlite-fts5": "SQLite FTS5"}
 
 
-def draw(told: Mapping[str, Any], file: Path) -> None:
+def plot_results(told: Mapping[str, Any], file: Path) -> None:
     """Draw a report of the bench into a PNG file."""
     mpl.rcParams.update({"font.family": "DejaVu Sans", "font.size": 10, "text.color": _INK})
     figure = Figure(

@@ -89,8 +89,8 @@ def main() -> None:
     if "QDRANT__URL" not in os.environ:
         sys.exit("QDRANT__URL names no Qdrant server: there is nothing to compare with.")
     qdrant = read_settings(None).qdrant.model_copy(update={"words": True, "collection": "citegram-bench"})
-    posts, frame = synthetic_posts.make(args.size), synthetic_posts.Frame.make(args.size)
-    queries = synthetic_posts.draw(posts, args.queries)
+    posts, frame = synthetic_posts.make_posts(args.size), synthetic_posts.Frame.make(args.size)
+    queries = synthetic_posts.draw_queries(posts, args.queries)
     served = make_lexical_index(qdrant)
     try:
         _told("words, folder", words(Bm25Index(), posts, queries))

@@ -47,7 +47,7 @@ _ARRIVED = "zeppelins"  # no word of the corpus
 Measured = dict[str, float]
 
 
-class Asking:
+class QuestionLoad:
     """Questions at a steady rate, and how long each took from the moment it was due, in milliseconds."""
 
     def __init__(self, rag: Any, questions: list[str], viewer: Viewer, every: float) -> None:
@@ -81,7 +81,7 @@ class Asking:
         self.took.append((time.perf_counter() - due) * 1000)
 
 
-class Inventing:
+class RandomEmbedder:
     """Vectors of no meaning under the name of a model."""
 
     def __init__(self, name: str, dimension: int) -> None:
@@ -145,7 +145,7 @@ def _child() -> int:
     raise LookupError("the rebuild has no child")
 
 
-async def measured(folder: Path, args: argparse.Namespace) -> Measured:
+async def measure_latency(folder: Path, args: argparse.Namespace) -> Measured:
     """Figures of a filled folder."""
     told = json.loads((folder / "questions.json").read_text(encoding="utf-8"))
     models = {"dir": args.models} if args.models else {"embedder": "none"}
@@ -158,13 +158,13 @@ async def measured(folder: Path, args: argparse.Namespace) -> Measured:
         await indexer.catch_up()
         await indexer.save()
         if rag.dense:
-            inventing: Any = Inventing(rag.dense.embedder.name, rag.dense.embedder.dimension)
+            inventing: Any = RandomEmbedder(rag.dense.embedder.name, rag.dense.embedder.dimension)
             await DenseIndexer(rag.archive, rag.dense.vectors, inventing).catch_up()
         indexing = IndexingWorker(rag.archive, indexer, dense)
         beside = [asyncio.create_task(indexing.run()), asyncio.create_task(_arriving(rag, indexing))]
         reindexing = RebuildRunner(rag.archive, indexer, dense)
         viewer = Viewer(1, frozenset(await channels.load_channels(rag.archive)))
-        before, during = (Asking(rag, [q["text"] for q in told], viewer, 1 / args.rate) for _ in range(2))
+        before, during = (QuestionLoad(rag, [q["text"] for q in told], viewer, 1 / args.rate) for _ in range(2))
         await before.during(asyncio.sleep(2))  # what is made at the first use
         before.took.clear()
         await before.during(asyncio.sleep(args.before))
@@ -186,7 +186,7 @@ async def measured(folder: Path, args: argparse.Namespace) -> Measured:
         return {**_compared(before, during), **rebuild, "arrived": arrived, "computed_again": again}
 
 
-def _compared(before: Asking, during: Asking) -> Measured:
+def _compared(before: QuestionLoad, during: QuestionLoad) -> Measured:
     for line in before.failed + during.failed:
         print(line, file=sys.stderr)
     found: Measured = {"asked_before": len(before.took), "asked_during": len(during.took)}
@@ -215,7 +215,7 @@ def main(argv: list[str] | None = None) -> Measured:
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / "questions.json").exists():
             end_to_end_engine.fill(args.posts, folder, min(_QUESTIONS, args.posts // 5))
-        row = asyncio.run(measured(folder, args))
+        row = asyncio.run(measure_latency(folder, args))
     for name, value in row.items():
         print(f"{name:16} {value:10,.1f}")
     if args.json:

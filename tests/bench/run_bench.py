@@ -24,7 +24,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench import dense_engines, lexical_engines
-from bench.format_results import goals, ratios, table
+from bench.format_results import check_goals, compute_ratios, format_table
 from bench.measure_process import in_child
 
 _CHILD = Path(__file__).with_name("bench_process.py")
@@ -108,8 +108,8 @@ class Bench:
             "versions": {name: said for name, said in found.items() if said},
         }
         told = {"command": "bench", "settings": settings, "metrics": self.metrics, "skipped": self.skipped}
-        told |= ratios(self.metrics)  # takes what was found out of the figures, and says how far it agrees
-        return told | {"goals": goals(told)}
+        told |= compute_ratios(self.metrics)  # takes what was found out of the figures, and says how far it agrees
+        return told | {"goals": check_goals(told)}
 
 
 def _machine() -> dict[str, Any]:
@@ -160,14 +160,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         bench.metrics = json.loads(notes.read_text(encoding="utf-8"))
     bench.run(notes)
     told = bench.report()
-    print(table(told))
+    print(format_table(told))
     (args.out / "bench.json").write_text(json.dumps(told, ensure_ascii=False, indent=1), encoding="utf-8")
     if find_spec("matplotlib") is None:
         print("matplotlib is not installed: no picture")
     elif not args.quick:
-        from bench.plot_results import draw
+        from bench.plot_results import plot_results
 
-        draw(told, args.out / "bench.png")
+        plot_results(told, args.out / "bench.png")
     notes.unlink(missing_ok=True)
     return int(any(line.startswith("citegram failed") for line in bench.skipped))
 

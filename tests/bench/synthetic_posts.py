@@ -145,7 +145,7 @@ class Corpus:
         return mark.hexdigest()[:16]
 
 
-def make(size: int, seed: int = 1) -> Corpus:
+def make_posts(size: int, seed: int = 1) -> Corpus:
     """A corpus of `size` posts: 1.5 s for 100,000."""
     rng, frame = np.random.default_rng([seed, size, 1]), Frame.make(size, seed)
     words, original = Words.make(int(_VOCABULARY * size**0.5), rng), _originals(size, rng)
@@ -176,7 +176,7 @@ def _written(words: Words, russian: NDArray[np.bool_], starts: Ints, rng: np.ran
     return flat
 
 
-def draw(corpus: Corpus, count: int, seed: int = 2) -> list[Query]:
+def draw_queries(corpus: Corpus, count: int, seed: int = 2) -> list[Query]:
     """Queries of 3 to 6 different words of one post each, function words and numbers aside."""
     rng, queries = np.random.default_rng([seed, len(corpus)]), list[Query]()
     while len(queries) < count:

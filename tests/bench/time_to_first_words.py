@@ -19,7 +19,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "models")]
 
 from bench.end_to_end_engine import fill
-from slow_model import Slow
+from slow_model import SlowLlm
 
 from bot.app import run_bot
 from bot.sandbox import Sandbox
@@ -33,7 +33,7 @@ async def first_words(folder: Path, asked: list[str], seconds: float) -> dict[st
     """Ask one after the other, each stopped when its first words are there; seconds at p50, p95 and the most."""
     import rag_core.engine
 
-    model = Slow("Nothing of this was asked. [1]\n", seconds)
+    model = SlowLlm("Nothing of this was asked. [1]\n", seconds)
 
     async def opened(*_: Any) -> LanguageModels:
         return LanguageModels(model, None)

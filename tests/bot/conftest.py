@@ -7,15 +7,15 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiogram import Bot
 from aiogram.client.session import aiohttp as aiogram_session
-from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE
+from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, Cli, CommandResult
 
 from bot.__main__ import main
 from bot.app import run_bot
@@ -210,32 +210,27 @@ def ask(sandbox: Sandbox, home: Path) -> Ask:
     return asked
 
 
-class Said(NamedTuple):
-    """What a command said, and its exit code."""
+@pytest.fixture
+def run_command(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """`citegram` with these words, in this process."""
 
-    code: int
-    out: str
-    err: str
+    def run(*words: object) -> CommandResult:
+        capsys.readouterr()
+        try:
+            code = main([*map(str, words)])
+        except SystemExit as exc:
+            code = int(exc.code or 0)
+        return CommandResult(code, *capsys.readouterr())
 
-
-Cite = Callable[..., Said]
+    return run
 
 
 @pytest.fixture
-def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cite:
+def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Cli) -> Cli:
     """`citegram eval` in a folder without settings and without a model."""
     monkeypatch.chdir(tmp_path)
     for name in ("DATA__DIR", "ANSWER__COVERAGE", "RETRIEVAL__ROUNDS", "MODELS__DIR", "MODELS__RERANKER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MODELS__EMBEDDER", "none")
 
-    def run(*words: object) -> Said:
-        capsys.readouterr()
-        try:
-            code = main(["--data", "data", "eval", *map(str, words)])
-        except SystemExit as exc:
-            code = int(exc.code or 0)
-        said = capsys.readouterr()
-        return Said(code, said.out, said.err)
-
-    return run
+    return partial(run_command, "--data", "data", "eval")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import io
+import json
 import sqlite3
 import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bot.sandbox import Sandbox
 from ingest.dedup import CopyIndexer
@@ -18,6 +19,22 @@ from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Post
+
+
+class CommandResult(NamedTuple):
+    """The exit code of a command, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        """The only line of the output."""
+        (line,) = self.out.splitlines()
+        return json.loads(line)
+
+
+Cli = Callable[..., CommandResult]
 
 ADMIN, RITA, OTTO = 501, 500, 502
 GROUP = -1009
@@ -133,7 +150,7 @@ def hold_rebuild(folder: Path) -> Iterator[None]:
         yield
 
 
-def zipped(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+def make_zip(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     """A zip with these files."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as archive:

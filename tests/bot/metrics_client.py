@@ -14,18 +14,18 @@ Labels = frozenset[tuple[str, str]]
 Table = dict[str, dict[Labels, float]]  # name of a series -> labels -> value
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return int(taken.getsockname()[1])
 
 
-async def fetched(port: int, page: str) -> tuple[int, str]:
+async def fetch_text(port: int, page: str) -> tuple[int, str]:
     async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/{page}") as response:
         return response.status, await response.text()
 
 
-def table(text: str) -> Table:
+def parse_metrics(text: str) -> Table:
     found: Table = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -33,20 +33,20 @@ def table(text: str) -> Table:
     return found
 
 
-async def metrics(port: int) -> Table:
-    _, text = await fetched(port, "metrics")
-    return table(text)
+async def fetch_metrics(port: int) -> Table:
+    _, text = await fetch_text(port, "metrics")
+    return parse_metrics(text)
 
 
-def value(found: Table, name: str, **labels: Any) -> float:
+def get_value(found: Table, name: str, **labels: Any) -> float:
     """The sum of a series over what is not named."""
     wanted = set(labels.items())
     return sum(number for have, number in found.get(name, {}).items() if wanted <= have)
 
 
-async def until(port: int, true: Callable[[Table], Any], within: float = 30) -> Table:
+async def wait_for(port: int, true: Callable[[Table], Any], within: float = 30) -> Table:
     """The first page of metrics of which something is true."""
     async with asyncio.timeout(within):
-        while not true(found := await metrics(port)):  # noqa: ASYNC110 - the page rings no bell
+        while not true(found := await fetch_metrics(port)):  # noqa: ASYNC110 - the page rings no bell
             await asyncio.sleep(0.02)
     return found

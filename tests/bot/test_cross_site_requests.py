@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from driver import ADMIN, OTTO
-from metrics_client import free_port, until
+from metrics_client import find_free_port, wait_for
 
 from bot.sandbox import Sandbox
 from bot.sandbox.demo_setup import open_demo_sandbox
@@ -139,9 +139,9 @@ async def test_the_demo_uses_a_token_of_its_own_run(tmp_path: Any) -> None:
 
 
 async def test_figures_are_not_for_foreign_pages(live: Any) -> None:
-    port = free_port()
+    port = find_free_port()
     async with live(sections={"monitoring": {"port": port}}):
-        await until(port, lambda found: bool(found))
+        await wait_for(port, lambda found: bool(found))
         for name in ("metrics", "healthz", "readyz"):
             url = f"http://127.0.0.1:{port}/{name}"
             for headers in FOREIGN.values():
@@ -151,9 +151,9 @@ async def test_figures_are_not_for_foreign_pages(live: Any) -> None:
 
 
 async def test_figures_that_others_shall_read_are_read_by_any_name(live: Any) -> None:
-    port = free_port()
+    port = find_free_port()
     async with live(sections={"monitoring": {"port": port, "host": "0.0.0.0", "public": True}}):
-        await until(port, lambda found: bool(found))
+        await wait_for(port, lambda found: bool(found))
         assert await status(f"http://127.0.0.1:{port}/metrics", headers={"Host": "citegram:9090"}) == 200
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from scripted_model import Scripted
+from scripted_model import FakeLlm
 
 from bot.__main__ import main
 from bot.control.schemas import answer_as_json, format_answer_text, format_answer_trace
@@ -105,7 +105,7 @@ async def test_the_terminal_says_who_wrote_and_the_trace_when_the_first_sentence
             rag.archive, [Post(PostKey(-1001, 1), datetime(2025, 3, 1, tzinfo=UTC), text)], source="live"
         )
         await LexicalIndexer(rag.archive, rag.lexical).catch_up()
-        model = Scripted("A ticket for the ferry costs twelve euros. [1]")
+        model = FakeLlm("A ticket for the ferry costs twelve euros. [1]")
         found = await answer_as_json(
             replace(rag, writer=model), "How much does a ferry ticket cost?", ZoneInfo("UTC"), trace=True
         )

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from find_secrets import spilt
+from find_secrets import find_leaked_secrets
 from pydantic import BaseModel, SecretStr
 
 from bot import logs
@@ -192,8 +192,8 @@ def test_the_settings_do_not_show_their_secrets_and_all_are_found(monkeypatch: p
 
 
 def test_the_check_of_all_output_finds_a_token() -> None:
-    assert spilt(f"url='https://api.telegram.org/bot{TOKEN}/x'") == [TOKEN]
-    assert spilt("12:30, 123456789:short, sha256:0123456789abcdef") == []
+    assert find_leaked_secrets(f"url='https://api.telegram.org/bot{TOKEN}/x'") == [TOKEN]
+    assert find_leaked_secrets("12:30, 123456789:short, sha256:0123456789abcdef") == []
 
 
 PLANTED = """

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from hostile_texts import entities, posts, prompt_leaks, questions
-from obedient_model import KNOWN, TOKEN, Obedient
+from obedient_model import KNOWN, TOKEN, ObedientLlm
 
 from bot.i18n import get_translator
 from bot.sandbox.entities import count_utf16_units, extract_entity_text, prepare_text
@@ -115,7 +115,7 @@ async def test_no_hostile_question_adds_a_link_or_leaks_anything(rag: Engine, mo
 
 
 def of(rag: Engine, model: str) -> Engine:
-    return replace(rag, writer=Obedient(context=8192), planner=Obedient()) if model == "obedient" else rag
+    return replace(rag, writer=ObedientLlm(context=8192), planner=ObedientLlm()) if model == "obedient" else rag
 
 
 def test_there_is_enough_of_it(root: Path) -> None:

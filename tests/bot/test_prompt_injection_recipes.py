@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from hostile_texts import prompt_leaks
-from obedient_model import KNOWN, THOUGHT, TOKEN, Obedient
+from obedient_model import KNOWN, THOUGHT, TOKEN, ObedientLlm
 from test_prompt_injection_answers import POSTS, QUESTIONS, SAFE, TOWN, VIEWER, asked, check, fill, shown
 
 from rag_core import Engine, RagSettings, Viewer, answer_question, open_engine
@@ -42,7 +42,7 @@ class Opened:
 
     def __init__(self, rag: Engine) -> None:
         self.runs: list[Run] = []
-        self.model = Obedient(context=8192)
+        self.model = ObedientLlm(context=8192)
         self.rag = replace(rag, writer=self.model, planner=self.model, traced=self.runs.append)
 
     def nothing_told(self, log: pytest.LogCaptureFixture) -> set[str]:

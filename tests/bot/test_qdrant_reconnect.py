@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from driver import OTTO
-from qdrant_stand_in import StandIn
+from qdrant_stand_in import FakeQdrant
 
 from bot.app import run_bot
 from bot.sandbox import Sandbox
@@ -22,7 +22,7 @@ async def test_a_server_that_comes_up_after_the_bot_is_taken_up_without_a_hand(
     sandbox: Sandbox, home: Path, offline_models: Path, caplog: Any
 ) -> None:
     stop, ready = asyncio.Event(), asyncio.Event()
-    async with StandIn() as qdrant:
+    async with FakeQdrant() as qdrant:
         await qdrant.stop()
         given: dict[str, Any] = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": home}}
         given |= {"models": {"dir": offline_models.parent, "reranker": "none"}, "qdrant": {"url": qdrant.url}}

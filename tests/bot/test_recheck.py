@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiogram import Bot
 from driver import ADMIN, CREW, GROUP, OTTO, open_archive, open_more
-from slow_model import Slow
+from slow_model import SlowLlm
 
 from bot.access import AdminRegistry, MembershipCache, Reader
 from bot.recheck import ContentWithdrawn, RecheckUnavailable, parse_basis, recheck_basis
@@ -281,8 +281,8 @@ async def test_after_a_restart_nothing_is_sent_that_is_closed_now(sandbox: Sandb
 
 
 @pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Slow:
-    slow = Slow("The padlock opens with the digits 4417. [1]\n" * 3, 3.0)
+def model(monkeypatch: pytest.MonkeyPatch) -> SlowLlm:
+    slow = SlowLlm("The padlock opens with the digits 4417. [1]\n" * 3, 3.0)
 
     async def opened(*_: Any) -> LanguageModels:
         return LanguageModels(slow, None)
@@ -296,7 +296,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Slow:
 
 @pytest.mark.parametrize("change", [kicked, closed, paused, deleted, edited])
 async def test_access_that_ends_while_the_answer_is_written_ends_drafts_and_answer(
-    sandbox: Sandbox, live: Any, home: Path, model: Slow, change: Change
+    sandbox: Sandbox, live: Any, home: Path, model: SlowLlm, change: Change
 ) -> None:
     async with live(), open_archive(home) as archive:
         await sandbox.say(OTTO, PADLOCK)
@@ -312,7 +312,7 @@ async def test_access_that_ends_while_the_answer_is_written_ends_drafts_and_answ
 
 @pytest.mark.parametrize("change", [unbound, paused, deleted])
 async def test_a_group_s_message_is_taken_back_when_access_ends(
-    sandbox: Sandbox, live: Any, home: Path, model: Slow, change: Change
+    sandbox: Sandbox, live: Any, home: Path, model: SlowLlm, change: Change
 ) -> None:
     async with live(), open_archive(home) as archive:
         await sandbox.say(OTTO, f"/ask@citegram_bot {PADLOCK}", chat_id=GROUP)
@@ -326,7 +326,7 @@ async def test_a_group_s_message_is_taken_back_when_access_ends(
 
 
 async def test_who_leaves_unseen_gets_no_answer_though_the_membership_is_cached(
-    sandbox: Sandbox, live: Any, home: Path, model: Slow
+    sandbox: Sandbox, live: Any, home: Path, model: SlowLlm
 ) -> None:
     async with live(), open_archive(home) as archive:
         await sandbox.say(OTTO, PADLOCK)

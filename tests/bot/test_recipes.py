@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from driver import OTTO, query_archive
-from roles_server import parts_server
+from roles_server import serve_roles
 
 from rag_core.recipes import RECIPES
 from rag_core.storage.users import AnswerMode, save_answer_mode
@@ -59,7 +59,7 @@ def cited_or_refused(reply: dict[str, Any]) -> bool:
 
 
 async def test_every_recipe_answers_with_a_model_that_does_its_part(live: Any, ask: Any, home: Path) -> None:
-    async with parts_server(PARTS) as url, live(sections={"llm": {"url": url}}):
+    async with serve_roles(PARTS) as url, live(sections={"llm": {"url": url}}):
         replies = await asked_of_each(ask, home, FERRY)
     assert all("7:30" in reply["text"] and cited_or_refused(reply) for reply in replies)
     assert [model for _, model in given(home)] == ["parts"] * len(RECIPES)
@@ -67,7 +67,7 @@ async def test_every_recipe_answers_with_a_model_that_does_its_part(live: Any, a
 
 
 async def test_every_recipe_refuses_with_a_model_that_finds_nothing(live: Any, ask: Any, home: Path) -> None:
-    async with parts_server(QUIET) as url, live(sections={"llm": {"url": url}}):
+    async with serve_roles(QUIET) as url, live(sections={"llm": {"url": url}}):
         replies = await asked_of_each(ask, home, ZEPPELIN)
     assert all("did not find a sure" in reply["text"] for reply in replies)
 

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 from driver import HARBOUR, OTTO, query_archive, say
-from metrics_client import free_port, until
+from metrics_client import find_free_port, wait_for
 
 from bot.app import run_bot
 from bot.dispatcher import ALLOWED_UPDATES
@@ -31,7 +31,7 @@ HEADER = "X-Telegram-Bot-Api-Secret-Token"
 @pytest.fixture
 def hook(sandbox: Sandbox) -> dict[str, Any]:
     """The settings of a webhook on a free port, and a proxy of the sandbox's that passes on to it."""
-    port = free_port()
+    port = find_free_port()
     sandbox.hooks.behind["https://bot.example.org"] = f"http://127.0.0.1:{port}"
     sandbox.hooks.unit = 0.01
     return {"url": URL, "secret": SECRET, "port": port}
@@ -94,9 +94,9 @@ async def test_a_question_that_telegram_brings_is_answered_and_a_post_it_brings_
 async def test_how_long_telegram_is_silent_is_told_with_a_webhook_too(
     sandbox: Sandbox, live: Any, hook: dict[str, Any]
 ) -> None:
-    port = free_port()
+    port = find_free_port()
     async with live(sections={"webhook": hook, "monitoring": {"port": port}}):
-        await until(port, lambda found: "citegram_telegram_silence_seconds" in found)
+        await wait_for(port, lambda found: "citegram_telegram_silence_seconds" in found)
     assert not any(line["method"].lower() == "getupdates" for line in sandbox.transcript)
 
 
@@ -254,7 +254,7 @@ async def test_a_proxy_that_does_not_pass_on_is_told_of(
 ) -> None:
     monkeypatch.setattr("bot.telegram.webhook._CHECK_INTERVAL_SECONDS", 0.02)
     sandbox.world.queue.clock = lambda: 4e9  # an error after the start, to the second
-    sandbox.hooks.behind["https://bot.example.org"] = f"http://127.0.0.1:{free_port()}"
+    sandbox.hooks.behind["https://bot.example.org"] = f"http://127.0.0.1:{find_free_port()}"
     async with live(sections={"webhook": hook}):
         await sandbox.say(OTTO, FERRY)
         async with asyncio.timeout(30):

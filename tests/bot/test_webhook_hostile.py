@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 import pytest
 import yarl
-from metrics_client import free_port
+from metrics_client import find_free_port
 from test_webhook import HEADER, SECRET, URL, counts, hooked, message
 
 from bot.sandbox import Sandbox
@@ -26,7 +26,7 @@ KNOWN = HEAD + f"{HEADER}: {SECRET}\r\n".encode()
 
 @pytest.fixture
 def hook(sandbox: Sandbox) -> dict[str, Any]:
-    port = free_port()
+    port = find_free_port()
     sandbox.hooks.behind["https://bot.example.org"] = f"http://127.0.0.1:{port}"
     return {"url": URL, "secret": SECRET, "port": port}
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from chaos.bot_environment import Scene
+from chaos.bot_environment import BotEnvironment
 from chaos.channel_traffic import CHANNELS
 
 _AGAIN_S = 1.0
@@ -24,11 +24,11 @@ class Activity:
     name: str
     posts: float
     questions: float
-    work: Callable[[Scene], Awaitable[list[str]]]
-    midst: Callable[[Scene], Awaitable[None]]
+    work: Callable[[BotEnvironment], Awaitable[list[str]]]
+    midst: Callable[[BotEnvironment], Awaitable[None]]
 
 
-async def _command(scene: Scene, *words: str) -> tuple[int, str]:
+async def _command(scene: BotEnvironment, *words: str) -> tuple[int, str]:
     """A command beside the bot: its exit code, and what it said to a person."""
     environment = {name: value for name, value in os.environ.items() if "__" not in name}
     environment |= scene.home.environment(scene.sandbox) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -45,7 +45,7 @@ async def _command(scene: Scene, *words: str) -> tuple[int, str]:
             await process.wait()
 
 
-async def _until_done(scene: Scene, *words: str) -> list[str]:
+async def _until_done(scene: BotEnvironment, *words: str) -> list[str]:
     """Give a command again until it is done, as a person or a script would; what it said each time it was not."""
     said = []
     while True:
@@ -56,12 +56,12 @@ async def _until_done(scene: Scene, *words: str) -> list[str]:
         await asyncio.sleep(_AGAIN_S)
 
 
-async def _import(scene: Scene) -> list[str]:
+async def _import(scene: BotEnvironment) -> list[str]:
     file = scene.exported()
     return await _until_done(scene, "import", str(file), "--username", str(CHANNELS[-1].username))
 
 
-async def _reindex(scene: Scene) -> list[str]:
+async def _reindex(scene: BotEnvironment) -> list[str]:
     """Rebuild again and again until the fault is over, then once more."""
     said = []
     while not scene.over:
@@ -69,11 +69,11 @@ async def _reindex(scene: Scene) -> list[str]:
     return said + await _until_done(scene, "reindex")
 
 
-async def _nothing(scene: Scene) -> list[str]:
+async def _nothing(scene: BotEnvironment) -> list[str]:
     return []
 
 
-async def _shown(scene: Scene, sql: str) -> None:
+async def _shown(scene: BotEnvironment, sql: str) -> None:
     until = time.monotonic() + _BEGUN_S
     while not scene.home.rows(sql):
         if time.monotonic() > until:
@@ -81,15 +81,15 @@ async def _shown(scene: Scene, sql: str) -> None:
         await asyncio.sleep(_LOOK_EVERY_S)
 
 
-async def _importing(scene: Scene) -> None:
+async def _importing(scene: BotEnvironment) -> None:
     await _shown(scene, f"SELECT 1 FROM posts WHERE message_id >= {scene.imported} LIMIT 1")
 
 
-async def _reindexing(scene: Scene) -> None:
+async def _reindexing(scene: BotEnvironment) -> None:
     await _shown(scene, "SELECT 1 FROM rebuilds WHERE state = 'running'")
 
 
-async def _a_while(scene: Scene) -> None:
+async def _a_while(scene: BotEnvironment) -> None:
     await asyncio.sleep(2.0)
 
 

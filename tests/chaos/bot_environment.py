@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from chaos.bot_process import Home
-from chaos.channel_traffic import CHANNELS, Traffic
-from chaos.expected_posts import Told
-from chaos.fault_injection import Weather
-from chaos.model_server import Writer
-from chaos.prepared_archive import EXPORTED, export, told_of
-from chaos.supervisor import Supervised
-from qdrant_stand_in import StandIn
+from chaos.bot_process import BotHome
+from chaos.channel_traffic import CHANNELS, ChannelTraffic
+from chaos.expected_posts import ExpectedPost
+from chaos.fault_injection import FaultInjection
+from chaos.model_server import ModelServer
+from chaos.prepared_archive import EXPORTED, make_expected_posts, write_export
+from chaos.supervisor import Supervisor
+from qdrant_stand_in import FakeQdrant
 
 from bot.sandbox import Sandbox, user_actions
 from bot.sandbox.user_actions import UserMessage
@@ -40,12 +40,12 @@ class Needs:
 
 
 @dataclass
-class Scene:
+class BotEnvironment:
     """The stage of one cell; not frozen: things happen on it. `shift` is by how much Telegram's clock differs."""
 
     folder: Path
-    weather: Weather
-    old: Sequence[Told]
+    weather: FaultInjection
+    old: Sequence[ExpectedPost]
     needs: Needs = field(default_factory=Needs)
     seed: int = 1
     shift: float = 0.0
@@ -57,9 +57,9 @@ class Scene:
 
     def __post_init__(self) -> None:
         self.sandbox = Sandbox(clock=lambda: time.time() + self.shift)
-        self.traffic = Traffic(self.sandbox, self.seed)
+        self.traffic = ChannelTraffic(self.sandbox, self.seed)
         self.traffic.told.update({one.key: one for one in self.old})
-        self.writer, self.qdrant = Writer(), StandIn()
+        self.writer, self.qdrant = ModelServer(), FakeQdrant()
 
     async def open(self, template: Path) -> None:
         """Furnish it with a copy of a data folder and begin the bot. Raises TimeoutError, RuntimeError."""
@@ -72,13 +72,13 @@ class Scene:
         if self.needs.models:
             await self.qdrant.start()
             more["QDRANT__URL"] = self.qdrant.url
-        self.home = Home(self.folder, self.needs.models, more)
+        self.home = BotHome(self.folder, self.needs.models, more)
         shutil.copytree(template, self.home.data, dirs_exist_ok=True)
         archive = await Archive.open(self.home.data)
         for channel in CHANNELS:
             await channels.save_channel(archive, channel)
         await archive.close()
-        self.bot = Supervised(self.home, self.sandbox)
+        self.bot = Supervisor(self.home, self.sandbox)
         await self.bot.start()
 
     async def close(self) -> None:
@@ -108,10 +108,10 @@ class Scene:
 
     def exported(self) -> Path:
         """An export of posts that are new to the bot; they must be found in the end."""
-        posts = told_of(self.first, _FEW if self.needs.models else _MANY, self.seed)
+        posts = make_expected_posts(self.first, _FEW if self.needs.models else _MANY, self.seed)
         self.traffic.told.update({one.key: one for one in posts})
         self.imported, self.first = self.first, self.first + len(posts)
-        return export(self.folder / "export", posts)
+        return write_export(self.folder / "export", posts)
 
     async def flow(self, posts: float, questions: float) -> None:
         """Posts and questions at their rates (a second), until cancelled."""

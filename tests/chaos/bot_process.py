@@ -21,7 +21,7 @@ _WARM = multiprocessing.get_context("forkserver")
 _READY_S = 180.0  # far beyond any start
 
 
-async def warmed() -> None:
+async def start_fork_server() -> None:
     """Start the process that bots are forked from."""
     _WARM.set_forkserver_preload(["bot.cli.run", "bot.sandbox", "onnxruntime", "tokenizers"])
     first = _WARM.Process(target=str)
@@ -29,7 +29,7 @@ async def warmed() -> None:
     await asyncio.to_thread(first.join)
 
 
-class Home:
+class BotHome:
     """A data folder, its models (none: search by words alone), and what its bots said."""
 
     def __init__(self, folder: Path, models: Path | None, more: Mapping[str, str] | None = None) -> None:
@@ -64,10 +64,10 @@ class Home:
         return self.log.read_text(encoding="utf-8", errors="replace").count(words) if self.log.exists() else 0
 
 
-class Life:
+class BotProcess:
     """One life of the bot: begun, then killed or stopped."""
 
-    def __init__(self, home: Home, sandbox: Sandbox) -> None:
+    def __init__(self, home: BotHome, sandbox: Sandbox) -> None:
         self._home, self._sandbox = home, sandbox
         self._process = _WARM.Process(target=_live, args=(home.environment(sandbox), home.log))
         self._begun = time.monotonic()

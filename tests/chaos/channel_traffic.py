@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from chaos.expected_posts import Told
+from chaos.expected_posts import ExpectedPost
 
 from bot.sandbox import Sandbox, user_actions
 from bot.sandbox.user_actions import UserMessage
@@ -43,7 +43,7 @@ Json = dict[str, Any]
 _Step = Callable[[], object]
 
 
-class Traffic:
+class ChannelTraffic:
     """Does things in a sandbox, one update at a time, and writes down what they mean."""
 
     def __init__(self, sandbox: Sandbox, seed: int) -> None:
@@ -52,7 +52,7 @@ class Traffic:
         self._steps: Iterator[_Step] = iter(())
         self._keys: list[PostKey] = []
         self._album = 10**16
-        self.told: dict[PostKey, Told] = {}
+        self.told: dict[PostKey, ExpectedPost] = {}
         self.marks: list[str] = []
         self.sent: dict[int, Json] = {}  # update id -> the update
         self.poison: set[int] = set()
@@ -117,17 +117,17 @@ class Traffic:
         said.insert(self._rng.randrange(4), self._mark())
         return " ".join([*said, self._mark()]) if long else " ".join(said)
 
-    def _tell(self, message: Json, text: str, **known: Any) -> Told:
+    def _tell(self, message: Json, text: str, **known: Any) -> ExpectedPost:
         key = PostKey(message["chat"]["id"], message["message_id"])
         if key not in self.told:
-            self.told[key] = Told(key, message["date"], [text], **known)
+            self.told[key] = ExpectedPost(key, message["date"], [text], **known)
             self._keys.append(key)
         return self.told[key]
 
     def _posted(self, chat: int, text: str, **how: Any) -> Json:
         return user_actions.post_as_channel(self._world, chat, UserMessage(text, **how))
 
-    def _any(self, least: Callable[[Told], object]) -> Told | None:
+    def _any(self, least: Callable[[ExpectedPost], object]) -> ExpectedPost | None:
         """An earlier post, more often one of the latest."""
         for _ in range(20):
             pool = self._keys[-40:] if self._rng.random() < 0.6 else self._keys

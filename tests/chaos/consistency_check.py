@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from chaos.channel_traffic import CHANNELS, COMMON, Traffic
-from chaos.expected_posts import Told, expected
+from chaos.channel_traffic import CHANNELS, COMMON, ChannelTraffic
+from chaos.expected_posts import ExpectedPost, list_expected_posts
 
 from ingest.indexer import hash_embedded_text
 from rag_core import RagSettings, open_engine
@@ -44,15 +44,15 @@ class Verdict:
         return [f"{kind}: {one}" for kind, found in kinds.items() for one in found]
 
 
-async def judged(folder: Path, models: Path | None, traffic: Traffic) -> dict[str, Verdict]:
+async def check_consistency(folder: Path, models: Path | None, traffic: ChannelTraffic) -> dict[str, Verdict]:
     """Each store's verdict. The bot must have ended cleanly."""
-    places = expected(traffic.told, {channel.chat_id: channel.title for channel in CHANNELS})
+    places = list_expected_posts(traffic.told, {channel.chat_id: channel.title for channel in CHANNELS})
     found = {"archive": _archive(folder / "citegram.db", traffic)}
     embedder = {"dir": models} if models else {"embedder": "none"}
     settings = {"data": {"dir": folder}, "models": embedder | {"reranker": "none"}}
     async with open_engine(RagSettings.model_validate(settings)) as rag:
         behind = await posts.get_last_seq(rag.archive) - rag.lexical.watermark
-        found["lexical"] = lexical(rag.lexical, places, traffic.marks)
+        found["lexical"] = check_lexical_index(rag.lexical, places, traffic.marks)
         if behind:
             found["lexical"].lost.append(f"the index is {behind} changes behind the archive")
         if rag.dense:
@@ -62,14 +62,14 @@ async def judged(folder: Path, models: Path | None, traffic: Traffic) -> dict[st
     return found
 
 
-async def lexical_behind(folder: Path) -> int:
+async def is_lexical_index_behind(folder: Path) -> int:
     """How many changes the saved lexical index has not seen."""
     settings = {"data": {"dir": folder}, "models": {"embedder": "none", "reranker": "none"}}
     async with open_engine(RagSettings.model_validate(settings)) as rag:
         return await posts.get_last_seq(rag.archive) - rag.lexical.watermark
 
 
-def _archive(file: Path, traffic: Traffic) -> Verdict:
+def _archive(file: Path, traffic: ChannelTraffic) -> Verdict:
     found = Verdict(seen=len(traffic.told))
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
         connection.row_factory = sqlite3.Row
@@ -89,7 +89,7 @@ def _archive(file: Path, traffic: Traffic) -> Verdict:
     return found
 
 
-def _message(key: PostKey, told: Told, row: sqlite3.Row | None, older: list[str], found: Verdict) -> None:
+def _message(key: PostKey, told: ExpectedPost, row: sqlite3.Row | None, older: list[str], found: Verdict) -> None:
     name = tuple(key)
     if row is None:
         found.lost.append(f"{name}")
@@ -110,7 +110,7 @@ def _message(key: PostKey, told: Told, row: sqlite3.Row | None, older: list[str]
         found.twice.append(f"{name} is in version {row['version']}, not {len(told.texts)}")
 
 
-def _updates(states: Mapping[int, str], traffic: Traffic, found: Verdict) -> None:
+def _updates(states: Mapping[int, str], traffic: ChannelTraffic, found: Verdict) -> None:
     found.lost += [f"update {number} was never kept" for number in traffic.sent.keys() - states.keys()]
     found.twice += [f"update {number} was never sent" for number in states.keys() - traffic.sent.keys()]
     right = {number: "poison" if number in traffic.poison else "done" for number in traffic.sent}
@@ -118,7 +118,7 @@ def _updates(states: Mapping[int, str], traffic: Traffic, found: Verdict) -> Non
     found.lost += [f"update {number} is {state}, not {right[number]}" for number, state in wrong.items()]
 
 
-def lexical(index: Bm25Index, places: Mapping[PassageRef, str], marks: Iterable[str]) -> Verdict:
+def check_lexical_index(index: Bm25Index, places: Mapping[PassageRef, str], marks: Iterable[str]) -> Verdict:
     """Every passage once, and every mark in the posts that say it now, nowhere else."""
     there = Counter(index.matching(tokenize(COMMON), _EVERYWHERE))
     found = _compared(there, places)

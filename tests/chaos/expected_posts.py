@@ -15,7 +15,7 @@ from rag_core.types import Channel, Media, Origin, PassageRef, Post, PostKey
 
 
 @dataclass(slots=True)
-class Told:
+class ExpectedPost:
     """One message as the bot was told of it: `texts` are all it ever said, the last is what it says now."""
 
     key: PostKey
@@ -32,9 +32,9 @@ class Told:
         return self.texts[-1]
 
 
-def shown(told: Iterable[Told]) -> list[Post]:
+def get_shown_posts(told: Iterable[ExpectedPost]) -> list[Post]:
     """The posts that can be found, albums as one."""
-    groups: dict[tuple[int, str], list[Told]] = {}
+    groups: dict[tuple[int, str], list[ExpectedPost]] = {}
     for one in told:
         groups.setdefault((one.key.chat_id, one.album or f"alone {one.key.message_id}"), []).append(one)
     found = []
@@ -47,7 +47,7 @@ def shown(told: Iterable[Told]) -> list[Post]:
     return found
 
 
-def _as_one(head: Told, captioned: list[Told], named: list[Told]) -> Post:
+def _as_one(head: ExpectedPost, captioned: list[ExpectedPost], named: list[ExpectedPost]) -> Post:
     files = ", ".join(dict.fromkeys(one.file for one in named if one.file))
     return Post(
         head.key,
@@ -59,10 +59,10 @@ def _as_one(head: Told, captioned: list[Told], named: list[Told]) -> Post:
     )
 
 
-def expected(told: Mapping[PostKey, Told], titles: Mapping[int, str]) -> dict[PassageRef, str]:
+def list_expected_posts(told: Mapping[PostKey, ExpectedPost], titles: Mapping[int, str]) -> dict[PassageRef, str]:
     """Every passage that must be in both indexes, with the header and the text it is searched by."""
     found = {}
-    for post in shown(told.values()):
+    for post in get_shown_posts(told.values()):
         parent = told.get(PostKey(post.key.chat_id, post.reply_to)) if post.reply_to else None
         channel = Channel(post.key.chat_id, titles[post.key.chat_id])
         for p in split_into_passages(post, channel, parent.text if parent else None):

@@ -17,7 +17,7 @@ _SOURCE = Path(__file__).with_suffix(".c")
 _NUMBERS = struct.Struct("=qqq")
 
 
-class Weather:
+class FaultInjection:
     """Two clocks, in seconds off the right time, and what every fsync takes more, in seconds.
 
     `wall` is the time of day, `slept` the clock that counts a machine's sleep. `lacking` says why there is none.

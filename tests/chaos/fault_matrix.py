@@ -21,12 +21,12 @@ if __name__ == "__main__":
     sys.path[:1] = [str(here), str(here.parent)]
 
 from chaos.bot_activities import ACTIVITIES, Activity
-from chaos.bot_process import warmed
-from chaos.fault_injection import Weather
-from chaos.fault_run import WITHIN_S, Cell, Stage, played
+from chaos.bot_process import start_fork_server
+from chaos.fault_injection import FaultInjection
+from chaos.fault_run import WITHIN_S, FaultRun, Stage, run_fault
 from chaos.faults import FAULTS, SERVERS, Fault
 from chaos.offline_models import offline_models
-from chaos.prepared_archive import OLD, kept, told_of
+from chaos.prepared_archive import OLD, make_expected_posts, prepare_archive
 from chaos.supervisor import PAUSE_S
 
 _MANY, _FEW = 6000, 200  # posts there are before; few where vectors are made of them
@@ -40,10 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     models = offline_models(asked.models) if qdrant else None
     folder = asked.folder or Path(tempfile.mkdtemp(prefix="citegram-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
-    weather, templates = Weather(folder), {}
+    weather, templates = FaultInjection(folder), {}
     for name, number in (("many", asked.posts), ("few", _FEW)):
-        templates[name] = folder / name, told_of(OLD, number, asked.seed)
-        kept(*templates[name])
+        templates[name] = folder / name, make_expected_posts(OLD, number, asked.seed)
+        prepare_archive(*templates[name])
     weather.begin()  # for the bots, not for this process
     begun = time.monotonic()
     stage = Stage(folder, weather, templates, models, _say, asked.seconds, asked.seed)
@@ -76,33 +76,33 @@ def _wanted(fault: Fault, work: Activity, cells: str) -> bool:
     return any(first.strip() in fault.name and second.strip() in work.name for first, _, second in pairs)
 
 
-async def _all(stage: Stage, pairs: Iterable[tuple[Fault, Activity]]) -> list[Cell]:
+async def _all(stage: Stage, pairs: Iterable[tuple[Fault, Activity]]) -> list[FaultRun]:
     """What needs the same servers is played in the life of one bot."""
-    await warmed()
+    await start_fork_server()
     rows: dict[tuple[str, Activity], list[Fault]] = {}
     for fault, activity in pairs:
         rows.setdefault((fault.needs if fault.needs in SERVERS else "", activity), []).append(fault)
     cells = []
     for (needs, activity), faults in rows.items():
-        lived = await played(stage, needs, faults, activity)
+        lived = await run_fault(stage, needs, faults, activity)
         print(f"{activity.name}, judged: {sum(len(cell.wrong) for cell in lived)} wrong", file=sys.stderr, flush=True)
         cells += lived
     return cells
 
 
-def _say(cell: Cell) -> None:
+def _say(cell: FaultRun) -> None:
     print(_line(cell), file=sys.stderr, flush=True)
 
 
-def _line(cell: Cell) -> str:
+def _line(cell: FaultRun) -> str:
     return f"{cell.fault:20}{cell.activity:12}{_told(cell):12}answers {cell.answering_s} s, settled {cell.settled_s} s"
 
 
-def _told(cell: Cell) -> str:
+def _told(cell: FaultRun) -> str:
     return "skipped" if cell.skipped else "well" if cell.well else "NOT WELL"
 
 
-def table(cells: Sequence[Cell]) -> str:
+def table(cells: Sequence[FaultRun]) -> str:
     """Markdown: a row for each fault, in each column the seconds until answers come again / until nothing waits."""
     activities = list(dict.fromkeys(cell.activity for cell in cells))
     rows = [["fault", *activities], ["---"] + ["---"] * len(activities)]
@@ -112,14 +112,14 @@ def table(cells: Sequence[Cell]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _shown(cell: Cell) -> str:
+def _shown(cell: FaultRun) -> str:
     if cell.skipped:
         return f"not played: {cell.skipped}"
     gap = "" if cell.gap_told_s is None else f", gap told {cell.gap_told_s}"
     return f"{'' if cell.well else 'NOT WELL '}{cell.answering_s} / {cell.settled_s}{gap}"
 
 
-def _write(asked: argparse.Namespace, cells: Sequence[Cell], took: float) -> None:
+def _write(asked: argparse.Namespace, cells: Sequence[FaultRun], took: float) -> None:
     settings = {"seconds": asked.seconds, "posts": asked.posts, "seed": asked.seed, "pause_s": PAUSE_S}
     metrics = {"cells": len(cells), "well": sum(cell.well and not cell.skipped for cell in cells)}
     metrics |= {"skipped": sum(bool(cell.skipped) for cell in cells), "within_s": WITHIN_S, "took_s": round(took, 1)}

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from chaos.bot_activities import Activity
-from chaos.bot_environment import ADMIN, Needs, Scene
+from chaos.bot_environment import ADMIN, BotEnvironment, Needs
 from chaos.channel_traffic import CHANNELS
-from chaos.consistency_check import judged
-from chaos.expected_posts import Told, expected
-from chaos.fault_injection import Weather
+from chaos.consistency_check import check_consistency
+from chaos.expected_posts import ExpectedPost, list_expected_posts
+from chaos.fault_injection import FaultInjection
 from chaos.faults import OFFLINE, Fault, small_disk
 from qdrant_client import AsyncQdrantClient
 
@@ -34,16 +34,16 @@ class Stage:
     """What cells share: the data folders they begin with, and their posts."""
 
     folder: Path
-    weather: Weather
-    templates: dict[str, tuple[Path, Sequence[Told]]]
+    weather: FaultInjection
+    templates: dict[str, tuple[Path, Sequence[ExpectedPost]]]
     models: Path | None
-    told: Callable[[Cell], None]
+    told: Callable[[FaultRun], None]
     seconds: float = 4.0
     seed: int = 1
 
 
 @dataclass
-class Cell:
+class FaultRun:
     """What came of one; `wrong` holds a sentence for everything that should not be. Seconds after the fault's end."""
 
     fault: str
@@ -70,11 +70,11 @@ class Cell:
         return asdict(self) | {"well": self.well}
 
 
-async def played(stage: Stage, needs: str, faults: Sequence[Fault], activity: Activity) -> list[Cell]:
+async def run_fault(stage: Stage, needs: str, faults: Sequence[Fault], activity: Activity) -> list[FaultRun]:
     """Play faults that need the same, one after the other in the life of one bot; what is judged in the end is
     laid to the last.
     """
-    cells = [Cell(fault.name, activity.name, _lacking(stage, fault)) for fault in faults]
+    cells = [FaultRun(fault.name, activity.name, _lacking(stage, fault)) for fault in faults]
     folder = stage.folder / f"{needs or 'plain'} {activity.name}".replace(" ", "-")
     (folder / "data").mkdir(parents=True)
     template, old = stage.templates["few" if needs == "qdrant" else "many"]
@@ -89,7 +89,7 @@ async def played(stage: Stage, needs: str, faults: Sequence[Fault], activity: Ac
         left = [(fault, cell) for fault, cell in left if not cell.skipped]
         if not left:
             return cells
-        scene = Scene(folder, stage.weather, old, wanted, stage.seed)
+        scene = BotEnvironment(folder, stage.weather, old, wanted, stage.seed)
         try:
             await scene.open(template)
             await _one_after_the_other(scene, stage, left, activity)
@@ -110,7 +110,7 @@ def _lacking(stage: Stage, fault: Fault) -> str:
 
 
 async def _one_after_the_other(
-    scene: Scene, stage: Stage, left: Sequence[tuple[Fault, Cell]], activity: Activity
+    scene: BotEnvironment, stage: Stage, left: Sequence[tuple[Fault, FaultRun]], activity: Activity
 ) -> None:
     flow = asyncio.create_task(scene.flow(activity.posts, activity.questions))
     try:
@@ -134,7 +134,7 @@ async def _one_after_the_other(
     await _judge(scene, cell)
 
 
-async def _lived(scene: Scene, stage: Stage, fault: Fault, activity: Activity, cell: Cell) -> None:
+async def _lived(scene: BotEnvironment, stage: Stage, fault: Fault, activity: Activity, cell: FaultRun) -> None:
     scene.quiet = scene.over = False
     work = asyncio.ensure_future(activity.work(scene))
     try:
@@ -157,7 +157,7 @@ async def _lived(scene: Scene, stage: Stage, fault: Fault, activity: Activity, c
         await asyncio.gather(work, return_exceptions=True)
 
 
-async def _answering(scene: Scene, ended: float) -> float:
+async def _answering(scene: BotEnvironment, ended: float) -> float:
     """Seconds after the fault until something posted since is found by somebody who asks since."""
     mark = scene.traffic.marked()
     while time.monotonic() - ended < _SETTLE_S:
@@ -171,7 +171,7 @@ async def _answering(scene: Scene, ended: float) -> float:
     raise TimeoutError("a post of after the fault is not found")
 
 
-async def _gap_told(scene: Scene, ended: float) -> float:
+async def _gap_told(scene: BotEnvironment, ended: float) -> float:
     an_hour_ago = int(time.time() + scene.shift) - 3600  # and not a gap of before
     told = f"SELECT 1 FROM gaps WHERE told_at IS NOT NULL AND until > {an_hour_ago}"
     while time.monotonic() - ended < _SETTLE_S:
@@ -181,7 +181,7 @@ async def _gap_told(scene: Scene, ended: float) -> float:
     raise TimeoutError("nobody was told of the gap")
 
 
-async def _settled(scene: Scene) -> None:
+async def _settled(scene: BotEnvironment) -> None:
     """Wait until everything is confirmed and worked in, and every question over. Raises TimeoutError."""
     until = time.monotonic() + _SETTLE_S
     pending = "SELECT count(*) FROM updates WHERE state = 'pending'"
@@ -192,7 +192,7 @@ async def _settled(scene: Scene) -> None:
         await asyncio.sleep(0.05)
 
 
-def _unembedded(scene: Scene) -> bool:
+def _unembedded(scene: BotEnvironment) -> bool:
     if not scene.needs.models:
         return False
     behind = (
@@ -202,7 +202,7 @@ def _unembedded(scene: Scene) -> bool:
     return scene.home.rows(behind) != [(0,)]
 
 
-def _heard(scene: Scene, cell: Cell) -> None:
+def _heard(scene: BotEnvironment, cell: FaultRun) -> None:
     """Who was told nothing or too often, what helped nobody, what took too long."""
     for reader in scene.readers():
         heard = scene.heard(reader)
@@ -219,9 +219,9 @@ def _heard(scene: Scene, cell: Cell) -> None:
             cell.wrong.append(f"{name} after {seconds} s, not within {WITHIN_S:.0f}")
 
 
-async def _judge(scene: Scene, cell: Cell) -> None:
+async def _judge(scene: BotEnvironment, cell: FaultRun) -> None:
     """What is lost, twice or stale after all of it, and what was logged as a surprise."""
-    for store, verdict in (await judged(scene.home.data, None, scene.traffic)).items():
+    for store, verdict in (await check_consistency(scene.home.data, None, scene.traffic)).items():
         cell.wrong += [f"{store}: {one}" for one in verdict.sentences()[:20]]
     cell.posts = len(scene.traffic.told)
     if number := scene.home.said("Traceback"):
@@ -230,9 +230,9 @@ async def _judge(scene: Scene, cell: Cell) -> None:
         await _embedded(scene, cell)
 
 
-async def _embedded(scene: Scene, cell: Cell) -> None:
+async def _embedded(scene: BotEnvironment, cell: FaultRun) -> None:
     """Every passage has its vector on the Qdrant server, and no other."""
-    places = expected(scene.traffic.told, {channel.chat_id: channel.title for channel in CHANNELS})
+    places = list_expected_posts(scene.traffic.told, {channel.chat_id: channel.title for channel in CHANNELS})
     client = AsyncQdrantClient(url=scene.qdrant.url, check_compatibility=False)
     found = (await client.count("citegram")).count
     await client.close()

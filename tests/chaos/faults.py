@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos.bot_environment import Scene
+from chaos.bot_environment import BotEnvironment
 from chaos.channel_traffic import CHANNELS
 
 from bot.sandbox import user_actions
@@ -27,7 +27,7 @@ _SYNC_S = 0.4
 
 SERVERS = {"qdrant", "writer"}  # of what a fault may need
 
-Strike = Callable[[Scene, float], Awaitable[None]]
+Strike = Callable[[BotEnvironment, float], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +39,19 @@ class Fault:
     needs: str = ""
 
 
-async def _killed(scene: Scene, seconds: float) -> None:
+async def _killed(scene: BotEnvironment, seconds: float) -> None:
     """Killed, and killed again when it has come back: a machine that is short of memory."""
     scene.bot.signal(signal.SIGKILL, engine=True)
     await asyncio.sleep(seconds)
     scene.bot.signal(signal.SIGKILL, engine=True)
 
 
-async def _stopped(scene: Scene, seconds: float) -> None:
+async def _stopped(scene: BotEnvironment, seconds: float) -> None:
     scene.bot.signal(signal.SIGTERM)
     await asyncio.sleep(seconds)
 
 
-async def _full(scene: Scene, seconds: float) -> None:
+async def _full(scene: BotEnvironment, seconds: float) -> None:
     """Another program takes every byte that is left, and gives them back when the bot has felt it for a while.
 
     The log of the archive has room of its own, so that more must come than fits in.
@@ -72,19 +72,19 @@ async def _full(scene: Scene, seconds: float) -> None:
     ballast.unlink()
 
 
-async def _slow(scene: Scene, seconds: float) -> None:
+async def _slow(scene: BotEnvironment, seconds: float) -> None:
     scene.weather.set(sync=_SYNC_S)
     await asyncio.sleep(seconds)
     scene.weather.set()
 
 
-async def _no_qdrant(scene: Scene, seconds: float) -> None:
+async def _no_qdrant(scene: BotEnvironment, seconds: float) -> None:
     await scene.qdrant.stop()
     await asyncio.sleep(seconds)
     await scene.qdrant.start()
 
 
-async def _started_without_qdrant(scene: Scene, seconds: float) -> None:
+async def _started_without_qdrant(scene: BotEnvironment, seconds: float) -> None:
     """It is the whole machine that starts again, and Qdrant comes up last."""
     await scene.qdrant.stop()
     calls = scene.sandbox.transcript
@@ -96,7 +96,7 @@ async def _started_without_qdrant(scene: Scene, seconds: float) -> None:
     await scene.qdrant.start()
 
 
-async def _no_writer(scene: Scene, seconds: float) -> None:
+async def _no_writer(scene: BotEnvironment, seconds: float) -> None:
     await scene.writer.stop()
     await asyncio.sleep(seconds)
     await scene.writer.start()
@@ -105,7 +105,7 @@ async def _no_writer(scene: Scene, seconds: float) -> None:
 def _telegram(kind: FaultKind) -> Strike:
     """Every call fails so, the waiting for updates too."""
 
-    async def strike(scene: Scene, seconds: float) -> None:
+    async def strike(scene: BotEnvironment, seconds: float) -> None:
         for method in ("getupdates", *(() if kind == "409" else ("*",))):
             scene.sandbox.faults.fail_next(method, kind, times=_FOREVER, retry_after=2)
         await asyncio.sleep(seconds)
@@ -114,13 +114,13 @@ def _telegram(kind: FaultKind) -> Strike:
     return strike
 
 
-async def _unknown(scene: Scene, seconds: float) -> None:
+async def _unknown(scene: BotEnvironment, seconds: float) -> None:
     for _ in range(int(10 * seconds)):
         scene.traffic.strange()
         await asyncio.sleep(0.1)
 
 
-async def _jumps(scene: Scene, seconds: float) -> None:
+async def _jumps(scene: BotEnvironment, seconds: float) -> None:
     """A day ahead, then an hour behind, then right again."""
     for wall in (26 * 3600, -3600):
         scene.weather.set(wall=wall)
@@ -128,7 +128,7 @@ async def _jumps(scene: Scene, seconds: float) -> None:
     scene.weather.set()
 
 
-async def _offline(scene: Scene, seconds: float) -> None:
+async def _offline(scene: BotEnvironment, seconds: float) -> None:
     """Off for a day and an hour: what was posted in the first hour is gone at Telegram."""
     scene.quiet = True
     queue = scene.sandbox.world.queue

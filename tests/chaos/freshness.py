@@ -125,7 +125,7 @@ class _Feed:
                 self.asked.append(self._watch.found.get(number, {}).get(key) in {leg, "both"})
 
 
-async def measured(load: Load, folder: Path, models: Path | None) -> dict[str, Any]:
+async def measure_freshness(load: Load, folder: Path, models: Path | None) -> dict[str, Any]:
     """Run the bot under this load, in this process: figures by leg, what was never found, how the reader fared."""
     sandbox, watch = await _furnished(folder), Stopwatch((LEXICAL, DENSE) if models else (LEXICAL,))
     feed, stop, ready = _Feed(sandbox, watch, load), asyncio.Event(), asyncio.Event()
@@ -195,17 +195,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(argv)
     load, models = Load(asked.seconds, asked.posts, asked.edits, asked.seed), offline_models(asked.models)
     with tempfile.TemporaryDirectory() as folder:
-        metrics = asyncio.run(measured(load, Path(folder), models))
+        metrics = asyncio.run(measure_freshness(load, Path(folder), models))
     print(json.dumps(metrics, indent=2))
     if asked.json:
         settings = asdict(load) | {"dense": models is not None}
         told = {"command": "freshness", "data": None, "settings": settings, "metrics": {"all": metrics}}
         rows = sum(kind["number"] for kind in metrics["legs"][LEXICAL].values())
         asked.json.write_text(json.dumps(told | {"rows": rows}, indent=2), encoding="utf-8")
-    return 0 if fresh(metrics) else 1
+    return 0 if is_fresh(metrics) else 1
 
 
-def fresh(metrics: Mapping[str, Any]) -> bool:
+def is_fresh(metrics: Mapping[str, Any]) -> bool:
     """Whether it all came in time, and the reader got everything asked for."""
     in_time = all(
         kind.get("p95_s", 0) <= BOUNDS_S[leg] for leg, kinds in metrics["legs"].items() for kind in kinds.values()

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from chaos.bot_process import Home, Life, warmed
-from chaos.channel_traffic import CHANNELS, Traffic
-from chaos.consistency_check import Verdict, judged, lexical_behind
+from chaos.bot_process import BotHome, BotProcess, start_fork_server
+from chaos.channel_traffic import CHANNELS, ChannelTraffic
+from chaos.consistency_check import Verdict, check_consistency, is_lexical_index_behind
 from tqdm import tqdm
 
 from bot.sandbox import Sandbox
@@ -48,10 +48,10 @@ class Chaos:
 
     def __init__(self, plan: Plan, folder: Path, models: Path | None) -> None:
         self.plan, self.models = plan, models
-        self.home, self.sandbox = Home(folder, models), Sandbox()
-        self.traffic = Traffic(self.sandbox, plan.seed)
+        self.home, self.sandbox = BotHome(folder, models), Sandbox()
+        self.traffic = ChannelTraffic(self.sandbox, plan.seed)
         self._rng = random.Random(plan.seed + 1)
-        self._life: Life | None = None
+        self._life: BotProcess | None = None
         self.kills: Counter[str] = Counter()
         self.early = self.redelivered = self.new_stores = 0
         self.starts: list[float] = []
@@ -71,7 +71,7 @@ class Chaos:
         await archive.close()
         await self.sandbox.start()
         with self._timed("warming"):
-            await warmed()
+            await start_fork_server()
         flow = asyncio.create_task(self._flow())
         try:
             await self._killing()
@@ -85,7 +85,7 @@ class Chaos:
                 await self._life.killed(engine=True)
             await self.sandbox.stop()
         with self._timed("judging"):
-            return await judged(self.home.data, self.models, self.traffic)
+            return await check_consistency(self.home.data, self.models, self.traffic)
 
     async def _flow(self) -> None:
         """Updates at their rate, whoever listens; a late one is made up for."""
@@ -115,7 +115,7 @@ class Chaos:
                     await self._killed_early()
 
     async def _killed_early(self) -> None:
-        self._life = Life(self.home, self.sandbox)
+        self._life = BotProcess(self.home, self.sandbox)
         await self._life.begin()
         await asyncio.sleep(self._rng.uniform(0, _LONGEST_START_S))
         self.early += await self._life.killed(engine=True)
@@ -136,8 +136,8 @@ class Chaos:
         self.redelivered += self._unconfirmed()
         return killed
 
-    async def _begun(self) -> Life:
-        self._life = life = Life(self.home, self.sandbox)
+    async def _begun(self) -> BotProcess:
+        self._life = life = BotProcess(self.home, self.sandbox)
         with self._timed("starting"):
             await life.begin()
             await life.ready()
@@ -168,7 +168,7 @@ class Chaos:
             life.signal(signal.SIGTERM)
             if code := await life.ended():
                 raise RuntimeError(f"the bot ended with {code}: see {self.home.log}")
-            if not await lexical_behind(self.home.data) or time.monotonic() > until:
+            if not await is_lexical_index_behind(self.home.data) or time.monotonic() > until:
                 return
 
     def _quiet(self) -> bool:

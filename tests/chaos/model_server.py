@@ -13,7 +13,7 @@ _POST = re.compile(r"<post (\d+) \|[^>]*>\n(.+?)\n</post \1>", re.DOTALL)
 _PAUSE_S = 0.02  # between pieces, so that an outage meets answers half-way
 
 
-class Writer:
+class ModelServer:
     """OpenAI's protocol as far as Citegram asks it. `asked` counts the texts it was to write."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 from chaos.channel_traffic import CHANNELS
-from chaos.expected_posts import Told
+from chaos.expected_posts import ExpectedPost
 
 from ingest.exports.desktop_export import ImportOptions, import_export
 from ingest.indexer import LexicalIndexer
@@ -25,16 +25,16 @@ _WORDS = (
 ).split()
 
 
-def told_of(first: int, number: int, seed: int) -> list[Told]:
+def make_expected_posts(first: int, number: int, seed: int) -> list[ExpectedPost]:
     """So many posts of the last channel; each has a mark of its own."""
     rng, chat = random.Random(seed), CHANNELS[-1].chat_id
     return [
-        Told(PostKey(chat, n), _SINCE + 600 * (n - first), [f"{' '.join(rng.choices(_WORDS, k=12))} zs{n}x"])
+        ExpectedPost(PostKey(chat, n), _SINCE + 600 * (n - first), [f"{' '.join(rng.choices(_WORDS, k=12))} zs{n}x"])
         for n in range(first, first + number)
     ]
 
 
-def export(folder: Path, posts: list[Told]) -> Path:
+def write_export(folder: Path, posts: list[ExpectedPost]) -> Path:
     """A result.json with these posts."""
     channel = CHANNELS[-1]
     messages = [
@@ -50,9 +50,9 @@ def export(folder: Path, posts: list[Told]) -> Path:
     return file
 
 
-def kept(folder: Path, posts: list[Told]) -> None:
+def prepare_archive(folder: Path, posts: list[ExpectedPost]) -> None:
     """Make a data folder with all channels and these posts, indexed by words."""
-    asyncio.run(_keep(folder, export(folder.with_name(f"{folder.name} export"), posts)))
+    asyncio.run(_keep(folder, write_export(folder.with_name(f"{folder.name} export"), posts)))
 
 
 async def _keep(folder: Path, file: Path) -> None:

@@ -26,7 +26,7 @@ class Sample:
     indexes: float
 
 
-def sampled(pid: int, at: float, tasks: Path, folder: Path) -> Sample:
+def sample_processes(pid: int, at: float, tasks: Path, folder: Path) -> Sample:
     """Look at a running process. Raises ProcessLookupError where it has ended."""
     status = _status(pid)
     if not status:

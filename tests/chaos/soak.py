@@ -25,10 +25,10 @@ if __name__ == "__main__":
     sys.path[:1] = [str(here), str(here.parent)]
 
 import numpy as np
-from chaos.bot_process import Home
+from chaos.bot_process import BotHome
 from chaos.offline_models import offline_models
-from chaos.prepared_archive import OLD, kept, told_of
-from chaos.process_metrics import Sample, sampled
+from chaos.prepared_archive import OLD, make_expected_posts, prepare_archive
+from chaos.process_metrics import Sample, sample_processes
 from chaos.trend_detection import drift, growth, slope
 from chaos.user_load import ADMIN, Load, Rates
 
@@ -50,13 +50,13 @@ class Plan:
     rates: Rates = field(default_factory=Rates)
 
 
-async def soaked(plan: Plan, folder: Path, models: Path | None) -> tuple[Load, list[Sample]]:
+async def run_soak(plan: Plan, folder: Path, models: Path | None) -> tuple[Load, list[Sample]]:
     """Run the bot under the load; what was done, and all samples. Raises RuntimeError where the bot ends."""
     sandbox = Sandbox()
     load = Load(sandbox, plan.rates, plan.posts, plan.seed)
     await sandbox.start()
     more = {"BOT__ADMINS": str(ADMIN), "BOT__READER_LIMIT": "1000000"}
-    home = Home(folder, models, more)
+    home = BotHome(folder, models, more)
     samples: list[Sample] = []
     try:
         async with _bot(home, sandbox) as process:
@@ -65,7 +65,9 @@ async def soaked(plan: Plan, folder: Path, models: Path | None) -> tuple[Load, l
             while (at := time.monotonic() - begun) < 60 * plan.minutes:
                 if process.returncode is not None or running.done():
                     raise RuntimeError(f"it ended by itself: see {home.log}")
-                samples.append(await asyncio.to_thread(sampled, process.pid, at, home.log.parent / "tasks", home.data))
+                samples.append(
+                    await asyncio.to_thread(sample_processes, process.pid, at, home.log.parent / "tasks", home.data)
+                )
                 await asyncio.sleep(plan.every)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
@@ -75,7 +77,7 @@ async def soaked(plan: Plan, folder: Path, models: Path | None) -> tuple[Load, l
 
 
 @asynccontextmanager
-async def _bot(home: Home, sandbox: Sandbox) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _bot(home: BotHome, sandbox: Sandbox) -> AsyncIterator[asyncio.subprocess.Process]:
     """The bot in a process of its own, asking for updates."""
     words = [sys.executable, str(Path(__file__).with_name("bot_with_task_metrics.py")), str(home.log.parent / "tasks")]
     with home.log.open("ab") as log:
@@ -95,12 +97,12 @@ async def _bot(home: Home, sandbox: Sandbox) -> AsyncIterator[asyncio.subprocess
         await process.wait()
 
 
-def _environment(home: Home, sandbox: Sandbox) -> dict[str, str]:
+def _environment(home: BotHome, sandbox: Sandbox) -> dict[str, str]:
     usual = {name: value for name, value in os.environ.items() if "__" not in name}
     return usual | home.environment(sandbox) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
-async def _reindexed(home: Home, sandbox: Sandbox) -> None:
+async def _reindexed(home: BotHome, sandbox: Sandbox) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bot.__main__", "reindex",
         env=_environment(home, sandbox), cwd=home.log.parent, stderr=asyncio.subprocess.DEVNULL,
@@ -114,7 +116,7 @@ async def _reindexed(home: Home, sandbox: Sandbox) -> None:
             await process.wait()
 
 
-def figures(plan: Plan, load: Load, samples: Sequence[Sample], log: str = "") -> dict[str, Any]:
+def compute_figures(plan: Plan, load: Load, samples: Sequence[Sample], log: str = "") -> dict[str, Any]:
     """What was measured after the warm-up."""
     judged = [one for one in samples if one.at >= 60 * plan.warm_up]
     at = [one.at for one in judged]
@@ -143,7 +145,7 @@ def figures(plan: Plan, load: Load, samples: Sequence[Sample], log: str = "") ->
     }
 
 
-def verdicts(found: dict[str, Any]) -> dict[str, bool]:
+def judge(found: dict[str, Any]) -> dict[str, bool]:
     """Each goal as a sentence, and whether it is met."""
     memory = found["memory_mb_per_hour"]
     sure = memory["low"] <= 0 <= memory["high"]
@@ -175,10 +177,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     plan, models = Plan(asked.minutes, warm_up, asked.every, seed=asked.seed), offline_models(asked.models)
     folder = asked.folder or Path(tempfile.mkdtemp(prefix="citegram-soak-"))
     folder.mkdir(parents=True, exist_ok=True)
-    kept(folder / "data", told_of(OLD, plan.posts, plan.seed))
-    load, samples = asyncio.run(soaked(plan, folder, models))
-    found = figures(plan, load, samples, (folder / "bot.log").read_text("utf-8", "replace"))
-    found["goals"] = verdicts(found)
+    prepare_archive(folder / "data", make_expected_posts(OLD, plan.posts, plan.seed))
+    load, samples = asyncio.run(run_soak(plan, folder, models))
+    found = compute_figures(plan, load, samples, (folder / "bot.log").read_text("utf-8", "replace"))
+    found["goals"] = judge(found)
     print(json.dumps({name: value for name, value in found.items() if name != "goals"}, indent=2, ensure_ascii=False))
     for said, met in found["goals"].items():
         print(f"{'met    ' if met else 'NOT MET'} {said}")
@@ -188,9 +190,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         told |= {"machine": platform.platform(), "samples": [asdict(one) for one in samples], "waits": load.waits}
         asked.json.write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
     if asked.png:
-        from chaos.soak_plot import draw  # matplotlib takes a second to import
+        from chaos.soak_plot import plot_soak  # matplotlib takes a second to import
 
-        draw(asked.png, samples, load.waits, 60 * plan.warm_up)
+        plot_soak(asked.png, samples, load.waits, 60 * plan.warm_up)
     return 0 if all(found["goals"].values()) else 1
 
 

@@ -12,7 +12,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 _INK, _GRID, _LINES = "#1d2433", "#e6e9f0", ("#0b6bcb", "#2f8f6b", "#d1495b")
 
 
-def draw(file: Path, samples: Sequence[Sample], waits: Sequence[tuple[float, float]], warm: float) -> None:
+def plot_soak(file: Path, samples: Sequence[Sample], waits: Sequence[tuple[float, float]], warm: float) -> None:
     """Write a PNG; what is left of `warm` (seconds) is not judged."""
     figure = Figure(figsize=(9, 8), layout=ConstrainedLayoutEngine())
     memory, counts, seconds = figure.subplots(3, 1, sharex=True)

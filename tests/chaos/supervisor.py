@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 
-from chaos.bot_process import Home, Life
+from chaos.bot_process import BotHome, BotProcess
 
 from bot.sandbox import Sandbox
 
@@ -13,17 +13,17 @@ PAUSE_S = 2.0  # of the unit's RestartSec
 _LOOK_EVERY_S = 0.02
 
 
-class Supervised:
+class Supervisor:
     """One bot after the other until `stop`. `deaths` are their exit codes, negative for a signal."""
 
-    def __init__(self, home: Home, sandbox: Sandbox, pause: float = PAUSE_S) -> None:
+    def __init__(self, home: BotHome, sandbox: Sandbox, pause: float = PAUSE_S) -> None:
         self._home, self._sandbox, self._pause = home, sandbox, pause
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self._allowed = asyncio.Event()
         self._allowed.set()
         self._ready = asyncio.Event()
-        self.life: Life | None = None
+        self.life: BotProcess | None = None
         self.deaths: list[int] = []
 
     async def start(self) -> None:
@@ -38,7 +38,7 @@ class Supervised:
     async def _run(self) -> None:
         while not self._stopping:
             await self._allowed.wait()
-            life = Life(self._home, self._sandbox)
+            life = BotProcess(self._home, self._sandbox)
             await life.begin()
             self.life = life
             if not self._ready.is_set():

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chaos.fault_injection import Weather
+from chaos.fault_injection import FaultInjection
 from chaos.fault_matrix import table
-from chaos.fault_run import Cell
+from chaos.fault_run import FaultRun
 from chaos.faults import FAULTS
 
 HERE = Path(__file__).parent
@@ -43,15 +43,15 @@ def test_a_kill_in_an_import_and_nonsense_while_questions_come_lose_nothing(tmp_
 
 
 @pytest.fixture
-def weather(tmp_path: Path) -> Weather:
-    found = Weather(tmp_path)
+def weather(tmp_path: Path) -> FaultInjection:
+    found = FaultInjection(tmp_path)
     if found.lacking:
         pytest.skip(found.lacking)
     return found
 
 
 @pytest.fixture
-def inside(weather: Weather, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+def inside(weather: FaultInjection, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
     """What a few words of Python say in a process that lives in this weather."""
     monkeypatch.setattr(os, "environ", dict(os.environ))
     weather.begin()
@@ -67,7 +67,7 @@ def inside(weather: Weather, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
 
 
 def test_the_clock_of_a_process_is_set_from_outside_and_that_which_only_passes_is_not(
-    weather: Weather, inside: Callable[[str], Any]
+    weather: FaultInjection, inside: Callable[[str], Any]
 ) -> None:
     clocks = "[time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), time.monotonic()]"
     weather.set(wall=-7200, slept=86400)
@@ -80,7 +80,7 @@ def test_the_clock_of_a_process_is_set_from_outside_and_that_which_only_passes_i
     assert hour == pytest.approx(time.time() + 86400, abs=60)
 
 
-def test_a_disk_is_as_slow_as_it_is_told_to_be(weather: Weather, inside: Callable[[str], Any]) -> None:
+def test_a_disk_is_as_slow_as_it_is_told_to_be(weather: FaultInjection, inside: Callable[[str], Any]) -> None:
     synced = "[(file := tempfile.TemporaryFile()).fileno(), time.monotonic(), os.fsync(file), time.monotonic()]"
     weather.set(sync=0.3)
     _, before, _, after = inside(synced)
@@ -89,9 +89,9 @@ def test_a_disk_is_as_slow_as_it_is_told_to_be(weather: Weather, inside: Callabl
 
 def test_the_table_shows_what_was_played_what_not_and_what_was_not_well() -> None:
     cells = [
-        Cell("kill -9", "import", answering_s=3.0, settled_s=5.0),
-        Cell("kill -9", "reindex", answering_s=70.0, settled_s=80.0, wrong=["answers after 70.0 s, not within 60"]),
-        Cell("disk full", "import", skipped="needs root"),
+        FaultRun("kill -9", "import", answering_s=3.0, settled_s=5.0),
+        FaultRun("kill -9", "reindex", answering_s=70.0, settled_s=80.0, wrong=["answers after 70.0 s, not within 60"]),
+        FaultRun("disk full", "import", skipped="needs root"),
     ]
     assert table(cells).splitlines()[2:] == [
         "| kill -9 | 3.0 / 5.0 | NOT WELL 70.0 / 80.0 |",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from chaos.freshness import Load, fresh, measured
+from chaos.freshness import Load, is_fresh, measure_freshness
 
 from rag_core.retrieval.search import DENSE, LEXICAL
 
@@ -17,13 +17,13 @@ ROUNDS = 3  # what else the machine does is not counted: one that is in time wil
 @pytest.mark.timeout(300)
 async def test_posts_and_edits_are_found_in_time_by_words_and_by_meaning(tmp_path: Path, offline_models: Path) -> None:
     for number in range(ROUNDS):
-        metrics = await measured(Load(seconds=5, seed=number), tmp_path / str(number), offline_models.parent)
+        metrics = await measure_freshness(Load(seconds=5, seed=number), tmp_path / str(number), offline_models.parent)
         assert not metrics["never_found"]
         assert metrics["questions"]["asked"] == metrics["questions"]["found"] > 0
         for leg in (LEXICAL, DENSE):
             assert metrics["legs"][leg]["post"]["number"] >= 40
             assert metrics["legs"][leg]["edit"]["number"] >= 4
             assert metrics["legs"][leg]["album"]["number"] >= 2
-        if fresh(metrics):
+        if is_fresh(metrics):
             return
     raise AssertionError(metrics)

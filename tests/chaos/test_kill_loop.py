@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from chaos import consistency_check
-from chaos.bot_process import Home
-from chaos.channel_traffic import CHANNELS, Traffic
-from chaos.expected_posts import Told, expected
+from chaos.bot_process import BotHome
+from chaos.channel_traffic import CHANNELS, ChannelTraffic
+from chaos.expected_posts import ExpectedPost, list_expected_posts
 
 from bot.sandbox import Sandbox
 from bot.sandbox.demo_setup import run_demo_bot
@@ -65,7 +65,7 @@ def inhabitant(sandbox: Sandbox, folder: Path) -> Settings:
     return Settings.model_validate(given | {"models": {"embedder": "none", "reranker": "none"}})
 
 
-async def settled(sandbox: Sandbox, home: Home) -> None:
+async def settled(sandbox: Sandbox, home: BotHome) -> None:
     """Wait until every update is confirmed and worked in."""
     pending = "SELECT count(*) FROM updates WHERE state = 'pending'"
     for _ in range(600):
@@ -76,7 +76,7 @@ async def settled(sandbox: Sandbox, home: Home) -> None:
 
 
 async def test_an_update_of_an_unknown_kind_or_origin_keeps_no_other_from_being_handled(tmp_path: Path) -> None:
-    sandbox, home, channel = Sandbox(), Home(tmp_path, None), CHANNELS[0]
+    sandbox, home, channel = Sandbox(), BotHome(tmp_path, None), CHANNELS[0]
     sandbox.world.add_person(READER, "Rita", lang="en")
     sandbox.world.add_person(ADMIN, "Ada", lang="en")
     sandbox.world.add_channel(channel.chat_id, channel.title, channel.username)
@@ -118,10 +118,10 @@ async def test_an_update_of_an_unknown_kind_or_origin_keeps_no_other_from_being_
 
 
 @pytest.fixture(scope="module")
-def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Traffic]:
+def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ChannelTraffic]:
     """A data folder after 400 updates and no kill, and what should be in it."""
     folder, sandbox = tmp_path_factory.mktemp("lived"), Sandbox()
-    traffic, home = Traffic(sandbox, seed=7), Home(folder, None)
+    traffic, home = ChannelTraffic(sandbox, seed=7), BotHome(folder, None)
 
     async def live() -> None:
         archive = await Archive.open(home.data)
@@ -140,26 +140,27 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Traffic]:
     return home.data, traffic
 
 
-async def judged(lived: tuple[Path, Traffic], told: dict[PostKey, Told]) -> dict[str, dict[str, int]]:
+async def judged(lived: tuple[Path, ChannelTraffic], told: dict[PostKey, ExpectedPost]) -> dict[str, dict[str, int]]:
     """What the judge says where the truth is this."""
     folder, traffic = lived
     before, traffic.told = traffic.told, told
     try:
         return {
-            name: verdict.counts() for name, verdict in (await consistency_check.judged(folder, None, traffic)).items()
+            name: verdict.counts()
+            for name, verdict in (await consistency_check.check_consistency(folder, None, traffic)).items()
         }
     finally:
         traffic.told = before
 
 
-async def test_the_judge_notices_what_is_lost_twice_or_stale(lived: tuple[Path, Traffic]) -> None:
+async def test_the_judge_notices_what_is_lost_twice_or_stale(lived: tuple[Path, ChannelTraffic]) -> None:
     told = lived[1].told
     key = next(k for k, one in told.items() if len(one.texts) > 1 and one.text and not one.album)
     one, new = told[key], PostKey(key.chat_id, 10_000)
     clean = await judged(lived, told)
     assert all(store | {"seen": 0} == {"lost": 0, "twice": 0, "stale": 0, "seen": 0} for store in clean.values())
 
-    more = await judged(lived, told | {new: Told(new, one.date, ["never told zq9999x"])})
+    more = await judged(lived, told | {new: ExpectedPost(new, one.date, ["never told zq9999x"])})
     assert more["archive"]["lost"] == more["lexical"]["lost"] == 1
     other = await judged(lived, told | {key: replace(one, texts=[*one.texts, f"{one.text} and zq9999x"])})
     assert other["archive"]["stale"]
@@ -173,16 +174,16 @@ async def test_the_judge_notices_what_is_lost_twice_or_stale(lived: tuple[Path, 
     assert older["archive"]["lost"]
 
 
-async def test_the_judge_notices_a_passage_that_is_there_twice(lived: tuple[Path, Traffic]) -> None:
+async def test_the_judge_notices_a_passage_that_is_there_twice(lived: tuple[Path, ChannelTraffic]) -> None:
     folder, traffic = lived
-    places = expected(traffic.told, {channel.chat_id: channel.title for channel in CHANNELS})
+    places = list_expected_posts(traffic.told, {channel.chat_id: channel.title for channel in CHANNELS})
     place, text = next(iter(places.items()))
     async with open_engine(
         RagSettings.model_validate({"data": {"dir": folder}, "models": {"embedder": "none"}})
     ) as rag:
-        assert not consistency_check.lexical(rag.lexical, places, traffic.marks).sentences()
+        assert not consistency_check.check_lexical_index(rag.lexical, places, traffic.marks).sentences()
         day = next(one.date for key, one in traffic.told.items() if key == place.key)
         rag.lexical.add([IndexEntry(place, from_unix_seconds(day), tokenize(text))])
-        assert len(consistency_check.lexical(rag.lexical, places, traffic.marks).twice) == 1
+        assert len(consistency_check.check_lexical_index(rag.lexical, places, traffic.marks).twice) == 1
         rag.lexical.remove([place.key])
-        assert consistency_check.lexical(rag.lexical, places, traffic.marks).lost
+        assert consistency_check.check_lexical_index(rag.lexical, places, traffic.marks).lost

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chaos.prepared_archive import OLD, kept, told_of
+from chaos.prepared_archive import OLD, make_expected_posts, prepare_archive
 from chaos.process_metrics import Sample
-from chaos.soak import Plan, figures, soaked, verdicts
-from chaos.soak_plot import draw
+from chaos.soak import Plan, compute_figures, judge, run_soak
+from chaos.soak_plot import plot_soak
 from chaos.trend_detection import drift, growth, slope
 from chaos.user_load import Load, Rates
 
@@ -24,18 +24,18 @@ SHORT = Plan(
 
 @pytest.mark.timeout(300)  # it takes 25 s, and many times as long beside others
 async def test_a_short_soak_answers_everybody_and_keeps_no_descriptor_open(tmp_path: Path) -> None:
-    await asyncio.to_thread(kept, tmp_path / "data", told_of(OLD, SHORT.posts, SHORT.seed))
-    load, samples = await soaked(SHORT, tmp_path, None)
+    await asyncio.to_thread(prepare_archive, tmp_path / "data", make_expected_posts(OLD, SHORT.posts, SHORT.seed))
+    load, samples = await run_soak(SHORT, tmp_path, None)
     log = (tmp_path / "bot.log").read_text(encoding="utf-8")
-    found = figures(SHORT, load, samples, log)
+    found = compute_figures(SHORT, load, samples, log)
     assert found["unanswered"] == []
     assert found["tracebacks"] == 0, log[-5000:]
     assert load.done["ask"] > 0 < load.done["edit"]
     assert found["descriptors_growth"] < 10  # a connection more or less; one for each question would be far more
     assert samples[-1].tasks > 5
     assert samples[-1].rss > 50
-    assert len(verdicts(found)) == 4
-    draw(tmp_path / "soak.png", samples, load.waits, 6)
+    assert len(judge(found)) == 4
+    plot_soak(tmp_path / "soak.png", samples, load.waits, 6)
     assert (tmp_path / "soak.png").read_bytes()[1:4] == b"PNG"
 
 
@@ -54,7 +54,7 @@ def minutes(number: float, **changing: float) -> list[Sample]:
 def judged(samples: list[Sample], waits: list[float]) -> list[bool]:
     load = Load(Sandbox(), Rates(), old=1, seed=1)
     load.waits = [(float(n), took) for n, took in enumerate(waits)]
-    return list(verdicts(figures(Plan(minutes=30, warm_up=0), load, samples)).values())
+    return list(judge(compute_figures(Plan(minutes=30, warm_up=0), load, samples)).values())
 
 
 def test_what_is_steady_passes() -> None:

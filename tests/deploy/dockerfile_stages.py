@@ -26,7 +26,7 @@ class Stage:
         return [value for word, value in self.steps if word == instruction]
 
 
-def stages(dockerfile: Path) -> list[Stage]:
+def read_stages(dockerfile: Path) -> list[Stage]:
     lines = [line for line in dockerfile.read_text("utf-8").splitlines() if not line.lstrip().startswith("#")]
     found: list[Stage] = []
     for line in re.sub(r"\\\n\s*", "", "\n".join(lines)).splitlines():
@@ -39,7 +39,7 @@ def stages(dockerfile: Path) -> list[Stage]:
     return found
 
 
-def let_through(root: Path, path: str) -> bool:
+def is_in_build_context(root: Path, path: str) -> bool:
     """Whether .dockerignore lets a path of the project into the build: the last rule that speaks of it decides."""
     kept = True
     for rule in (root / ".dockerignore").read_text("utf-8").splitlines():
@@ -51,7 +51,7 @@ def let_through(root: Path, path: str) -> bool:
     return kept
 
 
-def context(root: Path, stage: Stage, target: Path) -> None:
+def copy_build_context(root: Path, stage: Stage, target: Path) -> None:
     """Do what the stage's COPY lines do, with the files that git knows or would know."""
     asked = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     known = subprocess.run(asked, cwd=root, check=True, capture_output=True, text=True).stdout.splitlines()
@@ -59,7 +59,7 @@ def context(root: Path, stage: Stage, target: Path) -> None:
         *sources, to = value.split()
         for source in sources:
             files = [name for name in known if name == source or name.startswith(f"{source}/")]
-            files = [name for name in files if let_through(root, name)]
+            files = [name for name in files if is_in_build_context(root, name)]
             assert files, f"COPY {source}: nothing of it is let through by .dockerignore"
             for name in files:
                 inside = Path(name).relative_to(source) if name != source else Path(Path(source).name)
@@ -69,7 +69,7 @@ def context(root: Path, stage: Stage, target: Path) -> None:
                 shutil.copy(root / name, place)
 
 
-def trimmed(lock: Path, names: set[str]) -> None:
+def trim_image(lock: Path, names: set[str]) -> None:
     """Leave only these packages in a lock file."""
     blocks = re.split(r"(?m)^(?=[\w.-]+==)", lock.read_text("utf-8"))
     kept = [block for block in blocks[1:] if block.partition("==")[0] in names]
@@ -77,7 +77,7 @@ def trimmed(lock: Path, names: set[str]) -> None:
     lock.write_text("".join(kept), "utf-8")
 
 
-class Stranger:
+class UnprivilegedUser:
     """Runs programs as nobody, in an environment with nothing of ours; as oneself where one is not root."""
 
     def __init__(self, home: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from metrics_client import free_port
+from metrics_client import find_free_port
 
 from bot.sandbox import Sandbox
 from bot.sandbox.demo_setup import run_demo_bot
@@ -47,7 +47,7 @@ async def standing(root: Path, name: str, bot: int, folder: Path) -> AsyncIterat
     command = shutil.which(name, path="/usr/sbin:/usr/bin:/usr/local/bin")
     if command is None:
         pytest.skip(f"{name} is not here: apt-get install {name}")
-    port, file = free_port(), folder / name
+    port, file = find_free_port(), folder / name
     file.write_text(configured(root, name, bot, port, folder), "utf-8")
     words = {
         "nginx": ["-e", "stderr", "-c", str(file)],
@@ -78,7 +78,7 @@ async def standing(root: Path, name: str, bot: int, folder: Path) -> AsyncIterat
 async def test_a_question_gets_through_the_proxy_of_the_page_and_nobody_else_does(
     root: Path, tmp_path: Path, name: str
 ) -> None:
-    sandbox, port = Sandbox(), free_port()
+    sandbox, port = Sandbox(), find_free_port()
     sandbox.world.add_person(OTTO, "Otto", lang="en")
     sandbox.hooks.unit = 0.01
     await sandbox.start()

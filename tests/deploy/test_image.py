@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dockerfile_stages import Stage, Stranger, context, let_through, stages, trimmed
+from dockerfile_stages import Stage, UnprivilegedUser, copy_build_context, is_in_build_context, read_stages, trim_image
 
 FULL = os.environ.get("CITEGRAM_IMAGE") == "full"  # make image-check
 
 
 @pytest.fixture(scope="module")
 def built(root: Path) -> list[Stage]:
-    return stages(root / "deploy" / "Dockerfile")
+    return read_stages(root / "deploy" / "Dockerfile")
 
 
 def test_the_linter_of_dockerfiles_has_nothing_to_say(root: Path) -> None:
@@ -65,7 +65,7 @@ def test_the_image_runs_as_nobody_in_particular_and_holds_no_compiler(built: lis
     ],
 )
 def test_only_what_the_image_is_made_of_is_sent_to_the_build(root: Path, path: str, kept: bool) -> None:
-    assert let_through(root, path) is kept
+    assert is_in_build_context(root, path) is kept
 
 
 @pytest.mark.parametrize(("answer", "healthy"), [(200, True), (503, False), (None, False)])
@@ -128,12 +128,12 @@ def test_the_steps_of_the_build_work_for_a_user_of_no_rights(root: Path, place: 
     assert [step.split()[1] for step in steps] == ["libraries", "program"]
     source, target = place / "source", place / "opt" / "citegram"
     target.parent.mkdir()
-    context(root, built[0], source)
+    copy_build_context(root, built[0], source)
     if not FULL:
-        trimmed(source / "requirements-image.lock", {"rank-bm25"})
-        trimmed(source / "requirements-build.lock", {"hatchling", "packaging", "pathspec", "pip", "pluggy",
+        trim_image(source / "requirements-image.lock", {"rank-bm25"})
+        trim_image(source / "requirements-build.lock", {"hatchling", "packaging", "pathspec", "pip", "pluggy",
                                                      "tomlkit", "trove-classifiers"})  # fmt: skip
-    stranger = Stranger(place)
+    stranger = UnprivilegedUser(place)
     python = stranger.python()
     if python is None:
         pytest.skip("no Python of this version that another user may run: apt-get install python3-venv")
@@ -148,7 +148,7 @@ def test_the_steps_of_the_build_work_for_a_user_of_no_rights(root: Path, place: 
     works(target, stranger)
 
 
-def borrowed(target: Path, stranger: Stranger) -> None:
+def borrowed(target: Path, stranger: UnprivilegedUser) -> None:
     (packages,) = target.glob("lib/python3.*/site-packages")
     ours = next(path for path in map(Path, sys.path) if (path / "aiogram").is_dir())
     if stranger.run(["/bin/ls", str(ours)], target).returncode:
@@ -156,7 +156,7 @@ def borrowed(target: Path, stranger: Stranger) -> None:
     (packages / "borrowed.pth").write_text(f"{ours}\n", "utf-8")
 
 
-def works(target: Path, stranger: Stranger) -> None:
+def works(target: Path, stranger: UnprivilegedUser) -> None:
     """It answers from a folder of its own, and the tools that built it are not there."""
     (packages,) = target.glob("lib/python3.*/site-packages")
     assert not any((packages / name).exists() for name in ("cmake", "ninja", "hatchling", "scikit_build_core"))

@@ -16,7 +16,8 @@ Chat = dict[str, Any]
 
 
 @pytest.fixture
-async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
+async def archive(tmp_path: Path, prepare_archive: Callable[[Path], None]) -> AsyncIterator[Archive]:
+    prepare_archive(tmp_path / "data")
     archive = await Archive.open(tmp_path / "data")
     yield archive
     await archive.close()

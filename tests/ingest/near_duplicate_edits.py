@@ -22,7 +22,7 @@ _LEAST_WORDS = 5  # of a post that is changed, links and footers aside
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class EditedPost:
     """A post before and after; `what` says what was changed into what."""
 
     kind: str
@@ -44,7 +44,7 @@ def _is_footer(line: str) -> bool:
     return len(bare) < 100 and bool(_CALL.search(bare) or _MENTION_ONLY.fullmatch(line))
 
 
-def plain(text: str) -> str:
+def normalise_text(text: str) -> str:
     """A post with Markdown remains as Telegram delivers it: labels without their addresses, no stars."""
     text = re.sub(r"\[([^\]]*)\]\((?:https?|tg)://[^)\s]*\)", r"\1", text)
     return re.sub(r"\*\*|__|`", "", text)
@@ -196,12 +196,12 @@ _EDITORS: tuple[tuple[str, Changer, int], ...] = (
 )
 
 
-def edits(corpus: Corpus, seed: int = 1, each: int = 110) -> list[Changed]:
+def make_fact_edits(corpus: Corpus, seed: int = 1, each: int = 110) -> list[EditedPost]:
     """`each` edits of every kind, all of different posts; every second post as Telegram delivers it."""
     rng = random.Random(seed)
     left = list(corpus.posts)
     rng.shuffle(left)
-    made: list[Changed] = []
+    made: list[EditedPost] = []
     for kind, spots, share in _EDITORS:
         found = _some(((post, _edited(kind, spots, post, corpus, rng)) for post in left), each // share)
         used = {post for post, _ in found}
@@ -210,7 +210,7 @@ def edits(corpus: Corpus, seed: int = 1, each: int = 110) -> list[Changed]:
     return made
 
 
-def _some(tried: Iterator[tuple[str, Changed | None]], number: int) -> list[tuple[str, Changed]]:
+def _some(tried: Iterator[tuple[str, EditedPost | None]], number: int) -> list[tuple[str, EditedPost]]:
     found = []
     for post, change in tried:
         if change is not None:
@@ -220,13 +220,13 @@ def _some(tried: Iterator[tuple[str, Changed | None]], number: int) -> list[tupl
     return found
 
 
-def _edited(kind: str, spots: Changer, post: str, corpus: Corpus, rng: random.Random) -> Changed | None:
-    text = plain(post) if rng.random() < 1 / 2 else post
+def _edited(kind: str, spots: Changer, post: str, corpus: Corpus, rng: random.Random) -> EditedPost | None:
+    text = normalise_text(post) if rng.random() < 1 / 2 else post
     found = spots(_body(text), corpus, rng)
     if not found:
         return None
     start, end, said = rng.choice(found)
-    return Changed(kind, text, text[:start] + said + text[end:], f"{text[start:end]!r} -> {said!r}")
+    return EditedPost(kind, text, text[:start] + said + text[end:], f"{text[start:end]!r} -> {said!r}")
 
 
 # Forms of footers that channels really use beside those of the corpus; names are invented.
@@ -321,12 +321,12 @@ _CHANGERS: dict[str, Callable[[str, Corpus, random.Random], str]] = {
 }
 
 
-def harmless(corpus: Corpus, seed: int = 1, each: int = 90) -> list[Changed]:
+def make_harmless_edits(corpus: Corpus, seed: int = 1, each: int = 90) -> list[EditedPost]:
     """`each` harmless changes of every kind, all of different posts; every second post as Telegram delivers it."""
     rng = random.Random(seed)
     left = list(corpus.posts)
     rng.shuffle(left)
-    made: list[Changed] = []
+    made: list[EditedPost] = []
     for kind in HARMLESS:
         found = _some(((post, _changed(kind, post, corpus, rng)) for post in left), each)
         used = {post for post, _ in found}
@@ -335,13 +335,13 @@ def harmless(corpus: Corpus, seed: int = 1, each: int = 90) -> list[Changed]:
     return made
 
 
-def _changed(kind: str, post: str, corpus: Corpus, rng: random.Random) -> Changed | None:
-    text = plain(post) if rng.random() < 1 / 2 else post
+def _changed(kind: str, post: str, corpus: Corpus, rng: random.Random) -> EditedPost | None:
+    text = normalise_text(post) if rng.random() < 1 / 2 else post
     after = _CHANGERS[kind](text, corpus, rng)
-    return Changed(kind, text, after, kind) if after.strip() != text.strip() else None
+    return EditedPost(kind, text, after, kind) if after.strip() != text.strip() else None
 
 
-def read(folder: Path) -> Corpus:
+def read_posts(folder: Path) -> Corpus:
     """The posts of an evaluation folder with a posts.jsonl.gz."""
     with gzip.open(folder / "posts.jsonl.gz", "rt", encoding="utf-8") as lines:
         return Corpus.of(json.loads(line)["text"] for line in lines)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from near_duplicate_edits import Corpus, edits, harmless, read
+from near_duplicate_edits import Corpus, make_fact_edits, make_harmless_edits, read_posts
 
 from ingest.dedup import (
     BANDS,
@@ -26,11 +26,11 @@ PRICE = "Мастерская на Лесной открыта до 20 часо�
 
 @pytest.fixture(scope="module")
 def corpus(shared_data: Path) -> Corpus:
-    return read(shared_data / "tg_ru_news")
+    return read_posts(shared_data / "tg_ru_news")
 
 
 def test_of_440_edits_of_one_number_date_name_or_negation_hardly_one_is_the_same_post(corpus: Corpus) -> None:
-    changed = edits(corpus)
+    changed = make_fact_edits(corpus)
     joined = [change for change in changed if are_duplicates(change.before, change.after)]
     assert len(changed) == 440
     assert len(joined) <= 0.01 * len(changed), joined
@@ -38,7 +38,7 @@ def test_of_440_edits_of_one_number_date_name_or_negation_hardly_one_is_the_same
 
 
 def test_of_450_changes_of_links_footers_and_bullets_nearly_all_are_the_same_post(corpus: Corpus) -> None:
-    changed = harmless(corpus)
+    changed = make_harmless_edits(corpus)
     lost = [change for change in changed if not are_duplicates(change.before, change.after)]
     assert len(changed) == 450
     assert len(lost) <= 0.05 * len(changed), Counter(change.kind for change in lost)

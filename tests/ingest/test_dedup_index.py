@@ -252,7 +252,7 @@ async def test_of_invented_posts_every_copy_is_found_and_nothing_else_in_time(
     archive: Archive, copier: CopyIndexer
 ) -> None:
     size = 6000
-    invented = synthetic_posts.make(size)
+    invented = synthetic_posts.make_posts(size)
     kept = list(invented.posts(0, size))
     await posts.save_posts(archive, kept, source="import")
     started = time.process_time()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from qdrant_stand_in import StandIn
+from qdrant_stand_in import FakeQdrant
 
 from ingest.indexer import DenseIndexer
 from ingest.integrity import check_integrity
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 FERRY = "When does the ferry to Owl Island leave?"
 
 
-def on(qdrant: StandIn, models: Path | None = None) -> dict[str, Any]:
+def on(qdrant: FakeQdrant, models: Path | None = None) -> dict[str, Any]:
     """Settings for both legs on the server."""
     chosen = {"dir": models.parent} if models else {"embedder": "none"}
     return {"qdrant": {"url": qdrant.url, "words": True, "retries": 0}, "models": chosen}
@@ -54,7 +54,7 @@ async def again(work: Any) -> Any:
 
 
 async def test_a_question_is_answered_with_both_legs_on_the_server(
-    tmp_path: Path, qdrant: StandIn, open_library: Any, offline_models: Path, ferries: list[Any]
+    tmp_path: Path, qdrant: FakeQdrant, open_library: Any, offline_models: Path, ferries: list[Any]
 ) -> None:
     async with open_library(tmp_path / "data", **on(qdrant, offline_models)) as library:
         await library.keep(*ferries)
@@ -78,7 +78,7 @@ async def _untold(*_: object) -> None:
 
 
 async def test_a_server_that_is_gone_is_said_and_what_came_meanwhile_is_found_when_it_is_back(
-    tmp_path: Path, qdrant: StandIn, open_library: Any, offline_models: Path, ferries: list[Any], make_post: Any
+    tmp_path: Path, qdrant: FakeQdrant, open_library: Any, offline_models: Path, ferries: list[Any], make_post: Any
 ) -> None:
     async with open_library(tmp_path / "data", **on(qdrant, offline_models)) as library:
         await library.keep(*ferries)
@@ -99,7 +99,7 @@ async def test_a_server_that_is_gone_is_said_and_what_came_meanwhile_is_found_wh
 
 
 async def test_with_words_in_the_folder_a_server_that_is_gone_is_a_shortfall_of_the_other_leg(
-    tmp_path: Path, qdrant: StandIn, open_library: Any, offline_models: Path, ferries: list[Any]
+    tmp_path: Path, qdrant: FakeQdrant, open_library: Any, offline_models: Path, ferries: list[Any]
 ) -> None:
     settings = on(qdrant, offline_models)
     settings["qdrant"]["words"] = False
@@ -116,7 +116,7 @@ async def test_with_words_in_the_folder_a_server_that_is_gone_is_a_shortfall_of_
 
 
 async def test_a_start_goes_on_where_the_last_one_ended_and_another_server_is_filled_anew(
-    tmp_path: Path, qdrant: StandIn, open_library: Any, ferries: list[Any]
+    tmp_path: Path, qdrant: FakeQdrant, open_library: Any, ferries: list[Any]
 ) -> None:
     async with open_library(tmp_path / "data", **on(qdrant)) as library:
         await library.keep(*ferries)
@@ -124,14 +124,14 @@ async def test_a_start_goes_on_where_the_last_one_ended_and_another_server_is_fi
     async with open_library(tmp_path / "data", **on(qdrant)) as library:
         assert await library.indexer.catch_up() == 0
         assert (await library.ask(FERRY)).sentences
-    async with StandIn() as another, open_library(tmp_path / "data", **on(another)) as library:
+    async with FakeQdrant() as another, open_library(tmp_path / "data", **on(another)) as library:
         assert library.rag.lexical.watermark == 0
         assert await library.indexer.catch_up() == 3
         assert (await library.ask(FERRY)).sentences
 
 
 async def test_a_rebuild_is_made_beside_by_a_child_and_takes_the_place(
-    tmp_path: Path, qdrant: StandIn, open_library: Any, ferries: list[Any], make_post: Any
+    tmp_path: Path, qdrant: FakeQdrant, open_library: Any, ferries: list[Any], make_post: Any
 ) -> None:
     async def moved(*_: int) -> None:
         return
@@ -156,7 +156,7 @@ async def test_a_rebuild_is_made_beside_by_a_child_and_takes_the_place(
 
 
 async def test_an_index_without_passages_is_rebuilt_on_the_server_as_well(
-    tmp_path: Path, qdrant: StandIn, open_library: Any, ferries: list[Any]
+    tmp_path: Path, qdrant: FakeQdrant, open_library: Any, ferries: list[Any]
 ) -> None:
     async def moved(*_: int) -> None:
         return
@@ -174,7 +174,7 @@ async def test_an_index_without_passages_is_rebuilt_on_the_server_as_well(
 
 
 async def test_a_rebuild_whose_server_lost_what_was_in_it_begins_anew(
-    tmp_path: Path, qdrant: StandIn, open_library: Any, ferries: list[Any]
+    tmp_path: Path, qdrant: FakeQdrant, open_library: Any, ferries: list[Any]
 ) -> None:
     settings = on(qdrant)
     async with open_library(tmp_path / "data", **settings) as library:
@@ -193,7 +193,7 @@ async def test_a_rebuild_whose_server_lost_what_was_in_it_begins_anew(
 
 
 async def test_what_a_server_loses_while_posts_are_read_is_taken_in_from_the_beginning(
-    tmp_path: Path, qdrant: StandIn, open_library: Any, ferries: list[Any], make_post: Any, monkeypatch: Any
+    tmp_path: Path, qdrant: FakeQdrant, open_library: Any, ferries: list[Any], make_post: Any, monkeypatch: Any
 ) -> None:
     async with open_library(tmp_path / "data", **on(qdrant)) as library:
         await library.keep(*ferries)
@@ -211,7 +211,7 @@ async def test_what_a_server_loses_while_posts_are_read_is_taken_in_from_the_beg
 
 
 async def test_a_search_that_runs_while_another_index_takes_the_place_comes_to_its_end(
-    tmp_path: Path, qdrant: StandIn, open_library: Any, ferries: list[Any], monkeypatch: Any
+    tmp_path: Path, qdrant: FakeQdrant, open_library: Any, ferries: list[Any], monkeypatch: Any
 ) -> None:
     async with open_library(tmp_path / "data", **on(qdrant)) as library:
         await library.keep(*ferries)

@@ -9,6 +9,6 @@ _TOKEN = re.compile(r"\d{2,12}:[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])")
 _OWN = ("sk-hidden-7", "sk-wrong-1", "gopher://me:hidden@")
 
 
-def spilt(text: str) -> list[str]:
+def find_leaked_secrets(text: str) -> list[str]:
     """The secrets that stand in a text."""
     return [*_TOKEN.findall(text), *(secret for secret in _OWN if secret in text)]

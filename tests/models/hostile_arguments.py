@@ -51,7 +51,7 @@ class CannotBuild(Exception):
     """No value of this type can be made of a text."""
 
 
-def hostile(pattern: str, length: int) -> str:
+def make_hostile_argument(pattern: str, length: int) -> str:
     """The pattern again and again, `length` characters."""
     return (pattern * (length // len(pattern) + 1))[:length]
 
@@ -121,7 +121,7 @@ _MANY: dict[Any, Callable[[str], collections.abc.Iterable[Any]]] = {
 }
 
 
-def arguments_for(function: Callable[..., Any], text: str, other: str) -> dict[str, Any]:
+def make_hostile_arguments(function: Callable[..., Any], text: str, other: str) -> dict[str, Any]:
     """A value for each parameter without a default: the first text goes into the first, the other into the rest."""
     hints, given = _hints(function)
     texts: Iterator[str] = iter((text,))

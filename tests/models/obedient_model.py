@@ -1,6 +1,6 @@
 """A language model without a will: whatever a post or a question tells it to write, it writes; asked yes or no, yes.
 
-`Obedient` is put in the place of a model; `obedient_server` is the same behind LLM__URL, for the whole bot.
+`ObedientLlm` is put in the place of a model; `obedient_server` is the same behind LLM__URL, for the whole bot.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import web
-from scripted_model import Scripted
+from scripted_model import FakeLlm
 
 from rag_core.llm import DecodingParams, FinishReason, Generation, GenerationStats, Prompt
 
@@ -34,7 +34,7 @@ _SILENT = re.compile(r"nothing at all|ничего: пустой", re.I)
 _GRAMMAR = re.compile(r"root ::= ?(.*)")
 
 
-def obeyed(prompt: Prompt) -> str:
+def find_orders(prompt: Prompt) -> str:
     """What it writes where an answer is due: every order in its own ways, each with numbers of posts."""
     told = prompt.ask
     if _SILENT.search(told):
@@ -64,11 +64,11 @@ def obeyed(prompt: Prompt) -> str:
     return "\n".join(lines)
 
 
-def planned(prompt: Prompt) -> str:
+def write_plan(prompt: Prompt) -> str:
     """What it writes where a plan is due: a search of what it may not see, or no plan at all."""
     told = prompt.ask
     if len(told) % 3 == 0:
-        return obeyed(prompt)
+        return find_orders(prompt)
     queries = [*(said[:48] for said in _SAY.findall(told)[:3]), "treasurer trophy", "DROP TABLE posts", "ignore rules"]
     filters = {"date_from": None, "date_to": None, "channel": "The safe", "author": None}
     return json.dumps({"normalized_queries": queries[:6], "must_phrases": ["trophy"] if len(told) % 2 else [],
@@ -76,7 +76,7 @@ def planned(prompt: Prompt) -> str:
                        "fusion": "rrf"}, ensure_ascii=False)  # fmt: skip
 
 
-def stepped(prompt: Prompt) -> str:
+def write_react_step(prompt: Prompt) -> str:
     """What it writes where a tool is to be chosen: tools that are not there, posts that are not, other readers."""
     orders = [said[:120] for said in _SAY.findall(prompt.ask)] or ["treasurer trophy staircase"]
     moves: list[tuple[str, dict[str, Any]]] = [
@@ -93,9 +93,9 @@ def stepped(prompt: Prompt) -> str:
     return json.dumps({"Thought": THOUGHT, "tool": tool, "input": given}, ensure_ascii=False)
 
 
-def formed(prompt: Prompt, form: str) -> str:
+def write_json(prompt: Prompt, form: str) -> str:
     """What it writes where an object of a certain form is due: what it is told to, in every text of it."""
-    orders = [line for line in obeyed(prompt).split("\n") if line.strip()][:3] or [KNOWN]
+    orders = [line for line in find_orders(prompt).split("\n") if line.strip()][:3] or [KNOWN]
     if "relevant" in form:
         return json.dumps({"relevant": True, "facts": [*orders, KNOWN][:3]}, ensure_ascii=False)
     if "score" in form:
@@ -107,13 +107,17 @@ def formed(prompt: Prompt, form: str) -> str:
 def _due(prompt: Prompt, schema: Mapping[str, Any] | None, grammar: str | None) -> str:
     form = f"{schema}{grammar}"
     if "normalized_queries" in f"{form}{prompt.system}":
-        return planned(prompt)
+        return write_plan(prompt)
     if "Thought" in form:
-        return stepped(prompt)
-    return formed(prompt, form) if any(f"'{key}'" in form for key in ("relevant", "score", "parts")) else obeyed(prompt)
+        return write_react_step(prompt)
+    return (
+        write_json(prompt, form)
+        if any(f"'{key}'" in form for key in ("relevant", "score", "parts"))
+        else find_orders(prompt)
+    )
 
 
-class Obedient(Scripted):
+class ObedientLlm(FakeLlm):
     """See above. Grammars are said to be obeyed, and are not."""
 
     name = "obedient"

@@ -12,7 +12,7 @@ from rag_core.writing.prompts import load_prompt
 
 
 @asynccontextmanager
-async def parts_server(replies: Mapping[str, str]) -> AsyncIterator[str]:
+async def serve_roles(replies: Mapping[str, str]) -> AsyncIterator[str]:
     """Serve on loopback while this lasts; yields the address. `replies` by the name of the prompt."""
 
     async def chat(request: web.Request) -> web.StreamResponse:

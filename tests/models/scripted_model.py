@@ -12,7 +12,7 @@ from rag_core.llm import DecodingParams, FinishReason, Generation, GenerationSta
 Reply = str | Exception | Callable[[Prompt], str]
 
 
-class Scripted:
+class FakeLlm:
     """Replies in order, each to one generation; an exception is raised instead. What was asked is kept in `asked`.
 
     `odds_of` gives the log-odds of a prompt. A token is four characters.
@@ -31,7 +31,7 @@ class Scripted:
         self._odds_of = odds_of
 
     @asynccontextmanager
-    async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[Scripted]:
+    async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[FakeLlm]:
         self.waiting += 1
         try:
             yield self

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from scripted_model import Scripted
+from scripted_model import FakeLlm
 
 from rag_core.llm import DecodingParams, FinishReason, Generation, GenerationStats, Prompt
 from rag_core.writing.prompts import load_prompt
@@ -16,7 +16,7 @@ PURPOSES = ("write", "map", "parts", "judge", "hyde")
 Reply = str | Exception
 
 
-class Cast(Scripted):
+class RoleLlm(FakeLlm):
     """`replies` by purpose ("write", "map", "parts", "judge", "hyde", else "other"); of several the last stays.
 
     SLOW is a reply that does not come. `odds` are those of the judge: numbers, or an exception.
@@ -41,7 +41,7 @@ class Cast(Scripted):
         grammar: str | None = None,
         schema: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[str | Generation]:
-        purpose = purpose_of(prompt)
+        purpose = detect_purpose(prompt)
         self.calls.append(purpose)
         self.heard.append(prompt)
         lines = self.parts[purpose]
@@ -62,7 +62,7 @@ class Cast(Scripted):
         return self.judged[(self.calls.count("judge") - 1) % len(self.judged)]
 
 
-def purpose_of(prompt: Prompt) -> str:
+def detect_purpose(prompt: Prompt) -> str:
     """What the model is asked to be."""
     found = [name for name in PURPOSES for lang in ("ru", "en") if load_prompt(name, lang).system == prompt.system]
     return found[0] if found else "other"

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from scripted_model import Reply, Scripted
+from scripted_model import FakeLlm, Reply
 
 from rag_core.llm import DecodingParams, FairScheduler, Generation, Prompt, QueuePositionCallback
 
 
-class Slow(Scripted):
+class SlowLlm(FakeLlm):
     """Every generation is `reply` and takes `seconds`: half of them before its first words. `ended` counts those
     that came to their end, `begun` those that began."""
 
@@ -33,7 +33,7 @@ class Slow(Scripted):
         pass
 
     @asynccontextmanager
-    async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[Slow]:
+    async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[SlowLlm]:
         async with self._turns.acquire(reader, on_place):
             yield self
 

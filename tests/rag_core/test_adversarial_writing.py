@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from adversarial_drafts import AdversarialDraft, drafts, may_be_shown
-from scripted_model import Scripted
+from scripted_model import FakeLlm
 from test_adversarial_drafts import PASSAGES
 
 from rag_core import Question, RagSettings, Viewer, open_engine
@@ -55,7 +55,7 @@ async def written(count: int) -> tuple[Counter[str], int]:
             await posts.save_posts(rag.archive, KEPT, source="test")
             question = Question("What is new in town?", "en", NOON, Viewer(1, frozenset({CHAT})))
             for draft in islice(drafts(PASSAGES, seed=3), count):
-                model, run = Scripted(draft.raw, context=8192), Run(rag.settings.budgets, "direct")
+                model, run = FakeLlm(draft.raw, context=8192), Run(rag.settings.budgets, "direct")
                 try:
                     wrote = await run.require("write", write_draft(question, EVIDENCE, replace(rag, writer=model), run))
                     shown = list(wrote.sentences)

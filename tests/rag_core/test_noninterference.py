@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from qdrant_stand_in import StandIn
+from qdrant_stand_in import FakeQdrant
 
 from bot.handlers.explain import describe_reading
 from bot.pinned_answers import answer_from_pin, hash_question
@@ -254,7 +254,7 @@ async def test_closed_channels_change_nothing_with_both_legs(tmp_path: Path, off
 
 @pytest.mark.timeout(3600 if IN_FULL else 120)
 async def test_closed_channels_change_nothing_on_a_qdrant_server(tmp_path: Path, offline_models: Path) -> None:
-    async with StandIn() as one, StandIn() as two:
+    async with FakeQdrant() as one, FakeQdrant() as two:
         settings = [
             {
                 "models": {"embedder": "minilm-navec", "dir": offline_models.parent},

@@ -4,10 +4,12 @@ import shutil
 import sqlite3
 import tarfile
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import Cli
 
 from bot.__main__ import main
 from bot.files import lock_data_folder
@@ -17,16 +19,10 @@ EARLIER = Path(__file__).parents[2] / "data" / "archive13" / "data.tar.xz"
 
 
 @pytest.fixture
-def citegram(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Any:
+def citegram(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Cli) -> Cli:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MODELS__EMBEDDER", "none")
-
-    def run(*words: str) -> tuple[int, str, str]:
-        code = main(["--data", str(home), *words])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
+    return partial(run_command, "--data", home)
 
 
 def count(home: Path) -> int:
@@ -35,7 +31,7 @@ def count(home: Path) -> int:
 
 
 def test_a_backup_is_made_beside_a_running_bot_and_so_many_are_kept(
-    citegram: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+    citegram: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATA__BACKUPS", "2")
     with lock_data_folder(home):
@@ -47,7 +43,7 @@ def test_a_backup_is_made_beside_a_running_bot_and_so_many_are_kept(
     assert str(kept[0]) in out
 
 
-def test_a_restore_puts_the_archive_back_and_a_question_is_answered_from_it(citegram: Any, home: Path) -> None:
+def test_a_restore_puts_the_archive_back_and_a_question_is_answered_from_it(citegram: Cli, home: Path) -> None:
     citegram("backup")
     with closing(sqlite3.connect(home / "citegram.db")) as archive:
         archive.execute("DELETE FROM posts")
@@ -61,7 +57,7 @@ def test_a_restore_puts_the_archive_back_and_a_question_is_answered_from_it(cite
     assert "7:30" in out
 
 
-def test_a_chosen_backup_is_put_back(citegram: Any, home: Path, tmp_path: Path) -> None:
+def test_a_chosen_backup_is_put_back(citegram: Cli, home: Path, tmp_path: Path) -> None:
     citegram("backup")
     elsewhere = list_backups(home)[0].rename(tmp_path / "mine.db")
     (home / "citegram.db").unlink()
@@ -80,7 +76,7 @@ def test_a_chosen_backup_is_put_back(citegram: Any, home: Path, tmp_path: Path) 
     ],
 )
 def test_a_folder_restored_on_another_machine_answers_the_same_with_the_same_links(
-    citegram: Any, home: Path, tmp_path: Path, question: str, link: str
+    citegram: Cli, home: Path, tmp_path: Path, question: str, link: str
 ) -> None:
     before = citegram("ask", question)
     assert before[0] == 0
@@ -92,7 +88,7 @@ def test_a_folder_restored_on_another_machine_answers_the_same_with_the_same_lin
     assert citegram("ask", question) == before
 
 
-def test_a_restore_needs_the_folder_for_itself(citegram: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restore_needs_the_folder_for_itself(citegram: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bot.control.client._CONNECT_TIMEOUT_SECONDS", 0.1)
     citegram("backup")
     with lock_data_folder(home):
@@ -102,14 +98,14 @@ def test_a_restore_needs_the_folder_for_itself(citegram: Any, home: Path, monkey
     assert not list(home.glob("citegram-before-*"))
 
 
-def test_what_cannot_be_done_is_one_sentence(citegram: Any, home: Path) -> None:
+def test_what_cannot_be_done_is_one_sentence(citegram: Cli, home: Path) -> None:
     code, out, err = citegram("restore")
     assert (code, out) == (1, "")
     assert err.strip().startswith("There is no backup in")
     assert "\n" not in err.strip()
 
 
-def test_a_damaged_archive_names_the_command_that_helps_and_it_does(citegram: Any, home: Path) -> None:
+def test_a_damaged_archive_names_the_command_that_helps_and_it_does(citegram: Cli, home: Path) -> None:
     citegram("backup")
     file = home / "citegram.db"
     pages = bytearray(file.read_bytes())

@@ -12,30 +12,15 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
+from driver import Cli, CommandResult
 
 from bot.__main__ import COMMANDS, CommandParser, build_parser, main
 from bot.cli import doctor
 from bot.sandbox import Sandbox
 from bot.settings import Settings
-
-
-class Said(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    def json(self) -> Any:
-        """The only line of the output."""
-        (line,) = self.out.splitlines()
-        return json.loads(line)
-
-
-Cite = Callable[..., Said]
 
 
 @pytest.fixture
@@ -57,23 +42,17 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def citegram(nowhere: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cite]:
+def citegram(nowhere: Path, run_command: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Run the command with data in ./data, which is named unless `folder` is false; progress bars are no output."""
 
-    def run(*words: object, stdin: str = "", folder: bool = True) -> Said:
-        capsys.readouterr()
+    def run(*words: object, stdin: str = "", folder: bool = True) -> CommandResult:
         monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
-        try:
-            code = main(["--data", "data", *map(str, words)] if folder else [*map(str, words)])
-        except SystemExit as exc:
-            code = int(exc.code or 0)
-        said = capsys.readouterr()
-        return Said(code, said.out, said.err)
+        return run_command(*(("--data", "data") if folder else ()), *words)
 
-    return run  # type: ignore[return-value]
+    return run
 
 
-def one_sentence(said: Said) -> bool:
+def one_sentence(said: CommandResult) -> bool:
     line = said.err.strip()
     return said.code == 1 and said.out == "" and "\n" not in line and "Traceback" not in line and line.endswith(".")
 
@@ -81,14 +60,14 @@ def one_sentence(said: Said) -> bool:
 # import
 
 
-def test_importing_twice_adds_nothing(citegram: Cite, export: Path) -> None:
+def test_importing_twice_adds_nothing(citegram: Cli, export: Path) -> None:
     first = citegram("import", export, "--json", "--username", "@owl_hill").json()
     assert first == {"new": 84, "edited": 0, "unchanged": 0, "skipped": 4, "deleted": 0}
     again = citegram("import", export / "result.json", "--json")
     assert (again.code, again.json()) == (0, first | {"new": 0, "unchanged": 84})
 
 
-def test_importing_says_what_it_did(citegram: Cite, export: Path) -> None:
+def test_importing_says_what_it_did(citegram: Cli, export: Path) -> None:
     said = citegram("import", export)
     assert said.code == 0
     assert said.out.startswith("Owl Hill Observers 🔭: 84 new, 0 edited, 0 unchanged, 4 skipped, 0 deleted.")
@@ -98,7 +77,7 @@ def test_importing_says_what_it_did(citegram: Cite, export: Path) -> None:
 @pytest.mark.parametrize(
     "raw", [None, b"", b"PK\x03\x04", b"{", b"[1, 2]", b'{"name": "x"}', b"\xff\xfe\x00", b"[" * 20_000]
 )
-def test_a_wrong_file_is_one_sentence_and_changes_nothing(citegram: Cite, export: Path, raw: bytes | None) -> None:
+def test_a_wrong_file_is_one_sentence_and_changes_nothing(citegram: Cli, export: Path, raw: bytes | None) -> None:
     citegram("import", export)
     wrong = export.parent / "wrong.json"
     if raw is not None:
@@ -127,7 +106,7 @@ def test_a_wrong_file_is_one_sentence_and_changes_nothing(citegram: Cite, export
         ["demo", "--port", "door"],
     ],
 )
-def test_wrong_use_is_exit_code_2_with_the_usage(citegram: Cite, words: list[str]) -> None:
+def test_wrong_use_is_exit_code_2_with_the_usage(citegram: Cli, words: list[str]) -> None:
     said = citegram(*words)
     assert said.code == 2
     assert said.err.startswith("usage: citegram")
@@ -143,13 +122,13 @@ def test_wrong_use_is_exit_code_2_with_the_usage(citegram: Cite, words: list[str
         (["eval", "anwers", "x"], "answers"),
     ],
 )
-def test_a_misspelt_word_is_answered_with_the_nearest_one(citegram: Cite, words: list[str], meant: str) -> None:
+def test_a_misspelt_word_is_answered_with_the_nearest_one(citegram: Cli, words: list[str], meant: str) -> None:
     said = citegram(*words)
     assert (said.code, said.err.strip().endswith(f"did you mean {meant}?")) == (2, True)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_example_can_be_given(citegram: Cite, name: str) -> None:
+def test_every_example_can_be_given(citegram: Cli, name: str) -> None:
     shown = citegram(name, "--help").out
     for example in COMMANDS[name].examples:
         assert f"  citegram {example}" in shown
@@ -184,7 +163,7 @@ def test_no_command_at_all_is_answered_with_the_help(
     assert "try everything on this machine" in capsys.readouterr().err
 
 
-def test_a_shell_completes_commands_and_options(citegram: Cite, tmp_path: Path) -> None:
+def test_a_shell_completes_commands_and_options(citegram: Cli, tmp_path: Path) -> None:
     script = citegram("completion", "bash").out
     for line, expected in (
         ("citegram im", "import"),
@@ -204,24 +183,24 @@ def test_help_costs_little_processor_time(root: Path) -> None:
     assert (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime) < 0.3
 
 
-def test_the_version_is_said(citegram: Cite) -> None:
+def test_the_version_is_said(citegram: Cli) -> None:
     said = citegram("--version")
     assert said.code == 0
     assert said.out.startswith("citegram ")
 
 
-def test_a_setting_that_cannot_be_used_is_one_sentence(citegram: Cite, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_that_cannot_be_used_is_one_sentence(citegram: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANSWER__COVERAGE", "much")
     assert one_sentence(citegram("doctor"))
 
 
 @pytest.mark.parametrize("command", [("ask", "ferry"), ("demo", "--once", "x"), ("run",)])
-def test_a_folder_that_cannot_be_used_is_one_sentence(citegram: Cite, nowhere: Path, command: tuple[str, ...]) -> None:
+def test_a_folder_that_cannot_be_used_is_one_sentence(citegram: Cli, nowhere: Path, command: tuple[str, ...]) -> None:
     (nowhere / "data").write_text("a file")
     assert one_sentence(citegram(*command))
 
 
-def test_a_damaged_archive_is_one_sentence(citegram: Cite, nowhere: Path) -> None:
+def test_a_damaged_archive_is_one_sentence(citegram: Cli, nowhere: Path) -> None:
     (nowhere / "data").mkdir()
     (nowhere / "data" / "citegram.db").write_bytes(b"no database" * 100)
     said = citegram("ask", "ferry")
@@ -229,7 +208,7 @@ def test_a_damaged_archive_is_one_sentence(citegram: Cite, nowhere: Path) -> Non
     assert "damaged" in said.err
 
 
-def test_the_bot_without_a_token_says_what_to_do(citegram: Cite) -> None:
+def test_the_bot_without_a_token_says_what_to_do(citegram: Cli) -> None:
     said = citegram("run")
     assert said.code == 1
     assert "BOT__TOKEN is empty" in said.err.splitlines()[-1]
@@ -265,13 +244,13 @@ def test_commands_that_send_nothing_do_not_load_what_sends(root: Path) -> None:
 
 
 @pytest.fixture
-def asked(citegram: Cite, export: Path) -> Cite:
+def asked(citegram: Cli, export: Path) -> Cli:
     """The command with a channel imported."""
     citegram("import", export, "--username", "owl_hill")
     return citegram
 
 
-def test_an_answer_is_printed_with_its_sources(asked: Cite) -> None:
+def test_an_answer_is_printed_with_its_sources(asked: Cli) -> None:
     said = asked("ask", "What is the earliest mention of Ilse Brandt?")
     assert said.code == 0
     first, _, source = said.out.replace("\u202f", " ").strip().splitlines()
@@ -280,14 +259,14 @@ def test_an_answer_is_printed_with_its_sources(asked: Cite) -> None:
     assert source.startswith("[1] https://t.me/owl_hill/84  Owl Hill Observers 🔭, 20 November 2025")
 
 
-def test_a_refusal_is_printed_with_the_nearest_posts(asked: Cite) -> None:
+def test_a_refusal_is_printed_with_the_nearest_posts(asked: Cli) -> None:
     said = asked("ask", "What does the telescope museum of Zanzibar show?")
     assert said.code == 0
     assert said.out.startswith("I did not find a sure answer.")
     assert "https://t.me/owl_hill/" in said.out
 
 
-def test_a_question_is_read_from_stdin_and_answered_in_its_language(asked: Cite) -> None:
+def test_a_question_is_read_from_stdin_and_answered_in_its_language(asked: Cli) -> None:
     for words in ((), ("-",)):
         said = asked("ask", *words, stdin="Кто первым упомянул музей телескопов на Занзибаре?\n")
         assert said.code == 0
@@ -298,7 +277,7 @@ def test_a_question_is_read_from_stdin_and_answered_in_its_language(asked: Cite)
     assert (claim.code, claim.out.splitlines()[0]) == (0, "“A zeppelin flies to Bear Mountain.”")
 
 
-def test_a_refusal_shows_the_words_of_the_nearest_posts_below_their_links(asked: Cite) -> None:
+def test_a_refusal_shows_the_words_of_the_nearest_posts_below_their_links(asked: Cli) -> None:
     lines = asked("ask", "What does the telescope museum of Zanzibar show?").out.splitlines()
     links = [n for n, line in enumerate(lines) if line.startswith("https://t.me/owl_hill/")]
     assert links
@@ -312,7 +291,7 @@ class Terminal(io.StringIO):
 
 @pytest.mark.parametrize(("environment", "colors"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
 def test_colors_are_for_a_terminal_that_may_have_them(
-    asked: Cite, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], colors: bool
+    asked: Cli, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], colors: bool
 ) -> None:
     question = ("ask", "What is the earliest mention of Ilse Brandt?")
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -327,7 +306,7 @@ def test_colors_are_for_a_terminal_that_may_have_them(
 
 
 def test_the_folder_of_the_demo_is_found_where_it_is_the_only_one_with_channels(
-    citegram: Cite, export: Path, nowhere: Path
+    citegram: Cli, export: Path, nowhere: Path
 ) -> None:
     said = citegram("ask", "What is the earliest mention of Ilse Brandt?", folder=False)
     assert one_sentence(said)
@@ -341,7 +320,7 @@ def test_the_folder_of_the_demo_is_found_where_it_is_the_only_one_with_channels(
     assert citegram("ask", "It snows.", folder=False).err == "(folder: data)\n"
 
 
-def test_a_chat_remembers_until_a_new_one_begins(asked: Cite) -> None:
+def test_a_chat_remembers_until_a_new_one_begins(asked: Cli) -> None:
     typed = [
         "hi",
         "How many posts mention Tawny in 2026?",
@@ -362,13 +341,13 @@ def test_a_chat_remembers_until_a_new_one_begins(asked: Cite) -> None:
     assert fresh.count("starts a new conversation") == 1  # in place of an unknown command; /quit ended the rest
 
 
-def test_a_chat_ends_with_the_input_and_without_channels_it_does_not_begin(citegram: Cite, export: Path) -> None:
+def test_a_chat_ends_with_the_input_and_without_channels_it_does_not_begin(citegram: Cli, export: Path) -> None:
     assert one_sentence(citegram("chat", stdin="hi\n"))
     citegram("import", export)
     assert citegram("chat", stdin="").code == 0
 
 
-def test_an_answer_as_json_is_one_object(asked: Cite) -> None:
+def test_an_answer_as_json_is_one_object(asked: Cli) -> None:
     given = asked("ask", "How many posts mention Tawny?", "--json").json()
     answered = {"refused", "sentences", "nearest", "certainty", "confidence", "recipe", "model", "without", "trace_id"}
     assert set(given) == answered
@@ -381,7 +360,7 @@ def test_an_answer_as_json_is_one_object(asked: Cite) -> None:
     assert (refused["refused"], refused["sentences"]) == (True, [])
 
 
-def test_a_count_is_the_number_of_posts_that_hold_the_word(asked: Cite, export: Path) -> None:
+def test_a_count_is_the_number_of_posts_that_hold_the_word(asked: Cli, export: Path) -> None:
     messages = json.loads((export / "result.json").read_text(encoding="utf-8"))["messages"]
     texts = ["".join(e["text"] for e in m.get("text_entities", ())) for m in messages if m["type"] == "message"]
     expected = sum("Tawny" in text or "tawny" in text for text in texts)
@@ -389,7 +368,7 @@ def test_a_count_is_the_number_of_posts_that_hold_the_word(asked: Cite, export: 
     assert sentence["text"].startswith(f"{expected} posts with the word “Tawny”")
 
 
-def test_a_trace_has_stages_timings_and_counts(asked: Cite) -> None:
+def test_a_trace_has_stages_timings_and_counts(asked: Cli) -> None:
     question = "What does the telescope museum of Zanzibar show?"
     *_, write, cite, nearest, _ = asked("ask", question, "--trace").out.splitlines()
     assert [line.split()[0] for line in (write, cite, nearest)] == ["extract", "cite", "nearest"]
@@ -399,7 +378,7 @@ def test_a_trace_has_stages_timings_and_counts(asked: Cite) -> None:
     assert [span["stage"] for span in traced][-4:] == ["extract", "cite", "nearest", "memory"]
 
 
-def test_what_posts_and_titles_hold_cannot_steer_the_terminal(citegram: Cite, export: Path) -> None:
+def test_what_posts_and_titles_hold_cannot_steer_the_terminal(citegram: Cli, export: Path) -> None:
     file = export / "result.json"
     chat = json.loads(file.read_text(encoding="utf-8"))
     chat["name"] = "Owl \x1b[31mHill\u202e"
@@ -411,7 +390,7 @@ def test_what_posts_and_titles_hold_cannot_steer_the_terminal(citegram: Cite, ex
     assert not set("\x1b\x07\x9b\u202e") & set("".join(each.out + each.err for each in said))
 
 
-def test_without_channels_it_says_how_to_get_some(citegram: Cite) -> None:
+def test_without_channels_it_says_how_to_get_some(citegram: Cli) -> None:
     said = citegram("ask", "When does the ferry leave?")
     assert one_sentence(said)
     assert "citegram import" in said.err
@@ -420,7 +399,7 @@ def test_without_channels_it_says_how_to_get_some(citegram: Cite) -> None:
     assert said.err.startswith("Каналов пока нет")
 
 
-def test_what_a_command_learnt_alone_is_kept(asked: Cite) -> None:
+def test_what_a_command_learnt_alone_is_kept(asked: Cli) -> None:
     index = Path("data/lexical/current.json")
     before = index.read_text()
     shutil.rmtree("data/lexical")
@@ -431,7 +410,7 @@ def test_what_a_command_learnt_alone_is_kept(asked: Cite) -> None:
 # doctor
 
 
-def test_the_doctor_of_an_empty_folder_says_what_comes_next(citegram: Cite) -> None:
+def test_the_doctor_of_an_empty_folder_says_what_comes_next(citegram: Cli) -> None:
     said = citegram("doctor")
     assert said.code == 0
     for hint in (
@@ -445,7 +424,7 @@ def test_the_doctor_of_an_empty_folder_says_what_comes_next(citegram: Cite) -> N
     assert said.out.splitlines()[-1] == "Nothing is wrong. See note for what you can still do."
 
 
-def test_the_doctor_sees_channels_posts_and_how_far_the_index_is(asked: Cite) -> None:
+def test_the_doctor_sees_channels_posts_and_how_far_the_index_is(asked: Cli) -> None:
     out = asked("doctor").out
     assert "Owl Hill Observers 🔭: 84 posts, active, public" in out
     assert re.search(r"ok   archive: 84 posts; lexical index: 8\d passages, up to date", out)
@@ -453,7 +432,7 @@ def test_the_doctor_sees_channels_posts_and_how_far_the_index_is(asked: Cite) ->
     assert "0 passages, 84 changes behind" in asked("doctor").out
 
 
-def test_the_doctor_finds_what_is_wrong(asked: Cite, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_finds_what_is_wrong(asked: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with sqlite3.connect("data/citegram.db") as archive:
         archive.execute("INSERT INTO updates VALUES (1, 1, 'message', '{}', 'poison', 'odd', 0, NULL)")
     archive.close()
@@ -467,7 +446,7 @@ def test_the_doctor_finds_what_is_wrong(asked: Cite, monkeypatch: pytest.MonkeyP
     assert "no token at all" not in said.out + said.err
 
 
-def test_the_doctor_tells_of_jobs_and_of_a_rebuild(asked: Cite) -> None:
+def test_the_doctor_tells_of_jobs_and_of_a_rebuild(asked: Cli) -> None:
     with sqlite3.connect("data/citegram.db") as archive:
         archive.execute("INSERT INTO jobs (name, ran_at, runs, said) VALUES ('gaps', 0, 1, 'nothing missed')")
         archive.execute("INSERT INTO rebuilds (state, asked_at, done, total) VALUES ('running', 0, 3, 84)")
@@ -532,7 +511,7 @@ RETRIEVAL = {
 
 @pytest.mark.parametrize(("what", "names", "rows"), [("answers", ANSWERS, 3), ("retrieval", RETRIEVAL, 2)])
 def test_figures_are_printed_and_written_in_the_form_of_the_design(
-    citegram: Cite, data: Path, what: str, names: set[str], rows: int
+    citegram: Cli, data: Path, what: str, names: set[str], rows: int
 ) -> None:
     said = citegram("eval", what, data, "--json", "out.json")
     assert said.code == 0
@@ -551,7 +530,7 @@ def test_figures_are_printed_and_written_in_the_form_of_the_design(
     assert {name: written["settings"][name] for name in settings} == settings
 
 
-def test_an_evaluation_of_no_questions_has_the_same_names(citegram: Cite, data: Path) -> None:
+def test_an_evaluation_of_no_questions_has_the_same_names(citegram: Cli, data: Path) -> None:
     (data / "queries.jsonl").write_text("")
     assert citegram("eval", "retrieval", data, "--json", "out.json").code == 0
     figures = json.loads(Path("out.json").read_text())["metrics"]["all"]
@@ -559,7 +538,7 @@ def test_an_evaluation_of_no_questions_has_the_same_names(citegram: Cite, data: 
     assert set(figures.values()) == {None}
 
 
-def test_calibrating_keeps_a_bar_that_the_next_answers_use(citegram: Cite, data: Path) -> None:
+def test_calibrating_keeps_a_bar_that_the_next_answers_use(citegram: Cli, data: Path) -> None:
     said = citegram("eval", "calibrate", data, "--json", "out.json")
     assert said.code == 0
     assert "95 % interval" in said.out
@@ -568,13 +547,13 @@ def test_calibrating_keeps_a_bar_that_the_next_answers_use(citegram: Cite, data:
     assert f"bar for answers: {bar} (tiny)" in citegram("doctor").out
 
 
-def test_a_bar_is_not_fitted_to_questions_that_nothing_answers(citegram: Cite, data: Path) -> None:
+def test_a_bar_is_not_fitted_to_questions_that_nothing_answers(citegram: Cli, data: Path) -> None:
     (data / "queries.jsonl").write_text('{"id": "q", "text": "Who?", "answerable": false}')
     assert one_sentence(citegram("eval", "calibrate", data))
     assert not Path("data/calibration.json").exists()
 
 
-def test_bad_data_and_places_that_cannot_be_written_are_one_sentence(citegram: Cite, data: Path) -> None:
+def test_bad_data_and_places_that_cannot_be_written_are_one_sentence(citegram: Cli, data: Path) -> None:
     assert one_sentence(citegram("eval", "answers", data / "none"))
     assert one_sentence(citegram("eval", "answers", data, "--distractors", data / "none.jsonl"))
     said = citegram("eval", "answers", data, "--json", data / "no" / "out.json")
@@ -586,12 +565,12 @@ def test_bad_data_and_places_that_cannot_be_written_are_one_sentence(citegram: C
 # demo
 
 
-def test_the_demo_answers_one_question_through_the_whole_bot(citegram: Cite) -> None:
+def test_the_demo_answers_one_question_through_the_whole_bot(citegram: Cli) -> None:
     said = citegram("demo", "--once", "What is the earliest mention of Ilse Brandt?")
     assert said.code == 0
     assert said.out.replace("\u202f", " ").startswith("First mentioned on November 20, 2025: ")
     assert "<https://t.me/owl_hill_observers/84>" in said.out
 
 
-def test_a_question_that_cannot_be_sent_is_one_sentence(citegram: Cite) -> None:
+def test_a_question_that_cannot_be_sent_is_one_sentence(citegram: Cli) -> None:
     assert one_sentence(citegram("demo", "--once", " "))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from scripted_model import Scripted
+from driver import Cli
+from scripted_model import FakeLlm
 
-from bot.__main__ import main
 from bot.evaluation.index import Variant
 from bot.evaluation.plan_validity import RecordingModel, compute_plan_metrics, measure_plan, read_questions
 from rag_core.errors import GenerationFailed, ImportRefused
@@ -22,14 +22,8 @@ from rag_core.tracing import Run
 from rag_core.types import Plan
 
 
-class Said(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
-def plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+def plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Cli) -> Cli:
     """The command in a folder without settings and without models."""
     monkeypatch.chdir(tmp_path)
     for name in ("DATA__DIR", "MODELS__DIR", "LLM__MODEL", "LLM__PLANNER", "LLM__URL", "LLM__CONTEXT"):
@@ -37,16 +31,7 @@ def plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.setenv("LLM__THREADS", "1")
     monkeypatch.setenv("BUDGETS__PLAN", "60")
 
-    def run(*words: object) -> Said:
-        capsys.readouterr()
-        try:
-            code = main(["--data", "data", "eval", "plans", *map(str, words)])
-        except SystemExit as exc:
-            code = int(exc.code or 0)
-        said = capsys.readouterr()
-        return Said(code, said.out, said.err)
-
-    return run
+    return partial(run_command, "--data", "data", "eval", "plans")
 
 
 @pytest.fixture
@@ -66,7 +51,7 @@ def figures() -> Any:
     return json.loads(Path("out.json").read_text(encoding="utf-8"))
 
 
-def test_a_model_is_measured(plans: Callable[..., Said], file: Path, tiny_gguf: Path) -> None:
+def test_a_model_is_measured(plans: Cli, file: Path, tiny_gguf: Path) -> None:
     said = plans(file, "--model", tiny_gguf, "--json", "out.json")
     assert said.code == 0, said.err
     assert "mean_queries" in said.out and "3 questions planned by" in said.out
@@ -80,7 +65,7 @@ def test_a_model_is_measured(plans: Callable[..., Said], file: Path, tiny_gguf: 
 
 
 def test_without_a_grammar_a_random_model_writes_no_plan_and_the_rules_do(
-    plans: Callable[..., Said], file: Path, tiny_gguf: Path
+    plans: Cli, file: Path, tiny_gguf: Path
 ) -> None:
     said = plans(file, "--model", tiny_gguf, "--grammar", "none", "--limit", "2", "--json", "out.json")
     assert said.code == 0, said.err
@@ -90,7 +75,7 @@ def test_without_a_grammar_a_random_model_writes_no_plan_and_the_rules_do(
     assert told["metrics"]["all"]["mean_queries"] >= 3
 
 
-def test_without_a_model_one_sentence_says_what_to_do(plans: Callable[..., Said], file: Path, tmp_path: Path) -> None:
+def test_without_a_model_one_sentence_says_what_to_do(plans: Cli, file: Path, tmp_path: Path) -> None:
     for more in ((), ("--model", tmp_path / "gone.gguf"), ("--model", "x.gguf", "--grammar", "schema")):
         said = plans(file, *more)
         line = said.err.strip()
@@ -103,9 +88,7 @@ WRONG = (None, "", "\n \n", '{"id": "1"}\n', '{"text": 5}\n', '{"text": "x", "as
 
 
 @pytest.mark.parametrize("content", WRONG)
-def test_a_file_without_questions_is_refused_in_one_sentence(
-    plans: Callable[..., Said], tmp_path: Path, content: str | None
-) -> None:
+def test_a_file_without_questions_is_refused_in_one_sentence(plans: Cli, tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "odd.jsonl"
     if content is not None:
         path.write_text(content, encoding="utf-8")
@@ -132,7 +115,7 @@ async def test_what_counts_as_valid_and_as_usable(file: Path) -> None:
     cut, odd = GOOD[:60], GOOD.replace('"rrf"', '"sum"')
     rows = []
     for reply in (GOOD, cut, odd, "no", GenerationFailed("Gone.")):
-        model = RecordingModel(Scripted(reply, '["coat of paint"]'), "gbnf")
+        model = RecordingModel(FakeLlm(reply, '["coat of paint"]'), "gbnf")
         row = await measure_plan(question, KnownEntities(), model, Budgets())
         assert row is not None
         rows.append(row)
@@ -147,7 +130,7 @@ async def test_what_counts_as_valid_and_as_usable(file: Path) -> None:
     ("form", "given"), [("gbnf", (True, False)), ("schema", (False, True)), ("none", (False, False))]
 )
 async def test_each_form_is_asked_for_alone(file: Path, form: str, given: tuple[bool, bool]) -> None:
-    class Seen(Scripted):
+    class Seen(FakeLlm):
         async def stream(self, prompt: Any, decoding: Any, *, grammar: Any = None, schema: Any = None) -> Any:
             assert (grammar is not None, schema is not None) == given
             async for piece in super().stream(prompt, decoding):
@@ -159,7 +142,7 @@ async def test_each_form_is_asked_for_alone(file: Path, form: str, given: tuple[
 
 
 async def test_with_the_plan_off_the_question_alone_is_searched_for(library: Any) -> None:
-    rag = replace(library.rag, planner=Scripted(GOOD))
+    rag = replace(library.rag, planner=FakeLlm(GOOD))
     assert Variant(plan="off").over(rag).planner is None
     assert Variant().over(rag).planner is rag.planner
     run = Run(Budgets(), "test")

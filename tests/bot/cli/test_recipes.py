@@ -4,60 +4,46 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from bot.__main__ import main
-
-Cite = Callable[..., tuple[int, str, str]]
-OWLS = "How many owls were ringed this year?"
+from driver import Cli
 
 
 @pytest.fixture
-def citegram(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cite:
+def citegram(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Cli) -> Cli:
     """The command in a folder of its own, without settings and without a model."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DATA__DIR", raising=False)
     monkeypatch.setenv("MODELS__EMBEDDER", "none")
     monkeypatch.setenv("LLM__MODEL", "none")
-
-    def run(*words: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        try:
-            code = main(["--data", "data", *map(str, words)])
-        except SystemExit as exc:
-            code = int(exc.code or 0)
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
+    return partial(run_command, "--data", "data")
 
 
 @pytest.fixture
-def imported(citegram: Cite, root: Path, tmp_path: Path) -> Cite:
+def imported(citegram: Cli, root: Path, tmp_path: Path) -> Cli:
     """With a small channel of the samples."""
     shutil.copytree(root / "bot" / "sandbox" / "channels" / "owl-hill", tmp_path / "export")
     assert citegram("import", tmp_path / "export")[0] == 0
     return citegram
 
 
-def asked(citegram: Cite, *words: str) -> dict[str, Any]:
+def asked(citegram: Cli, *words: str) -> dict[str, Any]:
     code, out, _ = citegram("ask", "Who is Tawny?", "--json", *words)
     assert code == 0
     return dict(json.loads(out))
 
 
-def test_a_recipe_can_be_asked_for(imported: Cite) -> None:
+def test_a_recipe_can_be_asked_for(imported: Cli) -> None:
     assert asked(imported, "--recipe", "agent")["recipe"] == "agent"
     fallen = asked(imported, "--recipe", "council")  # it needs a model
     assert (fallen["recipe"], fallen["without"]) == ("direct", ["recipe"])
     assert imported("ask", "Who?", "--recipe", "oracle")[0] == 2
 
 
-def test_the_trace_of_an_answer_can_be_seen_later(imported: Cite) -> None:
+def test_the_trace_of_an_answer_can_be_seen_later(imported: Cli) -> None:
     given = asked(imported)
     code, out, _ = imported("trace", given["trace_id"])
     assert (code, out.splitlines()[0].split()[:2]) == (0, [given["trace_id"], "direct"])
@@ -71,7 +57,7 @@ def test_the_trace_of_an_answer_can_be_seen_later(imported: Cite) -> None:
     )  # fmt: skip
 
 
-def test_questions_are_made_of_ones_own_channels_and_recipes_compared_on_them(imported: Cite, tmp_path: Path) -> None:
+def test_questions_are_made_of_ones_own_channels_and_recipes_compared_on_them(imported: Cli, tmp_path: Path) -> None:
     code, out, _ = imported("eval", "make", "mine", "--limit", "5")
     assert (code, out.split()[:2]) == (0, ["5", "questions"])
     rows = [json.loads(line) for line in (tmp_path / "mine" / "queries.jsonl").read_text("utf-8").splitlines()]
@@ -91,5 +77,5 @@ def test_questions_are_made_of_ones_own_channels_and_recipes_compared_on_them(im
     assert found["agent"]["all"]["shown_right"] >= found["direct"]["all"]["shown_right"]
 
 
-def test_without_posts_no_questions_are_made(citegram: Cite) -> None:
+def test_without_posts_no_questions_are_made(citegram: Cli) -> None:
     assert citegram("eval", "make", "mine")[2].startswith("No post of yours has a sentence to ask about")

@@ -14,10 +14,10 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from driver import OTTO
+from driver import OTTO, CommandResult
 
 from bot.app import run_bot
 from bot.cli import ask, doctor
@@ -67,20 +67,14 @@ def running(filled: Path, tmp_path_factory: pytest.TempPathFactory, root: Path) 
         yield process, folder
 
 
-class Said(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Awaitable[Said]]
+Command = Callable[..., Awaitable[CommandResult]]
 
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
     """Runs a command in this process, as `citegram` does."""
 
-    async def run(module: Any, folder: Path, *words: object) -> Said:
+    async def run(module: Any, folder: Path, *words: object) -> CommandResult:
         parser = argparse.ArgumentParser()
         (module.declare_import if module is imports else module.declare)(parser)
         args = parser.parse_args([*map(str, words)])
@@ -91,7 +85,7 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
         except RagError as exc:
             code, err = 1, exc.reason
         said = capsys.readouterr()
-        return Said(code, said.out, said.err + err)
+        return CommandResult(code, said.out, said.err + err)
 
     return run
 
@@ -100,7 +94,7 @@ def export(root: Path) -> tuple[object, ...]:
     return root / "bot" / "sandbox" / "channels" / "owl-hill", "--username", "owl_hill", "--json"
 
 
-def comparable(said: Said) -> object:
+def comparable(said: CommandResult) -> object:
     """What does not differ from one answer to the next: no trace ids, no milliseconds."""
     if said.out.startswith('{"refused"'):
         return json.loads(said.out) | {"trace_id": None}

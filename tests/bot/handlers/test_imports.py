@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, query_archive, say, zipped
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, make_zip, query_archive, say
 
 from bot import import_process
 from bot.sandbox import Sandbox, methods
@@ -119,7 +119,7 @@ async def test_an_export_is_imported_found_and_opened(sandbox: Sandbox, live: An
 async def test_in_russian_and_as_a_zip(sandbox: Sandbox, live: Any, home: Path) -> None:
     members = {"ChatExport/result.json": export(name="Пекарня"), "ChatExport/photos/1.jpg": b"\xff\xd8" * 50}
     async with live(admins=(RITA,)):
-        report = await (await sent(sandbox, zipped(members), "Экспорт.zip", who=RITA)).end()
+        report = await (await sent(sandbox, make_zip(members), "Экспорт.zip", who=RITA)).end()
         assert report.startswith("Экспорт.zip импортирован.\n\nПекарня\nНовых: 3 · изменённых: 0 · без изменений: 0")
         (asked,) = await sandbox.replies(RITA)
         assert asked["text"].startswith("Пекарня пока читают только администраторы.")
@@ -219,7 +219,7 @@ async def test_the_pages_of_a_real_export_need_the_channels_name(
     sandbox: Sandbox, live: Any, home: Path, shared_data: Path
 ) -> None:
     pages = sorted((shared_data / "tg_export_en" / "html").glob("messages*.html"))
-    packed = zipped({f"ChatExport/{page.name}": page.read_bytes() for page in pages})
+    packed = make_zip({f"ChatExport/{page.name}": page.read_bytes() for page in pages})
     async with live():
         said = await (await sent(sandbox, packed, "html.zip")).end()
         assert said.startswith("html.zip does not say which channel it is from: send it with the channel's @name or id")

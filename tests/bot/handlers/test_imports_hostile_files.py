@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import RITA, say, zipped
+from driver import RITA, make_zip, say
 
 from bot.handlers.imports import translate_note
 from bot.i18n import get_translator
@@ -45,29 +45,29 @@ def with_link() -> bytes:
     return file.getvalue()
 
 
-GOOD = zipped({"result.json": EXPORT})
+GOOD = make_zip({"result.json": EXPORT})
 ZIPS: dict[str, tuple[bytes, str]] = {
-    "a bomb": (zipped({"result.json": b" " * 50 * 2**20}), "import-zip-ratio"),
-    "a bomb beside the export": (zipped({"result.json": EXPORT, "a.txt": b"0" * 2**22}), "import-zip-ratio"),
-    "a bomb of crumbs": (zipped({f"{n}": b"0" * 60_000 for n in range(1900)} | {"result.json": EXPORT}),
+    "a bomb": (make_zip({"result.json": b" " * 50 * 2**20}), "import-zip-ratio"),
+    "a bomb beside the export": (make_zip({"result.json": EXPORT, "a.txt": b"0" * 2**22}), "import-zip-ratio"),
+    "a bomb of crumbs": (make_zip({f"{n}": b"0" * 60_000 for n in range(1900)} | {"result.json": EXPORT}),
                          "import-zip-ratio"),
     "more than 500 MB": (claiming(GOOD, 24, struct.pack("<L", 501 * 2**20)), "import-zip-size"),
-    "2001 members": (zipped({f"{n}.txt": b"" for n in range(2001)}), "import-zip-members"),
-    "a zip in a zip": (zipped({"result.zip": GOOD}), "import-zip-nested"),
-    "an archive beside the export": (zipped({"result.json": EXPORT, "files/a.TAR": b""}), "import-zip-nested"),
+    "2001 members": (make_zip({f"{n}.txt": b"" for n in range(2001)}), "import-zip-members"),
+    "a zip in a zip": (make_zip({"result.zip": GOOD}), "import-zip-nested"),
+    "an archive beside the export": (make_zip({"result.json": EXPORT, "files/a.TAR": b""}), "import-zip-nested"),
     "encrypted": (claiming(GOOD, 8, b"\x01\x00"), "import-zip-encrypted"),
-    "up and out": (zipped({"../result.json": EXPORT}), "import-zip-path"),
-    "down, up and out": (zipped({"a/b/../../../result.json": EXPORT}), "import-zip-path"),
-    "from the root": (zipped({"/tmp/result.json": EXPORT}), "import-zip-path"),
-    "Windows' way out": (zipped({"..\\result.json": EXPORT}), "import-zip-path"),
-    "another drive": (zipped({"C:/result.json": EXPORT}), "import-zip-path"),
-    "a harmless export and a way out": (zipped({"result.json": EXPORT, "../x.css": b""}), "import-zip-path"),
+    "up and out": (make_zip({"../result.json": EXPORT}), "import-zip-path"),
+    "down, up and out": (make_zip({"a/b/../../../result.json": EXPORT}), "import-zip-path"),
+    "from the root": (make_zip({"/tmp/result.json": EXPORT}), "import-zip-path"),
+    "Windows' way out": (make_zip({"..\\result.json": EXPORT}), "import-zip-path"),
+    "another drive": (make_zip({"C:/result.json": EXPORT}), "import-zip-path"),
+    "a harmless export and a way out": (make_zip({"result.json": EXPORT, "../x.css": b""}), "import-zip-path"),
     "a link": (with_link(), "import-zip-path"),
-    "two exports": (zipped({"a/result.json": EXPORT, "b/result.json": EXPORT}), "import-zip-many"),
-    "pages of two chats": (zipped({"a/messages.html": b"<", "b/messages.html": b"<"}), "import-zip-many"),
-    "no export": (zipped({"readme.txt": b"hello"}), "import-zip-empty"),
-    "nothing": (zipped({}), "import-zip-empty"),
-    "a folder called result.json": (zipped({"result.json/": b""}), "import-zip-empty"),
+    "two exports": (make_zip({"a/result.json": EXPORT, "b/result.json": EXPORT}), "import-zip-many"),
+    "pages of two chats": (make_zip({"a/messages.html": b"<", "b/messages.html": b"<"}), "import-zip-many"),
+    "no export": (make_zip({"readme.txt": b"hello"}), "import-zip-empty"),
+    "nothing": (make_zip({}), "import-zip-empty"),
+    "a folder called result.json": (make_zip({"result.json/": b""}), "import-zip-empty"),
     "half a zip": (GOOD[: len(GOOD) // 2], "import-zip-broken"),
     "only the beginning": (b"PK\x03\x04", "import-zip-broken"),
     "another content than it says": (claiming(GOOD, 16, b"\0\0\0\0"), "import-zip-broken"),
@@ -105,7 +105,7 @@ def test_a_zip_that_is_no_export_is_refused(tmp_path: Path, what: str) -> None:
 def test_an_export_comes_out_of_its_zip_for_its_owner_only(
     tmp_path: Path, members: Members, file: str, method: int
 ) -> None:
-    (tmp_path / "document").write_bytes(zipped(members, method))
+    (tmp_path / "document").write_bytes(make_zip(members, method))
     found = unpack_document(tmp_path / "document", tmp_path)
     assert found == tmp_path / file
     assert found.stat().st_mode & 0o777 == 0o600

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from driver import GROUP, OTTO, RITA
-from metrics_client import fetched, free_port, metrics, until, value
+from metrics_client import fetch_metrics, fetch_text, find_free_port, get_value, wait_for
 
 from bot.app import run_bot
 from bot.monitoring.health import ReadinessCheck
@@ -25,6 +25,7 @@ from rag_core.tracing import Run, Span
 from rag_core.types import Shortfall
 
 FERRY = "When does the ferry to Owl Island leave?"
+CHANGES, VOTES = "citegram_post_changes_total", "citegram_feedback_votes"
 NOTHING = "Who won the chess tournament in Reykjavik?"
 
 
@@ -45,24 +46,26 @@ async def test_questions_are_counted_by_what_became_of_them(
         return await real(question, *args, **more)
 
     monkeypatch.setattr(question_worker, "answer_question", broken)
-    port = free_port()
+    port = find_free_port()
     async with live(sections=watching(port)):
         for text in (FERRY, FERRY, NOTHING, "Is mackerel sold?", "/verify The ferry leaves at 7:30 from pier four."):
             await ask(OTTO, text)
-        found = await metrics(port)
+        found = await fetch_metrics(port)
     questions = "citegram_questions_total"
-    assert value(found, questions, kind="ask", recipe="direct", outcome="answered") == 2
-    assert value(found, questions, kind="ask", recipe="direct", outcome="refused") == 1
-    assert value(found, questions, kind="ask", outcome="trouble") == 1
-    assert value(found, questions, kind="verify", recipe="verify", outcome="answered") == 1
-    assert value(found, questions) == 5
-    assert value(found, "citegram_question_seconds_count") == value(found, "citegram_queue_wait_seconds_count") == 5
-    assert value(found, "citegram_citation_coverage_sum") == value(found, "citegram_citation_coverage_count") == 2
-    assert value(found, "citegram_confidence_count", recipe="direct") == 3
-    assert value(found, "citegram_stage_seconds_count", stage="lexical") >= 2
-    assert value(found, "citegram_question_rounds_sum") >= 2
-    assert value(found, "citegram_log_records_total", level="error") == 1
-    assert value(found, "citegram_telegram_calls_total", method="sendMessage", outcome="ok") >= 5
+    assert get_value(found, questions, kind="ask", recipe="direct", outcome="answered") == 2
+    assert get_value(found, questions, kind="ask", recipe="direct", outcome="refused") == 1
+    assert get_value(found, questions, kind="ask", outcome="trouble") == 1
+    assert get_value(found, questions, kind="verify", recipe="verify", outcome="answered") == 1
+    assert get_value(found, questions) == 5
+    for name in ("question_seconds", "queue_wait_seconds"):
+        assert get_value(found, f"citegram_{name}_count") == 5
+    for name in ("sum", "count"):
+        assert get_value(found, f"citegram_citation_coverage_{name}") == 2
+    assert get_value(found, "citegram_confidence_count", recipe="direct") == 3
+    assert get_value(found, "citegram_stage_seconds_count", stage="lexical") >= 2
+    assert get_value(found, "citegram_question_rounds_sum") >= 2
+    assert get_value(found, "citegram_log_records_total", level="error") == 1
+    assert get_value(found, "citegram_telegram_calls_total", method="sendMessage", outcome="ok") >= 5
 
 
 async def test_a_stopped_question_counts_as_stopped(
@@ -77,40 +80,40 @@ async def test_a_stopped_question_counts_as_stopped(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(question_worker, "answer_question", endless)
-    port = free_port()
+    port = find_free_port()
     async with live(sections=watching(port)):
         await sandbox.say(OTTO, FERRY)
         await begun.wait()
         await sandbox.say(OTTO, "/stop")
-        found = await until(port, lambda found: value(found, "citegram_questions_total"))
-    assert value(found, "citegram_questions_total", outcome="stopped", recipe="none") == 1
+        found = await wait_for(port, lambda found: get_value(found, "citegram_questions_total"))
+    assert get_value(found, "citegram_questions_total", outcome="stopped", recipe="none") == 1
 
 
 async def test_states_are_read_when_they_are_asked_for(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bot.monitoring.health._REFRESH_SECONDS", 0.0)
-    port = free_port()
+    port = find_free_port()
     with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
         archive.execute("INSERT INTO gaps (chat_id, since, until, noted_at) VALUES (-1001000001, 1, 2, 3)")
         archive.execute("INSERT INTO gaps (chat_id, since, until, noted_at) VALUES (-1001000001, 5, 6, 7)")
     async with live(sections=watching(port)):
         await sandbox.post(-1001000001, "The second ferry leaves at noon.")
         sandbox.push({"brand_new_kind": {}})
-        await until(port, lambda found: value(found, "citegram_post_changes_total", source="live", change="kept"))
-        await until(port, lambda found: value(found, "citegram_updates_quarantined"))
-        found = await until(port, lambda found: not value(found, "citegram_index_lag_changes"))
+        await wait_for(port, lambda found: get_value(found, CHANGES, source="live", change="kept"))
+        await wait_for(port, lambda found: get_value(found, "citegram_updates_quarantined"))
+        found = await wait_for(port, lambda found: not get_value(found, "citegram_index_lag_changes"))
     legs = {dict(labels)["leg"] for labels in found["citegram_index_lag_changes"]}
     assert legs == {"words", "copies"}  # no model, no vectors
-    assert value(found, "citegram_archive_posts") == value(found, "citegram_index_passages", leg="words") == 13
-    assert value(found, "citegram_gaps_open") == value(found, "citegram_channel_gaps_max") == 2
-    assert value(found, "citegram_gap_channels") == 1
-    assert value(found, "citegram_channels") == 4
-    assert value(found, "citegram_disk_bytes", part="archive") > 0
-    assert value(found, "citegram_disk_free_bytes") > 0
-    assert value(found, "citegram_job_runs_total", task="lexical") > 0
-    assert value(found, "process_resident_memory_bytes") > 1e6
-    assert value(found, "citegram_scrape_failures_total") == 0
+    assert get_value(found, "citegram_archive_posts") == get_value(found, "citegram_index_passages", leg="words") == 13
+    assert get_value(found, "citegram_gaps_open") == get_value(found, "citegram_channel_gaps_max") == 2
+    assert get_value(found, "citegram_gap_channels") == 1
+    assert get_value(found, "citegram_channels") == 4
+    assert get_value(found, "citegram_disk_bytes", part="archive") > 0
+    assert get_value(found, "citegram_disk_free_bytes") > 0
+    assert get_value(found, "citegram_job_runs_total", task="lexical") > 0
+    assert get_value(found, "process_resident_memory_bytes") > 1e6
+    assert get_value(found, "citegram_scrape_failures_total") == 0
     assert len(found["citegram_build_info"]) == 1
 
 
@@ -118,24 +121,24 @@ async def test_caches_and_votes_are_told(
     sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bot.monitoring.health._REFRESH_SECONDS", 0.0)
-    port = free_port()
+    port = find_free_port()
     async with live(sections=watching(port)):
         reply = await ask(OTTO, FERRY)
         await ask(RITA, FERRY)
         good = next(one for row in reply["reply_markup"]["inline_keyboard"] for one in row if "👍" in one["text"])
         await sandbox.press(OTTO, OTTO, reply["message_id"], good["callback_data"])
-        found = await until(port, lambda found: value(found, "citegram_feedback_votes", vote="good", reason="none"))
-    assert value(found, "citegram_cache_requests_total", cache="plans") >= 1
+        found = await wait_for(port, lambda found: get_value(found, VOTES, vote="good", reason="none"))
+    assert get_value(found, "citegram_cache_requests_total", cache="plans") >= 1
     assert {dict(labels)["cache"] for labels in found["citegram_cache_requests_total"]} == {"plans", "hits", "verdicts"}
 
 
 async def test_no_text_reader_or_channel_is_in_the_page(sandbox: Sandbox, live: Any, ask: Any) -> None:
-    port = free_port()
+    port = find_free_port()
     async with live(sections=watching(port)):
         await ask(OTTO, FERRY)
         await sandbox.say(RITA, f"/ask@citegram_bot {FERRY}", chat_id=GROUP)
         await sandbox.replies(GROUP)
-        _, page = await fetched(port, "metrics")
+        _, page = await fetch_text(port, "metrics")
     labels = " ".join(re.findall(r"\{(.*)\}", page))
     assert not re.search(r"ferry|owl|harbour|печь|otto|rita", labels, re.IGNORECASE)
     assert not re.search(r"\"-?\d{3,}\"", labels)  # ids
@@ -194,10 +197,10 @@ async def test_what_is_counted_row_by_row_is_counted_seldom(live: Any, monkeypat
         return await real(archive)
 
     monkeypatch.setattr(census, "count_post_rows", counting)
-    port = free_port()
+    port = find_free_port()
     async with live(sections=watching(port)):
-        pages = [await metrics(port) for _ in range(3)]
-    assert [value(page, "citegram_archive_posts") for page in pages] == [12, 12, 12]
+        pages = [await fetch_metrics(port) for _ in range(3)]
+    assert [get_value(page, "citegram_archive_posts") for page in pages] == [12, 12, 12]
     assert counted == 1
 
 
@@ -224,17 +227,17 @@ async def test_two_who_scrape_at_once_count_a_post_once(
         await asyncio.sleep(0.2)
         return await real(*args)
 
-    port = free_port()
+    port = find_free_port()
     async with live(sections=watching(port)):
-        assert value(await metrics(port), "citegram_post_changes_total") == 0
+        assert get_value(await fetch_metrics(port), "citegram_post_changes_total") == 0
         await sandbox.post(-1001000001, "The second ferry leaves at noon.")
         with closing(sqlite3.connect(home / "citegram.db")) as archive:
             async with asyncio.timeout(30):
                 while archive.execute("SELECT count(*) FROM posts").fetchone() != (13,):  # noqa: ASYNC110 - an archive rings no bell
                     await asyncio.sleep(0.02)
         monkeypatch.setattr(census, "count_changes_by_source", slowly)
-        await asyncio.gather(metrics(port), metrics(port))
-        assert value(await metrics(port), "citegram_post_changes_total") == 1
+        await asyncio.gather(fetch_metrics(port), fetch_metrics(port))
+        assert get_value(await fetch_metrics(port), "citegram_post_changes_total") == 1
 
 
 async def test_what_cannot_be_read_leaves_the_rest_of_the_page(
@@ -244,38 +247,38 @@ async def test_what_cannot_be_read_leaves_the_rest_of_the_page(
         raise ArchiveUnavailable("The archive is gone.")
 
     monkeypatch.setattr("bot.monitoring.health.usage_stats.fetch_queue_stats", gone)
-    port = free_port()
+    port = find_free_port()
     async with live(sections=watching(port)):
-        found = await metrics(port)
+        found = await fetch_metrics(port)
     assert "citegram_questions_waiting" not in found
-    assert value(found, "citegram_scrape_failures_total", part="line") == 1
+    assert get_value(found, "citegram_scrape_failures_total", part="line") == 1
     assert "citegram_index_lag_changes" in found
 
 
 async def test_floods_and_other_refusals_of_telegram_are_told_apart(sandbox: Sandbox, live: Any, ask: Any) -> None:
-    port = free_port()
+    port = find_free_port()
     async with live(sections=watching(port)):
         sandbox.faults.fail_next("sendMessage", "429", retry_after=1)
         await ask(OTTO, FERRY)
         sandbox.faults.fail_next("sendMessage", "500")
         await ask(OTTO, "/help")
-        found = await metrics(port)
+        found = await fetch_metrics(port)
     calls = "citegram_telegram_calls_total"
-    assert value(found, calls, method="sendMessage", outcome="flood") == 1
-    assert value(found, calls, method="sendMessage", outcome="server") == 1
-    assert value(found, calls, method="sendMessage", outcome="ok") == 2
+    assert get_value(found, calls, method="sendMessage", outcome="flood") == 1
+    assert get_value(found, calls, method="sendMessage", outcome="server") == 1
+    assert get_value(found, calls, method="sendMessage", outcome="ok") == 2
 
 
 async def test_the_bot_says_whether_it_lives_and_is_ready(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    port = free_port()
+    port = find_free_port()
     async with live(sections=watching(port)):
-        status, text = await fetched(port, "healthz")
+        status, text = await fetch_text(port, "healthz")
         assert (status, json.loads(text)) == (200, {"alive": True})
         sandbox.push({"message": {"message_id": "odd"}})  # so that the long question for updates is answered
         async with asyncio.timeout(20):
-            while (answered := await fetched(port, "readyz"))[0] != 200:  # noqa: ASYNC110 - it rings no bell
+            while (answered := await fetch_text(port, "readyz"))[0] != 200:  # noqa: ASYNC110 - it rings no bell
                 await asyncio.sleep(0.02)
         assert json.loads(answered[1]) == {
             "ready": True,
@@ -287,7 +290,7 @@ async def test_the_bot_says_whether_it_lives_and_is_ready(
 
         monkeypatch.setattr("bot.monitoring.health.usage_stats.check_writable", full)
         monkeypatch.setattr("bot.monitoring.health._MAX_SILENCE_SECONDS", 0.0)
-        status, text = await fetched(port, "readyz")
+        status, text = await fetch_text(port, "readyz")
     assert status == 503
     said = json.loads(text)
     assert said["ready"] is False
@@ -297,18 +300,18 @@ async def test_the_bot_says_whether_it_lives_and_is_ready(
 
 
 async def test_a_bot_that_cannot_reach_telegram_lives_and_is_not_ready(sandbox: Sandbox, home: Path) -> None:
-    port, stop = free_port(), asyncio.Event()
+    port, stop = find_free_port(), asyncio.Event()
     await sandbox.stop()
     settings = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": home}, **watching(port)}
     running = asyncio.create_task(run_bot(Settings.model_validate(settings), stop=stop))
     async with asyncio.timeout(30):
         while True:
             try:
-                status, text = await fetched(port, "readyz")
+                status, text = await fetch_text(port, "readyz")
                 break
             except OSError:
                 await asyncio.sleep(0.02)
-    assert (await fetched(port, "healthz"))[0] == (await fetched(port, "metrics"))[0] == 200
+    assert (await fetch_text(port, "healthz"))[0] == (await fetch_text(port, "metrics"))[0] == 200
     stop.set()
     await running
     assert status == 503
@@ -328,7 +331,7 @@ async def test_a_port_that_cannot_be_opened_is_said_in_one_sentence(
     sandbox: Sandbox, home: Path, watch: dict[str, Any], named: str
 ) -> None:
     given = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": home}}
-    settings = Settings.model_validate({**given, "monitoring": {"port": free_port(), **watch}})
+    settings = Settings.model_validate({**given, "monitoring": {"port": find_free_port(), **watch}})
     with pytest.raises(SettingsWrong, match=named):
         await run_bot(settings, stop=asyncio.Event())
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from metrics_client import fetched, free_port
+from metrics_client import fetch_text, find_free_port
 from prometheus_client.metrics_core import Metric
 
 from bot.monitoring.health import ReadinessCheck, StateCollector
@@ -71,8 +71,8 @@ async def test_vectors_that_do_not_answer_are_no_reason_to_tell_nothing(
 
 
 async def test_a_model_that_is_wanted_and_not_there_makes_the_bot_not_ready(live: Any) -> None:
-    port = free_port()
+    port = find_free_port()
     async with live(sections={"monitoring": {"port": port}, "models": {"embedder": "minilm-navec"}}):
-        status, text = await fetched(port, "readyz")
+        status, text = await fetch_text(port, "readyz")
     assert status == 503
     assert json.loads(text)["checks"]["vectors"] == "not opened"

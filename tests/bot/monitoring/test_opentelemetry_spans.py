@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from driver import OTTO
-from metrics_client import free_port
+from metrics_client import find_free_port
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import StatusCode
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -54,7 +54,7 @@ async def collector() -> AsyncIterator[tuple[str, list[ExportTraceServiceRequest
         sent.append(ExportTraceServiceRequest.FromString(await request.read()))
         return web.Response(content_type="application/x-protobuf")
 
-    app, port = web.Application(), free_port()
+    app, port = web.Application(), find_free_port()
     app.router.add_post("/v1/traces", take)
     runner = web.AppRunner(app)
     await runner.setup()
@@ -81,7 +81,7 @@ async def test_a_running_bot_sends_its_stages_and_no_text(
 
 
 async def test_a_collector_that_is_gone_keeps_nobody_from_an_answer(live: Any, ask: Any) -> None:
-    async with live(sections={"monitoring": {"collector": f"http://127.0.0.1:{free_port()}"}}):
+    async with live(sections={"monitoring": {"collector": f"http://127.0.0.1:{find_free_port()}"}}):
         assert "7:30" in (await ask(OTTO, FERRY))["text"]
 
 

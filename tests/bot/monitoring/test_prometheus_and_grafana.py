@@ -17,7 +17,7 @@ import aiohttp
 import pytest
 import yaml
 from driver import OTTO
-from metrics_client import fetched, free_port, metrics, until, value
+from metrics_client import fetch_metrics, fetch_text, find_free_port, get_value, wait_for
 
 from bot.sandbox import Sandbox
 from rag_core.storage.backups import make_backup
@@ -87,12 +87,12 @@ def test_every_alert_is_tested_silent_and_says_what_to_do() -> None:
 async def exposed(live: Any, ask: Any, home: Path) -> tuple[str, dict[str, set[str]]]:
     """A page of metrics, and of each series its labels."""
     make_backup(home, threading.Event())
-    port = free_port()
+    port = find_free_port()
     async with live(sections={"monitoring": {"port": port}}):
         await ask(OTTO, FERRY)
         await ask(OTTO, "/help")
-        await until(port, lambda found: "citegram_telegram_silence_seconds" in found)
-        _, page = await fetched(port, "metrics")
+        await wait_for(port, lambda found: "citegram_telegram_silence_seconds" in found)
+        _, page = await fetch_text(port, "metrics")
     from bot.monitoring.metrics import Meter
 
     labels: dict[str, set[str]] = {}
@@ -184,7 +184,7 @@ async def scraping(port: int, folder: Path) -> AsyncIterator[str]:
     (scraped,) = settings["scrape_configs"]
     scraped["static_configs"] = [{"targets": [f"127.0.0.1:{port}"]}]
     (folder / "prometheus.yml").write_text(yaml.safe_dump(settings), "utf-8")
-    own = f"127.0.0.1:{free_port()}"
+    own = f"127.0.0.1:{find_free_port()}"
     flags = [f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'tsdb'}"]
     process = await asyncio.create_subprocess_exec(
         str(PROMETHEUS), *flags, f"--web.listen-address={own}", "--log.level=error"
@@ -209,7 +209,7 @@ async def told(address: str, expr: str) -> list[dict[str, Any]]:
     return found
 
 
-async def wait_for(address: str, expr: str) -> float:
+async def query_until_set(address: str, expr: str) -> float:
     """The first value that is not 0."""
     async with asyncio.timeout(90):
         while True:
@@ -221,17 +221,17 @@ async def wait_for(address: str, expr: str) -> float:
 
 @with_prometheus
 async def test_a_real_prometheus_scrapes_the_running_bot(sandbox: Sandbox, live: Any, ask: Any, tmp_path: Path) -> None:
-    port = free_port()
+    port = find_free_port()
     async with live(sections={"monitoring": {"port": port}}):
         await ask(OTTO, FERRY)
-        assert value(await metrics(port), "citegram_questions_total", outcome="answered") == 1
+        assert get_value(await fetch_metrics(port), "citegram_questions_total", outcome="answered") == 1
         async with scraping(port, tmp_path) as address:
-            assert await wait_for(address, 'up{job="citegram"}') == 1
+            assert await query_until_set(address, 'up{job="citegram"}') == 1
             answered = 'citegram_questions_total{recipe="direct",outcome="answered"}'
-            assert await wait_for(address, answered) == 1
-            assert await wait_for(address, 'citegram_index_passages{leg="words"}') == 12
-            assert await wait_for(address, "citegram_question_seconds_count") == 1
-            assert await wait_for(address, "process_resident_memory_bytes") > 1e6
+            assert await query_until_set(address, answered) == 1
+            assert await query_until_set(address, 'citegram_index_passages{leg="words"}') == 12
+            assert await query_until_set(address, "citegram_question_seconds_count") == 1
+            assert await query_until_set(address, "process_resident_memory_bytes") > 1e6
             for board in BOARDS:
                 for expr in shown(board):
                     await told(address, expr)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from sample_sizes import choose_size
-from slow_model import Slow
+from slow_model import SlowLlm
 
 from bot.sandbox import Sandbox
 from rag_core.models.selection import LanguageModels
@@ -25,7 +25,7 @@ async def test_readers_at_once_wait_fairly_and_all_are_answered(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def opened(*_: Any) -> LanguageModels:
-        return LanguageModels(Slow(WRITTEN, 0.05), None)
+        return LanguageModels(SlowLlm(WRITTEN, 0.05), None)
 
     monkeypatch.setattr("rag_core.engine.open_language_models", opened)
     for reader in READERS:

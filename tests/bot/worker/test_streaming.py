@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, say
-from slow_model import Slow
+from slow_model import SlowLlm
 
 from bot.sandbox import Sandbox
 from rag_core.models.selection import LanguageModels
@@ -22,15 +22,15 @@ VERBATIM = "The ferry to Owl Island leaves at 7:30 every morning from pier four.
 WRITTEN = "The ferry leaves at 7:30 every morning. [1]\nIt leaves from pier four. [1]\n"
 LINK = "https://t.me/harbour_news/10"
 
-Writes = Callable[..., Slow]
+Writes = Callable[..., SlowLlm]
 
 
 @pytest.fixture
 def writes(monkeypatch: pytest.MonkeyPatch) -> Writes:
     """Lets the bot have a model that writes slowly."""
 
-    def given(seconds: float, reply: str = WRITTEN, *, plans: bool = False) -> Slow:
-        model = Slow(reply, seconds)
+    def given(seconds: float, reply: str = WRITTEN, *, plans: bool = False) -> SlowLlm:
+        model = SlowLlm(reply, seconds)
 
         async def opened(*_: Any) -> LanguageModels:
             return LanguageModels(model, model if plans else None)

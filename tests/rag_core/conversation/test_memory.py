@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_model import Scripted
+from scripted_model import FakeLlm
 
 from rag_core import Question, Viewer, answer_question
 from rag_core.conversation import memory as conversation
@@ -143,7 +143,7 @@ def planned_by(library: Any, model: Any) -> None:
 
 async def test_the_model_rewrites_where_it_is_idle(library: Any) -> None:
     await said(library, FERRY)
-    model = Scripted("How much is a ferry ticket to Owl Island for children?")
+    model = FakeLlm("How much is a ferry ticket to Owl Island for children?")
     planned_by(library, model)
     assert await stands(library, CHILDREN) == "How much is a ferry ticket to Owl Island for children?"
     assert "Owl Island" in model.asked[0].ask
@@ -163,7 +163,7 @@ async def test_the_model_rewrites_where_it_is_idle(library: Any) -> None:
 )
 async def test_a_model_that_says_anything_else_is_not_believed(library: Any, reply: Any) -> None:
     await said(library, FERRY)
-    planned_by(library, Scripted(reply))
+    planned_by(library, FakeLlm(reply))
     run = notebook(library)
     found = await resolve_followup(asked(library, CHILDREN), library.rag, run)
     assert found.text == BY_RULES
@@ -172,7 +172,7 @@ async def test_a_model_that_says_anything_else_is_not_believed(library: Any, rep
 
 async def test_a_busy_model_is_not_waited_for(library: Any) -> None:
     await said(library, FERRY)
-    model = Scripted()
+    model = FakeLlm()
     model.waiting = 1
     planned_by(library, model)
     assert "ferry" in await stands(library, "and in March?")
@@ -181,7 +181,7 @@ async def test_a_busy_model_is_not_waited_for(library: Any) -> None:
 
 async def test_no_model_is_asked_about_what_is_no_follow_up(library: Any) -> None:
     await said(library, FERRY)
-    planned_by(library, Scripted())
+    planned_by(library, FakeLlm())
     assert await stands(library, "When does the lighthouse museum close?") == "When does the lighthouse museum close?"
 
 
@@ -214,7 +214,7 @@ async def test_a_whole_talk_is_asked_and_answered(library: Any) -> None:
 
 async def test_a_careful_chat_has_its_answers_looked_over(library: Any) -> None:
     await save_answer_mode(library.rag.archive, 5, AnswerMode("direct", careful=True))
-    model = Scripted("A ferry ticket costs twelve euros.[1]", '{"score": 5, "missing": "", "unsupported": []}', "x")
+    model = FakeLlm("A ferry ticket costs twelve euros.[1]", '{"score": 5, "missing": "", "unsupported": []}', "x")
     library.rag = replace(library.rag, writer=model, recipe="auto")
     given = await answer_question(asked(library, "How much does a ferry ticket cost?"), library.rag)
     assert [s.text for s in given.sentences] == ["A ferry ticket costs twelve euros."]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr, ValidationError
-from qdrant_stand_in import StandIn
+from qdrant_stand_in import FakeQdrant
 
 from rag_core.engine import make_lexical_index
 from rag_core.errors import QdrantGone, VectorsUnavailable
@@ -19,14 +19,14 @@ from rag_core.settings import QdrantSettings
 pytestmark = pytest.mark.slow
 
 
-async def made(qdrant: StandIn, **given: Any) -> dict[str, Any]:
+async def made(qdrant: FakeQdrant, **given: Any) -> dict[str, Any]:
     """Open the collection with these settings, and what the server says of it then."""
     settings = QdrantSettings(url=qdrant.url, retries=0, **given)
     await (await open_vector_store(Path("nowhere"), model="tiny", dimension=2, qdrant=settings)).close()
     return qdrant.info("citegram")
 
 
-async def test_a_collection_is_made_as_the_settings_say(qdrant: StandIn) -> None:
+async def test_a_collection_is_made_as_the_settings_say(qdrant: FakeQdrant) -> None:
     info = await made(
         qdrant, shards=6, replicas=3, consistency=2, quantization="int8", on_disk=True, links=24, ef_construct=200
     )
@@ -41,14 +41,14 @@ async def test_a_collection_is_made_as_the_settings_say(qdrant: StandIn) -> None
     assert set(info["payload_schema"]) == {"chat", "message", "hash", "date", "lang"}
 
 
-async def test_without_settings_vectors_are_whole_and_searches_exact(qdrant: StandIn) -> None:
+async def test_without_settings_vectors_are_whole_and_searches_exact(qdrant: FakeQdrant) -> None:
     info = await made(qdrant)
     assert info["config"]["hnsw_config"]["m"] == 0
     assert info["config"].get("quantization_config") is None
     assert make_search_params(QdrantSettings()).exact is True
 
 
-async def test_what_can_be_changed_is_changed_and_shards_are_refused_in_one_sentence(qdrant: StandIn) -> None:
+async def test_what_can_be_changed_is_changed_and_shards_are_refused_in_one_sentence(qdrant: FakeQdrant) -> None:
     await made(qdrant, shards=2)
     info = await made(qdrant, shards=2, quantization="binary", links=16, replicas=2, on_disk=True)
     assert "binary" in info["config"]["quantization_config"]
@@ -66,7 +66,7 @@ async def test_what_can_be_changed_is_changed_and_shards_are_refused_in_one_sent
     assert await made(qdrant)  # left to the server, whatever it has
 
 
-async def test_the_collection_of_words_has_the_same_shards_and_replicas(qdrant: StandIn) -> None:
+async def test_the_collection_of_words_has_the_same_shards_and_replicas(qdrant: FakeQdrant) -> None:
     settings = QdrantSettings(url=qdrant.url, words=True, shards=4, replicas=2, collection="news")
     (await asyncio.to_thread(make_lexical_index, settings)).close()
     (name,) = qdrant.collections
@@ -93,7 +93,7 @@ def test_settings_that_cannot_be_met_are_refused() -> None:
         QdrantSettings(quantization="int4")
 
 
-async def test_the_key_is_sent_and_never_shown(qdrant: StandIn) -> None:
+async def test_the_key_is_sent_and_never_shown(qdrant: FakeQdrant) -> None:
     qdrant.key = "s3cret"
     with pytest.raises(VectorsUnavailable, match=r"refuses the key\. Check QDRANT__KEY"):
         await made(qdrant)
@@ -102,7 +102,7 @@ async def test_the_key_is_sent_and_never_shown(qdrant: StandIn) -> None:
     await (await open_vector_store(Path("nowhere"), model="tiny", dimension=2, qdrant=settings)).close()
 
 
-async def test_a_busy_server_is_asked_again_and_one_that_hangs_is_given_up(qdrant: StandIn) -> None:
+async def test_a_busy_server_is_asked_again_and_one_that_hangs_is_given_up(qdrant: FakeQdrant) -> None:
     settings = QdrantSettings(url=qdrant.url, retries=2, timeout=1)
     store = await open_vector_store(Path("nowhere"), model="tiny", dimension=2, qdrant=settings)
     before, qdrant.status = len(qdrant.asked), 503
@@ -118,7 +118,7 @@ async def test_a_busy_server_is_asked_again_and_one_that_hangs_is_given_up(qdran
     await store.close()
 
 
-async def test_what_is_no_qdrant_is_said_so(qdrant: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_no_qdrant_is_said_so(qdrant: FakeQdrant, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(qdrant, "_of", lambda *_: "hello")
     with pytest.raises(VectorsUnavailable, match="is no Qdrant server that we know"):
         await made(qdrant)

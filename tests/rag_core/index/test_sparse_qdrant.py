@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
-from qdrant_stand_in import StandIn
+from qdrant_stand_in import FakeQdrant
 
 from rag_core.engine import load_saved_lexical_index, make_lexical_index
 from rag_core.errors import IndexUnavailable, QdrantGone
@@ -180,12 +180,12 @@ def test_too_long_a_list_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
     index.close()
 
 
-async def served(qdrant: StandIn) -> QdrantSettings:
+async def served(qdrant: FakeQdrant) -> QdrantSettings:
     return QdrantSettings(url=qdrant.url, words=True, retries=0)
 
 
 async def test_what_is_kept_here_is_found_again_with_its_watermark(tmp_path: Path) -> None:
-    async with StandIn() as qdrant:
+    async with FakeQdrant() as qdrant:
         settings = await served(qdrant)
         index = await asyncio.to_thread(make_lexical_index, settings)
         await asyncio.to_thread(index.replace, (), [entry(n, "cat", f"w{n}") for n in range(50)])
@@ -202,7 +202,7 @@ async def test_what_is_kept_here_is_found_again_with_its_watermark(tmp_path: Pat
 
 
 async def test_a_server_that_lost_everything_is_filled_from_the_beginning(tmp_path: Path) -> None:
-    async with StandIn() as qdrant:
+    async with FakeQdrant() as qdrant:
         settings = await served(qdrant)
         index = await asyncio.to_thread(make_lexical_index, settings)
         await asyncio.to_thread(index.replace, (), [entry(1, "cat")])
@@ -222,7 +222,7 @@ async def test_a_server_that_lost_everything_is_filled_from_the_beginning(tmp_pa
 async def test_an_index_built_beside_takes_the_place_and_the_old_collection_goes_with_the_next_save(
     tmp_path: Path,
 ) -> None:
-    async with StandIn() as qdrant:
+    async with FakeQdrant() as qdrant:
         index = await asyncio.to_thread(make_lexical_index, await served(qdrant))
         await asyncio.to_thread(index.replace, (), [entry(1, "old")])
         beside = await asyncio.to_thread(index.make_empty)
@@ -241,7 +241,7 @@ async def test_an_index_built_beside_takes_the_place_and_the_old_collection_goes
 
 
 async def test_a_server_that_is_gone_at_the_start_is_used_when_it_is_there() -> None:
-    async with StandIn() as qdrant:
+    async with FakeQdrant() as qdrant:
         await qdrant.stop()
         index = await asyncio.to_thread(make_lexical_index, await served(qdrant))
         with pytest.raises(QdrantGone, match="does not answer"):

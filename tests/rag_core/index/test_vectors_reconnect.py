@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from qdrant_stand_in import StandIn
+from qdrant_stand_in import FakeQdrant
 
 from rag_core.errors import VectorsUnavailable
 from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 ALL = SearchFilter(frozenset({-1}))
 
 
-async def opened(qdrant: StandIn) -> VectorStore:
+async def opened(qdrant: FakeQdrant) -> VectorStore:
     return await open_vector_store(
         Path("nowhere"), model="tiny", dimension=2, qdrant=QdrantSettings(url=qdrant.url, retries=0)
     )
@@ -34,7 +34,7 @@ async def found(store: VectorStore) -> list[int]:
     return [place.key.message_id for place, _ in await store.search(np.array([1, 0], np.float32), ALL)]
 
 
-async def test_what_was_written_is_found_again_when_the_server_is_back(qdrant: StandIn) -> None:
+async def test_what_was_written_is_found_again_when_the_server_is_back(qdrant: FakeQdrant) -> None:
     store = await opened(qdrant)
     await store.upsert([point(1, 1, 0), point(2, 1, 1)])
     await store.remove([PostKey(-1, 7)])
@@ -53,7 +53,7 @@ async def test_what_was_written_is_found_again_when_the_server_is_back(qdrant: S
     await again.close()
 
 
-async def test_a_server_that_answers_but_does_not_work_is_told_from_one_that_finds_nothing(qdrant: StandIn) -> None:
+async def test_a_server_that_answers_but_does_not_work_is_told_from_one_that_finds_nothing(qdrant: FakeQdrant) -> None:
     store = await opened(qdrant)
     assert await found(store) == []
     qdrant.status = 503

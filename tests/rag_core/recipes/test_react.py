@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from gbnf_sampler import Grammar
-from scripted_model import Scripted
+from scripted_model import FakeLlm
 
 from rag_core.errors import GenerationFailed, IndexUnavailable
 from rag_core.llm.local import open_local_model
@@ -33,9 +33,9 @@ LOOK = step("search", query="ferry ticket cost", since=None, until=None)
 END = json.dumps(DONE)
 
 
-def reacting(library: Any, *replies: Any, **tools: Any) -> Scripted:
+def reacting(library: Any, *replies: Any, **tools: Any) -> FakeLlm:
     """The library answered by react, with a model that says these things."""
-    model = Scripted(*replies)
+    model = FakeLlm(*replies)
     settings = library.rag.settings.model_copy(update={"tools": ToolSettings(**tools)})
     library.rag = replace(library.rag, writer=model, recipe="react", settings=settings)
     return model
@@ -181,7 +181,7 @@ async def test_a_model_that_wants_to_answer_from_nothing_falls_to_direct(library
 
 
 async def test_a_step_that_takes_too_long_falls_to_direct(library: Any) -> None:
-    class Slow(Scripted):
+    class Slow(FakeLlm):
         async def count(self, texts: Any) -> list[int]:
             if any("Thought" in text for text in texts):
                 await asyncio.sleep(60)

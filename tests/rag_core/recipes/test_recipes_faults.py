@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_roles import SLOW, Cast, purpose_of
+from scripted_roles import SLOW, RoleLlm, detect_purpose
 
 from rag_core import recipes
 from rag_core.answer import run_recipe
@@ -69,7 +69,7 @@ def lacks(reply: Any) -> set[str]:
 
 @pytest.mark.parametrize("recipe", OWN)
 async def test_every_recipe_answers_with_a_model_that_does_its_part(quick: Any, recipe: str) -> None:
-    reply = await answered(quick, recipe, Cast(GOOD))
+    reply = await answered(quick, recipe, RoleLlm(GOOD))
     assert (reply.recipe, reply.refused, lacks(reply)) == (recipe, False, set())
     assert "7:30" in shown(reply)
     assert reply.model == "scripted"
@@ -85,7 +85,7 @@ async def test_every_recipe_answers_without_a_model_or_lets_direct_answer(quick:
 
 @pytest.mark.parametrize("recipe", OWN)
 async def test_every_recipe_refuses_what_no_post_says(quick: Any, recipe: str) -> None:
-    silent = Cast(GOOD | {"write": "The posts do not say.", "map": NO_FACT}, odds=(-1.0,))
+    silent = RoleLlm(GOOD | {"write": "The posts do not say.", "map": NO_FACT}, odds=(-1.0,))
     for model in (None, silent):
         reply = await answered(quick, recipe, model, "Which zeppelin sails to Bear Mountain on Christmas Eve?")
         assert reply.refused
@@ -138,7 +138,7 @@ ROWS = [
 async def test_a_stage_that_fails_has_a_stand_in(
     quick: Any, recipe: str, who: str, does: Any, ends: str | None, without: set[str] | None
 ) -> None:
-    model = Cast(GOOD, odds=does) if who == "judge" else Cast(GOOD | {who: does})
+    model = RoleLlm(GOOD, odds=does) if who == "judge" else RoleLlm(GOOD | {who: does})
     reply = await answered(quick, recipe, model)
     if ends is not None:
         assert (reply.recipe, lacks(reply)) == (ends, without)
@@ -148,7 +148,7 @@ async def test_a_stage_that_fails_has_a_stand_in(
 @pytest.mark.parametrize("recipe", OWN)
 async def test_a_planner_that_fails_is_done_without(quick: Any, recipe: str) -> None:
     for does in (GONE, SLOW, "", BABBLE):
-        reply = await answered(quick, recipe, Cast(GOOD), planner=Cast({"other": does, "hyde": "x"}))
+        reply = await answered(quick, recipe, RoleLlm(GOOD), planner=RoleLlm({"other": does, "hyde": "x"}))
         assert (reply.recipe, "7:30" in shown(reply)) == (recipe, True)
 
 
@@ -160,7 +160,7 @@ async def test_a_reranker_that_fails_is_done_without(quick: Any, recipe: str) ->
         async def scores(self, question: str, texts: list[str]) -> list[float]:
             raise ModelUnavailable("The reranker broke.")
 
-    reply = await answered(quick, recipe, Cast(GOOD), reranker=Broken())
+    reply = await answered(quick, recipe, RoleLlm(GOOD), reranker=Broken())
     assert (reply.recipe, "7:30" in shown(reply)) == (recipe, True)
 
 
@@ -171,7 +171,7 @@ async def test_an_index_that_is_down_is_never_nothing_found(quick: Any, recipe: 
 
     monkeypatch.setattr(quick.rag.lexical, "search", down)
     with pytest.raises(IndexUnavailable):
-        await answered(quick, recipe, Cast(GOOD))
+        await answered(quick, recipe, RoleLlm(GOOD))
     assert not quick.rag.health.resting(recipe)
 
 
@@ -206,7 +206,7 @@ async def test_the_stages_of_a_recipe_end_before_it_does(quick: Any) -> None:
     """So that a stand-in is still of use."""
     settings = quick.rag.settings
     long = settings.budgets.model_copy(update={"write": 60.0, "question": 3.0})
-    rag = replace(quick.rag, settings=settings.model_copy(update={"budgets": long}), writer=Cast({"write": SLOW}))
+    rag = replace(quick.rag, settings=settings.model_copy(update={"budgets": long}), writer=RoleLlm({"write": SLOW}))
     notebook, started = Run(long, "direct"), time.monotonic()
     draft, _ = await run_recipe("direct", quick.question(QUESTION), rag, notebook)
     assert (draft.model, "7:30" in draft.sentences[0].text) == (None, True)
@@ -217,7 +217,7 @@ async def test_the_stages_of_a_recipe_end_before_it_does(quick: Any) -> None:
 async def test_waiting_for_the_model_is_no_part_of_the_deadline(quick: Any) -> None:
     notebook = Run(quick.rag.settings.budgets, "direct")
 
-    class Queued(Cast):
+    class Queued(RoleLlm):
         def turn(self, reader: int, on_place: Any = None) -> Any:
             inner = super().turn(reader, on_place)
 
@@ -239,7 +239,7 @@ async def test_waiting_for_the_model_is_no_part_of_the_deadline(quick: Any) -> N
 
 async def test_a_careful_chat_has_its_answers_looked_over_once_more(quick: Any) -> None:
     await save_answer_mode(quick.rag.archive, 0, AnswerMode("agent", careful=True))
-    reply = await answered(quick, "auto", Cast(GOOD | {"other": '{"score": 5, "missing": "", "unsupported": []}'}))
+    reply = await answered(quick, "auto", RoleLlm(GOOD | {"other": '{"score": 5, "missing": "", "unsupported": []}'}))
     assert (reply.recipe, "7:30" in shown(reply)) == ("agent", True)
     stages = [span.stage for span in quick.runs[-1].spans]
     assert stages.index("write") < stages.index("reflect") < stages.index("cite")
@@ -247,7 +247,7 @@ async def test_a_careful_chat_has_its_answers_looked_over_once_more(quick: Any) 
 
 async def test_the_council_asks_again_for_what_is_left_open(quick: Any) -> None:
     open_part = '{"parts": [{"state": "FULLY", "ask": ""}, {"state": "NOT", "ask": "What does a ferry ticket cost?"}]}'
-    model = Cast(GOOD | {"parts": open_part, "write": [WRITTEN] * 2 + ["A ferry ticket costs twelve euros. [2]"]},
+    model = RoleLlm(GOOD | {"parts": open_part, "write": [WRITTEN] * 2 + ["A ferry ticket costs twelve euros. [2]"]},
                  odds=(2.0, -3.0))  # fmt: skip
     reply = await answered(quick, "council", model)
     assert "7:30" in shown(reply)
@@ -255,7 +255,7 @@ async def test_the_council_asks_again_for_what_is_left_open(quick: Any) -> None:
     assert len(reply.posts()) == 2
     once = quick.rag.settings.council.model_copy(update={"follow_up": False})
     settings = quick.rag.settings.model_copy(update={"council": once})
-    reply = await answered(quick, "council", Cast(GOOD | {"parts": open_part}, odds=(2.0, -3.0)), settings=settings)
+    reply = await answered(quick, "council", RoleLlm(GOOD | {"parts": open_part}, odds=(2.0, -3.0)), settings=settings)
     assert "twelve euros" not in shown(reply)
 
 
@@ -268,20 +268,20 @@ async def test_the_council_asks_again_only_where_the_question_looks(quick: Any, 
         bounds = {"channels": frozenset({quick.harbour})} if question.text == QUESTION else {}
         return replace(real(question, known), **bounds)
 
-    model = Cast(GOOD | {"parts": open_part, "write": [WRITTEN] * 2 + ["A sauna ticket costs ninety roubles. [2]"]},
+    model = RoleLlm(GOOD | {"parts": open_part, "write": [WRITTEN] * 2 + ["A sauna ticket costs ninety roubles. [2]"]},
                  odds=(2.0, -3.0))  # fmt: skip
     reply = await answered(quick, "council", model, plan=plan)
     assert "7:30" in shown(reply)
     assert {key.chat_id for key in reply.posts()} == {quick.harbour}
 
 
-class Slow(Cast):
+class Slow(RoleLlm):
     """One that takes its time over each post."""
 
     begun = 0
 
     async def stream(self, prompt: Any, *given: Any, **more: Any) -> AsyncIterator[Any]:
-        if purpose_of(prompt) == "map":
+        if detect_purpose(prompt) == "map":
             self.begun += 1
             await asyncio.sleep(0.8)
         async for piece in super().stream(prompt, *given, **more):
@@ -315,15 +315,15 @@ async def test_a_reader_who_does_not_wait_says_nothing_about_a_recipe(quick: Any
 
 
 async def test_the_council_keeps_what_its_judge_puts_above_the_bar(quick: Any) -> None:
-    await answered(quick, "council", Cast(GOOD, odds=(3.0, -3.0)))
+    await answered(quick, "council", RoleLlm(GOOD, odds=(3.0, -3.0)))
     (judged,) = [span.counts for span in quick.runs[-1].spans if span.stage == "judge"]
     assert (judged["judged"], judged["kept"], judged["bar"]) == (2, 1, -1.5)
 
 
 async def test_facts_are_all_that_the_reducing_model_reads(quick: Any) -> None:
-    model = Cast(GOOD)
+    model = RoleLlm(GOOD)
     await answered(quick, "mapreduce", model)
-    (reduced,) = [prompt for prompt in model.heard if purpose_of(prompt) == "write"]
+    (reduced,) = [prompt for prompt in model.heard if detect_purpose(prompt) == "write"]
     assert "leaves at 7:30 every morning." in reduced.ask
     assert "Dogs travel" not in reduced.ask
     assert model.calls.count("map") <= 5
@@ -331,7 +331,7 @@ async def test_facts_are_all_that_the_reducing_model_reads(quick: Any) -> None:
 
 async def test_an_answer_about_something_else_is_flagged(quick: Any) -> None:
     fact = '{"relevant": true, "facts": ["Fresh mackerel is sold on the quay on Fridays."]}'
-    model = Cast(GOOD | {"map": fact, "write": "Fresh mackerel is sold on the quay on Fridays. [1]"})
+    model = RoleLlm(GOOD | {"map": fact, "write": "Fresh mackerel is sold on the quay on Fridays. [1]"})
     far = "Does the quay of Zanzibar exhibit silver zeppelins, golden elephants and marble pyramids?"
     assert "overlap" in lacks(await answered(quick, "mapreduce", model, far))
     near = await answered(quick, "mapreduce", model, "Is fresh mackerel sold on the quay on Fridays?")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_model import Scripted
+from scripted_model import FakeLlm
 
 from ingest.indexer import DenseIndexer
 from rag_core.context.calibration import Calibration
@@ -31,9 +31,9 @@ async def imagined(library: Any, model: Any, text: str = "When does the boat lea
 
 async def test_the_made_up_post_is_one_clean_line(library: Any) -> None:
     said = f"<think>Hm</think> {MADE_UP}\n<|im_end|>"
-    assert await imagined(library, Scripted(said)) == MADE_UP
-    assert len(await imagined(library, Scripted("boat " * 500))) <= 280
-    assert await imagined(library, Scripted("")) == ""
+    assert await imagined(library, FakeLlm(said)) == MADE_UP
+    assert len(await imagined(library, FakeLlm("boat " * 500))) <= 280
+    assert await imagined(library, FakeLlm("")) == ""
 
 
 async def test_a_real_model_can_only_write_a_line(library: Any, tiny_gguf: Path) -> None:
@@ -57,7 +57,7 @@ async def test_a_second_round_also_looks_for_what_a_made_up_post_is_like(
         await DenseIndexer(library.rag.archive, dense.vectors, dense.embedder).catch_up()
         plan = widen_plan(plan_by_rules(library.question(QUESTION)))
         assert await place_of(library, replace(plan, like=MADE_UP)) < await place_of(library, plan)
-        model = Scripted(MADE_UP, GenerationFailed("The model went away."))
+        model = FakeLlm(MADE_UP, GenerationFailed("The model went away."))
         library.rag = replace(library.rag, writer=model, calibration=Calibration(bar=1.0))
         await library.ask(QUESTION)
         spans = [span.stage for span in library.runs[-1].spans]
@@ -74,6 +74,6 @@ async def place_of(library: Any, plan: Plan) -> int:
 
 
 async def test_a_covered_question_needs_no_made_up_post(library: Any) -> None:
-    library.rag = replace(library.rag, writer=Scripted("The posts do not say."))
+    library.rag = replace(library.rag, writer=FakeLlm("The posts do not say."))
     await library.ask("How much does a ferry ticket cost?")
     assert "hyde" not in [span.stage for span in library.runs[-1].spans]

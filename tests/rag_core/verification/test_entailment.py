@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from scripted_model import Scripted
+from scripted_model import FakeLlm
 
 from rag_core.tracing import Run
 from rag_core.types import Passage, PostKey, Viewer
@@ -78,7 +78,7 @@ async def test_every_passage_is_weighed_in_its_order(library: object) -> None:
 
 @pytest.mark.parametrize("bare", [False, True])
 async def test_a_model_that_does_not_say_how_sure_it_is_is_something_done_without(library: Any, bare: bool) -> None:
-    model = Scripted(odds_of=lambda prompt: 2.0)
+    model = FakeLlm(odds_of=lambda prompt: 2.0)
     model.bare_verdicts = bare
     rag, claim = replace(library.rag, writer=model), Claim("The lighthouse keeper sells honey", "en")
     run = Run(rag.settings.budgets, "verify")
@@ -97,7 +97,7 @@ async def test_a_model_that_does_not_say_how_sure_it_is_is_something_done_withou
 async def test_what_was_judged_without_probabilities_is_said_once_and_not_remembered(
     library: Any, make_post: Any
 ) -> None:
-    model = Scripted(odds_of=lambda prompt: 2.0)
+    model = FakeLlm(odds_of=lambda prompt: 2.0)
     model.bare_verdicts = True
     library.rag = replace(library.rag, writer=model)
     await library.keep(make_post(60, "The keeper of the lighthouse has honey from his bees.", chat=library.harbour))

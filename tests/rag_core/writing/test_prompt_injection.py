@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from scripted_model import Scripted
+from scripted_model import FakeLlm
 
 from rag_core import Engine, Question, Viewer
 from rag_core.conversation.memory import rewrite_followup
@@ -89,7 +89,7 @@ class Case:
 
     def __init__(self, told: str, library: Any) -> None:
         self.told, self.library, rag = told, library, library.rag
-        self.model = Scripted(*["I have nothing to say."] * 9, context=16384)
+        self.model = FakeLlm(*["I have nothing to say."] * 9, context=16384)
         self.rag: Engine = replace(rag, writer=self.model, planner=None)
         self.run = Run(rag.settings.budgets, "direct")
         self.question = Question(f"When does the ferry leave, {told}?", "en", NOON, Viewer(1, frozenset({CHAT})))

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from scripted_model import Scripted
+from scripted_model import FakeLlm
 
 from rag_core.steps import write_hypothetical_post
 from rag_core.tracing import Run
@@ -30,14 +30,14 @@ def told(prompt: Any, grammar: str | None = None) -> str:
 
 
 async def write_told(library: Any, text: str) -> str:
-    model = Scripted("x")
+    model = FakeLlm("x")
     library.rag = replace(library.rag, writer=model)
     await library.ask(text)
     return told(model.asked[0], model.grammars_asked[0])
 
 
 async def judge_told(library: Any, text: str) -> str:
-    model, plain = Scripted(), replace(library.rag, writer=None)
+    model, plain = FakeLlm(), replace(library.rag, writer=None)
     library.rag = plain
     found = (await library.ask(text)).found
     await judge_relevance(library.question(text), [found[0].passage], model)
@@ -45,7 +45,7 @@ async def judge_told(library: Any, text: str) -> str:
 
 
 async def hyde_told(library: Any, text: str) -> str:
-    model, notebook = Scripted("Anything at all."), Run(library.rag.settings.budgets, "direct")
+    model, notebook = FakeLlm("Anything at all."), Run(library.rag.settings.budgets, "direct")
     await notebook.require("hyde", write_hypothetical_post(library.question(text), model, notebook))
     return told(model.asked[0], model.grammars_asked[0])
 

@@ -5,6 +5,9 @@ import runs at a time. One message shows its progress, can stop it, and reports 
 
 All files of an import lie in data/incoming and are removed with it: the document, its contents, and a note with the
 chat to inform if the bot dies before the import is done.
+
+The URL of a document holds the bot's token and is never shown. A Bot API server may run with --local: then it gives the
+path of a file on its own disk.
 """
 
 from __future__ import annotations
@@ -12,18 +15,21 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import re
 import shutil
+import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from secrets import token_urlsafe
-from typing import Any
+from typing import Any, BinaryIO
 
+import aiohttp
 from aiogram import Bot, Router
-from aiogram.exceptions import ClientDecodeError, TelegramAPIError
+from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest
 from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, Document, InlineKeyboardMarkup, Message
@@ -36,7 +42,6 @@ from bot.handlers import errors
 from bot.i18n import Translator, get_translator
 from bot.import_process import DocumentRefused, run_import
 from bot.settings import Settings
-from bot.telegram.documents import MAX_DOCUMENT_BYTES, fetch_document
 from bot.views.answer import format_one_line, link_channel_title
 from bot.views.channel_card import build_approval_keyboard
 from bot.views.keyboards import build_keyboard
@@ -46,6 +51,84 @@ from ingest.exports.scan import resolve_chat_id
 from rag_core.errors import ImportRefused, RagError
 from rag_core.storage import Archive, channels
 from rag_core.types import Channel, Visibility
+
+log = logging.getLogger(__name__)
+
+# Telegram's limit for downloads by bots: https://core.telegram.org/bots/api#getfile
+MAX_DOCUMENT_BYTES = 20 * 2**20
+_MAX_TRIES = 3
+_DOWNLOAD_TIMEOUT_SECONDS = 300  # for the whole file: 20 MB at half a megabit a second
+_CHUNK_BYTES = 2**16
+
+
+async def fetch_document(bot: Bot, document: Document, file: Path) -> None:
+    """Download the document into `file`, a new file that only its owner may read. Raises DocumentRefused."""
+    if (document.file_size or 0) > MAX_DOCUMENT_BYTES:
+        raise DocumentRefused("import-too-big")
+    path = await _get_file_path(bot, document)
+    if path.startswith("/"):
+        await asyncio.to_thread(_copy_local_file, Path(path), file)
+        return
+    for attempt in range(1, _MAX_TRIES + 1):
+        # `from None`: the network exceptions contain the URL with the token.
+        try:
+            address = bot.session.api.file_url(bot.token, path)
+            pieces = bot.session.stream_content(address, timeout=_DOWNLOAD_TIMEOUT_SECONDS, chunk_size=_CHUNK_BYTES)
+            async with aclosing(pieces):
+                await _write_chunks(pieces, file)
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as exc:
+            log.warning("a document could not be fetched: %s", type(exc).__name__)
+            if attempt == _MAX_TRIES:
+                raise DocumentRefused("import-not-fetched") from None
+        else:
+            return
+
+
+async def _get_file_path(bot: Bot, document: Document) -> str:
+    """Get Telegram's path of the file."""
+    try:
+        path = (await bot.get_file(document.file_id)).file_path
+    except TelegramBadRequest as exc:
+        raise DocumentRefused("import-too-big" if "too big" in exc.message else "import-not-fetched") from exc
+    except (TelegramAPIError, ClientDecodeError) as exc:
+        raise DocumentRefused("import-not-fetched") from exc
+    if not path:
+        raise DocumentRefused("import-not-fetched")
+    return path
+
+
+async def _write_chunks(pieces: AsyncIterator[bytes], file: Path) -> None:
+    """Write the chunks to a file. The size that Telegram reported is not trusted."""
+    size = 0
+    with _create_private_file(file) as written:
+        async for piece in pieces:
+            size += len(piece)
+            if size > MAX_DOCUMENT_BYTES:
+                raise DocumentRefused("import-too-big")
+            written.write(piece)
+
+
+def _copy_local_file(source: Path, file: Path) -> None:
+    try:
+        # Opening a pipe must not block.
+        with os.fdopen(os.open(source, os.O_RDONLY | os.O_NONBLOCK), "rb") as opened:
+            status = os.fstat(opened.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise DocumentRefused("import-far")
+            if status.st_size > MAX_DOCUMENT_BYTES:
+                raise DocumentRefused("import-too-big")
+            content = opened.read(MAX_DOCUMENT_BYTES)
+    except OSError as exc:  # on another machine, in another container, or not readable by us
+        log.warning("the Bot API server's file cannot be read: %s", exc.strerror)
+        raise DocumentRefused("import-far") from exc
+    with _create_private_file(file) as written:
+        written.write(content)
+
+
+def _create_private_file(file: Path) -> BinaryIO:
+    """Create an empty file that only its owner may read; remove the rest of an earlier try."""
+    file.unlink(missing_ok=True)
+    return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def translate_note(reason: str, code: str, parameters: Mapping[str, str | int], words: Translator) -> str:
@@ -61,8 +144,6 @@ _EDIT_INTERVAL_SECONDS = 3.0
 _EDIT_TIMEOUT_SECONDS = 5.0
 _MAX_TITLES = 5
 _MAX_ASKED_CHANNELS = 3
-
-log = logging.getLogger(__name__)
 
 
 class StartImportButton(CallbackData, prefix="import-go"):

@@ -504,7 +504,7 @@ TOOLS: tuple[Tool, ...] = (
 )
 
 
-def select_allowed_tools(allowlist: str, tools: Iterable[Tool] = TOOLS) -> tuple[Tool, ...]:
+def select_allowed_tools(allowlist: str) -> tuple[Tool, ...]:
     """Select the tools that an allowlist names, in the order of `TOOLS`; unknown names are ignored."""
     names = {name.strip().lower() for name in allowlist.split(",")}
-    return tuple(tool for tool in tools if tool.name in names or "all" in names)
+    return tuple(tool for tool in TOOLS if tool.name in names or "all" in names)

@@ -266,7 +266,7 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
         certainty = Certainty.NONE
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)
-    covers = certainty is Certainty.SURE
+    focused = certainty is Certainty.SURE and not coverage.brief
     if ranked.doubtful or (coverage.brief and ranked.disputable) or coverage.names == 0.0:
         certainty = Certainty.PROBABLE
     if ranked.series:
@@ -274,15 +274,17 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
         while len(lines) > 1 and sum(len(line.text) for line in lines) > MAX_ANSWER_LENGTH:
             del lines[0]  # the newest stay
         return Draft(tuple(lines), covered, certainty=certainty)
-    pieces = ranked.select(most, _EXTRACT_MARGIN) if covers else ranked.select_closest(most, evidence)
+    sure = certainty is Certainty.SURE
+    pieces = ranked.select(most, _EXTRACT_MARGIN) if sure or focused else ranked.select_closest(most, evidence)
     sentences = [quote_piece(piece) for piece in pieces]
     if dated:
         sentences = [_prepend_post_date(sentence, question.lang) for sentence in sentences]
-    else:
-        outdated = [is_outdated_plan(piece, question.asked_at) for piece in pieces]
+    elif sure:  # what is not sure is shown with the dates of the posts
         sentences = [
-            _prepend_post_date(one, question.lang) if old and len(one.text) <= MAX_FRAMED_QUOTE_LENGTH else one
-            for one, old in zip(sentences, outdated, strict=True)
+            _prepend_post_date(one, question.lang)
+            if len(one.text) <= MAX_FRAMED_QUOTE_LENGTH and is_outdated_plan(piece, question.asked_at)
+            else one
+            for one, piece in zip(sentences, pieces, strict=True)
         ]
         while len(sentences) > 1 and sum(len(one.text) for one in sentences) > MAX_ANSWER_LENGTH:
             del sentences[-1]

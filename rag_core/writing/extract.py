@@ -46,6 +46,7 @@ _PERIOD_BONUS = 1.5
 _NEXT = re.compile(r"\b(?:следующ\w+|ближайш\w+|next|upcoming|coming)\b", re.IGNORECASE)
 _COMING = re.compile(rf"{_NEXT.pattern}|\bwhen(?:['’]?s| is| are| will)\b", re.IGNORECASE)
 _RUSSIAN_WORD = re.compile(r"[а-яё]+")
+_FROM_DAY = re.compile(r"\b(?:с|со|from|since)\s\d{1,2}\s\w+(?!\w*\s(?:по|до|to|until)\b)", re.IGNORECASE)
 _MAX_DATED = 20  # best pieces that are read for days
 _AHEAD = timedelta(days=300)  # a day without a year is the one before this long after the post
 _CHANGE = re.compile(
@@ -254,8 +255,11 @@ def _has_passed(piece: ExtractCandidate, now: datetime) -> bool:
 
 
 def is_outdated_plan(piece: ExtractCandidate, now: datetime) -> bool:
-    """Whether a piece names a day that lay ahead when it was posted and has passed since."""
-    days = _list_days(piece)
+    """Whether a piece names a day that lay ahead when it was posted and has passed since.
+
+    What holds from a day on ("from 1 May") holds after it.
+    """
+    days = _list_days(piece) if not _FROM_DAY.search(piece.text) else []
     return bool(days) and piece.source.passage.date.date() < max(days) < now.date()
 
 

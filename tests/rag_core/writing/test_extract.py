@@ -285,6 +285,10 @@ def test_a_plan_is_outdated_once_its_day_has_passed() -> None:
     assert is_outdated_plan(piece, DAY + timedelta(days=90))
     (report,) = rank_pieces(asked("мост"), evidence("Мост открыли 20 февраля.")).pieces
     assert not is_outdated_plan(report, DAY + timedelta(days=90))
+    (lasting,) = rank_pieces(asked("мост"), evidence("Мост открыт с 1 мая.")).pieces
+    assert not is_outdated_plan(lasting, DAY + timedelta(days=90))
+    (ended,) = rank_pieces(asked("мост"), evidence("Мост закрыт с 1 мая по 5 мая.")).pieces
+    assert is_outdated_plan(ended, DAY + timedelta(days=90))
     (bare,) = rank_pieces(asked("мост"), evidence("Мост откроют.")).pieces
     assert not is_outdated_plan(bare, DAY + timedelta(days=90))
 

@@ -92,7 +92,9 @@ def _load_table() -> tuple[Mapping[tuple[str, ...], list[_Group]], frozenset[str
                         by_phrase[phrase].append(group)
                     factor = 1.0 if len(phrase) == 1 else _PHRASE_FACTOR
                     terms[lang] |= {t: max(factor, terms[lang].get(t, 0.0)) for t in phrase if t[0] != _STOP_MARK}
-    return dict(by_phrase), frozenset(known | {phrase[0] for phrase in by_phrase if len(phrase) == 1 and phrase[0][0] != _STOP_MARK})
+    return dict(by_phrase), frozenset(
+        known | {phrase[0] for phrase in by_phrase if len(phrase) == 1 and phrase[0][0] != _STOP_MARK}
+    )
 
 
 def is_table_word(word: str) -> bool:

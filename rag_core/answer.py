@@ -29,8 +29,22 @@ from rag_core.llm import QueuePositionCallback
 from rag_core.recipes import RECIPES
 from rag_core.storage import channels, questions, users
 from rag_core.storage.users import AUTO_RECIPE, load_answer_mode
+from rag_core.text.query_terms import QueryTerms
+from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Span, Stage
-from rag_core.types import Answer, Certainty, Channel, Draft, Evidence, Question, Sentence, Shortfall, Source
+from rag_core.types import (
+    Answer,
+    Certainty,
+    Channel,
+    Draft,
+    Evidence,
+    Passage,
+    Plan,
+    Question,
+    Sentence,
+    Shortfall,
+    Source,
+)
 from rag_core.verification.support import MIN_SUPPORT, keep_supported_citations, measure_support
 from rag_core.writing.reflect import reflect_on_draft
 
@@ -208,6 +222,7 @@ def _keep_if_supported(sentence: Sentence, evidence: Evidence, lang: str) -> Sen
 
 
 MAX_NEAREST = 3  # posts offered with a refusal
+_MIN_NEAREST_SHARE = 0.1  # of the weight of the question's words: a post with less is about something else
 
 
 async def answer_question(
@@ -249,7 +264,7 @@ async def answer_question(
             model=draft.model if sentences else None,
             shortfalls=tuple(dict.fromkeys(run.shortfalls)),  # a second round may have the same shortfalls
             trace_id=run.trace_id,
-            nearest=() if sentences else tuple(source.passage for source in sources[:MAX_NEAREST]),
+            nearest=() if sentences else _select_nearest(sources, question, rag, run),
             channels=await _load_readable_channels(question, rag),
             copies={s.passage.key: s.passage.copies for s in evidence.sources if s.passage.copies},
             found=sources,
@@ -278,6 +293,16 @@ async def _filter_current_sources(evidence: Evidence, question: Question, rag: E
         await run.require(Stage.NEAREST, filter_current_passages(passages, question.viewer, rag)) if passages else ()
     )
     return tuple(source for source in evidence.sources if source.passage in current)
+
+
+def _select_nearest(sources: Sequence[Source], question: Question, rag: Engine, run: Run) -> tuple[Passage, ...]:
+    """Select the posts to offer with a refusal: the best that hold a fair share of the question's words."""
+    if not sources:
+        return ()
+    plan = run.plan if run.plan and run.plan.queries else Plan((question.text,))
+    asked = QueryTerms.of(plan.queries[0], rag.lexical.statistics(question.viewer.channels).weight, plan.aliases)
+    terms = [(source.passage, frozenset(tokenize(source.passage.text))) for source in sources[:MAX_NEAREST]]
+    return tuple(passage for passage, held in terms if asked.met(held) + asked.kin(held) >= _MIN_NEAREST_SHARE)
 
 
 async def _load_readable_channels(question: Question, rag: Engine) -> dict[int, Channel]:

@@ -38,6 +38,7 @@ from bot.views.message_text import neutralize_links
 from bot.views.post_phrases import RenderContext
 from bot.views.search_results import get_last_page, get_page_entries, render_search_page
 from rag_core.errors import RagError
+from rag_core.planning.queries import extract_search_words
 from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import Archive
 from rag_core.types import Question
@@ -85,13 +86,13 @@ class SearchHandlers:
     async def on_button(
         self, pressed: CallbackQuery, callback_data: AnswerCallback, context: AppContext, words: Translator
     ) -> None:
-        """Search for the words of a refused question: its command is sent, and answered like one of the reader."""
+        """Search for the topic of a refused question: its command is sent, and answered like one of the reader."""
         found = await check_button_access(pressed, callback_data, context, words)
         if found is None:
             return
         await pressed.answer()
         asked, message = found
-        command = Text("/search", " ", neutralize_links(" ".join(asked.text.split())))
+        command = Text("/search", " ", neutralize_links(extract_search_words(asked.text)))
         sent = await message.answer(**command.as_kwargs())
         reader = Reader(pressed.from_user.id, asked.chat_id, asked.private)
         await self._reply_with_first_page(sent, reader, context, words)

@@ -230,6 +230,9 @@ _ABOUT_PATTERN = re.compile(r"^(?:о|об|обо|про|насч[её]т|about)\
 _BENEFICIARY_PATTERN = re.compile(r"\b(?P<on>для|for|без|without)\s+(?:[^\W\d]+\s*){1,2}")
 
 
+_SENTENCE_END = re.compile(r"\w{2}[.!…]\s+\w")
+
+
 def is_followup(text: str, now: datetime) -> bool:
     """Whether a question can only be understood with the turn before it."""
     plain = fold_case(text).strip(_EDGE_CHARACTERS)
@@ -245,7 +248,8 @@ def is_followup(text: str, now: datetime) -> bool:
     if led and _STANDALONE_WHO_PATTERN.match(fold_case(rest).strip(_EDGE_CHARACTERS)):
         return False
     if led:
-        return (
+        # what goes on after a full stop was pasted from a post
+        return not ("?" not in text and _SENTENCE_END.search(rest)) and (
             not (
                 QUESTION_WORD_PATTERN.match(fold_case(rest))
                 and (find_question_names(rest) or len(own) >= _MAX_FOLLOWUP_TERMS)
@@ -314,17 +318,25 @@ def _replace_pronoun(rest: str, pronoun: Pronoun, last: ConversationTurn, now: d
     asked = strip_aside(last.question.strip(_EDGE_CHARACTERS))
     subject = extract_subject(asked, now)
     if pronoun.whole:
-        return f"{rest[: pronoun.start].rstrip()}{rest[pronoun.end :]}, {subject}"
+        return _append_aside(f"{rest[: pronoun.start].rstrip()}{rest[pronoun.end :]}", subject)
     word, after = fold_case(rest[pronoun.start : pronoun.end]), rest[pronoun.end :]
     antecedent = _choose_antecedent(word, pronoun, asked, subject, last.entities)
     if antecedent is None:
-        return f"{rest}, {subject}"
+        return _append_aside(rest, subject)
     if antecedent == subject and detect_language(subject) != detect_language(rest):
         return rest  # a question that mixes two languages finds nothing
     if word in {"his", "her", "its", "their"} and re.match(r"\s+\w", after):
         antecedent = f"{antecedent}'s"
     replaced = f"{rest[: pronoun.start]}{antecedent}{after}"
-    return f"{replaced}, {subject}" if led and antecedent not in subject else replaced
+    return _append_aside(replaced, subject) if led and antecedent not in subject else replaced
+
+
+_BRACKETS = str.maketrans("", "", "()")
+
+
+def _append_aside(text: str, aside: str) -> str:
+    """Append words in brackets: outside of its sentence a subject has another case, which only an aside may have."""
+    return f"{text} ({aside.translate(_BRACKETS).strip()})"
 
 
 def _choose_antecedent(word: str, pronoun: Pronoun, asked: str, subject: str, names: Sequence[str]) -> str | None:
@@ -377,7 +389,7 @@ def _carry_over_subject(rest: str, last: ConversationTurn, now: datetime) -> str
     when, other = _split_time(rest, now)
     if QUESTION_WORD_PATTERN.match(fold_case(rest)) or _INNER_QUESTION_WORD.search(fold_case(rest)):
         subject = extract_noun_phrase(extract_subject(question, now if when else None))
-        return rest if subject in rest else f"{rest}, {subject}"
+        return rest if subject in rest else _append_aside(rest, subject)
     if when and not extract_content_words(other):
         return _replace_time(question, when, now)
     if when:
@@ -389,12 +401,12 @@ def _carry_over_subject(rest: str, last: ConversationTurn, now: datetime) -> str
     if detect_language(left) != detect_language(question) and not find_question_names(f", {left}"):
         return rest  # a joined question would mix two languages; names are the same in both
     if names_attribute(left):
-        return f"{left}, {extract_subject(question, None)}"
+        return _append_aside(left, extract_subject(question, None))
     return (
         _replace_topic(question, rest, now)
         or replace_thing(question, left)
         or _replace_beneficiary(question, left)
-        or f"{drop_beneficiary(question)}, {left}"
+        or _append_aside(drop_beneficiary(question), left)
     )
 
 

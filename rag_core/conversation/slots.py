@@ -29,7 +29,7 @@ _PAST = (
     r"in the past"
 )
 _PAST_PATTERN = re.compile(rf"(?:до (?:него|нее|них)|before (?:him|her|them|it)|{_PAST})")
-_ASIDE_PATTERN = re.compile(rf",?\s(?:{_PAST})$")
+_ASIDE_PATTERN = re.compile(rf",?\s\(?(?:{_PAST})\)?$")
 _EMPTY_WORDS = frozenset(
     "кто что сколько почем скока как какой какая какое какие каким был была было были стоил стоила стоило стоили "
     "who what which how much many was were did does is are it they cost costs".split()
@@ -118,7 +118,7 @@ def add_past_aside(question: str, rest: str) -> str | None:
     if aside is None:
         return None
     said = "до этого" if aside[0].startswith("до ") else "before" if aside[0].startswith("before") else aside[0]
-    return f"{strip_aside(question)} {said}"
+    return f"{strip_aside(question)} ({said})"
 
 
 def _replace_prepositional(question: str, rest: str, preposition: re.Match[str]) -> str | None:

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import chain, zip_longest
 
-from rag_core.text.answer_type import extract_name_stems
+from rag_core.text.answer_type import extract_asking_stems, extract_name_stems
 from rag_core.text.names import find_names, get_surname_base
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.tokens import normalize_characters, tokenize
@@ -179,6 +179,13 @@ def rewrite_as_statement(text: str) -> str:
     """Rewrite a question as a statement: without question words and words that name the kind of answer."""
     statement = _QUESTION_WORDS.sub("", text).strip(" ?!.")
     return " ".join(word for word in statement.split() if not is_asking_word(word)) or text
+
+
+def extract_search_words(text: str) -> str:
+    """Extract the words of a question to search for: those of its topic; the text as it is where it has none."""
+    asking = extract_asking_stems(text)
+    words = (word for word in text.split() if not is_asking_word(word) and not asking.issuperset(tokenize(word)))
+    return " ".join(words).strip(" ?!.,;:…") or " ".join(text.split())
 
 
 def extract_phrases(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

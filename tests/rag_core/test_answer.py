@@ -57,6 +57,9 @@ async def test_what_the_posts_do_not_say_is_refused_with_the_nearest_posts_as_li
     assert answer.refused
     assert {passage.key.message_id for passage in answer.nearest} == {1, 5, 6}
     assert answer.link(answer.nearest[0].key).startswith("https://t.me/harbour_news/")
+    elsewhere = await library.ask("What does Harbour think of quantum chromodynamics?")  # met in titles alone
+    assert elsewhere.found
+    assert (elsewhere.refused, elsewhere.nearest) == (True, ())
     nothing = await library.ask("Кто мэр Парижа?")
     assert nothing.refused
     assert nothing.nearest == ()

@@ -143,7 +143,7 @@ async def test_a_refusal_offers_a_search_for_its_words_and_to_ask_another_way(
             answer = await ask(OTTO, NOBODY if chat == OTTO else f"/ask@citegram_bot {NOBODY}", chat)
             assert await press(sandbox, answer, "Search the posts", OTTO) == ""
             command, found = await sandbox.replies(chat, 2)
-            assert command["text"] == f"/search {NOBODY}"
+            assert command["text"] == "/search won ferry chess tournament Buenos Aires"
             assert found["reply_to_message"]["message_id"] == command["message_id"]
             assert found["text"].startswith("Search: ")
             await press(sandbox, answer, "Ask another way", OTTO)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.conversation.followups import rewrite_by_rules
+from rag_core.conversation.followups import is_followup, rewrite_by_rules
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.storage.users import ConversationTurn
 from rag_core.types import Question, Viewer
@@ -111,7 +111,7 @@ def test_what_stands_alone_is_left_alone(text: str) -> None:
         ("Расскажи про обжиг", (), "what about parking?", "parking?"),
         ("When is the kiln fired?", (), "а парковка?", "парковка?"),
         ("Сколько стоит подписка на Netflix?", (), "а Spotify?", "Сколько стоит подписка на Spotify?"),
-        ("Где открылась подписка?", (), "а Spotify?", "Где открылась подписка, Spotify?"),
+        ("Где открылась подписка?", (), "а Spotify?", "Где открылась подписка (Spotify)?"),
     ],
 )
 def test_a_follow_up_takes_what_it_leaves_out(before: str, names: tuple[str, ...], text: str, alone: str) -> None:
@@ -126,10 +126,10 @@ def test_whatever_is_said_a_question_comes_out(text: str, before: str, names: li
 
 
 SLOTS = """
-Сколько стоит проезд? | а раньше сколько было? > Сколько стоит проезд раньше?
-Сколько стоит проезд раньше? | а для школьников? > Сколько стоит проезд для школьников?
-Кто директор школы? | а до него кто был? > Кто директор школы до этого?
-Who runs the choir? | and before? > Who runs the choir before?
+Сколько стоит проезд? | а раньше сколько было? > Сколько стоит проезд (раньше)?
+Сколько стоит проезд (раньше)? | а для школьников? > Сколько стоит проезд для школьников?
+Кто директор школы? | а до него кто был? > Кто директор школы (до этого)?
+Who runs the choir? | and before? > Who runs the choir (before)?
 До скольки открыт музей в субботу? | а в будни > До скольки открыт музей в будни?
 When does the pool open on Sundays? | and on weekdays? > When does the pool open on weekdays?
 When does the pool open? | and close? > When does the pool close?
@@ -146,12 +146,12 @@ What is the price of petrol? | and diesel? > What is the price of diesel?
 Сколько стоит билет на поезд? | а на самолёт? > Сколько стоит билет на самолёт?
 Is it safe to install 2.4? | and 2.5.1? > Is it safe to install 2.5.1?
 How many people came this year? | and the year before? > How many people came last year?
-Во сколько закрывается пекарня? | а в воскресенье во сколько откроется? > в воскресенье во сколько откроется, пекарня?
+Во сколько закрывается пекарня? | а в воскресенье во сколько откроется? > в воскресенье во сколько откроется (пекарня)?
 Кто такой Рыжик? | где он живёт? > где Рыжик живёт?
 Во сколько закрывается библиотека в будни? | а где она находится? > где библиотека находится?
 Who is Vera? | how much is her class? > how much is Vera's class?
 Where do you keep the big kiln? | who wanted to buy it? > who wanted to buy the big kiln?
-Кто развозит хлеб? | дайте его телефон > дайте его телефон, развозит хлеб?
+Кто развозит хлеб? | дайте его телефон > дайте его телефон (развозит хлеб)?
 Сколько стоит вход? | кто печёт хлеб > кто печёт хлеб
 How much is the arm? | what should I wear > what should I wear
 How much is the arm? | and who is the treasurer? > and who is the treasurer?
@@ -163,3 +163,8 @@ def test_a_new_value_takes_the_slot_of_its_kind(line: str) -> None:
     (before, rest), said = line.split(" | "), rewrite_by_rules
     text, alone = rest.split(" > ")
     assert said(text, [ConversationTurn(before)], NOW) == alone
+
+
+def test_a_sentence_pasted_from_a_post_is_no_follow_up() -> None:
+    assert not is_followup("but the kiln cools before noon. ab12c", NOW)
+    assert is_followup("but for children?", NOW)

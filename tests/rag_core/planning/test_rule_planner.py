@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from rag_core.planning.queries import extract_search_words
 from rag_core.planning.rule_planner import build_bare_plan, plan_by_rules, widen_plan
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Kind, Plan, Question, Viewer
@@ -295,3 +296,8 @@ def test_words_that_only_ask_what_was_written_need_not_stand_in_a_post(text: str
 )  # fmt: skip
 def test_words_that_say_who_or_what_is_asked_for_stay(text: str) -> None:
     assert plan(text).asked == text
+
+
+def test_the_words_to_search_for_are_those_of_the_topic() -> None:
+    assert extract_search_words("How much is a ticket to Bear Island?") == "ticket Bear Island"
+    assert extract_search_words("почем?") == "почем?"

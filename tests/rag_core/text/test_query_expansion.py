@@ -98,3 +98,8 @@ def test_a_misspelt_word_is_read_as_a_near_word_of_posts_that_the_asker_may_read
     text, read_as = correct_spelling(typed, list(POSTS), lambda term: POSTS.get(term, 0))
     assert text == read
     assert bool(read_as) == (typed != read)
+
+
+def test_a_stop_word_is_not_expanded_as_a_word_with_its_stem() -> None:
+    assert not expand_words("за и на по it do").keys() & {"за", "и", "на", "по", "it", "do"}
+    assert "кред" in expand_words("займ").get("за", {})

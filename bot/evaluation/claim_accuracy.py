@@ -17,13 +17,13 @@ from bot.evaluation.scoring import Metrics
 from bot.evaluation.threshold_fitting import FOLD_COUNT, LogisticFit, assign_folds, fit_logistic
 from rag_core.tracing import Run
 from rag_core.types import Question
-from rag_core.verification.entailment import EntailmentWeights, assess_rule_check, compute_features
+from rag_core.verification.entailment import assess_rule_check
 from rag_core.verification.rules import RuleCheck, check_by_rules
 from rag_core.verification.types import Claim, Label
 from rag_core.verification.verdicts import plan_claim_search, retrieve_claim_passages, verify_claim
 
 VERIFICATION_LAYERS = ("majority", "coverage", "all")
-_MIN_ROWS_TO_FIT = 100  # with fewer rows the project's own weights are used
+_MIN_ROWS_TO_FIT = 100  # with fewer rows the bar is a half
 _BOOTSTRAP_DRAWS = 500
 _MIN_SLOPE = 1e-9
 # With these traps a post says something close to a claim on which there is not enough: to support it is the opposite.
@@ -111,7 +111,7 @@ def _compute_macro_f1(pairs: Sequence[tuple[str, str]]) -> float:
 
 
 def judge_claim_pairs(rows: Sequence[ClaimRow]) -> list[JudgedClaim]:
-    """Judge claims with given evidence. Weights are fitted on the other folds, for each language."""
+    """Judge claims with given evidence. The bar of the baseline "coverage" is fitted on the other folds."""
     checked = [[check_by_rules(row.claim, text, row.lang) for text in row.evidence] for row in rows]
     judged: list[JudgedClaim] = []
     for lang in sorted({row.lang for row in rows}):
@@ -125,20 +125,16 @@ def _judge_language_pairs(rows: Sequence[ClaimRow], checked: Sequence[Sequence[R
     other = next(iter(golds - {"supported"})) if len(golds) == 2 and "supported" in golds else None
     fold = assign_folds([row.group for row in rows])
     single = other is not None and len(rows) >= _MIN_ROWS_TO_FIT and all(len(each) == 1 for each in checked)
-    table = np.array([compute_features(each[0]) for each in checked]) if single else np.zeros((0, 0))
+    table = np.array([[each[0].met] for each in checked]) if single else np.zeros((0, 0))
     yes = np.array([row.gold == "supported" for row in rows])
     most = Counter(row.gold for row in rows).most_common(1)[0][0]
     judged: list[JudgedClaim] = [JudgedClaim(row.lang, row.gold, {}, row.group) for row in rows]
     for n in range(FOLD_COUNT):
         train, test = fold != n, np.flatnonzero(fold == n)
-        weights = covered = None
-        if single:
-            fit, coverage_fit = fit_logistic(table[train], yes[train]), fit_logistic(table[train][:, [1]], yes[train])
-            weights, covered = EntailmentWeights(fit.shift, tuple(fit.values)), _find_threshold(coverage_fit)
+        covered = _find_threshold(fit_logistic(table[train], yes[train])) if single else None
         for i in map(int, test):
             labels = {
-                name: _map_label(label, other)
-                for name, label in _label_by_layers(checked[i], rows[i].lang, weights, covered)
+                name: _map_label(label, other) for name, label in _label_by_layers(checked[i], rows[i].lang, covered)
             }
             judged[i] = JudgedClaim(rows[i].lang, rows[i].gold, {"majority": most, **labels}, rows[i].group)
     return judged
@@ -150,12 +146,10 @@ def _find_threshold(fit: LogisticFit) -> float:
     return -fit.shift / slope if abs(slope) > _MIN_SLOPE else 0.5
 
 
-def _label_by_layers(
-    checked: Sequence[RuleCheck], lang: str, own: EntailmentWeights | None, covered: float | None
-) -> list[tuple[str, str]]:
+def _label_by_layers(checked: Sequence[RuleCheck], lang: str, covered: float | None) -> list[tuple[str, str]]:
     bar = 0.5 if covered is None else covered
     coverage = [Label.SUPPORTED if check.met >= bar else Label.NOT_FOUND for check in checked]
-    every = [assess_rule_check(check, lang, own).label for check in checked]
+    every = [assess_rule_check(check, lang).label for check in checked]
     return [("coverage", _join_labels(coverage)), ("all", _join_labels(every))]
 
 

@@ -25,10 +25,11 @@ _QUESTION_PATTERN = re.compile(
 _IS_IT_TRUE_PATTERN = re.compile(r"^(?:правда(?: ли)?|верно ли|это правда|is it true),?\s*(?:что|that)?\s", re.I)
 _GREETING_PATTERN = re.compile(
     r"^\W*(?:привет\w*|здравствуй\w*|добр\w+ (?:утро|день|вечер|дня|ночи)|доброго|друзья|коллеги|спасибо|благодар\w+|пожалуйста|пока|до свидания|ура|"
-    r"hi|hello|hey|dear|good (?:morning|evening|afternoon|day)|thanks?(?: you)?|please|bye|goodbye|welcome|congratulations|поздравля\w+|подписывай\w+|"
+    r"hi|hello|hey|dear|good (?:morning|evening|afternoon|day)|thanks?(?: you)?|please|bye|goodbye|welcome|congratulations|поздравля\w+|подпи(?:сывай\w+|саться|шись|шитесь)|прислать новость|присылай\w*|follow us|"
     r"читайте|смотрите|жмите|переходите|subscribe|share|read more|click|join us|see also|подробнее|источник|фото|видео|photo|video|source)\b[^.]{0,60}[.!]?$",
     re.I,
 )
+_SIGNATURE_SEPARATOR = re.compile(r"\s[·|•]\s")
 _RUSSIAN_VERB_ENDING = re.compile(
     r"(?:[аяеиыоу]л(?:а|о|и|ся|ась|ось|ись)?|[аеиуюя]т(?:ся)?|[ёеи]шь|[еи]те|[её]м|им|ен[аоы]?|[ая]н[аоы]|ыт[аоы]?|ят[аоы]?)$"
 )
@@ -47,13 +48,16 @@ _MIN_CLAUSE_WORDS = 3  # words of an independent clause
 def is_claim(sentence: str) -> bool:
     """Check whether a sentence states something.
 
-    Questions (except "is it true that"), greetings, calls to action, headings and lines of links or hashtags do not.
+    Questions (except "is it true that"), greetings, calls to action, headings and lines of links or hashtags do not,
+    nor does a channel's signature: parts with a link among them and no verb.
     """
     plain = _LINKS.sub(" ", sentence).strip()
     if _QUESTION_PATTERN.search(plain) and not _IS_IT_TRUE_PATTERN.match(plain):
         return False
     words = split_words(plain)
     if _GREETING_PATTERN.match(plain) and not any(word.low.isdigit() for word in words):
+        return False
+    if len(plain) < len(sentence.strip()) and _SIGNATURE_SEPARATOR.search(sentence) and not any(map(is_verb, words)):
         return False
     return len(words) >= 2 and any(word.stem and not word.stem.isdigit() for word in words)
 

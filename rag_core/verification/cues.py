@@ -6,10 +6,12 @@ Each check returns the reason, "" for none. A cue that the claim has itself is n
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+from rag_core.text.numbers import CURRENCIES, Number
 from rag_core.text.tokens import WordReading, is_dictionary_word, read_word, stem
 from rag_core.verification.claims import is_verb
-from rag_core.verification.compare import find_nearest_word, is_same_name
+from rag_core.verification.compare import find_nearest_word, is_same_name, is_same_value
 from rag_core.verification.facts import SentenceFacts
 from rag_core.verification.vocabulary import Word, fold_text, likeness
 
@@ -38,6 +40,16 @@ _RUMOUR_WORDS = re.compile(
     r"несмотря на то, что|спраши\w+|(?:ask\w*|wonder\w*) (?:us |me )?(?:whether|if)|rumou?rs?|rumou?red|gossip|hearsay|word has it|allegedly|reportedly|supposedly|people say|they say)(?!\w)"
 )
 _CONDITION_WORDS = re.compile(r"(?<!\w)(?:если|при условии|if|unless|provided that)(?!\w)(?! (?:не ошиб|only|any))")
+_CLOSED_WORDS = re.compile(
+    r"(?<!\w)(?:не (?:работа\w+|открыва\w+)|(?<!не )закры(?:т\w*|ва\w+)|(?<!без )выходн(?:ой|ые|ых)(?! дн)|(?<!not )closed|not open|shut)(?!\w)"
+)
+_NOT_CLOSED_WORDS = re.compile(
+    r"(?<!\w)(?:без (?:выходных|перерывов?|обеда)|не закры\w+|not closed|never close[sd]?|no (?:days? off|closing days?))(?!\w)"
+)
+_PRICE_CHANGE_WORDS = re.compile(
+    r"(?<!\w)(?:подорожа\w+|подешеве\w+|повы[шс]\w+|поднима\w+|подн(?:я|им)\w+|сниз\w+|сниж\w+|(?:go|goes|going|went|gone) (?:up|down)|"
+    r"ris(?:e|es|en|ing)|rose|dearer|cheaper|increas\w+|raised?|reduced|drops?|dropped)(?!\w)"
+)
 _CEASED_WORDS = re.compile(
     r"(?<!\w)(?:больше не|уже не(?! в первый)|перест\w+|прекра[тщ]\w+|переезжа\w+|переех\w+|сложил\w* полномочия|уволи\w+|съехал\w*|no longer|not any ?more|"
     r"step(?:s|ped)? down|resign\w*|hand(?:s|ed) over|lost|cancel\w+|called off)(?!\w)"
@@ -167,6 +179,26 @@ def _find_holder(claim: SentenceFacts, role: Word) -> Word | None:
 
 def _list_stems(claim: SentenceFacts) -> frozenset[str]:
     return frozenset(word.stem for word in claim.all_words if word.stem)
+
+
+def find_opposite_opening(claim: SentenceFacts, here: SentenceFacts) -> str:
+    """Find "no days off" or "not closed" where the claim says that something is closed."""
+    if not _CLOSED_WORDS.search(fold_text(claim.text)) or _CLOSED_WORDS.search(fold_text(here.text)):
+        return ""
+    found = _NOT_CLOSED_WORDS.search(fold_text(here.text))
+    return f"closed ≠ {found[0]}" if found else ""
+
+
+def find_price_change(claimed: Sequence[Number], here: SentenceFacts) -> bool:
+    """Check whether the sentence says that a price rises or falls, to another one than the single one claimed."""
+    prices = [number for number in claimed if number.unit in CURRENCIES]
+    others = [number for number in here.numbers if number.unit in {price.unit for price in prices}]
+    return (
+        len(prices) == 1
+        and bool(others)
+        and not any(is_same_value(prices[0], other) for other in others)
+        and bool(_PRICE_CHANGE_WORDS.search(fold_text(here.text)))
+    )
 
 
 def goes_on(claim: SentenceFacts, here: SentenceFacts) -> tuple[str, bool]:

@@ -30,11 +30,14 @@ from rag_core.verification.cues import (
     find_explicit_denial,
     find_formerly,
     find_main_verb,
+    find_opposite_opening,
+    find_price_change,
     find_scope_difference,
     find_unasserted,
     find_unrealised,
     goes_on,
     is_past,
+    is_predicate_verb,
 )
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts, extract_facts, join_facts
 from rag_core.verification.items import NumberedItems, list_unit_words
@@ -59,7 +62,7 @@ _LIGHT_STEMS = frozenset(
     map(
         stem,
         "обходится обойдется удалось можно может теперь уже идет ходит ездит проходит проводится работает дают отдают "
-        "get gets can may held carries around now already go goes going do does run runs work works".split(),
+        "get gets can may held carries around now already go goes going do does run runs work works last lasts".split(),
     )
 )
 _MIN_SUBJECT = 0.6  # share of the subject's terms in the sentence and around it
@@ -78,6 +81,7 @@ _SUPPORTED, _OPEN, _CONTRADICTED = 0.7, 0.45, 0.05  # likelihoods of support tha
 
 _SCHEDULED = re.compile(r"(?<!\w)(?:назнач|намеч|заплан|объявл|schedul|plann|announc|set for)")
 _NUMBER_SIGN = re.compile(r"(?:№|(?<!\w)(?:no\.?|number|номер))\s*$")
+_UPDATE_MARK = re.compile(r"\W*(?:upd(?:ated?)?|обновлен\w*|дополнен\w*|уточнени\w*|исправлени\w*|correction)\b", re.I)
 _LONGEST_MEASURE = 10  # characters between a number and "old"
 
 
@@ -117,10 +121,11 @@ class _Reading:
     leaning: Label = Label.NOT_FOUND
 
     @property
-    def priority(self) -> tuple[bool, bool, bool, float]:
-        """Order of the readings of a post: what decides before what may decide, then what is said for certain."""
+    def priority(self) -> tuple[bool, bool, bool, bool, float]:
+        """Order of the readings of a post: what decides, an update first, what may decide, what is said for certain."""
         decides, may = self.label is not Label.NOT_FOUND, self.leaning is not Label.NOT_FOUND
-        return decides, may, self.why != TOO_LITTLE, self.score
+        updated = decides and bool(_UPDATE_MARK.match(self.sentence.text))
+        return decides, updated, may, self.why != TOO_LITTLE, self.score
 
 
 class ClaimTerms:
@@ -132,6 +137,7 @@ class ClaimTerms:
         self.title = extract_facts(header.partition(" · ")[0], "ru")
         self.names = [name.word for name in facts.names if not name.weak]
         units = list_unit_words(facts)
+        self.scheduled = any(moment.weekday is not None or moment.minute is not None for moment in facts.moments)
         self.dated = any(moment.day or moment.month or moment.year for moment in facts.moments)
         self.terms = [
             (
@@ -289,10 +295,13 @@ def _compare(
     found = [why for differs, why in moments if differs]
     if not (found and claim.values):  # a number of another time contradicts nothing
         absent = [mine for mine in claim.values if not _has_value(mine, here)]
-        told = any(_has_value(mine, one) for mine in absent for one in post)  # beside the other number
+        updated = _UPDATE_MARK.match(here.text)
+        # beside the other number, which no update replaces
+        told = not updated and any(_has_value(mine, one) for mine in absent for one in post)
         found = [*([] if told else [items.find_difference()]), *found]
     elif claim.dated:
         found = []
+    found.append(find_opposite_opening(facts, here))
     if opposites and (matched or not claim.dated):
         found += [why for differs, why in find_opposite_statements(facts, here, 1.0) if differs]
     enough = own >= _MIN_OWN or matched > 1 or (about >= _MIN_SUPPORTING and own >= _MIN_OWN / 2)
@@ -303,7 +312,8 @@ def _compare(
         and claim.is_subject_there(everywhere, _MIN_SUBJECT)
         and (bool(opposites) or _has_verb(claim, here))
     )
-    same = lacking <= 1 and not opposites and not claim.dated and items.is_same_attribute()
+    repriced = bool(own) and find_price_change(claim.values, here)
+    same = lacking <= 1 and not opposites and not claim.dated and (repriced or items.is_same_attribute())
     return _Comparison(
         here, around, own, about, matched, lacking, moments, next(filter(None, found), ""), find_denied_word(facts, here),
         subject and about >= _MIN_ABOUT_VALUE, same and about >= _MIN_LEANING, items.is_mixed(),
@@ -378,7 +388,9 @@ def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts |
     facts, here = claim.facts, seen.here
     if why := find_unasserted(facts, here, following) or find_unrealised(facts, here) or find_formerly(facts, here):
         return _reject(seen, why)
-    if seen.value and facts.denied:  # another day for what is said not to be on this one any more
+    if (
+        seen.value and facts.denied and not find_opposite_opening(facts, here)
+    ):  # another day for what is said not to be on this one any more
         return _reject(seen, seen.value, leaning=Label.SUPPORTED if seen.subject else Label.NOT_FOUND)
     if why := seen.value or seen.denial:
         contradicts = (bool(seen.value) and seen.subject) or (bool(seen.denial) and seen.about >= _MIN_ABOUT)
@@ -414,6 +426,8 @@ def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
     everywhere = [seen.here, *seen.around, claim.title]
     named = all(contains_name(name, everywhere) for name in claim.names)
     own = _MIN_OWN_SUPPORTING if seen.matched else _MIN_ABOUT
+    if seen.matched > 1 and claim.scheduled and not any(is_predicate_verb(word) for word in seen.here.all_words):
+        own = 0.0  # a timetable without a verb is of what the sentences around it speak of
     own_subject = claim.measure_share(claim.subject, [seen.here])
     said = claim.measure_share(claim.predicate, [seen.here]) >= (_MIN_VALUED if seen.matched else _MIN_PREDICATE)
     said = said and _has_verb(claim, seen.here)

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bot.handlers.group_settings import find_channel
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, query_archive, say, say_text
 from sandbox_changes import create_topic
 
+from bot.handlers.group_settings import find_channel
 from bot.sandbox import Sandbox
 from rag_core.storage import Archive, channels, users
 from rag_core.types import Channel

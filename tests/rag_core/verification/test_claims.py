@@ -55,6 +55,9 @@ def test_a_sentence_whose_parts_lean_on_each_other_stays_whole(text: str, lang: 
     [
         "Привет!",
         "Hello everyone!",
+        "Заслонка · Кирпичная, 14 · @zaslonka_talminsk",
+        "🔴 [Подписаться](https://t.me/news) | [Прислать новость](https://t.me/news_bot)",
+        "Harbour News | 12 Pier Street | t.me/harbour",
         "Thanks for reading.",
         "Когда откроют мост?",
         "What does the ferry cost?",

@@ -10,9 +10,7 @@ from scripted_model import FakeLlm
 from rag_core.tracing import Run
 from rag_core.types import Passage, PostKey, Viewer
 from rag_core.verification.entailment import (
-    ENTAILMENT_WEIGHTS,
     SUPPORT_THRESHOLD,
-    EntailmentWeights,
     assess_passages,
     assess_text,
 )
@@ -59,10 +57,6 @@ def test_words_decide_what_rules_leave_open(claim: str, text: str, lang: str, la
     found = assess_text(claim, text, lang)
     assert found.label is label
     assert (found.likely >= SUPPORT_THRESHOLD) == (label is Label.SUPPORTED)
-
-
-def test_there_is_a_weight_for_each_thing_that_is_seen() -> None:
-    assert {len(weights.values) for weights in ENTAILMENT_WEIGHTS.values()} == {len(EntailmentWeights.NAMES)}
 
 
 async def test_every_passage_is_weighed_in_its_order(library: object) -> None:

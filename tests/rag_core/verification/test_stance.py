@@ -46,6 +46,16 @@ YES, NO, OPEN = Label.SUPPORTED, Label.CONTRADICTED, Label.NOT_FOUND
         ("Маяк продали гостинице.", "Ходят слухи, что маяк продали гостинице. Это неправда.", NO),
         ("Паром отменили.", "Говорят, паром отменили. Не отменили: капитан заболел, вышел другой.", NO),
         ("The ferry company is bankrupt.", "The director denied that the ferry company is bankrupt.", NO),
+        # "no days off" says that it is open
+        ("Рынок не работает по понедельникам.", "Рынок с 1 сентября без выходных по понедельникам.", NO),
+        ("The market is closed on Mondays.", "The market is not closed on Mondays any longer.", NO),
+        ("Рынок не работает по понедельникам.", "Рынок по понедельникам не работает.", YES),
+        # a timetable without a verb is of the thing named before it
+        ("The choir meets on Tuesdays at 18:30.", "The choir needs basses. Tuesday, 18:30, school hall.", YES),
+        ("The choir meets on Mondays at 18:30.", "The choir needs basses. Tuesday, 18:30, school hall.", OPEN),
+        # an update at the end of a post holds
+        ("The team scored 9 goals.", "The team scored 9 goals. UPD: the team scored 10 goals.", NO),
+        ("The team scored 10 goals.", "The team scored 9 goals. UPD: the team scored 10 goals.", YES),
         # rumours, questions, plans and offers assert nothing
         ("The mayor bought a yacht.", "Reportedly the mayor bought a yacht.", OPEN),
         ("Мэр купил яхту.", "По слухам, мэр купил яхту.", OPEN),

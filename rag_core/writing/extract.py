@@ -46,7 +46,7 @@ _PERIOD_BONUS = 1.5
 _NEXT = re.compile(r"\b(?:следующ\w+|ближайш\w+|next|upcoming|coming)\b", re.IGNORECASE)
 _COMING = re.compile(rf"{_NEXT.pattern}|\bwhen(?:['’]?s| is| are| will)\b", re.IGNORECASE)
 _RUSSIAN_WORD = re.compile(r"[а-яё]+")
-_FROM_DAY = re.compile(r"\b(?:с|со|from|since)\s\d{1,2}\s\w+(?!\w*\s(?:по|до|to|until)\b)", re.IGNORECASE)
+_FROM_DAY = re.compile(r"\b(?:с|со|from|since)\s\d{1,2}\s(?!\w{1,20}\s(?:по|до|to|until)\b)\w", re.IGNORECASE)
 _MAX_DATED = 20  # best pieces that are read for days
 _AHEAD = timedelta(days=300)  # a day without a year is the one before this long after the post
 _CHANGE = re.compile(

@@ -194,9 +194,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         logs.set_log_format(settings.log.format)
         return int(asyncio.run(args.run(args, settings)))
     except RagError as exc:
-        from bot.i18n import get_translator
+        reason = exc.reason  # names options of the terminal, where the bot's sentence names its commands
+        if lang := getattr(args, "lang", ""):  # of the question
+            from bot.i18n import get_translator
 
-        print(get_translator(getattr(args, "lang", "en")).error(exc), file=sys.stderr)
+            reason = get_translator(lang).error(exc)
+        print(reason, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -69,7 +69,8 @@ async def test_every_recipe_answers_with_a_model_that_does_its_part(live: Any, a
 async def test_every_recipe_refuses_with_a_model_that_finds_nothing(live: Any, ask: Any, home: Path) -> None:
     async with serve_roles(QUIET) as url, live(sections={"llm": {"url": url}}):
         replies = await asked_of_each(ask, home, ZEPPELIN)
-    assert all("did not find a sure" in reply["text"] for reply in replies)
+    refusals = ("did not find a sure", "found nothing about this")  # with what comes nearest, or without
+    assert all(any(words in reply["text"] for words in refusals) for reply in replies)
 
 
 async def test_every_recipe_ends_with_a_tiny_model(live: Any, ask: Any, home: Path, tiny_gguf: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 from bot.cli.index_commands import show_progress_bar
 from bot.sandbox import Sandbox
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 QUESTION = "What is the earliest mention of Ilse Brandt?"
 
 

@@ -404,7 +404,7 @@ async def test_a_bug_is_logged_and_the_next_caller_is_answered(tmp_path: Path, c
         raise ZeroDivisionError("a bug")
 
     async with attending(tmp_path / "data", ask=broken, doctor=echo) as folder:
-        with pytest.raises(RagError, match="stumbled"):
+        with pytest.raises(RagError, match="failed at this request"):
             await owner(folder).ask("", trace=False)
         assert "ZeroDivisionError" in caplog.text
         assert await owner(folder).greet()

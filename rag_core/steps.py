@@ -33,7 +33,7 @@ from rag_core.storage.channels import list_synonyms
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
 from rag_core.text.naming import find_aliases
 from rag_core.text.query_terms import QueryTerms
-from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, split_sentences
+from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, is_pasted
 from rag_core.text.spelling import correct_spelling
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import LlmCosts, Run, Stage
@@ -159,12 +159,11 @@ async def plan_or_answer_exactly(question: Question, rag: Engine, run: Run) -> t
 async def search_and_extract(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
     """Search once, rerank and extract. Search has no fallback: an index that is down is an error.
 
-    Several sentences that ask nothing are likely pasted from a post: words in them such as "in the file" or "on 7 May"
-    may be no filters. Where no post passes them, nothing is extracted, and the posts outside of them come nearest.
+    Of sentences that were likely pasted from a post, words such as "in the file" or "on 7 May" may be no filters.
+    Where no post passes them, nothing is extracted, and the posts outside of them come nearest.
     """
     hits = await search_passages(plan, question, rag, run)
-    pasted = "?" not in question.text and len(split_sentences(question.text)) > 1
-    if not hits and pasted and (unfiltered := lift_filters(plan)) != plan:
+    if not hits and is_pasted(question.text) and (unfiltered := lift_filters(plan)) != plan:
         outside = await search_passages(unfiltered, question, rag, run)
         return Draft((), 0.0), await run.attempt(
             Stage.COPIES, gather_evidence(outside, question.viewer, rag), lambda: compose_evidence(outside)

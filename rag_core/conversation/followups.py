@@ -30,6 +30,7 @@ from rag_core.planning.intents import asks_about_recent_events, strip_asking_phr
 from rag_core.storage.users import ConversationTurn
 from rag_core.text.names import find_names
 from rag_core.text.query_terms import is_asking_word
+from rag_core.text.sentences import is_pasted
 from rag_core.text.tokens import STOP_WORDS, detect_language, tokenize
 
 __all__ = [
@@ -230,9 +231,6 @@ _ABOUT_PATTERN = re.compile(r"^(?:о|об|обо|про|насч[её]т|about)\
 _BENEFICIARY_PATTERN = re.compile(r"\b(?P<on>для|for|без|without)\s+(?:[^\W\d]+\s*){1,2}")
 
 
-_SENTENCE_END = re.compile(r"\w{2}[.!…]\s+\w")
-
-
 def is_followup(text: str, now: datetime) -> bool:
     """Whether a question can only be understood with the turn before it."""
     plain = fold_case(text).strip(_EDGE_CHARACTERS)
@@ -248,8 +246,7 @@ def is_followup(text: str, now: datetime) -> bool:
     if led and _STANDALONE_WHO_PATTERN.match(fold_case(rest).strip(_EDGE_CHARACTERS)):
         return False
     if led:
-        # what goes on after a full stop was pasted from a post
-        return not ("?" not in text and _SENTENCE_END.search(rest)) and (
+        return not is_pasted(rest) and (
             not (
                 QUESTION_WORD_PATTERN.match(fold_case(rest))
                 and (find_question_names(rest) or len(own) >= _MAX_FOLLOWUP_TERMS)

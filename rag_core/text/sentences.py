@@ -39,6 +39,11 @@ def _is_sentence_end(text: str, dot: int) -> bool:
     return not ((len(word[0]) == 1 and word[0].isupper()) or word[0].lower() in _OPEN_ABBREVIATIONS)
 
 
+def is_pasted(text: str) -> bool:
+    """Whether a text goes on after the end of a sentence and asks nothing: it was likely pasted from a post."""
+    return "?" not in text and bool(_SENTENCE_END.search(text.strip()))
+
+
 def split_sentences(text: str) -> list[TextSpan]:
     """Split a text into sentences, in order, without the white space around them."""
     cuts = [0]

@@ -95,6 +95,8 @@ async def test_sentences_pasted_from_a_post_are_no_filters_that_hide_it(news: An
     pasted = await news.ask("Билет на паром стоит шестьдесят евро. Цена в посте от 8 мая уже не верна.", lang="ru")
     assert pasted.refused
     assert 6 in {passage.key.message_id for passage in pasted.nearest}
+    cut = await news.ask("билет на паром стоит шестьдесят евро, а не как в посте от 8 мая. ещё", lang="ru")
+    assert 6 in {source.passage.key.message_id for source in cut.found}
     asked = await news.ask("Какая цена билета на паром в посте от 8 сентября?", lang="ru")
     assert asked.nearest == ()
 

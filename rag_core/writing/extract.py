@@ -241,13 +241,14 @@ def _asks_for_coming(question: str) -> bool:
 
 
 def _list_days(piece: ExtractCandidate) -> list[date]:
-    """List the days of a month that a piece names, as they were meant when it was posted."""
-    read = (
-        one.read((piece.source.passage.date + _AHEAD).date())
+    """List the days of a month that a piece names, as they were meant when it was posted; of a span its last."""
+    named = [
+        (one, one.read((piece.source.passage.date + _AHEAD).date()))
         for one in find_dates(piece.text.lower())
-        if one.fields and one.fields[1] and one.fields[2]
-    )
-    return [days.since for days in read if days and days.since]
+        if one.pair or (one.fields and one.fields[1] and one.fields[2])
+    ]
+    lasting = [days.until - timedelta(days=1) for one, days in named if one.pair and days and days.until]
+    return [*lasting, *(days.since for one, days in named if not one.pair and days and days.since)]
 
 
 def _has_passed(piece: ExtractCandidate, now: datetime) -> bool:

@@ -279,6 +279,12 @@ def test_a_day_that_has_passed_is_not_the_next(question: str) -> None:
     assert not then.passed
 
 
+def test_a_span_of_days_has_passed_with_its_last() -> None:
+    found = evidence("Воду отключат с 12 по 25 апреля.")
+    assert not rank_pieces(asked("когда отключат воду?"), found, now=DAY + timedelta(days=10)).passed
+    assert rank_pieces(asked("когда отключат воду?"), found, now=DAY + timedelta(days=90)).passed
+
+
 def test_a_plan_is_outdated_once_its_day_has_passed() -> None:
     (piece,) = rank_pieces(asked("мост"), evidence("Мост откроют 1 мая.")).pieces
     assert not is_outdated_plan(piece, DAY + timedelta(days=30))

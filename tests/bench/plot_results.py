@@ -37,7 +37,8 @@ def plot_results(told: Mapping[str, Any], file: Path) -> None:
         ),
         ("From start to answer", "everything, without a model", _whole(metrics)),
     )
-    for axes, (title, said, lines) in zip(figure.subplots(1, 3), panels, strict=True):
+    drawn = [panel for panel in panels if panel[2]]  # of the legs that were measured
+    for axes, (title, said, lines) in zip(figure.subplots(1, len(drawn), squeeze=False)[0], drawn, strict=True):
         _panel(axes, title, said, lines)
     cpus = told["settings"]["machine"]["cpus"]
     said = f"Lower is better: 95 of 100 take no longer. Logarithmic. The same posts and questions for all, {cpus} CPUs."

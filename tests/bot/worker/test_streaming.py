@@ -212,17 +212,17 @@ async def test_the_same_question_is_answered_from_memory_with_the_same_sources(
 ) -> None:
     model = writes(0.1)
     async with live():
-        first = await say(sandbox, OTTO, FERRY)
-        second = await say(sandbox, RITA, FERRY.upper().replace("?", " ??"))
-        assert (second["text"], second["entities"]) == (first["text"], first["entities"])
-        assert model.begun == 1
+        first, begun = await say(sandbox, OTTO, FERRY), 0
+        async with asyncio.timeout(30):
+            while model.begun > begun:  # no answer is kept while copies are looked for, or if a stage was too slow
+                begun = model.begun
+                second = await say(sandbox, RITA, FERRY.upper().replace("?", " ??"))
+                assert (second["text"], second["entities"]) == (first["text"], first["entities"])
         await sandbox.post(HARBOUR, "The ferry to Owl Island also leaves at noon on Sundays.")
         async with asyncio.timeout(30):
-            while model.begun == 1:  # until the post is known and with it that the posts have changed
+            while model.begun == begun:  # until the post is known and with it that the posts have changed
                 await asyncio.sleep(0.1)
-                await sandbox.say(ADMIN, FERRY)
-                await sandbox.replies(ADMIN)
-        assert model.begun == 2
+                await say(sandbox, ADMIN, FERRY)
 
 
 @pytest.mark.parametrize(("who", "said"), [(OTTO, "That was a lot of"), (RITA, "Вопросов было очень")])

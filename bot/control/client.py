@@ -16,7 +16,6 @@ import struct
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -67,9 +66,16 @@ def get_peer_user(connected: socket.socket) -> int | None:
     return int(user)
 
 
+def read_version() -> str:
+    """Read the version of this program from the metadata of its package."""
+    from importlib.metadata import version  # takes 0.03 s; where no bot runs, nobody is greeted
+
+    return version("citegram")
+
+
 def build_greeting(**more: object) -> dict[str, object]:
     """Build the greeting: protocol number, version of this program, and further fields."""
-    return {"citegram": PROTOCOL_VERSION, "version": version("citegram"), **more}
+    return {"citegram": PROTOCOL_VERSION, "version": read_version(), **more}
 
 
 def encode_message(message: Mapping[str, object]) -> bytes:
@@ -91,7 +97,7 @@ def require_same_protocol(message: Mapping[str, Any], *, asked: bool) -> None:
     """Raise RagError if the other side speaks another protocol; `asked`: the other side is the command."""
     if message.get("citegram") == PROTOCOL_VERSION:
         return
-    ours, theirs = version("citegram"), str(message.get("version", "unknown"))[:40]
+    ours, theirs = read_version(), str(message.get("version", "unknown"))[:40]
     bot, command = (ours, theirs) if asked else (theirs, ours)
     raise RagError(_OTHER_VERSION_TEXT.format(theirs=bot, ours=command))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime, tzinfo
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from bot.i18n import Translator, get_translator
 from bot.views.post_phrases import (
@@ -28,7 +28,9 @@ from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
 from rag_core.types import Answer, Certainty, Channel, Citation, Origin, Passage, Post, PostKey, Question, Viewer
 from rag_core.verification.types import Label, Verdict
-from rag_core.verification.verdicts import NON_SEARCH_STAGES, Verification, verify_text
+
+if TYPE_CHECKING:
+    from rag_core.verification.verdicts import Verification
 
 _TERMINAL_CHAT_ID = -1  # of a conversation on the terminal: no chat of Telegram has this id
 _MAX_EXCERPT_LENGTH = 200
@@ -219,6 +221,8 @@ class VerdictsJson(TypedDict):
 
 async def verify_as_json(rag: Engine, text: str, zone: tzinfo, *, trace: bool) -> VerdictsJson | None:
     """Verify a text against all channels, in this time zone; None if there are no channels."""
+    from rag_core.verification.verdicts import verify_text  # `ask` does without it
+
     question = await build_terminal_question(text, rag, zone)
     if question is None:
         return None
@@ -241,6 +245,8 @@ async def verify_as_json(rag: Engine, text: str, zone: tzinfo, *, trace: bool) -
 
 def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -> str:
     """Format the verdicts as text."""
+    from rag_core.verification.verdicts import NON_SEARCH_STAGES
+
     if not found["verdicts"]:
         return words("verify-nothing")
     missing = bool(set(found["without"]) - NON_SEARCH_STAGES)

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 
 from rag_core.engine import Engine
 from rag_core.planning.rule_planner import widen_plan
-from rag_core.recipes.council import run_council
-from rag_core.recipes.mapreduce import run_mapreduce
-from rag_core.recipes.react import run_react
 from rag_core.steps import add_hyde_query, finish_draft, plan_or_answer_exactly, search_and_extract, write_or_extract
 from rag_core.tracing import Run, Stage
 from rag_core.types import Certainty, Draft, Evidence, Plan, Question
@@ -100,10 +98,20 @@ def _choose_better_round(first: _SearchRound, second: _SearchRound | None) -> _S
     return second if improvement > (_MIN_IMPROVEMENT if first.draft.sentences else 0.0) else first
 
 
+def _load_lazily(name: str) -> Recipe:
+    """Recipe of a module of this package, which is imported with its first question."""
+
+    async def run_recipe(question: Question, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
+        recipe: Recipe = getattr(import_module(f"rag_core.recipes.{name}"), f"run_{name}")
+        return await recipe(question, rag, run)
+
+    return run_recipe
+
+
 RECIPES: dict[str, Recipe] = {
     "direct": run_direct,
     "agent": run_agent,
-    "mapreduce": run_mapreduce,
-    "council": run_council,
-    "react": run_react,
+    "mapreduce": _load_lazily("mapreduce"),
+    "council": _load_lazily("council"),
+    "react": _load_lazily("react"),
 }

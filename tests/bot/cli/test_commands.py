@@ -243,11 +243,38 @@ def test_commands_that_send_nothing_do_not_load_what_sends(root: Path) -> None:
 # ask
 
 
+# What a question without a model has no use for; each takes from 0.03 s to seconds of processor time.
+HEAVY = (
+    "aiogram aiohttp apscheduler fastembed huggingface_hub onnxruntime openai prometheus_client "
+    "qdrant_client simpleeval tokenizers tqdm bot.indexing ingest.exports ingest.jobs rag_core.recipes.council "
+    "rag_core.recipes.mapreduce rag_core.recipes.react rag_core.verification.compare rag_core.verification.verdicts"
+).split()
+MOST_SECONDS = 2.0  # of processor time, with the start of Python; 0.8 on a machine that does nothing else
+MEASURED = """
+import json, sys, time
+from bot.__main__ import main
+code = main()
+print(json.dumps([code, time.process_time(), sorted(sys.modules)]))
+"""
+
+
 @pytest.fixture
 def asked(citegram: Cli, export: Path) -> Cli:
     """The command with a channel imported."""
     citegram("import", export, "--username", "owl_hill")
     return citegram
+
+
+def test_a_question_loads_what_it_needs_and_takes_a_second(asked: Cli, nowhere: Path, root: Path) -> None:
+    asked("ask", "ferry")  # now the indexes are up to date
+    words = ["-c", MEASURED, "--data", str(nowhere / "data"), "ask", "What is the earliest mention of Ilse Brandt?"]
+    done = subprocess.run([sys.executable, *words], cwd=root, capture_output=True, text=True, timeout=60, check=True)
+    *answer, measured = done.stdout.splitlines()
+    code, seconds, modules = json.loads(measured)
+    assert code == 0
+    assert any("20 November 2025" in line for line in answer)
+    assert not [name for name in modules if name in HEAVY]
+    assert seconds < MOST_SECONDS
 
 
 def test_an_answer_is_printed_with_its_sources(asked: Cli) -> None:

@@ -282,7 +282,7 @@ async def test_after_a_restart_nothing_is_sent_that_is_closed_now(sandbox: Sandb
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> SlowLlm:
-    slow = SlowLlm("The padlock opens with the digits 4417. [1]\n" * 3, 3.0)
+    slow = SlowLlm("The padlock opens with the digits 4417. [1]\n" * 3, 1.6, share=0.1)
 
     async def opened(*_: Any) -> LanguageModels:
         return LanguageModels(slow, None)

@@ -103,7 +103,7 @@ _MAKERS: dict[Any, Callable[[str], Any]] = {
     Question: lambda text: Question(text, "en", NOW, Viewer(500, frozenset({-1001})), 500),
     Claim: lambda text: Claim(text, "en", 0, len(text)),
     SentenceFacts: lambda text: extract_facts(text, "en"),
-    RuleCheck: lambda text: check_by_rules(text, text, "en"),
+    RuleCheck: cache(lambda text: check_by_rules(text, text, "en")),  # 0.1 s each
     ClaimTerms: lambda text: ClaimTerms(extract_facts(text, "en"), text, lambda _: 1.0),
     Word: lambda text: next(iter(split_words(text)), Word(text, text, 0, len(text), True, True)),
     Moment: lambda text: next(iter(extract_facts(text, "en").moments), Moment(0, 1, 2024, 3, 12)),

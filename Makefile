@@ -20,11 +20,12 @@ demo: .venv/.run  ## the sandbox: make demo ARGS='--once "question"'
 local: .venv/.run  ## llama.cpp, to write answers with a model of your own: four minutes, needs a C++ compiler
 	@$(BIN)/python -m pip install -q --disable-pip-version-check 'llama-cpp-python>=0.3.36,<0.4'
 
+# Six at once on two cores: two thirds of their time tests wait, for processes, timeouts and browsers.
 test: .venv/.dev  ## all tests
 ifdef ARGS
 	@$(BIN)/python -m pytest $(ARGS)
 else
-	@$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m "not alone" && \
+	@$(BIN)/python -m pytest -q -n 6 --dist loadfile --no-loadscope-reorder -m "not alone" && \
 	  $(BIN)/python -m pytest -q -m alone $$(grep -rl --include='test_*.py' 'mark\.alone' tests)
 endif
 

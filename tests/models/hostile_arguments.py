@@ -40,11 +40,13 @@ from rag_core.verification.moments import Moment
 from rag_core.verification.rules import RuleCheck, check_by_rules
 from rag_core.verification.stance import ClaimTerms
 from rag_core.verification.types import Claim
+from rag_core.verification.verdicts import Verification
 from rag_core.verification.vocabulary import Word, split_words
 
 NOW = dt.datetime(2026, 1, 15, 9, tzinfo=dt.UTC)
 _DEEPEST = 8  # nested types; a type that holds itself has no end
-_NAMES = {"Bot": Bot, "PostKeySet": PostKeySet}  # what modules import for the type checker alone
+# What modules import for the type checker alone.
+_NAMES = {"Bot": Bot, "PostKeySet": PostKeySet, "Verification": Verification}
 
 
 class CannotBuild(Exception):

@@ -159,7 +159,7 @@ async def _run_search(
     own = await search_hybrid(query, rag, run)
     passages = await run.require(Stage.FETCH, fetch_passages([place for place, _ in own.ranked], rag))
     statistics = rag.lexical.statistics(question.viewer.channels)
-    ranked = await asyncio.to_thread(rerank_by_features, own.ranked, passages, plan, question, statistics)
+    ranked = await asyncio.to_thread(rerank_by_features, own, passages, plan, question, statistics)
     own = replace(own, ranked=ranked)
     best = [passages[place] for place, _ in own.ranked[:2]]  # what was reranked has been read
     further = await _run_further_queries(plan, query, own, best, rag, run)

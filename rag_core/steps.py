@@ -36,6 +36,7 @@ from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, is_pasted
 from rag_core.text.spelling import correct_spelling
 from rag_core.text.tokens import tokenize
+from rag_core.text.transliteration import list_names_in_other_script
 from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import (
     Certainty,
@@ -119,7 +120,9 @@ async def _add_aliases(plan: Plan, question: Question, rag: Engine) -> Plan:
     places = await asyncio.to_thread(rag.lexical.search, tokenize(plan.queries[0]), only, _NAMING_POSTS)
     passages = await fetch_passages([place for place, _ in places], rag)
     found = await asyncio.to_thread(find_aliases, asked, [passage.text for passage in passages.values()])
-    return replace(plan, aliases=tuple(dict.fromkeys((*own, *found)))[:_MAX_ALIASES])
+    frequency = rag.lexical.statistics(question.viewer.channels).frequency
+    spelt = list_names_in_other_script(plan.queries[0], frequency)
+    return replace(plan, aliases=tuple(dict.fromkeys((*own, *found, *spelt)))[:_MAX_ALIASES])
 
 
 async def _load_known_entities(question: Question, known: Mapping[int, Channel], rag: Engine) -> KnownEntities:

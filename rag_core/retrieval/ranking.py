@@ -83,7 +83,7 @@ def measure_hit_features(
     statistics: TermStatistics,
 ) -> list[tuple[PassageRef, HitFeatures]]:  # fmt: skip
     """Measure the features of the first hits that have a passage, in the order of the fusion."""
-    asked = QueryTerms.of(plan.queries[0], statistics.weight, plan.aliases)
+    asked = QueryTerms.of(plan.asked or plan.queries[0], statistics.weight, plan.aliases)
     present = not (plan.since or plan.until or _PAST.search(question.text))
     top = max((score for _, score in found.ranked), default=0.0) or 1.0
 

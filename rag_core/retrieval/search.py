@@ -155,7 +155,7 @@ async def _run_search(
     """
     keep = rag.settings.retrieval.keep
     only = await run.require(Stage.FILTER, resolve_filter(plan, question.viewer, rag))
-    query = RetrievalQuery(plan.queries[0], plan.legs, plan.k, only, question.lang, plan.should, plan.aliases)
+    query = RetrievalQuery(plan.asked or plan.queries[0], plan.legs, plan.k, only, question.lang, plan.should, plan.aliases)
     own = await search_hybrid(query, rag, run)
     passages = await run.require(Stage.FETCH, fetch_passages([place for place, _ in own.ranked], rag))
     statistics = rag.lexical.statistics(question.viewer.channels)

@@ -51,7 +51,7 @@ class HitFeatures(NamedTuple):
 
 
 # Of the order, fitted by `citegram eval ranking`.
-_ORDER = HitFeatures(score=1.0, terms=0.45, beginning=0.35, recency=1.15, likeness=0.43, wanted=0.5)
+ORDER_WEIGHTS = HitFeatures(score=1.0, terms=0.45, beginning=0.35, recency=1.15, likeness=0.43, wanted=0.5)
 # Of the scores that later steps read. The extract weighs how new a post is by itself (`superseded`, series): with the
 # scores of the order recency counted twice, and 2.4 points less of the sample answers were shown.
 _RELEVANCE = HitFeatures(score=1.0, terms=0.75, beginning=0.3, recency=0.45, likeness=0.0, wanted=0.35)
@@ -66,7 +66,7 @@ def rerank_by_features(
     The scores fall with the order; the best is 1.
     """
     measured = measure_hit_features(found, passages, plan, question, statistics)
-    measured.sort(key=lambda hit: -hit[1].weigh(_ORDER))
+    measured.sort(key=lambda hit: -hit[1].weigh(ORDER_WEIGHTS))
     ordered, least = [], math.inf
     for place, features in measured:
         least = min(least, features.weigh(_RELEVANCE))

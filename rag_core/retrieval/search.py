@@ -43,6 +43,7 @@ __all__ = [
     "VARIANT_WEIGHT",
     "append_expansion_hits",
     "build_filter",
+    "build_retrieval_query",
     "extract_expansion_names",
     "fetch_passages",
     "list_further_queries",
@@ -145,6 +146,12 @@ async def _list_newest(plan: Plan, question: Question, rag: Engine) -> tuple[Cac
     return tuple(CachedHit(place, 1 / rank, LEXICAL, 0.0) for rank, place in enumerate(places, 1))
 
 
+def build_retrieval_query(plan: Plan, question: Question, only: SearchFilter) -> RetrievalQuery:
+    """Build the question's own query."""
+    text = plan.asked or plan.queries[0]
+    return RetrievalQuery(text, plan.legs, plan.k, only, question.lang, plan.should, plan.aliases)
+
+
 async def _run_search(
     plan: Plan, question: Question, rag: Engine, run: Run
 ) -> tuple[tuple[CachedHit, ...], dict[PassageRef, Passage]]:
@@ -155,7 +162,7 @@ async def _run_search(
     """
     keep = rag.settings.retrieval.keep
     only = await run.require(Stage.FILTER, resolve_filter(plan, question.viewer, rag))
-    query = RetrievalQuery(plan.asked or plan.queries[0], plan.legs, plan.k, only, question.lang, plan.should, plan.aliases)
+    query = build_retrieval_query(plan, question, only)
     own = await search_hybrid(query, rag, run)
     passages = await run.require(Stage.FETCH, fetch_passages([place for place, _ in own.ranked], rag))
     statistics = rag.lexical.statistics(question.viewer.channels)

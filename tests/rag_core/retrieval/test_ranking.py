@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rag_core.index.postings import TermStatistics
+from rag_core.retrieval.hybrid import RetrievalResult
 from rag_core.retrieval.ranking import rerank_by_features
 from rag_core.types import Kind, Passage, PassageRef, Plan, PostKey, Question, Viewer
 
@@ -27,15 +28,16 @@ def order(text: str, scores: dict[int, float]) -> list[int]:
         places[n]: Passage(PostKey(CHAT, n), 0, "Steam", said, 0, len(said), date) for n, (date, said) in TEXTS.items()
     }
     question = Question(text, "en", NOW, Viewer(1, frozenset({CHAT})))
-    ranked = rerank_by_features(
-        [(places[n], s) for n, s in scores.items()], passages, Plan((text,)), question, STATISTICS
-    )
+    found = RetrievalResult([(places[n], s) for n, s in scores.items()], {}, None)
+    ranked = rerank_by_features(found, passages, Plan((text,)), question, STATISTICS)
     assert ranked[0][1] == pytest.approx(1.0)
+    assert [score for _, score in ranked] == sorted((score for _, score in ranked), reverse=True)
     return [place.key.message_id for place, _ in ranked]
 
 
-def test_the_newest_price_comes_first_and_a_post_without_a_price_last() -> None:
-    assert order("how much is a sauna ticket", {1: 9.0, 3: 8.8, 2: 8.6}) == [2, 1, 3]
+def test_the_newest_price_comes_before_an_older_one_and_before_a_post_without_a_price() -> None:
+    assert order("how much is a sauna ticket", {1: 9.0, 2: 8.6}) == [2, 1]
+    assert order("how much is a sauna ticket", {3: 8.8, 2: 8.6}) == [2, 3]
 
 
 def test_a_question_about_the_past_gives_new_posts_no_bonus() -> None:

@@ -60,7 +60,7 @@ _PROTECTED_POSTS = 5  # first posts of the question's own query, fixed at the to
 # HotpotQA recall@10 rose from 0.89 to 0.98, on MuSiQue from 0.68 to 0.72.
 _RRF_K = 10
 # RRF weights of a further query, and of the query expanded with names from the first hits.
-VARIANT_WEIGHT, EXPANSION_WEIGHT = 0.15, 0.5
+VARIANT_WEIGHT, EXPANSION_WEIGHT = 0.15, 1.0
 HYDE_WEIGHT = 1.0  # RRF weight of the hypothetical post (HyDE); not fitted, and behind the first five as well
 _EXPANSION_PASSAGES, _EXPANSION_NAMES = 2, 6
 
@@ -166,7 +166,8 @@ async def _run_search(
     own = await search_hybrid(query, rag, run)
     passages = await run.require(Stage.FETCH, fetch_passages([place for place, _ in own.ranked], rag))
     statistics = rag.lexical.statistics(question.viewer.channels)
-    ranked = await asyncio.to_thread(rerank_by_features, own, passages, plan, question, statistics)
+    ordering = asyncio.to_thread(rerank_by_features, own, passages, plan, question, statistics)
+    ranked = await run.attempt(Stage.ORDER, ordering, [pair for pair in own.ranked if pair[0] in passages])
     own = replace(own, ranked=ranked)
     best = [passages[place] for place, _ in own.ranked[:2]]  # what was reranked has been read
     further = await _run_further_queries(plan, query, own, best, rag, run)

@@ -33,7 +33,6 @@ MAX_HITS = 100  # hits of each retriever in the second round
 EXACT_INTENTS = frozenset({Kind.HOW_MANY, Kind.FIRST, Kind.LAST, Kind.TIMELINE, Kind.WHEN})
 # Intents that make sense without a topic, over all posts.
 _TOPICLESS_INTENTS = frozenset({Kind.FACT, Kind.HOW_MANY, Kind.SUMMARY, Kind.LIST, Kind.NEWS, Kind.LAST})
-_POST_INTENTS = frozenset({Kind.HOW_MANY, Kind.TIMELINE, Kind.NEWS})
 _QUOTED = re.compile(r"[«\"“„][^»\"”“]{1,80}[»\"”]")
 _RECENT_LIMIT = timedelta(days=70)
 TELEGRAM_START = datetime(2013, 8, 14, tzinfo=UTC)  # no post is older than Telegram
@@ -59,8 +58,7 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     posting_period = period if period and _is_posting_period(period, question, asked, kind, filters, topic) else None
     kind = _adjust_intent(kind, topic, asked, bounded=bool(posting_period or filters.words))
     query = _remove_filter_words(text, (*filters.words, posting_period.words if posting_period else ""))
-    about_posts = kind in _POST_INTENTS and tokenize(topic)  # "how many posts about the library": no post says "posts"
-    plan = Plan((query, *generate_query_variants(query)), kind, topic if tokenize(topic) else asked, *extract_phrases(query), asked=topic if about_posts else strip_asking_phrase(query),
+    plan = Plan((query, *generate_query_variants(query)), kind, topic if tokenize(topic) else asked, *extract_phrases(query), asked=strip_asking_phrase(query),
                 channels=filters.channels, authors=filters.authors, origins=filters.origins, media=filters.media,
                 files=filters.files)  # fmt: skip
     if posting_period:

@@ -20,7 +20,7 @@ from rag_core.tracing import Run, Stage
 
 _RIDGE_PENALTY = 0.002
 _STEPS, _STEP_SIZE = 1500, 1.0
-_DOCUMENT_COUNT = 0.05  # how much a question about documents counts in the fit: few people ask like that
+_DOCUMENT_COUNT = 0.1  # how much a question about documents counts in the fit: few people ask like that
 DEPTHS = (1, 5, 20)
 
 

@@ -58,3 +58,15 @@ async def test_a_question_without_a_topic_is_searched_by_date(library: Any, make
     dates = [hit.passage.date for hit in hits]
     assert len(hits) == rag.settings.retrieval.keep
     assert dates == sorted(dates, reverse=True)
+
+
+def test_a_post_that_only_the_dense_search_found_near_comes_before_one_it_did_not_find() -> None:
+    places = {n: PassageRef(PostKey(CHAT, n), 0, 0, len(TEXTS[n][1])) for n in (1, 2)}
+    date = TEXTS[1][0]
+    passages = {
+        place: Passage(place.key, 0, "Steam", TEXTS[n][1], 0, len(TEXTS[n][1]), date) for n, place in places.items()
+    }
+    question = Question("sauna ticket", "en", NOW, Viewer(1, frozenset({CHAT})))
+    found = RetrievalResult([(places[1], 1.0), (places[2], 0.9)], {}, None, cosines={places[2]: 0.6})
+    ranked = rerank_by_features(found, passages, Plan((question.text,)), question, STATISTICS)
+    assert [place for place, _ in ranked] == [places[2], places[1]]

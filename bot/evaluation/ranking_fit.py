@@ -38,7 +38,8 @@ class RankingRow:
     def target(self) -> Matrix:
         """Probability of each hit: the relevant ones share it."""
         flags = np.array([name in self.relevant for name in self.ids], np.float64)
-        return flags / max(1.0, flags.sum())
+        shares: Matrix = flags / max(1.0, flags.sum())
+        return shares
 
     def recall(self, weights: Matrix, depth: int) -> float:
         """Share of the relevant documents among the first of the order by these weights."""

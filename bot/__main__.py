@@ -92,6 +92,7 @@ COMMANDS = {
             "eval verify mine",
             "eval calibrate mine",
             "eval coverage mine",
+            "eval ranking mine",
         ),
     ),
     "completion": Command(

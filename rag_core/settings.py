@@ -162,6 +162,7 @@ class Budgets(_SettingsSection):
     plan: float = Field(10, gt=0, description="Seconds for planning.")
     rerank: float = Field(6, gt=0, description="Seconds for the reranker: as many passages as fit are looked at.")
     search: float = Field(4, gt=0, description="Seconds for one search leg.")
+    fusion: float = Field(1, gt=0, description="Seconds for ordering and thinning out what was found.")
     fetch: float = Field(2, gt=0, description="Seconds for reading the found posts.")
     write: float = Field(60, gt=0, description="Seconds for writing the answer.")
     rewrite: float = Field(5, gt=0, description="Seconds for more queries by the model.")

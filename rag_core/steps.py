@@ -27,15 +27,17 @@ from rag_core.planning.llm_planner import KnownEntities, is_worth_planning, plan
 from rag_core.planning.rule_planner import build_bare_plan, lift_filters
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import fetch_passages, search_passages
+from rag_core.retrieval.search import fetch_passages, search_lexical, search_passages
 from rag_core.storage import channels, posts
 from rag_core.storage.channels import list_synonyms
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
 from rag_core.text.naming import find_aliases
+from rag_core.text.query_expansion import TRANSLATION_WEIGHT, expand_words
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, is_pasted
 from rag_core.text.spelling import correct_spelling
 from rag_core.text.tokens import tokenize
+from rag_core.text.transliteration import list_names_in_other_script
 from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import (
     Certainty,
@@ -116,10 +118,17 @@ async def _add_aliases(plan: Plan, question: Question, rag: Engine) -> Plan:
         for other in tokenize(another)
     ]
     only = SearchFilter(question.viewer.channels)
-    places = await asyncio.to_thread(rag.lexical.search, tokenize(plan.queries[0]), only, _NAMING_POSTS)
+    places = await search_lexical(plan.queries[0], only, _NAMING_POSTS, rag)
     passages = await fetch_passages([place for place, _ in places], rag)
-    found = await asyncio.to_thread(find_aliases, asked, [passage.text for passage in passages.values()])
-    return replace(plan, aliases=tuple(dict.fromkeys((*own, *found)))[:_MAX_ALIASES])
+    frequency = rag.lexical.statistics(question.viewer.channels).frequency
+    # also names that posts give to a translation: "pool" to «бассейн „Щука“»
+    meant = {other: term for term, variants in expand_words(plan.queries[0]).items() if term in asked
+             for other, weight in variants.items() if weight >= TRANSLATION_WEIGHT and not frequency(term)}  # fmt: skip
+    texts = [passage.text for passage in passages.values()]
+    named = await asyncio.to_thread(find_aliases, asked | meant.keys(), texts)
+    found = [(meant.get(term, term), other) for term, other in named]
+    spelt = list_names_in_other_script(plan.queries[0], frequency)
+    return replace(plan, aliases=tuple(dict.fromkeys((*own, *found, *spelt)))[:_MAX_ALIASES])
 
 
 async def _load_known_entities(question: Question, known: Mapping[int, Channel], rag: Engine) -> KnownEntities:

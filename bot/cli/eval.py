@@ -13,7 +13,7 @@ from typing import Any
 from tqdm import tqdm
 
 from bot.cli import eval_options as options
-from bot.cli.eval_calibration import declare_calibrate, declare_coverage, declare_make
+from bot.cli.eval_calibration import declare_calibrate, declare_coverage, declare_make, declare_ranking
 from bot.cli.eval_options import Measurement, run_measurement
 from bot.evaluation.claim_accuracy import (
     VERIFICATION_LAYERS,
@@ -296,6 +296,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         declare_verify,
         declare_calibrate,
         declare_coverage,
+        declare_ranking,
         declare_make,
     ):
         declare_kind(kinds)

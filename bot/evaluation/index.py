@@ -197,13 +197,14 @@ R = TypeVar("R")
 L = TypeVar("L", bound=HasLanguage)
 
 
-def _build_question(query: EvaluationQuery, data: IndexedDataset) -> Question:
+def build_question(query: EvaluationQuery, data: IndexedDataset) -> Question:
+    """Build the question of a reader who may read all channels, asked when the row says."""
     return Question(query.text, query.lang, query.asked_at or datetime.now(UTC), data.viewer)
 
 
 async def search_query(query: EvaluationQuery, data: IndexedDataset) -> RankedQuery:
     """Run plan, search and reranker for one question, and judge the ranking that the writer would get."""
-    question, rag = _build_question(query, data), data.rag
+    question, rag = build_question(query, data), data.rag
     started = time.perf_counter()
     run = Run(rag.settings.budgets, "search")
     plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
@@ -217,7 +218,7 @@ async def search_query(query: EvaluationQuery, data: IndexedDataset) -> RankedQu
 async def answer_query(query: EvaluationQuery, data: IndexedDataset) -> JudgedAnswer:
     """Answer one question with `answer_question`, and judge the answer."""
     started, (hits, looks) = time.perf_counter(), data.rag.caches.counts
-    reply = await answer_question(_build_question(query, data), data.rag)
+    reply = await answer_question(build_question(query, data), data.rag)
     took, (hits_after, looks_after) = (time.perf_counter() - started) * 1000, data.rag.caches.counts
     row = judge_answer(query, reply, [data.id_of(key) for key in reply.posts()], took)
     return replace(

@@ -302,7 +302,7 @@ def widen_quote(claim: Claim, text: str, span: TextSpan) -> TextSpan:
 
 
 # Stages whose failure leaves the search complete.
-NON_SEARCH_STAGES = frozenset({"verify", "rerank", "write", "support", "diverse", "judge"})
+NON_SEARCH_STAGES = frozenset({"verify", "rerank", "write", "support", "order", "diverse", "judge"})
 
 # A long post has a dozen claims; nobody reads more verdicts than this, and each needs a search of its own.
 MAX_CHECKED_CLAIMS = 8

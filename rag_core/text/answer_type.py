@@ -140,7 +140,8 @@ _PRICED_CURRENCY = re.compile(
     r"(доллар|евро|юан|dollar|euro)"
 )
 _HOURS = re.compile(
-    r"\b\d{1,2}[:.]\d\d\b|\b\d{1,2}\s?(?:am|pm|a\.m|p\.m|o'clock|час|утра|вечера|дня|ночи)|\b(?:с|до|from|until|till|at|by|к)\s\d{1,2}\b|"
+    r"\b\d{1,2}[:.]\d\d\b|\b\d{1,2}\s?(?:am|pm|a\.m|p\.m|o'clock|час|утра|вечера|дня|ночи)|"
+    rf"\b(?:с|до|from|until|till|at|by|к)\s\d{{1,2}}\b(?!\s?(?:{_MONTHS})\b)|"
     r"круглосуточно|без выходных|выходной|\b(?:noon|midnight|sunset|dusk|dawn|полдень|полноч\w+)\b"
 )
 _PHONE = re.compile(r"(?<![\d.])\+?\d(?:[\s()-]{0,2}\d){4,14}(?![\d.])|(?<!\w)@\w{4,}")
@@ -250,6 +251,12 @@ def extract_values(text: str) -> frozenset[str]:
 def asks_for_count(question: str) -> bool:
     """Whether a question asks how many of something there are."""
     return bool(_COUNTED.search(_normalize_text(question[:_MAX_ASKING_LENGTH])))
+
+
+def asks_for_measure(question: str) -> bool:
+    """Whether a question asks for a number of some unit: an age, a duration, a temperature."""
+    asked = _normalize_text(question[:_MAX_ASKING_LENGTH])
+    return any(asking.search(asked) for asking, _ in _MEASURES)
 
 
 def counts_what_is_asked(text: str, question: str) -> bool:

@@ -14,7 +14,14 @@ from datetime import date, datetime, timedelta
 from itertools import takewhile
 
 from rag_core.dates.parse import Period, find_dates
-from rag_core.text.answer_type import AnswerType, asks_for_changes, asks_for_count, counts_what_is_asked, extract_values
+from rag_core.text.answer_type import (
+    AnswerType,
+    asks_for_changes,
+    asks_for_count,
+    asks_for_measure,
+    counts_what_is_asked,
+    extract_values,
+)
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH
 from rag_core.text.tokens import detect_language, read_word, tokenize
@@ -41,7 +48,7 @@ _COMPLETE = 0.99
 _FEW_SOURCES = 3  # of ten: a term of more of them tells nothing
 _CHANGE_TOPIC, _CHANGE_OWN = 0.6, 0.5  # as _SERIES_TOPIC, for a later piece that says that something has changed
 # Of the question's weight: what a later post may say less than the best piece, and what a sure piece says itself.
-_RIVAL_SLACK, _SURE_TERMS = 0.1, 0.6
+_RIVAL_SLACK, _SURE_TERMS, _REPLACED_TERMS = 0.1, 0.6, 0.75
 _PERIOD_BONUS = 1.5
 _NEXT = re.compile(r"\b(?:следующ\w+|ближайш\w+|next|upcoming|coming)\b", re.IGNORECASE)
 _COMING = re.compile(rf"{_NEXT.pattern}|\bwhen(?:['’]?s| is| are| will)\b", re.IGNORECASE)
@@ -116,15 +123,23 @@ class RankedPieces:
         uncounted = (
             want is AnswerType.NUMBER
             and asks_for_count(self.asked.text)
+            and not asks_for_measure(self.asked.text)
             and not counts_what_is_asked(best.text, self.asked.text)
         )
         valueless = want in _CERTAIN_TYPES and not best.holds
-        untimely = self.contested or self.dated_otherwise or self.passed
+        untimely = (self.contested and not self._changed) or self.dated_otherwise or self.passed
         return untimely or self.foreign or unsaid or uncounted or valueless
 
     @property
+    def _changed(self) -> bool:
+        """Whether the newer value says that it changed, and what it replaces is surely of the thing that is asked for."""
+        newer, older = self.pieces[0], self.pieces[1]
+        own = older.features.terms + older.features.kin
+        return own >= _REPLACED_TERMS and newer.useful and bool(_CHANGE.search(newer.text))
+
+    @property
     def disputable(self) -> bool:
-        """Whether the best piece says too little of a brief question, or a later post of its channel says as much."""
+        """Whether the best piece says too little of the question, or a later post of its channel says as much."""
         best = self.best
         if best is None:
             return False

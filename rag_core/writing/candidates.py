@@ -164,14 +164,17 @@ def _has_plain_words(text: str) -> bool:
 
 
 def _list_sentences(source: Source, evidence: Evidence) -> list[TextSpan]:
-    """List the sentences of a source that may answer: without boilerplate, polls, and links or tags alone."""
+    """List the sentences of a source that may answer: without boilerplate, polls, and links or tags alone.
+
+    A link that a colon announces stays.
+    """
     text, repeated = source.passage.text, evidence.boilerplate.get(source.passage.key.chat_id, frozenset())
     if _is_poll(text):
         return []
     return [
         (a, b)
         for a, b in split_sentences(text)
-        if _has_plain_words(text[a:b]) and not (repeated and build_text_key(_get_line(text, a)) in repeated)
+        if (_has_plain_words(text[a:b]) or text[:a].rstrip().endswith(":")) and not (repeated and build_text_key(_get_line(text, a)) in repeated)
     ]
 
 

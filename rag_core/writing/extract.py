@@ -177,6 +177,9 @@ class RankedPieces:
         first = self.pieces[0]
         others = sorted((one for one in best_of_post.values() if one is not first), key=lambda one: -one.score)
         others = [one for one in others if one.source.passage.key != first.source.passage.key]
+        lang = detect_language(self.asked.text)
+        if detect_language(first.text) == lang:  # a post of the other language shares a number or a name by chance
+            others = [one for one in others if one.features.best or detect_language(one.text) == lang]
         if not any(one.features.best for one in (first, *others[: most - 1])):
             others[most - 2 : most - 2] = [one for one in others if one.features.best][:1]
         first, *others = (extend_forward(one, evidence, MAX_ANSWER_LENGTH // most) for one in (first, *others))

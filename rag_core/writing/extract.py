@@ -43,7 +43,7 @@ _VALUE_TYPES = frozenset({AnswerType.PRICE, AnswerType.HOURS, AnswerType.PHONE})
 # Without a value of these types in the piece nothing is sure.
 _CERTAIN_TYPES = _VALUE_TYPES | {AnswerType.NUMBER, AnswerType.LIST, AnswerType.NAME}
 _SERIES_TOPIC = 0.85  # share of the best post's topic that a post of the series has, and its piece of that of the best
-_CONTESTED_TOPIC = 0.4  # share of the best post's topic, unless the best piece has every term
+_CONTESTED_TOPIC = 0.4  # as _SERIES_TOPIC, of a later value that makes the best doubtful unless that has every term
 _COMPLETE = 0.99
 _FEW_SOURCES = 3  # of ten: a term of more of them tells nothing
 _CHANGE_TOPIC, _CHANGE_OWN = 0.6, 0.5  # as _SERIES_TOPIC, for a later piece that says that something has changed
@@ -338,8 +338,8 @@ def _may_supersede(one: ExtractCandidate, first: ExtractCandidate, told: frozens
         return False
     if told.intersection(tokenize(one.text)) and _CHANGE.search(one.text):
         return True
-    complete = first.features.terms + first.features.kin > _COMPLETE
-    return not complete and one.useful and one.topic >= _CONTESTED_TOPIC * first.topic
+    own, said = (piece.features.terms + piece.features.kin for piece in (first, one))
+    return own <= _COMPLETE and said >= _CONTESTED_TOPIC * own and one.topic >= _CONTESTED_TOPIC * first.topic
 
 
 def _is_same_channel(one: ExtractCandidate, other: ExtractCandidate) -> bool:

@@ -218,6 +218,9 @@ def _detect(question: str) -> tuple[AnswerType, frozenset[str]]:
         (match.start(), want, pattern) for want, pattern in _ANSWER_TYPE_PATTERNS if (match := pattern.search(asked))
     ]
     if not found:
+        price = _PRICE.search(asked)  # "fare 36 rubles": a statement about a price is to be compared with the price
+        if price and price[0][0].isdigit():
+            return AnswerType.PRICE, frozenset()
         # "The library is open on Sundays?": a statement with a question mark is to be confirmed
         closed = asked.rstrip().endswith("?") and len(_WORD.findall(asked)) > 1 and not _OPEN_WORDS.search(asked)
         return (AnswerType.YES_NO if closed else AnswerType.ANYTHING), frozenset()

@@ -174,7 +174,8 @@ def _list_sentences(source: Source, evidence: Evidence) -> list[TextSpan]:
     return [
         (a, b)
         for a, b in split_sentences(text)
-        if (_has_plain_words(text[a:b]) or text[:a].rstrip().endswith(":")) and not (repeated and build_text_key(_get_line(text, a)) in repeated)
+        if (_has_plain_words(text[a:b]) or text[max(0, a - MAX_SENTENCE_GAP) : a].rstrip().endswith(":"))
+        and not (repeated and build_text_key(_get_line(text, a)) in repeated)
     ]
 
 

@@ -23,7 +23,7 @@ from rag_core.text.answer_type import (
     extract_values,
 )
 from rag_core.text.query_terms import QueryTerms
-from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH
+from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, split_sentences
 from rag_core.text.tokens import detect_language, read_word, tokenize
 from rag_core.types import Citation, Evidence, Sentence
 from rag_core.writing.candidates import MAX_SENTENCE_GAP, VAGUE_TYPES, ExtractCandidate, extend_forward, rank_candidates
@@ -119,7 +119,7 @@ class RankedPieces:
         best, want = self.best, self.asked.want
         if best is None:
             return False
-        unsaid = bool(best.features.question) or bool(_HEARSAY.search(best.text))
+        unsaid = bool(best.features.question) or bool(_HEARSAY.search(best.text)) or self._split
         uncounted = (
             want is AnswerType.NUMBER
             and asks_for_count(self.asked.text)
@@ -131,8 +131,22 @@ class RankedPieces:
         return untimely or self.foreign or unsaid or uncounted or valueless
 
     @property
+    def _split(self) -> bool:
+        """Whether the piece says what a yes-or-no question asks of its subject before it names the subject.
+
+        "Free, as ever. Bus 27 runs late": that is free which the post named before.
+        """
+        text, (*subject, predicate) = self.best.text if self.best else "", self.asked.order or ("",)
+        if self.asked.want is not AnswerType.YES_NO or not subject:
+            return False
+        stems = [frozenset(tokenize(text[a:b])) for a, b in split_sentences(text)]
+        said = [n for n, found in enumerate(stems) if self.asked.match(predicate, found)]
+        named = [n for n, found in enumerate(stems) if any(self.asked.match(term, found) for term in subject)]
+        return bool(said and named) and said[-1] < named[0]
+
+    @property
     def _changed(self) -> bool:
-        """Whether the newer value says that it changed, and what it replaces is surely of the thing that is asked for."""
+        """Whether the newer value says that it changed, and the older one is surely of the thing that is asked for."""
         newer, older = self.pieces[0], self.pieces[1]
         own = older.features.terms + older.features.kin
         return own >= _REPLACED_TERMS and newer.useful and bool(_CHANGE.search(newer.text))

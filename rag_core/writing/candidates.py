@@ -21,6 +21,7 @@ from rag_core.text.tokens import tokenize
 from rag_core.types import Evidence, Source
 
 MAX_SENTENCE_GAP = 3  # characters between two sentences that adjoin
+_MIN_ROOM = 80  # characters: less says nothing
 _MAX_JOINED_SENTENCES = 3  # sentences
 
 
@@ -303,10 +304,14 @@ def _score_candidates(
 
 def extend_forward(piece: ExtractCandidate, evidence: Evidence, longest: int) -> ExtractCandidate:
     """Extend a piece by the sentences that follow it in the post, while it stays short: they say why, how or which."""
-    end = piece.end
+    end, text = piece.end, piece.source.passage.text
     for start, stop in _list_sentences(piece.source, evidence):
         if start < end:
             continue
+        room = longest - (start - piece.start)
+        if start - end <= MAX_SENTENCE_GAP and _MIN_ROOM <= room < stop - start and text[end - 1] == ":":
+            # of what a colon announces at least the beginning
+            end = next((b for _, b in split_long_span(text, (start, stop), room)[:1]), end)
         if start - end > MAX_SENTENCE_GAP or stop - piece.start > longest:
             break
         end = stop

@@ -153,7 +153,7 @@ class RankedPieces:
 
     @property
     def disputable(self) -> bool:
-        """Whether the best piece says too little of the question, or a later post of its channel says as much."""
+        """Whether the best piece says too little of a brief question, or a later post of its channel says as much."""
         best = self.best
         if best is None:
             return False

@@ -353,3 +353,8 @@ def test_of_another_language_only_the_best_post_is_among_the_closest() -> None:
     found = Evidence(tuple(replace(one, score=5.0 - one.number) for one in found.sources))
     closest = rank_pieces(asked("bridge 27 closed"), found).select_closest(3, found)
     assert [piece.source.number for piece in closest] == [1, 3]
+
+
+def test_of_what_a_colon_announces_the_beginning_is_shown() -> None:
+    text = "There are three levels of forbidding evil:\nFirst with the hand, " + "then with the tongue and so on, " * 12
+    assert "with the hand" in best("levels of forbidding evil", evidence(text), most=1)[0]

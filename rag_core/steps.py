@@ -275,7 +275,7 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)
     focused = certainty is Certainty.SURE and not coverage.brief
-    if ranked.doubtful or (coverage.brief and ranked.disputable) or coverage.names == 0.0:
+    if ranked.doubtful or (coverage.brief and ranked.disputable) or coverage.partial:
         certainty = Certainty.PROBABLE
     if ranked.series:
         lines = [_quote_dated_line(piece, question) for piece in ranked.series[-_MAX_SERIES_LINES:]]

@@ -19,7 +19,8 @@ from rag_core.text.tokens import measure_stem_similarity, tokenize
 from rag_core.writing.candidates import ExtractCandidate
 
 _FEW_TERMS = math.log(4.5)
-_MANY_WORDS, _MOSTLY_KNOWN, _HALF_KNOWN = 9, 0.65, 0.55
+_MANY_WORDS = 9
+_ALL_KNOWN, _NEARLY_KNOWN, _MOSTLY_KNOWN, _HALF_KNOWN = 0.99, 0.8, 0.65, 0.55  # of the weight of a question
 _TYPICAL_CHANCES = 2.9  # value of `chances` in a few hundred posts, on which the other weights were fitted
 
 # Of the model for brief questions, by the names of `Coverage.brief_features`; more evidence never counts against.
@@ -69,6 +70,14 @@ class Coverage:
     def brief(self) -> bool:
         """Whether the question has few terms, and no name that the post lacks."""
         return self.length <= _FEW_TERMS and (self.names == 0.5 or self.names > 0.99)
+
+    @property
+    def partial(self) -> bool:
+        """Whether no post knows a word of a brief question, or the post has none of its names: nothing is sure then.
+
+        Of a longer question, no post knows a good part.
+        """
+        return self.known < (_ALL_KNOWN if self.brief else _NEARLY_KNOWN) or self.names == 0.0
 
     @property
     def lenient(self) -> bool:

@@ -74,7 +74,7 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
         planner = rag.planner if rag.planner and is_worth_planning(plan) else None
         idle = planner is not None and not planner.waiting
         if planner and idle:
-            entities = await _load_known_entities(question, known, rag)
+            entities = await load_known_entities(question, known, rag)
             async with run.use_separate_budgets():
                 plan = await plan_by_model(question, plan, entities, planner, run)
         if len(run.shortfalls) == before and (idle or planner is None):
@@ -122,7 +122,7 @@ async def _add_aliases(plan: Plan, question: Question, rag: Engine) -> Plan:
     return replace(plan, aliases=tuple(dict.fromkeys((*own, *found)))[:_MAX_ALIASES])
 
 
-async def _load_known_entities(question: Question, known: Mapping[int, Channel], rag: Engine) -> KnownEntities:
+async def load_known_entities(question: Question, known: Mapping[int, Channel], rag: Engine) -> KnownEntities:
     """Load channels, authors and languages that the viewer may read, for the planner. Raises ArchiveUnavailable."""
     readable = question.viewer.channels
     authors = await list_facet_values(rag.archive, PostFacet.AUTHOR, readable)

@@ -284,13 +284,14 @@ class Run:
 def _pause_timeouts(clocks: Sequence[asyncio.Timeout]) -> Callable[[], None]:
     """Pause timeouts. The returned function resumes them, once, later by the length of the pause."""
     now = asyncio.get_running_loop().time
-    ends, began = [(clock, clock.when()) for clock in clocks], now()
-    for clock in clocks:
+    # those that another session of the stage has paused are resumed by it
+    ends, began = [(clock, end) for clock in clocks if (end := clock.when()) is not None], now()
+    for clock, _ in ends:
         clock.reschedule(None)
 
     def resume() -> None:
         for clock, end in ends:
-            clock.reschedule(None if end is None else end + now() - began)
+            clock.reschedule(end + now() - began)
         ends.clear()
 
     return resume

@@ -237,7 +237,9 @@ class Plan:
     `reasons` go into the trace. `authors`, `origins`, `media` and `files` are names as written in the question, of
     which a post must match one; `asked` is the question without the words that became filters; `like` is a
     hypothetical post (HyDE) for the dense retriever; `read_as` holds the words whose spelling was corrected, as
-    (typed, read); `aliases` are (term, other name) that posts or administrators gave.
+    (typed, read); `k` hits of each retriever for the question itself, `k_per_query` for each further query; `fusion`
+    "mmr": alike posts are left out, "rrf": they are kept; `aliases` are (term, other name) that posts or administrators
+    gave.
     """
 
     queries: tuple[str, ...]
@@ -255,6 +257,8 @@ class Plan:
     asked: str = ""
     like: str = ""
     k: int = 50
+    k_per_query: int = 20
+    fusion: str = "mmr"
     slack: int = 0
     yearless: bool = False
     legs: str = "hybrid"

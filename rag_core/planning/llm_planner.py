@@ -204,6 +204,8 @@ def merge_plans(
     plan = replace(
         by_rules,
         queries=(*queries, *rest)[:MAX_QUERIES],
+        k_per_query=proposal.k_per_query or by_rules.k_per_query,
+        fusion=proposal.fusion or by_rules.fusion,
         must=tuple(dict.fromkeys((*by_rules.must, *must)))[:MAX_PHRASES],
         should=tuple(dict.fromkeys((*by_rules.should, *phrases)))[:MAX_PHRASES],
         channels=by_rules.channels or around.channels_called(proposal.channel, spoken),
@@ -323,6 +325,15 @@ async def _request_rewrite(
     if not queries:
         raise GenerationFailed(_UNREADABLE_REPLY.format("rewrite"))
     return queries
+
+
+async def rewrite_question(
+    question: Question, around: KnownEntities, planner: LanguageModel, run: Run
+) -> tuple[str, ...]:
+    """Write one to three other queries for a question. Raises GenerationFailed, StageTimeout."""
+    own = truncate_query(sanitize_query(question.text))
+    asked = partial(build_rewrite_prompt, question, around, (own,), around.other_language(own))
+    return await _request_rewrite(asked, question, planner, run)
 
 
 async def _read_reply(

@@ -104,7 +104,6 @@ def append_expansion_hits(own: PlaceRanking, others: Sequence[tuple[PlaceRanking
     return [(place, scores.get(place, 0.0)) for place in (*first, *rest)]
 
 
-_VARIANT_HITS = 20  # per further query
 _MULTI_HOP_TERMS = 5  # least number of terms of a multi-hop question
 _FETCHED_PASSAGES = 80  # least number of passages read for MMR; else twice the number kept
 
@@ -168,7 +167,9 @@ async def _run_search(
     passages |= await run.require(Stage.FETCH, fetch_passages(more, rag)) if more else {}
     fused = [pair for pair in fused if pair[0] in passages]
     nothing: tuple[dict[PassageRef, float], RankedPlaces] = ({}, fused[:keep])
-    likeness, fused = await run.attempt(Stage.DIVERSE, diversify_hits(fused, own.vector, passages, rag), nothing)
+    mmr = plan.fusion == "mmr"
+    work = diversify_hits(fused if mmr else fused[:keep], own.vector, passages, rag)
+    likeness, fused = await run.attempt(Stage.DIVERSE, work, nothing)
     hits = (CachedHit(place, score, own.legs.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused)
     return tuple(hits), passages
 
@@ -182,9 +183,8 @@ async def _run_further_queries(
     """
     if not own.by_words:
         return []
-    others = await run.attempt(
-        Stage.QUERIES, search_each_query(list_further_queries(plan), query.only, _VARIANT_HITS, rag), list[RankedPlaces]
-    )
+    searches = search_each_query(list_further_queries(plan), query.only, plan.k_per_query, rag)
+    others = await run.attempt(Stage.QUERIES, searches, list[RankedPlaces])
     rankings = [(ranking, VARIANT_WEIGHT) for ranking in others]
     if len(plan.queries) > 1 and len(tokenize(query.text)) >= _MULTI_HOP_TERMS:
         following = await run.attempt(

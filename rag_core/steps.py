@@ -71,12 +71,15 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
     run.note(cache_hit=float(plan is not None))
     if plan is None:
         plan = await plan_by_rules(question, known, rag)
-        planner = rag.planner if rag.planner and is_worth_planning(plan) else None
+        # small models plan in keywords, and a call that understood a follow-up was their first: at most 2 + N calls
+        short = run.recipe == "mapreduce"
+        spent = short and any(span.stage == Stage.FOLLOWUP and "calls" in span.counts for span in run.spans)
+        planner = rag.planner if rag.planner and is_worth_planning(plan) and not spent else None
         idle = planner is not None and not planner.waiting
         if planner and idle:
             entities = await load_known_entities(question, known, rag)
             async with run.use_separate_budgets():
-                plan = await plan_by_model(question, plan, entities, planner, run)
+                plan = await plan_by_model(question, plan, entities, planner, run, short=short)
         if len(run.shortfalls) == before and (idle or planner is None):
             rag.caches.plans.store(key, version, plan)
     run.plan = plan

@@ -7,8 +7,9 @@ Russian words, at 2.5 characters a token, fit its 256 tokens.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from importlib.resources import files
 from itertools import islice
@@ -54,6 +55,13 @@ class SearchPlan(_StrictModel):
     fusion: Literal["rrf", "mmr"]
 
 
+class ShortPlan(_StrictModel):
+    """Short plan, for the small models of `mapreduce`: keywords and filters."""
+
+    keywords: list[PhraseText] = Field(min_length=1, max_length=6)
+    filters: MetadataFilters | None
+
+
 _REWRITE_ADAPTER = TypeAdapter[list[str]](Annotated[list[QueryText], Field(min_length=1, max_length=3)])
 
 
@@ -62,6 +70,9 @@ def _load_grammar(name: str) -> str:
 
 
 PLAN_GRAMMAR, REWRITE_GRAMMAR = _load_grammar("plan.gbnf"), _load_grammar("rewrite.gbnf")
+_SHORT_ROOT = r'root ::= "{\"keywords\": [" phrase (", " phrase){0,5} "], \"filters\": " filters "}"'
+SHORT_PLAN_GRAMMAR = re.sub(r"^root .*$", lambda _: _SHORT_ROOT, PLAN_GRAMMAR, count=1, flags=re.M)
+SHORT_PLAN_SCHEMA: dict[str, Any] = ShortPlan.model_json_schema()
 PLAN_SCHEMA: dict[str, Any] = SearchPlan.model_json_schema()
 REWRITE_SCHEMA: dict[str, Any] = _REWRITE_ADAPTER.json_schema()
 
@@ -114,17 +125,39 @@ def parse_proposal(text: str) -> PlanProposal:
     if plan is None:
         _, key, rest = text.partition('"normalized_queries"')
         return PlanProposal(_clean_queries(_read_complete_strings(rest)[:MAX_QUERIES] if key else ()))
-    filters = plan.metadata_filters
-    return PlanProposal(
-        _clean_queries(plan.normalized_queries),
-        _clean_queries(plan.must_phrases),
-        _clean_queries(plan.should_phrases),
-        filters.date_from if filters else None,
-        filters.date_to if filters else None,
-        sanitize_query(filters.channel) if filters and filters.channel else "",
-        sanitize_query(filters.author) if filters and filters.author else "",
-        plan.k_per_query,
-        plan.fusion,
+    return _add_filters(
+        PlanProposal(
+            _clean_queries(plan.normalized_queries),
+            _clean_queries(plan.must_phrases),
+            _clean_queries(plan.should_phrases),
+            k_per_query=plan.k_per_query,
+            fusion=plan.fusion,
+        ),
+        plan.metadata_filters,
+    )
+
+
+def parse_short_plan(text: str) -> PlanProposal:
+    """Parse a short plan: its keywords are one query; a truncated or invalid one gives its complete keywords."""
+    try:
+        plan = ShortPlan.model_validate_json(text)
+    except (ValidationError, ValueError):
+        _, key, rest = text.partition('"keywords"')
+        keywords, filters = _read_complete_strings(rest)[:6] if key else [], None
+    else:
+        keywords, filters = plan.keywords, plan.filters
+    return _add_filters(PlanProposal(_clean_queries([" ".join(keywords)] if keywords else ())), filters)
+
+
+def _add_filters(proposal: PlanProposal, filters: MetadataFilters | None) -> PlanProposal:
+    if filters is None:
+        return proposal
+    return replace(
+        proposal,
+        since=filters.date_from,
+        until=filters.date_to,
+        channel=sanitize_query(filters.channel or ""),
+        author=sanitize_query(filters.author or ""),
     )
 
 

@@ -1,6 +1,7 @@
 """Recipe `mapreduce`, for small models: extract facts from each post, then write the answer from these facts alone.
 
-At most two calls besides one for each post. A fact keeps the number of its post, and is checked against it at once.
+At most two calls besides one for each post: the short plan (keywords, filters) and the answer.
+A fact keeps the number of its post, and is checked against it at once.
 The reply of a model that ignores the grammar is searched for its two fields; where even these are missing, the post
 counts as relevant, and its own words are its facts.
 """

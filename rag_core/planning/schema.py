@@ -137,11 +137,18 @@ def parse_proposal(text: str) -> PlanProposal:
     )
 
 
+def parse_short_plan_strictly(text: str) -> ShortPlan | None:
+    """Parse a reply that is exactly a short plan; None for any other text."""
+    try:
+        return ShortPlan.model_validate_json(text)
+    except (ValidationError, ValueError):
+        return None
+
+
 def parse_short_plan(text: str) -> PlanProposal:
     """Parse a short plan: its keywords are one query; a truncated or invalid one gives its complete keywords."""
-    try:
-        plan = ShortPlan.model_validate_json(text)
-    except (ValidationError, ValueError):
+    plan = parse_short_plan_strictly(text)
+    if plan is None:
         _, key, rest = text.partition('"keywords"')
         keywords, filters = _read_complete_strings(rest)[:6] if key else [], None
     else:

@@ -191,11 +191,13 @@ async def cite_and_verify(
     Raises ArchiveUnavailable, StageTimeout. Where verification fails, only verbatim sentences are shown.
     """
     current = await run.require(Stage.CITE, check_citations(draft, question.viewer, rag))
+    run.show("cite", (f"{one.support:.2f} {one.text}" for one in current))
     if all(sentence.support == 1.0 for sentence in current):
         return current  # verbatim, or computed from the posts
     verbatim = tuple(sentence for sentence in current if sentence.support == 1.0)
     checking = keep_supported_sentences(current, evidence, question.lang, run, rag.settings.verify.threshold)
     kept = await run.attempt(Stage.VERIFY, checking, verbatim)
+    run.show("verify", (f"{'kept' if one in kept else 'dropped'}: {one.text}" for one in current))
     if len(kept) < len(current):
         run.shortfalls.append(Shortfall("support", _UNSUPPORTED_LEFT_OUT))
     return kept
@@ -251,6 +253,7 @@ async def answer_question(
         on_place=on_place,
         on_extract=partial(_report_draft, on_extract, question, rag) if on_extract else None,
         on_stage=on_stage,
+        results=[] if rag.show_results else None,
     )
     try:
         asked = replace(question, text=strip_courtesies(question.text))
@@ -274,6 +277,7 @@ async def answer_question(
             understood=question.text if question.text != asked.text else "",
             read_as=run.plan.read_as if run.plan else (),
             aliases=run.plan.aliases if run.plan else (),
+            actions=run.list_actions(),
         )
         # memory is read by follow-ups only, never as a source
         await run.attempt(Stage.MEMORY, remember_answer(question, answer, rag), None)

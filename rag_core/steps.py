@@ -25,6 +25,7 @@ from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generati
 from rag_core.planning.intents import is_asking_word
 from rag_core.planning.llm_planner import KnownEntities, is_worth_planning, plan_by_model
 from rag_core.planning.rule_planner import build_bare_plan, lift_filters
+from rag_core.planning.schema import format_plan
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import fetch_passages, search_passages
@@ -83,6 +84,7 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
         if len(run.shortfalls) == before and (idle or planner is None):
             rag.caches.plans.store(key, version, plan)
     run.plan = plan
+    run.show("plan", (f"{name}: {value}" for name, value in format_plan(plan, known).items() if value))
     return plan
 
 
@@ -197,7 +199,8 @@ async def add_hyde_query(question: Question, plan: Plan, draft: Draft, rag: Engi
     model = rag.planner or rag.writer
     if model is None or rag.dense is None or draft.covered >= _POOR_COVERAGE:
         return plan
-    return replace(plan, like=await run.attempt(Stage.HYDE, write_hypothetical_post(question, model, run), ""))
+    like = await run.attempt(Stage.HYDE, write_hypothetical_post(question, model, run), "")
+    return replace(plan, like=like) if like else plan
 
 
 async def write_or_extract(

@@ -381,12 +381,21 @@ class Shortfall:
 
 
 @dataclass(frozen=True, slots=True)
+class Action:
+    """Step of an answer: a stage or a tool of `react`, its duration, and whether it succeeded."""
+
+    tool: str
+    took_ms: float
+    ok: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """Checked answer for the reader. Without sentences it is a refusal, with the nearest posts as links.
 
     `found` has all sources of the search that are still current, best first, cited or not. `understood` is the
     standalone question that a follow-up was rewritten to; `certainty` decides how the answer begins. `read_as` and
-    `aliases` are those of the plan.
+    `aliases` are those of the plan. `actions` are for programs and admins; readers never see them.
     """
 
     sentences: tuple[Sentence, ...]
@@ -403,6 +412,7 @@ class Answer:
     read_as: tuple[tuple[str, str], ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
     certainty: Certainty = Certainty.SURE
+    actions: tuple[Action, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         """Nothing is sure without a sentence; PROBABLE without one: a group wants only sure answers."""

@@ -187,9 +187,7 @@ def declare_plans(kinds: Any) -> None:
     form = "what holds the model to the form of a plan (default: gbnf)"
     parser.add_argument("--grammar", choices=PLAN_FORMS, default=PLAN_FORMS[0], help=form)
     parser.add_argument("--model", type=Path, metavar="PATH", help="a GGUF (default: the model of the settings)")
-    recipes = (
-        "plans of these recipes, one table: all, or several with commas; mapreduce plans in keywords (default: direct)"
-    )
+    recipes = "whose plans: all, or several with commas, in one table; mapreduce plans in keywords (default: direct)"
     parser.add_argument("--recipe", type=options.parse_recipes, default=("direct",), metavar="NAME", help=recipes)
     options.add_recording_options(parser)
     options.add_sample_options(parser, "questions")
@@ -201,7 +199,7 @@ async def _run_plans(args: argparse.Namespace, settings: Settings) -> int:
     """Measure, print, and write the JSON report. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
     recording = options.open_recording(args)
-    questions = draw_sample(read_questions(args.file, recording and recording.now), args.limit, args.seed)
+    questions = draw_sample(read_questions(args.file, recording.now if recording else None), args.limit, args.seed)
     rag_settings = settings.rag()
     if args.grammar == "schema" and (args.model or not rag_settings.llm.url or rag_settings.llm.planner != "same"):
         raise SettingsWrong(_SCHEMA_NEEDS_SERVER_TEXT)

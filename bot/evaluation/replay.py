@@ -66,9 +66,11 @@ class Recording:
             with translate_errors(ImportRefused, OSError, say=f"{self.file} cannot be written ({{}}): name another."):
                 head = {"now": self.now.isoformat(), "models": self.models}
                 self.file.write_text(json.dumps(head) + "\n", encoding="utf-8")
-        wrapped = [RecordedModel(self, about, model) if about else None
-                   for about, model in ((self.models["writer"], writer), (self.models["planner"], planner))]  # fmt: skip
-        return wrapped[0], wrapped[1]
+        about, own = self.models["writer"], self.models["planner"]
+        return (
+            RecordedModel(self, about, writer) if about else None,
+            RecordedModel(self, own, planner) if own else None,
+        )
 
     def take(self, key: str) -> Any:
         """Next recorded value of a key; the last one again, where all were taken. Raises GenerationFailed."""
@@ -98,7 +100,7 @@ def make_key(*parts: object) -> str:
 
 
 def _describe(model: LanguageModel | None) -> dict[str, Any] | None:
-    return model and {"name": model.name, "context": model.context, "grammars": model.grammars}
+    return {"name": model.name, "context": model.context, "grammars": model.grammars} if model else None
 
 
 class RecordedModel:

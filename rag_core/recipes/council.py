@@ -21,7 +21,7 @@ from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RecipeFailed, translate_errors
 from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generation
 from rag_core.planning.queries import sanitize_query
-from rag_core.retrieval.search import search_passages
+from rag_core.retrieval.search import format_hit, search_passages
 from rag_core.steps import extract_from_hits, finish_draft, plan_or_answer_exactly, report_extract
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.tracing import LlmCosts, Run, Stage
@@ -181,6 +181,7 @@ async def _judge_hits(
     ranked = sorted(zip(hits, odds, strict=True), key=lambda pair: -pair[1])
     kept = tuple(hit for hit, odd in ranked if odd >= bar)
     run.note(**costs.to_counts(), judged=len(hits), kept=len(kept), bar=round(bar, 3))
+    run.show("judge", (f"{odd:+.2f} {format_hit(hit)}" for hit, odd in ranked))
     # evidence is trimmed by score: scores must follow the judge's order
     return tuple(replace(hit, score=1 / n) for n, hit in enumerate(kept, 1))
 

@@ -121,6 +121,7 @@ async def run_mapreduce(question: Question, rag: Engine, run: Run) -> tuple[Draf
     if run.on_extract and extract.sentences:
         await run.on_extract(extract)
     facts = await run.require(Stage.MAP, _map_sources(question, evidence.sources[:_MAX_POSTS], model, rag, run))
+    run.show("map", (f"[{number}] {fact.text}" for number, found in facts.items() for fact in found))
     kept = Evidence(tuple(source for source in evidence.sources if facts.get(source.number)))
     draft = await _reduce_facts(question, kept, facts, rag, run) if kept.sources else Draft()
     if not draft.sentences:

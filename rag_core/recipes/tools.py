@@ -471,6 +471,8 @@ async def call_tool(asked: object, tools: Collection[Tool], context: ToolContext
             # its own limit, and at most the recipe's rest, so that the results can still be used
             rest = max(_MIN_SECONDS, context.run.left - context.run.after)
             seconds = min(context.rag.settings.tools.seconds, rest)
+            if context.run.on_stage:
+                context.run.on_stage(f"tool.{name}")
             async with asyncio.timeout(seconds):
                 with translate_errors(ToolFailed, TypeError, ValueError, RecursionError, say="The input is not JSON."):
                     given = json.dumps(request.input)
@@ -496,6 +498,7 @@ async def call_tool(asked: object, tools: Collection[Tool], context: ToolContext
         ok=error is None, data=data if error is None else None, meta=ToolMeta(took_ms=took, error=error)
     )
     _trace_call(name, outcome, context, late=late)
+    context.run.show(f"tool.{name}", [json.dumps(outcome.data, ensure_ascii=False)])
     return outcome
 
 

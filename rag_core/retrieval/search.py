@@ -130,7 +130,18 @@ async def search_passages(plan: Plan, question: Question, rag: Engine, run: Run)
         if len(run.shortfalls) == before:  # an incomplete result is not cached
             rag.caches.hits.store(key, version, hits)
     known = [(hit, passages[hit.place]) for hit in hits if hit.place in passages]
-    return tuple(Hit(passage, hit.score, hit.leg, hit.likeness) for hit, passage in known)
+    found = tuple(Hit(passage, hit.score, hit.leg, hit.likeness) for hit, passage in known)
+    run.show("search", (format_hit(hit) for hit in found[:_SHOWN_HITS]))
+    return found
+
+
+_SHOWN_HITS, _SHOWN_LENGTH = 10, 80  # of a result on the terminal, and characters of each
+
+
+def format_hit(hit: Hit) -> str:
+    """Format a hit as one line for the terminal."""
+    words = " ".join(hit.passage.text.split())[:_SHOWN_LENGTH]
+    return f"{hit.score:.3f} {hit.leg} {hit.passage.key.chat_id}/{hit.passage.key.message_id} {words}"
 
 
 async def _build_cache_key(plan: Plan, question: Question, rag: Engine) -> Hashable:

@@ -11,13 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted_model import FakeLlm
 
+from bot.i18n import get_translator
+from bot.worker.streaming import ProgressView
 from rag_core.context.calibration import Calibration
+from rag_core.llm.local import open_local_model
 from rag_core.planning.llm_planner import KnownEntities, plan_by_model
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.planning.schema import parse_proposal
 from rag_core.retrieval import search
 from rag_core.retrieval.fusion import fuse_rankings
-from rag_core.settings import RagSettings
+from rag_core.settings import LlmSettings, RagSettings
 from rag_core.tracing import Run
 from rag_core.types import Plan
 
@@ -114,6 +117,27 @@ def test_fused_ranks_are_bounded_and_first_in_all_is_one(rankings: list[list[int
     assert all(0 < score <= 1 + 1e-9 for score in scores)
     if len({ranking[0] for ranking in rankings}) == 1:
         assert fused[0] == (rankings[0][0], pytest.approx(1.0))
+
+
+async def test_a_model_that_is_not_warmed_is_loaded_by_its_first_turn(tiny_gguf: Any) -> None:
+    model = await open_local_model(tiny_gguf, LlmSettings(threads=1, warm=False))
+    try:
+        assert model.pid is None
+        async with model.turn(0) as session:
+            assert await session.count(["yes"])
+            assert model.pid is not None
+    finally:
+        await model.close()
+
+
+def test_a_reader_is_told_what_a_tool_does() -> None:
+    view = ProgressView(get_translator("en"))
+    told = []
+    for stage in ("step", "tool.search", "tool.calculate", "tool.verify", "tool.fetch", "verify"):
+        view.show_stage(stage)
+        told.append(view.stage)
+    assert told == ["plan", "search", "calculate", "check", "read", "read"]
+    assert "Reading the posts" in view.text().as_kwargs()["text"]
 
 
 def test_a_plan_of_rules_asks_as_before() -> None:

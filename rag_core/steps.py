@@ -25,6 +25,7 @@ from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generati
 from rag_core.planning.intents import is_asking_word
 from rag_core.planning.llm_planner import KnownEntities, is_worth_planning, plan_by_model
 from rag_core.planning.rule_planner import build_bare_plan, lift_filters
+from rag_core.planning.schema import format_plan
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import fetch_passages, search_lexical, search_passages
@@ -73,15 +74,19 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
     run.note(cache_hit=float(plan is not None))
     if plan is None:
         plan = await plan_by_rules(question, known, rag)
-        planner = rag.planner if rag.planner and is_worth_planning(plan) else None
+        # small models plan in keywords, and a call that understood a follow-up was their first: at most 2 + N calls
+        short = run.recipe == "mapreduce"
+        spent = short and any(span.stage == Stage.FOLLOWUP and "calls" in span.counts for span in run.spans)
+        planner = rag.planner if rag.planner and is_worth_planning(plan) and not spent else None
         idle = planner is not None and not planner.waiting
         if planner and idle:
-            entities = await _load_known_entities(question, known, rag)
+            entities = await load_known_entities(question, known, rag)
             async with run.use_separate_budgets():
-                plan = await plan_by_model(question, plan, entities, planner, run)
+                plan = await plan_by_model(question, plan, entities, planner, run, short=short)
         if len(run.shortfalls) == before and (idle or planner is None):
             rag.caches.plans.store(key, version, plan)
     run.plan = plan
+    run.show("plan", (f"{name}: {value}" for name, value in format_plan(plan, known).items() if value))
     return plan
 
 
@@ -131,7 +136,7 @@ async def _add_aliases(plan: Plan, question: Question, rag: Engine) -> Plan:
     return replace(plan, aliases=tuple(dict.fromkeys((*own, *found, *spelt)))[:_MAX_ALIASES])
 
 
-async def _load_known_entities(question: Question, known: Mapping[int, Channel], rag: Engine) -> KnownEntities:
+async def load_known_entities(question: Question, known: Mapping[int, Channel], rag: Engine) -> KnownEntities:
     """Load channels, authors and languages that the viewer may read, for the planner. Raises ArchiveUnavailable."""
     readable = question.viewer.channels
     authors = await list_facet_values(rag.archive, PostFacet.AUTHOR, readable)
@@ -203,7 +208,8 @@ async def add_hyde_query(question: Question, plan: Plan, draft: Draft, rag: Engi
     model = rag.planner or rag.writer
     if model is None or rag.dense is None or draft.covered >= _POOR_COVERAGE:
         return plan
-    return replace(plan, like=await run.attempt(Stage.HYDE, write_hypothetical_post(question, model, run), ""))
+    like = await run.attempt(Stage.HYDE, write_hypothetical_post(question, model, run), "")
+    return replace(plan, like=like) if like else plan
 
 
 async def write_or_extract(

@@ -32,7 +32,7 @@ LIBRARIES = {
     "prometheus_client": {"bot/monitoring"},
     "opentelemetry": {"bot/monitoring/opentelemetry_export.py"},
     "rensa": {"ingest/dedup.py"},
-    "simpleeval": {"rag_core/recipes/tools.py"},
+    "simpleeval": {"rag_core/recipes/calculator.py"},
     "pymorphy3": {"rag_core/text/tokens.py"},
     "rapidfuzz": {"rag_core/text/spelling.py", "rag_core/conversation/talk.py"},
     "py_rust_stemmers": {"rag_core/text/tokens.py"},

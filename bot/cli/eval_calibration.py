@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.cli import eval_options as options
-from bot.cli.eval_options import describe_settings
+from bot.cli.eval_options import describe_engine, describe_settings
 from bot.evaluation.coverage_fit import CoverageRow, collect_coverage, fit_coverage
 from bot.evaluation.datasets import draw_sample, make_questions, read_claims, read_dataset
 from bot.evaluation.index import (
@@ -89,7 +89,7 @@ async def _run_calibrate(args: argparse.Namespace, settings: Settings) -> int:
             "abstained": fitted.abstained[0],
             "refused": fitted.refused[0],
         }
-        settings_used = describe_settings(args, replace(data.rag, calibration=calibrated), variant, {})
+        settings_used = describe_settings(args, describe_engine(data.rag) | {"bar": calibrated.bar}, variant, {})
         write_json_report(args.json_out, {"command": "calibrate", "data": dataset.name, "settings": settings_used,
                               "metrics": {"all": metrics}, "rows": len(answers)})  # fmt: skip
     return 0

@@ -26,7 +26,7 @@ from rag_core.storage.users import AUTO_RECIPE
 
 if TYPE_CHECKING:  # the answering and measuring parts are loaded where they work
     from bot.control.doctor_facts import IndexFacts
-    from bot.control.schemas import AnswerJson, VerdictsJson
+    from bot.control.schemas import AnswerJson, PlanJson, VerdictsJson
 
 # Incremented with every change that an older side would misunderstand.
 PROTOCOL_VERSION = 1
@@ -193,6 +193,10 @@ class FolderOwner:
         """Answer a question, by itself or in a conversation; None if there are no channels."""
         end = await self._request("ask", question=question, trace=trace, recipe=recipe, conversation=conversation)
         return cast("AnswerJson | None", end["told"])
+
+    async def plan(self, question: str) -> PlanJson | None:
+        """Have a question planned and searched, without an answer; None if there are no channels."""
+        return cast("PlanJson | None", (await self._request("plan", question=question))["plan"])
 
     async def verify(self, text: str, *, trace: bool) -> VerdictsJson | None:
         """Verify a text; None if there are no channels."""

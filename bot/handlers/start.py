@@ -40,6 +40,7 @@ _ADMIN_COMMANDS = (
     "import",
     "unanswered",
     "synonyms",
+    "plan",
     "delete",
     "check",
     "reindex",
@@ -133,7 +134,7 @@ async def _on_help(message: Message, command: CommandObject, context: AppContext
             blocks.append(
                 words("help-admin", channels="/channels", importing="/import", bind="/bind", delete="/delete",
                       check="/check", reindex="/reindex", models="/models", stats="/stats",
-                      unanswered="/unanswered", synonyms="/synonyms",
+                      unanswered="/unanswered", synonyms="/synonyms", plan="/plan",
                       grant="/grant", revoke="/revoke")
             )  # fmt: skip
     await message.answer("\n\n".join(blocks))
@@ -202,6 +203,7 @@ def _describe_command(name: str, words: Translator) -> str:
         "verify": words("menu-verify"),
         "unanswered": words("menu-unanswered"),
         "synonyms": words("menu-synonyms"),
+        "plan": words("menu-plan"),
         "delete": words("menu-delete"),
         "check": words("menu-check"),
         "reindex": words("menu-reindex"),

@@ -78,6 +78,10 @@ async def _describe_questions(context: AppContext, words: Translator) -> AsyncIt
         asked = await usage_stats.count_questions_since(context.archive, since)
         done = {"answered": asked.answered, "refused": asked.refused, "failed": asked.failed}
         yield words(name, count=asked.asked, waiting=asked.asked - sum(done.values()), **done)
+    if talk := await usage_stats.measure_talks_since(context.archive, now - timedelta(days=7)):
+        means = {"questions": talk.questions, "refused": talk.refused, "seconds": talk.seconds, "tokens": talk.tokens,
+                 "tools": talk.tools, "reviews": talk.reviews}  # fmt: skip
+        yield words("stats-talks", talks=talk.talks, **{name: words.number(mean, 1) for name, mean in means.items()})
     votes = await questions.count_votes_since(context.archive, now - timedelta(days=7))
     wrong, outdated, other, source = votes.reasons
     yield words("stats-votes", good=votes.good, bad=votes.bad, wrong=wrong, outdated=outdated, other=other,

@@ -44,6 +44,7 @@ help-admin =
     { $bind } — in a group: which channels it can ask about
     { $unanswered } — questions I could not answer
     { $synonyms } — words that mean the same
+    { $plan } — how a question is searched
     { $delete } link — take a post out of all answers
     { $check } link — see whether a post is still there
     { $reindex } — rebuild the search
@@ -459,6 +460,7 @@ stats-today = { $waiting ->
    *[other] Questions today: { $count } (answered { $answered }, not found { $refused }, failed { $failed }, waiting { $waiting })
 }
 stats-week = Last 7 days: { $count } (answered { $answered }, not found { $refused }, failed { $failed })
+stats-talks = Talks in 7 days: { $talks }. Each on average: questions { $questions }, not found { $refused }, { $seconds } s an answer; the model’s tokens { $tokens }, tools { $tools }, reviews { $reviews }
 stats-disk = Disk: { $free } free; posts { $archive }, search { $indexes }, backups { $backups }
 stats-backup = Last backup: { $ago } (kept: { $count })
 stats-no-backup = No backup yet: the first is made tonight
@@ -889,6 +891,9 @@ live-stage = { $stage ->
     [rerank] Sorting what I found…
     [hyde] Looking further…
     [write] Writing. For now, from the posts…
+    [read] Reading the posts…
+    [calculate] Calculating…
+    [check] Checking against the posts…
    *[search] Searching the posts…
 }
 live-place = { $count ->
@@ -1028,3 +1033,5 @@ synonyms-known = I already know this pair, or my list is full: { $pair }
 synonyms-removed = Removed: { $pair }
 synonyms-unknown = I do not have this pair: { $pair }
 menu-synonyms = Words that mean the same
+menu-plan = How a question is searched
+plan-how = Send { $plan } and a question: I show its queries, filters and what they find.

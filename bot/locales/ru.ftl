@@ -45,6 +45,7 @@ help-admin =
     { $bind } — в группе: о каких каналах можно спрашивать
     { $unanswered } — вопросы, на которые я не ответил
     { $synonyms } — слова, которые значат одно и то же
+    { $plan } — как ищется вопрос
     { $delete } ссылка — убрать пост из всех ответов
     { $check } ссылка — проверить, на месте ли пост
     { $reindex } — перестроить поиск
@@ -480,6 +481,7 @@ stats-today = { $waiting ->
    *[other] Вопросов сегодня: { $count } (отвечено { $answered }, не нашлось { $refused }, сбоев { $failed }, в очереди { $waiting })
 }
 stats-week = За 7 дней: { $count } (отвечено { $answered }, не нашлось { $refused }, сбоев { $failed })
+stats-talks = Разговоры за 7 дней: { $talks }. В среднем в каждом: вопросов { $questions }, не найдено { $refused }, { $seconds } с на ответ; у модели: токенов { $tokens }, инструментов { $tools }, проверок { $reviews }
 stats-disk = Диск: свободно { $free }; посты { $archive }, поиск { $indexes }, копии { $backups }
 stats-backup = Последняя копия: { $ago } (хранится: { $count })
 stats-no-backup = Резервной копии ещё нет: первая будет этой ночью
@@ -956,6 +958,9 @@ live-stage = { $stage ->
     [rerank] Выбираю из найденного…
     [hyde] Ищу дальше…
     [write] Пишу. А пока — словами из постов…
+    [read] Читаю посты…
+    [calculate] Считаю…
+    [check] Сверяю с постами…
    *[search] Ищу в постах…
 }
 live-place = { $count ->
@@ -1096,4 +1101,6 @@ synonyms-added = Запомнил: { $pair }. Теперь ищу и то и д�
 synonyms-known = Эту пару я уже знаю, или список полон: { $pair }
 synonyms-removed = Убрал: { $pair }
 synonyms-unknown = Такой пары у меня нет: { $pair }
+menu-plan = Как ищется вопрос
+plan-how = Пришлите { $plan } и вопрос: покажу его запросы, фильтры и что по ним найдено.
 menu-synonyms = Слова с одним значением

@@ -30,12 +30,13 @@ async def run_direct(question: Question, rag: Engine, run: Run) -> tuple[Draft, 
     if exact is not None:
         return exact, Evidence()
     draft, evidence = await search_and_extract(question, plan, rag, run)
-    if draft.certainty is not Certainty.SURE and rag.settings.retrieval.rounds > 1 and plan.queries:
-        second_draft, second_evidence = await search_and_extract(
-            question, await add_hyde_query(question, widen_plan(plan), draft, rag, run), rag, run
-        )
-        if second_draft.covered > draft.covered:
-            draft, evidence = second_draft, second_evidence
+    if draft.certainty is not Certainty.SURE and plan.queries:
+        wider = widen_plan(plan) if rag.settings.retrieval.rounds > 1 else plan
+        wider = await add_hyde_query(question, wider, draft, rag, run)
+        if wider is not plan:
+            second_draft, second_evidence = await search_and_extract(question, wider, rag, run)
+            if second_draft.covered > draft.covered:
+                draft, evidence = second_draft, second_evidence
     draft = await write_or_extract(question, plan, draft, evidence, rag, run)
     return await finish_draft(question, plan, draft, evidence, rag, run)
 

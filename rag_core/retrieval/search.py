@@ -105,7 +105,6 @@ def append_expansion_hits(own: PlaceRanking, others: Sequence[tuple[PlaceRanking
     return [(place, scores.get(place, 0.0)) for place in (*first, *rest)]
 
 
-_VARIANT_HITS = 20  # per further query
 _MULTI_HOP_TERMS = 5  # least number of terms of a multi-hop question
 _FETCHED_PASSAGES = 80  # least number of passages read for MMR; else twice the number kept
 
@@ -132,7 +131,18 @@ async def search_passages(plan: Plan, question: Question, rag: Engine, run: Run)
         if len(run.shortfalls) == before:  # an incomplete result is not cached
             rag.caches.hits.store(key, version, hits)
     known = [(hit, passages[hit.place]) for hit in hits if hit.place in passages]
-    return tuple(Hit(passage, hit.score, hit.leg, hit.likeness) for hit, passage in known)
+    found = tuple(Hit(passage, hit.score, hit.leg, hit.likeness) for hit, passage in known)
+    run.show("search", (format_hit(hit) for hit in found[:_SHOWN_HITS]))
+    return found
+
+
+_SHOWN_HITS, _SHOWN_LENGTH = 10, 80  # of a result on the terminal, and characters of each
+
+
+def format_hit(hit: Hit) -> str:
+    """Format a hit as one line for the terminal."""
+    words = " ".join(hit.passage.text.split())[:_SHOWN_LENGTH]
+    return f"{hit.score:.3f} {hit.leg} {hit.passage.key.chat_id}/{hit.passage.key.message_id} {words}"
 
 
 async def _build_cache_key(plan: Plan, question: Question, rag: Engine) -> Hashable:
@@ -176,7 +186,9 @@ async def _run_search(
     passages |= await run.require(Stage.FETCH, fetch_passages(more, rag)) if more else {}
     fused = [pair for pair in fused if pair[0] in passages]
     nothing: tuple[dict[PassageRef, float], RankedPlaces] = ({}, fused[:keep])
-    likeness, fused = await run.attempt(Stage.DIVERSE, diversify_hits(fused, own.vector, passages, rag), nothing)
+    mmr = plan.fusion == "mmr"
+    work = diversify_hits(fused if mmr else fused[:keep], own.vector, passages, rag)
+    likeness, fused = await run.attempt(Stage.DIVERSE, work, nothing)
     hits = (CachedHit(place, score, own.legs.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused)
     return tuple(hits), passages
 
@@ -190,9 +202,8 @@ async def _run_further_queries(
     """
     if not own.by_words:
         return []
-    others = await run.attempt(
-        Stage.QUERIES, search_each_query(list_further_queries(plan), query.only, _VARIANT_HITS, rag), list[RankedPlaces]
-    )
+    searches = search_each_query(list_further_queries(plan), query.only, plan.k_per_query, rag)
+    others = await run.attempt(Stage.QUERIES, searches, list[RankedPlaces])
     rankings = [(ranking, VARIANT_WEIGHT) for ranking in others]
     if len(plan.queries) > 1 and len(tokenize(query.text)) >= _MULTI_HOP_TERMS:
         following = await run.attempt(

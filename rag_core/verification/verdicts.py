@@ -53,9 +53,6 @@ from rag_core.verification.facts import extract_facts
 from rag_core.verification.support import find_best_quote
 from rag_core.verification.types import Claim, Label, Support, Verdict
 
-# A false number is the claim's rarest word, so the contradicting post is seldom ranked first; beyond the tenth
-# nothing more was found.
-MAX_ASSESSED_PASSAGES = 10
 _MAX_NEWER_POSTS = 12  # later posts of one channel
 _NUMBER_WORDS = re.compile(r"\S*\d\S*")
 
@@ -77,10 +74,14 @@ def plan_claim_search(question: Question) -> Plan:
 
 
 async def retrieve_claim_passages(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Passage, ...]:
-    """Retrieve the passages to assess, best first. Raises IndexUnavailable, ArchiveUnavailable, StageTimeout."""
+    """Retrieve the passages to assess, best first. Raises IndexUnavailable, ArchiveUnavailable, StageTimeout.
+
+    A false number is the claim's rarest word, so the contradicting post is seldom ranked first; beyond the tenth
+    nothing more was found.
+    """
     hits = await search_passages(plan, question, rag, run)
     best = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
-    return tuple(hit.passage for hit in best[:MAX_ASSESSED_PASSAGES])
+    return tuple(hit.passage for hit in best[: rag.settings.verify.passages])
 
 
 async def retrieve_newer_passages(

@@ -377,6 +377,7 @@ def test_a_chat_ends_with_the_input_and_without_channels_it_does_not_begin(citeg
 def test_an_answer_as_json_is_one_object(asked: Cli) -> None:
     given = asked("ask", "How many posts mention Tawny?", "--json").json()
     answered = {"refused", "sentences", "nearest", "certainty", "confidence", "recipe", "model", "without", "trace_id"}
+    answered |= {"actions"}
     assert set(given) == answered
     assert given["certainty"] == "sure"
     assert (given["refused"], given["recipe"], given["model"], given["without"]) == (False, "direct", None, [])
@@ -397,7 +398,9 @@ def test_a_count_is_the_number_of_posts_that_hold_the_word(asked: Cli, export: P
 
 def test_a_trace_has_stages_timings_and_counts(asked: Cli) -> None:
     question = "What does the telescope museum of Zanzibar show?"
-    *_, write, cite, nearest, _ = asked("ask", question, "--trace").out.splitlines()
+    stages, _, results = asked("ask", question, "--trace").out.partition("\n--- ")
+    assert results.startswith("plan\n") and "--- search" in results
+    *_, write, cite, nearest, _ = stages.splitlines()
     assert [line.split()[0] for line in (write, cite, nearest)] == ["extract", "cite", "nearest"]
     assert "sources=" in write
     assert " ms " in cite
@@ -529,7 +532,7 @@ ANSWERS = {
     "citation_coverage", "latency_ms_p50", "latency_ms_p95", "calls", "tokens", "answer_length",
     "tool_timeout_rate", "cache_hit_rate", "memory_mb", "by_model", "first_sentence_ms_p50", "tokens_per_s",
     "sure_share", "sure_right", "sure_wrong", "probable_right", "stale_first", "unanswerable_sure",
-    "unanswerable_probable",
+    "unanswerable_probable", "seconds", "under_10_s", "under_30_s", "supported", "fell_back",
 }  # fmt: skip
 RETRIEVAL = {
     "recall@1", "recall@5", "recall@20", "all_relevant@20", "mrr@10", "ndcg@10", "latency_ms_p50", "latency_ms_p95",

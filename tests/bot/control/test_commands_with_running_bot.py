@@ -97,7 +97,8 @@ def export(root: Path) -> tuple[object, ...]:
 def comparable(said: CommandResult) -> object:
     """What does not differ from one answer to the next: no trace ids, no milliseconds."""
     if said.out.startswith('{"refused"'):
-        return json.loads(said.out) | {"trace_id": None}
+        answer = json.loads(said.out)
+        return answer | {"trace_id": None, "actions": sorted((one["tool"], one["ok"]) for one in answer["actions"])}
     return [line.split()[0] if " ms " in line else line for line in said.out.splitlines()]
 
 

@@ -29,7 +29,7 @@ def step(tool: str, /, **given: Any) -> str:
     return json.dumps({"Thought": "a secret thought", "tool": tool, "input": given}, ensure_ascii=False)
 
 
-LOOK = step("search", query="ferry ticket cost", since=None, until=None)
+LOOK = step("search", queries=["ferry ticket cost"], since=None, until=None)
 END = json.dumps(DONE)
 
 
@@ -74,7 +74,7 @@ async def test_thoughts_are_neither_kept_nor_shown_nor_logged(library: Any, capl
 
 
 async def test_there_are_at_most_four_steps(library: Any) -> None:
-    steps = [step("search", query=f"ferry {n}", since=None, until=None) for n in range(6)]
+    steps = [step("search", queries=[f"ferry {n}"], since=None, until=None) for n in range(6)]
     model = reacting(library, *steps[:4], f"{PRICE}[1]")
     await library.ask(TICKET)
     assert len(tools_of(library.runs[-1])) == 4
@@ -99,7 +99,7 @@ async def test_a_count_says_what_the_index_has_not_got_yet(library: Any, make_po
 
 async def test_a_sum_over_posts_is_shown_with_the_posts_of_its_numbers(library: Any) -> None:
     asked = "Сколько стоит абонемент в мастерскую на 12 месяцев?"
-    look = step("search", query="абонемент в мастерскую стоит", since=None, until=None)
+    look = step("search", queries=["абонемент в мастерскую стоит"], since=None, until=None)
     said = "Абонемент в мастерскую стоит 2 750 рублей в месяц.[1]"
     reacting(library, look, step("calculate", expression="2750*12"), END, said)
     answer = await library.ask(asked)

@@ -271,6 +271,7 @@ async def answer_question(
             understood=question.text if question.text != asked.text else "",
             read_as=run.plan.read_as if run.plan else (),
             aliases=run.plan.aliases if run.plan else (),
+            missing=draft.missing if sentences else (),
         )
         # memory is read by follow-ups only, never as a source
         await run.attempt(Stage.MEMORY, remember_answer(question, answer, rag), None)

@@ -278,6 +278,7 @@ async def answer_question(
             read_as=run.plan.read_as if run.plan else (),
             aliases=run.plan.aliases if run.plan else (),
             actions=run.list_actions(),
+            missing=draft.missing if sentences else (),
         )
         # memory is read by follow-ups only, never as a source
         await run.attempt(Stage.MEMORY, remember_answer(question, answer, rag), None)

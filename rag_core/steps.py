@@ -307,6 +307,19 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     return Draft(tuple(sentences), covered, certainty=certainty)
 
 
+def extract_closest(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> Draft:
+    """Quote the closest piece of each of the best posts, as probable: no post says the whole."""
+    statistics = rag.lexical.statistics(question.viewer.channels)
+    asked = QueryTerms.of(plan.asked or question.text, statistics.weight, plan.aliases)
+    ranked = rank_pieces(asked, evidence, MAX_SENTENCE_LENGTH, None, question.asked_at)
+    coverage = measure_coverage(asked, ranked.best, statistics, contested=ranked.contested, likeness=0.0)
+    covered = rag.calibration.likely(coverage, 0.0, None, question.lang)
+    if ranked.best is None or ranked.best.topic <= 0:
+        return Draft((), covered, certainty=Certainty.NONE)
+    pieces = ranked.select_closest(rag.settings.answer.sentences, evidence)
+    return Draft(tuple(map(quote_piece, pieces)), covered, certainty=Certainty.PROBABLE)
+
+
 def _insert_second(sentences: Sequence[Sentence], second: Sentence, most: int) -> list[Sentence]:
     """Insert a sentence after the first, and drop the last ones that no longer fit."""
     first, *rest = sentences

@@ -359,13 +359,15 @@ class Certainty(StrEnum):
 class Draft:
     """Answer before it is checked; `covered` is the probability that the evidence answers the question, 0..1.
 
-    `model`: the name of the model that wrote it; None for a verbatim or computed answer.
+    `model`: the name of the model that wrote it; None for a verbatim or computed answer. `missing`: the parts of the
+    question that nothing was found for.
     """
 
     sentences: tuple[Sentence, ...] = ()
     covered: float = 0.0
     model: str | None = None
     certainty: Certainty = Certainty.SURE
+    missing: tuple[str, ...] = ()
 
     def graded_by(self, extract: Draft) -> Draft:
         """Copy with the certainty of the extract; where that found nothing, what a model wrote is probable."""
@@ -395,7 +397,8 @@ class Answer:
 
     `found` has all sources of the search that are still current, best first, cited or not. `understood` is the
     standalone question that a follow-up was rewritten to; `certainty` decides how the answer begins. `read_as` and
-    `aliases` are those of the plan. `actions` are for programs and admins; readers never see them.
+    `aliases` are those of the plan; `missing` are the parts of the question that nothing was found for. `actions` are
+    for programs and admins; readers never see them.
     """
 
     sentences: tuple[Sentence, ...]
@@ -413,6 +416,7 @@ class Answer:
     aliases: tuple[tuple[str, str], ...] = ()
     certainty: Certainty = Certainty.SURE
     actions: tuple[Action, ...] = field(default=(), compare=False)
+    missing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Nothing is sure without a sentence; PROBABLE without one: a group wants only sure answers."""

@@ -17,6 +17,7 @@ from bot.views.post_phrases import (
     RenderContext,
     format_author,
     format_day_and_edit,
+    format_missing_parts,
     format_moment,
     strip_control_characters,
 )
@@ -210,6 +211,7 @@ def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> st
         marked = zip(answer["sentences"], found["marks"], strict=True)
         lines = [f"{strip_control_characters(s['text'])} {' '.join(f'[{n}]' for n in marks)}" for s, marks in marked]
         lines[:0] = [words("answer-probable")] if answer["certainty"] == Certainty.PROBABLE else []
+        lines += [format_missing_parts(answer["missing"], words)] if answer["missing"] else []
         sources = [f"[{n}] {_format_source_lines(source, words, zone)}" for n, source in enumerate(found["sources"], 1)]
     if found["understood"]:
         lines.insert(0, words("answer-understood", question=strip_control_characters(found["understood"])))
@@ -276,6 +278,7 @@ def _build_answer_fields(answer: Answer, cited: Mapping[PostKey, Post]) -> dict[
         "confidence": round(answer.confidence, 4),
         "recipe": answer.recipe,
         "model": answer.model,
+        "missing": list(answer.missing),
         "without": [s.stage for s in answer.shortfalls],
         "trace_id": answer.trace_id,
         "actions": [asdict(action) for action in answer.actions],

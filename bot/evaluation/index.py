@@ -32,6 +32,7 @@ from rag_core.models.catalog import ModelRole
 from rag_core.models.selection import get_models_folder, select_model
 from rag_core.planning.router import HYBRID
 from rag_core.recipes import RECIPES
+from rag_core.recipes.agent import search_in_rounds
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
 from rag_core.settings import DataSettings, ModelSettings, RagSettings
@@ -217,12 +218,18 @@ def build_question(query: EvaluationQuery, data: IndexedDataset) -> Question:
 
 
 async def search_query(query: EvaluationQuery, data: IndexedDataset) -> RankedQuery:
-    """Run plan, search and reranker for one question, and judge the ranking that the writer would get."""
+    """Run plan, search and reranker for one question, and judge the ranking that the writer would get.
+
+    With the recipe `agent` that is the evidence after all of its rounds.
+    """
     question, rag = build_question(query, data), data.rag
     started = time.perf_counter()
     run = Run(rag.settings.budgets, "search")
     plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
-    hits = await search_passages(plan, question, rag, run)
+    if rag.recipe == "agent":
+        hits = await search_in_rounds(question, plan, rag, run)
+    else:
+        hits = await search_passages(plan, question, rag, run)
     hits = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
     took = (time.perf_counter() - started) * 1000
     ids = dict.fromkeys(data.id_of(hit.passage.key) for hit in hits)

@@ -994,6 +994,7 @@ why-trace-unknown = I do not have an answer with this number. Send { $why } alon
 ## Follow-ups
 
 answer-understood = Answering: { $question }
+answer-missing = I found nothing about: { $parts }.
 
 ## What people did not get (admins)
 

@@ -25,6 +25,7 @@ from bot.views.post_phrases import (
     RenderContext,
     format_author,
     format_day_and_edit,
+    format_missing_parts,
     format_moment,
     strip_control_characters,
 )
@@ -241,6 +242,8 @@ def _render_answer_blocks(answer: Answer, posts: Mapping[PostKey, Post], shown: 
     blocks = [render_sentences(answer, shown)]
     if answer.certainty is Certainty.PROBABLE:
         blocks.insert(0, Text(shown.words("answer-probable")))
+    if answer.missing:
+        blocks.append(neutralize_links(format_missing_parts(answer.missing, shown.words)))
     if numbers:
         lines = [_render_source(key, n, answer, posts, shown) for key, n in numbers.items()]
         fold = ExpandableBlockQuote if len(lines) >= _FOLD_THRESHOLD else BlockQuote

@@ -25,7 +25,6 @@ from rag_core.planning.queries import (
     MIN_QUERIES,
     MIN_QUESTION_TERMS,
     build_transliterated_query,
-    count_question_parts,
     sanitize_query,
     truncate_query,
 )
@@ -217,7 +216,7 @@ def merge_plans(
         authors=by_rules.authors or around.authors_called(proposal.author, spoken),
     )
     plan = _apply_model_dates(plan, proposal, question)
-    chosen = route_plan(plan, count_question_parts(plan.asked))
+    chosen = route_plan(plan, question.text, question.asked_at)
     return replace(plan, legs=chosen.legs, reasons=(*chosen.reasons, f"{len(fresh)} queries by the model"))
 
 

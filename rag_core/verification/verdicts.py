@@ -19,12 +19,11 @@ from rag_core.context.evidence import DatedPost, build_text_key, order_copies
 from rag_core.engine import Engine
 from rag_core.planning.queries import (
     MAX_QUERIES,
-    count_question_parts,
     extract_phrases,
     generate_query_variants,
     sanitize_query,
 )
-from rag_core.planning.router import HYBRID, LEXICAL_ONLY, route_plan
+from rag_core.planning.router import HYBRID, LEXICAL_ONLY, choose_retrievers
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
 from rag_core.steps import note_unindexed_posts
@@ -68,9 +67,9 @@ def plan_claim_search(question: Question) -> Plan:
         others = (unnumbered, *others)
     queries = tuple(dict.fromkeys((text, *others)))[:MAX_QUERIES]
     plan = Plan(queries, Kind.CLAIM, text, *extract_phrases(text), asked=text)
-    chosen = route_plan(plan, count_question_parts(text))
+    legs, why = choose_retrievers(plan)
     # without a wrong number too few words are left for lexical search alone
-    return replace(plan, legs=HYBRID if chosen.legs == LEXICAL_ONLY else chosen.legs, reasons=chosen.reasons)
+    return replace(plan, legs=HYBRID if legs == LEXICAL_ONLY else legs, reasons=(f"{legs}: {why}",))
 
 
 async def retrieve_claim_passages(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Passage, ...]:

@@ -46,7 +46,7 @@ class QdrantNode:
     def __init__(
         self, folder: Path, *, bootstrap: str | None = None, key: str = "", more: Mapping[str, str] | None = None
     ) -> None:
-        self._folder, self._bootstrap, self._key = folder, bootstrap, key
+        self.folder, self._bootstrap, self._key = folder, bootstrap, key
         self._http, grpc, peer = find_free_ports(3)
         self.peer_url = f"http://127.0.0.1:{peer}"
         settings = {
@@ -81,12 +81,12 @@ class QdrantNode:
 
     def start(self) -> None:
         """Start and wait until it is ready."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         peers = [] if self._bootstrap is None else ["--uri", self.peer_url]
         joined = peers + (["--bootstrap", self._bootstrap] if self._bootstrap else [])
-        with (self._folder / "log.txt").open("ab") as log:
+        with (self.folder / "log.txt").open("ab") as log:
             self._process = subprocess.Popen(
-                [BINARY, *joined], env=self._environment, cwd=self._folder, stdout=log, stderr=log
+                [BINARY, *joined], env=self._environment, cwd=self.folder, stdout=log, stderr=log
             )
         self.wait_until_ready()
 
@@ -96,7 +96,7 @@ class QdrantNode:
         while time.monotonic() < until:
             assert self._process is not None
             if self._process.poll() is not None:
-                raise RuntimeError(f"the server ended: {(self._folder / 'log.txt').read_text()[-2000:]}")
+                raise RuntimeError(f"the server ended: {(self.folder / 'log.txt').read_text()[-2000:]}")
             try:
                 headers = {"api-key": self._key} if self._key else {}
                 if httpx.get(f"{self.url}/readyz", headers=headers, timeout=2, verify=False).status_code == 200:

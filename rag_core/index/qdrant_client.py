@@ -93,7 +93,8 @@ class QdrantConnection:
     """
 
     def __init__(self, nodes: Sequence[_Node], retries: int = 0) -> None:
-        self._nodes, self._attempts = list(nodes), retries + 1
+        self._nodes = list(nodes)
+        self._attempts = 1 if len(nodes) > 1 else retries + 1  # another node is the better second attempt
         self.where = ", ".join(node.where for node in nodes)
         self._local_lock = RLock()
 

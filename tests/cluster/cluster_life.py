@@ -35,6 +35,7 @@ if __name__ == "__main__":
 from bench import synthetic_posts
 from bench.measure_process import percentiles
 from qdrant_client import QdrantClient
+from qdrant_client.http.exceptions import ApiException
 from qdrant_node import QdrantNode, run_cluster
 
 from bot.indexing import IndexingWorker
@@ -237,7 +238,9 @@ def _edited(post: Post, rows: list[Any]) -> Post:
 
 async def _open_generated(settings: RagSettings, row: ModelSpec) -> DenseIndex:
     folder = settings.data.dir / "vectors-generated"
-    vectors = await open_vector_store(folder, model=row.name, dimension=row.dimension, qdrant=settings.qdrant)
+    vectors = await open_vector_store(
+        folder, model=row.name, dimension=row.dimension, qdrant=settings.qdrant, patient=True
+    )
     return DenseIndex(row, GeneratedEmbedder(), vectors)
 
 
@@ -246,7 +249,7 @@ async def wait_until_active(node: QdrantNode, seconds: float = _ACTIVE_SECONDS) 
     started, client = time.monotonic(), QdrantClient(url=node.url, timeout=10, check_compatibility=False)
     try:
         while time.monotonic() - started < seconds:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(ApiException):
                 names = [one.name for one in (await asyncio.to_thread(client.get_collections)).collections]
                 states = [await asyncio.to_thread(_list_replica_states, client, name) for name in names]
                 if all(state == "Active" for of in states for state in of):
@@ -258,7 +261,7 @@ async def wait_until_active(node: QdrantNode, seconds: float = _ACTIVE_SECONDS) 
 
 
 def _list_replica_states(client: QdrantClient, name: str) -> list[str]:
-    info = client.cluster_collection_info(name)
+    info = client.collection_cluster_info(name)
     return [str(one.state.value) for one in (*info.local_shards, *info.remote_shards)]
 
 

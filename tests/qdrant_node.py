@@ -86,7 +86,12 @@ class QdrantNode:
         joined = peers + (["--bootstrap", self._bootstrap] if self._bootstrap else [])
         with (self.folder / "log.txt").open("ab") as log:
             self._process = subprocess.Popen(
-                [BINARY, *joined], env=self._environment, cwd=self.folder, stdout=log, stderr=log
+                [BINARY, *joined],
+                env=self._environment,
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+                restore_signals=False,  # a file that may not grow is an error then, and not the end of the process
             )
         self.wait_until_ready()
 

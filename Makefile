@@ -1,6 +1,6 @@
 # Every target does its own set-up in .venv. uv is used when it is there, and not needed.
 .DEFAULT_GOAL := help
-.PHONY: help install demo local test check audit bench image-check chaos-ingest chaos soak noninterference lint lock clean
+.PHONY: help install demo local test check audit bench image-check chaos-ingest chaos cluster soak noninterference lint lock clean
 SHELL := /bin/bash
 
 PYTHON ?= python3
@@ -46,6 +46,9 @@ chaos-ingest: .venv/.dev  ## the bot killed with -9 a hundred times while posts 
 
 chaos: .venv/.dev  ## every fault in the midst of every activity: is anything lost? An hour
 	@$(BIN)/python tests/chaos/fault_matrix.py $(ARGS)
+
+cluster: .venv/.dev  ## three real Qdrant nodes, QDRANT_BIN each: killed, cut off, full, emptied: is anything lost?
+	@$(BIN)/python tests/cluster/cluster_life.py $(ARGS)
 
 noninterference: .venv/.dev  ## do closed channels change what an outsider is shown? 500 questions on every store: an hour
 	@NONINTERFERENCE=full $(BIN)/python -m pytest -q tests/rag_core/test_noninterference.py $(ARGS)

@@ -74,7 +74,9 @@ class LlmSettings(_SettingsSection):
 class QdrantSettings(_SettingsSection):
     """Qdrant server or cluster for the indexes. Without an address they are kept in the data folder."""
 
-    url: str = Field("", description="Address of a Qdrant server, such as http://127.0.0.1:6333.")
+    url: str = Field(
+        "", description="Address of a Qdrant server, such as http://127.0.0.1:6333; commas between a cluster's nodes."
+    )
     key: SecretStr = Field(SecretStr(""), description="Its API key, if it wants one.")
     collection: str = Field("citegram", description="Name of the collection.")
     words: bool = Field(False, description="true: the search by words is kept there too, as sparse vectors.")
@@ -93,6 +95,11 @@ class QdrantSettings(_SettingsSection):
     ef: int = Field(256, ge=4, le=4096, description="Neighbours looked at by a search through the graph.")
     timeout: int = Field(10, ge=1, le=600, description="Seconds a request may take.")
     retries: int = Field(2, ge=0, le=10, description="Times a request is repeated when the server refuses to connect.")
+
+    @property
+    def urls(self) -> list[str]:
+        """Addresses of the nodes; the first that answers is used."""
+        return [url.strip() for url in self.url.split(",") if url.strip()]
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

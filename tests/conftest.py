@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
@@ -290,3 +291,15 @@ async def library(empty_library: Library, make_post: MakePost) -> Library:
     ]
     await empty_library.keep(*kept)
     return empty_library
+
+
+@pytest.fixture(scope="session")
+def qdrant_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real Qdrant server: that of QDRANT__URL, or of one started from QDRANT_BIN."""
+    if given := os.environ.get("QDRANT__URL"):
+        yield given
+        return
+    from qdrant_node import run_node
+
+    with run_node(tmp_path_factory.mktemp("qdrant")) as node:
+        yield node.url

@@ -51,7 +51,7 @@ _CHAIN_PATTERNS = (
     ),
     # "… by a singer-songwriter from what state", "in a university located in what city"
     re.compile(
-        r"\b(?:an?|the|whose)\s+(?:[\w'-]+\s+){1,8}?(?:in|from|of|by|at|is|has|headquartered|based|located|than|the|for|to|with)?\s*(?:what|which|whom|how many|when)\b[^?]*\?*\s*$",
+        r"\b(?:an?|the|whose)\s+(?:[\w'-]+\s+){1,8}?(?:in|from|of|by|at|is|has|headquartered|based|located|than|the|for|to|with)?\s*(?:what|which|whom|how many|when)\b(?:\s+[\w'-]+){0,5}\s*\?*$",
         re.I,
     ),
     # "the sibling of the performer of …", "Izgoy's performer", "Akinoshu Kenji's birthplace", "the predecessor of"
@@ -121,7 +121,7 @@ def _choose_recipe(text: str, plan: Plan, now: datetime) -> tuple[str, str]:
     if len(split_question(text, now)) > 1:
         return "agent", "several parts"
     if plan.kind in _AGENT_INTENTS:
-        return "agent", plan.kind.value
+        return "agent", plan.kind.value.replace("_", " ")
     text = text[:MAX_QUESTION_LENGTH]
     for why, pattern in (
         ("a claim", _CLAIM_ASKED),

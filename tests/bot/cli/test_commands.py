@@ -377,10 +377,10 @@ def test_a_chat_ends_with_the_input_and_without_channels_it_does_not_begin(citeg
 def test_an_answer_as_json_is_one_object(asked: Cli) -> None:
     given = asked("ask", "How many posts mention Tawny?", "--json").json()
     answered = {"refused", "sentences", "nearest", "certainty", "confidence", "recipe", "model", "without", "trace_id"}
-    answered |= {"actions"}
+    answered |= {"actions", "missing"}
     assert set(given) == answered
     assert given["certainty"] == "sure"
-    assert (given["refused"], given["recipe"], given["model"], given["without"]) == (False, "direct", None, [])
+    assert (given["refused"], given["recipe"], given["model"], given["without"]) == (False, "agent", None, [])
     (sentence,) = given["sentences"]
     assert set(sentence) == {"text", "support", "citations"}
     assert set(sentence["citations"][0]) == {"link", "quote", "date"}

@@ -48,7 +48,7 @@ def test_the_legs_and_why(text: str, legs: str, why: str) -> None:
         ("Кратко: что с мостом?", "agent", "summary"),
         ("Who built the lighthouse, where does its keeper live, and what do lamps weigh?", "agent", "several parts"),
         ("Что писали о пароме на прошлой неделе?", "direct", "short and specific"),
-        ("How many posts mention the ferry in May 2025?", "agent", "how_many"),
+        ("How many posts mention the ferry in May 2025?", "agent", "how many"),
         ("Is it true that the ferry sank?", "agent", "claim"),
         ("Что дороже: паром или мост?", "agent", "a comparison"),
         ("Which is longer, the pier or the bridge?", "agent", "a comparison"),

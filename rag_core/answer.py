@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 
-from rag_core.cite import check_citations, filter_current_passages
+from rag_core.citation_check import check_citations, filter_current_passages
 from rag_core.conversation.memory import remember_answer, resolve_followup
 from rag_core.conversation.talk import strip_courtesies
 from rag_core.engine import Engine

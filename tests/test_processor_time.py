@@ -83,11 +83,11 @@ NOT_MADE = {
     "aiohttp.web_request.Request": "a request, read by its library",
     "asyncio.streams.StreamWriter": "a connection",
     "asyncio.timeouts.Timeout": "a clock",
-    "bot.handlers.channel_notices.ChannelNotificationLimiter": "a counter of the bot",
+    "bot.channel_notice_limit.ChannelNotificationLimiter": "a counter of the bot",
     "collections.abc.Awaitable[str]": "a call that waits",
     "collections.abc.Hashable": "a key of a cache",
     "ingest.exports.html_export.TextBlock": "a page of an export, read by a parser of the standard library",
-    "ingest.jobs.JobLog": "the archive",
+    "ingest.job_log.JobLog": "the archive",
     "pathlib.Path": "a file, read by its caller",
     "pydantic_core._pydantic_core.ValidationError": "an error of a library",
     "rag_core.storage.db.Archive": "the archive",
@@ -101,7 +101,7 @@ NOT_MADE = {
     "type[BaseException]": "an error",
     "type[aiogram.utils.formatting.Text]": "a style",
     "type[rag_core.errors.RagError]": "an error",
-    "type[rag_core.recipes.tool_schemas.ToolSchema]": "a form of a model's call",
+    "type[rag_core.recipes.react_tool_schemas.ToolSchema]": "a form of a model's call",
     "zipfile.ZipFile": "a file, read by its caller",
 }
 # Functions that cannot be called for another reason, by their exact names.

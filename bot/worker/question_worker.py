@@ -31,15 +31,15 @@ from bot.i18n import Translator, detect_question_language, get_translator, load_
 from bot.indexing import BotObserver
 from bot.monitoring.metrics import Meter
 from bot.pinned_answers import answer_from_pin
-from bot.recheck import (
+from bot.settings import BotSettings
+from bot.suggestions import QuestionSuggester
+from bot.telegram.access_recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
     build_answer_basis,
     build_verdicts_basis,
     recheck_before_sending,
 )
-from bot.settings import BotSettings
-from bot.suggestions import QuestionSuggester
 from bot.telegram.session import EditWithoutRetry
 from bot.views import answer, keyboards
 from bot.views import answer as kept
@@ -59,7 +59,7 @@ from bot.worker.streaming import (
     create_screen,
     show_progress,
 )
-from ingest.jobs import JobLog
+from ingest.job_log import JobLog
 from rag_core.answer import answer_question
 from rag_core.conversation.talk import strip_courtesies
 from rag_core.engine import Engine

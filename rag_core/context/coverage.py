@@ -21,7 +21,7 @@ from rag_core.text.answer_type import (
 )
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import measure_stem_similarity, tokenize
-from rag_core.writing.candidates import ExtractCandidate
+from rag_core.writing.extract_candidates import ExtractCandidate
 
 _FEW_TERMS = math.log(4.5)
 _MANY_WORDS = 9

@@ -223,8 +223,8 @@ _MAX_ANSWER_AGE = timedelta(days=1)
 class Outbox:
     """Sends answers and closes their questions; `closed` is called when a late answer's question has been closed.
 
-    The basis of an answer is checked before each attempt to send it, whoever makes the attempt (bot/telegram/access_recheck.py);
-    an answer that no longer holds is replaced by a sentence that says so.
+    The basis of an answer is checked before each attempt to send it, whoever makes the attempt
+    (bot/telegram/access_recheck.py); an answer that no longer holds is replaced by a sentence that says so.
     """
 
     def __init__(

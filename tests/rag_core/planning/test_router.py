@@ -3,14 +3,16 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
-from conftest import ROOT, SHARED
 
 from rag_core.planning.router import Route, route_plan
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.types import Channel, Kind, Plan, Question, Viewer
 
+ROOT = Path(__file__).parents[3]
+SHARED = ROOT.parent / "shared" / "data"
 KNOWN = {1: Channel(1, "Harbour News", "harbour_news")}
 NOW = datetime(2026, 1, 15, tzinfo=UTC)
 LONG = (

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
 
 from bot.evaluation.datasets import read_corpus
 from bot.evaluation.index import IndexedDataset, open_indexed_dataset
 from rag_core import Answer, Question, RagSettings, answer_question
 
 pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[3]
 
 
 def shows(answer: Answer, part: dict[str, Any], data: IndexedDataset) -> bool:

@@ -21,7 +21,7 @@ def test_the_arithmetic_has_no_other_tables() -> None:
     printed = sum(len(table.splitlines()) for table in capacity.tables())
     arithmetic, _, measured = PAGE.partition("## What was run on a real Qdrant")
     assert len(re.findall(r"^\|", arithmetic, re.M)) == printed
-    assert measured.count("| ---: |") == 2
+    assert len(re.findall(r"^\| ---", measured, re.M)) == 2
 
 
 def test_a_changed_figure_changes_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:

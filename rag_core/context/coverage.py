@@ -19,8 +19,8 @@ from rag_core.text.answer_type import (
     extract_capitalized_stems,
     extract_name_stems,
 )
-from rag_core.text.query_terms import QueryTerms
-from rag_core.text.tokens import measure_stem_similarity, tokenize
+from rag_core.text.query_terms import QueryTerms, find_similar_stems
+from rag_core.text.tokens import tokenize
 from rag_core.writing.extract_candidates import ExtractCandidate
 
 _FEW_TERMS = math.log(4.5)
@@ -145,7 +145,8 @@ def measure_coverage(
         # among many words one has a synonym in any post by chance: only the question's own words tell
         asked = replace(asked, variants={})
     written = extract_capitalized_stems(f"{passage.header}\n{passage.text}") if names else frozenset[str]()
-    near = {term: max(asked.match(term, there), measure_stem_similarity(term, there)) for term in asked.share}
+    similar = find_similar_stems(asked.share, words)
+    near = {term: max(asked.match(term, there), *(one for one, _ in similar[term][:1]), 0.0) for term in asked.share}
     return Coverage(
         strength=statistics.score(asked.order, words, asked.variants) / sum(map(statistics.weight, asked.share)),
         kin=asked.kin(there),

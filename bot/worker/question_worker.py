@@ -154,6 +154,7 @@ class QueuePositions:
 
     async def run(self) -> None:
         """Show positions until cancelled. A question that is answered at once never shows one."""
+        seen: set[int] = set()
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -164,7 +165,9 @@ class QueuePositions:
                 log.warning("places are not told: %s", exc)
                 continue
             for place, asked in enumerate(waiting, self._count_running()):
-                await self._show_position(asked, place)
+                if place and asked.id in seen:  # the others have only just come, or are about to be taken
+                    await self._show_position(asked, place)
+            seen = {asked.id for asked in waiting}
             if waiting:
                 self._changed.set()  # a draft must be sent again before it fades
 
@@ -175,7 +178,7 @@ class QueuePositions:
         if (shown == place and (not asked.private or now < due)) or (not asked.private and now < due):
             return
         self._shown_positions[asked.id] = place, now + (screen.lasts if asked.private else _GROUP_INTERVAL_SECONDS)
-        await screen.update(Italic(get_translator(asked.lang)("live-place", count=max(1, place))))
+        await screen.update(Italic(get_translator(asked.lang)("live-place", count=place)))
         await asyncio.sleep(_CALL_SPACING_SECONDS)
 
 

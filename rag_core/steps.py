@@ -14,9 +14,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from rag_core.caches import make_plan_key
-from rag_core.context.conflicts import add_conflicting_post
-from rag_core.context.copies import gather_evidence
-from rag_core.context.coverage import measure_coverage
+from rag_core.context.calibration import measure_coverage
+from rag_core.context.copies_and_conflicts import add_conflicting_post, gather_evidence
 from rag_core.context.evidence import compose_evidence
 from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine
@@ -32,13 +31,11 @@ from rag_core.retrieval.search import fetch_passages, search_lexical, search_pas
 from rag_core.storage import channels, posts
 from rag_core.storage.channels import list_synonyms
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
-from rag_core.text.naming import find_aliases
-from rag_core.text.query_expansion import TRANSLATION_WEIGHT, expand_words
+from rag_core.text.names import find_aliases, list_names_in_other_script
+from rag_core.text.query_expansion import TRANSLATION_WEIGHT, correct_spelling, expand_words
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, is_pasted
-from rag_core.text.spelling import correct_spelling
 from rag_core.text.tokens import tokenize
-from rag_core.text.transliteration import list_names_in_other_script
 from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import (
     Certainty,

@@ -14,8 +14,7 @@ from tqdm import tqdm
 from bot.evaluation.index import IndexedDataset, answer_query
 from bot.evaluation.scoring import JudgedAnswer
 from bot.evaluation.threshold_fitting import FOLD_COUNT, Flags, Matrix, assign_folds
-from rag_core.context.calibration import Calibration
-from rag_core.context.coverage import BRIEF_SIGNS, Coverage
+from rag_core.context.calibration import BRIEF_SIGNS, Calibration, Coverage
 from rag_core.models.catalog import ModelSpec
 from rag_core.types import Certainty
 

@@ -11,10 +11,9 @@ from tqdm import tqdm
 
 from bot.evaluation.index import IndexedDataset, build_question
 from bot.evaluation.threshold_fitting import Matrix
-from rag_core.retrieval.filters import resolve_filter
 from rag_core.retrieval.hybrid import search_hybrid
-from rag_core.retrieval.ranking import ORDER_WEIGHTS, HitFeatures, measure_hit_features
-from rag_core.retrieval.search import build_retrieval_query, fetch_passages
+from rag_core.retrieval.rerank import ORDER_WEIGHTS, HitFeatures, measure_hit_features
+from rag_core.retrieval.search import build_retrieval_query, fetch_passages, resolve_filter
 from rag_core.steps import make_plan
 from rag_core.tracing import Run, Stage
 

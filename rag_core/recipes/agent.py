@@ -14,16 +14,14 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rag_core.context.copies import gather_evidence
+from rag_core.context.copies_and_conflicts import gather_evidence
 from rag_core.context.evidence import MAX_SOURCES, compose_evidence
 from rag_core.engine import Engine
-from rag_core.planning.decompose import QuestionPart, split_question
-from rag_core.planning.router import is_chain
+from rag_core.planning.router import QuestionPart, is_chain, split_question
 from rag_core.planning.rule_planner import widen_plan
-from rag_core.retrieval.filters import resolve_filter
 from rag_core.retrieval.hybrid import LEXICAL
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import fetch_passages, search_passages
+from rag_core.retrieval.search import fetch_passages, resolve_filter, search_passages
 from rag_core.steps import (
     add_hyde_query,
     extract_closest,

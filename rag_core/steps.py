@@ -32,8 +32,7 @@ from rag_core.storage import channels, posts
 from rag_core.storage.channels import list_synonyms
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
 from rag_core.text.names import find_aliases, list_names_in_other_script
-from rag_core.text.query_expansion import TRANSLATION_WEIGHT, correct_spelling, expand_words
-from rag_core.text.query_terms import QueryTerms
+from rag_core.text.query_terms import TRANSLATION_WEIGHT, QueryTerms, correct_spelling, expand_words
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, is_pasted
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import LlmCosts, Run, Stage

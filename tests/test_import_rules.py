@@ -34,7 +34,7 @@ LIBRARIES = {
     "rensa": {"ingest/dedup.py"},
     "simpleeval": {"rag_core/recipes/calculator.py"},
     "pymorphy3": {"rag_core/text/tokens.py"},
-    "rapidfuzz": {"rag_core/text/query_expansion.py", "rag_core/conversation/talk.py"},
+    "rapidfuzz": {"rag_core/text/query_terms.py", "rag_core/conversation/talk.py"},
     "py_rust_stemmers": {"rag_core/text/tokens.py"},
     "ijson": {"ingest"},
     "fastembed": {"rag_core/models/onnx_runtime.py"},

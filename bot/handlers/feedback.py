@@ -20,10 +20,10 @@ from bot import access
 from bot.access import Reader, get_reader_id
 from bot.context import AppContext
 from bot.filters import ChatCommand, check_button_access, find_asked_answer
-from bot.handlers import deep_links
-from bot.handlers.deep_links import create_question_link
+from bot.handlers import start
 from bot.handlers.explain import explain_answer
 from bot.handlers.small_talk import send_with_suggestions
+from bot.handlers.start import create_question_link
 from bot.i18n import Translator, get_translator, load_zone
 from bot.telegram.access_recheck import Basis, build_posts_basis, recheck_before_sending
 from bot.views import answer
@@ -384,5 +384,5 @@ def routes() -> Router:
     here = AnswerCallback.filter(F.action != AnswerAction.SEARCH)  # that one is in bot/handlers/search.py
     router.callback_query.register(AnswerButtonHandlers().on_press, here)
     router.message.register(_on_sources, ChatCommand("sources"))
-    router.include_router(deep_links.routes())
+    router.include_router(start.link_routes())
     return router

@@ -26,11 +26,11 @@ from bot.control.client import hold_folder
 from bot.control.socket_server import RequestHandlers, serve_control_socket
 from bot.handlers import (
     admins,
+    answer_buttons,
     channels,
     deletions,
     errors,
     explain,
-    feedback,
     group_settings,
     imports,
     mode,
@@ -92,7 +92,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
     dispatcher.include_routers(
         errors.routes(),
         group_settings.blocked_question_routes(),  # before every handler that answers in groups
-        feedback.routes(),  # before /start: a link that asks a question is a /start too
+        answer_buttons.routes(),  # before /start: a link that asks a question is a /start too
         privacy.routes(),
         start.routes(),
         channels.routes(notices),
@@ -138,7 +138,7 @@ async def run_scheduled_jobs(
     notify, zone = AdminNotifier(bot, settings.bot, rag.archive, admins), settings.bot.zone
     jobs = MaintenanceJobs(rag, indexing.indexer, pulse, indexing.wake, notify).jobs(settings.data, zone)
     with throttle_polling_errors():
-        async with notify_of_errors(notify), open_scheduler(jobs, indexing.ledger, notify, zone=zone):
+        async with notify_of_errors(notify), open_scheduler(jobs, indexing.job_log, notify, zone=zone):
             yield
 
 
@@ -178,7 +178,7 @@ async def run_bot(
             return
         rights = AdminRegistry(settings.bot.admins, MembershipCache(bot))
         await rights.read(rag.archive)
-        worker = QuestionWorker(bot, rag, settings.bot, rights, indexing.ledger, watch)
+        worker = QuestionWorker(bot, rag, settings.bot, rights, indexing.job_log, watch)
         deduplication = DeduplicationMiddleware(rag.archive)
         worker.meter = monitoring.meter
         suggestions = worker.suggestions = QuestionSuggester(rag)

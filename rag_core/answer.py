@@ -317,7 +317,11 @@ def _select_nearest(sources: Sequence[Source], question: Question, rag: Engine, 
     plan = run.plan if run.plan and run.plan.queries else Plan((question.text,))
     asked = QueryTerms.of(plan.queries[0], rag.lexical.statistics(question.viewer.channels).weight, plan.aliases)
     terms = [(source.passage, frozenset(tokenize(source.passage.text))) for source in sources[:MAX_NEAREST]]
-    return tuple(passage for passage, held in terms if asked.met(held) + asked.kin(held) >= _MIN_NEAREST_SHARE)
+    return tuple(
+        passage
+        for passage, held in terms
+        if asked.matched_share(held) + asked.similar_share(held) >= _MIN_NEAREST_SHARE
+    )
 
 
 async def _load_readable_channels(question: Question, rag: Engine) -> dict[int, Channel]:

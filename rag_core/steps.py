@@ -13,12 +13,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from rag_core.caches import make_plan_key
 from rag_core.context.calibration import measure_coverage
 from rag_core.context.copies_and_conflicts import add_conflicting_post, gather_evidence
 from rag_core.context.evidence import compose_evidence
 from rag_core.dates.parse import parse_period
-from rag_core.engine import Engine
+from rag_core.engine import Engine, make_plan_key
 from rag_core.errors import IndexUnavailable, RagError
 from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generation
 from rag_core.planning.intents import is_asking_word
@@ -270,14 +269,16 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     likeness = rag.calibration.likeness(cosine, model, question.lang)
     coverage = measure_coverage(asked, best, statistics, contested=ranked.contested, likeness=likeness)
     covered = rag.calibration.likely(coverage, cosine, model, question.lang)
-    certainty = rag.calibration.grade(covered, brief=coverage.brief, lenient=coverage.lenient, foreign=ranked.foreign)
+    certainty = rag.calibration.grade(
+        covered, brief=coverage.brief, lenient=coverage.lenient, foreign=ranked.in_other_language
+    )
     # where no term of the question was met, nothing of it was
     if best is None or best.topic <= 0:
         certainty = Certainty.NONE
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)
     focused = certainty is Certainty.SURE and not coverage.brief
-    if ranked.doubtful or (coverage.brief and ranked.disputable) or coverage.partial:
+    if ranked.may_not_answer or (coverage.brief and ranked.disputable) or coverage.partial:
         certainty = Certainty.PROBABLE
     if ranked.series:
         lines = [_quote_dated_line(piece, question) for piece in ranked.series[-_MAX_SERIES_LINES:]]

@@ -28,7 +28,7 @@ LIBRARIES = {
     "aiosqlite": {"rag_core/storage", "ingest/inbox.py", "ingest/exports/desktop_export.py"},
     "apscheduler": {"ingest/job_log.py"},
     "rank_bm25": {"rag_core/index/postings.py"},
-    "cachetools": {"rag_core/caches.py"},
+    "cachetools": {"rag_core/engine.py"},
     "prometheus_client": {"bot/monitoring"},
     "opentelemetry": {"bot/monitoring/opentelemetry_export.py"},
     "rensa": {"ingest/dedup.py"},

@@ -25,7 +25,7 @@ from bot.context import AppContext
 from bot.control.schemas import format_plan_lines, format_stages, plan_as_json
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand, find_asked_answer
 from bot.i18n import Translator, get_translator, load_zone
-from bot.telegram.access_recheck import Basis, build_posts_basis, recheck_before_sending
+from bot.telegram.access_recheck import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, StoredAnswer, link_author
 from bot.views.message_text import format_changes, neutralize_links, split_pages, style_text
@@ -214,7 +214,7 @@ async def _on_why(
         return
     reader = get_reader(message)
     viewer = await access.build_viewer(context.archive, context.admins, reader)
-    basis = await build_posts_basis(answer.parse_stored_answer(asked.answer).posts, viewer, context.archive)
+    content = await collect_content_of_posts(answer.parse_stored_answer(asked.answer).posts, viewer, context.archive)
     zone = await load_zone(context.archive, message.chat.id, context.settings.bot.zone)
     shown = RenderContext(get_translator(asked.lang), zone, group=not reader.private)
     text = await explain_answer(asked, viewer, context.archive, shown, context.rag)
@@ -223,7 +223,7 @@ async def _on_why(
     ):
         text = as_list(text, stages, sep="\n\n")
     first, *rest = split_pages(text)
-    with recheck_before_sending(basis, reader, context.archive, context.admins):
+    with recheck_before_sending(content, reader, context.archive, context.admins):
         await message.reply(first.text, entities=list(first.entities), allow_sending_without_reply=True)
         for page in rest:
             await message.answer(page.text, entities=list(page.entities))
@@ -238,13 +238,13 @@ async def _on_plan(message: Message, command: CommandObject, context: AppContext
     viewer = await access.build_viewer(context.archive, context.admins, reader)
     zone = await load_zone(context.archive, message.chat.id, context.settings.bot.zone)
     question = Question(text, detect_language(text), datetime.now(zone), viewer)
-    basis = Basis(counted=viewer.channels)
+    content = ShownContent(counted=viewer.channels)
     try:
         lines = format_plan_lines(await plan_as_json(question, context.rag))
     except RagError as exc:
         await message.answer(words.error(exc))
         return
-    with recheck_before_sending(basis, reader, context.archive, context.admins):
+    with recheck_before_sending(content, reader, context.archive, context.admins):
         for page in split_pages(Text(neutralize_links("\n".join(lines)))):
             await message.answer(page.text, entities=list(page.entities))
 

@@ -36,7 +36,7 @@ from bot.filters import GROUPS, IN_PRIVATE, PRIVATE, ChatCommand, find_asked_ans
 from bot.handlers.questions import MAX_QUESTION_LENGTH, submit_question
 from bot.handlers.small_talk import send_with_suggestions
 from bot.i18n import LANGUAGES, Translator, get_translator
-from bot.telegram.access_recheck import Basis, recheck_before_sending
+from bot.telegram.access_recheck import ShownContent, recheck_before_sending
 from bot.views.answer import format_channel_title, make_link
 from bot.views.message_text import neutralize_links
 from bot.views.post_phrases import strip_control_characters
@@ -97,7 +97,7 @@ async def _on_start(message: Message, bot: Bot, context: AppContext, words: Tran
         blocks.append(words.rich("start-no-admin", id=Code(number), line=line))
     viewer = Viewer(reader.user_id, frozenset(channels_here))
     text = as_list(*blocks, sep="\n\n")
-    await send_with_suggestions(message, text, viewer, context, words.lang, Basis(counted=viewer.channels))
+    await send_with_suggestions(message, text, viewer, context, words.lang, ShownContent(counted=viewer.channels))
 
 
 async def _describe_setup(bot: Bot, context: AppContext, words: Translator) -> list[Text]:
@@ -125,7 +125,7 @@ async def _describe_group_channels(
     """Describe what a group can ask and how, or how to get access; returns the context to send it in too."""
     reader = access.get_reader(message)
     readable = await access.get_readable_channels(context.archive, context.admins, reader)
-    checked = recheck_before_sending(Basis(counted=frozenset(readable)), reader, context.archive, context.admins)
+    checked = recheck_before_sending(ShownContent(counted=frozenset(readable)), reader, context.archive, context.admins)
     if not readable:
         return Text(await access.format_no_access(context.archive, words, admin=False, private=False)), checked
     titles = list_channel_titles(readable.values(), words)

@@ -160,7 +160,7 @@ def measure_coverage(
     near = {term: max(asked.match(term, there), *(one for one, _ in similar[term][:1]), 0.0) for term in asked.share}
     return Coverage(
         strength=statistics.score(asked.order, words, asked.variants) / sum(map(statistics.weight, asked.share)),
-        kin=asked.kin(there),
+        kin=asked.similar_share(there),
         # a name is not met by a common word of the same stem ("Марте" and "с 1 марта")
         names=sum(near[name] * (name not in there or name in written) for name in names) / len(names) if names else 0.5,
         count=sum(near.values()) / len(near),

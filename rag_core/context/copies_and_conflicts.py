@@ -206,7 +206,7 @@ def _find_conflicting_quotes(
         return
     start, end = next(iter(split_long_span(passage.text, span, MAX_FRAMED_QUOTE_LENGTH)), span)
     words = passage.text[start:end]
-    if asked.met(frozenset(tokenize(f"{passage.header}\n{words}"))) < _MIN_QUESTION_COVERAGE:
+    if asked.matched_share(frozenset(tokenize(f"{passage.header}\n{words}"))) < _MIN_QUESTION_COVERAGE:
         return
     here, there = _extract_years(sentence.text, sentence.citations[0].date), _extract_years(words, passage.date)
     if here and there and not here & there:

@@ -102,7 +102,7 @@ def _is_covered(part: QuestionPart, sentences: Sequence[Sentence], question: Que
     """Whether the sentences for the other parts hold most of this part's words: then it is not said to be missing."""
     asked = QueryTerms.of(part.asked, rag.lexical.statistics(question.viewer.channels).weight)
     held = frozenset(term for sentence in sentences for term in tokenize(sentence.text))
-    return asked.met(held) + asked.kin(held) >= _MOST_WORDS
+    return asked.matched_share(held) + asked.similar_share(held) >= _MOST_WORDS
 
 
 _MOST_WORDS = 0.5  # share of the weight of a part's words

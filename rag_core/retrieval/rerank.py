@@ -99,12 +99,12 @@ def measure_hit_features(
         header = frozenset(tokenize(passage.header))
         sentences = [passage.text[start:end] for start, end in split_sentences(passage.text)]
         terms = [frozenset(tokenize(sentence)) for sentence in sentences]
-        met = asked.met(header.union(*terms))
+        met = asked.matched_share(header.union(*terms))
         age = max(0.0, (question.asked_at - passage.date).total_seconds() / 86_400)
         return HitFeatures(
             score=score / top,
             terms=met,
-            beginning=asked.met(header.union(*terms[:1])),
+            beginning=asked.matched_share(header.union(*terms[:1])),
             recency=met * math.exp(-age / _RECENCY_DAYS) if present else 0.0,
             likeness=found.cosines.get(place, 0.0),
             wanted=max(_measure_wanted(asked, question, header, sentences, terms), default=0.0),
@@ -122,7 +122,7 @@ def _measure_wanted(
         return
     for n, sentence in enumerate(sentences):
         if contains_answer_type(asked.want, sentence, question.text):
-            yield asked.met(header.union(*terms[max(0, n - 1) : n + 1]))
+            yield asked.matched_share(header.union(*terms[max(0, n - 1) : n + 1]))
 
 
 MAX_RERANKED = 20  # passages: more would take too long, and the answer is seldom beyond them

@@ -18,9 +18,8 @@ from datetime import timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_core.caches import CachedHit, make_hits_key
 from rag_core.context.evidence import build_text_key
-from rag_core.engine import Engine
+from rag_core.engine import CachedHit, Engine, make_hits_key
 from rag_core.retrieval.fusion import select_by_mmr
 from rag_core.retrieval.hybrid import (
     BOTH,

@@ -356,12 +356,12 @@ class QueryTerms:
             return 1.0
         return max((weight for variant, weight in self.variants.get(term, {}).items() if variant in found), default=0.0)
 
-    def met(self, found: frozenset[str]) -> float:
+    def matched_share(self, found: frozenset[str]) -> float:
         """Weight share of the question's terms that are among the found terms; variants count by their weights."""
         return sum(share * self.match(term, found) for term, share in self.share.items())
 
-    def kin(self, found: frozenset[str]) -> float:
-        """Weight share that similar stems cover beyond what `met` counts, in proportion to their similarity."""
+    def similar_share(self, found: frozenset[str]) -> float:
+        """Weight share that similar stems cover beyond what `matched_share` counts, in proportion to their similarity."""
         return sum(
             share * max(0.0, measure_stem_similarity(term, found) - self.match(term, found))
             for term, share in self.share.items()

@@ -15,7 +15,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from rag_core.context.budget import PromptBudget, build_prompt_budget, fit_excerpts, order_for_prompt
+from rag_core.context.evidence import PromptBudget, build_prompt_budget, fit_excerpts, order_for_prompt
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm import DecodingParams, FinishReason, Generation, LanguageModel, LlmSession, Prompt, collect_generation

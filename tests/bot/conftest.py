@@ -20,9 +20,9 @@ from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, Cli, Com
 
 from bot.__main__ import main
 from bot.app import run_bot
+from bot.cli.demo import make_local_bot
 from bot.indexing import BotObserver
 from bot.sandbox import Sandbox
-from bot.sandbox.demo_setup import make_local_bot
 from bot.settings import Settings
 from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine

@@ -25,8 +25,8 @@ from qdrant_stand_in import FakeQdrant
 
 from bot.control.schemas import plan_as_json
 from bot.handlers.explain import describe_reading
+from bot.pinned_answers import answer_from_pin, hash_question
 from bot.suggestions import QuestionSuggester
-from bot.worker.answer_cache import answer_from_pin, hash_question
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sample_sizes import choose_size
 
+from bot.cli.demo import LoopbackSession
 from bot.handlers.quotes import MAX_QUOTE_LENGTH, build_native_quote, count_utf16_units
 from bot.sandbox import Sandbox
-from bot.sandbox.demo_setup import LoopbackSession
 from ingest.indexer import split_into_passages
 from rag_core import Engine, RagSettings, Viewer, open_engine
 from rag_core.storage import channels, posts

@@ -12,8 +12,8 @@ from aiogram import Bot
 from aiogram.exceptions import TelegramBadRequest
 from aiogram.types import Document
 
+from bot.cli.demo import make_local_bot
 from bot.sandbox import Sandbox
-from bot.sandbox.demo_setup import make_local_bot
 
 READER = 500
 

@@ -17,8 +17,8 @@ from aiogram.types import BotCommand, BotCommandScopeChat, BufferedInputFile, Up
 from driver import ADMIN
 from sandbox_changes import set_bot_blocked
 
+from bot.cli.demo import make_local_bot
 from bot.sandbox import Sandbox
-from bot.sandbox.demo_setup import make_local_bot
 
 READER = 500
 CHANNEL = -1001

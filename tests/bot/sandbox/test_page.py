@@ -10,8 +10,8 @@ from aiogram.types import BotCommand, Message
 from aiogram.utils.formatting import ExpandableBlockQuote, Text, TextLink
 from driver import ADMIN
 
+from bot.cli.demo import make_local_bot
 from bot.sandbox import Sandbox
-from bot.sandbox.demo_setup import make_local_bot
 
 if TYPE_CHECKING:
     import playwright.async_api as playwright_api

@@ -74,9 +74,9 @@ def test_of_the_variants_of_a_word_only_the_best_counts_and_none_more_than_the_w
 def test_a_word_counts_as_met_by_its_variant_and_matters_as_much_as_that() -> None:
     posts = {"хлеб": 1.0, "доставк": 2.0}
     asked = QueryTerms.of("bread delivery", lambda term: posts.get(term, 7.0))
-    assert 0.5 < asked.met(frozenset({"хлеб", "доставк"})) < 1
+    assert 0.5 < asked.matched_share(frozenset({"хлеб", "доставк"})) < 1
     assert asked.share["bread"] == pytest.approx(1 / 3)
-    assert asked.met(frozenset()) == 0
+    assert asked.matched_share(frozenset()) == 0
 
 
 POSTS = {"библиотек": 3, "librari": 2, "подписк": 1, "road": 4, "borisov": 0}

@@ -7,8 +7,8 @@ import aiohttp
 import pytest
 from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE
 
+from bot.cli.demo import make_local_bot
 from bot.sandbox import Sandbox
-from bot.sandbox.demo_setup import make_local_bot
 from rag_core.types import Answer, Citation, Passage, Post, PostKey, Sentence, Source
 
 if TYPE_CHECKING:

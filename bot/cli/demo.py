@@ -13,9 +13,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import aiohttp
-from aiogram import Bot
-from aiogram.client.session.aiohttp import AiohttpSession
-from aiogram.client.telegram import TelegramAPIServer
 from pydantic import SecretStr
 
 from bot.app import run_bot
@@ -35,24 +32,6 @@ from rag_core.settings import DataSettings, ModelSettings, RagSettings
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.backups import ARCHIVE_FILE
 from rag_core.types import Channel, Post, Visibility
-
-
-class LoopbackSession(AiohttpSession):
-    """aiogram session over plain HTTP."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(api=TelegramAPIServer.from_base(url))
-
-    async def close(self) -> None:
-        """Close at once: aiogram waits a quarter of a second for TLS, which is not used here."""
-        if self._session is not None and not self._session.closed:
-            await self._session.close()
-
-
-def make_local_bot(url: str, token: str) -> Bot:
-    """Make a bot that uses the Bot API server at `url`. Use as `async with`, or close its session."""
-    return Bot(token, session=LoopbackSession(url))
-
 
 ADMIN_ID, READER_ID, GROUP_ID = 1001, 1002, -1_009_000_000_001
 _ADMINS = {1004: ("Nora", "en"), ADMIN_ID: ("Вера", "ru")}  # a reader and an admin in each language of the page

@@ -16,11 +16,10 @@ import pytest
 import pytest_asyncio
 from aiogram import Bot
 from aiogram.client.session import aiohttp as aiogram_session
-from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, Cli, CommandResult
+from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, Cli, CommandResult, make_local_bot
 
 from bot.__main__ import main
 from bot.app import run_bot
-from bot.cli.demo import make_local_bot
 from bot.indexing import BotObserver
 from bot.sandbox import Sandbox
 from bot.settings import Settings

@@ -12,11 +12,11 @@ from aiogram import Bot
 from aiogram.client.default import DefaultBotProperties
 from aiogram.enums import ParseMode
 from aiogram.types import ReplyParameters
+from driver import LoopbackSession
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sample_sizes import choose_size
 
-from bot.cli.demo import LoopbackSession
 from bot.handlers.quotes import MAX_QUOTE_LENGTH, build_native_quote, count_utf16_units
 from bot.sandbox import Sandbox
 from ingest.indexer import split_into_passages

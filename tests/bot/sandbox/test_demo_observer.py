@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
-from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE
+from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE, make_local_bot
 
-from bot.cli.demo import make_local_bot
 from bot.sandbox import Sandbox
 from rag_core.types import Answer, Citation, Passage, Post, PostKey, Sentence, Source
 

@@ -11,8 +11,8 @@ import pytest
 from aiogram import Bot
 from aiogram.exceptions import TelegramBadRequest
 from aiogram.types import Document
+from driver import make_local_bot
 
-from bot.cli.demo import make_local_bot
 from bot.sandbox import Sandbox
 
 READER = 500

@@ -14,10 +14,9 @@ from aiogram.exceptions import (
     TelegramUnauthorizedError,
 )
 from aiogram.types import BotCommand, BotCommandScopeChat, BufferedInputFile, Update
-from driver import ADMIN
+from driver import ADMIN, make_local_bot
 from sandbox_changes import set_bot_blocked
 
-from bot.cli.demo import make_local_bot
 from bot.sandbox import Sandbox
 
 READER = 500

@@ -8,9 +8,8 @@ import pytest
 import pytest_asyncio
 from aiogram.types import BotCommand, Message
 from aiogram.utils.formatting import ExpandableBlockQuote, Text, TextLink
-from driver import ADMIN
+from driver import ADMIN, make_local_bot
 
-from bot.cli.demo import make_local_bot
 from bot.sandbox import Sandbox
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 from aiogram.types import ReplyParameters
+from driver import make_local_bot
 
-from bot.cli.demo import make_local_bot
 from bot.sandbox import Sandbox
 from rag_core.types import Answer, Citation, Passage, PostKey, Sentence, Source
 

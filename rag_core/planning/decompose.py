@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rag_core.conversation.followups import extract_subject, is_followup
+from rag_core.planning.comparison import parse_comparison
 from rag_core.text.sentences import is_pasted
 from rag_core.text.tokens import tokenize
 
@@ -48,6 +49,8 @@ def split_question(text: str, now: datetime) -> tuple[QuestionPart, ...]:
     whole = (QuestionPart(text, text),)
     if len(text) > MAX_QUESTION_LENGTH or is_pasted(text):
         return whole
+    if comparison := parse_comparison(text):
+        return tuple(QuestionPart(thing, comparison.ask(thing)) for thing in comparison.things)
     pieces = [piece.strip(" ?!,;") for piece in _BOUNDARY.split(text.replace("ё", "е"))]
     if not 1 < len(pieces) <= MAX_PARTS or not all(pieces) or not tokenize(pieces[0]) or not _ASKS.search(pieces[0]):
         return whole

@@ -11,6 +11,7 @@ from bot.channel_notice_limit import ChannelNotificationLimiter
 from bot.context import AppContext
 from bot.handlers import (
     admins,
+    channel_sets,
     channels,
     conversation,
     deletions,
@@ -81,6 +82,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         stats.routes(),
         plan.routes(),
         synonyms.routes(),
+        channel_sets.routes(),
         time_zone.routes(),
         unanswered.routes(),
         imports.routes(),

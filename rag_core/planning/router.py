@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
+from rag_core.planning.comparison import parse_comparison
 from rag_core.planning.decompose import MAX_QUESTION_LENGTH, split_question
 from rag_core.text.tokens import tokenize
 from rag_core.types import Kind, Plan
@@ -118,6 +119,8 @@ def choose_retrievers(plan: Plan) -> tuple[str, str]:
 
 def _choose_recipe(text: str, plan: Plan, now: datetime) -> tuple[str, str]:
     """Choose the agent for a question that one search does not answer."""
+    if parse_comparison(text):
+        return "agent", "a comparison"
     if len(split_question(text, now)) > 1:
         return "agent", "several parts"
     if plan.kind in _AGENT_INTENTS:

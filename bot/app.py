@@ -27,6 +27,7 @@ from bot.control.socket_server import RequestHandlers, serve_control_socket
 from bot.handlers import (
     admins,
     answer_buttons,
+    channel_sets,
     channels,
     deletions,
     errors,
@@ -107,6 +108,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         mode.routes(),
         questions.conversation_routes(),
         stats.routes(),
+        channel_sets.routes(),
         time_zone.routes(),
         unanswered.routes(),
         imports.routes(),

@@ -44,6 +44,7 @@ from bot.settings import Settings
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.settings import RagSettings
+from rag_core.storage.users import AUTO_RECIPE
 
 
 def add_data_options(parser: argparse.ArgumentParser) -> None:
@@ -79,7 +80,8 @@ def add_variant_options(parser: argparse.ArgumentParser, known: Collection[str])
         type=parse_recipes,
         default=("direct",),
         metavar="NAME",
-        help=f"how answers are made: {', '.join(RECIPES)}, several with commas, or all (default: direct)",
+        help=f"how answers are made: {', '.join(RECIPES)}, auto as for readers, several with commas, or all "
+        "(default: direct)",
     )
     plan = "off: the question as the one query, no filters, both legs (default: on)"
     parser.add_argument("--plan", choices=("on", "off"), default="on", help=plan)
@@ -118,8 +120,8 @@ def parse_recipes(text: str) -> tuple[str, ...]:
     """Parse the names of recipes, with commas between them, or all. Raises ArgumentTypeError."""
     names = tuple(RECIPES) if text == "all" else tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in names:
-        if name not in RECIPES:
-            raise argparse.ArgumentTypeError(f"{name!r} is no recipe: there is {', '.join(RECIPES)}, and all")
+        if name not in {*RECIPES, AUTO_RECIPE}:
+            raise argparse.ArgumentTypeError(f"{name!r} is no recipe: there is {', '.join(RECIPES)}, auto, and all")
     return names
 
 

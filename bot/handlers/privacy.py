@@ -39,6 +39,7 @@ from rag_core.storage.users import (
     list_user_turns,
     list_user_votes,
     list_waiting_chats,
+    load_channel_sets,
 )
 from rag_core.types import Channel, PostKey, format_post_link
 
@@ -120,7 +121,8 @@ async def _collect_user_data(user_id: int, context: AppContext, checks: ExitStac
         for talk in await list_user_turns(archive, user_id)
     ]
     return {"user_id": user_id, "written_at": _format_timestamp(int(datetime.now(UTC).timestamp())),
-            "questions": questions, "votes": votes, "links": links, "remembered": talks}  # fmt: skip
+            "questions": questions, "votes": votes, "links": links, "remembered": talks,
+            "sets": sorted(await load_channel_sets(archive, user_id))}  # fmt: skip
 
 
 async def _export_question(
@@ -231,6 +233,7 @@ def _list_counts(found: UserDataCounts, words: Translator) -> Iterator[str]:
         ("forget-links", found.links),
         ("forget-unread", found.unread),
         ("forget-talks", found.talks),
+        ("forget-sets", found.sets),
     ):
         if count:
             yield f"• {words(name, count=count)}"

@@ -19,6 +19,7 @@ from aiogram.utils.formatting import Code, Text
 
 from bot import access
 from bot.access import Reader, get_reader, get_reader_id
+from bot.channel_sets import narrow_to_channel_set
 from bot.context import AppContext
 from bot.filters import ChatCommand, check_button_access
 from bot.handlers import errors
@@ -163,7 +164,9 @@ class SearchHandlers:
             admin = reader.user_id in context.admins
             refusal = await access.format_no_access(context.archive, words, admin=admin, private=reader.private)
             return Text(refusal), None, "", ShownContent()
-        text = _get_search_text(asked)
+        text, viewer = await narrow_to_channel_set(context.archive, asked.chat.id, _get_search_text(asked), viewer)
+        if not viewer.channels:
+            return Text(words("sets-nothing-readable", sets="/sets")), None, "", ShownContent()
         zone = await load_zone(context.archive, asked.chat.id, context.settings.bot.zone)
         # days in the reader's time zone, relative to the request
         question = Question(text, detect_question_language(text, words.lang), asked.date.astimezone(zone), viewer)

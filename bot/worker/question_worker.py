@@ -26,6 +26,7 @@ from aiogram.utils.formatting import Italic, Text, as_list
 
 from bot import access
 from bot.access import AdminRegistry, Reader
+from bot.channel_sets import narrow_to_channel_set
 from bot.handlers import errors
 from bot.i18n import Translator, detect_question_language, get_translator, load_zone
 from bot.indexing import BotObserver
@@ -400,7 +401,11 @@ class QuestionWorker:
             admin = asked.user_id in self._rights
             return Text(await access.format_no_access(archive, live.words, admin=admin, private=asked.private)), {}
         asked_at = asked.asked_at.astimezone(await self._load_zone(asked))  # "yesterday" is in the reader's time zone
-        text = asked.text if asked.kind == "verify" else strip_courtesies(asked.text)
+        text, viewer = await narrow_to_channel_set(archive, asked.chat_id, asked.text, viewer)
+        if not viewer.channels:
+            self.meter.count_question("refused")
+            return Text(live.words("sets-nothing-readable", sets="/sets")), {}
+        text = text if asked.kind == "verify" else strip_courtesies(text)
         question = Question(text, asked.lang, asked_at, viewer, asked.chat_id, asked.thread)
         if asked.kind == "verify":
             return await self._verify(asked, question, live.words)

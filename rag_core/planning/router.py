@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rag_core.conversation.followups import extract_subject, is_followup
+from rag_core.planning.comparison import parse_comparison
 from rag_core.text.sentences import is_pasted
 from rag_core.text.tokens import tokenize
 from rag_core.types import Kind, Plan
@@ -49,6 +50,8 @@ def split_question(text: str, now: datetime) -> tuple[QuestionPart, ...]:
     whole = (QuestionPart(text, text),)
     if len(text) > MAX_QUESTION_LENGTH or is_pasted(text):
         return whole
+    if comparison := parse_comparison(text):
+        return tuple(QuestionPart(thing, comparison.ask(thing)) for thing in comparison.things)
     pieces = [piece.strip(" ?!,;") for piece in _BOUNDARY.split(text.replace("ё", "е"))]
     if not 1 < len(pieces) <= MAX_PARTS or not all(pieces) or not tokenize(pieces[0]) or not _ASKS.search(pieces[0]):
         return whole
@@ -169,6 +172,8 @@ def choose_retrievers(plan: Plan) -> tuple[str, str]:
 
 def _choose_recipe(text: str, plan: Plan, now: datetime) -> tuple[str, str]:
     """Choose the agent for a question that one search does not answer."""
+    if parse_comparison(text):
+        return "agent", "a comparison"
     if len(split_question(text, now)) > 1:
         return "agent", "several parts"
     if plan.kind in _AGENT_INTENTS:

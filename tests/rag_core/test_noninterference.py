@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 from qdrant_stand_in import FakeQdrant
 
+from bot.channel_sets import narrow_to_channel_set
 from bot.control.schemas import plan_as_json
 from bot.handlers.explain import describe_reading
 from bot.pinned_answers import answer_from_pin, hash_question
@@ -33,6 +34,7 @@ from rag_core import Engine, Question, RagSettings, Viewer, answer_question, ope
 from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import channels, posts
 from rag_core.storage.channels import Synonym, add_synonym
+from rag_core.storage.users import save_channel_sets
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
 from rag_core.types import Channel, Post, PostKey, Visibility
@@ -187,6 +189,7 @@ async def opened(folder: Path, hidden: Sequence[Post], settings: dict[str, Any])
     given = {"data": {"dir": folder}, "models": {"embedder": "none"}, **settings}
     async with open_engine(RagSettings.model_validate(given)) as rag:
         await fill(rag, hidden)
+        await save_channel_sets(rag.archive, 1, {"town": [HARBOUR, *CLOSED]})
         yield rag
 
 
@@ -207,7 +210,9 @@ async def everything_shown(rag: Engine, text: str, way: str) -> list[object]:
         texts = [source.passage.text for source in answer.found]
         reading = await describe_reading(text, question.lang, texts, question.viewer, rag)
         plan = await plan_as_json(question, rag)
-        shown: object = (answer, reading, await answer_from_pin(question, rag), plan)
+        narrowed = await narrow_to_channel_set(rag.archive, 1, f"in town: {text}", question.viewer)
+        narrowed = narrowed._replace(viewer=sorted(narrowed.viewer.channels))  # type: ignore[arg-type]
+        shown: object = (answer, reading, await answer_from_pin(question, rag), plan, narrowed)
     elif way == "search":
         shown = await list_posts(question, seen)
         shown = (shown.found, shown.matching, shown.more, shown.whole, shown.channels, shown.shortfalls)

@@ -15,7 +15,7 @@ from bot.channel_sets import MAX_NAME_LENGTH
 from bot.context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator
-from bot.telegram.access_recheck import Basis, recheck_before_sending
+from bot.telegram.access_recheck import ShownContent, recheck_before_sending
 from bot.views.answer import format_channel_title
 from bot.views.message_text import neutralize_links
 from rag_core.storage.users import load_channel_sets, save_channel_sets
@@ -41,8 +41,8 @@ async def _on_sets(message: Message, command: CommandObject, context: AppContext
         text = await _remove_set(removed[1], sets, message, context, words)
     else:
         text = await _save_set(given, sets, readable, message, context, words)
-    basis = Basis(counted=frozenset(readable))
-    with recheck_before_sending(basis, reader, context.archive, context.admins):
+    content = ShownContent(counted=frozenset(readable))
+    with recheck_before_sending(content, reader, context.archive, context.admins):
         await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
 
 

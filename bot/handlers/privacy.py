@@ -26,7 +26,7 @@ from bot.context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import Translator
 from bot.settings import Settings
-from bot.telegram.access_recheck import build_posts_basis, recheck_before_sending
+from bot.telegram.access_recheck import collect_content_of_posts, recheck_before_sending
 from bot.views import answer
 from bot.views.keyboards import build_keyboard, redraw_message
 from rag_core.storage import channels, posts
@@ -108,7 +108,7 @@ async def _collect_user_data(user_id: int, context: AppContext, checks: ExitStac
         viewer = await access.build_viewer(archive, context.admins, here)
         open_in[here.chat_id] = viewer.channels
         checks.enter_context(
-            recheck_before_sending(await build_posts_basis(keys, viewer, archive), here, archive, context.admins)
+            recheck_before_sending(await collect_content_of_posts(keys, viewer, archive), here, archive, context.admins)
         )
     questions = [await _export_question(row, open_in[row["chat_id"]], known, context) for row in rows]
     votes = [dict(vote) | {"good": bool(vote["good"]), "voted_at": _format_timestamp(vote["voted_at"])}

@@ -15,17 +15,15 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rag_core.context.copies import gather_evidence
+from rag_core.context.copies_and_conflicts import gather_evidence
 from rag_core.context.evidence import MAX_SOURCES, compose_evidence
 from rag_core.engine import Engine
 from rag_core.planning.comparison import Comparison, compare_values, is_about, parse_comparison
-from rag_core.planning.decompose import QuestionPart, split_question
-from rag_core.planning.router import is_chain
+from rag_core.planning.router import QuestionPart, is_chain, split_question
 from rag_core.planning.rule_planner import widen_plan
-from rag_core.retrieval.filters import resolve_filter
 from rag_core.retrieval.hybrid import LEXICAL
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import fetch_passages, search_passages
+from rag_core.retrieval.search import fetch_passages, resolve_filter, search_passages
 from rag_core.steps import (
     add_hyde_query,
     extract_closest,
@@ -123,7 +121,7 @@ def _is_covered(part: QuestionPart, sentences: Sequence[Sentence], question: Que
     """Whether the sentences for the other parts hold most of this part's words: then it is not said to be missing."""
     asked = QueryTerms.of(part.asked, rag.lexical.statistics(question.viewer.channels).weight)
     held = frozenset(term for sentence in sentences for term in tokenize(sentence.text))
-    return asked.met(held) + asked.kin(held) >= _MOST_WORDS
+    return asked.matched_share(held) + asked.similar_share(held) >= _MOST_WORDS
 
 
 _MOST_WORDS = 0.5  # share of the weight of a part's words

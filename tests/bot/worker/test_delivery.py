@@ -11,7 +11,7 @@ import pytest
 from driver import GROUP, HARBOUR, OTTO, RITA, query_archive
 
 from bot.sandbox import Sandbox
-from bot.sandbox.dispatch import FaultKind
+from bot.sandbox.server import FaultKind
 from bot.telegram.session import RetryMiddleware
 from bot.worker import question_worker
 from rag_core.storage import Archive, channels, posts

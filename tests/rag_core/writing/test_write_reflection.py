@@ -18,8 +18,8 @@ from rag_core.llm.local import open_local_model
 from rag_core.settings import LlmSettings
 from rag_core.tracing import Run
 from rag_core.types import Draft, Evidence, Sentence
-from rag_core.writing import reflect
-from rag_core.writing.reflect import measure_draft_support, parse_judgement, reflect_on_draft
+from rag_core.writing import write
+from rag_core.writing.write import measure_draft_support, parse_judgement, reflect_on_draft
 
 ASKED = "How much does a ferry ticket cost, and for children?"
 PRICE = "A ferry ticket costs twelve euros."
@@ -153,7 +153,7 @@ async def test_a_random_model_never_makes_an_answer_worse(library: Any, tiny_ggu
 
 
 def test_the_grammar_lets_only_judgements_through() -> None:
-    grammar, chance = Grammar(reflect.JUDGEMENT_GRAMMAR), random.Random(7)
+    grammar, chance = Grammar(write.JUDGEMENT_GRAMMAR), random.Random(7)
     for _ in range(100):
         assert parse_judgement(grammar.drawn(chance), 9) is not None
     assert parse_judgement(grammar.longest(), 9) is not None

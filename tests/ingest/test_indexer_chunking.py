@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.chunking import split_into_passages
+from ingest.indexer import split_into_passages
 from rag_core.text.tokens import normalize_characters
 from rag_core.types import Channel, Media, Origin, Passage, Post, PostKey
 

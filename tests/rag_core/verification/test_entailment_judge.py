@@ -8,7 +8,7 @@ from scripted_model import FakeLlm
 from rag_core.llm.local import open_local_model
 from rag_core.settings import LlmSettings
 from rag_core.types import Passage
-from rag_core.verification.judge import judge_relevance
+from rag_core.verification.entailment import judge_relevance
 
 
 async def passages(library: Any) -> list[Passage]:

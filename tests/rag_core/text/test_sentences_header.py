@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from rag_core.text.header import build_header
+from rag_core.text.sentences import build_header
 from rag_core.types import Channel, Media, Origin, Post, PostKey
 
 KEY = PostKey(-1001, 7)

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from rag_core.index.postings import NO_VARIANTS, PostingsBM25
-from rag_core.text import query_expansion
-from rag_core.text.query_expansion import annotate_answer_kinds, expand_words
-from rag_core.text.query_terms import QueryTerms
-from rag_core.text.spelling import correct_spelling
+from rag_core.text import query_terms
+from rag_core.text.query_terms import QueryTerms, annotate_answer_kinds, correct_spelling, expand_words
 from rag_core.text.tokens import STOP_WORDS, stem, stem_dictionary_form, tokenize
 
 
@@ -37,9 +35,7 @@ def test_everyday_words_are_expanded_within_and_across_languages(question: str, 
 
 
 def test_every_word_of_the_table_is_found_under_the_term_that_posts_have() -> None:
-    table = (
-        Path(query_expansion.__file__).with_name("synonyms.txt").read_text(encoding="utf-8").lower().replace("ё", "е")
-    )
+    table = Path(query_terms.__file__).with_name("synonyms.txt").read_text(encoding="utf-8").lower().replace("ё", "е")
     entries = (
         entry.strip()
         for line in table.splitlines()
@@ -78,9 +74,9 @@ def test_of_the_variants_of_a_word_only_the_best_counts_and_none_more_than_the_w
 def test_a_word_counts_as_met_by_its_variant_and_matters_as_much_as_that() -> None:
     posts = {"хлеб": 1.0, "доставк": 2.0}
     asked = QueryTerms.of("bread delivery", lambda term: posts.get(term, 7.0))
-    assert 0.5 < asked.met(frozenset({"хлеб", "доставк"})) < 1
+    assert 0.5 < asked.matched_share(frozenset({"хлеб", "доставк"})) < 1
     assert asked.share["bread"] == pytest.approx(1 / 3)
-    assert asked.met(frozenset()) == 0
+    assert asked.matched_share(frozenset()) == 0
 
 
 POSTS = {"библиотек": 3, "librari": 2, "подписк": 1, "road": 4, "borisov": 0}

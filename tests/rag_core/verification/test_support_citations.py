@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rag_core.citation_check import check_citations, filter_current_passages
 from rag_core.storage import posts
 from rag_core.types import Citation, Draft, Passage, PostKey, Sentence
+from rag_core.verification.support import check_citations, filter_current_passages
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
-from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE
+from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE, make_local_bot
 
 from bot.sandbox import Sandbox
-from bot.sandbox.demo_setup import make_local_bot
 from rag_core.types import Answer, Citation, Passage, Post, PostKey, Sentence, Source
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.planning.decompose import MAX_PARTS, split_question
+from rag_core.planning.router import MAX_PARTS, split_question
 
 NOW = datetime(2026, 1, 15, tzinfo=UTC)
 

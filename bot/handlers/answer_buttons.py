@@ -20,12 +20,12 @@ from bot import access
 from bot.access import Reader, get_reader_id
 from bot.context import AppContext
 from bot.filters import ChatCommand, check_button_access, find_asked_answer
-from bot.handlers import deep_links
-from bot.handlers.deep_links import create_question_link
+from bot.handlers import start
 from bot.handlers.explain import explain_answer
 from bot.handlers.small_talk import send_with_suggestions
+from bot.handlers.start import create_question_link
 from bot.i18n import Translator, get_translator, load_zone
-from bot.telegram.access_recheck import Basis, build_posts_basis, recheck_before_sending
+from bot.telegram.access_recheck import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views import answer
 from bot.views import answer as kept
 from bot.views.answer import CitedPost, StoredAnswer, StoredSentence, link_author, make_link
@@ -67,8 +67,8 @@ async def prepare_viewer(
     """
     here = Reader(user_id, asked.chat_id, asked.private)
     viewer = await access.build_viewer(context.archive, context.admins, here)
-    basis = await build_posts_basis(answer.parse_stored_answer(asked.answer).posts, viewer, context.archive)
-    return viewer, recheck_before_sending(basis, here, context.archive, context.admins)
+    content = await collect_content_of_posts(answer.parse_stored_answer(asked.answer).posts, viewer, context.archive)
+    return viewer, recheck_before_sending(content, here, context.archive, context.admins)
 
 
 async def build_render_context(asked: AnsweredQuestion, context: AppContext) -> RenderContext:
@@ -340,7 +340,7 @@ async def _press_rephrase(pressed: _ButtonPress) -> None:
         await _reply_with_text(pressed, hint)
         return
     viewer = await access.build_viewer(context.archive, context.admins, Reader(asked.user_id, asked.chat_id, True))
-    await send_with_suggestions(pressed.message, hint, viewer, context, asked.lang, Basis())
+    await send_with_suggestions(pressed.message, hint, viewer, context, asked.lang, ShownContent())
     await _finish_press(pressed)
 
 
@@ -380,9 +380,9 @@ _ACTION_HANDLERS: dict[AnswerAction, Callable[[_ButtonPress], Awaitable[None]]] 
 
 def routes() -> Router:
     """Router of answer buttons, /sources, /link, and links that ask. Include it before /start."""
-    router = Router(name="feedback")
+    router = Router(name="answer_buttons")
     here = AnswerCallback.filter(F.action != AnswerAction.SEARCH)  # that one is in bot/handlers/search.py
     router.callback_query.register(AnswerButtonHandlers().on_press, here)
     router.message.register(_on_sources, ChatCommand("sources"))
-    router.include_router(deep_links.routes())
+    router.include_router(start.link_routes())
     return router

@@ -33,7 +33,9 @@ from bot.evaluation.index import (
 from bot.evaluation.replay import Recording
 from bot.evaluation.scoring import (
     Metrics,
+    compute_difference_intervals,
     compute_ratios,
+    format_difference_intervals,
     format_recipes,
     format_report,
     format_rows,
@@ -189,6 +191,9 @@ async def run_measurement(args: argparse.Namespace, settings: Settings, what: Me
         print(format_recipes(metrics))
     else:
         print(format_report(what.name, metrics, everything=args.all))
+    intervals = compute_difference_intervals(rows, what.metrics)
+    if intervals:
+        print("", format_difference_intervals(what.name, intervals, next(iter(rows))), sep="\n")
     kinds = {name: what.by_kind(given) for name, given in rows.items()}
     for name, parts in kinds.items():
         if parts and args.all:
@@ -196,7 +201,7 @@ async def run_measurement(args: argparse.Namespace, settings: Settings, what: Me
     if args.json_out:
         compared: dict[str, Any] = {"metrics": metrics if compared_names else metrics[""]}
         if compared_names:
-            compared["ratio"] = compute_ratios(metrics)
+            compared |= {"ratio": compute_ratios(metrics), "difference": intervals}
         if any(kinds.values()):
             compared["by_kind"] = kinds if compared_names else kinds[""]
         described = {"settings": describe_settings(args, about, variant, variants)}

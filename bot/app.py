@@ -36,6 +36,7 @@ from bot.settings import BotSettings, Settings, WebhookSettings
 from bot.suggestions import QuestionSuggester
 from bot.telegram.session import InboxMiddleware, NeutralizeLinksMiddleware, RetryMiddleware, create_session
 from bot.telegram.webhook import keep_webhook_set, serve_webhook
+from bot.watch_notices import WatchNotifier
 from bot.worker.answer_cache import record_traces
 from bot.worker.question_worker import QuestionWorker
 from ingest.heartbeat import Heartbeat
@@ -125,6 +126,7 @@ async def _run_workers(
     imports = dispatcher["imports"] = ImportRunner(bot, context.settings, context.archive, context.indexing.wake)
     tasks = [publish_menu(bot, context.admins), replay_unhandled_updates(dispatcher, bot, context.archive)]
     tasks += [report_rebuilds(bot, context.reindexing, context.archive), imports.tell_left(), context.suggestions.run()]
+    tasks.append(WatchNotifier(bot, context).run())
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(_run_in_background(*tasks))
         stack.push_async_callback(context.worker.stop)

@@ -32,6 +32,7 @@ from bot.handlers import (
     time_zone,
     unanswered,
     verify,
+    watches,
 )
 from bot.handlers.channel_notices import ChannelNotificationLimiter
 from bot.middlewares import AdminsOnlyMiddleware, DeduplicationMiddleware, LanguageMiddleware, RateLimitMiddleware
@@ -83,6 +84,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         unanswered.routes(),
         imports.routes(),
         verify.routes(),
+        watches.routes(),
         small_talk.routes(),
         questions.routes(),  # late: it takes all remaining text
         errors.stale_button_routes(),  # last: it takes all remaining buttons

@@ -40,6 +40,7 @@ from rag_core.storage.users import (
     list_user_votes,
     list_waiting_chats,
 )
+from rag_core.storage.watches import list_user_watches
 from rag_core.types import Channel, PostKey, format_post_link
 
 
@@ -69,6 +70,7 @@ async def _press_details(pressed: CallbackQuery, settings: Settings, words: Tran
         words("privacy-votes"),
         words("privacy-updates"),
         *([words("privacy-talks", minutes=settings.memory.minutes, new="/new")] if settings.memory.enabled else []),
+        words("privacy-watches"),
         words("privacy-memory"),
         words("privacy-unanswered"),
     ]
@@ -119,8 +121,13 @@ async def _collect_user_data(user_id: int, context: AppContext, checks: ExitStac
         dict(talk) | {"asked_at": _format_timestamp(talk["asked_at"])}
         for talk in await list_user_turns(archive, user_id)
     ]
+    watching = [
+        one | {"made_at": _format_timestamp(one["made_at"]), "paused": bool(one["paused"])}
+        for one in await list_user_watches(archive, user_id)
+    ]
     return {"user_id": user_id, "written_at": _format_timestamp(int(datetime.now(UTC).timestamp())),
-            "questions": questions, "votes": votes, "links": links, "remembered": talks}  # fmt: skip
+            "questions": questions, "votes": votes, "links": links, "remembered": talks,
+            "watches": watching}  # fmt: skip
 
 
 async def _export_question(
@@ -231,6 +238,7 @@ def _list_counts(found: UserDataCounts, words: Translator) -> Iterator[str]:
         ("forget-links", found.links),
         ("forget-unread", found.unread),
         ("forget-talks", found.talks),
+        ("forget-watches", found.watches),
     ):
         if count:
             yield f"• {words(name, count=count)}"

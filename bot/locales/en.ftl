@@ -30,6 +30,8 @@ help-more =
     { $why } — where my last answer comes from
     { $sources } — the words of the posts behind it
     { $link } — a link that asks the same question
+    { $watch } words — tell me of new posts with them
+    { $watches } — what I look out for, and how to stop
     { $mode } — quick or thorough answers
     { $stop } — stop working on my question
     { $start } — the channels I read for you
@@ -122,6 +124,7 @@ shortfall = { $stage ->
     [search] Part of the search failed, so something may be missing.
     [dense] I searched by words only: the search by meaning is down.
     [lexical] I searched by meaning only: the search by words is down.
+    [watches] telling of new posts
     [copies] The same post may appear more than once.
     [chronicle] Counting took too long, so I searched instead. There may be more posts.
     [rerank] The posts may not be in the best order.
@@ -731,6 +734,7 @@ privacy-questions = { $days ->
 privacy-votes = • your 👍 and 👎 with the reason, and your links to long questions: as long as your questions
     • the settings of this chat, such as its time zone: until they are changed
 privacy-updates = • each message to me: until I have handled it, usually a moment. If I could not read it: as long as your questions. Its number: 48 hours. An answer on its way to you: until it arrives
+privacy-watches = • what you asked me to look out for, until you stop it, and for 30 days the numbers of the posts that I told you of
 privacy-talks = { $minutes ->
     [one] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minute, or until { $new }
    *[other] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minutes, or until { $new }
@@ -774,6 +778,10 @@ forget-links = { $count ->
 forget-unread = { $count ->
     [one] { $count } message I could not read
    *[other] { $count } messages I could not read
+}
+forget-watches = { $count ->
+    [one] { $count } watch
+   *[other] { $count } watches
 }
 forget-talks = { $count ->
     [one] { $count } question remembered for follow-ups
@@ -1028,3 +1036,38 @@ synonyms-known = I already know this pair, or my list is full: { $pair }
 synonyms-removed = Removed: { $pair }
 synonyms-unknown = I do not have this pair: { $pair }
 menu-synonyms = Words that mean the same
+
+
+## Watches: being told of new posts
+
+watch-how = Tell me what to look out for: { $example }. I write when a new post has these words. { $quiet } keeps me silent at night, { $watches } shows the list.
+watch-example = ferry ticket under 500
+watch-added = I will write when a new post is about: { $text }. Your list: { $watches }
+watch-full = You have { $count } watches already. Stop one first: { $watches }
+watch-notice = 🔔 { $text }
+watch-also = { $count ->
+    [one] Also in { $count } other channel
+   *[other] Also in { $count } other channels
+}
+watch-over = { $count ->
+    [one] { $text }: { $count } more post yesterday. See /watches
+   *[other] { $text }: { $count } more posts yesterday. See /watches
+}
+watch-quiet = I send nothing in these hours: { $hours }
+watch-quiet-off = I write at any hour now.
+watch-mute = Mute for a day
+watch-stop = Stop
+watch-pause = Pause
+watch-resume = Resume
+watch-is-paused = {" "}(paused)
+watch-is-muted = {" "}(muted)
+watch-stopped = Stopped.
+watch-muted = Silent for a day.
+watch-paused = Paused.
+watch-resumed = I am looking out again.
+watch-gone = This watch was stopped already.
+watches-none = Nothing to look out for yet. Try { $example }
+watches-title = { $count ->
+    [one] I look out for { $count } thing:
+   *[other] I look out for { $count } things:
+}

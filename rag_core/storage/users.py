@@ -114,11 +114,12 @@ class UserDataCounts:
     links: int = 0
     unread: int = 0
     talks: int = 0
+    watches: int = 0
 
     @property
     def is_empty(self) -> bool:
         """True if no data of the user is stored."""
-        return not (self.questions or self.votes or self.links or self.unread or self.talks)
+        return not (self.questions or self.votes or self.links or self.unread or self.talks or self.watches)
 
 
 async def count_user_data(archive: Archive, user_id: int, chat_id: int | None = None) -> UserDataCounts:
@@ -140,6 +141,7 @@ async def _count_user_rows(connection: aiosqlite.Connection, user_id: int, chat_
         links=await number("SELECT count(*) FROM linked_questions WHERE user_id = ?1 AND ?2 IS NULL"),
         unread=await number(f"SELECT count(*) FROM updates WHERE {_USER_UPDATES} AND ?2 IS NULL"),
         talks=await number(f"SELECT count(*) FROM talks WHERE {_USER_ROWS}"),
+        watches=await number(f"SELECT count(*) FROM watches WHERE {_USER_ROWS}"),
     )
 
 
@@ -156,6 +158,8 @@ async def erase_user_data(archive: Archive, user_id: int, chat_id: int | None = 
             ("votes", _USER_VOTES),
             ("questions", _USER_ROWS),
             ("talks", _USER_ROWS),
+            ("watch_hits", f"watch_id IN (SELECT id FROM watches WHERE {_USER_ROWS})"),
+            ("watches", _USER_ROWS),
             ("linked_questions", "user_id = ?1 AND ?2 IS NULL"),
             ("updates", f"{_USER_UPDATES} AND ?2 IS NULL"),
         ):

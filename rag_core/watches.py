@@ -9,20 +9,22 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from rag_core.planning.filters import parse_filters
 from rag_core.storage.watches import Watch
 from rag_core.text.numbers import CURRENCIES, Number, parse_numbers
 from rag_core.text.query_expansion import expand_words
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import TextSpan, split_long_span, split_sentences
 from rag_core.text.tokens import detect_language, tokenize
-from rag_core.types import Post
+from rag_core.types import Channel, Post
 
 _MIN_VARIANT_WEIGHT = 0.8  # a translation's; synonyms of one language ("fire", "blaze", "burn") would tell too much
 _ALL_REQUIRED_TERMS, _REQUIRED_SHARE = 3, 0.75
 _MAX_QUOTE_LENGTH = 300
+_QUIET_HOURS = re.compile(r"(?:quiet|тихо)\s+(?:(\d{1,2})\s*[-–—]\s*(\d{1,2})|off|выкл)", re.I)
 _LIMIT_WORDS = re.compile(
     r"(?:^|\W)(?:under|below|less than|cheaper than|at most|no more than|up to|"
     r"дешевле|меньше|менее|ниже|не дороже|не больше|не более|до)(?:\s+чем)?\s*[$€£₽]?\s*$"
@@ -72,6 +74,26 @@ def parse_watch(text: str) -> WatchQuery:
     )
     required = len(words) if len(words) <= _ALL_REQUIRED_TERMS else math.ceil(_REQUIRED_SHARE * len(words))
     return WatchQuery(tuple(words), translations, required, detect_language(text), limit, currency)
+
+
+def split_channels(text: str, readable: Mapping[int, Channel]) -> tuple[str, frozenset[int] | None]:
+    """Split a watch into its words and the readable channels that it names, None for none."""
+    filters = parse_filters(text.replace("ё", "е"), readable)
+    if filters.channels is None:
+        return text, None
+    words = text.replace("ё", "е")
+    for piece in set(filters.words) - set(filters.beside):
+        words = re.sub(re.escape(piece), " ", words, flags=re.I)
+    return words, filters.channels
+
+
+def parse_quiet_hours(text: str) -> str | None:
+    """Parse "quiet 22-8" to "22-8", "quiet off" to ""; None for another text."""
+    quiet = _QUIET_HOURS.fullmatch(text)
+    if quiet is None:
+        return None
+    start, end = (int(quiet[1]) % 24, int(quiet[2]) % 24) if quiet[1] else (0, 0)
+    return "" if start == end else f"{start}-{end}"
 
 
 class WatchIndex:

@@ -5,7 +5,6 @@ In a group its admins watch, over the channels of the group.
 
 from __future__ import annotations
 
-import re
 import time
 
 from aiogram import Router
@@ -23,17 +22,15 @@ from bot.views.answer import make_link
 from bot.views.keyboards import LabelledPress, build_keyboard
 from bot.views.message_text import neutralize_links
 from bot.watch_notices import WatchCallback
-from rag_core.planning.filters import parse_filters
 from rag_core.storage import channels, watches
 from rag_core.storage.watches import MAX_WATCHES, NewWatch, Watch
 from rag_core.types import PostKey, Viewer, format_post_link
-from rag_core.watches import parse_watch
+from rag_core.watches import parse_quiet_hours, parse_watch, split_channels
 
 _MAX_LENGTH = 200
 _MUTED_SECONDS = 86_400
 _LAST_HITS = 3
 _BUTTON_LENGTH = 24
-_QUIET = re.compile(r"(?:quiet|тихо)\s+(?:(\d{1,2})\s*[-–—]\s*(\d{1,2})|(off|выкл))", re.I)
 
 
 async def _on_watch(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
@@ -41,20 +38,17 @@ async def _on_watch(message: Message, command: CommandObject, context: AppContex
     if not await may_change_chat_settings(context.admins, message.chat, reader.user_id):
         await message.reply(words("group-admins-only"), allow_sending_without_reply=True)
         return
-    if quiet := _QUIET.fullmatch(given):
+    if (quiet := parse_quiet_hours(given)) is not None:
         await message.answer(**(await _set_quiet_hours(quiet, message.chat.id, context, words)).as_kwargs())
         return
     example = Code(f"/watch {words('watch-example')}")
     readable = await access.get_readable_channels(context.archive, context.admins, reader)
-    filters = parse_filters(given.replace("ё", "е"), readable)
-    query = given
-    for piece in filters.words:
-        query = re.sub(re.escape(piece), " ", query.replace("ё", "е"), flags=re.I)
+    query, named = split_channels(given, readable)
     if len(given) > _MAX_LENGTH or not parse_watch(query).terms:
         text = words.rich("watch-how", example=example, quiet=Code("/watch quiet 22-8"), watches="/watches")
     elif await watches.add_watch(
         context.archive,
-        NewWatch(reader.user_id, reader.chat_id, reader.private, given, query, filters.channels),
+        NewWatch(reader.user_id, reader.chat_id, reader.private, given, query, named),
     ):
         text = words.rich("watch-added", text=neutralize_links(given), watches="/watches")
     else:
@@ -62,9 +56,7 @@ async def _on_watch(message: Message, command: CommandObject, context: AppContex
     await message.answer(**text.as_kwargs())
 
 
-async def _set_quiet_hours(quiet: re.Match[str], chat_id: int, context: AppContext, words: Translator) -> Text:
-    start, end = (int(quiet[1]) % 24, int(quiet[2]) % 24) if quiet[1] else (0, 0)
-    hours = "" if start == end else f"{start}-{end}"
+async def _set_quiet_hours(hours: str, chat_id: int, context: AppContext, words: Translator) -> Text:
     if not await watches.set_quiet_hours(context.archive, chat_id, hours):
         return words.rich("watches-none", example=Code(f"/watch {words('watch-example')}"))
     return Text(words("watch-quiet", hours=hours) if hours else words("watch-quiet-off"))

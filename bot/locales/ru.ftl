@@ -1117,7 +1117,8 @@ watch-full = У вас уже { $count } слежений. Сначала ост
 watch-notice = 🔔 { $text }
 watch-also = { $count ->
     [one] Ещё в { $count } канале
-   *[other] Ещё в { $count } каналах
+    [few] Ещё в { $count } каналах
+   *[many] Ещё в { $count } каналах
 }
 watch-over = { $count ->
     [one] { $text }: вчера ещё { $count } пост. Смотрите /watches

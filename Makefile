@@ -1,6 +1,6 @@
 # Every target does its own set-up in .venv. uv is used when it is there, and not needed.
 .DEFAULT_GOAL := help
-.PHONY: help install demo local test check audit bench image-check chaos-ingest chaos soak noninterference lint lock clean
+.PHONY: help install demo local test check audit bench image-check chaos-ingest chaos cluster soak noninterference lint lock clean
 SHELL := /bin/bash
 
 PYTHON ?= python3
@@ -20,11 +20,12 @@ demo: .venv/.run  ## the sandbox: make demo ARGS='--once "question"'
 local: .venv/.run  ## llama.cpp, to write answers with a model of your own: four minutes, needs a C++ compiler
 	@$(BIN)/python -m pip install -q --disable-pip-version-check 'llama-cpp-python>=0.3.36,<0.4'
 
+# Six at once on two cores: two thirds of their time tests wait, for processes, timeouts and browsers.
 test: .venv/.dev  ## all tests
 ifdef ARGS
 	@$(BIN)/python -m pytest $(ARGS)
 else
-	@$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m "not alone" && \
+	@$(BIN)/python -m pytest -q -n 6 --dist loadfile --no-loadscope-reorder -m "not alone" && \
 	  $(BIN)/python -m pytest -q -m alone $$(grep -rl --include='test_*.py' 'mark\.alone' tests)
 endif
 
@@ -45,6 +46,9 @@ chaos-ingest: .venv/.dev  ## the bot killed with -9 a hundred times while posts 
 
 chaos: .venv/.dev  ## every fault in the midst of every activity: is anything lost? An hour
 	@$(BIN)/python tests/chaos/fault_matrix.py $(ARGS)
+
+cluster: .venv/.dev  ## three real Qdrant nodes, QDRANT_BIN each: killed, cut off, full, emptied: is anything lost?
+	@$(BIN)/python tests/cluster/cluster_life.py $(ARGS)
 
 noninterference: .venv/.dev  ## do closed channels change what an outsider is shown? 500 questions on every store: an hour
 	@NONINTERFERENCE=full $(BIN)/python -m pytest -q tests/rag_core/test_noninterference.py $(ARGS)

@@ -7,6 +7,7 @@ import logging
 from aiogram import Bot, Dispatcher
 from aiogram.types import Update
 
+from bot.channel_notice_limit import ChannelNotificationLimiter
 from bot.context import AppContext
 from bot.handlers import (
     admins,
@@ -20,6 +21,7 @@ from bot.handlers import (
     imports,
     mode,
     models,
+    plan,
     privacy,
     questions,
     quotes,
@@ -34,7 +36,6 @@ from bot.handlers import (
     verify,
     watches,
 )
-from bot.handlers.channel_notices import ChannelNotificationLimiter
 from bot.middlewares import AdminsOnlyMiddleware, DeduplicationMiddleware, LanguageMiddleware, RateLimitMiddleware
 from rag_core.storage import Archive, raw_updates
 
@@ -79,6 +80,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         mode.routes(),
         conversation.routes(),
         stats.routes(),
+        plan.routes(),
         synonyms.routes(),
         time_zone.routes(),
         unanswered.routes(),

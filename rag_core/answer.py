@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 
-from rag_core.cite import check_citations, filter_current_passages
+from rag_core.citation_check import check_citations, filter_current_passages
 from rag_core.conversation.memory import remember_answer, resolve_followup
 from rag_core.conversation.talk import strip_courtesies
 from rag_core.engine import Engine
@@ -45,7 +45,7 @@ from rag_core.types import (
     Shortfall,
     Source,
 )
-from rag_core.verification.support import MIN_SUPPORT, keep_supported_citations, measure_support
+from rag_core.verification.support import keep_supported_citations, measure_support
 from rag_core.writing.reflect import reflect_on_draft
 
 DIRECT = "direct"
@@ -145,7 +145,10 @@ async def _choose_by_route(question: Question, chosen: dict[str, str], rag: Engi
     if switch != _ON or not is_chat_in_share(rag.archive.identity, question.chat, share):
         return DIRECT, "not for this chat"
     known = await channels.load_channels(rag.archive)
-    plan = await asyncio.to_thread(rag.plan, question, known)
+    try:
+        plan = await asyncio.to_thread(rag.plan, question, known)
+    except RagError:  # the recipe has the same failure, and says so
+        return DIRECT, "no plan"
     name, _, why = (plan.reasons[-1] if plan.reasons else DIRECT).partition(": ")
     return name, why
 
@@ -191,32 +194,37 @@ async def cite_and_verify(
     Raises ArchiveUnavailable, StageTimeout. Where verification fails, only verbatim sentences are shown.
     """
     current = await run.require(Stage.CITE, check_citations(draft, question.viewer, rag))
+    run.show("cite", (f"{one.support:.2f} {one.text}" for one in current))
     if all(sentence.support == 1.0 for sentence in current):
         return current  # verbatim, or computed from the posts
     verbatim = tuple(sentence for sentence in current if sentence.support == 1.0)
-    kept = await run.attempt(Stage.VERIFY, keep_supported_sentences(current, evidence, question.lang, run), verbatim)
+    checking = keep_supported_sentences(current, evidence, question.lang, run, rag.settings.verify.threshold)
+    kept = await run.attempt(Stage.VERIFY, checking, verbatim)
+    run.show("verify", (f"{'kept' if one in kept else 'dropped'}: {one.text}" for one in current))
     if len(kept) < len(current):
         run.shortfalls.append(Shortfall("support", _UNSUPPORTED_LEFT_OUT))
     return kept
 
 
 async def keep_supported_sentences(
-    sentences: Sequence[Sentence], evidence: Evidence, lang: str, run: Run
+    sentences: Sequence[Sentence], evidence: Evidence, lang: str, run: Run, threshold: float
 ) -> tuple[Sentence, ...]:
     """Keep the sentences that quote their posts or are supported by them. Call it in a stage.
 
     A citation that does not support its sentence is dropped, or replaced by another post that does.
     """
-    checked = await asyncio.to_thread(lambda: [_keep_if_supported(sentence, evidence, lang) for sentence in sentences])
+    checked = await asyncio.to_thread(
+        lambda: [_keep_if_supported(sentence, evidence, lang, threshold) for sentence in sentences]
+    )
     kept = tuple(sentence for sentence in checked if sentence is not None)
     run.note(claims=len(checked), verified=len(kept))
     return kept
 
 
-def _keep_if_supported(sentence: Sentence, evidence: Evidence, lang: str) -> Sentence | None:
+def _keep_if_supported(sentence: Sentence, evidence: Evidence, lang: str, threshold: float) -> Sentence | None:
     cited = {citation.post for citation in sentence.citations}
     passages = [source.passage for source in evidence.sources if source.passage.key in cited]
-    if sentence.support < 1.0 and measure_support(sentence.text, passages) < MIN_SUPPORT:
+    if sentence.support < 1.0 and measure_support(sentence.text, passages) < threshold:
         return None
     return keep_supported_citations(sentence, evidence.sources, lang)
 
@@ -248,6 +256,7 @@ async def answer_question(
         on_place=on_place,
         on_extract=partial(_report_draft, on_extract, question, rag) if on_extract else None,
         on_stage=on_stage,
+        results=[] if rag.show_results else None,
     )
     try:
         asked = replace(question, text=strip_courtesies(question.text))
@@ -271,6 +280,8 @@ async def answer_question(
             understood=question.text if question.text != asked.text else "",
             read_as=run.plan.read_as if run.plan else (),
             aliases=run.plan.aliases if run.plan else (),
+            actions=run.list_actions(),
+            missing=draft.missing if sentences else (),
         )
         # memory is read by follow-ups only, never as a source
         await run.attempt(Stage.MEMORY, remember_answer(question, answer, rag), None)

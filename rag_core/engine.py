@@ -69,6 +69,7 @@ class Engine:
     traced: Callable[[Run], None] = _log_run
     plan: PlanFunction = plan_by_rules
     recipe: str = "auto"
+    show_results: bool = False  # each run keeps what its stages found, as texts, for the terminal that asked
     health: RecipeHealth = field(default_factory=lambda: RecipeHealth(time.monotonic))
     caches: Caches = field(init=False, default_factory=Caches)
 

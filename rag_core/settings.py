@@ -65,6 +65,7 @@ class LlmSettings(_SettingsSection):
     temperature: float = Field(0.2, ge=0, le=2, description="Temperature of the writer.")
     top_p: float = Field(0.9, gt=0, le=1, description="Nucleus of the writer.")
     seed: int = Field(42, ge=0, description="Seed of the writer.")
+    warm: bool = Field(True, description="Load the model at the start; false: with the first question that needs it.")
     answer_tokens: int = Field(600, ge=64, le=4096, description="Longest answer in tokens.")
     evidence_tokens: int = Field(1800, ge=128, le=100_000, description="Most tokens of posts shown to the model.")
     two_pass: bool = Field(False, description="Write freely first, then attribute: for models that grammars confuse.")
@@ -73,7 +74,9 @@ class LlmSettings(_SettingsSection):
 class QdrantSettings(_SettingsSection):
     """Qdrant server or cluster for the indexes. Without an address they are kept in the data folder."""
 
-    url: str = Field("", description="Address of a Qdrant server, such as http://127.0.0.1:6333.")
+    url: str = Field(
+        "", description="Address of a Qdrant server, such as http://127.0.0.1:6333; commas between a cluster's nodes."
+    )
     key: SecretStr = Field(SecretStr(""), description="Its API key, if it wants one.")
     collection: str = Field("citegram", description="Name of the collection.")
     words: bool = Field(False, description="true: the search by words is kept there too, as sparse vectors.")
@@ -93,6 +96,11 @@ class QdrantSettings(_SettingsSection):
     timeout: int = Field(10, ge=1, le=600, description="Seconds a request may take.")
     retries: int = Field(2, ge=0, le=10, description="Times a request is repeated when the server refuses to connect.")
 
+    @property
+    def urls(self) -> list[str]:
+        """Addresses of the nodes; the first that answers is used."""
+        return [url.strip() for url in self.url.split(",") if url.strip()]
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.consistency > self.replicas:
@@ -105,6 +113,9 @@ class SearchSettings(_SettingsSection):
 
     dense: float | None = Field(
         None, ge=0, le=1, description="Weight of the search by meaning (0-1). Empty: as calibrated for the model."
+    )
+    fusion: Literal["auto", "rrf", "weighted"] = Field(
+        "auto", description="How both searches are fused: rrf, weighted, or auto (as calibrated for the model)."
     )
     keep: int = Field(40, ge=5, le=100, description="Passages kept of both legs; the rest are too alike.")
     rounds: int = Field(1, ge=1, le=2, description="2: search once more, wider, before an answer is refused.")
@@ -123,10 +134,11 @@ class AnswerSettings(_SettingsSection):
 class AgentSettings(_SettingsSection):
     """Choice of recipes by `auto`; the choices of an admin in the chat take precedence."""
 
-    enabled: bool = Field(False, description="Answer questions of several parts by the recipe agent.")
+    enabled: bool = Field(True, description="Answer complex questions (several parts, chains) by the recipe agent.")
     share: float = Field(1, ge=0, le=1, description="Share of the chats where it does (0-1).")
     queue: int = Field(4, ge=1, description="Questions waiting above which all are answered by the recipe direct.")
     errors: float = Field(0.5, gt=0, le=1, description="A recipe that fails more often (0-1) is left out for a while.")
+    max_steps: int = Field(4, ge=1, le=8, description="Most tool calls of the recipe react for a question.")
 
 
 class CouncilSettings(_SettingsSection):
@@ -134,8 +146,25 @@ class CouncilSettings(_SettingsSection):
 
     alpha: float = Field(0.65, ge=0, le=1, description="Weight of the search by meaning (0-1).")
     deviations: float = Field(0.5, ge=0, description="Standard deviations below the mean: posts above are kept.")
-    predictors: int = Field(3, ge=1, le=20, description="Most posts read one by one; fewer where time is short.")
+    top_k: int = Field(20, ge=2, le=50, description="Posts that are judged.")
+    predictors: int | None = Field(
+        None,
+        ge=1,
+        le=50,
+        description="Most posts read one by one, as time allows. Empty: 3; all with a server or GPU.",
+    )
     follow_up: bool = Field(True, description="Search once more for the parts of a question that are not answered.")
+
+
+class VerifySettings(_SettingsSection):
+    """Verification of answers and of claims."""
+
+    threshold: float = Field(
+        0.5, ge=0.5, le=1, description="Share of its words that the posts of a model's sentence must hold (0.5-1)."
+    )
+    passages: int = Field(
+        10, ge=1, le=20, description="Posts read for a claim. Fewer than ten miss posts that contradict it."
+    )
 
 
 class MemorySettings(_SettingsSection):
@@ -162,6 +191,7 @@ class Budgets(_SettingsSection):
     plan: float = Field(10, gt=0, description="Seconds for planning.")
     rerank: float = Field(6, gt=0, description="Seconds for the reranker: as many passages as fit are looked at.")
     search: float = Field(4, gt=0, description="Seconds for one search leg.")
+    fusion: float = Field(1, gt=0, description="Seconds for ordering and thinning out what was found.")
     fetch: float = Field(2, gt=0, description="Seconds for reading the found posts.")
     write: float = Field(60, gt=0, description="Seconds for writing the answer.")
     rewrite: float = Field(5, gt=0, description="Seconds for more queries by the model.")
@@ -183,6 +213,7 @@ class RagSettings(_SettingsSection):
     tools: ToolSettings = ToolSettings()
     agent: AgentSettings = AgentSettings()
     council: CouncilSettings = CouncilSettings()
+    verify: VerifySettings = VerifySettings()
     budgets: Budgets = Budgets()
 
     @property

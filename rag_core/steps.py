@@ -25,17 +25,20 @@ from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generati
 from rag_core.planning.intents import is_asking_word
 from rag_core.planning.llm_planner import KnownEntities, is_worth_planning, plan_by_model
 from rag_core.planning.rule_planner import build_bare_plan, lift_filters
+from rag_core.planning.schema import format_plan
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import fetch_passages, search_passages
+from rag_core.retrieval.search import fetch_passages, search_lexical, search_passages
 from rag_core.storage import channels, posts
 from rag_core.storage.channels import list_synonyms
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
 from rag_core.text.naming import find_aliases
+from rag_core.text.query_expansion import TRANSLATION_WEIGHT, expand_words
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, is_pasted
 from rag_core.text.spelling import correct_spelling
 from rag_core.text.tokens import tokenize
+from rag_core.text.transliteration import list_names_in_other_script
 from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import (
     Certainty,
@@ -51,8 +54,8 @@ from rag_core.types import (
     Shortfall,
     Viewer,
 )
-from rag_core.writing.candidates import ExtractCandidate
 from rag_core.writing.extract import is_outdated_plan, quote_earlier_piece, quote_piece, rank_pieces
+from rag_core.writing.extract_candidates import ExtractCandidate
 from rag_core.writing.grammar import build_paragraph_grammar, clean_reply
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_dated_line, format_post_date
 from rag_core.writing.prompts import load_prompt, quote_question
@@ -71,15 +74,19 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
     run.note(cache_hit=float(plan is not None))
     if plan is None:
         plan = await plan_by_rules(question, known, rag)
-        planner = rag.planner if rag.planner and is_worth_planning(plan) else None
+        # small models plan in keywords, and a call that understood a follow-up was their first: at most 2 + N calls
+        short = run.recipe == "mapreduce"
+        spent = short and any(span.stage == Stage.FOLLOWUP and "calls" in span.counts for span in run.spans)
+        planner = rag.planner if rag.planner and is_worth_planning(plan) and not spent else None
         idle = planner is not None and not planner.waiting
         if planner and idle:
-            entities = await _load_known_entities(question, known, rag)
+            entities = await load_known_entities(question, known, rag)
             async with run.use_separate_budgets():
-                plan = await plan_by_model(question, plan, entities, planner, run)
+                plan = await plan_by_model(question, plan, entities, planner, run, short=short)
         if len(run.shortfalls) == before and (idle or planner is None):
             rag.caches.plans.store(key, version, plan)
     run.plan = plan
+    run.show("plan", (f"{name}: {value}" for name, value in format_plan(plan, known).items() if value))
     return plan
 
 
@@ -116,13 +123,20 @@ async def _add_aliases(plan: Plan, question: Question, rag: Engine) -> Plan:
         for other in tokenize(another)
     ]
     only = SearchFilter(question.viewer.channels)
-    places = await asyncio.to_thread(rag.lexical.search, tokenize(plan.queries[0]), only, _NAMING_POSTS)
+    places = await search_lexical(plan.queries[0], only, _NAMING_POSTS, rag)
     passages = await fetch_passages([place for place, _ in places], rag)
-    found = await asyncio.to_thread(find_aliases, asked, [passage.text for passage in passages.values()])
-    return replace(plan, aliases=tuple(dict.fromkeys((*own, *found)))[:_MAX_ALIASES])
+    frequency = rag.lexical.statistics(question.viewer.channels).frequency
+    # also names that posts give to a translation: "pool" to «бассейн „Щука“»
+    meant = {other: term for term, variants in expand_words(plan.queries[0]).items() if term in asked
+             for other, weight in variants.items() if weight >= TRANSLATION_WEIGHT and not frequency(term)}  # fmt: skip
+    texts = [passage.text for passage in passages.values()]
+    named = await asyncio.to_thread(find_aliases, asked | meant.keys(), texts)
+    found = [(meant.get(term, term), other) for term, other in named]
+    spelt = list_names_in_other_script(plan.queries[0], frequency)
+    return replace(plan, aliases=tuple(dict.fromkeys((*own, *found, *spelt)))[:_MAX_ALIASES])
 
 
-async def _load_known_entities(question: Question, known: Mapping[int, Channel], rag: Engine) -> KnownEntities:
+async def load_known_entities(question: Question, known: Mapping[int, Channel], rag: Engine) -> KnownEntities:
     """Load channels, authors and languages that the viewer may read, for the planner. Raises ArchiveUnavailable."""
     readable = question.viewer.channels
     authors = await list_facet_values(rag.archive, PostFacet.AUTHOR, readable)
@@ -194,7 +208,8 @@ async def add_hyde_query(question: Question, plan: Plan, draft: Draft, rag: Engi
     model = rag.planner or rag.writer
     if model is None or rag.dense is None or draft.covered >= _POOR_COVERAGE:
         return plan
-    return replace(plan, like=await run.attempt(Stage.HYDE, write_hypothetical_post(question, model, run), ""))
+    like = await run.attempt(Stage.HYDE, write_hypothetical_post(question, model, run), "")
+    return replace(plan, like=like) if like else plan
 
 
 async def write_or_extract(
@@ -266,7 +281,7 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)
     focused = certainty is Certainty.SURE and not coverage.brief
-    if ranked.doubtful or (coverage.brief and ranked.disputable) or coverage.names == 0.0:
+    if ranked.doubtful or (coverage.brief and ranked.disputable) or coverage.partial:
         certainty = Certainty.PROBABLE
     if ranked.series:
         lines = [_quote_dated_line(piece, question) for piece in ranked.series[-_MAX_SERIES_LINES:]]
@@ -290,6 +305,19 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     if not dated and not ranked.contested and (earlier := quote_earlier_piece(ranked, question.lang)):
         sentences = _insert_second(sentences, earlier, most)
     return Draft(tuple(sentences), covered, certainty=certainty)
+
+
+def extract_closest(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> Draft:
+    """Quote the closest piece of each of the best posts, as probable: no post says the whole."""
+    statistics = rag.lexical.statistics(question.viewer.channels)
+    asked = QueryTerms.of(plan.asked or question.text, statistics.weight, plan.aliases)
+    ranked = rank_pieces(asked, evidence, MAX_SENTENCE_LENGTH, None, question.asked_at)
+    coverage = measure_coverage(asked, ranked.best, statistics, contested=ranked.contested, likeness=0.0)
+    covered = rag.calibration.likely(coverage, 0.0, None, question.lang)
+    if ranked.best is None or ranked.best.topic <= 0:
+        return Draft((), covered, certainty=Certainty.NONE)
+    pieces = ranked.select_closest(rag.settings.answer.sentences, evidence)
+    return Draft(tuple(map(quote_piece, pieces)), covered, certainty=Certainty.PROBABLE)
 
 
 def _insert_second(sentences: Sequence[Sentence], second: Sentence, most: int) -> list[Sentence]:

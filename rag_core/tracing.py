@@ -13,7 +13,7 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from typing import Self, TypeVar
 from rag_core.errors import RagError, StageTimeout, translate_errors
 from rag_core.llm import GenerationStats, LanguageModel, LlmSession, QueuePositionCallback
 from rag_core.settings import Budgets
-from rag_core.types import Draft, Plan, Sentence, Shortfall
+from rag_core.types import Action, Draft, Plan, Sentence, Shortfall
 
 _REQUEST_ID: ContextVar[str] = ContextVar("request", default="")
 
@@ -114,7 +114,8 @@ class Stage(StrEnum):
     FOLLOW = "follow", "search"
     LEXICAL = "lexical", "search"
     DENSE = "dense", "search"
-    DIVERSE = "diverse", "search"
+    ORDER = "order", "fusion"
+    DIVERSE = "diverse", "fusion"
     FETCH = "fetch", "fetch"
     MEMORY = "memory", "fetch"
     CHOOSE = "choose", "fetch"
@@ -139,6 +140,11 @@ class Stage(StrEnum):
     PARTS = "parts", "judge"
 
 
+# Stages that do what a tool does; the others are parts of them.
+_ACTION_STAGES = frozenset(
+    {Stage.PLAN, Stage.REWRITE, Stage.HYDE, Stage.LEXICAL, Stage.DENSE, Stage.QUERIES, Stage.FOLLOW, Stage.RERANK,
+     Stage.MAP, Stage.JUDGE, Stage.PREDICT, Stage.EXTRACT, Stage.WRITE, Stage.VERIFY, Stage.PARTS, Stage.REFLECT}
+)  # fmt: skip
 # Reserve of a recipe's time that no stage may use: fallbacks and the end of a recipe take a moment.
 _MAX_RESERVE_S, _RESERVE_SHARE = 1.0, 0.1  # seconds, but at most this share of the recipe's time
 _MIN_STAGE_S = 0.01  # least budget of a stage
@@ -175,12 +181,26 @@ class Run:
     on_sentence: Callable[[Sentence], None] | None = None  # called with each sentence once it is written and cited
     on_extract: Callable[[Draft], Awaitable[None]] | None = None  # called with the extract, before a model is asked
     on_stage: Callable[[str], None] | None = None  # called with the name of each stage that begins
+    results: list[tuple[str, list[str]]] | None = None  # of the stages, as texts: for the terminal alone, else None
     clock: asyncio.Timeout | None = None  # timeout of the current recipe
     after: float = 0.0  # seconds by which its stages end before the recipe's timeout
 
     def note(self, **counts: float | str) -> None:
         """Add counts to the span of the current stage. Never texts of readers or posts."""
         _STAGE_COUNTS.get().update(counts)
+
+    def show(self, stage: str, lines: Iterable[str]) -> None:
+        """Show the result of a stage where the terminal asked for it. It is neither logged nor stored."""
+        if self.results is not None:
+            self.results.append((stage, list(lines)))
+
+    def list_actions(self) -> tuple[Action, ...]:
+        """Steps of the run: the tools, and the stages that stand for one."""
+        return tuple(
+            Action(span.stage.removeprefix("tool."), span.took_ms, span.error is None)
+            for span in self.spans
+            if span.stage.startswith("tool.") or span.stage in _ACTION_STAGES
+        )
 
     @asynccontextmanager
     async def stage(self, name: Stage | str) -> AsyncIterator[None]:
@@ -284,13 +304,14 @@ class Run:
 def _pause_timeouts(clocks: Sequence[asyncio.Timeout]) -> Callable[[], None]:
     """Pause timeouts. The returned function resumes them, once, later by the length of the pause."""
     now = asyncio.get_running_loop().time
-    ends, began = [(clock, clock.when()) for clock in clocks], now()
-    for clock in clocks:
+    # those that another session of the stage has paused are resumed by it
+    ends, began = [(clock, end) for clock in clocks if (end := clock.when()) is not None], now()
+    for clock, _ in ends:
         clock.reschedule(None)
 
     def resume() -> None:
         for clock, end in ends:
-            clock.reschedule(None if end is None else end + now() - began)
+            clock.reschedule(end + now() - began)
         ends.clear()
 
     return resume

@@ -237,7 +237,9 @@ class Plan:
     `reasons` go into the trace. `authors`, `origins`, `media` and `files` are names as written in the question, of
     which a post must match one; `asked` is the question without the words that became filters; `like` is a
     hypothetical post (HyDE) for the dense retriever; `read_as` holds the words whose spelling was corrected, as
-    (typed, read); `aliases` are (term, other name) that posts or administrators gave.
+    (typed, read); `k` hits of each retriever for the question itself, `k_per_query` for each further query; `fusion`
+    "mmr": alike posts are left out, "rrf": they are kept; `aliases` are (term, other name) that posts or administrators
+    gave.
     """
 
     queries: tuple[str, ...]
@@ -255,6 +257,8 @@ class Plan:
     asked: str = ""
     like: str = ""
     k: int = 50
+    k_per_query: int = 20
+    fusion: str = "mmr"
     slack: int = 0
     yearless: bool = False
     legs: str = "hybrid"
@@ -355,13 +359,15 @@ class Certainty(StrEnum):
 class Draft:
     """Answer before it is checked; `covered` is the probability that the evidence answers the question, 0..1.
 
-    `model`: the name of the model that wrote it; None for a verbatim or computed answer.
+    `model`: the name of the model that wrote it; None for a verbatim or computed answer. `missing`: the parts of the
+    question that nothing was found for.
     """
 
     sentences: tuple[Sentence, ...] = ()
     covered: float = 0.0
     model: str | None = None
     certainty: Certainty = Certainty.SURE
+    missing: tuple[str, ...] = ()
 
     def graded_by(self, extract: Draft) -> Draft:
         """Copy with the certainty of the extract; where that found nothing, what a model wrote is probable."""
@@ -377,12 +383,22 @@ class Shortfall:
 
 
 @dataclass(frozen=True, slots=True)
+class Action:
+    """Step of an answer: a stage or a tool of `react`, its duration, and whether it succeeded."""
+
+    tool: str
+    took_ms: float
+    ok: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """Checked answer for the reader. Without sentences it is a refusal, with the nearest posts as links.
 
     `found` has all sources of the search that are still current, best first, cited or not. `understood` is the
     standalone question that a follow-up was rewritten to; `certainty` decides how the answer begins. `read_as` and
-    `aliases` are those of the plan.
+    `aliases` are those of the plan; `missing` are the parts of the question that nothing was found for. `actions` are
+    for programs and admins; readers never see them.
     """
 
     sentences: tuple[Sentence, ...]
@@ -399,6 +415,8 @@ class Answer:
     read_as: tuple[tuple[str, str], ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
     certainty: Certainty = Certainty.SURE
+    actions: tuple[Action, ...] = field(default=(), compare=False)
+    missing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Nothing is sure without a sentence; PROBABLE without one: a group wants only sure answers."""

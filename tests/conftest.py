@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"
-LONGEST = {"chaos", "test_processor_time.py", "test_image.py"}
+LONGEST = {"chaos", "bench", "sandbox", "control"}
+LONGEST |= {"test_processor_time.py", "test_image.py", "test_demo.py", "test_access_recheck.py", "test_logs_secrets.py"}
 # What takes long is measured in tests of its own; a busy machine fails no property.
 settings.register_profile(
     "citegram", max_examples=choose_size(300, 50), deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -289,3 +291,15 @@ async def library(empty_library: Library, make_post: MakePost) -> Library:
     ]
     await empty_library.keep(*kept)
     return empty_library
+
+
+@pytest.fixture(scope="session")
+def qdrant_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real Qdrant server: that of QDRANT__URL, or of one started from QDRANT_BIN."""
+    if given := os.environ.get("QDRANT__URL"):
+        yield given
+        return
+    from qdrant_node import run_node
+
+    with run_node(tmp_path_factory.mktemp("qdrant")) as node:
+        yield node.url

@@ -15,15 +15,19 @@ from pathlib import Path
 from typing import TextIO
 
 from bot.cli.index_commands import choose_folder_with_channels, is_folder_named, open_up_to_date_engine
-from bot.control.client import FolderOwner, hold_folder_or_connect
+from bot.control.client import RunningBot, hold_folder_or_connect
 from bot.control.schemas import (
     AnswerJson,
+    PlanJson,
     answer_as_json,
+    build_terminal_question,
     format_answer_text,
     format_answer_trace,
     format_channel_list,
+    format_plan_lines,
     format_stages,
     format_verdicts_text,
+    plan_as_json,
     verify_as_json,
 )
 from bot.i18n import get_translator
@@ -51,7 +55,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
     _add_text(parser, "question", "the question; - or nothing: read from stdin")
     _add_recipe(parser)
     parser.add_argument("--json", action="store_true", help="the answer as one JSON object")
-    parser.add_argument("--trace", action="store_true", help="stages, timings and counts after the answer")
+    parser.add_argument("--trace", action="store_true", help="stages, timings, counts and results after the answer")
+    planning = "the queries, filters, legs and fused ranks of the question, instead of an answer"
+    parser.add_argument("--show-plan", action="store_true", help=planning)
     parser.set_defaults(run=run)
 
 
@@ -84,6 +90,9 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     named = is_folder_named(settings)
     settings = await choose_folder_with_channels(settings)
     async with _open_answerer(settings) as (owner, rag):
+        if args.show_plan:
+            plan = await owner.plan(question) if owner else await _make_plan(question, rag, settings)
+            return _print_plan(plan, args, settings)
         answer = await _make_asker(owner, rag, settings, args.recipe, trace=args.trace)(question, 0)
     if answer is None:
         return _report_no_channels(settings, args.lang)
@@ -95,6 +104,19 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         text = format_answer_text(answer, get_translator(args.lang), settings.bot.zone)
         print("\n".join([_highlight(text, sys.stdout), *format_answer_trace(answer)]))
     return 0
+
+
+def _print_plan(plan: PlanJson | None, args: argparse.Namespace, settings: Settings) -> int:
+    if plan is None:
+        return _report_no_channels(settings, args.lang)
+    print(json.dumps(plan, ensure_ascii=False) if args.json else "\n".join(format_plan_lines(plan)))
+    return 0
+
+
+async def _make_plan(text: str, rag: Engine | None, settings: Settings) -> PlanJson | None:
+    assert rag
+    question = await build_terminal_question(text, rag, settings.bot.zone)
+    return await plan_as_json(question, rag) if question else None
 
 
 async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
@@ -121,7 +143,7 @@ async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
 
 
 @asynccontextmanager
-async def _open_answerer(settings: Settings) -> AsyncIterator[tuple[FolderOwner | None, Engine | None]]:
+async def _open_answerer(settings: Settings) -> AsyncIterator[tuple[RunningBot | None, Engine | None]]:
     """Open what answers: the bot that holds the folder, or an engine in this process."""
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
@@ -132,7 +154,7 @@ async def _open_answerer(settings: Settings) -> AsyncIterator[tuple[FolderOwner 
 
 
 def _make_asker(
-    owner: FolderOwner | None, rag: Engine | None, settings: Settings, recipe: str, *, trace: bool = False
+    owner: RunningBot | None, rag: Engine | None, settings: Settings, recipe: str, *, trace: bool = False
 ) -> Callable[[str, int], Awaitable[AnswerJson | None]]:
     """Make the function that answers a question of a conversation, by the bot or by the engine."""
     if owner:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 from tqdm import tqdm
 
 from bot.cli import eval_options as options
-from bot.cli.eval_calibration import declare_calibrate, declare_coverage, declare_make
+from bot.cli.eval_calibration import declare_calibrate, declare_coverage, declare_make, declare_ranking
 from bot.cli.eval_options import Measurement, run_measurement
 from bot.evaluation.claim_accuracy import (
     VERIFICATION_LAYERS,
@@ -34,6 +34,7 @@ from bot.evaluation.index import (
     search_query,
 )
 from bot.evaluation.plan_validity import (
+    PLAN_COSTS,
     PLAN_FORMS,
     PlanRow,
     RecordingModel,
@@ -47,6 +48,7 @@ from bot.evaluation.scoring import (
     compute_metrics_by_kind,
     compute_retrieval_metrics,
     format_report,
+    format_rows,
     require_writable,
     write_json_report,
 )
@@ -86,6 +88,7 @@ def declare_answers(kinds: Any) -> None:
     options.add_data_options(parser)
     options.add_model_options(parser)
     options.add_variant_options(parser, VARIANTS)
+    options.add_recording_options(parser)
     options.add_output_options(parser)
     parser.set_defaults(run=_run_answers)
 
@@ -184,6 +187,9 @@ def declare_plans(kinds: Any) -> None:
     form = "what holds the model to the form of a plan (default: gbnf)"
     parser.add_argument("--grammar", choices=PLAN_FORMS, default=PLAN_FORMS[0], help=form)
     parser.add_argument("--model", type=Path, metavar="PATH", help="a GGUF (default: the model of the settings)")
+    recipes = "whose plans: all, or several with commas, in one table; mapreduce plans in keywords (default: direct)"
+    parser.add_argument("--recipe", type=options.parse_recipes, default=("direct",), metavar="NAME", help=recipes)
+    options.add_recording_options(parser)
     options.add_sample_options(parser, "questions")
     options.add_output_options(parser)
     parser.set_defaults(run=_run_plans)
@@ -192,15 +198,32 @@ def declare_plans(kinds: Any) -> None:
 async def _run_plans(args: argparse.Namespace, settings: Settings) -> int:
     """Measure, print, and write the JSON report. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
-    questions = draw_sample(read_questions(args.file), args.limit, args.seed)
+    recording = options.open_recording(args)
+    questions = draw_sample(read_questions(args.file, recording.now if recording else None), args.limit, args.seed)
     rag_settings = settings.rag()
     if args.grammar == "schema" and (args.model or not rag_settings.llm.url or rag_settings.llm.planner != "same"):
         raise SettingsWrong(_SCHEMA_NEEDS_SERVER_TEXT)
-    async with _open_planner(args.model, rag_settings) as model:
-        rows = await _measure_plans(questions, RecordingModel(model, args.grammar), rag_settings.budgets)
+    opening = _open_planner(args.model, rag_settings) if not (recording and recording.replaying) else nullcontext()
+    async with opening as opened:
+        model = recording.wrap_models(None, opened)[1] if recording else opened
+        assert model
+        recorder = RecordingModel(model, args.grammar)
+        rows_of = {
+            recipe: await _measure_plans(questions, recorder, rag_settings.budgets, short=recipe == "mapreduce")
+            for recipe in args.recipe
+        }
         name = model.name
-    metrics = compute_by_language(rows, compute_plan_metrics)
-    print(format_report("plans", {"": metrics}, everything=args.all))
+    rows = next(iter(rows_of.values()))
+    metrics_of = {recipe: compute_by_language(given, compute_plan_metrics) for recipe, given in rows_of.items()}
+    metrics: Mapping[str, Any] = metrics_of if len(metrics_of) > 1 else metrics_of[args.recipe[0]]
+    if len(metrics_of) > 1:
+        print(
+            format_rows(
+                {recipe: {key: found["all"][key] for key in PLAN_COSTS} for recipe, found in metrics_of.items()}
+            )
+        )
+    else:
+        print(format_report("plans", {"": metrics}, everything=args.all))
     print(f"\n{len(rows)} questions planned by {name}, form: {args.grammar}")
     if args.json_out:
         settings_used = {"grammar": args.grammar, "model": name, "limit": args.limit, "seed": args.seed}
@@ -209,12 +232,14 @@ async def _run_plans(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-async def _measure_plans(questions: Sequence[Question], model: RecordingModel, budgets: Budgets) -> list[PlanRow]:
+async def _measure_plans(
+    questions: Sequence[Question], model: RecordingModel, budgets: Budgets, *, short: bool
+) -> list[PlanRow]:
     """Plan the questions one after the other; questions that cannot be planned have no row."""
     around = KnownEntities(languages=frozenset(question.lang for question in questions))
     rows = []
     for question in tqdm(questions, desc="plan", delay=1, leave=False, disable=None):
-        if row := await measure_plan(question, around, model, budgets):
+        if row := await measure_plan(question, around, model, budgets, short=short):
             rows.append(row)
     return rows
 
@@ -296,6 +321,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         declare_verify,
         declare_calibrate,
         declare_coverage,
+        declare_ranking,
         declare_make,
     ):
         declare_kind(kinds)

@@ -1,7 +1,7 @@
-"""`citegram eval calibrate|coverage|make`: fit thresholds to question sets, and make a set out of one's own channels.
+"""`citegram eval calibrate|coverage|ranking|make`: fit to question sets, and make a set out of one's own channels.
 
-`calibrate` fits the answer threshold and the fusion of the retrievers; `coverage` the coverage of brief questions, one
-channel held out at a time.
+`calibrate` fits the answer threshold and the fusion of the retrievers; `coverage` the coverage of brief questions and
+`ranking` the order of hits, one channel held out at a time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.cli import eval_options as options
-from bot.cli.eval_options import describe_settings
+from bot.cli.eval_options import describe_engine, describe_settings
 from bot.evaluation.coverage_fit import CoverageRow, collect_coverage, fit_coverage
 from bot.evaluation.datasets import draw_sample, make_questions, read_claims, read_dataset
 from bot.evaluation.index import (
@@ -25,6 +25,7 @@ from bot.evaluation.index import (
     fit_calibration,
     open_indexed_dataset,
 )
+from bot.evaluation.ranking_fit import DEPTHS, RankingRow, collect_ranking, fit_ranking
 from bot.evaluation.scoring import require_writable, write_json_report
 from bot.evaluation.threshold_fitting import choose_safest_fusions, fit_claim_bar, run_both_retrievers
 from bot.settings import Settings
@@ -88,7 +89,7 @@ async def _run_calibrate(args: argparse.Namespace, settings: Settings) -> int:
             "abstained": fitted.abstained[0],
             "refused": fitted.refused[0],
         }
-        settings_used = describe_settings(args, replace(data.rag, calibration=calibrated), variant, {})
+        settings_used = describe_settings(args, describe_engine(data.rag) | {"bar": calibrated.bar}, variant, {})
         write_json_report(args.json_out, {"command": "calibrate", "data": dataset.name, "settings": settings_used,
                               "metrics": {"all": metrics}, "rows": len(answers)})  # fmt: skip
     return 0
@@ -136,6 +137,40 @@ def declare_coverage(kinds: Any) -> None:
     parser.add_argument("--documents", type=Path, nargs="+", default=[], metavar="DIR", help=documents)
     options.add_model_options(parser)
     parser.set_defaults(run=_run_coverage)
+
+
+def declare_ranking(kinds: Any) -> None:
+    """Add the subcommand to the parser."""
+    parser = kinds.add_parser("ranking", help="fit the order of what is found")
+    parser.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="question sets over channels")
+    documents = "question sets over documents: they join the fit with little weight"
+    parser.add_argument("--documents", type=Path, nargs="+", default=[], metavar="DIR", help=documents)
+    options.add_model_options(parser)
+    parser.set_defaults(run=_run_ranking)
+
+
+async def _run_ranking(args: argparse.Namespace, settings: Settings) -> int:
+    """Fit, and print the weights, and recall on held-out channels. Returns the exit code."""
+    variant, sets = Variant(legs=args.legs, rerank="off"), list[list[RankingRow]]()
+    for folders, documents in ((args.folders, False), (args.documents, True)):
+        rows: list[RankingRow] = []
+        for folder in folders:
+            opening = open_indexed_dataset(read_dataset(folder), build_variant_settings(settings.rag(), [variant]))
+            async with opening as opened:
+                rows += await collect_ranking(opened.select_variant(variant), documents=documents)
+        sets.append(rows)
+    if len(sets[0]) < _MIN_ROWS or len({row.channel for row in sets[0]}) == 1:
+        raise ImportRefused(f"A fit needs {_MIN_ROWS} questions with a relevant post, over two channels: add more.")
+    fitted = fit_ranking(*sets)
+    print("weights " + ", ".join(f"{name} {value:g}" for name, value in fitted.weights._asdict().items()))
+    print(f"{'recall at':24}" + " ".join(f"{depth:>6}" for depth in DEPTHS))
+    for name, recalls in (
+        ("fused only", fitted.fused),
+        ("weights in use", fitted.used),
+        ("fitted, held-out channel", fitted.held_out),
+    ):
+        print(f"{name:24}" + " ".join(f"{recall:6.3f}" for recall in recalls))
+    return 0
 
 
 async def _run_coverage(args: argparse.Namespace, settings: Settings) -> int:

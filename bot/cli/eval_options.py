@@ -20,9 +20,12 @@ from bot.evaluation.index import (
     open_indexed_dataset,
     run_interleaved,
 )
+from bot.evaluation.processes import run_in_processes
+from bot.evaluation.replay import Recording
 from bot.evaluation.scoring import (
     Metrics,
     compute_ratios,
+    format_recipes,
     format_report,
     format_rows,
     require_writable,
@@ -62,10 +65,10 @@ def add_variant_options(parser: argparse.ArgumentParser, known: Collection[str])
     """Add the options for the recipe, the plan, and the variants to compare."""
     parser.add_argument(
         "--recipe",
-        type=_parse_recipe,
-        default="direct",
+        type=parse_recipes,
+        default=("direct",),
         metavar="NAME",
-        help=f"how answers are made: {', '.join(RECIPES)} (default: direct)",
+        help=f"how answers are made: {', '.join(RECIPES)}, several with commas, or all (default: direct)",
     )
     plan = "off: the question as the one query, no filters, both legs (default: on)"
     parser.add_argument("--plan", choices=("on", "off"), default="on", help=plan)
@@ -100,10 +103,28 @@ def _parse_seed(text: str) -> int:
     return int(text)
 
 
-def _parse_recipe(text: str) -> str:
-    if text not in RECIPES:
-        raise argparse.ArgumentTypeError(f"{text!r} is no recipe: there is {', '.join(RECIPES)}")
-    return text
+def parse_recipes(text: str) -> tuple[str, ...]:
+    """Parse the names of recipes, with commas between them, or all. Raises ArgumentTypeError."""
+    names = tuple(RECIPES) if text == "all" else tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        if name not in RECIPES:
+            raise argparse.ArgumentTypeError(f"{name!r} is no recipe: there is {', '.join(RECIPES)}, and all")
+    return names
+
+
+def add_recording_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options to record what models reply, and to repeat a measurement from a recording."""
+    recorded = parser.add_mutually_exclusive_group()
+    record = "write the model's replies to a file, so that the measurement can be repeated without the model"
+    recorded.add_argument("--record", type=Path, metavar="FILE", help=record)
+    recorded.add_argument("--replay", type=Path, metavar="FILE", help="take the replies from such a file: no model")
+
+
+def open_recording(args: argparse.Namespace) -> Recording | None:
+    """Open the recording that was asked for. Raises ImportRefused, SettingsWrong."""
+    require_writable(args.record, "recording", "record")
+    file = args.record or args.replay
+    return Recording(file, replaying=bool(args.replay)) if file else None
 
 
 def _make_names_parser(known: Collection[str]) -> Callable[[str], tuple[str, ...]]:
@@ -138,45 +159,63 @@ async def run_measurement(args: argparse.Namespace, settings: Settings, what: Me
     require_writable(args.json_out, "figures", "json")
     dataset = read_dataset(args.folder, args.distractors, args.limit, args.seed)
     queries = [query for query in dataset.queries if what.of(query)]
-    variant = Variant(args.recipe, args.plan, args.legs, args.rerank)
-    variants = {name: variant.apply_name(name) for name in args.compare} if args.compare else {"": variant}
-    async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), variants.values())) as data:
-        rows = await run_interleaved(
-            queries, what.ask, {name: data.select_variant(way) for name, way in variants.items()}
-        )
+    variant = Variant(args.recipe[0], args.plan, args.legs, args.rerank)
+    compared_names: tuple[str, ...] = args.compare or (args.recipe if len(args.recipe) > 1 else ())
+    variants = {name: variant.apply_name(name) for name in compared_names} or {"": variant}
+    recording = open_recording(args) if "record" in args else None
+    rag_settings = settings.rag()
+    if len({way.recipe for way in variants.values()}) > 1 and not recording:
+        rows, about = await run_in_processes(queries, what.ask, variants, dataset, rag_settings, describe_engine)
+    else:
+        opening = open_indexed_dataset(dataset, build_variant_settings(rag_settings, variants.values()), recording)
+        async with opening as data:
+            ways = {name: data.select_variant(way) for name, way in variants.items()}
+            rows, about = await run_interleaved(queries, what.ask, ways), describe_engine(data.rag)
     metrics = {name: compute_by_language(given, what.metrics) for name, given in rows.items()}
-    print(format_report(what.name, metrics, everything=args.all))
+    if what.name == "answers" and len(args.recipe) > 1:
+        print(format_recipes(metrics))
+    else:
+        print(format_report(what.name, metrics, everything=args.all))
     kinds = {name: what.by_kind(given) for name, given in rows.items()}
     for name, parts in kinds.items():
         if parts and args.all:
             print(f"\n{name}", format_rows(parts), sep="\n")
     if args.json_out:
-        compared: dict[str, Any] = {"metrics": metrics if args.compare else metrics[""]}
-        if args.compare:
+        compared: dict[str, Any] = {"metrics": metrics if compared_names else metrics[""]}
+        if compared_names:
             compared["ratio"] = compute_ratios(metrics)
         if any(kinds.values()):
-            compared["by_kind"] = kinds if args.compare else kinds[""]
-        about = {"settings": describe_settings(args, data.rag, variant, variants)}
+            compared["by_kind"] = kinds if compared_names else kinds[""]
+        described = {"settings": describe_settings(args, about, variant, variants)}
         write_json_report(
-            args.json_out, {"command": what.name, "data": dataset.name, **about, **compared, "rows": len(queries)}
+            args.json_out, {"command": what.name, "data": dataset.name, **described, **compared, "rows": len(queries)}
         )
     return 0
 
 
+def describe_engine(rag: Engine) -> dict[str, Any]:
+    """Describe what the figures were measured with."""
+    return {
+        "legs": f"hybrid ({rag.dense.model.name})" if rag.dense else "lexical",
+        "rerank": "on" if rag.reranker else "off",
+        "rounds": rag.settings.retrieval.rounds,
+        "model": rag.writer.name if rag.writer else None,
+        "bar": rag.calibration.bar,
+    }
+
+
 def describe_settings(
-    args: argparse.Namespace, rag: Engine, way: Variant, ways: Mapping[str, Variant]
+    args: argparse.Namespace, engine: Mapping[str, Any], way: Variant, ways: Mapping[str, Variant]
 ) -> dict[str, Any]:
     """Build the settings that the figures were measured with; for compared variants, also the changes of each."""
     described: dict[str, Any] = {
-        "legs": way.legs or describe_retrievers(rag, way),
-        "rerank": way.rerank or ("on" if rag.reranker else "off"),
+        **engine,
+        "legs": way.legs or engine["legs"],
+        "rerank": way.rerank or engine["rerank"],
         "plan": way.plan,
         "recipe": way.recipe,
-        "rounds": rag.settings.retrieval.rounds,
-        "model": rag.writer.name if rag.writer else None,
         "limit": args.limit,
         "seed": args.seed,
-        "bar": rag.calibration.bar,
         "distractors": [file.name for file in args.distractors],
     }
     if len(ways) > 1:
@@ -184,10 +223,3 @@ def describe_settings(
             name: {k: v for k, v in asdict(variant).items() if v is not None} for name, variant in ways.items()
         }
     return described
-
-
-def describe_retrievers(rag: Engine, way: Variant) -> str:
-    """Name the retrievers and the embedding model."""
-    if rag.dense is None or way.legs == "lexical":
-        return "lexical"
-    return f"{way.legs or 'hybrid'} ({rag.dense.model.name})"

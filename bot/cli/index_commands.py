@@ -9,15 +9,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tqdm import tqdm
-
-from bot.control.client import FolderOwner, hold_folder_or_connect
-from bot.indexing import RebuildRunner, find_channel_by_name
+from bot.control.client import RunningBot, hold_folder_or_connect
 from bot.settings import Settings
 from bot.views.post_phrases import strip_control_characters
 from ingest.dedup import CopyIndexer
-from ingest.exports.desktop_export import ImportOptions, ImportReport, import_export
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core.engine import Engine, open_engine
 from rag_core.errors import RebuildRefused
@@ -26,6 +23,10 @@ from rag_core.storage import Archive, channels, posts
 from rag_core.storage.backups import ARCHIVE_FILE
 from rag_core.storage.db import needs_migration
 from rag_core.types import Channel, Visibility
+
+if TYPE_CHECKING:  # imported where they are used: `ask` opens its engine here, and imports and rebuilds nothing
+    from bot.indexing import RebuildRunner
+    from ingest.exports.desktop_export import ImportOptions, ImportReport
 
 _DEMO_FOLDER = "demo"  # in the data folder, where `citegram demo` keeps its channels
 
@@ -70,9 +71,9 @@ async def catch_up_lexical_index(rag: Engine) -> None:
     """Index the archive's pending changes in the lexical index, and save it; one of an earlier version is replaced."""
     lexical = rag.lexical.make_empty() if rag.lexical.outdated else rag.lexical
     indexer = LexicalIndexer(rag.archive, lexical)
-    behind = await posts.get_last_seq(rag.archive) - lexical.watermark
-    with show_progress_bar("index") as moved:
-        await indexer.catch_up(lambda done: moved(done, behind), save=lexical is rag.lexical)
+    if behind := await posts.get_last_seq(rag.archive) - lexical.watermark:
+        with show_progress_bar("index") as moved:
+            await indexer.catch_up(lambda done: moved(done, behind), save=lexical is rag.lexical)
     if lexical is rag.lexical:
         await indexer.save()
     else:
@@ -82,9 +83,9 @@ async def catch_up_lexical_index(rag: Engine) -> None:
 async def catch_up_copies(rag: Engine) -> None:
     """Find copies among all posts of the archive. Can be interrupted: the next run continues."""
     indexer = CopyIndexer(rag.archive)
-    waiting = await indexer.waiting()
-    with show_progress_bar("copies") as moved:
-        await indexer.catch_up(lambda done: moved(done, waiting))
+    if waiting := await indexer.waiting():
+        with show_progress_bar("copies") as moved:
+            await indexer.catch_up(lambda done: moved(done, waiting))
 
 
 async def catch_up_vectors(rag: Engine) -> None:
@@ -92,14 +93,16 @@ async def catch_up_vectors(rag: Engine) -> None:
     if rag.dense is None:
         return
     indexer = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder)
-    waiting = await indexer.waiting()
-    with show_progress_bar("embed") as moved:
-        await indexer.catch_up(lambda done: moved(done, waiting))
+    if waiting := await indexer.waiting():
+        with show_progress_bar("embed") as moved:
+            await indexer.catch_up(lambda done: moved(done, waiting))
 
 
 @contextmanager
 def show_progress_bar(name: str, unit: str = "post") -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar; the callback takes (done, total). Work that takes under a second shows nothing."""
+    from tqdm import tqdm
+
     with tqdm(desc=name, unit=unit, unit_scale=unit == "B", delay=1, leave=False, disable=None) as bar:
 
         def moved(done: int, total: int) -> None:
@@ -125,6 +128,8 @@ def declare_import(parser: argparse.ArgumentParser) -> None:
 
 async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
     """Import the export and update the indexes. Returns the exit code."""
+    from ingest.exports.desktop_export import ImportOptions
+
     visibility = Visibility(args.visibility) if args.visibility else None
     name = args.username.lstrip("@") if args.username else None
     options = ImportOptions(name, args.allow_private, visibility, settings.bot.zone, args.chat, args.title)
@@ -142,7 +147,7 @@ async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _import_beside_bot(
-    owner: FolderOwner, args: argparse.Namespace, settings: Settings, options: ImportOptions
+    owner: RunningBot, args: argparse.Namespace, settings: Settings, options: ImportOptions
 ) -> None:
     """Write the archive only: the running bot owns the indexes."""
     archive = await Archive.open(settings.data.dir)
@@ -158,6 +163,8 @@ async def _import_beside_bot(
 
 
 async def _import_with_progress(archive: Archive, path: Path, options: ImportOptions) -> ImportReport:
+    from ingest.exports.desktop_export import import_export
+
     with show_progress_bar("import", "B") as moved:
         return await import_export(archive, path, options, moved)
 
@@ -210,6 +217,8 @@ async def _reindex_alone(args: argparse.Namespace, settings: Settings) -> None:
 
 async def _rebuild_indexes(rag: Engine, chat_id: int | None) -> None:
     """Rebuild; an interrupted rebuild is finished first, so that its work is not lost."""
+    from bot.indexing import RebuildRunner
+
     dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
     reindexing = RebuildRunner(rag.archive, LexicalIndexer(rag.archive, rag.lexical), dense)
     try:
@@ -233,6 +242,8 @@ async def _show_rebuild_progress(reindexing: RebuildRunner) -> None:
 async def _resolve_channel(archive: Archive, name: str | None) -> Channel | None:
     if name is None:
         return None
+    from bot.indexing import find_channel_by_name
+
     channel = find_channel_by_name(name, await channels.load_channels(archive))
     if channel is None:
         raise RebuildRefused(_UNKNOWN_CHANNEL_TEXT.format(name=name))

@@ -16,7 +16,6 @@ import struct
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,7 +26,7 @@ from rag_core.storage.users import AUTO_RECIPE
 
 if TYPE_CHECKING:  # the answering and measuring parts are loaded where they work
     from bot.control.doctor_facts import IndexFacts
-    from bot.control.schemas import AnswerJson, VerdictsJson
+    from bot.control.schemas import AnswerJson, PlanJson, VerdictsJson
 
 # Incremented with every change that an older side would misunderstand.
 PROTOCOL_VERSION = 1
@@ -67,9 +66,16 @@ def get_peer_user(connected: socket.socket) -> int | None:
     return int(user)
 
 
+def read_version() -> str:
+    """Read the version of this program from the metadata of its package."""
+    from importlib.metadata import version  # takes 0.03 s; where no bot runs, nobody is greeted
+
+    return version("citegram")
+
+
 def build_greeting(**more: object) -> dict[str, object]:
     """Build the greeting: protocol number, version of this program, and further fields."""
-    return {"citegram": PROTOCOL_VERSION, "version": version("citegram"), **more}
+    return {"citegram": PROTOCOL_VERSION, "version": read_version(), **more}
 
 
 def encode_message(message: Mapping[str, object]) -> bytes:
@@ -91,7 +97,7 @@ def require_same_protocol(message: Mapping[str, Any], *, asked: bool) -> None:
     """Raise RagError if the other side speaks another protocol; `asked`: the other side is the command."""
     if message.get("citegram") == PROTOCOL_VERSION:
         return
-    ours, theirs = version("citegram"), str(message.get("version", "unknown"))[:40]
+    ours, theirs = read_version(), str(message.get("version", "unknown"))[:40]
     bot, command = (ours, theirs) if asked else (theirs, ours)
     raise RagError(_OTHER_VERSION_TEXT.format(theirs=bot, ours=command))
 
@@ -114,20 +120,20 @@ _IMPOSTOR_TEXT = "Another user (id {user}) answers in the folder {folder} in pla
 _ROOT_USER_ID = 0
 
 
-class OwnerSilent(ArchiveUnavailable):
+class BotSilent(ArchiveUnavailable):
     """The process that holds the folder does not answer."""
 
 
-class OwnerGone(RagError):
+class BotGone(RagError):
     """The bot that holds the folder ended in the middle of a request."""
 
 
 @asynccontextmanager
-async def hold_folder_or_connect(folder: Path) -> AsyncIterator[FolderOwner | None]:
+async def hold_folder_or_connect(folder: Path) -> AsyncIterator[RunningBot | None]:
     """Lock the data folder and yield None, or yield the bot that holds it.
 
     A holder that does not answer is waited for, up to 10 s: it may be a bot that starts or a command that ends. Raises
-    OwnerSilent, ArchiveUnavailable.
+    BotSilent, ArchiveUnavailable.
     """
     with ExitStack() as stack:
         yield await _wait_for_folder(folder, stack)
@@ -137,7 +143,7 @@ async def hold_folder_or_connect(folder: Path) -> AsyncIterator[FolderOwner | No
 async def hold_folder(folder: Path) -> AsyncIterator[None]:
     """Lock the data folder for work that cannot be done while a bot runs; a short command is waited for.
 
-    Raises FolderLocked where a bot runs, OwnerSilent, ArchiveUnavailable.
+    Raises FolderLocked where a bot runs, BotSilent, ArchiveUnavailable.
     """
     async with hold_folder_or_connect(folder) as owner:
         if owner is not None:
@@ -145,7 +151,7 @@ async def hold_folder(folder: Path) -> AsyncIterator[None]:
         yield
 
 
-async def _wait_for_folder(folder: Path, stack: ExitStack) -> FolderOwner | None:
+async def _wait_for_folder(folder: Path, stack: ExitStack) -> RunningBot | None:
     last, since = "", time.monotonic()
     while True:
         try:
@@ -154,18 +160,18 @@ async def _wait_for_folder(folder: Path, stack: ExitStack) -> FolderOwner | None
         except FolderLocked as held:
             if held.process != last:
                 last, since = held.process, time.monotonic()
-        owner = FolderOwner(folder, last)
+        owner = RunningBot(folder, last)
         if await owner.greet():
             return owner
         if time.monotonic() - since > _CONNECT_TIMEOUT_SECONDS:
-            raise OwnerSilent(_SILENT_TEXT.format(process=last, folder=folder))
+            raise BotSilent(_SILENT_TEXT.format(process=last, folder=folder))
         await asyncio.sleep(_CHECK_INTERVAL_SECONDS)
 
 
-class FolderOwner:
+class RunningBot:
     """Client of the bot that holds a data folder. Every request opens its own connection.
 
-    All requests raise RagError with the bot's message, OwnerGone, OwnerSilent.
+    All requests raise RagError with the bot's message, BotGone, BotSilent.
     """
 
     def __init__(self, folder: Path, process: str) -> None:
@@ -178,7 +184,7 @@ class FolderOwner:
         try:
             async with self._connect():
                 return True
-        except (OSError, OwnerGone):
+        except (OSError, BotGone):
             return False
 
     async def ask(
@@ -187,6 +193,10 @@ class FolderOwner:
         """Answer a question, by itself or in a conversation; None if there are no channels."""
         end = await self._request("ask", question=question, trace=trace, recipe=recipe, conversation=conversation)
         return cast("AnswerJson | None", end["told"])
+
+    async def plan(self, question: str) -> PlanJson | None:
+        """Have a question planned and searched, without an answer; None if there are no channels."""
+        return cast("PlanJson | None", (await self._request("plan", question=question))["plan"])
 
     async def verify(self, text: str, *, trace: bool) -> VerdictsJson | None:
         """Verify a text; None if there are no channels."""
@@ -220,7 +230,7 @@ class FolderOwner:
                         moved(done, total)
                 return cast(dict[str, Any], message["end"])
         except OSError as exc:
-            raise OwnerGone(_GONE_TEXT.format(process=self.process)) from exc
+            raise BotGone(_GONE_TEXT.format(process=self.process)) from exc
 
     @asynccontextmanager
     async def _connect(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
@@ -248,11 +258,11 @@ class FolderOwner:
             async with asyncio.timeout(patience):
                 raw = await reader.readline()
         except TimeoutError:
-            raise OwnerSilent(_SILENT_TEXT.format(process=self.process, folder=self._folder)) from None
+            raise BotSilent(_SILENT_TEXT.format(process=self.process, folder=self._folder)) from None
         except ValueError:
             raise RagError(_MISUNDERSTOOD_TEXT.format(process=self.process)) from None
         if not raw.endswith(b"\n"):
-            raise OwnerGone(_GONE_TEXT.format(process=self.process))
+            raise BotGone(_GONE_TEXT.format(process=self.process))
         message = decode_message(raw)
         if message is None:
             raise RagError(_MISUNDERSTOOD_TEXT.format(process=self.process))

@@ -5,10 +5,11 @@ On the terminal the viewer may read every channel. Dates are ISO texts in UTC.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime, tzinfo
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from bot.i18n import Translator, get_translator
 from bot.views.post_phrases import (
@@ -16,19 +17,38 @@ from bot.views.post_phrases import (
     RenderContext,
     format_author,
     format_day_and_edit,
+    format_missing_parts,
     format_moment,
     strip_control_characters,
 )
 from rag_core.answer import answer_question
 from rag_core.conversation.talk import Talk, TalkKind, detect_talk
 from rag_core.engine import Engine
+from rag_core.planning.schema import format_plan
+from rag_core.retrieval.filters import resolve_filter
+from rag_core.retrieval.search import search_dense, search_lexical, search_passages
+from rag_core.steps import make_plan
 from rag_core.storage import channels, posts
 from rag_core.storage.users import AUTO_RECIPE
 from rag_core.text.tokens import detect_language
-from rag_core.tracing import Run
-from rag_core.types import Answer, Certainty, Channel, Citation, Origin, Passage, Post, PostKey, Question, Viewer
+from rag_core.tracing import Run, Stage
+from rag_core.types import (
+    Answer,
+    Certainty,
+    Channel,
+    Citation,
+    Origin,
+    Passage,
+    Post,
+    PostKey,
+    Question,
+    Viewer,
+    format_channel_post_link,
+)
 from rag_core.verification.types import Label, Verdict
-from rag_core.verification.verdicts import NON_SEARCH_STAGES, Verification, verify_text
+
+if TYPE_CHECKING:
+    from rag_core.verification.verdicts import Verification
 
 _TERMINAL_CHAT_ID = -1  # of a conversation on the terminal: no chat of Telegram has this id
 _MAX_EXCERPT_LENGTH = 200
@@ -60,6 +80,10 @@ class RunRecorder:
         """Return the run's spans, in the order in which they ended."""
         return [asdict(span) for run in self._runs for span in run.spans]
 
+    def results(self) -> list[tuple[str, list[str]]]:
+        """Return what the stages found, as texts."""
+        return [result for run in self._runs for result in run.results or ()]
+
 
 class AnswerJson(TypedDict):
     """An answer as sent over the socket. Dates are ISO texts in UTC."""
@@ -72,6 +96,54 @@ class AnswerJson(TypedDict):
     understood: str  # the standalone question that a follow-up was rewritten to
     reply: str  # to small talk, which is not searched for
     trace: list[dict[str, Any]]
+    results: list[tuple[str, list[str]]]  # of the stages, with texts: for the terminal that asked for the trace
+
+
+class PlanJson(TypedDict):
+    """The plan of a question and what it finds, as sent over the socket."""
+
+    plan: dict[str, Any]  # in the form of the planner model
+    legs: str
+    reasons: list[str]
+    fused: list[dict[str, Any]]  # best first: link, score, and the ranks in the lexical and the dense leg
+
+
+_SHOWN_RANKS = 10
+
+
+async def plan_as_json(question: Question, rag: Engine) -> PlanJson:
+    """Plan a question, search, and rank; nothing is answered. Raises RagError."""
+    run, known = Run(rag.settings.budgets, "plan"), await channels.load_channels(rag.archive)
+    plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
+    readable = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
+    hits = await search_passages(plan, question, rag, run)
+    ranks: dict[str, dict[PostKey, int]] = {"lexical": {}, "dense": {}}
+    if hits:
+        only = await run.require(Stage.FILTER, resolve_filter(plan, question.viewer, rag))
+        lexical = search_lexical(plan.queries[0], only, plan.k, rag, plan.aliases)
+        found = (
+            await run.require(Stage.LEXICAL, lexical),
+            (await run.attempt(Stage.DENSE, search_dense(plan.queries[0], only, plan.k, rag), ([], None)))[0],
+        )
+        for of_leg, ranked in zip(ranks.values(), found, strict=True):
+            for n, (place, _) in enumerate(ranked, 1):
+                of_leg.setdefault(place.key, n)
+    fused = [
+        {"link": format_channel_post_link(hit.passage.key, readable.get(hit.passage.key.chat_id)),
+         "score": round(hit.score, 3)} | {leg: of_leg.get(hit.passage.key) for leg, of_leg in ranks.items()}
+        for hit in hits[:_SHOWN_RANKS]
+    ]  # fmt: skip
+    return PlanJson(plan=format_plan(plan, readable), legs=plan.legs, reasons=list(plan.reasons), fused=fused)
+
+
+def format_plan_lines(found: PlanJson) -> list[str]:
+    """Format a plan and its ranks, one line each."""
+    lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in found["plan"].items() if value]
+    lines += [f"legs: {found['legs']}", *(f"route: {reason}" for reason in found["reasons"])]
+    for n, row in enumerate(found["fused"], 1):
+        ranks = " ".join(f"{leg}={row[leg] or '-'}" for leg in ("lexical", "dense"))
+        lines.append(f"{n:2}. {row['score']:.3f} {ranks}  {row['link']}")
+    return [strip_control_characters(line) for line in lines]
 
 
 async def answer_as_json(
@@ -85,7 +157,7 @@ async def answer_as_json(
     if talk:
         answer = Answer((), 0.0, "talk")
     else:
-        answer = await answer_question(question, replace(recorder.rag, recipe=recipe))
+        answer = await answer_question(question, replace(recorder.rag, recipe=recipe, show_results=trace))
     numbers = {key: n for n, key in enumerate(answer.posts(), 1)}
     dates = {c.post: c.date for s in answer.sentences for c in s.citations}
     cited = await posts.fetch_posts(rag.archive, numbers)
@@ -100,6 +172,7 @@ async def answer_as_json(
         understood=answer.understood,
         reply=_format_talk_reply(talk, question, await channels.load_channels(rag.archive)) if talk else "",
         trace=recorder.spans() if trace else [],
+        results=recorder.results() if trace else [],
     )
 
 
@@ -138,6 +211,7 @@ def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> st
         marked = zip(answer["sentences"], found["marks"], strict=True)
         lines = [f"{strip_control_characters(s['text'])} {' '.join(f'[{n}]' for n in marks)}" for s, marks in marked]
         lines[:0] = [words("answer-probable")] if answer["certainty"] == Certainty.PROBABLE else []
+        lines += [format_missing_parts(answer["missing"], words)] if answer["missing"] else []
         sources = [f"[{n}] {_format_source_lines(source, words, zone)}" for n, source in enumerate(found["sources"], 1)]
     if found["understood"]:
         lines.insert(0, words("answer-understood", question=strip_control_characters(found["understood"])))
@@ -147,8 +221,11 @@ def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> st
 
 
 def format_answer_trace(found: AnswerJson) -> list[str]:
-    """Format the stages of the answer, one line each."""
-    return format_stages(found["trace"])
+    """Format the stages of the answer, one line each, and below them what each of them found."""
+    lines = format_stages(found["trace"])
+    for stage, result in found["results"]:
+        lines += [f"--- {stage}", *(f"  {strip_control_characters(' '.join(line.split()))}" for line in result)]
+    return lines
 
 
 def format_stages(spans: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -201,8 +278,10 @@ def _build_answer_fields(answer: Answer, cited: Mapping[PostKey, Post]) -> dict[
         "confidence": round(answer.confidence, 4),
         "recipe": answer.recipe,
         "model": answer.model,
+        "missing": list(answer.missing),
         "without": [s.stage for s in answer.shortfalls],
         "trace_id": answer.trace_id,
+        "actions": [asdict(action) for action in answer.actions],
     }  # fmt: skip
 
 
@@ -219,6 +298,8 @@ class VerdictsJson(TypedDict):
 
 async def verify_as_json(rag: Engine, text: str, zone: tzinfo, *, trace: bool) -> VerdictsJson | None:
     """Verify a text against all channels, in this time zone; None if there are no channels."""
+    from rag_core.verification.verdicts import verify_text  # `ask` does without it
+
     question = await build_terminal_question(text, rag, zone)
     if question is None:
         return None
@@ -241,6 +322,8 @@ async def verify_as_json(rag: Engine, text: str, zone: tzinfo, *, trace: bool) -
 
 def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -> str:
     """Format the verdicts as text."""
+    from rag_core.verification.verdicts import NON_SEARCH_STAGES
+
     if not found["verdicts"]:
         return words("verify-nothing")
     missing = bool(set(found["without"]) - NON_SEARCH_STAGES)

@@ -1,6 +1,6 @@
 """Control socket server: many callers at once, one request each; no caller can harm the bot or another caller.
 
-Requests: `ask`, `verify`, `wake`, `reindex`, `use`, `doctor`.
+Requests: `ask`, `plan`, `verify`, `wake`, `reindex`, `use`, `doctor`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bot.control.client import (
     require_same_protocol,
 )
 from bot.control.doctor_facts import collect_index_facts
-from bot.control.schemas import answer_as_json, verify_as_json
+from bot.control.schemas import answer_as_json, build_terminal_question, plan_as_json, verify_as_json
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError
 from rag_core.models.selection import switch_model
@@ -263,6 +263,7 @@ class RequestHandlers:
         """Map each request name to its handler."""
         return {
             "ask": self._ask,
+            "plan": self._plan,
             "verify": self._verify,
             "wake": self._wake,
             "reindex": self._reindex,
@@ -286,6 +287,15 @@ class RequestHandlers:
                 self._rag, question, self._zone, trace=trace, recipe=str(recipe), conversation=conversation
             )
             return {"told": answer}
+
+    async def _plan(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
+        """{"question"} -> {"plan"}; null if there are no channels."""
+        text = request.get("question")
+        if not isinstance(text, str):
+            raise RagError(_MALFORMED_TEXT.format(do="plan", what="a question"))
+        async with self._questions:
+            question = await build_terminal_question(text, self._rag, self._zone)
+            return {"plan": await plan_as_json(question, self._rag) if question else None}
 
     async def _verify(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         """{"text", "trace"} -> {"verified"}; null if there are no channels."""

@@ -148,28 +148,28 @@ _SERVER_ERROR_TEXT = "The Qdrant server {place} answers with the error {status}:
 
 
 async def check_servers(case: CheckContext) -> AsyncIterator[Finding]:
-    """Check the Qdrant server, if one is configured."""
+    """Check the Qdrant server, or each node of the cluster, if one is configured."""
     qdrant = case.settings.qdrant
-    if not qdrant.url:
-        return
-    place, key = urlsplit(qdrant.url).netloc.rpartition("@")[2], qdrant.key.get_secret_value()
+    key = qdrant.key.get_secret_value()
+    for url in qdrant.urls:
+        yield await _check_qdrant_node(url, {"api-key": key} if key else {})
+
+
+async def _check_qdrant_node(url: str, headers: dict[str, str]) -> Finding:
+    place = urlsplit(url).netloc.rpartition("@")[2]
     try:
         async with (
-            ClientSession(
-                timeout=ClientTimeout(total=_SERVER_TIMEOUT_SECONDS), headers={"api-key": key} if key else {}
-            ) as session,
-            session.get(f"{qdrant.url.rstrip('/')}/collections") as answer,
+            ClientSession(timeout=ClientTimeout(total=_SERVER_TIMEOUT_SECONDS), headers=headers) as session,
+            session.get(f"{url.rstrip('/')}/collections") as answer,
         ):
             status = answer.status
     except (ClientError, OSError, TimeoutError, ValueError):
-        yield Finding(False, _SERVER_SILENT_TEXT.format(place=place))
-        return
+        return Finding(False, _SERVER_SILENT_TEXT.format(place=place))
     if status in (401, 403):
-        yield Finding(False, _KEY_REFUSED_TEXT.format(place=place))
-    elif status != 200:
-        yield Finding(False, _SERVER_ERROR_TEXT.format(place=place, status=status))
-    else:
-        yield Finding(True, f"the Qdrant server {place} answers")
+        return Finding(False, _KEY_REFUSED_TEXT.format(place=place))
+    if status != 200:
+        return Finding(False, _SERVER_ERROR_TEXT.format(place=place, status=status))
+    return Finding(True, f"the Qdrant server {place} answers")
 
 
 _LOOPBACK_HOSTS = {"localhost", "127.0.0.1", "::1"}
@@ -229,11 +229,13 @@ def _check_search_settings(settings: Settings) -> Iterator[str]:
 
 def _check_encryption(settings: Settings) -> Iterator[str]:
     sent = (
-        ("BOT__API", settings.bot.api, settings.bot.token),
-        ("LLM__URL", settings.llm.url, settings.llm.key),
-        ("QDRANT__URL", settings.qdrant.url, settings.qdrant.key),
+        ("BOT__API", [settings.bot.api], settings.bot.token),
+        ("LLM__URL", [settings.llm.url], settings.llm.key),
+        ("QDRANT__URL", settings.qdrant.urls, settings.qdrant.key),
     )
-    for name, url, secret in sent:
-        address = urlsplit(url)
-        if secret.get_secret_value() and address.scheme == "http" and address.hostname not in _LOOPBACK_HOSTS:
+    for name, urls, secret in sent:
+        addresses = map(urlsplit, urls)
+        if secret.get_secret_value() and any(
+            address.scheme == "http" and address.hostname not in _LOOPBACK_HOSTS for address in addresses
+        ):
             yield _UNENCRYPTED_TEXT.format(name=name)

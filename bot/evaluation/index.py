@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from bot.cli.index_commands import catch_up_vectors
 from bot.evaluation.datasets import Dataset, EvaluationQuery
+from bot.evaluation.replay import Recording, make_key
 from bot.evaluation.scoring import JudgedAnswer, Metrics, RankedQuery, judge_answer, measure_answer_cost
 from ingest.exports.desktop_export import ImportOptions, import_export
 from ingest.indexer import LexicalIndexer
@@ -31,6 +32,7 @@ from rag_core.models.catalog import ModelRole
 from rag_core.models.selection import get_models_folder, select_model
 from rag_core.planning.router import HYBRID
 from rag_core.recipes import RECIPES
+from rag_core.recipes.agent import search_in_rounds
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
 from rag_core.settings import DataSettings, ModelSettings, RagSettings
@@ -134,6 +136,8 @@ class IndexedDataset:
         self.rag = replace(rag, traced=self._record_run)
         self.dataset = dataset
         self.viewer = viewer
+        self.recording: Recording | None = None
+        self.name = ""  # of the variant, in the recording
 
     def id_of(self, key: PostKey) -> str:
         """Map a post to its id in the dataset."""
@@ -144,17 +148,25 @@ class IndexedDataset:
 
     def select_variant(self, way: Variant) -> IndexedDataset:
         """Return the same archive and indexes with this variant applied."""
-        return IndexedDataset(way.over(self.rag), self.dataset, self.viewer)
+        selected = IndexedDataset(way.over(self.rag), self.dataset, self.viewer)
+        selected.recording, selected.name = self.recording, f"{way}"
+        return selected
 
 
 @asynccontextmanager
-async def open_indexed_dataset(dataset: Dataset, settings: RagSettings) -> AsyncIterator[IndexedDataset]:
-    """Index a dataset in a temporary folder, with the settings and the calibration of this installation."""
+async def open_indexed_dataset(
+    dataset: Dataset, settings: RagSettings, recording: Recording | None = None
+) -> AsyncIterator[IndexedDataset]:
+    """Index a dataset in a temporary folder, with the settings and the calibration of this installation.
+
+    With a recording its models are recorded or, where it is replayed, none are opened.
+    """
     with tempfile.TemporaryDirectory(prefix="citegram-eval-") as folder:
         models = settings.models.model_copy(update={"dir": get_models_folder(settings)})
         inside = settings.model_copy(update={"data": DataSettings(dir=Path(folder)), "models": models})
-        async with open_engine(inside) as opened:
+        async with open_engine(inside, language=not (recording and recording.replaying)) as opened:
             rag = replace(opened, calibration=Calibration.load(settings))
+            rag = recording.wrap(rag) if recording else rag
             for channel, documents in dataset.posts():
                 await channels.save_channel(rag.archive, channel)
                 await posts.save_posts(rag.archive, documents, source="import")
@@ -169,7 +181,9 @@ async def open_indexed_dataset(dataset: Dataset, settings: RagSettings) -> Async
                 await LexicalIndexer(rag.archive, rag.lexical).catch_up(report_progress)
             await catch_up_vectors(rag)
             viewer = Viewer(0, frozenset(await channels.load_channels(rag.archive)))
-            yield IndexedDataset(rag, dataset, viewer)
+            data = IndexedDataset(rag, dataset, viewer)
+            data.recording = recording
+            yield data
 
 
 async def _import_dataset_export(rag: Engine, dataset: Dataset, export: Path) -> None:
@@ -197,17 +211,25 @@ R = TypeVar("R")
 L = TypeVar("L", bound=HasLanguage)
 
 
-def _build_question(query: EvaluationQuery, data: IndexedDataset) -> Question:
-    return Question(query.text, query.lang, query.asked_at or datetime.now(UTC), data.viewer)
+def build_question(query: EvaluationQuery, data: IndexedDataset) -> Question:
+    """Build the question of a reader who may read all channels, asked when the row says."""
+    now = data.recording.now if data.recording else datetime.now(UTC)
+    return Question(query.text, query.lang, query.asked_at or now, data.viewer)
 
 
 async def search_query(query: EvaluationQuery, data: IndexedDataset) -> RankedQuery:
-    """Run plan, search and reranker for one question, and judge the ranking that the writer would get."""
-    question, rag = _build_question(query, data), data.rag
+    """Run plan, search and reranker for one question, and judge the ranking that the writer would get.
+
+    With the recipe `agent` that is the evidence after all of its rounds.
+    """
+    question, rag = build_question(query, data), data.rag
     started = time.perf_counter()
     run = Run(rag.settings.budgets, "search")
     plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
-    hits = await search_passages(plan, question, rag, run)
+    if rag.recipe == "agent":
+        hits = await search_in_rounds(question, plan, rag, run)
+    else:
+        hits = await search_passages(plan, question, rag, run)
     hits = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
     took = (time.perf_counter() - started) * 1000
     ids = dict.fromkeys(data.id_of(hit.passage.key) for hit in hits)
@@ -217,14 +239,16 @@ async def search_query(query: EvaluationQuery, data: IndexedDataset) -> RankedQu
 async def answer_query(query: EvaluationQuery, data: IndexedDataset) -> JudgedAnswer:
     """Answer one question with `answer_question`, and judge the answer."""
     started, (hits, looks) = time.perf_counter(), data.rag.caches.counts
-    reply = await answer_question(_build_question(query, data), data.rag)
+    reply = await answer_question(build_question(query, data), data.rag)
     took, (hits_after, looks_after) = (time.perf_counter() - started) * 1000, data.rag.caches.counts
     row = judge_answer(query, reply, [data.id_of(key) for key in reply.posts()], took)
-    return replace(
+    row = replace(
         row,
         cached=(hits_after - hits, looks_after - looks),
         cost=measure_answer_cost(data.run, by_model=reply.model is not None),
+        fell_back=reply.recipe != data.rag.recipe,
     )
+    return data.recording.keep_cost(row, make_key(data.name, query.id, query.text)) if data.recording else row
 
 
 async def run_interleaved(

@@ -27,12 +27,18 @@ from rag_core.llm import (
 from rag_core.planning.llm_planner import KnownEntities, plan_by_model
 from rag_core.planning.queries import MIN_QUERIES
 from rag_core.planning.rule_planner import plan_by_rules
-from rag_core.planning.schema import parse_plan_strictly, parse_proposal
+from rag_core.planning.schema import (
+    parse_plan_strictly,
+    parse_proposal,
+    parse_short_plan,
+    parse_short_plan_strictly,
+)
 from rag_core.settings import Budgets
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
 from rag_core.types import Question, Viewer
 
+PLAN_COSTS = ("valid", "ended", "usable", "mean_queries", "shortfalls", "calls", "tokens", "seconds")
 PLAN_FORMS = ("gbnf", "schema", "none")
 
 
@@ -46,21 +52,25 @@ class PlanRow:
     queries: int
     shortfalls: int
     took_ms: float
+    calls: int = 1
+    short: bool = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether the reply ended by itself, within its max_tokens."""
+        return self.reply is not None and self.reply.finish is FinishReason.STOP
 
     @property
     def valid(self) -> bool:
-        """Whether the reply is complete, strict JSON, a SearchPlan, and keeps enough queries after the rules."""
-        whole = (
-            self.reply is not None
-            and self.reply.finish is FinishReason.STOP
-            and parse_plan_strictly(self.reply.text) is not None
-        )
-        return whole and self.queries >= MIN_QUERIES
+        """Whether the reply is complete, strict JSON, a plan, and keeps enough queries after the rules."""
+        parse = parse_short_plan_strictly if self.short else parse_plan_strictly
+        return self.ended and parse(self.reply.text) is not None and self.queries >= MIN_QUERIES  # type: ignore[union-attr]
 
     @property
     def usable(self) -> bool:
         """Whether at least one query of the model is complete."""
-        return self.reply is not None and bool(parse_proposal(self.reply.text).queries)
+        parse = parse_short_plan if self.short else parse_proposal
+        return self.reply is not None and bool(parse(self.reply.text).queries)
 
 
 class RecordingModel:
@@ -118,40 +128,54 @@ class RecordingModel:
         """Do nothing: the model is closed by its opener."""
 
 
-def read_questions(file: Path) -> list[Question]:
-    """Read the questions of a queries.jsonl, or one for each line. Raises ImportRefused."""
+def read_questions(file: Path, now: datetime | None = None) -> list[Question]:
+    """Read the questions of a queries.jsonl, or one for each line, asked `now`. Raises ImportRefused."""
     refusal = f"{file} cannot be read ({{}}): give queries.jsonl, or a text file with one question on each line."
     with translate_errors(
         ImportRefused, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, say=refusal
     ):
-        questions = [_parse_question(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+        questions = [
+            _parse_question(line, now or datetime.now(UTC))
+            for line in file.read_text(encoding="utf-8").splitlines()
+            if line.strip()
+        ]
     if not questions:
         raise ImportRefused(f"{file} holds no question: give queries.jsonl, or one question on each line.")
     return questions
 
 
-def _parse_question(line: str) -> Question:
+def _parse_question(line: str, now: datetime) -> Question:
     row = json.loads(line) if line.lstrip().startswith("{") else {"text": line.strip()}
     text, asked_at = row["text"], row.get("asked_at")
-    moment = datetime.fromisoformat(asked_at) if asked_at else datetime.now(UTC)
+    moment = datetime.fromisoformat(asked_at) if asked_at else now
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return Question(text, row.get("lang") or detect_language(text), moment, Viewer(0, frozenset()))
 
 
 async def measure_plan(
-    question: Question, around: KnownEntities, model: RecordingModel, budgets: Budgets
+    question: Question, around: KnownEntities, model: RecordingModel, budgets: Budgets, *, short: bool = False
 ) -> PlanRow | None:
-    """Plan one question by rules and model; None if there is nothing to plan."""
+    """Plan one question by rules and model; None if there is nothing to plan. `short`: as `mapreduce` does."""
     by_rules = plan_by_rules(question)
     if not by_rules.queries:
         return None
     run, before = Run(budgets, "plans"), len(model.replies)
     started = time.perf_counter()
-    plan = await plan_by_model(question, by_rules, around, model, run)
+    plan = await plan_by_model(question, by_rules, around, model, run, short=short)
     took = (time.perf_counter() - started) * 1000
     replies = model.replies[before:]
     reply = next(iter(replies), None)
-    return PlanRow(question.lang, reply, len(replies) > 1, len(plan.queries), len(run.shortfalls), took)
+    spent = sum(one.figures.took_ms for one in replies)
+    return PlanRow(
+        question.lang,
+        reply,
+        len(replies) > 1,
+        len(plan.queries),
+        len(run.shortfalls),
+        spent or took,
+        len(replies),
+        short,
+    )
 
 
 def compute_plan_metrics(rows: Sequence[PlanRow]) -> Metrics:
@@ -162,10 +186,13 @@ def compute_plan_metrics(rows: Sequence[PlanRow]) -> Metrics:
     firsts, took = [figures.first_ms for figures in replies], [row.took_ms for row in rows]
     return {
         "valid": _compute_share([row.valid for row in rows]),
+        "ended": _compute_share([row.ended for row in rows]),
         "usable": _compute_share([row.usable for row in rows]),
         "mean_queries": round(float(np.mean([row.queries for row in rows])), 3) if rows else None,
         "rewritten": _compute_share([row.rewritten for row in rows]),
         "shortfalls": _compute_share([row.shortfalls > 0 for row in rows]),
+        "calls": round(float(np.mean([row.calls for row in rows])), 3) if rows else None,
+        "seconds": round(float(np.mean(took)) / 1000, 3) if rows else None,
         "tokens": round(float(np.mean([figures.tokens for figures in replies])), 1) if replies else None,
         "tokens_per_s": round(sum(figures.tokens for figures in replies) / seconds, 1) if seconds > 0 else None,
         "prefix_cache": round(1 - sum(f.evaluated for f in replies) / prompt_tokens, 4) if prompt_tokens else None,

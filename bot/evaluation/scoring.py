@@ -90,7 +90,8 @@ class JudgedAnswer:
     """One question and its judged answer; `cached`: (cache hits, cache lookups).
 
     `stale_first`: the first sentence holds an answer that no longer holds, and none that does; None if the question
-    has no such answers.
+    has no such answers. `supported`: the posts support every sentence that a model wrote; None without a model.
+    `fell_back`: another recipe answered than was asked for. `memory_mb`: peak of the process.
     """
 
     lang: str
@@ -110,6 +111,9 @@ class JudgedAnswer:
     stale_first: bool | None = None
     kind: str = ""
     typo: bool = False
+    supported: bool | None = None
+    fell_back: bool = False
+    memory_mb: float = 0.0
 
 
 def judge_answer(query: EvaluationQuery, answer: Answer, ids: Sequence[str], took_ms: float) -> JudgedAnswer:
@@ -118,6 +122,7 @@ def judge_answer(query: EvaluationQuery, answer: Answer, ids: Sequence[str], too
     lines = [line for text in texts for line in text.splitlines()] if query.kind in _LISTING_KINDS else texts
     most = _MAX_LISTING_CHARACTERS if query.kind in _LISTING_KINDS else _MAX_ANSWER_CHARACTERS
     fits = all(len(line) <= _MAX_SENTENCE_CHARACTERS for line in lines) and sum(map(len, texts)) <= most
+    lacks = {shortfall.stage for shortfall in answer.shortfalls}
     first_right = bool(texts) and fits and holds_answer(texts[0], query.answers)
     return JudgedAnswer(
         lang=query.lang,
@@ -135,6 +140,8 @@ def judge_answer(query: EvaluationQuery, answer: Answer, ids: Sequence[str], too
         stale_first=bool(texts) and not first_right and holds_answer(texts[0], query.stale) if query.stale else None,
         kind=query.kind,
         typo=query.typo,
+        supported="support" not in lacks if answer.model or "support" in lacks else None,
+        memory_mb=round(getrusage(RUSAGE_SELF).ru_maxrss / 1024, 1),
     )
 
 
@@ -176,7 +183,12 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
         "citation_coverage": _compute_mean([c for r in rows for c in r.covered_sentences]),
         "latency_ms_p50": _compute_percentile([r.took_ms for r in rows], 50),
         "latency_ms_p95": _compute_percentile([r.took_ms for r in rows], 95),
+        "seconds": _compute_mean([r.took_ms / 1000 for r in rows]),
+        "under_10_s": _compute_mean([r.took_ms < 10_000 for r in rows]),
+        "under_30_s": _compute_mean([r.took_ms < 30_000 for r in rows]),
         "by_model": _compute_mean([r.cost.by_model for r in answered]),
+        "supported": _compute_mean([r.supported for r in rows if r.supported is not None]),
+        "fell_back": _compute_mean([r.fell_back for r in rows]),
         "calls": _compute_mean([r.cost.calls for r in rows]),
         "tokens": _compute_mean([r.cost.tokens for r in rows]),
         "first_sentence_ms_p50": _compute_percentile(
@@ -186,8 +198,19 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
         "answer_length": _compute_mean([r.length for r in answered]),
         "tool_timeout_rate": round(sum(r.cost.late for r in rows) / tools, 4) if tools else None,
         "cache_hit_rate": round(hits / looks, 4) if looks else None,
-        "memory_mb": round(getrusage(RUSAGE_SELF).ru_maxrss / 1024, 1),
+        "memory_mb": max((r.memory_mb for r in rows), default=None),
     }
+
+
+_RECIPE_FIGURES = (
+    "shown_right", "wrong", "abstained", "refused", "supported", "by_model", "fell_back", "calls", "tokens", "seconds",
+    "latency_ms_p95", "under_10_s", "under_30_s", "tool_timeout_rate", "memory_mb",
+)  # fmt: skip
+
+
+def format_recipes(found: Mapping[str, MetricsByLanguage]) -> str:
+    """Format one table of recipes: a line for each, with what it gets right and what it costs a question."""
+    return format_rows({name: {key: metrics["all"][key] for key in _RECIPE_FIGURES} for name, metrics in found.items()})
 
 
 _METRICS_BY_KIND = (

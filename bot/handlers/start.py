@@ -25,7 +25,7 @@ from bot.context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.handlers.small_talk import send_with_suggestions
 from bot.i18n import LANGUAGES, Translator, get_translator
-from bot.recheck import Basis, recheck_before_sending
+from bot.telegram.access_recheck import Basis, recheck_before_sending
 from bot.views.answer import format_channel_title, make_link
 from bot.views.message_text import neutralize_links
 from rag_core.storage import channels, posts
@@ -40,6 +40,7 @@ _ADMIN_COMMANDS = (
     "import",
     "unanswered",
     "synonyms",
+    "plan",
     "delete",
     "check",
     "reindex",
@@ -134,7 +135,7 @@ async def _on_help(message: Message, command: CommandObject, context: AppContext
             blocks.append(
                 words("help-admin", channels="/channels", importing="/import", bind="/bind", delete="/delete",
                       check="/check", reindex="/reindex", models="/models", stats="/stats",
-                      unanswered="/unanswered", synonyms="/synonyms",
+                      unanswered="/unanswered", synonyms="/synonyms", plan="/plan",
                       grant="/grant", revoke="/revoke")
             )  # fmt: skip
     await message.answer("\n\n".join(blocks))
@@ -203,6 +204,7 @@ def _describe_command(name: str, words: Translator) -> str:
         "verify": words("menu-verify"),
         "unanswered": words("menu-unanswered"),
         "synonyms": words("menu-synonyms"),
+        "plan": words("menu-plan"),
         "delete": words("menu-delete"),
         "check": words("menu-check"),
         "reindex": words("menu-reindex"),

@@ -46,6 +46,7 @@ help-admin =
     { $bind } — in a group: which channels it can ask about
     { $unanswered } — questions I could not answer
     { $synonyms } — words that mean the same
+    { $plan } — how a question is searched
     { $delete } link — take a post out of all answers
     { $check } link — see whether a post is still there
     { $reindex } — rebuild the search
@@ -462,6 +463,7 @@ stats-today = { $waiting ->
    *[other] Questions today: { $count } (answered { $answered }, not found { $refused }, failed { $failed }, waiting { $waiting })
 }
 stats-week = Last 7 days: { $count } (answered { $answered }, not found { $refused }, failed { $failed })
+stats-talks = Talks in 7 days: { $talks }. Each on average: questions { $questions }, not found { $refused }, { $seconds } s an answer; the model’s tokens { $tokens }, tools { $tools }, reviews { $reviews }
 stats-disk = Disk: { $free } free; posts { $archive }, search { $indexes }, backups { $backups }
 stats-backup = Last backup: { $ago } (kept: { $count })
 stats-no-backup = No backup yet: the first is made tonight
@@ -897,6 +899,9 @@ live-stage = { $stage ->
     [rerank] Sorting what I found…
     [hyde] Looking further…
     [write] Writing. For now, from the posts…
+    [read] Reading the posts…
+    [calculate] Calculating…
+    [check] Checking against the posts…
    *[search] Searching the posts…
 }
 live-place = { $count ->
@@ -997,6 +1002,7 @@ why-trace-unknown = I do not have an answer with this number. Send { $why } alon
 ## Follow-ups
 
 answer-understood = Answering: { $question }
+answer-missing = I found nothing about: { $parts }.
 
 ## What people did not get (admins)
 
@@ -1036,6 +1042,8 @@ synonyms-known = I already know this pair, or my list is full: { $pair }
 synonyms-removed = Removed: { $pair }
 synonyms-unknown = I do not have this pair: { $pair }
 menu-synonyms = Words that mean the same
+menu-plan = How a question is searched
+plan-how = Send { $plan } and a question: I show its queries, filters and what they find.
 
 
 ## Watches: being told of new posts

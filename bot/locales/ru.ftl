@@ -47,6 +47,7 @@ help-admin =
     { $bind } — в группе: о каких каналах можно спрашивать
     { $unanswered } — вопросы, на которые я не ответил
     { $synonyms } — слова, которые значат одно и то же
+    { $plan } — как ищется вопрос
     { $delete } ссылка — убрать пост из всех ответов
     { $check } ссылка — проверить, на месте ли пост
     { $reindex } — перестроить поиск
@@ -483,6 +484,7 @@ stats-today = { $waiting ->
    *[other] Вопросов сегодня: { $count } (отвечено { $answered }, не нашлось { $refused }, сбоев { $failed }, в очереди { $waiting })
 }
 stats-week = За 7 дней: { $count } (отвечено { $answered }, не нашлось { $refused }, сбоев { $failed })
+stats-talks = Разговоры за 7 дней: { $talks }. В среднем в каждом: вопросов { $questions }, не найдено { $refused }, { $seconds } с на ответ; у модели: токенов { $tokens }, инструментов { $tools }, проверок { $reviews }
 stats-disk = Диск: свободно { $free }; посты { $archive }, поиск { $indexes }, копии { $backups }
 stats-backup = Последняя копия: { $ago } (хранится: { $count })
 stats-no-backup = Резервной копии ещё нет: первая будет этой ночью
@@ -965,6 +967,9 @@ live-stage = { $stage ->
     [rerank] Выбираю из найденного…
     [hyde] Ищу дальше…
     [write] Пишу. А пока — словами из постов…
+    [read] Читаю посты…
+    [calculate] Считаю…
+    [check] Сверяю с постами…
    *[search] Ищу в постах…
 }
 live-place = { $count ->
@@ -1068,6 +1073,7 @@ why-trace-unknown = Ответа с таким номером у меня нет
 ## Follow-ups
 
 answer-understood = Отвечаю на вопрос: { $question }
+answer-missing = А этого не нашёл: { $parts }.
 
 ## Чего не нашли (администраторам)
 
@@ -1105,6 +1111,8 @@ synonyms-added = Запомнил: { $pair }. Теперь ищу и то и д�
 synonyms-known = Эту пару я уже знаю, или список полон: { $pair }
 synonyms-removed = Убрал: { $pair }
 synonyms-unknown = Такой пары у меня нет: { $pair }
+menu-plan = Как ищется вопрос
+plan-how = Пришлите { $plan } и вопрос: покажу его запросы, фильтры и что по ним найдено.
 menu-synonyms = Слова с одним значением
 
 

@@ -25,6 +25,7 @@ from bot.views.post_phrases import (
     RenderContext,
     format_author,
     format_day_and_edit,
+    format_missing_parts,
     format_moment,
     strip_control_characters,
 )
@@ -143,7 +144,7 @@ def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObjec
 def dump_with_messages(kept: JsonObject, messages: Sequence[int]) -> str:
     """Dump a serialized answer as JSON; `messages` are the ids of the messages it was sent in.
 
-    The basis of the messages ("basis", bot/recheck.py) is stored only until they have arrived.
+    The basis of the messages ("basis", bot/telegram/access_recheck.py) is stored only until they have arrived.
     """
     arrived = {name: value for name, value in kept.items() if name != "basis"}
     return json.dumps(arrived | {"messages": list(messages)}, ensure_ascii=False)
@@ -241,6 +242,8 @@ def _render_answer_blocks(answer: Answer, posts: Mapping[PostKey, Post], shown: 
     blocks = [render_sentences(answer, shown)]
     if answer.certainty is Certainty.PROBABLE:
         blocks.insert(0, Text(shown.words("answer-probable")))
+    if answer.missing:
+        blocks.append(neutralize_links(format_missing_parts(answer.missing, shown.words)))
     if numbers:
         lines = [_render_source(key, n, answer, posts, shown) for key, n in numbers.items()]
         fold = ExpandableBlockQuote if len(lines) >= _FOLD_THRESHOLD else BlockQuote

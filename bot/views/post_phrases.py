@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
@@ -54,3 +55,10 @@ def format_day_and_edit(date: datetime, edited: datetime | None, shown: RenderCo
 def format_moment(moment: datetime, shown: RenderContext) -> str:
     """Format a day with its time, in the reader's time zone."""
     return f"{shown.words.date(moment, shown.zone)}, {moment.astimezone(shown.zone):%H:%M}"
+
+
+def format_missing_parts(missing: Iterable[str], words: Translator) -> str:
+    """Format the line that names the parts of a question that nothing was found for."""
+    return words(
+        "answer-missing", parts="; ".join(" ".join(strip_control_characters(part).split()) for part in missing)
+    )

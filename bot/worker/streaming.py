@@ -22,7 +22,13 @@ from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup, ReactionTy
 from aiogram.utils.formatting import BlockQuote, Italic, Text, as_list
 
 from bot.i18n import Translator, get_translator
-from bot.recheck import DRAFT_MEMBERSHIP_MAX_AGE_SECONDS, Basis, ContentWithdrawn, RecheckUnavailable, build_draft_basis
+from bot.telegram.access_recheck import (
+    DRAFT_MEMBERSHIP_MAX_AGE_SECONDS,
+    Basis,
+    ContentWithdrawn,
+    RecheckUnavailable,
+    build_draft_basis,
+)
 from bot.telegram.session import EditWithoutRetry, SendWithoutRetry
 from bot.views.answer import link_author, render_sentences
 from bot.views.message_text import neutralize_links, split_pages
@@ -147,7 +153,12 @@ _FIRST_UPDATE_SECONDS = 0.8
 # "typing" shows for five seconds: https://core.telegram.org/bots/api#sendchataction
 _TYPING_INTERVAL_SECONDS = 4.0
 # Stages shown to the reader; the others are parts of them.
-_SHOWN_STAGES = {"plan", "search", "rerank", "hyde", "write"}
+_SHOWN_STAGES = {"plan", "search", "rerank", "hyde", "write", "read", "calculate", "check"}
+# Steps and tools of `react`, and stages of other recipes, as the stage that the reader is told.
+_TOLD_AS = {"step": "plan", "tool.query_plan": "plan", "tool.route": "plan", "tool.rewrite": "plan",
+            "tool.time_normalize": "plan", "tool.calculate": "calculate", "tool.verify": "check", "parts": "check",
+            "judge": "check", "map": "read", "predict": "read", "tool.fetch": "read", "tool.compose": "read",
+            "tool.summarize": "read", "tool.neighbours": "read", "tool.rerank": "rerank"}  # fmt: skip
 
 
 class ProgressView:
@@ -191,6 +202,7 @@ class ProgressView:
 
     def show_stage(self, stage: str) -> None:
         """Show the stage that has begun."""
+        stage = _TOLD_AS.get(stage, "search" if stage.startswith("tool.") else stage)
         if stage in _SHOWN_STAGES and stage != self.stage:
             self.stage = stage
             self._notify()

@@ -16,7 +16,6 @@ from rag_core.text.query_terms import QueryTerms, TermWeight, is_asking_word
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, split_long_span
 from rag_core.text.tokens import measure_stem_similarity, tokenize
 from rag_core.types import Citation, Draft, Evidence, Kind, Passage, Plan, Question, Sentence
-from rag_core.verification.entailment import assess_text
 from rag_core.verification.support import find_best_quote
 from rag_core.verification.types import Label, Support
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_conflict
@@ -97,6 +96,8 @@ def _find_conflicting_quotes(
     here, there = _extract_years(sentence.text, sentence.citations[0].date), _extract_years(words, passage.date)
     if here and there and not here & there:
         return  # about different years: prices of 2026 do not contradict those of 2027
+    from rag_core.verification.entailment import assess_text  # late, as in rag_core/verification/support.py
+
     support = assess_text(sentence.text, words, lang)
     otherwise = (
         support.label is Label.CONTRADICTED and support.likely <= _MAX_LIKELIHOOD and _DIFFERS_MARK in support.why

@@ -13,13 +13,19 @@ import math
 from dataclasses import dataclass, replace
 
 from rag_core.index.postings import TermStatistics
-from rag_core.text.answer_type import VALUED_TYPES, extract_capitalized_stems, extract_name_stems
-from rag_core.text.query_terms import QueryTerms
-from rag_core.text.tokens import measure_stem_similarity, tokenize
-from rag_core.writing.candidates import ExtractCandidate
+from rag_core.text.answer_type import (
+    VALUED_TYPES,
+    extract_asking_stems,
+    extract_capitalized_stems,
+    extract_name_stems,
+)
+from rag_core.text.query_terms import QueryTerms, find_similar_stems
+from rag_core.text.tokens import tokenize
+from rag_core.writing.extract_candidates import ExtractCandidate
 
 _FEW_TERMS = math.log(4.5)
-_MANY_WORDS, _MOSTLY_KNOWN, _HALF_KNOWN = 9, 0.65, 0.55
+_MANY_WORDS = 9
+_ALL_KNOWN, _NEARLY_KNOWN, _MOSTLY_KNOWN, _HALF_KNOWN = 0.99, 0.8, 0.65, 0.55  # of the weight of a question
 _TYPICAL_CHANCES = 2.9  # value of `chances` in a few hundred posts, on which the other weights were fitted
 
 # Of the model for brief questions, by the names of `Coverage.brief_features`; more evidence never counts against.
@@ -43,6 +49,7 @@ class Coverage:
     length: logarithm of the number of query terms; a share of few terms is more easily matched by chance
     known: share of the query weight matched by any post that the asker may read; terms that other posts have and
         this one lacks count against it
+    heard: as `known`, and the words of asking
     chances: logarithm of the number of posts with a query term, summed over the terms; among many posts one
         matches by chance
     piece: share of the query weight matched by the piece itself, similar stems in part
@@ -58,6 +65,7 @@ class Coverage:
     count: float = 0.0
     length: float = 0.0
     known: float = 0.0
+    heard: float = 0.0
     chances: float = _TYPICAL_CHANCES
     piece: float = 0.0
     contested: float = 0.0
@@ -69,6 +77,14 @@ class Coverage:
     def brief(self) -> bool:
         """Whether the question has few terms, and no name that the post lacks."""
         return self.length <= _FEW_TERMS and (self.names == 0.5 or self.names > 0.99)
+
+    @property
+    def partial(self) -> bool:
+        """Whether no post knows a word of a brief question, or the post has none of its names: nothing is sure then.
+
+        Of a longer question, no post knows a good part.
+        """
+        return self.heard < (_ALL_KNOWN if self.brief else _NEARLY_KNOWN) or self.names == 0.0
 
     @property
     def lenient(self) -> bool:
@@ -124,12 +140,13 @@ def measure_coverage(
     passage = best.source.passage
     words = tokenize(f"{passage.header}\n{passage.text}")
     there = frozenset(words)
-    names = extract_name_stems(asked.text) & asked.share.keys()
+    names, asking = extract_name_stems(asked.text) & asked.share.keys(), extract_asking_stems(asked.text)
     if math.log(len(asked.share)) > _FEW_TERMS:
         # among many words one has a synonym in any post by chance: only the question's own words tell
         asked = replace(asked, variants={})
     written = extract_capitalized_stems(f"{passage.header}\n{passage.text}") if names else frozenset[str]()
-    near = {term: max(asked.match(term, there), measure_stem_similarity(term, there)) for term in asked.share}
+    similar = find_similar_stems(asked.share, words)
+    near = {term: max(asked.match(term, there), *(one for one, _ in similar[term][:1]), 0.0) for term in asked.share}
     return Coverage(
         strength=statistics.score(asked.order, words, asked.variants) / sum(map(statistics.weight, asked.share)),
         kin=asked.kin(there),
@@ -139,9 +156,14 @@ def measure_coverage(
         length=math.log(len(asked.share)),
         chances=math.log1p(sum(map(statistics.frequency, asked.share))),
         known=sum(share for term, share in asked.share.items() if statistics.frequency(term)),
+        heard=sum(share for term, share in asked.share.items() if _is_heard(term, asked, asking, statistics)),
         piece=best.features.terms + best.features.kin,
         contested=float(contested),
         words=len(asked.text.split()),
         held=float(best.holds) if asked.want in VALUED_TYPES else 0.5,
         likeness=likeness,
     )
+
+
+def _is_heard(term: str, asked: QueryTerms, asking: frozenset[str], statistics: TermStatistics) -> bool:
+    return term in asking or statistics.frequency(term) > 0

@@ -7,8 +7,10 @@ Imported only if QDRANT__URL is set.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Event, Lock, RLock, Thread
 from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -26,6 +28,8 @@ from rag_core.settings import QdrantSettings
 IN_MEMORY_URL = ":memory:"  # qdrant-client's own scan in Python, for tests
 _FIRST_RETRY_PAUSE_S, _MAX_RETRY_PAUSE_S = 0.1, 1.0
 _BUSY_STATUSES = (429, 502, 503, 504)
+_PASSED_OVER_S = 5.0  # a node that did not answer; without another one it is asked all the same
+_READ_TIMEOUT_S = 1  # of a search, where another node can be asked: within the budget of a search
 
 _SERVER_SILENT = "The Qdrant server at {where} does not answer ({said}). Check that it runs, and QDRANT__URL."
 _SERVER_UNKNOWN = (
@@ -72,55 +76,102 @@ def _is_transient_error(exc: Exception) -> bool:
     )
 
 
-class QdrantConnection:
-    """Qdrant client with retries; `where` names the server in messages. Every call must be repeatable."""
+@dataclass(slots=True)
+class _Node:
+    """Node of the cluster: `reads` is a client that gives up sooner, so that another node can be asked in time."""
 
-    def __init__(self, client: QdrantClient, where: str, retries: int = 0) -> None:
-        self._client, self.where, self._attempts = client, where, retries + 1
+    where: str
+    client: QdrantClient
+    reads: QdrantClient
+    down_until: float = 0.0
+
+
+class QdrantConnection:
+    """Connection to a Qdrant server or to the nodes of a cluster, with retries. Every call must be repeatable.
+
+    A node that does not answer is passed over for some seconds; `where` names the nodes in messages.
+    """
+
+    def __init__(self, nodes: Sequence[_Node], retries: int = 0) -> None:
+        self._nodes = list(nodes)
+        self._attempts = 1 if len(nodes) > 1 else retries + 1  # another node is the better second attempt
+        self.where = ", ".join(node.where for node in nodes)
         self._local_lock = RLock()
+
+    @classmethod
+    def of(cls, client: QdrantClient, where: str) -> QdrantConnection:
+        """Connection to one server through this client."""
+        return cls([_Node(where, client, client)])
 
     @property
     def local(self) -> bool:
         """Whether this is qdrant-client's local mode, without a server."""
         return self.where == IN_MEMORY_URL
 
-    def __call__(self, work: Callable[[QdrantClient], T]) -> T:
-        """Call `work` with the client, with retries. Raises VectorsUnavailable; QdrantGone if it may work later."""
+    def __call__(self, work: Callable[[QdrantClient], T], *, read: bool = False) -> T:
+        """Call `work` with a client of the first node that answers, with retries at each.
+
+        `read`: a short request, that another node may answer sooner. Raises VectorsUnavailable; QdrantGone if it may
+        work later.
+        """
         if self.local:
             with self._local_lock:  # local mode is not thread-safe
-                return work(self._client)
+                return work(self._nodes[0].client)
+        now = time.monotonic()
+        for node in sorted(self._nodes, key=lambda node: max(now, node.down_until)):  # stable: the first that is up
+            try:
+                return self._ask(node, work, read)
+            except CollectionLost:
+                raise
+            except QdrantGone as exc:
+                node.down_until = time.monotonic() + _PASSED_OVER_S
+                failure = exc
+        raise failure
+
+    def _ask(self, node: _Node, work: Callable[[QdrantClient], T], read: bool) -> T:
         pauses = {"wait_initial": _FIRST_RETRY_PAUSE_S, "wait_max": _MAX_RETRY_PAUSE_S, "timeout": None}
-        with _translate_qdrant_errors(self.where):
+        with _translate_qdrant_errors(node.where):
             for attempt in stamina.retry_context(on=_is_transient_error, attempts=self._attempts, **pauses):  # type: ignore[arg-type]
                 with attempt:
-                    return work(self._client)
+                    return work(node.reads if read else node.client)
         raise AssertionError("the last attempt returns or raises")
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
+        for node in self._nodes:
+            node.client.close()
+            node.reads.close()
 
 
 def connect_qdrant(settings: QdrantSettings) -> QdrantConnection:
     """Make a connection to the server, without a request yet. Raises VectorsUnavailable for an invalid URL.
 
-    Messages name only the host of the URL: the URL may hold a password.
+    Messages name only the host of a URL: the URL may hold a password.
     """
     if settings.url == IN_MEMORY_URL:
-        return QdrantConnection(QdrantClient(IN_MEMORY_URL), IN_MEMORY_URL)
-    parts, key = urlsplit(settings.url), settings.key.get_secret_value() or None
-    where = parts.netloc.rpartition("@")[2] or settings.url
-    if key and parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-        log.warning("the key for %s goes over the network in clear: use https unless the network is yours", where)
-    try:
-        # As a header: given as `api_key` it makes the client warn, for localhost too.
-        headers = {"api-key": key} if key else {}
-        client = QdrantClient(url=settings.url, metadata=headers, timeout=settings.timeout, check_compatibility=False)
-    except ValueError as exc:
-        raise VectorsUnavailable(
-            f"QDRANT__URL is not the address of a server ({exc}): write http://host:6333."
-        ) from exc
-    return QdrantConnection(client, where, settings.retries)
+        return QdrantConnection.of(QdrantClient(IN_MEMORY_URL), IN_MEMORY_URL)
+    key = settings.key.get_secret_value()
+    # As a header: given as `api_key` it makes the client warn, for localhost too.
+    headers = {"api-key": key} if key else {}
+
+    def connect(url: str, seconds: int) -> QdrantClient:
+        return QdrantClient(url=url, metadata=headers, timeout=seconds, check_compatibility=False)
+
+    nodes = []
+    for url in settings.urls:
+        parts = urlsplit(url)
+        where = parts.netloc.rpartition("@")[2] or url
+        if key and parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+            log.warning("the key for %s goes over the network in clear: use https unless the network is yours", where)
+        try:
+            client = connect(url, settings.timeout)
+            hurried = len(settings.urls) > 1 and settings.timeout > _READ_TIMEOUT_S
+            nodes.append(_Node(where, client, connect(url, _READ_TIMEOUT_S) if hurried else client))
+        except ValueError as exc:
+            raise VectorsUnavailable(
+                f"QDRANT__URL is not the address of a server ({exc}): write http://host:6333."
+            ) from exc
+    return QdrantConnection(nodes, settings.retries)
 
 
 # Integers are looked up by value, never by a range.

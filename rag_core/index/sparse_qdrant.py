@@ -225,7 +225,9 @@ class SparseCollection:
             )
             for conditions in ways
         ]
-        found = self._calls(lambda client: client.query_batch_points(self.name, requests)) if requests else []
+        if not requests:
+            return []
+        found = self._calls(lambda client: client.query_batch_points(self.name, requests), read=True)
         return [
             (point.payload or {}, point.score, _read_sparse_vector(point)) for reply in found for point in reply.points
         ]

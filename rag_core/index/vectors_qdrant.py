@@ -121,13 +121,15 @@ class QdrantVectorStore:
             )
             for of in each
         ]
-        found = self._calls(lambda client: client.query_batch_points(self._name, requests))
+        found = self._calls(lambda client: client.query_batch_points(self._name, requests), read=True)
         points = sorted((point for reply in found for point in reply.points), key=lambda point: -point.score)
         return [(point.payload or {}, point.score) for point in points[:n]]
 
     def vectors(self, ids: list[str]) -> dict[str, VectorArray]:
         """Read the vectors of the ids that exist."""
-        found = self._calls(lambda client: client.retrieve(self._name, ids, with_payload=False, with_vectors=["dense"]))
+        found = self._calls(
+            lambda client: client.retrieve(self._name, ids, with_payload=False, with_vectors=["dense"]), read=True
+        )
         return {str(record.id): _read_dense_vector(record.vector) for record in found}
 
     def vectors_by_hash(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:

@@ -522,7 +522,9 @@ async def open_local_model(
     patience: float = WORKER_SILENCE_TIMEOUT_S,
     beside: LanguageModel | None = None,
 ) -> LocalModel:
-    """Load a GGUF. `patience` is the timeout for a silent worker, in seconds. Raises ModelUnavailable.
+    """Open a GGUF, and load it unless LLM__WARM is false: then the first turn does. Raises ModelUnavailable.
+
+    `patience` is the timeout for a silent worker, in seconds.
 
     `beside`: another local model with which it takes turns: two that generate at once are both slow.
     """
@@ -530,7 +532,9 @@ async def open_local_model(
     if isinstance(beside, LocalModel):
         model.machine = beside.machine
     try:
-        await model.load()
+        check_gguf_file(path)
+        if settings.warm:
+            await model.load()
     except BaseException:
         await model.close()
         raise

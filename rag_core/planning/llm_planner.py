@@ -25,7 +25,6 @@ from rag_core.planning.queries import (
     MIN_QUERIES,
     MIN_QUESTION_TERMS,
     build_transliterated_query,
-    count_question_parts,
     sanitize_query,
     truncate_query,
 )
@@ -36,10 +35,13 @@ from rag_core.planning.schema import (
     PLAN_SCHEMA,
     REWRITE_GRAMMAR,
     REWRITE_SCHEMA,
+    SHORT_PLAN_GRAMMAR,
+    SHORT_PLAN_SCHEMA,
     PlanProposal,
     are_similar_queries,
     parse_proposal,
     parse_rewrite,
+    parse_short_plan,
 )
 from rag_core.text.names import matches_name
 from rag_core.text.tokens import detect_language, tokenize
@@ -116,9 +118,11 @@ _MAX_TITLE_LENGTH = 32  # characters: the limit for a channel in a plan
 _CONTEXT_TOO_SMALL = "The context of the model is too small to plan a search in: raise LLM__CONTEXT."
 
 
-def build_plan_prompt(question: Question, around: KnownEntities, most: int = _MAX_QUESTION_LENGTH) -> Prompt:
+def build_plan_prompt(
+    question: Question, around: KnownEntities, most: int = _MAX_QUESTION_LENGTH, *, short: bool = False
+) -> Prompt:
     """Build the prompt for a plan, with at most `most` characters of the question."""
-    return _build_prompt(_format_question(question, around, most))
+    return _build_prompt(_format_question(question, around, most), "plan_short" if short else "plan")
 
 
 def build_rewrite_prompt(
@@ -148,8 +152,8 @@ async def fit_prompt(prompt: Callable[[int], Prompt], tokens: int, seat: LlmSess
         most = max(_MIN_QUESTION_LENGTH, min(most, len(candidate.ask)) - max(over // 2, _MIN_QUESTION_LENGTH))
 
 
-def _build_prompt(ask: str) -> Prompt:
-    template = load_prompt("plan", "all")
+def _build_prompt(ask: str, name: str = "plan") -> Prompt:
+    template = load_prompt(name, "all")
     return Prompt(template.system, ask, template.shots)
 
 
@@ -204,13 +208,15 @@ def merge_plans(
     plan = replace(
         by_rules,
         queries=(*queries, *rest)[:MAX_QUERIES],
+        k_per_query=proposal.k_per_query or by_rules.k_per_query,
+        fusion=proposal.fusion or by_rules.fusion,
         must=tuple(dict.fromkeys((*by_rules.must, *must)))[:MAX_PHRASES],
         should=tuple(dict.fromkeys((*by_rules.should, *phrases)))[:MAX_PHRASES],
         channels=by_rules.channels or around.channels_called(proposal.channel, spoken),
         authors=by_rules.authors or around.authors_called(proposal.author, spoken),
     )
     plan = _apply_model_dates(plan, proposal, question)
-    chosen = route_plan(plan, count_question_parts(plan.asked))
+    chosen = route_plan(plan, question.text, question.asked_at)
     return replace(plan, legs=chosen.legs, reasons=(*chosen.reasons, f"{len(fresh)} queries by the model"))
 
 
@@ -250,6 +256,7 @@ class _PlannerRequest:
 
 
 _PLAN_REQUEST = _PlannerRequest(PLAN_DECODING, PLAN_GRAMMAR, PLAN_SCHEMA)
+_SHORT_REQUEST = _PlannerRequest(replace(PLAN_DECODING, max_tokens=192), SHORT_PLAN_GRAMMAR, SHORT_PLAN_SCHEMA)
 _REWRITE_REQUEST = _PlannerRequest(REWRITE_DECODING, REWRITE_GRAMMAR, REWRITE_SCHEMA)
 
 
@@ -259,18 +266,19 @@ def is_worth_planning(by_rules: Plan) -> bool:
 
 
 async def plan_by_model(
-    question: Question, by_rules: Plan, around: KnownEntities, planner: LanguageModel, run: Run
+    question: Question, by_rules: Plan, around: KnownEntities, planner: LanguageModel, run: Run, *, short: bool = False
 ) -> Plan:
     """Extend the plan of the rules by a model; a failure or timeout of the model is a shortfall.
 
+    `short`: keywords and filters alone, in one call, for small models.
     The stages `plan` and `rewrite` have budgets of their own, without the wait for the model.
     """
     heard: list[str] = []
     before = len(run.shortfalls)
     # the complete part of a truncated reply is still used
-    proposal = await run.attempt(
-        Stage.PLAN, _request_plan(question, around, planner, run, heard), lambda: parse_proposal("".join(heard))
-    )
+    read = parse_short_plan if short else parse_proposal
+    asking = _request_plan(question, around, planner, run, heard, short=short)
+    proposal = await run.attempt(Stage.PLAN, asking, lambda: read("".join(heard)))
     if len(run.shortfalls) > before:
         return (
             await asyncio.to_thread(merge_plans, by_rules, proposal, (), question, around)
@@ -283,7 +291,7 @@ async def plan_by_model(
     if any(detect_language(query) == other for query in fresh):
         other = ""
     more: tuple[str, ...] = ()
-    if (other or len(fresh) + 1 < MIN_QUERIES) and not planner.waiting:
+    if (other or len(fresh) + 1 < MIN_QUERIES) and not short and not planner.waiting:
         asked = partial(build_rewrite_prompt, question, around, (truncate_query(own), *fresh), other)
         more = await run.attempt(Stage.REWRITE, _request_rewrite(asked, question, planner, run), ())
     return await asyncio.to_thread(
@@ -301,13 +309,16 @@ def _order_by_language(more: Sequence[str], other: str, own: str) -> tuple[str, 
 
 
 async def _request_plan(
-    question: Question, around: KnownEntities, planner: LanguageModel, run: Run, heard: list[str]
+    question: Question, around: KnownEntities, planner: LanguageModel, run: Run, heard: list[str], *, short: bool
 ) -> PlanProposal:
     """Request a plan. Raises GenerationFailed, StageTimeout."""
-    asked = partial(build_plan_prompt, question, around)
+    asked, request = partial(build_plan_prompt, question, around, short=short), _PLAN_REQUEST
+    if short:
+        request = _SHORT_REQUEST
     async with run.open_session(planner, question.viewer.user_id) as seat:
-        prompt = await fit_prompt(asked, planner.context - PLAN_DECODING.max_tokens, seat)
-        proposal = parse_proposal((await _read_reply(seat, prompt, _PLAN_REQUEST, run, heard)).text)
+        prompt = await fit_prompt(asked, planner.context - request.decoding.max_tokens, seat)
+        reply = (await _read_reply(seat, prompt, request, run, heard)).text
+    proposal = parse_short_plan(reply) if short else parse_proposal(reply)
     if not proposal.queries:
         raise GenerationFailed(_UNREADABLE_REPLY.format("plan"))
     return proposal
@@ -323,6 +334,15 @@ async def _request_rewrite(
     if not queries:
         raise GenerationFailed(_UNREADABLE_REPLY.format("rewrite"))
     return queries
+
+
+async def rewrite_question(
+    question: Question, around: KnownEntities, planner: LanguageModel, run: Run
+) -> tuple[str, ...]:
+    """Write one to three other queries for a question. Raises GenerationFailed, StageTimeout."""
+    own = truncate_query(sanitize_query(question.text))
+    asked = partial(build_rewrite_prompt, question, around, (own,), around.other_language(own))
+    return await _request_rewrite(asked, question, planner, run)
 
 
 async def _read_reply(

@@ -194,8 +194,3 @@ def extract_phrases(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     must = dict.fromkeys((*quoted, *_TAG.findall(text)))
     should = dict.fromkeys((*_extract_names(text), *_NUMBER.findall(text)))
     return tuple(must)[:MAX_PHRASES], tuple(piece for piece in should if tokenize(piece))[:MAX_PHRASES]
-
-
-def count_question_parts(text: str) -> int:
-    """Count the parts of a question: its clauses or its names, whichever are more; at least 1."""
-    return max(1, len(_split_clauses(text)), len(set(_extract_names(text))))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 
+from rag_core.planning.decompose import MAX_QUESTION_LENGTH, split_question
 from rag_core.text.tokens import tokenize
 from rag_core.types import Kind, Plan
 
@@ -13,9 +15,10 @@ LEXICAL_ONLY, HYBRID, DENSE_FIRST = "lexical", "hybrid", "meaning first"
 # gain 1.5 points of recall@20 by the dense index.
 _SHORT_QUERY_TERMS = 4
 _LONG_QUERY_TERMS = 14
-_MANY_PARTS = 3
 _IDENTIFIER_OR_QUOTE = re.compile(r"(?<![\w.])(?:\d{4,}|[A-ZА-ЯЁ]{2,}-?\d+)(?!\w|\.\d)|[«\"“„]")
-_AGENT_INTENTS = frozenset({Kind.COMPARE, Kind.SUMMARY, Kind.CLAIM, Kind.LIST})
+_AGENT_INTENTS = frozenset(
+    {Kind.COMPARE, Kind.SUMMARY, Kind.CLAIM, Kind.LIST, Kind.TIMELINE, Kind.HOW_MANY, Kind.POSTED}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +34,75 @@ class Route:
     reasons: tuple[str, ...]
 
 
-def route_plan(plan: Plan, parts: int = 1) -> Route:
-    """Choose the route by the first query of the plan; `parts` is the number of parts of the question."""
-    legs, why_legs = _choose_retrievers(plan)
-    recipe, why_recipe = _choose_recipe(plan, parts)
+def route_plan(plan: Plan, text: str, now: datetime) -> Route:
+    """Choose the route of a plan; `text` is the question as it was asked."""
+    legs, why_legs = choose_retrievers(plan)
+    recipe, why_recipe = _choose_recipe(text, plan, now)
     return Route(legs, recipe, (f"{legs}: {why_legs}", f"{recipe}: {why_recipe}"))
+
+
+# A chain: the question names a thing only by its relation to another one ("the club which published …").
+_RELATED_THING = r"\b(?:the|an?)\s+(?!name\b|names\b|result\b|use\b|way\b|number\b|amount\b|end\b|time\b|day\b|year\b|reason\b)(?:[\w'-]+\s+){0,3}?[\w'-]+,?\s+"
+_CHAIN_PATTERNS = (
+    # "the country where …", "the association which …", "the actor who …", "the person under whom …"
+    re.compile(
+        rf"(?<!^what )(?<!^which ){_RELATED_THING}(?:(?:in|of|under|from|by|for|at|to|on) )?(?:where|which|who|whom|whose|that (?:was|were|is|has|had|produced|made|won|[\w]+ed|[\w]+s)\b)",
+        re.I,
+    ),
+    # "… by a singer-songwriter from what state", "in a university located in what city"
+    re.compile(
+        r"\b(?:an?|the|whose)\s+(?:[\w'-]+\s+){1,8}?(?:in|from|of|by|at|is|has|headquartered|based|located|than|the|for|to|with)?\s*(?:what|which|whom|how many|when)\b(?:\s+[\w'-]+){0,5}\s*\?*$",
+        re.I,
+    ),
+    # "the sibling of the performer of …", "Izgoy's performer", "Akinoshu Kenji's birthplace", "the predecessor of"
+    re.compile(
+        r"\b(?:performer|composer|author|director|creator|founder|predecessor|successor|receiver|winner|spouse|wife|husband|sibling|brother|sister|child|son|daughter|mother|father|birthplace|publisher|producer|developer|owner)\b(?=\s+of\b)",
+        re.I,
+    ),
+    re.compile(
+        r"\w[’']s? (?:performer|composer|author|director|creator|founder|country|birthplace|spouse|wife|husband|sibling|team|band|label|hometown)\b",
+        re.I,
+    ),
+    # "the country Signmark is from", "the state the Battle … was fought", "the state where … is"
+    re.compile(
+        r"\bthe (?:country|state|city|county|company|band|team|league|continent|region|district|university|organization) (?:the )?[A-Z]\w+[^?]* (?:is|was|were|are|did|comes?|came)\b"
+    ),
+    re.compile(r"\bthe same (?:\w+ )?(?:\w+) as\b", re.I),
+    re.compile(
+        r"(?:^|\W)(?:кто|что|где|когда|как\w+|сколько)\b[^?]*\b(?:тот|та|то|те|того|той|тем|тому|том|человек\w*|люд\w+|город\w*|магазин\w*|кафе|мест[оае]\w*|канал\w*|дом\w*|автор\w*|групп\w+|команд\w+|компани\w+)\b,?\s+(?:в |на |о |с |из |у )?(?:котор\w+|где|кто|чей|чья|чьё)\b",
+        re.I,
+    ),
+)
+_COMPARISON = re.compile(
+    r"\b(?:дороже|дешевле|больше|меньше|раньше|позже|старше|моложе|выше|ниже|длиннее|короче|быстрее|лучше|хуже|чаще|реже)\b[^?]*(?:,| )(?:или|чем)\b"
+    r"|\b(?:which|who|what)\b[^?]*\b(?:came|was|is|were|are|born|opened|released|started|founded|formed|died|has|had|have|did|happened)\b[^?]*\b(?:first|earlier|later|older|younger|larger|bigger|smaller|longer|taller|higher|cheaper|\w+er|more [\w-]+)\b[^?]*\bor\b"
+    r"|\b(?:more|fewer|less|larger|bigger|cheaper|earlier|later|older)\b[^?]*\b(?:or|than)\b(?! (?:so|more|less)\b)[^?]*\?"
+    r"|^(?:are|were|is|was|do|did|does|have|has)\b[^?]*\band\b[^?]*\b(?:both|same|each)\b|\bbetween\b[^?]*\band\b[^?]*\b(?:which|who|what)\b"
+    r"|\b(?:any|anything) different from\b|\bсравни\w*\b|\bотлича\w+\b|\bразниц\w+\b|\bcompar\w+\b|\bdifference between\b|\bdiffer\b",
+    re.IGNORECASE,
+)
+_SPAN = re.compile(
+    r"\bкак (?:менял|изменял|изменил|развива|рос)\w*|\bhow (?:has|have|did)\b[^?]*\b(?:chang|develop|grow|evolv)\w*|\b(?:timeline|хронологи\w+|таймлайн)\b",
+    re.IGNORECASE,
+)
+_CLAIM_ASKED = re.compile(
+    r"^(?:а )?(?:правда ли|верно ли|действительно ли|так ли|is it true|is it (?:right|correct))\b", re.IGNORECASE
+)
+_COUNT_ASKED = re.compile(r"^(?:а )?(?:сколько раз|как часто|в скольких|how many times|how often)\b", re.IGNORECASE)
+
+
+def is_chain(text: str) -> bool:
+    """Whether one fact must be found to ask for another: "the first president of the club which published …"."""
+    asked = text.strip()
+    return len(asked) <= MAX_QUESTION_LENGTH and any(pattern.search(asked) for pattern in _CHAIN_PATTERNS)
 
 
 def _has_filters(plan: Plan) -> bool:
     return bool(plan.since or plan.until or plan.channels or plan.has_filters)
 
 
-def _choose_retrievers(plan: Plan) -> tuple[str, str]:
+def choose_retrievers(plan: Plan) -> tuple[str, str]:
+    """Choose the retrievers by the first query of the plan, with the reason."""
     text = plan.queries[0] if plan.queries else ""
     terms = len(set(tokenize(text)))
     if not terms:
@@ -56,11 +116,19 @@ def _choose_retrievers(plan: Plan) -> tuple[str, str]:
     return HYBRID, "several terms"
 
 
-def _choose_recipe(plan: Plan, parts: int) -> tuple[str, str]:
-    if plan.kind in _AGENT_INTENTS:
-        return "agent", plan.kind.value
-    if parts >= _MANY_PARTS:
+def _choose_recipe(text: str, plan: Plan, now: datetime) -> tuple[str, str]:
+    """Choose the agent for a question that one search does not answer."""
+    if len(split_question(text, now)) > 1:
         return "agent", "several parts"
-    if _has_filters(plan) and plan.kind in {Kind.FACT, Kind.NEWS}:
-        return "agent", "a filter"
-    return "direct", "short and specific"
+    if plan.kind in _AGENT_INTENTS:
+        return "agent", plan.kind.value.replace("_", " ")
+    text = text[:MAX_QUESTION_LENGTH]
+    for why, pattern in (
+        ("a claim", _CLAIM_ASKED),
+        ("a comparison", _COMPARISON),
+        ("a span of time", _SPAN),
+        ("a count", _COUNT_ASKED),
+    ):
+        if pattern.search(text):
+            return "agent", why
+    return ("agent", "a chain") if is_chain(text) else ("direct", "short and specific")

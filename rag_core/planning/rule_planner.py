@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from rag_core.dates.parse import Period, parse_period
-from rag_core.planning.filters import QueryFilters, parse_filters
+from rag_core.planning.filter_parsing import QueryFilters, parse_filters
 from rag_core.planning.intents import (
     asks_about_posts,
     asks_about_recent_events,
@@ -19,7 +19,6 @@ from rag_core.planning.intents import (
 )
 from rag_core.planning.queries import (
     MAX_QUERIES,
-    count_question_parts,
     extract_phrases,
     generate_query_variants,
     rewrite_as_statement,
@@ -64,7 +63,7 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     if posting_period:
         plan = replace(plan, since=posting_period.since, until=posting_period.until, slack=posting_period.slack,
                        yearless=posting_period.yearless)  # fmt: skip
-    route = route_plan(plan, count_question_parts(query))
+    route = route_plan(plan, text, question.asked_at)
     return replace(plan, legs=route.legs, reasons=route.reasons)
 
 

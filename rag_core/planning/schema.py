@@ -7,9 +7,10 @@ Russian words, at 2.5 characters a token, fit its 256 tokens.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import date
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from importlib.resources import files
 from itertools import islice
 from typing import Annotated, Any, Literal
@@ -18,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 
 from rag_core.planning.queries import MAX_PHRASES, MAX_QUERIES, MAX_QUERY_LENGTH, sanitize_query, truncate_query
 from rag_core.text.tokens import tokenize
+from rag_core.types import Channel, Plan
 
 # Characters; with these lengths a plan of Russian words, at 2.5 characters a token, fits its 256 tokens.
 MAX_PHRASE_LENGTH, MAX_CHANNEL_LENGTH = 24, 32
@@ -53,6 +55,13 @@ class SearchPlan(_StrictModel):
     fusion: Literal["rrf", "mmr"]
 
 
+class ShortPlan(_StrictModel):
+    """Short plan, for the small models of `mapreduce`: keywords and filters."""
+
+    keywords: list[PhraseText] = Field(min_length=1, max_length=6)
+    filters: MetadataFilters | None
+
+
 _REWRITE_ADAPTER = TypeAdapter[list[str]](Annotated[list[QueryText], Field(min_length=1, max_length=3)])
 
 
@@ -61,6 +70,9 @@ def _load_grammar(name: str) -> str:
 
 
 PLAN_GRAMMAR, REWRITE_GRAMMAR = _load_grammar("plan.gbnf"), _load_grammar("rewrite.gbnf")
+_SHORT_ROOT = r'root ::= "{\"keywords\": [" phrase (", " phrase){0,5} "], \"filters\": " filters "}"'
+SHORT_PLAN_GRAMMAR = re.sub(r"^root .*$", lambda _: _SHORT_ROOT, PLAN_GRAMMAR, count=1, flags=re.M)
+SHORT_PLAN_SCHEMA: dict[str, Any] = ShortPlan.model_json_schema()
 PLAN_SCHEMA: dict[str, Any] = SearchPlan.model_json_schema()
 REWRITE_SCHEMA: dict[str, Any] = _REWRITE_ADAPTER.json_schema()
 
@@ -76,6 +88,27 @@ class PlanProposal:
     until: date | None = None
     channel: str = ""
     author: str = ""
+    k_per_query: int = 0
+    fusion: str = ""
+
+
+def format_plan(plan: Plan, known: Mapping[int, Channel]) -> dict[str, Any]:
+    """Format a plan in the JSON form that the model writes; days are inclusive."""
+    titles = [known[chat].title for chat in sorted(plan.channels or ()) if chat in known]
+    filters = {
+        "date_from": plan.since and f"{plan.since:%Y-%m-%d}",
+        "date_to": plan.until and f"{plan.until - timedelta(days=1):%Y-%m-%d}",
+        "channel": ", ".join(titles) or None,
+        "author": ", ".join(plan.authors) or None,
+    }
+    return {
+        "normalized_queries": list(plan.queries),
+        "must_phrases": list(plan.must),
+        "should_phrases": list(plan.should),
+        "metadata_filters": filters if any(filters.values()) else None,
+        "k_per_query": plan.k_per_query,
+        "fusion": plan.fusion,
+    }
 
 
 def parse_plan_strictly(text: str) -> SearchPlan | None:
@@ -92,15 +125,46 @@ def parse_proposal(text: str) -> PlanProposal:
     if plan is None:
         _, key, rest = text.partition('"normalized_queries"')
         return PlanProposal(_clean_queries(_read_complete_strings(rest)[:MAX_QUERIES] if key else ()))
-    filters = plan.metadata_filters
-    return PlanProposal(
-        _clean_queries(plan.normalized_queries),
-        _clean_queries(plan.must_phrases),
-        _clean_queries(plan.should_phrases),
-        filters.date_from if filters else None,
-        filters.date_to if filters else None,
-        sanitize_query(filters.channel) if filters and filters.channel else "",
-        sanitize_query(filters.author) if filters and filters.author else "",
+    return _add_filters(
+        PlanProposal(
+            _clean_queries(plan.normalized_queries),
+            _clean_queries(plan.must_phrases),
+            _clean_queries(plan.should_phrases),
+            k_per_query=plan.k_per_query,
+            fusion=plan.fusion,
+        ),
+        plan.metadata_filters,
+    )
+
+
+def parse_short_plan_strictly(text: str) -> ShortPlan | None:
+    """Parse a reply that is exactly a short plan; None for any other text."""
+    try:
+        return ShortPlan.model_validate_json(text)
+    except (ValidationError, ValueError):
+        return None
+
+
+def parse_short_plan(text: str) -> PlanProposal:
+    """Parse a short plan: its keywords are one query; a truncated or invalid one gives its complete keywords."""
+    plan = parse_short_plan_strictly(text)
+    if plan is None:
+        _, key, rest = text.partition('"keywords"')
+        keywords, filters = _read_complete_strings(rest)[:6] if key else [], None
+    else:
+        keywords, filters = plan.keywords, plan.filters
+    return _add_filters(PlanProposal(_clean_queries([" ".join(keywords)] if keywords else ())), filters)
+
+
+def _add_filters(proposal: PlanProposal, filters: MetadataFilters | None) -> PlanProposal:
+    if filters is None:
+        return proposal
+    return replace(
+        proposal,
+        since=filters.date_from,
+        until=filters.date_to,
+        channel=sanitize_query(filters.channel or ""),
+        author=sanitize_query(filters.author or ""),
     )
 
 

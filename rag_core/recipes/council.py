@@ -7,6 +7,7 @@ once more, and the results are merged in where their posts support them.
 from __future__ import annotations
 
 import asyncio
+import math
 import statistics
 import time
 from collections.abc import Sequence
@@ -20,23 +21,27 @@ from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RecipeFailed, translate_errors
 from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generation
 from rag_core.planning.queries import sanitize_query
-from rag_core.retrieval.search import search_passages
+from rag_core.retrieval.search import format_hit, search_passages
 from rag_core.steps import extract_from_hits, finish_draft, plan_or_answer_exactly, report_extract
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import Draft, Evidence, Hit, Plan, Question, Sentence, Source
+from rag_core.verification.claim_extraction import extract_claims
 from rag_core.verification.judge import judge_relevance
 from rag_core.writing.grammar import LETTERS, parse_json_object
 from rag_core.writing.prompts import load_prompt, quote_post, quote_question
 from rag_core.writing.write import write_draft
 
 _MAX_PARTS, _MAX_ASK_LENGTH = 3, 120  # parts, characters of a question for a missing part
+_MAX_CLAIMS = 9  # of an answer: one digit in the grammar
 _REPLY_TOKENS = 200
 _MAX_QUESTION_LENGTH = 400  # characters
 PARTS_GRAMMAR = "\n".join(
     (
         rf'root ::= "{{\"parts\": [" part (", " part){{0,{_MAX_PARTS - 1}}} "]}}"',
-        rf'part ::= "{{\"state\": \"" state "\", \"ask\": \"" [{LETTERS}]{{0,{_MAX_ASK_LENGTH}}} "\"}}"',
+        r'part ::= "{\"state\": \"" state "\", \"claims\": [" claims "], \"ask\": \"" ask "\"}"',
+        rf"ask ::= [{LETTERS}]{{0,{_MAX_ASK_LENGTH}}}",
+        r'claims ::= ([1-9] (", " [1-9]){0,4})?',
         'state ::= "FULLY" | "PARTIALLY" | "NOT"',
     )
 )
@@ -56,6 +61,7 @@ class QuestionPart:
 
     covered: PartCoverage
     ask: str = ""
+    claims: tuple[int, ...] | None = None  # numbers of the claims that answer it; None where the model named none
 
 
 class _PartReply(BaseModel):
@@ -63,6 +69,7 @@ class _PartReply(BaseModel):
 
     state: PartCoverage
     ask: str = ""
+    claims: list[int] | None = None
 
 
 class _PartsReply(BaseModel):
@@ -76,11 +83,17 @@ class _PartsReply(BaseModel):
 async def judge_question_parts(
     question: Question, said: Sequence[Sentence], model: LanguageModel, run: Run
 ) -> tuple[QuestionPart, ...]:
-    """Judge an answer part by part; call it in a stage. Raises GenerationFailed, also for an invalid reply."""
+    """Judge an answer part by part, by its claims; call it in a stage.
+
+    A part that no claim answers is not covered, whatever the model says. Raises GenerationFailed, also for an invalid
+    reply.
+    """
     template = load_prompt("parts", question.lang)
     answer = " ".join(sentence.text for sentence in said)
+    claims = [claim.text for claim in extract_claims(answer, question.lang)] or [sentence.text for sentence in said]
+    numbered = "\n".join(f"{n}. {claim}" for n, claim in enumerate(claims[:_MAX_CLAIMS], 1))
     asked = quote_question(question.text[:_MAX_QUESTION_LENGTH])
-    prompt = Prompt(template.system, f"{asked}\n{quote_post(answer)}", template.shots)
+    prompt = Prompt(template.system, f"{asked}\n{quote_post(numbered)}", template.shots)
     costs = LlmCosts()
     async with run.open_session(model, question.viewer.user_id) as session:
         costs.call()
@@ -93,7 +106,9 @@ async def judge_question_parts(
         end = await collect_generation(stream)
     costs.add_stats(end.figures)
     parts = parse_parts_reply(end.text)
+    mapped = {n for part in parts for n in part.claims or () if n <= len(claims)}
     run.note(**costs.to_counts(), parts=len(parts), missing=sum(bool(part.ask) for part in parts))
+    run.note(claims=len(claims), mapped=len(mapped))
     return parts
 
 
@@ -105,11 +120,13 @@ def parse_parts_reply(text: str) -> tuple[QuestionPart, ...]:
 
 
 def _build_part(one: _PartReply) -> QuestionPart:
-    return QuestionPart(one.state, "" if one.state is PartCoverage.FULLY else sanitize_query(one.ask)[:_MAX_ASK_LENGTH])
+    state = PartCoverage.NOT if one.claims == [] else one.state
+    ask = "" if state is PartCoverage.FULLY else sanitize_query(one.ask)[:_MAX_ASK_LENGTH]
+    return QuestionPart(state, ask, None if one.claims is None else tuple(one.claims))
 
 
-_MAX_JUDGED_POSTS = 20
 _UNJUDGED_POSTS = 5  # kept without the judge where it fails
+_DEFAULT_PREDICTORS = 3  # on a processor each takes seconds
 _MAX_FOLLOW_UPS = 2  # parts of a question that are searched once more
 _WRITING_TIME_FACTOR = 2.0  # time of the final answer and its check, as a multiple of the slowest predictor's
 _NO_MODEL = "The recipe council needs a language model: set LLM__MODEL."
@@ -140,7 +157,7 @@ async def _select_hits(question: Question, plan: Plan, model: LanguageModel, rag
     """Search with both retrievers and select the posts above the judge's threshold, which depends on all scores."""
     both_legs = rag.settings.retrieval.model_copy(update={"dense": rag.settings.council.alpha})
     hybrid = replace(rag, settings=rag.settings.model_copy(update={"retrieval": both_legs}))
-    hits = (await search_passages(plan, question, hybrid, run))[:_MAX_JUDGED_POSTS]
+    hits = (await search_passages(plan, question, hybrid, run))[: rag.settings.council.top_k]
     await report_extract(question, plan, hits, rag, run)
     return await run.attempt(Stage.JUDGE, _judge_hits(question, hits, model, rag, run), hits[:_UNJUDGED_POSTS])
 
@@ -151,13 +168,20 @@ async def _judge_hits(
     """Keep the hits at or above mean - n·σ of their log odds, best first."""
     if not hits:
         return ()
-    costs = LlmCosts(calls=len(hits))
-    async with run.open_session(model, question.viewer.user_id) as session:
-        odds = await judge_relevance(question, [hit.passage for hit in hits], session)
+    costs, size = LlmCosts(calls=len(hits)), math.ceil(len(hits) / rag.settings.llm.parallel)
+
+    async def judge(part: Sequence[Hit]) -> list[float]:
+        async with run.open_session(model, question.viewer.user_id) as session:
+            return await judge_relevance(question, [hit.passage for hit in part], session)
+
+    # a server judges LLM__PARALLEL posts at once; a local model reads the common prompt once, and each post after it
+    parts = await asyncio.gather(*(judge(hits[at : at + size]) for at in range(0, len(hits), size)))
+    odds = [odd for part in parts for odd in part]
     bar = statistics.fmean(odds) - rag.settings.council.deviations * statistics.pstdev(odds)
     ranked = sorted(zip(hits, odds, strict=True), key=lambda pair: -pair[1])
     kept = tuple(hit for hit, odd in ranked if odd >= bar)
     run.note(**costs.to_counts(), judged=len(hits), kept=len(kept), bar=round(bar, 3))
+    run.show("judge", (f"{odd:+.2f} {format_hit(hit)}" for hit, odd in ranked))
     # evidence is trimmed by score: scores must follow the judge's order
     return tuple(replace(hit, score=1 / n) for n, hit in enumerate(kept, 1))
 
@@ -180,23 +204,27 @@ async def _write_final_answer(
 async def _predict_from_each_source(
     question: Question, sources: Sequence[Source], rag: Engine, run: Run
 ) -> dict[int, Draft]:
-    """Answer from each source alone, by its number; for as many of the first sources as there is time."""
+    """Answer from each source alone, by its number; for as many of the first sources as there is time.
+
+    A server answers from LLM__PARALLEL sources at once.
+    """
+    llm, before = rag.settings.llm, list(run.shortfalls)
+    most = rag.settings.council.predictors or (len(sources) if llm.url or llm.gpu_layers else _DEFAULT_PREDICTORS)
     predictions: dict[int, Draft] = {}
     on_sentence, run.on_sentence = run.on_sentence, None  # only the final answer is streamed
     slowest = 0.0
     try:
-        for source in sources[: rag.settings.council.predictors]:
+        for at in range(0, most, llm.parallel):
             if run.left < (1 + _WRITING_TIME_FACTOR) * slowest:
                 break
-            started, before = time.monotonic(), list(run.shortfalls)
-            failed = Draft()
-            draft = await run.attempt(Stage.PREDICT, write_draft(question, Evidence((source,)), rag, run), failed)
-            run.shortfalls[:] = before  # a predictor's shortfall is none of the answer
-            if draft is not failed:
-                predictions[source.number] = draft
+            started, failed, batch = time.monotonic(), Draft(), sources[at : min(most, at + llm.parallel)]
+            writing = (write_draft(question, Evidence((source,)), rag, run) for source in batch)
+            drafts = await asyncio.gather(*(run.attempt(Stage.PREDICT, work, failed) for work in writing))
+            predictions |= {s.number: draft for s, draft in zip(batch, drafts, strict=True) if draft is not failed}
             slowest = max(slowest, time.monotonic() - started)
     finally:
         run.on_sentence = on_sentence
+        run.shortfalls[:] = before  # a predictor's shortfall is none of the answer
     return predictions
 
 

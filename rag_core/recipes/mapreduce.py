@@ -1,6 +1,7 @@
 """Recipe `mapreduce`, for small models: extract facts from each post, then write the answer from these facts alone.
 
-At most two calls besides one for each post. A fact keeps the number of its post, and is checked against it at once.
+At most two calls besides one for each post: the short plan (keywords, filters) and the answer.
+A fact keeps the number of its post, and is checked against it at once.
 The reply of a model that ignores the grammar is searched for its two fields; where even these are missing, the post
 counts as relevant, and its own words are its facts.
 """
@@ -120,6 +121,7 @@ async def run_mapreduce(question: Question, rag: Engine, run: Run) -> tuple[Draf
     if run.on_extract and extract.sentences:
         await run.on_extract(extract)
     facts = await run.require(Stage.MAP, _map_sources(question, evidence.sources[:_MAX_POSTS], model, rag, run))
+    run.show("map", (f"[{number}] {fact.text}" for number, found in facts.items() for fact in found))
     kept = Evidence(tuple(source for source in evidence.sources if facts.get(source.number)))
     draft = await _reduce_facts(question, kept, facts, rag, run) if kept.sources else Draft()
     if not draft.sentences:

@@ -1,4 +1,4 @@
-"""Recipe `react`: a model calls tools step by step, at most four times, then writes as in every recipe.
+"""Recipe `react`: a model calls tools step by step (AGENT__MAX_STEPS), then writes as in every recipe.
 
 Each step is Thought, then a tool with its input, or Answer, under a grammar built from the tools' input schemas, so
 that only valid calls can be generated. Thoughts help the model to choose; they are dropped: not shown, logged or
@@ -20,8 +20,8 @@ from typing import Any
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RecipeFailed
 from rag_core.llm import DecodingParams, LanguageModel, LlmSession, Prompt, collect_generation
-from rag_core.recipes.tool_schemas import MAX_POSTS, SUM_FORMAT
-from rag_core.recipes.tools import Tool, ToolContext, ToolOutcome, call_tool, select_allowed_tools
+from rag_core.recipes.react_tool_schemas import MAX_POSTS, SUM_FORMAT
+from rag_core.recipes.react_tools import Tool, ToolContext, ToolOutcome, call_tool, select_allowed_tools
 from rag_core.steps import (
     extract_from_hits,
     finish_draft,
@@ -79,10 +79,15 @@ _GRAMMAR_RULES = rf"""
 thought ::= "\"" char{{1,{_MAX_THOUGHT_LENGTH}}} "\""
 char ::= [{LETTERS}]
 number ::= [1-9] [0-9]?
-numbers ::= "[" number (", " number){{0,4}} "]"
+fifty ::= [1-9] | [1-4] [0-9] | "50"
+length ::= [6-9] [0-9] | [1-5] [0-9] [0-9] | "600"
+share ::= "0" ("." [0-9] [0-9]?)? | "1"
 sum ::= [0-9a-z+*/().,% -]
 day ::= "\"20" [0-9] [0-9] "-" ("0" [1-9] | "1" [0-2]) "-" ("0" [1-9] | [12] [0-9] | "3" [01]) "\""
 """
+
+
+_INTEGER_RULES = {(1, MAX_POSTS): "number", (1, 50): "fifty", (60, 600): "length"}  # longer than a digit
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +138,20 @@ def _build_tool_rule(tool: Tool) -> str:
 
 
 def _build_value_rule(field: Mapping[str, Any]) -> str:
-    """Build the rule of a value from its JSON schema: texts, days, small integers, lists of posts, null."""
+    """Build the rule of a value from its JSON schema: texts, days, numbers, lists, null."""
     if options := field.get("anyOf"):
         return "(" + " | ".join(_build_value_rule(option) for option in options) + ")"
     if field["type"] == "null":
         return '"null"'
     if field["type"] == "array":
-        return "numbers"
+        item = _build_value_rule(field["items"])
+        more = f"{{{field['minItems'] - 1},{field['maxItems'] - 1}}}"
+        return f'"[" {item} (", " {item}){more} "]"'
+    if field["type"] == "number":
+        return "share"
     if field["type"] == "integer":
         least, most = field["minimum"], field["maximum"]
-        return "number" if most == MAX_POSTS else f"[{least}-{most}]"
+        return _INTEGER_RULES.get((least, most)) or f"[{least}-{most}]"
     if field.get("format") == "date":
         return "day"
     letter = "sum" if field.get("format") == SUM_FORMAT else "char"
@@ -161,7 +170,6 @@ def _build_call_schema(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
 
 
-_MAX_STEPS = 4
 _STEP_TOKENS, _SPARE_TOKENS = 200, 48  # of a step; reserve beyond the counted texts
 _MAX_OBSERVATION_LENGTH = 700  # characters of a tool's result in the prompt
 _NO_MODEL = "The recipe react needs a language model: set LLM__MODEL."
@@ -192,8 +200,9 @@ async def run_react(question: Question, rag: Engine, run: Run) -> tuple[Draft, E
 
 async def _run_steps(context: ToolContext, model: LanguageModel) -> str:
     """Run steps until the model answers, repeats itself or fails; the name of the last tool."""
-    tools, seen = select_allowed_tools(context.rag.settings.tools.allowlist), list[tuple[AgentStep, str]]()
-    for context.step in range(1, _MAX_STEPS + 1):
+    settings, seen = context.rag.settings, list[tuple[AgentStep, str]]()
+    tools = select_allowed_tools(settings.tools.allowlist)
+    for context.step in range(1, settings.agent.max_steps + 1):
         move = await context.run.attempt(Stage.STEP, _request_step(context, model, tools, seen), None)
         if move is None or move.tool == ANSWER or any(move == before for before, _ in seen):
             break

@@ -59,6 +59,15 @@ def fuse_reciprocal_ranks(lexical: Ranking[T], dense: Ranking[T], weight: float)
     return _sort_by_score(fused)
 
 
+def fuse_rankings(rankings: Sequence[Sequence[T]]) -> list[tuple[T, float]]:
+    """Fuse any number of rankings by reciprocal rank; the score is 1 for an item that is first in all."""
+    scores: dict[T, float] = {}
+    for ranking in rankings:
+        for n, item in enumerate(ranking, 1):
+            scores[item] = scores.get(item, 0.0) + (RRF_K + 1) / (RRF_K + n) / len(rankings)
+    return _sort_by_score(scores)
+
+
 def _scale_min_max(ranking: Ranking[T], whole: bool) -> dict[T, float]:
     if not ranking:
         return {}

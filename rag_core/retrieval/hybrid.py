@@ -6,8 +6,8 @@ If one index fails, the other alone gives the result.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,13 +55,15 @@ class RetrievalQuery:
 class RetrievalResult:
     """Retrieval result: ranked places, the retriever of each, and the query vector where the dense search answered.
 
-    `by_words` is false where the lexical search failed and only dense hits are returned.
+    `by_words` is false where the lexical search failed and only dense hits are returned; `cosines` are those of the
+    dense hits.
     """
 
     ranked: RankedPlaces
     legs: dict[PassageRef, str]
     vector: Vector | None
     by_words: bool = True
+    cosines: Mapping[PassageRef, float] = field(default_factory=dict)
 
 
 async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run, *, meaning: bool = True) -> RetrievalResult:
@@ -92,7 +94,7 @@ async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run, *, meaning
         run.shortfalls.append(Shortfall("lexical", failed.reason))
     legs = {place: LEXICAL for place, _ in lexical}
     legs |= {place: BOTH if place in legs else DENSE for place, _ in near}
-    return RetrievalResult(_fuse_rankings(lexical, near, query, rag), legs, vector, failed is None)
+    return RetrievalResult(_fuse_rankings(lexical, near, query, rag), legs, vector, failed is None, dict(near))
 
 
 async def _search_dense_if_wanted(query: RetrievalQuery, rag: Engine, run: Run) -> tuple[RankedPlaces, Vector | None]:

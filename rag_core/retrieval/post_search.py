@@ -15,10 +15,10 @@ from typing import NamedTuple
 from rag_core.context.evidence import compose_evidence
 from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine
-from rag_core.planning.filters import parse_filters
+from rag_core.planning.filter_parsing import parse_filters
 from rag_core.planning.intents import extract_topic
 from rag_core.planning.queries import extract_phrases, generate_query_variants, sanitize_query
-from rag_core.planning.router import route_plan
+from rag_core.planning.router import choose_retrievers
 from rag_core.retrieval.aggregate import MentionTerm, build_mention_term
 from rag_core.retrieval.filters import resolve_filter
 from rag_core.retrieval.search import search_passages
@@ -190,7 +190,7 @@ def parse_search_request(question: Question, known: Mapping[int, Channel]) -> Se
     plan = replace(
         plan, queries=(words, *generate_query_variants(words)), kind=Kind.FACT, topic=words, must=must, should=should
     )
-    return SearchRequest(replace(plan, legs=route_plan(plan).legs), words, filters, beside)
+    return SearchRequest(replace(plan, legs=choose_retrievers(plan)[0]), words, filters, beside)
 
 
 def _locate_pieces(pieces: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:

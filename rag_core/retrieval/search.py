@@ -43,6 +43,7 @@ __all__ = [
     "VARIANT_WEIGHT",
     "append_expansion_hits",
     "build_filter",
+    "build_retrieval_query",
     "extract_expansion_names",
     "fetch_passages",
     "list_further_queries",
@@ -59,7 +60,7 @@ _PROTECTED_POSTS = 5  # first posts of the question's own query, fixed at the to
 # HotpotQA recall@10 rose from 0.89 to 0.98, on MuSiQue from 0.68 to 0.72.
 _RRF_K = 10
 # RRF weights of a further query, and of the query expanded with names from the first hits.
-VARIANT_WEIGHT, EXPANSION_WEIGHT = 0.15, 0.5
+VARIANT_WEIGHT, EXPANSION_WEIGHT = 0.15, 1.0
 HYDE_WEIGHT = 1.0  # RRF weight of the hypothetical post (HyDE); not fitted, and behind the first five as well
 _EXPANSION_PASSAGES, _EXPANSION_NAMES = 2, 6
 
@@ -104,7 +105,6 @@ def append_expansion_hits(own: PlaceRanking, others: Sequence[tuple[PlaceRanking
     return [(place, scores.get(place, 0.0)) for place in (*first, *rest)]
 
 
-_VARIANT_HITS = 20  # per further query
 _MULTI_HOP_TERMS = 5  # least number of terms of a multi-hop question
 _FETCHED_PASSAGES = 80  # least number of passages read for MMR; else twice the number kept
 
@@ -131,7 +131,18 @@ async def search_passages(plan: Plan, question: Question, rag: Engine, run: Run)
         if len(run.shortfalls) == before:  # an incomplete result is not cached
             rag.caches.hits.store(key, version, hits)
     known = [(hit, passages[hit.place]) for hit in hits if hit.place in passages]
-    return tuple(Hit(passage, hit.score, hit.leg, hit.likeness) for hit, passage in known)
+    found = tuple(Hit(passage, hit.score, hit.leg, hit.likeness) for hit, passage in known)
+    run.show("search", (format_hit(hit) for hit in found[:_SHOWN_HITS]))
+    return found
+
+
+_SHOWN_HITS, _SHOWN_LENGTH = 10, 80  # of a result on the terminal, and characters of each
+
+
+def format_hit(hit: Hit) -> str:
+    """Format a hit as one line for the terminal."""
+    words = " ".join(hit.passage.text.split())[:_SHOWN_LENGTH]
+    return f"{hit.score:.3f} {hit.leg} {hit.passage.key.chat_id}/{hit.passage.key.message_id} {words}"
 
 
 async def _build_cache_key(plan: Plan, question: Question, rag: Engine) -> Hashable:
@@ -145,6 +156,12 @@ async def _list_newest(plan: Plan, question: Question, rag: Engine) -> tuple[Cac
     return tuple(CachedHit(place, 1 / rank, LEXICAL, 0.0) for rank, place in enumerate(places, 1))
 
 
+def build_retrieval_query(plan: Plan, question: Question, only: SearchFilter) -> RetrievalQuery:
+    """Build the question's own query."""
+    text = plan.asked or plan.queries[0]
+    return RetrievalQuery(text, plan.legs, plan.k, only, question.lang, plan.should, plan.aliases)
+
+
 async def _run_search(
     plan: Plan, question: Question, rag: Engine, run: Run
 ) -> tuple[tuple[CachedHit, ...], dict[PassageRef, Passage]]:
@@ -155,11 +172,12 @@ async def _run_search(
     """
     keep = rag.settings.retrieval.keep
     only = await run.require(Stage.FILTER, resolve_filter(plan, question.viewer, rag))
-    query = RetrievalQuery(plan.queries[0], plan.legs, plan.k, only, question.lang, plan.should, plan.aliases)
+    query = build_retrieval_query(plan, question, only)
     own = await search_hybrid(query, rag, run)
     passages = await run.require(Stage.FETCH, fetch_passages([place for place, _ in own.ranked], rag))
     statistics = rag.lexical.statistics(question.viewer.channels)
-    ranked = await asyncio.to_thread(rerank_by_features, own.ranked, passages, plan, question, statistics)
+    ordering = asyncio.to_thread(rerank_by_features, own, passages, plan, question, statistics)
+    ranked = await run.attempt(Stage.ORDER, ordering, [pair for pair in own.ranked if pair[0] in passages])
     own = replace(own, ranked=ranked)
     best = [passages[place] for place, _ in own.ranked[:2]]  # what was reranked has been read
     further = await _run_further_queries(plan, query, own, best, rag, run)
@@ -168,7 +186,9 @@ async def _run_search(
     passages |= await run.require(Stage.FETCH, fetch_passages(more, rag)) if more else {}
     fused = [pair for pair in fused if pair[0] in passages]
     nothing: tuple[dict[PassageRef, float], RankedPlaces] = ({}, fused[:keep])
-    likeness, fused = await run.attempt(Stage.DIVERSE, diversify_hits(fused, own.vector, passages, rag), nothing)
+    mmr = plan.fusion == "mmr"
+    work = diversify_hits(fused if mmr else fused[:keep], own.vector, passages, rag)
+    likeness, fused = await run.attempt(Stage.DIVERSE, work, nothing)
     hits = (CachedHit(place, score, own.legs.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused)
     return tuple(hits), passages
 
@@ -182,9 +202,8 @@ async def _run_further_queries(
     """
     if not own.by_words:
         return []
-    others = await run.attempt(
-        Stage.QUERIES, search_each_query(list_further_queries(plan), query.only, _VARIANT_HITS, rag), list[RankedPlaces]
-    )
+    searches = search_each_query(list_further_queries(plan), query.only, plan.k_per_query, rag)
+    others = await run.attempt(Stage.QUERIES, searches, list[RankedPlaces])
     rankings = [(ranking, VARIANT_WEIGHT) for ranking in others]
     if len(plan.queries) > 1 and len(tokenize(query.text)) >= _MULTI_HOP_TERMS:
         following = await run.attempt(

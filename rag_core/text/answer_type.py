@@ -140,7 +140,8 @@ _PRICED_CURRENCY = re.compile(
     r"(доллар|евро|юан|dollar|euro)"
 )
 _HOURS = re.compile(
-    r"\b\d{1,2}[:.]\d\d\b|\b\d{1,2}\s?(?:am|pm|a\.m|p\.m|o'clock|час|утра|вечера|дня|ночи)|\b(?:с|до|from|until|till|at|by|к)\s\d{1,2}\b|"
+    r"\b\d{1,2}[:.]\d\d\b|\b\d{1,2}\s?(?:am|pm|a\.m|p\.m|o'clock|час|утра|вечера|дня|ночи)|"
+    rf"\b(?:с|до|from|until|till|at|by|к)\s\d{{1,2}}\b(?!\s?(?:{_MONTHS})\b)|"
     r"круглосуточно|без выходных|выходной|\b(?:noon|midnight|sunset|dusk|dawn|полдень|полноч\w+)\b"
 )
 _PHONE = re.compile(r"(?<![\d.])\+?\d(?:[\s()-]{0,2}\d){4,14}(?![\d.])|(?<!\w)@\w{4,}")
@@ -217,6 +218,9 @@ def _detect(question: str) -> tuple[AnswerType, frozenset[str]]:
         (match.start(), want, pattern) for want, pattern in _ANSWER_TYPE_PATTERNS if (match := pattern.search(asked))
     ]
     if not found:
+        price = _PRICE.search(asked)  # "fare 36 rubles": a statement about a price is to be compared with the price
+        if price and price[0][0].isdigit():
+            return AnswerType.PRICE, frozenset()
         # "The library is open on Sundays?": a statement with a question mark is to be confirmed
         closed = asked.rstrip().endswith("?") and len(_WORD.findall(asked)) > 1 and not _OPEN_WORDS.search(asked)
         return (AnswerType.YES_NO if closed else AnswerType.ANYTHING), frozenset()
@@ -250,6 +254,12 @@ def extract_values(text: str) -> frozenset[str]:
 def asks_for_count(question: str) -> bool:
     """Whether a question asks how many of something there are."""
     return bool(_COUNTED.search(_normalize_text(question[:_MAX_ASKING_LENGTH])))
+
+
+def asks_for_measure(question: str) -> bool:
+    """Whether a question asks for a number of some unit: an age, a duration, a temperature."""
+    asked = _normalize_text(question[:_MAX_ASKING_LENGTH])
+    return any(asking.search(asked) for asking, _ in _MEASURES)
 
 
 def counts_what_is_asked(text: str, question: str) -> bool:

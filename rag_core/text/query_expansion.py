@@ -19,7 +19,7 @@ from rag_core.text.tokens import STOP_WORDS, list_dictionary_forms, stem, stem_d
 _TABLE = Path(__file__).with_name("synonyms.txt")
 # Weights of variants, against 1 for the word itself. A translation is worth more than a synonym: a post in the other
 # language has no other word of the question.
-_SYNONYM_WEIGHT, _TRANSLATION_WEIGHT, _RELATED_WEIGHT, _ANNOTATION_WEIGHT = 0.5, 0.8, 0.3, 0.8
+_SYNONYM_WEIGHT, TRANSLATION_WEIGHT, _RELATED_WEIGHT, _ANNOTATION_WEIGHT = 0.5, 0.8, 0.3, 0.8
 _PHRASE_FACTOR = 0.5  # for a word of a phrase
 _MAX_WORDS = 40  # words of a question that are looked up
 _MAX_PHRASE_WORDS = 3
@@ -56,7 +56,7 @@ class _Group:
     def list_variants(self, lang: str) -> Iterator[tuple[str, float]]:
         """List the variants of a word of this language, with weights."""
         for other, terms in self.terms.items():
-            weight = _RELATED_WEIGHT if self.related else _SYNONYM_WEIGHT if other == lang else _TRANSLATION_WEIGHT
+            weight = _RELATED_WEIGHT if self.related else _SYNONYM_WEIGHT if other == lang else TRANSLATION_WEIGHT
             yield from (
                 (term, _ANNOTATION_WEIGHT if term.startswith("<") else weight * factor)
                 for term, factor in terms.items()

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 
-from rag_core.text.tokens import list_dictionary_forms, stem
+from rag_core.text.tokens import is_dictionary_word, list_dictionary_forms, read_word, stem
 
 _TO_LATIN = dict(zip("абвгдезийклмнопрстуфыэ", "abvgdeziyklmnoprstufye", strict=True)) | {
     "ё": "e", "ж": "zh", "х": "kh", "ц": "ts", "ч": "ch", "ш": "sh", "щ": "shch", "ъ": "", "ь": "", "ю": "yu", "я": "ya",
@@ -25,6 +26,8 @@ _LATIN_PATTERN = re.compile("|".join(_FROM_LATIN))  # longest alternatives first
 _UMLAUTS = str.maketrans("äö", "ee") | {ord("ü"): "yu"}
 _CYRILLIC = re.compile("[а-яё]")
 _MAX_DICTIONARY_FORMS = 2
+_WORD = re.compile(r"[^\W\d_]+")
+_MAX_WORDS, _MIN_NAME_LENGTH = 40, 4  # words of a text that are read, and letters of a name: short ones meet by chance
 
 
 def transliterate_word(word: str) -> tuple[str, ...]:
@@ -37,6 +40,25 @@ def transliterate_word(word: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(spelt for form in _list_word_forms(low) for spelt in _romanize_form(form)))
     plain = "".join(c for c in unicodedata.normalize("NFD", low.translate(_UMLAUTS)) if not unicodedata.combining(c))
     return (_LATIN_PATTERN.sub(lambda found: _FROM_LATIN[found[0]], plain),) if _LATIN_PATTERN.search(plain) else ()
+
+
+def list_names_in_other_script(text: str, frequency: Callable[[str], int]) -> tuple[tuple[str, str], ...]:
+    """List (term, term in the other script) of the names of a text: those spelt so that posts have them.
+
+    A Russian word is a name where it is not in the dictionary, or is there as one: "most" is no bridge.
+    """
+    found = dict.fromkeys(
+        (term, other)
+        for word in _WORD.findall(text)[:_MAX_WORDS]
+        if len(word) >= _MIN_NAME_LENGTH and (term := stem(word.lower())) and _may_be_name(word.lower())
+        for spelt in transliterate_word(word)
+        if (other := stem(spelt)) and frequency(other)
+    )
+    return tuple(found)
+
+
+def _may_be_name(low: str) -> bool:
+    return not _CYRILLIC.search(low) or not is_dictionary_word(low) or read_word(low)[0].name
 
 
 def _list_word_forms(low: str) -> tuple[str, ...]:

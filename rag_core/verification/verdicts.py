@@ -14,17 +14,16 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
-from rag_core.cite import filter_current_passages
+from rag_core.citation_check import filter_current_passages
 from rag_core.context.evidence import DatedPost, build_text_key, order_copies
 from rag_core.engine import Engine
 from rag_core.planning.queries import (
     MAX_QUERIES,
-    count_question_parts,
     extract_phrases,
     generate_query_variants,
     sanitize_query,
 )
-from rag_core.planning.router import HYBRID, LEXICAL_ONLY, route_plan
+from rag_core.planning.router import HYBRID, LEXICAL_ONLY, choose_retrievers
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
 from rag_core.steps import note_unindexed_posts
@@ -47,15 +46,12 @@ from rag_core.types import (
     Viewer,
     format_channel_post_link,
 )
-from rag_core.verification.claims import extract_claims
+from rag_core.verification.claim_extraction import extract_claims
 from rag_core.verification.entailment import assess_by_words, assess_passages
 from rag_core.verification.facts import extract_facts
 from rag_core.verification.support import find_best_quote
 from rag_core.verification.types import Claim, Label, Support, Verdict
 
-# A false number is the claim's rarest word, so the contradicting post is seldom ranked first; beyond the tenth
-# nothing more was found.
-MAX_ASSESSED_PASSAGES = 10
 _MAX_NEWER_POSTS = 12  # later posts of one channel
 _NUMBER_WORDS = re.compile(r"\S*\d\S*")
 
@@ -71,16 +67,20 @@ def plan_claim_search(question: Question) -> Plan:
         others = (unnumbered, *others)
     queries = tuple(dict.fromkeys((text, *others)))[:MAX_QUERIES]
     plan = Plan(queries, Kind.CLAIM, text, *extract_phrases(text), asked=text)
-    chosen = route_plan(plan, count_question_parts(text))
+    legs, why = choose_retrievers(plan)
     # without a wrong number too few words are left for lexical search alone
-    return replace(plan, legs=HYBRID if chosen.legs == LEXICAL_ONLY else chosen.legs, reasons=chosen.reasons)
+    return replace(plan, legs=HYBRID if legs == LEXICAL_ONLY else legs, reasons=(f"{legs}: {why}",))
 
 
 async def retrieve_claim_passages(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Passage, ...]:
-    """Retrieve the passages to assess, best first. Raises IndexUnavailable, ArchiveUnavailable, StageTimeout."""
+    """Retrieve the passages to assess, best first. Raises IndexUnavailable, ArchiveUnavailable, StageTimeout.
+
+    A false number is the claim's rarest word, so the contradicting post is seldom ranked first; beyond the tenth
+    nothing more was found.
+    """
     hits = await search_passages(plan, question, rag, run)
     best = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
-    return tuple(hit.passage for hit in best[:MAX_ASSESSED_PASSAGES])
+    return tuple(hit.passage for hit in best[: rag.settings.verify.passages])
 
 
 async def retrieve_newer_passages(
@@ -302,7 +302,7 @@ def widen_quote(claim: Claim, text: str, span: TextSpan) -> TextSpan:
 
 
 # Stages whose failure leaves the search complete.
-NON_SEARCH_STAGES = frozenset({"verify", "rerank", "write", "support", "diverse", "judge"})
+NON_SEARCH_STAGES = frozenset({"verify", "rerank", "write", "support", "order", "diverse", "judge"})
 
 # A long post has a dozen claims; nobody reads more verdicts than this, and each needs a search of its own.
 MAX_CHECKED_CLAIMS = 8

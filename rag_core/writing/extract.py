@@ -14,12 +14,25 @@ from datetime import date, datetime, timedelta
 from itertools import takewhile
 
 from rag_core.dates.parse import Period, find_dates
-from rag_core.text.answer_type import AnswerType, asks_for_changes, asks_for_count, counts_what_is_asked, extract_values
+from rag_core.text.answer_type import (
+    AnswerType,
+    asks_for_changes,
+    asks_for_count,
+    asks_for_measure,
+    counts_what_is_asked,
+    extract_values,
+)
 from rag_core.text.query_terms import QueryTerms
-from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH
+from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, split_sentences
 from rag_core.text.tokens import detect_language, read_word, tokenize
 from rag_core.types import Citation, Evidence, Sentence
-from rag_core.writing.candidates import MAX_SENTENCE_GAP, VAGUE_TYPES, ExtractCandidate, extend_forward, rank_candidates
+from rag_core.writing.extract_candidates import (
+    MAX_SENTENCE_GAP,
+    VAGUE_TYPES,
+    ExtractCandidate,
+    extend_forward,
+    rank_candidates,
+)
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_earlier
 
 _SAME_POST_BONUS, _ADJOINING_BONUS = 2.0, 1.0
@@ -36,12 +49,12 @@ _VALUE_TYPES = frozenset({AnswerType.PRICE, AnswerType.HOURS, AnswerType.PHONE})
 # Without a value of these types in the piece nothing is sure.
 _CERTAIN_TYPES = _VALUE_TYPES | {AnswerType.NUMBER, AnswerType.LIST, AnswerType.NAME}
 _SERIES_TOPIC = 0.85  # share of the best post's topic that a post of the series has, and its piece of that of the best
-_CONTESTED_TOPIC = 0.4  # share of the best post's topic, unless the best piece has every term
+_CONTESTED_TOPIC = 0.4  # as _SERIES_TOPIC, of a later value that makes the best doubtful unless that has every term
 _COMPLETE = 0.99
 _FEW_SOURCES = 3  # of ten: a term of more of them tells nothing
 _CHANGE_TOPIC, _CHANGE_OWN = 0.6, 0.5  # as _SERIES_TOPIC, for a later piece that says that something has changed
 # Of the question's weight: what a later post may say less than the best piece, and what a sure piece says itself.
-_RIVAL_SLACK, _SURE_TERMS = 0.1, 0.6
+_RIVAL_SLACK, _SURE_TERMS, _REPLACED_TERMS = 0.1, 0.6, 0.75
 _PERIOD_BONUS = 1.5
 _NEXT = re.compile(r"\b(?:следующ\w+|ближайш\w+|next|upcoming|coming)\b", re.IGNORECASE)
 _COMING = re.compile(rf"{_NEXT.pattern}|\bwhen(?:['’]?s| is| are| will)\b", re.IGNORECASE)
@@ -112,15 +125,37 @@ class RankedPieces:
         best, want = self.best, self.asked.want
         if best is None:
             return False
-        unsaid = bool(best.features.question) or bool(_HEARSAY.search(best.text))
+        unsaid = bool(best.features.question) or bool(_HEARSAY.search(best.text)) or self._split
         uncounted = (
             want is AnswerType.NUMBER
             and asks_for_count(self.asked.text)
+            and not asks_for_measure(self.asked.text)
             and not counts_what_is_asked(best.text, self.asked.text)
         )
         valueless = want in _CERTAIN_TYPES and not best.holds
-        untimely = self.contested or self.dated_otherwise or self.passed
+        untimely = (self.contested and not self._changed) or self.dated_otherwise or self.passed
         return untimely or self.foreign or unsaid or uncounted or valueless
+
+    @property
+    def _split(self) -> bool:
+        """Whether the piece says what a yes-or-no question asks of its subject before it names the subject.
+
+        "Free, as ever. Bus 27 runs late": that is free which the post named before.
+        """
+        text, (*subject, predicate) = self.best.text if self.best else "", self.asked.order or ("",)
+        if self.asked.want is not AnswerType.YES_NO or not subject:
+            return False
+        stems = [frozenset(tokenize(text[a:b])) for a, b in split_sentences(text)]
+        said = [n for n, found in enumerate(stems) if self.asked.match(predicate, found)]
+        named = [n for n, found in enumerate(stems) if any(self.asked.match(term, found) for term in subject)]
+        return bool(said and named) and said[-1] < named[0]
+
+    @property
+    def _changed(self) -> bool:
+        """Whether the newer value says that it changed, and the older one is surely of the thing that is asked for."""
+        newer, older = self.pieces[0], self.pieces[1]
+        own = older.features.terms + older.features.kin
+        return own >= _REPLACED_TERMS and newer.useful and bool(_CHANGE.search(newer.text))
 
     @property
     def disputable(self) -> bool:
@@ -162,6 +197,9 @@ class RankedPieces:
         first = self.pieces[0]
         others = sorted((one for one in best_of_post.values() if one is not first), key=lambda one: -one.score)
         others = [one for one in others if one.source.passage.key != first.source.passage.key]
+        lang = detect_language(self.asked.text)
+        if detect_language(first.text) == lang:  # a post of the other language shares a number or a name by chance
+            others = [one for one in others if one.features.best or detect_language(one.text) == lang]
         if not any(one.features.best for one in (first, *others[: most - 1])):
             others[most - 2 : most - 2] = [one for one in others if one.features.best][:1]
         first, *others = (extend_forward(one, evidence, MAX_ANSWER_LENGTH // most) for one in (first, *others))
@@ -320,8 +358,8 @@ def _may_supersede(one: ExtractCandidate, first: ExtractCandidate, told: frozens
         return False
     if told.intersection(tokenize(one.text)) and _CHANGE.search(one.text):
         return True
-    complete = first.features.terms + first.features.kin > _COMPLETE
-    return not complete and one.useful and one.topic >= _CONTESTED_TOPIC * first.topic
+    own, said = (piece.features.terms + piece.features.kin for piece in (first, one))
+    return own <= _COMPLETE and said >= _CONTESTED_TOPIC * own and one.topic >= _CONTESTED_TOPIC * first.topic
 
 
 def _is_same_channel(one: ExtractCandidate, other: ExtractCandidate) -> bool:

@@ -1,19 +1,21 @@
-"""The indexes in the folder against those on a Qdrant server: the same posts and queries, milliseconds of each.
+"""The indexes in the folder against those on real Qdrant servers: the same posts and queries, figures of each.
 
-QDRANT__URL=http://127.0.0.1:6333 python tests/bench/qdrant_vs_folder.py [--size 100000] [--queries 200]
+QDRANT_BIN=/path/to/qdrant python tests/bench/qdrant_vs_folder.py [--size 100000] [--queries 200] [--nodes 3]
 
-The collections are called citegram-bench and are deleted at the end. QDRANT__KEY, QDRANT__SHARDS, QDRANT__REPLICAS,
-QDRANT__QUANTIZATION, QDRANT__LINKS and the others count as they do for the bot.
+With QDRANT__URL a server that runs already is measured, without its memory and disk. Each row: posts written a second,
+milliseconds of a search of all and of one within a filter, and of the ten best how many are those of the exact search.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,9 @@ if __name__ == "__main__":
 
 from bench import synthetic_posts
 from bench.dense_engines import DIMENSION, MOST, draw, slices
-from bench.measure_process import percentiles, seconds, times
+from bench.measure_process import Row, disk_mb, percentiles, seconds, times
+from qdrant_client import QdrantClient
+from qdrant_node import BINARY, QdrantNode, run_cluster
 
 from bot.settings import read_settings
 from rag_core.engine import make_lexical_index
@@ -34,10 +38,22 @@ from rag_core.types import PassageRef, SearchFilter
 _SLICE = 2000
 
 
+_LAYOUTS: dict[str, dict[str, Any]] = {
+    "exact": {},
+    "int8": {"quantization": "int8"},
+    "graph": {"links": 16},
+    "graph, int8": {"links": 16, "quantization": "int8"},
+}
+_TOP = 10
+_COLLECTION = "citegram-bench"
+
+Hits = list[list[PassageRef]]
+
+
 def words(
     index: LexicalIndex, posts: synthetic_posts.Corpus, queries: Sequence[synthetic_posts.Query]
-) -> dict[str, float]:
-    """Figures of one search by words."""
+) -> tuple[Row, Hits]:
+    """Figures of one search by words, and what it finds."""
     everything = SearchFilter(frozenset(channel.chat_id for channel in synthetic_posts.CHANNELS))
 
     def fill() -> None:
@@ -49,18 +65,21 @@ def words(
             ]
             index.replace((), entries)
 
-    row = {"fill_s": seconds(fill)}
+    row = {"posts_per_s": len(posts) / seconds(fill)}
     row |= percentiles(times(queries, lambda q: index.search(q.terms, everything)))
-    within = times(queries, lambda q: index.search(q.terms, SearchFilter(*_bounds(q.window))))
-    return row | percentiles(within, "filtered")
+    within = times(queries, lambda q: index.search(q.terms, _make_filter(q.window)))
+    found = [[place for place, _ in index.search(q.terms, _make_filter(q.window), _TOP)] for q in queries]
+    return row | percentiles(within, "filtered"), found
 
 
-def _bounds(window: synthetic_posts.Window) -> tuple[Any, Any, Any]:
-    return window.channels, window.since, window.until
+def _make_filter(window: synthetic_posts.Window) -> SearchFilter:
+    return SearchFilter(window.channels, window.since, window.until)
 
 
-def vectors(run: Any, store: VectorStore, frame: synthetic_posts.Frame, count: int) -> dict[str, float]:
-    """Figures of one store of vectors."""
+def vectors(
+    run: Any, store: VectorStore, frame: synthetic_posts.Frame, count: int, settle: Callable[[], None]
+) -> tuple[Row, Hits]:
+    """Figures of one store of vectors, and what it finds; `settle` waits until the store is as it will be."""
 
     def fill() -> None:
         for numbers, rows in slices(len(frame)):
@@ -71,13 +90,71 @@ def vectors(run: Any, store: VectorStore, frame: synthetic_posts.Frame, count: i
                 )
             )
 
-    row, asked = {"fill_s": seconds(fill)}, draw(frame, count)
-    within = times(asked, lambda near: run(store.search(near.vector, SearchFilter(*_bounds(near.window)), MOST)))
-    return row | percentiles(within, "filtered")
+    row, asked = {"posts_per_s": len(frame) / seconds(fill)}, draw(frame, count)
+    settle()
+    everything = SearchFilter(frozenset(channel.chat_id for channel in synthetic_posts.CHANNELS))
+    row |= percentiles(times(asked, lambda near: run(store.search(near.vector, everything, MOST))))
+    within = times(asked, lambda near: run(store.search(near.vector, _make_filter(near.window), MOST)))
+    found = [[p for p, _ in run(store.search(near.vector, _make_filter(near.window), _TOP))] for near in asked]
+    return row | percentiles(within, "filtered"), found
 
 
-def _told(name: str, row: dict[str, float]) -> None:
-    print(f"{name:24}", " ".join(f"{key}={value:.2f}" for key, value in row.items()), flush=True)
+def measure_recall(found: Hits, exact: Hits) -> float:
+    """Share of the exact search's hits that were found, over all queries."""
+    shares = [len({*some} & {*best}) / len(best) for some, best in zip(found, exact, strict=True) if best]
+    return sum(shares) / len(shares)
+
+
+def _print_row(name: str, row: Row) -> None:
+    print(f"{name:24}", " ".join(f"{key}={value:.3g}" for key, value in row.items()), flush=True)
+
+
+def _measure_servers(nodes: Sequence[QdrantNode]) -> Row:
+    if not nodes:
+        return {}
+    held = [Path(f"/proc/{node.pid}/status").read_text("ascii") for node in nodes]
+    kilobytes = sum(int(line.split()[1]) for of in held for line in of.splitlines() if line.startswith("VmRSS"))
+    return {"memory_mb": kilobytes / 1024, "disk_mb": sum(disk_mb(node.folder) for node in nodes)}
+
+
+def _connect(qdrant: QdrantSettings) -> QdrantClient:
+    headers = {"api-key": qdrant.key.get_secret_value()}
+    return QdrantClient(url=qdrant.urls[0], metadata=headers, timeout=60, check_compatibility=False)
+
+
+def _wait_until_optimized(qdrant: QdrantSettings) -> None:
+    """Wait until graphs and quantised vectors are there: the server makes them beside everything else."""
+    client = _connect(qdrant)
+    while str(client.get_collection(qdrant.collection).status.value) != "green":
+        time.sleep(1)
+    client.close()
+
+
+def measure(qdrant: QdrantSettings, nodes: Sequence[QdrantNode], size: int, count: int, folder: Path) -> None:
+    """Measure the folder and the servers side by side, and print a row of each."""
+    posts, frame = synthetic_posts.make_posts(size), synthetic_posts.Frame.make(size)
+    queries = synthetic_posts.draw_queries(posts, count)
+    row, best = words(Bm25Index(), posts, queries)
+    _print_row("words, folder", row)
+    served = make_lexical_index(qdrant)
+    row, found = words(served, posts, queries)
+    _print_row("words, server", {**row, "recall": measure_recall(found, best), **_measure_servers(nodes)})
+    served.close()
+    _delete_collections(qdrant)
+    with asyncio.Runner() as runner:
+        best = []
+        for name, layout in {"folder": None, **_LAYOUTS}.items():
+            where = None if layout is None else qdrant.model_copy(update=layout)
+            store = runner.run(open_vector_store(folder, model="bench", dimension=DIMENSION, qdrant=where))
+            settle = partial(_wait_until_optimized, where) if where else lambda: None
+            row, found = vectors(runner.run, store, frame, count, settle)
+            if where:
+                row |= {"recall": measure_recall(found, best), **_measure_servers(nodes)}
+            best = best or found
+            _print_row(f"vectors, {name}", row)
+            runner.run(store.close())
+            if where:
+                _delete_collections(where)
 
 
 def main() -> None:
@@ -85,30 +162,25 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--size", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--nodes", type=int, default=1)
     args = parser.parse_args()
-    if "QDRANT__URL" not in os.environ:
-        sys.exit("QDRANT__URL names no Qdrant server: there is nothing to compare with.")
-    qdrant = read_settings(None).qdrant.model_copy(update={"words": True, "collection": "citegram-bench"})
-    posts, frame = synthetic_posts.make_posts(args.size), synthetic_posts.Frame.make(args.size)
-    queries = synthetic_posts.draw_queries(posts, args.queries)
-    served = make_lexical_index(qdrant)
-    try:
-        _told("words, folder", words(Bm25Index(), posts, queries))
-        _told("words, server", words(served, posts, queries))
-        with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
-            for name, where in (("vectors, folder", None), ("vectors, server", qdrant)):
-                store = runner.run(open_vector_store(Path(folder), model="bench", dimension=DIMENSION, qdrant=where))
-                _told(name, vectors(runner.run, store, frame, args.queries))
-                runner.run(store.close())
-    finally:
-        served.close()
-        _cleared(qdrant)
+    given = read_settings(None).qdrant.model_copy(update={"words": True, "collection": _COLLECTION, "timeout": 60})
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder, nodes = Path(name), list[QdrantNode]()
+        if not given.url:
+            if not BINARY:
+                sys.exit("Neither QDRANT__URL nor QDRANT_BIN names a Qdrant server: there is nothing to compare with.")
+            nodes = stack.enter_context(run_cluster(folder / "cluster", args.nodes))
+            copies = {"shards": 6, "replicas": 2} if args.nodes > 1 else {}
+            given = given.model_copy(update={"url": ",".join(node.url for node in nodes), **copies})
+        try:
+            measure(given, nodes, args.size, args.queries, folder / "vectors")
+        finally:
+            _delete_collections(given)
 
 
-def _cleared(qdrant: QdrantSettings) -> None:
-    from qdrant_client import QdrantClient
-
-    client = QdrantClient(url=qdrant.url, metadata={"api-key": qdrant.key.get_secret_value()})
+def _delete_collections(qdrant: QdrantSettings) -> None:
+    client = _connect(qdrant)
     for one in client.get_collections().collections:
         if one.name.startswith(qdrant.collection):
             client.delete_collection(one.name)

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import pytest_asyncio
 from aiogram import Bot
 from aiogram.client.session import aiohttp as aiogram_session
 from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, Cli, CommandResult
@@ -115,8 +116,8 @@ async def bot(sandbox: Sandbox) -> AsyncIterator[Bot]:
         yield bot
 
 
-@pytest.fixture
-async def browser() -> AsyncIterator[playwright_api.Browser]:
+@asynccontextmanager
+async def launch_browser() -> AsyncIterator[playwright_api.Browser]:
     api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
     if CHROMIUM is None:
         pytest.skip("no Chromium here: apt-get install chromium")
@@ -124,6 +125,26 @@ async def browser() -> AsyncIterator[playwright_api.Browser]:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
         await browser.close()
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[playwright_api.Browser]:
+    async with launch_browser() as browser:
+        yield browser
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def _module_browser() -> AsyncIterator[playwright_api.Browser]:
+    async with launch_browser() as browser:
+        yield browser
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def shared_browser(_module_browser: playwright_api.Browser) -> AsyncIterator[playwright_api.Browser]:
+    """One browser for the tests of a file, all in one event loop: to start it takes a second of processor time."""
+    yield _module_browser
+    for context in _module_browser.contexts:
+        await context.close()
 
 
 Live = Callable[..., AbstractAsyncContextManager[None]]

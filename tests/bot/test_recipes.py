@@ -19,7 +19,7 @@ FERRY = "When does the ferry to Owl Island leave?"
 ZEPPELIN = "Which zeppelin sails to Bear Mountain on Christmas Eve?"
 SAYS = "The ferry to Owl Island leaves at 7:30 every morning from pier four."
 FACT = {"relevant": True, "facts": [SAYS]}
-STEP = {"Thought": "I look.", "tool": "search", "input": {"query": "ferry Owl Island"}}
+STEP = {"Thought": "I look.", "tool": "search", "input": {"queries": ["ferry Owl Island"]}}
 PLAN = {
     "normalized_queries": ["ferry Owl Island", "ferry leaves", "Owl Island time"],
     "must_phrases": [], "should_phrases": [], "metadata_filters": None, "k_per_query": 20, "fusion": "rrf",

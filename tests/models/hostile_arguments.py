@@ -35,16 +35,18 @@ from rag_core.retrieval.post_search import Highlight, TextMatcher
 from rag_core.text.numbers import Number
 from rag_core.text.query_terms import QueryTerms
 from rag_core.types import Passage, PostKey, PostKeySet, Question, Source, Viewer
+from rag_core.verification.date_time_parsing import Moment
 from rag_core.verification.facts import SentenceFacts, extract_facts, extract_facts_by_sentence
-from rag_core.verification.moments import Moment
 from rag_core.verification.rules import RuleCheck, check_by_rules
 from rag_core.verification.stance import ClaimTerms
 from rag_core.verification.types import Claim
+from rag_core.verification.verdicts import Verification
 from rag_core.verification.vocabulary import Word, split_words
 
 NOW = dt.datetime(2026, 1, 15, 9, tzinfo=dt.UTC)
 _DEEPEST = 8  # nested types; a type that holds itself has no end
-_NAMES = {"Bot": Bot, "PostKeySet": PostKeySet}  # what modules import for the type checker alone
+# What modules import for the type checker alone.
+_NAMES = {"Bot": Bot, "PostKeySet": PostKeySet, "Verification": Verification}
 
 
 class CannotBuild(Exception):
@@ -103,7 +105,7 @@ _MAKERS: dict[Any, Callable[[str], Any]] = {
     Question: lambda text: Question(text, "en", NOW, Viewer(500, frozenset({-1001})), 500),
     Claim: lambda text: Claim(text, "en", 0, len(text)),
     SentenceFacts: lambda text: extract_facts(text, "en"),
-    RuleCheck: lambda text: check_by_rules(text, text, "en"),
+    RuleCheck: cache(lambda text: check_by_rules(text, text, "en")),  # 0.1 s each
     ClaimTerms: lambda text: ClaimTerms(extract_facts(text, "en"), text, lambda _: 1.0),
     Word: lambda text: next(iter(split_words(text)), Word(text, text, 0, len(text), True, True)),
     Moment: lambda text: next(iter(extract_facts(text, "en").moments), Moment(0, 1, 2024, 3, 12)),

@@ -80,13 +80,13 @@ def write_react_step(prompt: Prompt) -> str:
     """What it writes where a tool is to be chosen: tools that are not there, posts that are not, other readers."""
     orders = [said[:120] for said in _SAY.findall(prompt.ask)] or ["treasurer trophy staircase"]
     moves: list[tuple[str, dict[str, Any]]] = [
-        ("search", {"query": orders[0]}),
+        ("search", {"queries": [orders[0]]}),
         ("delete", {"chat": -1001000004, "posts": [10]}),
-        ("search", {"query": "silver trophy", "channels": [-1001000004], "viewer": 1}),
+        ("search", {"queries": ["silver trophy"], "channels": [-1001000004], "viewer": 1}),
         ("fetch", {"posts": [1, 2, 99]}),
         ("neighbours", {"post": 1, "before": 3, "after": 3}),
         ("web_search", {"query": KNOWN}),
-        ("search", {"query": "silver trophy in The safe"}),
+        ("search", {"queries": ["silver trophy in The safe"]}),
         ("newest", {"about": "treasurer", "limit": 9}),
     ]
     tool, given = moves[(len(prompt.ask) + 3 * prompt.ask.count("<step>")) % len(moves)]

@@ -13,14 +13,16 @@ from rag_core.llm import DecodingParams, FairScheduler, Generation, Prompt, Queu
 
 
 class SlowLlm(FakeLlm):
-    """Every generation is `reply` and takes `seconds`: half of them before its first words. `ended` counts those
-    that came to their end, `begun` those that began."""
+    """Every generation is `reply` and takes `seconds`, this share of them before its first words.
+
+    `ended` counts those that came to their end, `begun` those that began.
+    """
 
     name = "slow"
 
-    def __init__(self, reply: Reply, seconds: float) -> None:
+    def __init__(self, reply: Reply, seconds: float, share: float = 0.5) -> None:
         super().__init__()
-        self.reply, self.seconds = reply, seconds
+        self.reply, self.before, self.seconds = reply, seconds * share, seconds * (1 - share)
         self.begun = self.ended = 0
         self._turns = FairScheduler()
 
@@ -47,11 +49,11 @@ class SlowLlm(FakeLlm):
     ) -> AsyncIterator[str | Generation]:
         self.begun += 1
         self.replies.append(self.reply)
-        await asyncio.sleep(self.seconds / 2)
+        await asyncio.sleep(self.before)
         length = len(self.reply if isinstance(self.reply, str) else self.reply(prompt)) // 4 + 1
         async for piece in super().stream(prompt, decoding, grammar=grammar, schema=schema):
             if isinstance(piece, str):
-                await asyncio.sleep(self.seconds / 2 / length)
+                await asyncio.sleep(self.seconds / length)
             else:
                 self.ended += 1
             yield piece

@@ -149,3 +149,17 @@ async def test_with_the_plan_off_the_question_alone_is_searched_for(library: Any
     question = library.question("Who painted the lighthouse on Owl Island?")
     plan = await run.require("plan", make_plan(question, Variant(plan="off").over(rag), run))
     assert plan == Plan((question.text,))
+
+
+def test_plans_of_all_recipes_stand_in_one_table_and_are_replayed(plans: Cli, file: Path, tiny_gguf: Path) -> None:
+    """A local model that writes anything under the grammars: replays without it print the same."""
+    said = plans(file, "--model", tiny_gguf, "--recipe", "direct,mapreduce", "--record", "r.jsonl", "--json", "a.json")
+    assert said.code == 0, said.err
+    head, direct, short = said.out.splitlines()[:3]
+    assert head.split() == ["valid", "ended", "usable", "mean_queries", "shortfalls", "calls", "tokens", "seconds"]
+    assert (direct.split()[0], short.split()[0]) == ("direct", "mapreduce")
+    again = plans(file, "--recipe", "direct,mapreduce", "--replay", "r.jsonl", "--json", "b.json")
+    assert again.code == 0, again.err
+    assert again.out == said.out
+    measured, replayed = (json.loads(Path(name).read_text(encoding="utf-8")) for name in ("a.json", "b.json"))
+    assert measured["metrics"]["mapreduce"]["all"]["ended"] == replayed["metrics"]["mapreduce"]["all"]["ended"]

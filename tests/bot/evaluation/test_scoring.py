@@ -243,6 +243,7 @@ def row(**changed: Any) -> JudgedAnswer:
     values: dict[str, Any] = {
         "lang": "en", "group": "g", "answerable": True, "refused": False, "first_right": True, "shown_right": True,
         "cited_right": (True,), "covered_sentences": (True,), "length": 100, "took_ms": 10.0, "confidence": 0.9,
+        "memory_mb": 70.0,
     }  # fmt: skip
     return JudgedAnswer(**values | changed)
 
@@ -258,8 +259,9 @@ def test_the_figures_of_answers() -> None:
         row(answerable=False, first_right=False, shown_right=False, took_ms=60.0, certainty=Certainty.PROBABLE),
     ]
     found = compute_answer_metrics(rows)
-    assert found.pop("memory_mb")
+    assert found.pop("memory_mb") == 70.0
     assert found == {
+        "seconds": 0.035, "under_10_s": 1.0, "under_30_s": 1.0, "supported": None, "fell_back": 0.0,
         "first_right": 0.25, "shown_right": 0.5, "wrong": 0.25, "abstained": 0.25, "refused": 0.5,
         "sure_share": 0.75, "sure_right": 0.5, "sure_wrong": 0.3333, "probable_right": 0.0,
         "unanswerable_sure": 0.0, "unanswerable_probable": 0.5, "stale_first": None,
@@ -360,5 +362,5 @@ async def test_the_same_data_gives_the_same_figures(written: Write, settings: Ra
         dataset = read_dataset(written(corpus=CORPUS, queries=QUERIES))
         async with open_indexed_dataset(dataset, settings) as data:
             metrics = compute_answer_metrics(await ask_all(data)) | compute_retrieval_metrics(await search_all(data))
-        found.append({k: v for k, v in metrics.items() if not k.startswith(("latency", "memory"))})
+        found.append({k: v for k, v in metrics.items() if not k.startswith(("latency", "memory", "seconds"))})
     assert found[0] == found[1]

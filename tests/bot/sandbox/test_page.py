@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
+import pytest_asyncio
 from aiogram.types import BotCommand, Message
 from aiogram.utils.formatting import ExpandableBlockQuote, Text, TextLink
 from driver import ADMIN
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
 else:
     playwright_api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 READER, CHANNEL, SECRET = 500, -1001111, -1002222
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def sandbox() -> AsyncIterator[Sandbox]:
     sandbox = Sandbox()
     world = sandbox.world
@@ -47,9 +50,11 @@ async def answered(sandbox: Sandbox) -> Message:
         return await bot.send_message(READER, **content.as_kwargs())
 
 
-async def test_a_citation_opens_its_post_beside_the_answer(sandbox: Sandbox, browser: playwright_api.Browser) -> None:
+async def test_a_citation_opens_its_post_beside_the_answer(
+    sandbox: Sandbox, shared_browser: playwright_api.Browser
+) -> None:
     answer = await answered(sandbox)
-    page = await browser.new_page(locale="en-GB", viewport={"width": 1300, "height": 800})
+    page = await shared_browser.new_page(locale="en-GB", viewport={"width": 1300, "height": 800})
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
@@ -78,8 +83,8 @@ async def test_a_citation_opens_its_post_beside_the_answer(sandbox: Sandbox, bro
     assert wrong == []
 
 
-async def test_an_admin_posts_and_edits_in_a_channel(sandbox: Sandbox, browser: playwright_api.Browser) -> None:
-    page = await browser.new_page(locale="ru-RU", viewport={"width": 1300, "height": 800})
+async def test_an_admin_posts_and_edits_in_a_channel(sandbox: Sandbox, shared_browser: playwright_api.Browser) -> None:
+    page = await shared_browser.new_page(locale="ru-RU", viewport={"width": 1300, "height": 800})
     await page.goto(f"{sandbox.url}/?user={ADMIN}")
     await page.click(f'[data-chat="{CHANNEL}"]')
     await page.fill("#composer", "Паром в девять")
@@ -99,9 +104,9 @@ async def test_an_admin_posts_and_edits_in_a_channel(sandbox: Sandbox, browser: 
     await playwright_api.expect(page.locator(".readonly")).to_be_visible()
 
 
-async def test_a_phone_shows_one_thing_at_a_time(sandbox: Sandbox, browser: playwright_api.Browser) -> None:
+async def test_a_phone_shows_one_thing_at_a_time(sandbox: Sandbox, shared_browser: playwright_api.Browser) -> None:
     answer = await answered(sandbox)
-    page = await browser.new_page(locale="en-GB", viewport={"width": 390, "height": 760})
+    page = await shared_browser.new_page(locale="en-GB", viewport={"width": 390, "height": 760})
     await page.goto(f"{sandbox.url}/?user={READER}")
     await page.click(f'[data-message="{READER}/{answer.message_id}"] a.citation >> nth=0')
     await playwright_api.expect(page.locator(f'[data-message="{CHANNEL}/7"].highlight')).to_be_in_viewport()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
+import pytest_asyncio
 
 from bot.app import run_bot
 from bot.sandbox import Sandbox
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     import playwright.async_api as playwright_api
 else:
     playwright_api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ROWS = [json.loads(line) for line in (SAMPLE_CHANNELS_FOLDER / "suggested.jsonl").read_text().splitlines()]
 BY_TEXT = {row["text"]: row for row in ROWS}
@@ -38,7 +41,7 @@ BUBBLES_UNDER_DAYS = """() => [...document.querySelectorAll(".day span")].flatMa
 }).length"""
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def demo(tmp_path: Path) -> AsyncIterator[Sandbox]:
     """The demo as `citegram demo` runs it, with search by words."""
     settings = Settings.model_validate({"data": {"dir": tmp_path}, "models": {"embedder": "none"}})
@@ -84,10 +87,10 @@ async def open_page(
 
 @VIEWS
 async def test_a_first_visit_comes_to_a_right_cited_answer_by_two_clicks(
-    demo: Sandbox, browser: playwright_api.Browser, locale: str, size: tuple[int, int]
+    demo: Sandbox, shared_browser: playwright_api.Browser, locale: str, size: tuple[int, int]
 ) -> None:
     expect = playwright_api.expect
-    page = await open_page(demo, browser, locale, size)
+    page = await open_page(demo, shared_browser, locale, size)
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     await expect(page.locator("#main .empty .suggestion")).to_have_count(4)
@@ -147,10 +150,10 @@ async def test_every_suggested_question_gets_a_right_and_sure_answer(
 
 
 async def test_how_it_was_found_is_folded_and_never_moves_what_is_read(
-    demo: Sandbox, browser: playwright_api.Browser
+    demo: Sandbox, shared_browser: playwright_api.Browser
 ) -> None:
     expect = playwright_api.expect
-    page = await open_page(demo, browser, size=PHONE)
+    page = await open_page(demo, shared_browser, size=PHONE)
     for count in (1, 2):
         await page.click(".suggestion >> nth=0")
         await expect(page.locator("#composer")).to_be_enabled()
@@ -171,10 +174,10 @@ async def test_how_it_was_found_is_folded_and_never_moves_what_is_read(
 
 
 async def test_person_and_language_go_together_and_the_list_is_searched(
-    demo: Sandbox, browser: playwright_api.Browser
+    demo: Sandbox, shared_browser: playwright_api.Browser
 ) -> None:
     expect = playwright_api.expect
-    page = await open_page(demo, browser)
+    page = await open_page(demo, shared_browser)
     await expect(page.locator("#who")).to_contain_text("Alex")
     await page.click("#who")
     await page.click("text=Русский")
@@ -191,9 +194,9 @@ async def test_person_and_language_go_together_and_the_list_is_searched(
     await expect(page.locator("#chats")).to_have_text("No such chat")
 
 
-async def test_the_page_works_by_keyboard_alone(demo: Sandbox, browser: playwright_api.Browser) -> None:
+async def test_the_page_works_by_keyboard_alone(demo: Sandbox, shared_browser: playwright_api.Browser) -> None:
     expect = playwright_api.expect
-    page = await open_page(demo, browser)
+    page = await open_page(demo, shared_browser)
     focused = "document.activeElement.className + ' ' + document.activeElement.id"
 
     async def tab_to(what: str, key: str = "Tab") -> None:
@@ -235,11 +238,11 @@ async def test_the_page_works_by_keyboard_alone(demo: Sandbox, browser: playwrig
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 async def test_the_page_is_accessible(
-    demo: Sandbox, browser: playwright_api.Browser, theme: Any, size: tuple[int, int]
+    demo: Sandbox, shared_browser: playwright_api.Browser, theme: Any, size: tuple[int, int]
 ) -> None:
     pytest.importorskip("axe_playwright_python", reason="axe checks accessibility")
     axe = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
-    page = await open_page(demo, browser, size=size, color_scheme=theme, reduced_motion="reduce")
+    page = await open_page(demo, shared_browser, size=size, color_scheme=theme, reduced_motion="reduce")
     await page.wait_for_selector(".suggestion")
     await page.evaluate(axe)
 

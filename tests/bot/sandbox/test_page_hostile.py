@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import pytest_asyncio
 from aiogram.types import ReplyParameters
 
 from bot.sandbox import Sandbox
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     import playwright.async_api as playwright_api
 else:
     playwright_api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MALLORY, READER, CHANNEL, CLOSED, GROUP = 500, 501, -1001111, -1002222, -1003333
 DATE = datetime(2024, 3, 12, 9, tzinfo=UTC)
@@ -100,7 +103,7 @@ def links(text: str) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def hostile() -> Any:
     sandbox = Sandbox()
     world = sandbox.world
@@ -165,11 +168,11 @@ async def found(sandbox: Sandbox) -> None:
 
 
 async def test_nothing_that_strangers_write_runs_leads_away_or_breaks_the_page(
-    hostile: Sandbox, browser: playwright_api.Browser
+    hostile: Sandbox, shared_browser: playwright_api.Browser
 ) -> None:
     written(hostile)
     await found(hostile)
-    page = await browser.new_page(locale="en-GB", viewport={"width": 1300, "height": 800})
+    page = await shared_browser.new_page(locale="en-GB", viewport={"width": 1300, "height": 800})
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
@@ -206,7 +209,7 @@ async def test_nothing_that_strangers_write_runs_leads_away_or_breaks_the_page(
 
 @pytest.mark.parametrize("kind", ["nested", "beside", "crossing"])
 async def test_ten_thousand_entities_do_not_break_the_page(
-    hostile: Sandbox, browser: playwright_api.Browser, kind: str
+    hostile: Sandbox, shared_browser: playwright_api.Browser, kind: str
 ) -> None:
     many, text = 10_000, "x" * 4096
     marks = [
@@ -221,7 +224,7 @@ async def test_ten_thousand_entities_do_not_break_the_page(
     room = hostile.world.room(CHANNEL)
     hostile.world.add(room, {"sender_chat": room.wire(), "text": text, "entities": marks})
     hostile.world.add(room, {"sender_chat": room.wire(), "text": "The next post."})
-    page = await browser.new_page(locale="en-GB")
+    page = await shared_browser.new_page(locale="en-GB")
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     await page.goto(f"{hostile.url}/?user={READER}#{CHANNEL}")
@@ -231,13 +234,13 @@ async def test_ten_thousand_entities_do_not_break_the_page(
 
 
 async def test_a_command_in_somebodys_post_sends_nothing_to_the_bot(
-    hostile: Sandbox, browser: playwright_api.Browser
+    hostile: Sandbox, shared_browser: playwright_api.Browser
 ) -> None:
     said = "/forget everything"
     command = {"type": "bot_command", "offset": 0, "length": len(said)}
     await hostile.post(CHANNEL, said, extra={"entities": [command]})
     await hostile.say(READER, "Hello")
-    page = await browser.new_page(locale="en-GB", viewport={"width": 1300, "height": 800})
+    page = await shared_browser.new_page(locale="en-GB", viewport={"width": 1300, "height": 800})
     await page.goto(f"{hostile.url}/?user={READER}#{READER}/{CHANNEL}/1")
     await page.click("#source .command")
     await page.fill("#composer", "Is anybody there?")

@@ -40,6 +40,12 @@ async def test_what_no_post_says_takes_coverage_away(library: Any) -> None:
     part = await measured(library, "When does the ferry to Bear Mountain leave?")
     assert part.likely < 0.5 < whole.likely
     assert part.names == 0
+    assert part.partial
+    assert not whole.partial
+
+
+async def test_a_word_that_no_post_has_makes_the_match_partial(library: Any) -> None:
+    assert (await measured(library, "When does the ferry to Owl Island hibernate?")).partial
 
 
 async def test_the_words_of_posts_that_the_asker_may_not_read_are_unknown(library: Any, make_post: Any) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
+from qdrant_node import needs_server
 from qdrant_stand_in import FakeQdrant
 
 from rag_core.engine import load_saved_lexical_index, make_lexical_index
@@ -24,8 +25,6 @@ pytestmark = pytest.mark.slow
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 ALL = SearchFilter(frozenset({-1, -2}))
-SERVER = os.environ.get("QDRANT__URL")
-no_server = pytest.mark.skipif(SERVER is None, reason="QDRANT__URL names no Qdrant server")
 
 
 def entry(number: int, *terms: str, chat: int = -1, date: datetime = DAY, part: int = 0) -> IndexEntry:
@@ -40,9 +39,10 @@ def numbers(index: LexicalIndex, *terms: str, only: SearchFilter = ALL) -> list[
     return [place.key.message_id for place, _ in index.search(terms, only)]
 
 
-@pytest.fixture(params=["folder", "memory", pytest.param("server", marks=no_server)])
+@pytest.fixture(params=["folder", "memory", pytest.param("server", marks=needs_server)])
 def index(request: pytest.FixtureRequest) -> Iterator[LexicalIndex]:
-    url = {"folder": "", "memory": ":memory:", "server": SERVER or ""}[request.param]
+    given = {"folder": "", "memory": ":memory:"}
+    url = given[request.param] if request.param in given else request.getfixturevalue("qdrant_server")
     key = SecretStr(os.environ.get("QDRANT__KEY", ""))
     settings = QdrantSettings(url=url, key=key, words=True, collection=f"citegram-test-{secrets.token_hex(4)}")
     made = make_lexical_index(settings)
@@ -52,7 +52,7 @@ def index(request: pytest.FixtureRequest) -> Iterator[LexicalIndex]:
     if request.param == "server":
         from qdrant_client import QdrantClient
 
-        client = QdrantClient(url=SERVER, api_key=key.get_secret_value() or None, check_compatibility=False)
+        client = QdrantClient(url=url, api_key=key.get_secret_value() or None, check_compatibility=False)
         for one in client.get_collections().collections:
             if one.name.startswith(settings.collection):
                 client.delete_collection(one.name)

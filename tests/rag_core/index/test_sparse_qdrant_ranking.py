@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
+from qdrant_node import needs_server
 
 from bot.sandbox.demo_setup import import_sample_channels
 from ingest.chunking import split_into_passages
@@ -28,13 +29,11 @@ from rag_core.types import PassageRef, PostKey, SearchFilter
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 TOP = 10
-SERVER = os.environ.get("QDRANT__URL")
-no_server = pytest.mark.skipif(SERVER is None, reason="QDRANT__URL names no Qdrant server")
 
 
-@pytest.fixture(params=["memory", pytest.param("server", marks=no_server)])
+@pytest.fixture(params=["memory", pytest.param("server", marks=needs_server)])
 def served(request: pytest.FixtureRequest) -> Iterator[LexicalIndex]:
-    url = ":memory:" if request.param == "memory" else SERVER or ""
+    url = ":memory:" if request.param == "memory" else request.getfixturevalue("qdrant_server")
     key = SecretStr(os.environ.get("QDRANT__KEY", ""))
     index = make_lexical_index(QdrantSettings(url=url, key=key, words=True, collection="citegram-test-ranking"))
     yield index

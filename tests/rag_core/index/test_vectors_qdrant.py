@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def kept(folder: Path, about: tuple[str, int] = ("tiny", 2)) -> QdrantVectorStore:
     return QdrantVectorStore.open(
-        QdrantSettings(), about, QdrantConnection(QdrantClient(path=str(folder)), IN_MEMORY_URL)
+        QdrantSettings(), about, QdrantConnection.of(QdrantClient(path=str(folder)), IN_MEMORY_URL)
     )
 
 
@@ -96,7 +96,7 @@ def test_somebody_elses_collection_is_left_alone(folder: Path, metadata: dict[st
     params = models.VectorParams(size=2, distance=models.Distance.DOT)
     client.create_collection("citegram", vectors_config=params, metadata=metadata)
     with pytest.raises(VectorsUnavailable, match="not made by Citegram"):
-        QdrantVectorStore.open(QdrantSettings(), ("tiny", 2), QdrantConnection(client, IN_MEMORY_URL))
+        QdrantVectorStore.open(QdrantSettings(), ("tiny", 2), QdrantConnection.of(client, IN_MEMORY_URL))
     client = QdrantClient(path=str(folder))
     assert client.collection_exists("citegram")
     client.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -62,3 +63,27 @@ async def test_a_server_that_answers_but_does_not_work_is_told_from_one_that_fin
     qdrant.status = 0
     assert await found(store) == []
     await store.close()
+
+
+async def test_of_several_nodes_the_first_that_answers_is_asked() -> None:
+    async with FakeQdrant() as first, FakeQdrant() as second:
+        second._local, second._made, second._indexed = first._local, first._made, first._indexed  # one cluster
+        second._thread = first._thread
+        settings = QdrantSettings(url=f"{first.url}, {second.url}")
+        store = await open_vector_store(Path("nowhere"), model="tiny", dimension=2, qdrant=settings)
+        await store.upsert([point(1, 1, 0)])
+        assert not second.asked
+        await first.stop()
+        assert await found(store) == [1]
+        await store.upsert([point(2, 1, 0)])
+        await first.start()
+        before = len(first.asked)
+        assert await found(store) == [1, 2]
+        assert len(first.asked) == before  # it is passed over for some seconds
+        second.delay = 60
+        assert await found(store) == [1, 2]  # one that hangs is given up in time for another
+        await first.stop()
+        with pytest.raises(VectorsUnavailable, match=f"{urlsplit(first.url).netloc}|{urlsplit(second.url).netloc}"):
+            await store.search(np.array([1, 0], np.float32), ALL)
+        second.delay = 0
+        await store.close()

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import socket
+import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
@@ -71,41 +75,62 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.fixture(scope="module")
-def real(tiny_gguf: Path) -> Iterator[str]:
-    """llama_cpp.server with the tiny model, with probabilities."""
-    import subprocess
-    import time
-    import urllib.request
+LLAMA_SERVER = os.environ.get("LLAMA_SERVER_BIN", "")
+needs_llama_server = pytest.mark.skipif(not LLAMA_SERVER, reason="LLAMA_SERVER_BIN names no binary of llama-server")
 
-    port = free_port()
-    words = [sys.executable, "-m", "llama_cpp.server", "--model", str(tiny_gguf), "--host", "127.0.0.1",
-             "--port", str(port), "--n_ctx", "2048", "--logits_all", "true", "--api_key", KEY]  # fmt: skip
+
+def start_server(dialect: ServerDialect, model: Path, port: int) -> subprocess.Popen[bytes]:
+    """Start a server with the model, with probabilities, and wait until it is ready."""
+    if dialect is ServerDialect.LLAMA_SERVER:
+        words = [LLAMA_SERVER, "--model", str(model), "--host", "127.0.0.1", "--port", str(port), "--ctx-size", "4096",
+                 "--parallel", "2", "--api-key", KEY, "--threads", "2"]  # fmt: skip
+    else:
+        words = [sys.executable, "-m", "llama_cpp.server", "--model", str(model), "--host", "127.0.0.1",
+                 "--port", str(port), "--n_ctx", "2048", "--logits_all", "true", "--api_key", KEY]  # fmt: skip
     child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    url = f"http://127.0.0.1:{port}"
+    for _ in range(600):
+        try:
+            headers = {"Authorization": f"Bearer {KEY}"}
+            asked = urllib.request.Request(f"http://127.0.0.1:{port}/v1/models", headers=headers)
+            urllib.request.urlopen(asked, timeout=1).close()
+            return child
+        except OSError:
+            assert child.poll() is None, f"{dialect.value} did not start"
+            time.sleep(0.1)
+    child.kill()
+    raise AssertionError(f"{dialect.value} is not ready")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[ServerDialect.LLAMA_PYTHON, pytest.param(ServerDialect.LLAMA_SERVER, marks=needs_llama_server)],
+)
+def dialect(request: pytest.FixtureRequest) -> ServerDialect:
+    return ServerDialect(request.param)
+
+
+@pytest.fixture(scope="module")
+def real(dialect: ServerDialect, tiny_gguf: Path) -> Iterator[str]:
+    """A real server with the tiny model."""
+    port = free_port()
+    child = start_server(dialect, tiny_gguf, port)
     try:
-        for _ in range(300):
-            try:
-                asked = urllib.request.Request(f"{url}/v1/models", headers={"Authorization": f"Bearer {KEY}"})
-                urllib.request.urlopen(asked, timeout=1).close()
-                break
-            except OSError:
-                assert child.poll() is None, "llama_cpp.server did not start"
-                time.sleep(0.1)
-        yield url
+        yield f"http://127.0.0.1:{port}"
     finally:
         child.kill()
         child.wait()
 
 
-async def test_a_real_server_streams_under_a_grammar_and_is_known_for_what_it_is(real: str) -> None:
+async def test_a_real_server_streams_under_a_grammar_and_is_known_for_what_it_is(
+    real: str, dialect: ServerDialect
+) -> None:
     async with opened(real) as model:
         assert not model.grammars  # nothing is trusted before it is seen
         async with model.turn(1) as seat:
             pieces = [p async for p in seat.stream(ASK, DecodingParams(64), grammar='root ::= "a" [0-9]{12} "z"')]
         end = pieces.pop()
         assert isinstance(end, Generation)
-        assert (model.grammars, model.dialect, model.name) == (True, ServerDialect.LLAMA_PYTHON, "tiny")
+        assert (model.grammars, model.dialect, model.name) == (True, dialect, "tiny")
         assert end.text == "".join(map(str, pieces))
         assert end.text[0] + end.text[-1] == "az"
         assert end.text[1:-1].isdigit()
@@ -182,6 +207,32 @@ async def test_speed_is_measured(real: str) -> None:
         rates = await model.measure_speed()
         assert rates.prefill > 1
         assert rates.decode > 1
+
+
+@needs_llama_server
+async def test_two_slots_write_at_once_and_a_restart_in_the_middle_is_one_sentence(tiny_gguf: Path) -> None:
+    port, grammar = free_port(), "root ::= [a-z]{800}"
+    child = start_server(ServerDialect.LLAMA_SERVER, tiny_gguf, port)
+    try:
+        async with opened(f"http://127.0.0.1:{port}", parallel=2) as model:
+            both = await asyncio.gather(
+                said(model, decoding=DecodingParams(900), grammar=grammar), said(model, grammar='root ::= "ok"')
+            )
+            assert [len(each.text) for each in both] == [800, 2]
+            async with (
+                model.turn(1) as seat,
+                aclosing(seat.stream(ASK, DecodingParams(900), grammar=grammar)) as pieces,
+            ):
+                assert await anext(pieces)
+                child.kill()
+                child.wait()
+                with pytest.raises(GenerationFailed):
+                    _ = [piece async for piece in pieces]
+            child = start_server(ServerDialect.LLAMA_SERVER, tiny_gguf, port)
+            assert (await said(model, grammar='root ::= "ok"')).text == "ok"
+    finally:
+        child.kill()
+        child.wait()
 
 
 # a server that does everything wrong

@@ -18,12 +18,15 @@ from rag_core.planning.schema import (
     PLAN_SCHEMA,
     REWRITE_GRAMMAR,
     REWRITE_SCHEMA,
+    SHORT_PLAN_GRAMMAR,
     PlanProposal,
     SearchPlan,
+    ShortPlan,
     are_similar_queries,
     parse_plan_strictly,
     parse_proposal,
     parse_rewrite,
+    parse_short_plan,
 )
 from rag_core.text.tokens import tokenize
 
@@ -48,6 +51,37 @@ def is_sound(found: PlanProposal) -> bool:
     short = all(0 < len(q) <= MAX_QUERY_LENGTH and len(q.split()) <= MAX_QUERY_WORDS and tokenize(q) for q in queries)
     apart = not any(are_similar_queries(a, b) for n, a in enumerate(queries) for b in queries[:n])
     return short and apart and len(queries) <= MAX_QUERIES and all(sanitize_query(q) == q for q in queries)
+
+
+def test_every_sentence_of_the_short_grammar_is_keywords_and_filters() -> None:
+    chance, grammar = random.Random(7), Grammar(SHORT_PLAN_GRAMMAR)
+    for _ in range(500):
+        sentence = grammar.drawn(chance)
+        assert json.loads(sentence) == ShortPlan.model_validate_json(sentence).model_dump(mode="json")
+        found = parse_short_plan(sentence)
+        assert is_sound(found)
+        assert len(found.queries) <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "queries"),
+    [
+        ('{"keywords": ["ferry", "ticket"], "filters": null}', ("ferry ticket",)),
+        ('{"keywords": ["ferry", "ticket", "pri', ("ferry ticket",)),
+        ("ferry", ()),
+        ('{"keywords": []}', ()),
+    ],
+)
+def test_a_short_plan_gives_one_query(text: str, queries: tuple[str, ...]) -> None:
+    assert parse_short_plan(text).queries == queries
+
+
+def test_characters_of_markup_and_code_cannot_be_written() -> None:
+    for grammar in (PLAN_GRAMMAR, SHORT_PLAN_GRAMMAR, REWRITE_GRAMMAR):
+        sampler, chance = Grammar(grammar), random.Random(3)
+        drawn = "".join(sampler.drawn(chance) for _ in range(300))
+        assert not set("<>;$`\\") & set(drawn)
+        assert {"%", ":", "=", "?", "_", "@"} <= set(drawn)
 
 
 def test_every_sentence_of_the_grammar_is_a_plan_in_strict_json() -> None:

@@ -54,6 +54,10 @@ def test_a_reply_about_a_post_is_read_by_its_two_fields_and_else_counts_as_relev
     [
         ('{"parts": [{"state": "FULLY", "ask": "What else?"}]}', (QuestionPart(PartCoverage.FULLY),)),
         (
+            '{"parts": [{"state": "FULLY", "claims": [1, 2]}, {"state": "FULLY", "claims": [], "ask": "When?"}]}',
+            (QuestionPart(PartCoverage.FULLY, "", (1, 2)), QuestionPart(PartCoverage.NOT, "When?", ())),
+        ),
+        (
             'Here: {"parts": [{"state": "PARTIALLY", "ask": ""}, {"state": "NOT", "ask": "What does it cost?"}]} .',
             (QuestionPart(PartCoverage.PARTIALLY), QuestionPart(PartCoverage.NOT, "What does it cost?")),
         ),

@@ -16,7 +16,7 @@ from scripted_model import FakeLlm
 from rag_core.errors import GenerationFailed, IndexUnavailable
 from rag_core.llm.local import open_local_model
 from rag_core.recipes.react import AgentStep, build_step_grammar, build_step_schema, parse_step
-from rag_core.recipes.tools import TOOLS, select_allowed_tools
+from rag_core.recipes.react_tools import TOOLS, select_allowed_tools
 from rag_core.settings import LlmSettings, ToolSettings
 from rag_core.tracing import Run
 
@@ -29,7 +29,7 @@ def step(tool: str, /, **given: Any) -> str:
     return json.dumps({"Thought": "a secret thought", "tool": tool, "input": given}, ensure_ascii=False)
 
 
-LOOK = step("search", query="ferry ticket cost", since=None, until=None)
+LOOK = step("search", queries=["ferry ticket cost"], since=None, until=None)
 END = json.dumps(DONE)
 
 
@@ -74,7 +74,7 @@ async def test_thoughts_are_neither_kept_nor_shown_nor_logged(library: Any, capl
 
 
 async def test_there_are_at_most_four_steps(library: Any) -> None:
-    steps = [step("search", query=f"ferry {n}", since=None, until=None) for n in range(6)]
+    steps = [step("search", queries=[f"ferry {n}"], since=None, until=None) for n in range(6)]
     model = reacting(library, *steps[:4], f"{PRICE}[1]")
     await library.ask(TICKET)
     assert len(tools_of(library.runs[-1])) == 4
@@ -99,7 +99,7 @@ async def test_a_count_says_what_the_index_has_not_got_yet(library: Any, make_po
 
 async def test_a_sum_over_posts_is_shown_with_the_posts_of_its_numbers(library: Any) -> None:
     asked = "Сколько стоит абонемент в мастерскую на 12 месяцев?"
-    look = step("search", query="абонемент в мастерскую стоит", since=None, until=None)
+    look = step("search", queries=["абонемент в мастерскую стоит"], since=None, until=None)
     said = "Абонемент в мастерскую стоит 2 750 рублей в месяц.[1]"
     reacting(library, look, step("calculate", expression="2750*12"), END, said)
     answer = await library.ask(asked)
@@ -138,7 +138,7 @@ async def test_an_index_that_is_down_on_the_way_is_said_to_the_reader(
         raise IndexUnavailable("The index is down.")
 
     reacting(library, step("newest", about=None, limit=5), LOOK, END, "The posts do not say.")
-    monkeypatch.setattr("rag_core.recipes.tools.search_passages", down)
+    monkeypatch.setattr("rag_core.recipes.react_tools.search_passages", down)
     answer = await library.ask(TICKET)
     assert "search" in {shortfall.stage for shortfall in answer.shortfalls}
 
@@ -147,7 +147,7 @@ async def test_a_tool_that_takes_too_long_is_told_to_the_model(library: Any, mon
     async def slow(*_: object) -> None:
         await asyncio.sleep(60)
 
-    monkeypatch.setattr("rag_core.recipes.tools.search_passages", slow)
+    monkeypatch.setattr("rag_core.recipes.react_tools.search_passages", slow)
     model = reacting(library, LOOK, step("newest", about="ticket", limit=5), END, f"{PRICE}[1]", seconds=0.2)
     answer = await library.ask(TICKET)
     assert "took longer" in model.asked[1].ask

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rag_core.index.postings import TermStatistics
+from rag_core.retrieval.hybrid import RetrievalResult
 from rag_core.retrieval.ranking import rerank_by_features
 from rag_core.types import Kind, Passage, PassageRef, Plan, PostKey, Question, Viewer
 
@@ -27,15 +28,16 @@ def order(text: str, scores: dict[int, float]) -> list[int]:
         places[n]: Passage(PostKey(CHAT, n), 0, "Steam", said, 0, len(said), date) for n, (date, said) in TEXTS.items()
     }
     question = Question(text, "en", NOW, Viewer(1, frozenset({CHAT})))
-    ranked = rerank_by_features(
-        [(places[n], s) for n, s in scores.items()], passages, Plan((text,)), question, STATISTICS
-    )
+    found = RetrievalResult([(places[n], s) for n, s in scores.items()], {}, None)
+    ranked = rerank_by_features(found, passages, Plan((text,)), question, STATISTICS)
     assert ranked[0][1] == pytest.approx(1.0)
+    assert [score for _, score in ranked] == sorted((score for _, score in ranked), reverse=True)
     return [place.key.message_id for place, _ in ranked]
 
 
-def test_the_newest_price_comes_first_and_a_post_without_a_price_last() -> None:
-    assert order("how much is a sauna ticket", {1: 9.0, 3: 8.8, 2: 8.6}) == [2, 1, 3]
+def test_the_newest_price_comes_before_an_older_one_and_before_a_post_without_a_price() -> None:
+    assert order("how much is a sauna ticket", {1: 9.0, 2: 8.6}) == [2, 1]
+    assert order("how much is a sauna ticket", {3: 8.8, 2: 8.6}) == [2, 3]
 
 
 def test_a_question_about_the_past_gives_new_posts_no_bonus() -> None:
@@ -56,3 +58,15 @@ async def test_a_question_without_a_topic_is_searched_by_date(library: Any, make
     dates = [hit.passage.date for hit in hits]
     assert len(hits) == rag.settings.retrieval.keep
     assert dates == sorted(dates, reverse=True)
+
+
+def test_a_post_that_only_the_dense_search_found_near_comes_before_one_it_did_not_find() -> None:
+    places = {n: PassageRef(PostKey(CHAT, n), 0, 0, len(TEXTS[n][1])) for n in (1, 2)}
+    date = TEXTS[1][0]
+    passages = {
+        place: Passage(place.key, 0, "Steam", TEXTS[n][1], 0, len(TEXTS[n][1]), date) for n, place in places.items()
+    }
+    question = Question("sauna ticket", "en", NOW, Viewer(1, frozenset({CHAT})))
+    found = RetrievalResult([(places[1], 1.0), (places[2], 0.9)], {}, None, cosines={places[2]: 0.6})
+    ranked = rerank_by_features(found, passages, Plan((question.text,)), question, STATISTICS)
+    assert [place for place, _ in ranked] == [places[2], places[1]]

@@ -315,3 +315,46 @@ def test_a_post_of_another_language_says_so() -> None:
     assert ranked("when is the bridge open", evidence("Мост bridge открыт.")).foreign
     assert not ranked("when is the bridge open", evidence("The bridge is open.")).foreign
     assert not ranked("when is the bridge open", evidence("")).foreign
+
+
+def test_a_newer_price_that_says_it_changed_is_not_doubtful() -> None:
+    texts = "Бассейн: разовое посещение 320 рублей.", "С 12 января: месяц 2 750 рублей, разово 400 рублей."
+    ranked = rank_pieces(asked("бассейн разовое посещение сколько стоит"), evidence(*texts, days=(0, 300)))
+    assert ranked.contested
+    assert ranked.pieces[0].text == texts[1]
+    assert not ranked.doubtful
+
+
+def test_a_later_price_of_another_thing_contests_nothing() -> None:
+    texts = "Разовое посещение бассейна стоит 320 рублей.", "Пачка кофе стоит 500 рублей."
+    ranked = rank_pieces(asked("сколько стоит разовое посещение бассейна утром"), evidence(*texts, days=(0, 30)))
+    assert not ranked.contested
+
+
+@pytest.mark.parametrize(
+    ("text", "doubtful"),
+    [("Free, as ever. Bus 27 runs late that night.", True), ("Bus 27 runs late that night. It is free.", False)],
+)
+def test_what_stands_before_the_subject_is_not_surely_said_of_it(text: str, doubtful: bool) -> None:
+    assert rank_pieces(asked("is bus 27 free"), evidence(text)).doubtful is doubtful
+
+
+def test_a_link_that_a_colon_announces_is_shown() -> None:
+    text = "Our brother started a new channel, please join:\nhttps://t.me/madrasa\nGood night to all of you."
+    assert "https://t.me/madrasa" in best("new channel to join", evidence(text), most=1)[0]
+
+
+def test_a_duration_needs_no_noun_beside_its_number() -> None:
+    assert not rank_pieces(asked("сколько лет трубе завода"), evidence("Труба завода поставлена в 1911 году.")).doubtful
+
+
+def test_of_another_language_only_the_best_post_is_among_the_closest() -> None:
+    found = evidence("The bridge is closed.", "Мост 27 открыт утром.", "The bridge is narrow.")
+    found = Evidence(tuple(replace(one, score=5.0 - one.number) for one in found.sources))
+    closest = rank_pieces(asked("bridge 27 closed"), found).select_closest(3, found)
+    assert [piece.source.number for piece in closest] == [1, 3]
+
+
+def test_of_what_a_colon_announces_the_beginning_is_shown() -> None:
+    text = "There are three levels of forbidding evil:\nFirst with the hand, " + "then with the tongue and so on, " * 12
+    assert "with the hand" in best("levels of forbidding evil", evidence(text), most=1)[0]

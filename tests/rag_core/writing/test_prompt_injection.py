@@ -159,7 +159,7 @@ class Case:
         edited = NOON + timedelta(minutes=len(self.library.runs))
         await self.library.keep(Post(self.post.key, NOON, said, edited=edited))
         self.library.runs.append(self.run)
-        self.model.replies.appendleft('{"Thought": "x", "tool": "search", "input": {"query": "ferry"}}')
+        self.model.replies.appendleft('{"Thought": "x", "tool": "search", "input": {"queries": ["ferry"]}}')
         self.model.replies.insert(1, '{"Thought": "x", "tool": "nothing", "input": {}}')
         await self.run.attempt("plan", run_react(self.question, self.rag, self.run), None)
 

@@ -15,12 +15,13 @@ from typing import NamedTuple
 
 from rag_core.context.evidence import build_text_key
 from rag_core.text.answer_type import AnswerType, contains_answer_type
-from rag_core.text.query_terms import QueryTerms, kindred
+from rag_core.text.query_terms import QueryTerms, find_similar_stems
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import Evidence, Source
 
 MAX_SENTENCE_GAP = 3  # characters between two sentences that adjoin
+_MIN_ROOM = 80  # characters: less says nothing
 _MAX_JOINED_SENTENCES = 3  # sentences
 
 
@@ -164,14 +165,18 @@ def _has_plain_words(text: str) -> bool:
 
 
 def _list_sentences(source: Source, evidence: Evidence) -> list[TextSpan]:
-    """List the sentences of a source that may answer: without boilerplate, polls, and links or tags alone."""
+    """List the sentences of a source that may answer: without boilerplate, polls, and links or tags alone.
+
+    A link that a colon announces stays.
+    """
     text, repeated = source.passage.text, evidence.boilerplate.get(source.passage.key.chat_id, frozenset())
     if _is_poll(text):
         return []
     return [
         (a, b)
         for a, b in split_sentences(text)
-        if _has_plain_words(text[a:b]) and not (repeated and build_text_key(_get_line(text, a)) in repeated)
+        if (_has_plain_words(text[a:b]) or text[max(0, a - MAX_SENTENCE_GAP) : a].rstrip().endswith(":"))
+        and not (repeated and build_text_key(_get_line(text, a)) in repeated)
     ]
 
 
@@ -255,7 +260,7 @@ def _score_candidates(
     stems = [frozenset(tokenize(text[a:b])) for a, b in found]
     title = frozenset(tokenize(source.passage.header))
     pairs = set(pairwise(asked.order))
-    kin_of = kindred(asked.share, chain.from_iterable(stems))
+    kin_of = find_similar_stems(asked.share, chain.from_iterable(stems))
     index = _TermIndex(asked, kin_of)
     everywhere, _ = index.measure(scored.words)
     related = asked.share.keys() | {other for near in kin_of.values() for _, other in near}
@@ -299,10 +304,14 @@ def _score_candidates(
 
 def extend_forward(piece: ExtractCandidate, evidence: Evidence, longest: int) -> ExtractCandidate:
     """Extend a piece by the sentences that follow it in the post, while it stays short: they say why, how or which."""
-    end = piece.end
+    end, text = piece.end, piece.source.passage.text
     for start, stop in _list_sentences(piece.source, evidence):
         if start < end:
             continue
+        room = longest - (start - piece.start)
+        if start - end <= MAX_SENTENCE_GAP and _MIN_ROOM <= room < stop - start and text[end - 1] == ":":
+            # of what a colon announces at least the beginning
+            end = next((b for _, b in split_long_span(text, (start, stop), room)[:1]), end)
         if start - end > MAX_SENTENCE_GAP or stop - piece.start > longest:
             break
         end = stop

@@ -1,55 +1,66 @@
 """Tools of the recipe `react`: typed input, {"ok", "data", "meta"} as output, limited to the asker's channels.
 
 A call is {"tool", "input"}; the result is {"ok", "data", "meta": {"took_ms", "error"}}, also for any failure, within
-the tool's time limit. Counts and first mentions are exact, because every post is read. Arithmetic is done by
-simpleeval, with its language restricted to numbers and its powers bounded before they are computed.
+the tool's time limit. Counts and first mentions are exact, because every post is read.
 
 Posts are named by the numbers they were found under. There is no web search: an answer rests on posts alone.
 """
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import json
 import logging
-import math
-import operator
-import re
 import time as time_module
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
-from simpleeval import InvalidExpression, SimpleEval
 
+from rag_core.context.copies import gather_evidence
 from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, translate_errors
+from rag_core.planning.llm_planner import rewrite_question
+from rag_core.planning.queries import generate_query_variants
+from rag_core.planning.router import HYBRID
 from rag_core.planning.rule_planner import build_bare_plan
-from rag_core.recipes.tool_schemas import (
+from rag_core.planning.schema import format_plan
+from rag_core.recipes.calculator import evaluate_expression
+from rag_core.recipes.react_tool_schemas import (
     MAX_POSTS,
     CalculationInput,
+    FusionInput,
+    LegInput,
     MentionsInput,
     NeighboursInput,
     NewestInput,
     PostsInput,
+    QueryInput,
     RerankInput,
     SearchInput,
+    SummaryInput,
     TimeInput,
+    ToolFailed,
     ToolSchema,
     VerifyInput,
 )
 from rag_core.retrieval.aggregate import answer_by_aggregation, extract_mention_terms, find_mentions
+from rag_core.retrieval.fusion import fuse_rankings
+from rag_core.retrieval.hybrid import RetrievalQuery, search_hybrid
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import LEXICAL, fetch_passages, search_passages
+from rag_core.retrieval.search import DENSE, LEXICAL, fetch_passages, search_dense, search_lexical, search_passages
+from rag_core.steps import load_known_entities, plan_by_rules
 from rag_core.storage import channels
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.tracing import Run, Span, Stage
 from rag_core.types import (
+    Channel,
+    Citation,
     Draft,
     Evidence,
     Hit,
@@ -57,22 +68,19 @@ from rag_core.types import (
     Passage,
     PassageRef,
     Plan,
+    PostKey,
     Question,
     SearchFilter,
     Shortfall,
     Source,
 )
-from rag_core.verification.entailment import assess_text
-from rag_core.verification.types import Label
+from rag_core.verification import verdicts
+from rag_core.verification.types import Claim, Label
 from rag_core.writing.extract import select_best_pieces
 
 _MAX_SNIPPET_LENGTH = 160  # characters
 
 ToolData = dict[str, Any]  # of JSON; days are ISO texts
-
-
-class ToolFailed(RagError):
-    """Tool cannot do what it was asked; the sentence is for the model."""
 
 
 @dataclass
@@ -99,7 +107,7 @@ class ToolContext:
             raise ToolFailed(f"There is no post {number}: search first, and use the numbers it gives.")
         return self.found[number - 1].passage
 
-    def lay(self, hits: Iterable[Hit]) -> list[int]:
+    def add_hits(self, hits: Iterable[Hit]) -> list[int]:
         """Add hits and return their numbers; new posts get the next number, up to the maximum."""
         numbers = []
         for hit in hits:
@@ -116,90 +124,18 @@ class ToolContext:
         self.batches.append(numbers)
         return numbers
 
-    async def list_posts(self, hits: Iterable[Hit]) -> ToolData:
-        """Add hits and summarize them: number, channel, day and snippet."""
-        known, summaries = await channels.load_channels(self.rag.archive), []
-        for number in self.lay(hits):
+    async def list_posts(self, hits: Iterable[Hit], *, scored: bool = False) -> ToolData:
+        """Add hits and summarize them: number, channel, day, snippet, and the score where it says something."""
+        known, summaries, listed = await channels.load_channels(self.rag.archive), [], list(hits)
+        scores = {(hit.passage.key, hit.passage.start): hit.score for hit in listed}
+        for number in self.add_hits(listed):
             passage = self.passage(number)
             channel = known.get(passage.key.chat_id)
             snippet = " ".join(passage.text.split())[:_MAX_SNIPPET_LENGTH]
             summary = {"channel": channel.title if channel else "", "date": f"{passage.date:%Y-%m-%d}"}
-            summaries.append({"post": number, **summary, "snippet": snippet})
+            score = {"score": round(scores[passage.key, passage.start], 3)} if scored else {}
+            summaries.append({"post": number, **score, **summary, "snippet": snippet})
         return {"posts": summaries}
-
-
-_MAX_NUMBER = 1e30  # no question needs more, and larger integers are slow
-_MAX_EXPONENT = 200
-# A word is read whole or not at all: read in pieces, a long one would be tried in all ways of cutting it.
-_ALLOWED_EXPRESSION = re.compile(r"(?:[0-9+\-*/%()., ]|(?<![0-9.a-z])[a-z]+(?![a-z]))+")
-_SIGN_TABLE = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", "\u00a0": " ", "\u202f": " ", "^": "?"})
-_GROUP_SEPARATOR = re.compile(r"(?<=\d)[ ,](?=\d{3}(?!\d))")  # 2 750, 1,000,000
-_DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
-_AMBIGUOUS_COMMA = re.compile(r"\d,\d{3}(?!\d)")  # in the arguments of a function: 1,000, or 1 and 000
-_COMMA_HINT = "in brackets write numbers without commas, and a space after each comma between them."
-_CANNOT_CALCULATE = "This cannot be worked out: {}"
-_ALLOWED_HINT = "only numbers, + - * / // % **, brackets, abs, max, min, round and sqrt can be used."
-
-
-def _check_bounds(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MAX_NUMBER:
-        raise ToolFailed(_CANNOT_CALCULATE.format("a number is too large."))
-    return value
-
-
-def _raise_to_power(base: Any, exponent: Any) -> Any:
-    _check_bounds(base), _check_bounds(exponent)
-    if abs(exponent) > _MAX_EXPONENT or (base and abs(exponent * math.log10(abs(base))) > math.log10(_MAX_NUMBER)):
-        raise ToolFailed(_CANNOT_CALCULATE.format("a power is too large."))
-    return base**exponent
-
-
-def _bound_operator(work: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda one, other: _check_bounds(work(_check_bounds(one), _check_bounds(other)))
-
-
-def _round_number(value: Any, digits: Any = 0) -> Any:
-    return round(_check_bounds(value), max(-30, min(30, int(digits)))) if digits else round(_check_bounds(value))
-
-
-_OPERATORS: dict[type, Callable[..., Any]] = {
-    ast.Add: _bound_operator(operator.add),
-    ast.Sub: _bound_operator(operator.sub),
-    ast.Mult: _bound_operator(operator.mul),
-    ast.Div: _bound_operator(operator.truediv),
-    ast.FloorDiv: _bound_operator(operator.floordiv),
-    ast.Mod: _bound_operator(operator.mod),
-    ast.Pow: _raise_to_power,
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-}
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "abs": abs,
-    "max": max,
-    "min": min,
-    "round": _round_number,
-    "sqrt": lambda value: math.sqrt(_check_bounds(value)),
-}
-_NODES = (ast.Expr, ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant)
-
-
-def evaluate_expression(expression: str) -> str:
-    """Evaluate an arithmetic expression to twelve digits. Raises ToolFailed."""
-    text = expression.translate(_SIGN_TABLE).strip().lower()
-    if not re.search(r"[a-z]", text):
-        text = _DECIMAL_COMMA.sub(".", _GROUP_SEPARATOR.sub("", text))
-    elif _AMBIGUOUS_COMMA.search(text):
-        raise ToolFailed(_CANNOT_CALCULATE.format(_COMMA_HINT))
-    else:  # in a function call a comma separates arguments
-        text = _GROUP_SEPARATOR.sub("", text)
-    if not _ALLOWED_EXPRESSION.fullmatch(text):
-        raise ToolFailed(_CANNOT_CALCULATE.format(_ALLOWED_HINT))
-    evaluator = SimpleEval(operators=_OPERATORS, functions=_FUNCTIONS, names={})
-    evaluator.nodes = {kind: work for kind, work in evaluator.nodes.items() if kind in _NODES}
-    wrong = (InvalidExpression, SyntaxError, ArithmeticError, ValueError, TypeError, RecursionError, MemoryError)
-    with translate_errors(ToolFailed, *wrong, say=_CANNOT_CALCULATE.format(_ALLOWED_HINT)):
-        value = _check_bounds(evaluator.eval(text))
-        return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 async def calculate(asked: CalculationInput, context: ToolContext) -> ToolData:
@@ -216,7 +152,6 @@ async def normalize_time(asked: TimeInput, context: ToolContext) -> ToolData:
     return {name: f"{moment:%Y-%m-%d}" if moment else None for name, moment in bounds.items()}
 
 
-_MAX_FOUND_POSTS = 5  # posts returned by a search
 _MAX_POST_LENGTH = 1200  # characters of a fetched post
 _NEIGHBOUR_WINDOW = timedelta(days=60)  # before and after a post, for its neighbours
 _RECENT_WINDOW_DAYS = (7, 90, 3660)  # tried in turn until enough posts are found
@@ -235,17 +170,102 @@ def resolve_day_bounds(
 
 
 async def search_posts(asked: SearchInput, context: ToolContext) -> ToolData:
-    """Search posts that answer a question, best first."""
-    question = replace(context.question, text=asked.query)
+    """Search posts for each query and fuse the rankings by reciprocal rank, best first; the best score is 1."""
     known = await channels.load_channels(context.rag.archive)
-    plan: Plan = await asyncio.to_thread(context.rag.plan, question, known)
-    if not plan.queries:
-        plan = build_bare_plan(question)
+    chosen = _resolve_channels(asked.channels, known, context) if asked.channels else None
     since, until = resolve_day_bounds(asked.since, asked.until, context)
-    if since or until:
-        plan = replace(plan, since=since, until=until, slack=0)
-    hits = await search_passages(plan, question, context.rag, context.run)
-    return await context.list_posts(hits[:_MAX_FOUND_POSTS])
+    rankings: list[dict[tuple[PostKey, int], Hit]] = []
+    for query in dict.fromkeys(asked.queries):
+        question = replace(context.question, text=query)
+        plan: Plan = await asyncio.to_thread(context.rag.plan, question, known)
+        if not plan.queries:
+            plan = build_bare_plan(question)
+        if since or until:
+            plan = replace(plan, since=since, until=until, slack=0)
+        plan = replace(plan, channels=chosen) if chosen else plan
+        hits = await search_passages(plan, question, context.rag, context.run)
+        rankings.append({(hit.passage.key, hit.passage.start): hit for hit in hits})
+    ranked = list(rankings[0].values())
+    if len(rankings) > 1:
+        by_place = {place: hit for ranking in rankings for place, hit in ranking.items()}
+        ranked = [replace(by_place[place], score=score) for place, score in fuse_rankings([*map(list, rankings)])]
+    above = [hit for hit in ranked if hit.score >= asked.threshold]
+    return await context.list_posts(above[: asked.k], scored=True)
+
+
+def _resolve_channels(names: Sequence[str], known: Mapping[int, Channel], context: ToolContext) -> frozenset[int]:
+    """Readable channels by @username or beginning of the title. Raises ToolFailed where a name is of none."""
+    found = set[int]()
+    for name in (name.strip().removeprefix("@").casefold() for name in names):
+        readable = [(chat, known[chat]) for chat in context.question.viewer.channels if chat in known]
+        exact = {chat for chat, channel in readable if (channel.username or "").casefold() == name}
+        meant = exact or {chat for chat, channel in readable if channel.title.casefold().startswith(name)}
+        if not name or not meant:
+            raise ToolFailed("There is no channel of this name: give a name that a search showed, or null.")
+        found |= meant
+    return frozenset(found)
+
+
+async def search_leg(asked: LegInput, context: ToolContext, *, leg: str) -> ToolData:
+    """Search with one retriever, or fuse both; scores are those of the retriever. Raises ToolFailed."""
+    question, rag = context.question, context.rag
+    only = SearchFilter(question.viewer.channels)
+    if leg == LEXICAL:
+        ranked = await search_lexical(asked.query, only, asked.k, rag)
+    elif rag.dense is None and leg == DENSE:
+        raise ToolFailed("There is no embedding model here: use bm25_search.")
+    elif leg == DENSE:
+        ranked, _ = await search_dense(asked.query, only, asked.k, rag)
+    else:
+        query = RetrievalQuery(asked.query, leg, asked.k, only, question.lang)
+        ranked = (await search_hybrid(query, rag, context.run)).ranked[: asked.k]
+    passages = await fetch_passages([place for place, _ in ranked], rag)
+    hits = [Hit(passages[place], score, leg) for place, score in ranked if place in passages]
+    return await context.list_posts(hits, scored=True)
+
+
+async def fuse_post_rankings(asked: FusionInput, context: ToolContext) -> ToolData:
+    """Fuse rankings of found posts by reciprocal rank."""
+    fused = fuse_rankings([list(dict.fromkeys(ranking)) for ranking in asked.rankings])
+    hits = [Hit(context.passage(number), score, "both") for number, score in fused]
+    return await context.list_posts(hits, scored=True)
+
+
+async def rewrite_query(asked: QueryInput, context: ToolContext) -> ToolData:
+    """Write one to three other queries, by the planner model, else by rules."""
+    question, rag = replace(context.question, text=asked.query), context.rag
+    queries = generate_query_variants(asked.query)[:3]
+    if rag.planner:
+        entities = await load_known_entities(question, await channels.load_channels(rag.archive), rag)
+        rewriting = rewrite_question(question, entities, rag.planner, context.run)
+        queries = await context.run.attempt(Stage.REWRITE, rewriting, queries)
+    return {"queries": list(queries)}
+
+
+async def plan_query(asked: QueryInput, context: ToolContext) -> ToolData:
+    """Plan the search for a question by rules, in the format of the planner model."""
+    return format_plan(*await _plan_and_channels(asked, context))
+
+
+async def route_query(asked: QueryInput, context: ToolContext) -> ToolData:
+    """Choose the retrievers and the recipe of a question, with the reasons."""
+    plan, _ = await _plan_and_channels(asked, context)
+    recipe = plan.reasons[-1].partition(":")[0] if plan.reasons else "direct"
+    return {"legs": plan.legs, "recipe": recipe, "reasons": list(plan.reasons)}
+
+
+async def _plan_and_channels(asked: QueryInput, context: ToolContext) -> tuple[Plan, Mapping[int, Channel]]:
+    known = await channels.load_channels(context.rag.archive)
+    return await plan_by_rules(replace(context.question, text=asked.query), known, context.rag), known
+
+
+async def compose_posts(asked: PostsInput, context: ToolContext) -> ToolData:
+    """Compose the evidence from posts as the writer gets it: copies merged, boilerplate left out."""
+    chosen = [context.found[n - 1] for n in dict.fromkeys(asked.posts) if context.passage(n)]
+    evidence = await gather_evidence(chosen, context.question.viewer, context.rag)
+    numbers = context.add_hits(Hit(s.passage, s.score, s.leg, s.likeness) for s in evidence.sources)
+    posts = [_format_text(n, p, p.text[:_MAX_POST_LENGTH]) for n in numbers for p in (context.passage(n),)]
+    return {"posts": posts, "left_out": sorted(set(asked.posts) - set(numbers))}
 
 
 async def read_post_texts(asked: PostsInput, context: ToolContext) -> ToolData:
@@ -345,41 +365,49 @@ async def _collect_mentions(asked: MentionsInput, kind: Kind, context: ToolConte
     return [passages[place] for place in some if place in passages], len(places)
 
 
-_SUMMARY_SENTENCES, _SUMMARY_MARGIN, _MAX_SUMMARY_LENGTH = 3, 6.0, 240
-_MAX_DECIDING_POSTS = 3  # posts named with a verdict
+_SUMMARY_SENTENCES, _SUMMARY_MARGIN, _MAX_PIECE_LENGTH = 5, 6.0, 240
 
 
-async def summarize_posts(asked: PostsInput, context: ToolContext) -> ToolData:
-    """Summarize posts on the question by a few of their own sentences, which can all be cited."""
+async def summarize_posts(asked: SummaryInput, context: ToolContext) -> ToolData:
+    """Summarize posts on the question by their own sentences, up to a length; each can be cited."""
     numbers = list(dict.fromkeys(asked.posts))
     evidence = Evidence(tuple(Source(n, context.passage(n), 1.0) for n in numbers))
     about = QueryTerms.of(
         context.question.text, context.rag.lexical.statistics(context.question.viewer.channels).weight
     )
-    pieces = await asyncio.to_thread(
-        select_best_pieces, about, evidence, _SUMMARY_SENTENCES, _SUMMARY_MARGIN, _MAX_SUMMARY_LENGTH
-    )
-    quotes = [(one.source, one.source.passage.text[one.start : one.end]) for one in pieces]
-    return {"sentences": [_format_text(source.number, source.passage, text) for source, text in quotes]}
+    longest = min(asked.max_length, _MAX_PIECE_LENGTH)
+    pieces = await asyncio.to_thread(select_best_pieces, about, evidence, _SUMMARY_SENTENCES, _SUMMARY_MARGIN, longest)
+    sentences, left = [], asked.max_length
+    for one in pieces:
+        text = one.source.passage.text[one.start : one.end]
+        if (left := left - len(text)) < 0:
+            break
+        sentences.append(_format_text(one.source.number, one.source.passage, text))
+    return {"sentences": sentences}
 
 
 async def verify_claim(asked: VerifyInput, context: ToolContext) -> ToolData:
-    """Verify a claim against the posts found so far: a supporting post outweighs contradicting ones.
+    """Search for a claim and hold it against the posts found; those that decide are added as posts.
 
-    `confidence` is the likelihood that they support the claim, 0..1: near 0 where they contradict it.
+    `confidence` is the likelihood that the posts support the claim, 0..1: near 0 where they contradict it.
     """
-    lang = detect_language(asked.claim)
-    assessed = await asyncio.to_thread(
-        lambda: [assess_text(asked.claim, hit.passage.text, lang) for hit in context.found]
-    )
-    for label in (Label.SUPPORTED, Label.CONTRADICTED):
-        deciding = [(one.likely, n) for n, one in enumerate(assessed, 1) if one.label is label]
-        if deciding:
-            surest = (max if label is Label.SUPPORTED else min)(deciding)[0]
-            numbers = [n for _, n in deciding][:_MAX_DECIDING_POSTS]
-            return {"label": label.value, "confidence": round(surest, 3), "posts": numbers}
-    likely = max((one.likely for one in assessed), default=0.0)
-    return {"label": Label.NOT_FOUND.value, "confidence": round(likely, 3), "posts": []}
+    rag, run = context.rag, context.run
+    claim = Claim(asked.claim, detect_language(asked.claim))
+    question = replace(context.question, text=claim.text, lang=claim.lang)
+    plan, known = verdicts.plan_claim_search(question), await channels.load_channels(rag.archive)
+    verdict = await verdicts.verify_claim(claim, question, plan, known, rag, run)
+    found = {hit.passage.key: hit for hit in reversed(await search_passages(plan, question, rag, run))}
+
+    def list_evidence(citations: Sequence[Citation], supports: bool) -> list[ToolData]:
+        cited = [(c, number) for c in citations if c.post in found for number in context.add_hits([found[c.post]])]
+        return [{"post": n, "supports": supports, "date": f"{c.date:%Y-%m-%d}", "quote": c.quote} for c, n in cited]
+
+    return {
+        "verified": verdict.label is Label.SUPPORTED and verdict.likely >= rag.settings.verify.threshold,
+        "confidence": round(verdict.likely, 3),
+        "evidence": [*list_evidence(verdict.citations, True), *list_evidence(verdict.against, False)],
+        "documents_found": len(verdict.assessed),
+    }
 
 
 _MIN_SECONDS = 0.05
@@ -443,6 +471,8 @@ async def call_tool(asked: object, tools: Collection[Tool], context: ToolContext
             # its own limit, and at most the recipe's rest, so that the results can still be used
             rest = max(_MIN_SECONDS, context.run.left - context.run.after)
             seconds = min(context.rag.settings.tools.seconds, rest)
+            if context.run.on_stage:
+                context.run.on_stage(f"tool.{name}")
             async with asyncio.timeout(seconds):
                 with translate_errors(ToolFailed, TypeError, ValueError, RecursionError, say="The input is not JSON."):
                     given = json.dumps(request.input)
@@ -468,6 +498,7 @@ async def call_tool(asked: object, tools: Collection[Tool], context: ToolContext
         ok=error is None, data=data if error is None else None, meta=ToolMeta(took_ms=took, error=error)
     )
     _trace_call(name, outcome, context, late=late)
+    context.run.show(f"tool.{name}", [json.dumps(outcome.data, ensure_ascii=False)])
     return outcome
 
 
@@ -490,6 +521,14 @@ def _trace_call(name: str, outcome: ToolOutcome, context: ToolContext, *, late: 
 
 TOOLS: tuple[Tool, ...] = (
     Tool("search", SearchInput, search_posts),
+    Tool("bm25_search", LegInput, partial(search_leg, leg=LEXICAL)),
+    Tool("dense_search", LegInput, partial(search_leg, leg=DENSE)),
+    Tool("hybrid_search", LegInput, partial(search_leg, leg=HYBRID)),
+    Tool("fusion_rank", FusionInput, fuse_post_rankings),
+    Tool("rerank", RerankInput, rerank_posts),
+    Tool("rewrite", QueryInput, rewrite_query),
+    Tool("query_plan", QueryInput, plan_query),
+    Tool("route", QueryInput, route_query),
     Tool("fetch", PostsInput, read_post_texts),
     Tool("neighbours", NeighboursInput, list_neighbours),
     Tool("newest", NewestInput, list_newest_posts),
@@ -498,8 +537,8 @@ TOOLS: tuple[Tool, ...] = (
     Tool("timeline", MentionsInput, build_timeline),
     Tool("time_normalize", TimeInput, normalize_time),
     Tool("calculate", CalculationInput, calculate),
-    Tool("summarize", PostsInput, summarize_posts),
-    Tool("rerank", RerankInput, rerank_posts),
+    Tool("compose", PostsInput, compose_posts),
+    Tool("summarize", SummaryInput, summarize_posts),
     Tool("verify", VerifyInput, verify_claim),
 )
 

@@ -11,6 +11,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from rag_core.errors import RagError
+
 SUM_FORMAT = "sum"  # format of a text in a schema: arithmetic only
 MAX_POSTS = 99  # of one question: two digits in the grammar
 
@@ -19,6 +21,8 @@ PostNumber = Annotated[int, Field(ge=1, le=MAX_POSTS)]
 # The range of posts; days outside it may be no valid times in every time zone.
 PostDay = Annotated[date, Field(ge=date(1970, 1, 1), le=date(2099, 12, 31))]
 PostNumbers = Annotated[list[PostNumber], Field(min_length=1, max_length=5)]
+ChannelName = Annotated[str, StringConstraints(min_length=1, max_length=32)]  # @username or beginning of the title
+HitCount = Annotated[int, Field(ge=1, le=50)]
 
 
 class ToolSchema(BaseModel):
@@ -27,12 +31,45 @@ class ToolSchema(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class SearchInput(ToolSchema):
-    """Posts that answer a question; days are inclusive."""
+class ToolFailed(RagError):
+    """Tool cannot do what it was asked; the sentence is for the model."""
 
-    query: QueryText
+
+class SearchInput(ToolSchema):
+    """Posts that answer any of these queries, in these channels and days (inclusive), with at least this score."""
+
+    queries: Annotated[list[QueryText], Field(min_length=1, max_length=3)]
+    channels: Annotated[list[ChannelName], Field(min_length=1, max_length=3)] | None = None
     since: PostDay | None = None
     until: PostDay | None = None
+    k: HitCount = 5
+    threshold: float = Field(0, ge=0, le=1)
+
+
+class LegInput(ToolSchema):
+    """One query, and how many posts."""
+
+    query: QueryText
+    k: HitCount = 5
+
+
+class QueryInput(ToolSchema):
+    """A question, or a part of one."""
+
+    query: QueryText
+
+
+class FusionInput(ToolSchema):
+    """Rankings of posts by their numbers, best first."""
+
+    rankings: Annotated[list[PostNumbers], Field(min_length=2, max_length=4)]
+
+
+class SummaryInput(ToolSchema):
+    """Posts by their numbers, and the most characters of their summary."""
+
+    posts: PostNumbers
+    max_length: int = Field(500, ge=60, le=600)
 
 
 class PostsInput(ToolSchema):

@@ -14,8 +14,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag_core.recipes.react import build_calculation_sentence
-from rag_core.recipes.tool_schemas import SearchInput
-from rag_core.recipes.tools import TOOLS, Tool, ToolContext, ToolOutcome, ToolTraceLine, call_tool, select_allowed_tools
+from rag_core.recipes.react_tool_schemas import SearchInput
+from rag_core.recipes.react_tools import (
+    TOOLS,
+    Tool,
+    ToolContext,
+    ToolOutcome,
+    ToolTraceLine,
+    call_tool,
+    select_allowed_tools,
+)
 from rag_core.tracing import Run
 
 SECONDS = 0.5  # a tool may take in these tests
@@ -43,10 +51,11 @@ def keys(desk: ToolContext, found: dict[str, Any]) -> list[tuple[int, int]]:
 
 async def test_search_brings_posts_in_short_under_numbers(library: Any) -> None:
     desk = desk_of(library)
-    found = await use(desk, "search", query="ferry ticket cost")
+    found = await use(desk, "search", queries=["ferry ticket cost"])
     assert keys(desk, found)[0] == (library.harbour, 5)
     assert found["posts"][0] == {
         "post": 1,
+        "score": 1.0,
         "channel": "Harbour News",
         "date": "2025-04-10",
         "snippet": "A ferry ticket costs twelve euros; children under six sail for nothing.",
@@ -55,27 +64,27 @@ async def test_search_brings_posts_in_short_under_numbers(library: Any) -> None:
 
 async def test_search_keeps_to_days(library: Any) -> None:
     desk = desk_of(library)
-    found = await use(desk, "search", query="ferry", since="2025-05-01", until="2025-05-31")
+    found = await use(desk, "search", queries=["ferry"], since="2025-05-01", until="2025-05-31")
     assert keys(desk, found) == [(library.harbour, 6)]
 
 
 async def test_the_same_post_keeps_its_number(library: Any) -> None:
     desk = desk_of(library)
-    first = await use(desk, "search", query="ferry ticket cost")
-    again = await use(desk, "search", query="ferry ticket cost")
+    first = await use(desk, "search", queries=["ferry ticket cost"])
+    again = await use(desk, "search", queries=["ferry ticket cost"])
     assert first == again
 
 
 async def test_fetch_gives_the_whole_text(library: Any) -> None:
     desk = desk_of(library)
-    await use(desk, "search", query="ferry ticket cost")
+    await use(desk, "search", queries=["ferry ticket cost"])
     found = await use(desk, "fetch", posts=[1])
     assert found["posts"][0]["text"].endswith("children under six sail for nothing.")
 
 
 async def test_neighbours_are_of_the_same_channel_in_order(library: Any) -> None:
     desk = desk_of(library)
-    await use(desk, "search", query="lighthouse museum lamps")
+    await use(desk, "search", queries=["lighthouse museum lamps"])
     found = await use(desk, "neighbours", post=1, before=1, after=1)
     assert keys(desk, found) == [(library.harbour, 2), (library.harbour, 4)]
 
@@ -129,8 +138,8 @@ async def test_an_index_on_a_server_is_not_waited_for_on_the_event_loop(library:
 async def test_a_key_that_no_tool_takes_is_neither_repeated_nor_traced(library: Any) -> None:
     desk = desk_of(library)
     for asked in (
-        {"tool": "search", "input": {"query": "ferry", "a secret thought": 1}},
-        {"tool": "search", "input": {"query": "ferry"}, "a secret thought": 1},
+        {"tool": "search", "input": {"queries": ["ferry"], "a secret thought": 1}},
+        {"tool": "search", "input": {"queries": ["ferry"]}, "a secret thought": 1},
     ):
         outcome = await call_tool(asked, TOOLS, desk)
         assert not outcome.ok
@@ -145,7 +154,7 @@ async def test_words_of_time_become_days(library: Any) -> None:
 
 async def test_a_summary_is_word_for_word(library: Any) -> None:
     desk = desk_of(library)
-    await use(desk, "search", query="ferry ticket cost")
+    await use(desk, "search", queries=["ferry ticket cost"])
     told = await use(desk, "summarize", posts=[1, 2])
     for sentence in told["sentences"]:
         assert sentence["text"] in desk.passage(sentence["post"]).text
@@ -160,17 +169,96 @@ async def test_rerank_puts_the_post_that_answers_first(library: Any) -> None:
     assert sorted(post["post"] for post in found["posts"]) == sorted(numbers)
 
 
-async def test_verify_holds_a_claim_against_the_posts_found(library: Any) -> None:
+async def test_verify_searches_for_itself_and_keeps_its_form(library: Any) -> None:
     desk = desk_of(library)
-    await use(desk, "search", query="ferry ticket cost")
-    assert (await use(desk, "verify", claim="A ferry ticket costs twelve euros"))["label"] == "supported"
-    assert (await use(desk, "verify", claim="A ferry ticket costs 99 euros"))["label"] == "contradicted"
-    assert (await use(desk, "verify", claim="The zeppelin was painted green"))["label"] == "not_found"
+    right = await use(desk, "verify", claim="A ferry ticket costs twelve euros")
+    wrong = await use(desk, "verify", claim="A ferry ticket costs 99 euros")
+    nothing = await use(desk, "verify", claim="The zeppelin was painted green")
+    for told in (right, wrong, nothing):
+        assert list(told) == ["verified", "confidence", "evidence", "documents_found"]
+        assert all(one["quote"] in desk.passage(one["post"]).text for one in told["evidence"])
+    assert (right["verified"], right["evidence"][0]["supports"]) == (True, True)
+    assert (wrong["verified"], wrong["evidence"][0]["supports"]) == (False, False)
+    assert (nothing["verified"], nothing["evidence"]) == (False, [])
+    assert right["documents_found"] > 0
+    assert wrong["confidence"] < 0.5 <= right["confidence"]
+
+
+async def test_search_takes_several_queries_channels_and_a_threshold(library: Any) -> None:
+    desk = desk_of(library)
+    both = await use(desk, "search", queries=["ferry ticket cost", "lighthouse museum lamps"], k=50)
+    found = keys(desk, both)
+    alone = [keys(desk, await use(desk, "search", queries=[q], k=1))[0]
+             for q in ("ferry ticket cost", "lighthouse museum lamps")]  # fmt: skip
+    assert set(alone) <= set(found[:4])
+    scores = [post["score"] for post in both["posts"]]
+    assert scores == sorted(scores, reverse=True)
+    kiln = await use(desk, "search", queries=["абонемент в мастерскую"], channels=[both["posts"][0]["channel"]])
+    assert all(chat == desk.passage(1).key.chat_id for chat, _ in keys(desk, kiln))
+    bar = scores[1]
+    above = await use(desk, "search", queries=["ferry ticket cost", "lighthouse museum lamps"], k=50, threshold=bar)
+    assert [post["score"] for post in above["posts"]] == [score for score in scores if score >= bar]
+
+
+async def test_a_channel_that_is_closed_to_the_asker_is_unknown(library: Any) -> None:
+    outcomes = [
+        await call_tool(
+            {"tool": "search", "input": {"queries": ["ferry"], "channels": [name]}}, TOOLS, desk_of(library)
+        )
+        for name in ("The safe", "No such channel")
+    ]
+    assert {outcome.meta.error for outcome in outcomes} == {
+        "There is no channel of this name: give a name that a search showed, or null."
+    }
+
+
+async def test_both_legs_and_their_fusion_are_tools(library: Any) -> None:
+    desk = desk_of(library)
+    words = await use(desk, "bm25_search", query="ferry ticket", k=3)
+    assert keys(desk, words)[0] == (library.harbour, 5)
+    assert keys(desk, await use(desk, "hybrid_search", query="ferry ticket", k=3)) == keys(desk, words)
+    fused = await use(desk, "fusion_rank", rankings=[[2, 1], [2, 1], [1, 2]])
+    assert [post["post"] for post in fused["posts"]] == [2, 1]
+    assert fused["posts"][0]["score"] < 1.0
+
+
+async def test_a_plan_and_a_route_are_shown_in_the_form_of_the_planner(library: Any) -> None:
+    desk = desk_of(library)
+    plan = await use(desk, "query_plan", query="What did Harbour News write about ferry tickets in April 2025?")
+    assert list(plan) == ["normalized_queries", "must_phrases", "should_phrases", "metadata_filters", "k_per_query",
+                          "fusion"]  # fmt: skip
+    assert (plan["metadata_filters"]["date_from"], plan["metadata_filters"]["date_to"]) == ("2025-04-01", "2025-04-30")
+    route = await use(desk, "route", query="ferry tickets")
+    assert route["recipe"] in {"direct", "agent"}
+    assert route["reasons"]
+
+
+async def test_a_summary_keeps_its_length_and_evidence_is_composed(library: Any) -> None:
+    desk = desk_of(library)
+    await use(desk, "search", queries=["ferry ticket cost"])
+    for most in (60, 200, 600):
+        told = await use(desk, "summarize", posts=[1, 2, 3], max_length=most)
+        assert sum(len(sentence["text"]) for sentence in told["sentences"]) <= most
+    composed = await use(desk, "compose", posts=[1, 2])
+    assert {post["post"] for post in composed["posts"]} | set(composed["left_out"]) >= {1, 2}
+
+
+async def test_rewrite_asks_the_planner_and_else_the_rules(library: Any) -> None:
+    from dataclasses import replace
+
+    from scripted_model import FakeLlm
+
+    by_rules = await use(desk_of(library), "rewrite", query="How much does a ferry ticket cost?")
+    assert by_rules["queries"]
+    model = FakeLlm('["ferry fare", "price of the crossing"]')
+    library.rag = replace(library.rag, planner=model)
+    told = await use(desk_of(library), "rewrite", query="How much does a ferry ticket cost?")
+    assert told["queries"] == ["ferry fare", "price of the crossing"]
 
 
 async def test_a_sum_cites_the_posts_its_numbers_are_from(library: Any) -> None:
     desk = desk_of(library, "Сколько стоит абонемент в мастерскую на 12 месяцев?")
-    await use(desk, "search", query="абонемент в мастерскую")
+    await use(desk, "search", queries=["абонемент в мастерскую"])
     await use(desk, "calculate", expression="2 750 * 12")
     summed = build_calculation_sentence(desk)
     assert summed is not None
@@ -184,15 +272,23 @@ async def test_a_sum_cites_the_posts_its_numbers_are_from(library: Any) -> None:
 async def test_no_tool_sees_a_channel_that_the_asker_may_not_read(library: Any, make_post: Any, name: str) -> None:
     await library.keep(make_post(9, "The ferry safe code is 4711, ticket and all.", chat=library.safe, days=90))
     desk = desk_of(library, "What is the ferry safe code?")
-    await use(desk, "search", query="ferry safe code")
+    await use(desk, "search", queries=["ferry safe code"])
     given: dict[str, dict[str, Any]] = {
-        "search": {"query": "ferry safe code 4711"}, "newest": {"limit": 9},
+        "search": {"queries": ["ferry safe code 4711", "safe code"]}, "newest": {"limit": 9},
+        "bm25_search": {"query": "code 4711", "k": 50}, "dense_search": {"query": "code 4711"},
+        "hybrid_search": {"query": "code 4711"}, "fusion_rank": {"rankings": [[1, 2], [2]]},
+        "rewrite": {"query": "safe code"}, "query_plan": {"query": "safe code"}, "route": {"query": "safe code"},
+        "compose": {"posts": [1, 2]},
         "neighbours": {"post": 1, "before": 3, "after": 3},
         "first_mention": {"topic": "code"}, "count_mentions": {"topic": "code"}, "timeline": {"topic": "code"},
         "fetch": {"posts": [1, 2]}, "summarize": {"posts": [1, 2]}, "rerank": {"query": "code", "posts": [1, 2]},
         "verify": {"claim": "The ferry safe code is 4711"}, "calculate": {"expression": "1+1"},
         "time_normalize": {"text": "today"},
     }  # fmt: skip
+    if name == "dense_search":  # there is no embedding model in these tests
+        outcome = await call_tool({"tool": name, "input": given[name]}, TOOLS, desk)
+        assert outcome.meta.error == "There is no embedding model here: use bm25_search."
+        return
     data = await use(desk, name, **given[name])
     assert "4711" not in json.dumps(data)
     assert data.get("count", 0) == 0
@@ -207,17 +303,19 @@ def test_the_allow_list_allows_by_name_or_all() -> None:
 
 async def test_a_tool_plugged_in_is_called_like_the_others_and_lays_nothing_down(library: Any) -> None:
     async def work(asked: SearchInput, desk: ToolContext) -> dict[str, Any]:
-        return {"pages": [{"title": asked.query, "snippet": "b"}]}
+        return {"pages": [{"title": asked.queries[0], "snippet": "b"}]}
 
     desk = desk_of(library)
-    outcome = await call_tool({"tool": "pages", "input": {"query": "ferry"}}, [Tool("pages", SearchInput, work)], desk)
+    outcome = await call_tool(
+        {"tool": "pages", "input": {"queries": ["ferry"]}}, [Tool("pages", SearchInput, work)], desk
+    )
     assert outcome.data == {"pages": [{"title": "ferry", "snippet": "b"}]}
     assert desk.found == []
 
 
 async def test_a_tool_that_is_not_allowed_is_refused(library: Any) -> None:
     outcome = await call_tool(
-        {"tool": "search", "input": {"query": "ferry"}}, select_allowed_tools("calculate"), desk_of(library)
+        {"tool": "search", "input": {"queries": ["ferry"]}}, select_allowed_tools("calculate"), desk_of(library)
     )
     assert (outcome.ok, outcome.data) == (False, None)
     assert outcome.meta.error == "This tool is not allowed: TOOLS__ALLOWLIST names those that are."
@@ -229,7 +327,7 @@ async def test_a_tool_that_takes_too_long_is_ended(library: Any) -> None:
         return {"pages": []}
 
     slow = Tool("slow", SearchInput, sleeping)
-    outcome = await call_tool({"tool": "slow", "input": {"query": "x"}}, [slow], desk_of(library))
+    outcome = await call_tool({"tool": "slow", "input": {"queries": ["x"]}}, [slow], desk_of(library))
     assert outcome.meta.error == "The tool took longer than 0.5 s: raise TOOLS__SECONDS."
     assert outcome.meta.took_ms < (SECONDS + GRACE) * 1000
 
@@ -241,7 +339,7 @@ async def test_a_broken_tool_is_said_and_logged_and_breaks_nothing(
         raise KeyError("secret")
 
     outcome = await call_tool(
-        {"tool": "b", "input": {"query": "x"}}, [Tool("b", SearchInput, broken)], desk_of(library)
+        {"tool": "b", "input": {"queries": ["x"]}}, [Tool("b", SearchInput, broken)], desk_of(library)
     )
     assert outcome.meta.error == "The tool failed: its log says why."
     assert any(record.exc_info for record in caplog.records)
@@ -252,8 +350,8 @@ async def test_each_call_leaves_a_line_in_the_trace_without_texts(
 ) -> None:
     desk = desk_of(library)
     desk.step = 2
-    with caplog.at_level(logging.INFO, "rag_core.recipes.tools"):
-        await use(desk, "search", query="ferry ticket cost")
+    with caplog.at_level(logging.INFO, "rag_core.recipes.react_tools"):
+        await use(desk, "search", queries=["ferry ticket cost"])
         await call_tool({"tool": "fetch", "input": {"posts": [77]}}, TOOLS, desk)
     lines = [ToolTraceLine.model_validate_json(record.getMessage()) for record in caplog.records]
     assert [(line.step, line.tool, line.ok) for line in lines] == [(2, "search", True), (2, "fetch", False)]
@@ -280,6 +378,10 @@ def fitting(tool: Tool) -> st.SearchStrategy[dict[str, Any]]:
     kinds: dict[str, st.SearchStrategy[Any]] = {
         "posts": st.lists(st.integers(1, 12), min_size=1, max_size=5), "post": st.integers(1, 12),
         "limit": st.integers(1, 9),
+        "queries": st.lists(st.text(min_size=1, max_size=99), min_size=1, max_size=3), "k": st.integers(1, 50),
+        "channels": st.lists(st.sampled_from(["Harbour", "@kiln", "?"]), min_size=1, max_size=3) | st.none(),
+        "threshold": st.floats(0, 1), "max_length": st.integers(60, 600),
+        "rankings": st.lists(st.lists(st.integers(1, 12), min_size=1, max_size=5), min_size=2, max_size=4),
         "before": st.integers(0, 3), "after": st.integers(0, 3), "since": DAYS | st.none(), "until": DAYS | st.none(),
     }  # fmt: skip
     words = st.text(min_size=1, max_size=119) | st.sampled_from(

@@ -1,0 +1,123 @@
+"""`citegram eval` over several recipes: one table, processes of their own, and recordings that repeat to the digit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_model import FakeLlm
+
+from bot.evaluation.datasets import read_dataset
+from bot.evaluation.index import Variant, answer_query, open_indexed_dataset, run_interleaved
+from bot.evaluation.replay import Recording
+from bot.evaluation.scoring import JudgedAnswer, compute_answer_metrics, format_recipes
+from rag_core.engine import Engine
+from rag_core.errors import ImportRefused
+from rag_core.recipes import RECIPES
+from rag_core.settings import ModelSettings, RagSettings
+
+CORPUS = [
+    {"id": "march", "text": "The ferry to Owl Island leaves at 7:30 from the new pier.", "date": "2025-03-10"},
+    {"id": "may", "text": "A ferry ticket costs twelve euros.", "date": "2025-05-10"},
+    {"id": "jam", "text": "Варенье из крыжовника стоит 300 рублей за банку.", "date": "2025-04-01"},
+]
+QUERIES = [
+    {"id": "q1", "text": "How much does a ferry ticket cost?", "relevant": ["may"], "answers": ["twelve euros"]},
+    {"id": "q2", "text": "Сколько стоит банка варенья из крыжовника?", "relevant": ["jam"], "answers": ["300"]},
+    {"id": "q3", "text": "Who is the mayor of Paris?", "relevant": [], "answerable": False},
+]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    for name, rows in (("corpus", CORPUS), ("queries", QUERIES)):
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return folder
+
+
+class Replying(FakeLlm):
+    """A model that never runs out of replies: what it says depends on what it is asked for."""
+
+    async def stream(self, prompt: Any, decoding: Any, *, grammar: Any = None, schema: Any = None) -> Any:
+        form = grammar or ""
+        if "keywords" in form:
+            reply = '{"keywords": ["ferry", "ticket"], "filters": null}'
+        elif "normalized_queries" in form:
+            reply = json.dumps(
+                {"normalized_queries": ["ferry fare", "price of the boat", "ticket for the crossing"],
+                 "must_phrases": [], "should_phrases": [], "metadata_filters": None, "k_per_query": 7, "fusion": "mmr"}
+            )  # fmt: skip
+        elif "relevant" in form:
+            reply = '{"relevant": true, "facts": ["A ferry ticket costs twelve euros."]}'
+        elif "Thought" in form:
+            reply = '{"Thought": "x", "tool": "answer", "input": {}}'
+        else:
+            reply = "A ferry ticket costs twelve euros.[1]"
+        self.replies.append(reply)
+        async for piece in super().stream(prompt, decoding, grammar=grammar, schema=schema):
+            yield piece
+
+
+async def measure(data: Path, recording: Recording | None, model: FakeLlm | None) -> dict[str, Any]:
+    settings = RagSettings(models=ModelSettings(embedder="none", reranker="none"))
+    variants = {name: Variant(name) for name in RECIPES}
+    if model and recording:
+        wrap = recording.wrap
+
+        def with_model(rag: Engine) -> Engine:
+            return wrap(replace(rag, writer=model, planner=model))
+
+        recording.wrap = with_model  # type: ignore[method-assign]
+    dataset = read_dataset(data)
+    async with open_indexed_dataset(dataset, settings, recording) as opened:
+        ways = {name: opened.select_variant(way) for name, way in variants.items()}
+        rows: dict[str, list[JudgedAnswer]] = await run_interleaved(dataset.queries, answer_query, ways)
+    return {name: {"all": compute_answer_metrics(given)} for name, given in rows.items()}
+
+
+async def test_a_replayed_measurement_gives_the_same_tables_to_the_digit(data: Path, tmp_path: Path) -> None:
+    file = tmp_path / "replies.jsonl"
+    recorded = await measure(data, Recording(file, replaying=False), Replying())
+    for _ in range(2):
+        replayed = await measure(data, Recording(file, replaying=True), None)
+        assert format_recipes(replayed) == format_recipes(recorded)
+        assert replayed == recorded
+    assert recorded["direct"]["all"]["by_model"] and recorded["direct"]["all"]["calls"] > 0
+    assert recorded["mapreduce"]["all"]["calls"] <= 2 + 5
+    assert all(0 <= found["all"]["supported"] <= 1 for found in recorded.values())
+    assert all(found["all"]["under_10_s"] == 1.0 for found in recorded.values())
+    assert "ferry ticket cost?" not in file.read_text(encoding="utf-8")  # no prompts
+
+
+async def test_what_was_not_recorded_is_a_shortfall_and_no_invention(data: Path, tmp_path: Path) -> None:
+    file = tmp_path / "replies.jsonl"
+    await measure(data, Recording(file, replaying=False), Replying())
+    kept = [line for line in file.read_text(encoding="utf-8").splitlines() if '"text"' not in line]
+    file.write_text("\n".join(kept) + "\n", encoding="utf-8")
+    replayed = await measure(data, Recording(file, replaying=True), None)
+    assert not replayed["direct"]["all"]["by_model"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"now": 1}', "{"])
+def test_a_file_that_is_no_recording_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x").write_text(text, encoding="utf-8")
+    with pytest.raises(ImportRefused, match="is no recording"):
+        Recording(tmp_path / "x", replaying=True)
+
+
+def test_all_recipes_are_measured_in_one_table(evaluate: Any, data: Path) -> None:
+    said = evaluate("answers", data, "--recipe", "all", "--json", "out.json")
+    assert said.code == 0, said.err
+    head, *lines = said.out.strip().splitlines()
+    assert {"shown_right", "supported", "calls", "tokens", "seconds", "memory_mb"} <= set(head.split())
+    assert [line.split()[0] for line in lines] == list(RECIPES)
+    told = json.loads(Path("out.json").read_text(encoding="utf-8"))
+    assert list(told["metrics"]) == list(RECIPES)
+    # there is no model: what needs one falls back, and the table says so
+    assert (told["metrics"]["direct"]["all"]["fell_back"], told["metrics"]["council"]["all"]["fell_back"]) == (0.0, 1.0)
+    assert all(found["all"]["memory_mb"] > 0 for found in told["metrics"].values())

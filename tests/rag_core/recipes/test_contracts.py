@@ -1,0 +1,144 @@
+"""Settings and plan fields that were once read and thrown away: each of them changes what is done."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scripted_model import FakeLlm
+
+from bot.i18n import get_translator
+from bot.worker.streaming import ProgressView
+from rag_core.context.calibration import Calibration
+from rag_core.llm.local import open_local_model
+from rag_core.planning.llm_planner import KnownEntities, plan_by_model
+from rag_core.planning.rule_planner import plan_by_rules
+from rag_core.planning.schema import parse_proposal
+from rag_core.retrieval import search
+from rag_core.retrieval.fusion import fuse_rankings
+from rag_core.settings import LlmSettings, RagSettings
+from rag_core.tracing import Run
+from rag_core.types import Plan
+
+TICKET = "How much does a ferry ticket cost to the island?"
+
+
+def reply(k: int, fusion: str) -> str:
+    return json.dumps(
+        {"normalized_queries": ["ferry fare", "price of the crossing", "boat ticket"], "must_phrases": [],
+         "should_phrases": [], "metadata_filters": None, "k_per_query": k, "fusion": fusion}
+    )  # fmt: skip
+
+
+@given(k=st.integers(1, 50), fusion=st.sampled_from(["rrf", "mmr"]))
+def test_the_models_k_and_fusion_are_in_the_proposal(k: int, fusion: str) -> None:
+    proposal = parse_proposal(reply(k, fusion))
+    assert (proposal.k_per_query, proposal.fusion) == (k, fusion)
+
+
+async def test_the_models_k_and_fusion_are_obeyed(
+    library: Any, make_post: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, diversified = list[int](), list[int]()
+    each, diverse = search.search_each_query, search.diversify_hits
+
+    async def counted(queries: Any, only: Any, n: int, rag: Any) -> Any:
+        asked.append(n)
+        return await each(queries, only, n, rag)
+
+    async def measured(fused: Any, *rest: Any) -> Any:
+        diversified.append(len(fused))
+        return await diverse(fused, *rest)
+
+    monkeypatch.setattr(search, "search_each_query", counted)
+    monkeypatch.setattr(search, "diversify_hits", measured)
+    question = library.question(TICKET)
+    settings = library.rag.settings
+    retrieval = settings.retrieval.model_copy(update={"keep": 5})
+    rag = replace(library.rag, settings=settings.model_copy(update={"retrieval": retrieval}))
+    await library.keep(
+        *(make_post(20 + n, f"Ferry ticket number {n} costs money.", chat=library.harbour) for n in range(8))
+    )
+    for fusion in ("rrf", "mmr"):
+        run = Run(settings.budgets, "test")
+        plan = await plan_by_model(question, plan_by_rules(question), KnownEntities(), FakeLlm(reply(7, fusion)), run)
+        assert (plan.k_per_query, plan.fusion, plan.k) == (7, fusion, 50)
+        await search.search_passages(plan, question, rag, run)
+    assert asked == [7, 7]
+    without, with_mmr = diversified
+    assert without <= 5 < with_mmr  # rrf alone: the best by rank are kept, and none is dropped for being alike
+
+
+async def test_mapreduce_plans_in_keywords_and_makes_at_most_two_calls_and_one_a_post(library: Any) -> None:
+    model = FakeLlm(
+        '{"keywords": ["ferry", "ticket"], "filters": null}',
+        *['{"relevant": true, "facts": ["A ferry ticket costs twelve euros."]}'] * 5,
+        "A ferry ticket costs twelve euros.[1]",
+    )
+    library.rag = replace(library.rag, writer=model, planner=model, recipe="mapreduce")
+    answer = await library.ask(TICKET)
+    assert answer.recipe == "mapreduce"
+    assert "keywords" in (model.grammars_asked[0] or "")
+    posts = sum("relevant" in (grammar or "") for grammar in model.grammars_asked)
+    assert len(model.asked) <= 2 + posts and posts <= 5
+
+
+@pytest.mark.parametrize(("setting", "kind"), [("rrf", "rrf"), ("weighted", "sum")])
+def test_the_fusion_of_both_legs_is_set_by_hand(tmp_path: Any, setting: str, kind: str) -> None:
+    settings = RagSettings.model_validate({"data": {"dir": tmp_path}, "retrieval": {"fusion": setting}})
+    assert Calibration.load(settings).fusion_kind == kind
+
+
+async def test_a_models_sentence_must_hold_to_the_threshold_that_is_set(library: Any) -> None:
+    """Half of the words are the post's: kept at 0.5, dropped at 0.9."""
+    said = "A ferry ticket costs twelve euros, reportedly, sailors whisper.[1]"
+    shown = {}
+    for threshold in (0.5, 0.9):
+        settings = library.rag.settings
+        verify = settings.verify.model_copy(update={"threshold": threshold})
+        library.rag = replace(
+            library.rag, writer=FakeLlm(said), settings=settings.model_copy(update={"verify": verify})
+        )
+        answer = await library.ask("How much does a ferry ticket cost?")
+        shown[threshold] = [s.text for s in answer.sentences if "whisper" in s.text]
+    assert len(shown[0.5]) == 1 and not shown[0.9]
+
+
+@given(st.lists(st.lists(st.integers(0, 9), unique=True, min_size=1), min_size=1, max_size=4))
+def test_fused_ranks_are_bounded_and_first_in_all_is_one(rankings: list[list[int]]) -> None:
+    fused = fuse_rankings(rankings)
+    assert {item for item, _ in fused} == {item for ranking in rankings for item in ranking}
+    scores = [score for _, score in fused]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 < score <= 1 + 1e-9 for score in scores)
+    if len({ranking[0] for ranking in rankings}) == 1:
+        assert fused[0] == (rankings[0][0], pytest.approx(1.0))
+
+
+async def test_a_model_that_is_not_warmed_is_loaded_by_its_first_turn(tiny_gguf: Any) -> None:
+    model = await open_local_model(tiny_gguf, LlmSettings(threads=1, warm=False))
+    try:
+        assert model.pid is None
+        async with model.turn(0) as session:
+            assert await session.count(["yes"])
+            assert model.pid is not None
+    finally:
+        await model.close()
+
+
+def test_a_reader_is_told_what_a_tool_does() -> None:
+    view = ProgressView(get_translator("en"))
+    told = []
+    for stage in ("step", "tool.search", "tool.calculate", "tool.verify", "tool.fetch", "verify"):
+        view.show_stage(stage)
+        told.append(view.stage)
+    assert told == ["plan", "search", "calculate", "check", "read", "read"]
+    assert "Reading the posts" in view.text().as_kwargs()["text"]
+
+
+def test_a_plan_of_rules_asks_as_before() -> None:
+    assert (Plan(("x",)).k_per_query, Plan(("x",)).fusion) == (20, "mmr")

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramForbiddenError
@@ -22,10 +23,11 @@ from bot import access
 from bot.access import Reader
 from bot.context import AppContext
 from bot.i18n import Translator, detect_question_language, get_translator, load_zone
-from bot.recheck import ContentWithdrawn, RecheckUnavailable, build_posts_basis, recheck_before_sending
+from bot.telegram.access_recheck import ContentWithdrawn, RecheckUnavailable, build_posts_basis, recheck_before_sending
 from bot.views.answer import link_author
 from bot.views.keyboards import build_keyboard
 from bot.views.message_text import neutralize_links
+from ingest.dedup import are_rewordings
 from rag_core.storage import channels, posts, watches
 from rag_core.storage.near_duplicates import fetch_copies
 from rag_core.storage.watches import Watch, WatchHit, get_watch_start
@@ -36,6 +38,7 @@ MAX_NOTICES_A_DAY = 20  # a chat; one line on the next day counts the rest
 _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS = 1.0, 60.0
 _COPIES_SECONDS = 2  # a post waits so long to be compared with others
 _COPIES_DAYS = 3  # copies of a post are made within this time
+REWORDED_WITHIN = timedelta(hours=12)  # a report of the same words on the next day is of another event
 _JOB = "watches"
 
 
@@ -146,13 +149,15 @@ class WatchNotifier:
             await watches.mark_hits(self._archive, [hit], "closed")
             return
         since = hit.found_at - _COPIES_DAYS * 86_400
-        told = [one.key for one in await watches.list_hits(self._archive, watch.id, ("told", "over", "listed"), since)]
+        before = await watches.list_hits(self._archive, watch.id, ("told", "over", "listed"), since)
+        told = [one.key for one in before]
         copies = await fetch_copies(self._archive, [hit.key, *told], viewer.channels)
         if hit.key not in copies and time.time() - hit.found_at < _COPIES_SECONDS:
             return
-        if hit.key in copies and any(
+        same = hit.key in copies and any(
             copies[key].family == copies[hit.key].family for key in told if key in copies and key != hit.key
-        ):
+        )
+        if same or await self._is_rewording_of_told(post, before, viewer):
             await watches.mark_hits(self._archive, [hit], "joined")
             return
         if await watches.count_told(self._archive, watch.chat_id, to.midnight) >= MAX_NOTICES_A_DAY:
@@ -166,6 +171,13 @@ class WatchNotifier:
                 watch.chat_id, **text.as_kwargs(), reply_markup=_build_notice_keyboard(watch, words)
             )
         await watches.mark_hits(self._archive, [hit], "told")
+
+    async def _is_rewording_of_told(self, post: Post, told: Sequence[WatchHit], viewer: Viewer) -> bool:
+        """Whether another channel's post that was told lately is reworded: two of one channel are two events."""
+        others = viewer.channels - {post.key.chat_id}
+        stored = await posts.fetch_posts(self._archive, [hit.key for hit in told if hit.key.chat_id in others])
+        near = [one for one in stored.values() if abs(post.date - one.date) <= REWORDED_WITHIN]
+        return any(are_rewordings(post.text, one.text) for one in near)
 
 
 def _match_posts(index: WatchIndex, found: list[Post]) -> list[tuple[int, PostKey]]:

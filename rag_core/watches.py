@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rag_core.planning.filters import parse_filters
+from rag_core.planning.filter_parsing import parse_filters
 from rag_core.storage.watches import Watch
 from rag_core.text.numbers import CURRENCIES, Number, parse_numbers
 from rag_core.text.query_expansion import expand_words
@@ -29,6 +29,7 @@ _LIMIT_WORDS = re.compile(
     r"(?:^|\W)(?:under|below|less than|cheaper than|at most|no more than|up to|"
     r"дешевле|меньше|менее|ниже|не дороже|не больше|не более|до)(?:\s+чем)?\s*[$€£₽]?\s*$"
 )
+_MAX_LIMIT_WORDS_LENGTH = 30
 _NAME = re.compile(r"\b\w+[A-ZА-Я]\w*")  # "ChatGPT": capital letters after the first; a name has no translation
 _CURRENCY_WORD = re.compile(
     r"^\s*(?:[₽$€£]|(?:руб|долл|dollar|euro|rouble|rubl|евро|юан|pound)\w*\.?|(?:usd|eur|rub|р)\b\.?)"
@@ -57,9 +58,10 @@ class WatchQuery:
 def parse_watch(text: str) -> WatchQuery:
     """Parse the text of a watch without its filters; a query without terms matches nothing."""
     low, limit, currency = text.lower().replace("ё", "е"), None, ""
+    last = len(low.rstrip(" .!?"))
     for number in parse_numbers(low, detect_language(text)):
-        cue = _LIMIT_WORDS.search(low[: number.start])
-        priced = number.unit in CURRENCIES or (not number.unit and not low[number.end :].strip(" .!?"))
+        cue = _LIMIT_WORDS.search(low, max(0, number.start - _MAX_LIMIT_WORDS_LENGTH), number.start)
+        priced = number.unit in CURRENCIES or (not number.unit and number.end >= last)
         if cue and priced:
             limit, currency = max(number.values), number.unit
             low = f"{low[: cue.start()]} {_CURRENCY_WORD.sub(' ', low[number.end :])}"

@@ -17,7 +17,7 @@ from bot.access import get_reader, may_change_chat_settings
 from bot.context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import Translator
-from bot.recheck import build_posts_basis, recheck_before_sending
+from bot.telegram.access_recheck import build_posts_basis, recheck_before_sending
 from bot.views.answer import make_link
 from bot.views.keyboards import LabelledPress, build_keyboard
 from bot.views.message_text import neutralize_links

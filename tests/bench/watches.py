@@ -13,6 +13,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bot.watch_notices import REWORDED_WITHIN
+from ingest.dedup import are_rewordings
 from rag_core.storage.watches import Watch
 from rag_core.types import Post, PostKey
 from rag_core.watches import WatchIndex
@@ -46,6 +48,15 @@ def main(path: str) -> None:
                     print("   missed", texts[name][:300].replace("\n", " "))
                 for name in [*(found[n] - right)][:2]:
                     print("   beside", texts[name][:300].replace("\n", " "))
+    by_id = {row["id"]: row for row in rows}
+    pairs = [json.loads(line) for line in (DATA / "near_copies.jsonl").read_text("utf-8").splitlines()]
+    joined = {True: 0, False: 0}
+    for pair in pairs:
+        one, other = (by_id[name] for name in pair["ids"])
+        near = abs(datetime.fromisoformat(one["date"]) - datetime.fromisoformat(other["date"])) <= REWORDED_WITHIN
+        joined[pair["copies"]] += near and are_rewordings(one["text"], other["text"])
+    copies = sum(pair["copies"] for pair in pairs)
+    print(f"near copies joined: {joined[True]} of {copies}; others: {joined[False]} of {len(pairs) - copies}")
     print(f"recall {both / due:.3f} ({due} matches), precision {both / told:.3f}")
     many = [replace(make_watch(n, wanted[n % len(wanted)]["watch"])) for n in range(1000)]
     large = WatchIndex(many)

@@ -61,6 +61,7 @@ async def test_an_event_is_told_once_with_its_words_and_link(sandbox: Sandbox, l
         assert NEWS in notice["text"]
         assert any(one.get("url") == f"https://t.me/harbour_news/{number}" for one in notice["entities"])
         await post(sandbox, home, KILN, NEWS + " 🦭")  # a copy
+        await post(sandbox, home, KILN, f"UPD! {NEWS.replace('this morning', 'today')} Bring fish.")  # reworded
         await sandbox.edit(HARBOUR, number, NEWS.replace("old", "grey old"))
         await settle(home)
         await post(sandbox, home, HARBOUR, "Nothing to see here today, the fog is thick.")

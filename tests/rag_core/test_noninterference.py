@@ -18,20 +18,26 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from qdrant_stand_in import FakeQdrant
 
+from bot.access import AdminRegistry, MembershipCache
 from bot.control.schemas import plan_as_json
 from bot.handlers.explain import describe_reading
 from bot.pinned_answers import answer_from_pin, hash_question
+from bot.sandbox import Sandbox
+from bot.sandbox.demo_setup import make_local_bot
 from bot.suggestions import QuestionSuggester
+from bot.watch_notices import WatchNotifier
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
+from ingest.job_log import JobLog
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.retrieval.post_search import list_posts
-from rag_core.storage import channels, posts
+from rag_core.storage import channels, posts, watches
 from rag_core.storage.channels import Synonym, add_synonym
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
@@ -106,6 +112,8 @@ CLAIMED = (
     PUBLIC[HARBOUR][0],  # a whole post, of which closed channels hold copies, some of them earlier
     PUBLIC[KILN][0],
 )
+
+WATCHED = ("ferry ticket", "mackerel", "обжиг", "dogs leash", "ferry under 20 euros")
 
 
 def invented(rng: random.Random, count: int) -> list[str]:
@@ -223,6 +231,38 @@ async def suggested_questions(rag: Engine) -> list[object]:
     return [repr(one) for one in await suggester.suggest(Viewer(1, frozenset({HARBOUR, KILN})), "ru")]
 
 
+async def told_by_watches(rag: Engine) -> list[object]:
+    """The notices of watches of the same reader, who began to watch before the first post."""
+    for text in WATCHED:
+        await watches.add_watch(rag.archive, watches.NewWatch(1, 1, True, text, text))
+    await rag.archive.execute("UPDATE watches SET made_at = 0")
+    await rag.archive.execute("UPDATE watching SET watermark = 0")
+    sandbox = Sandbox()
+    sandbox.world.add_person(1, "Rita", lang="en")
+    for channel in CHANNELS:
+        sandbox.world.add_channel(channel.chat_id, channel.title, channel.username)
+    await sandbox.start()
+    try:
+        await sandbox.say(1, "/start")
+        async with make_local_bot(sandbox.url, sandbox.token) as bot:
+            admins = AdminRegistry((), MembershipCache(bot))
+            settings = SimpleNamespace(bot=SimpleNamespace(zone=UTC, language="en"))
+            context = SimpleNamespace(
+                archive=rag.archive,
+                admins=admins,
+                settings=settings,
+                indexing=SimpleNamespace(ledger=JobLog(rag.archive)),
+            )
+            notifier = WatchNotifier(bot, context)  # type: ignore[arg-type]
+            await notifier.match_changes()
+            await notifier.send_notices()
+        messages = sandbox.world.room(1).messages
+        sent = [messages[number] for number in sandbox.world.sent.get(1, ())]
+    finally:
+        await sandbox.stop()
+    return sorted(repr((message["text"], message["entities"], message["reply_markup"])) for message in sent)
+
+
 def questions(rng: random.Random, words: Sequence[str], count: int) -> list[tuple[str, str]]:
     """Texts made of the words that only the closed channels have, or that nobody has, and how each is put."""
     ways = [("ask", ASKED), ("ask", ASKED), ("search", SEARCHED), ("verify", CLAIMED)]
@@ -237,14 +277,17 @@ async def assert_same_bytes(folder: Path, settings: Sequence[dict[str, Any]], cl
     secret = closed_posts(rng, words[:40], closed)
     other = closed_posts(rng, ["placid"], max(8, closed // 10))
     asked = questions(rng, words, count)
-    shown, suggested = [], []
+    shown, suggested, told = [], [], []
     for n, hidden in enumerate((other, secret)):
         async with opened(folder / str(n), hidden, settings[n]) as rag:
             shown.append([await everything_shown(rag, text, way) for way, text in asked])
             suggested.append(await suggested_questions(rag))
+            told.append(await told_by_watches(rag))
     different = [asked[n] for n, (one, two) in enumerate(zip(*shown, strict=True)) if one != two]
     assert different == []
     assert suggested[0] == suggested[1] != []
+    assert told[0] == told[1]
+    assert len(told[0]) > len(WATCHED)
     assert len({repr(one[0]) for one in shown[0]}) > count / 8  # what is compared is not always the same refusal
 
 

@@ -19,6 +19,7 @@ from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramNotF
 from aiogram.utils.token import TokenValidationError
 
 from bot.access import AdminRegistry, MembershipCache
+from bot.answer_updates import AnswerUpdater
 from bot.context import AppContext
 from bot.control.client import hold_folder
 from bot.control.socket_server import RequestHandlers, serve_control_socket
@@ -131,6 +132,8 @@ async def _run_workers(
         context.suggestions.run(),
     ]
     tasks.append(WatchNotifier(bot, context).run())
+    if context.settings.bot.update_answers:
+        tasks.append(AnswerUpdater(bot, context).run())
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(_run_in_background(*tasks))
         stack.push_async_callback(context.worker.stop)

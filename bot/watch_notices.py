@@ -1,8 +1,8 @@
 """Watch notices: matches new posts with the watches, and tells readers of each event once.
 
-Every second the changes since the watermark are matched; hits are stored before they are sent and marked after. What a
-reader may read is worked out when they are told, and again before each attempt to send. Copies of what was told join
-it: families of copies are those of the posts that this reader may read.
+Twice a second the changes since the watermark are matched; hits are stored before they are sent and marked after. What
+a reader may read is worked out when they are told, and again before each attempt to send. Copies of what was told join
+it, and rewordings by other channels: families are those of the posts that this reader may read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rag_core.types import Channel, Post, PostKey, Viewer, format_post_link
 from rag_core.watches import WatchIndex, find_quote
 
 MAX_NOTICES_A_DAY = 20  # a chat; one line on the next day counts the rest
-_INTERVAL_SECONDS, _MAX_PAUSE_SECONDS = 1.0, 60.0
+_INTERVAL_SECONDS, _MAX_PAUSE_SECONDS = 0.5, 60.0
 _COPIES_SECONDS = 2  # a post waits so long to be compared with others
 _COPIES_DAYS = 3  # copies of a post are made within this time
 REWORDED_WITHIN = timedelta(hours=12)  # a report of the same words on the next day is of another event

@@ -125,7 +125,6 @@ shortfall = { $stage ->
     [search] Part of the search failed, so something may be missing.
     [dense] I searched by words only: the search by meaning is down.
     [lexical] I searched by meaning only: the search by words is down.
-    [watches] telling of new posts
     [copies] The same post may appear more than once.
     [chronicle] Counting took too long, so I searched instead. There may be more posts.
     [rerank] The posts may not be in the best order.
@@ -429,6 +428,8 @@ job = { $name ->
     [dense] search by meaning
     [copies] finding copies of posts
     [answers] sending answers
+    [watches] telling of new posts
+    [edits] noting edits in answers
    *[other] { $name }
 }
 ago = { $unit ->
@@ -1078,4 +1079,12 @@ watches-none = Nothing to look out for yet. Try { $example }
 watches-title = { $count ->
     [one] I look out for { $count } thing:
    *[other] I look out for { $count } things:
+}
+
+## Answers whose posts changed
+
+answer-stale = ✏️ Changed since: { $posts }. I took out what is no longer there.
+stale-post = { $gone ->
+    [yes] { $number } was deleted
+   *[no] { $number } was edited
 }

@@ -19,6 +19,7 @@ from bot.handlers import (
     feedback,
     group_settings,
     imports,
+    inline,
     mode,
     models,
     plan,
@@ -48,6 +49,7 @@ ALLOWED_UPDATES = [
     "my_chat_member",
     "stopped_message_generation",
     "chat_member",
+    "inline_query",
 ]
 
 log = logging.getLogger(__name__)
@@ -87,6 +89,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         imports.routes(),
         verify.routes(),
         watches.routes(),
+        inline.routes(),
         small_talk.routes(),
         questions.routes(),  # late: it takes all remaining text
         errors.stale_button_routes(),  # last: it takes all remaining buttons

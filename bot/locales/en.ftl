@@ -1088,3 +1088,11 @@ stale-post = { $gone ->
     [yes] { $number } was deleted
    *[no] { $number } was edited
 }
+
+## In any chat (inline)
+
+inline-how = Type a question, or open our chat
+inline-private = Nothing in public channels. Ask me in our chat
+inline-more = Ask me in our chat for a whole answer
+inline-limit = Too many at once. Please try again in a few minutes
+inline-trouble = I cannot search right now. Please try again later

@@ -27,10 +27,13 @@ from qdrant_stand_in import FakeQdrant
 from bot.access import AdminRegistry, MembershipCache
 from bot.control.schemas import plan_as_json
 from bot.handlers.explain import describe_reading
+from bot.handlers.inline import find_articles
+from bot.i18n import get_translator
 from bot.pinned_answers import answer_from_pin, hash_question
 from bot.sandbox import Sandbox
 from bot.sandbox.demo_setup import make_local_bot
 from bot.suggestions import QuestionSuggester
+from bot.views.post_phrases import RenderContext
 from bot.watch_notices import WatchNotifier
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
@@ -219,6 +222,9 @@ async def everything_shown(rag: Engine, text: str, way: str) -> list[object]:
     elif way == "search":
         shown = await list_posts(question, seen)
         shown = (shown.found, shown.matching, shown.more, shown.whole, shown.channels, shown.shortfalls)
+    elif way == "inline":
+        articles, basis = await find_articles(question, seen, RenderContext(get_translator("en"), UTC))
+        shown = ([article.model_dump(exclude_unset=True) for article in articles], basis)
     else:
         shown = replace(await verify_text(question, seen), trace_id="")
     return [repr(shown), *(traced(run) for run in runs)]
@@ -265,7 +271,7 @@ async def told_by_watches(rag: Engine) -> list[object]:
 
 def questions(rng: random.Random, words: Sequence[str], count: int) -> list[tuple[str, str]]:
     """Texts made of the words that only the closed channels have, or that nobody has, and how each is put."""
-    ways = [("ask", ASKED), ("ask", ASKED), ("search", SEARCHED), ("verify", CLAIMED)]
+    ways = [("ask", ASKED), ("ask", ASKED), ("search", SEARCHED), ("verify", CLAIMED), ("inline", ASKED)]
     put = [ways[n % len(ways)] for n in range(count)]
     return [(way, rng.choice(templates).format(word=rng.choice(words))) for way, templates in put]
 

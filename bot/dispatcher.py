@@ -10,6 +10,7 @@ from aiogram.types import Update
 from bot.channel_notice_limit import ChannelNotificationLimiter
 from bot.context import AppContext
 from bot.handlers import (
+    about,
     admins,
     channels,
     conversation,
@@ -90,6 +91,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         verify.routes(),
         watches.routes(),
         inline.routes(),
+        about.routes(),
         small_talk.routes(),
         questions.routes(),  # late: it takes all remaining text
         errors.stale_button_routes(),  # last: it takes all remaining buttons

@@ -32,6 +32,7 @@ help-more =
     { $link } — a link that asks the same question
     { $watch } words — tell me of new posts with them
     { $watches } — what I look out for, and how to stop
+    { $about } @channel — what a channel writes about
     { $mode } — quick or thorough answers
     { $stop } — stop working on my question
     { $start } — the channels I read for you
@@ -1096,3 +1097,22 @@ inline-private = Nothing in public channels. Ask me in our chat
 inline-more = Ask me in our chat for a whole answer
 inline-limit = Too many at once. Please try again in a few minutes
 inline-trouble = I cannot search right now. Please try again later
+
+## A channel's own page
+
+about-how = Write the channel after the command, for example: /about @channel. { $start } lists those I read for you.
+about-unknown = I read no such channel for you. { $start } lists those I read.
+about-empty = It has no posts yet.
+about-posts = { $count ->
+    [one] { $count } post, of { $first }
+   *[other] { $count } posts since { $first }, the last on { $last }
+}
+about-often = About { $count } a week
+about-seldom = Less than one a week
+about-names = Names:
+about-subjects = Subjects:
+about-namings = What it calls things:
+about-read = { $count ->
+    [one] Counted over the last { $count } post.
+   *[other] Counted over the last { $count } posts.
+}

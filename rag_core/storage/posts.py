@@ -190,6 +190,27 @@ async def list_latest_texts(archive: Archive, chat_id: int, most: int) -> list[s
 
 
 @dataclass(frozen=True, slots=True)
+class PostSpan:
+    """Number of a channel's visible posts, the dates of the first and last, and the number in the last 28 days."""
+
+    posts: int
+    first: datetime
+    last: datetime
+    recent: int
+
+
+async def fetch_post_span(archive: Archive, chat_id: int) -> PostSpan | None:
+    """Fetch the span of a channel's visible posts; None where it has none."""
+    ((number, first, last, recent),) = await archive.rows(
+        f"WITH shown AS (SELECT t.date FROM posts AS t WHERE t.chat_id = ? AND {VISIBLE_POSTS}) "
+        "SELECT count(*), min(date), max(date), "
+        "count(*) FILTER (WHERE date > (SELECT max(date) FROM shown) - 28 * 86400) FROM shown",
+        (chat_id,),
+    )
+    return PostSpan(number, from_unix_seconds(first), from_unix_seconds(last), recent) if number else None
+
+
+@dataclass(frozen=True, slots=True)
 class PostVersion:
     """Earlier text of a post, and when it was written."""
 

@@ -26,6 +26,7 @@ from qdrant_stand_in import FakeQdrant
 
 from bot.access import AdminRegistry, MembershipCache
 from bot.control.schemas import plan_as_json
+from bot.handlers.about import render_profile
 from bot.handlers.explain import describe_reading
 from bot.handlers.inline import find_articles
 from bot.i18n import get_translator
@@ -237,6 +238,17 @@ async def suggested_questions(rag: Engine) -> list[object]:
     return [repr(one) for one in await suggester.suggest(Viewer(1, frozenset({HARBOUR, KILN})), "ru")]
 
 
+async def described_channels(rag: Engine) -> list[object]:
+    """/about of every channel for the same reader."""
+    known = await channels.load_channels(rag.archive)
+    readable = {chat: known[chat] for chat in (HARBOUR, KILN)}
+    viewer, words = Viewer(1, frozenset(readable)), get_translator("en")
+    return [
+        repr((await render_profile(said, readable, viewer, rag, words, UTC))[0].as_kwargs())
+        for said in ("@harbour_news", "@pech_i_glina", "Treasurer's Vault", "Resting")
+    ]
+
+
 async def told_by_watches(rag: Engine) -> list[object]:
     """The notices of watches of the same reader, who began to watch before the first post."""
     for text in WATCHED:
@@ -283,15 +295,17 @@ async def assert_same_bytes(folder: Path, settings: Sequence[dict[str, Any]], cl
     secret = closed_posts(rng, words[:40], closed)
     other = closed_posts(rng, ["placid"], max(8, closed // 10))
     asked = questions(rng, words, count)
-    shown, suggested, told = [], [], []
+    shown, suggested, told, described = [], [], [], []
     for n, hidden in enumerate((other, secret)):
         async with opened(folder / str(n), hidden, settings[n]) as rag:
             shown.append([await everything_shown(rag, text, way) for way, text in asked])
             suggested.append(await suggested_questions(rag))
             told.append(await told_by_watches(rag))
+            described.append(await described_channels(rag))
     different = [asked[n] for n, (one, two) in enumerate(zip(*shown, strict=True)) if one != two]
     assert different == []
     assert suggested[0] == suggested[1] != []
+    assert described[0] == described[1]
     assert told[0] == told[1]
     assert len(told[0]) > len(WATCHED)
     assert len({repr(one[0]) for one in shown[0]}) > count / 8  # what is compared is not always the same refusal

@@ -23,6 +23,7 @@ from bot.answer_updates import AnswerUpdater
 from bot.context import AppContext
 from bot.control.client import hold_folder
 from bot.control.socket_server import RequestHandlers, serve_control_socket
+from bot.digest_sender import DigestSender
 from bot.dispatcher import ALLOWED_UPDATES, build_dispatcher, replay_unhandled_updates
 from bot.handlers.imports import ImportRunner
 from bot.handlers.reindex import report_rebuilds
@@ -131,7 +132,7 @@ async def _run_workers(
         imports.report_interrupted_import(),
         context.suggestions.run(),
     ]
-    tasks.append(WatchNotifier(bot, context).run())
+    tasks += [WatchNotifier(bot, context).run(), DigestSender(bot, context).run()]
     if context.settings.bot.update_answers:
         tasks.append(AnswerUpdater(bot, context).run())
     async with AsyncExitStack() as stack:

@@ -15,6 +15,7 @@ from bot.handlers import (
     channels,
     conversation,
     deletions,
+    digest,
     errors,
     explain,
     feedback,
@@ -92,6 +93,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         watches.routes(),
         inline.routes(),
         about.routes(),
+        digest.routes(),
         small_talk.routes(),
         questions.routes(),  # late: it takes all remaining text
         errors.stale_button_routes(),  # last: it takes all remaining buttons

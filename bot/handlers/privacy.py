@@ -30,6 +30,7 @@ from bot.telegram.access_recheck import build_posts_basis, recheck_before_sendin
 from bot.views import answer
 from bot.views.keyboards import build_keyboard, redraw_message
 from rag_core.storage import channels, posts
+from rag_core.storage.digests import list_user_digests
 from rag_core.storage.users import (
     UserDataCounts,
     count_user_data,
@@ -71,6 +72,7 @@ async def _press_details(pressed: CallbackQuery, settings: Settings, words: Tran
         words("privacy-updates"),
         *([words("privacy-talks", minutes=settings.memory.minutes, new="/new")] if settings.memory.enabled else []),
         words("privacy-watches"),
+        words("privacy-digests"),
         words("privacy-memory"),
         words("privacy-unanswered"),
     ]
@@ -127,7 +129,7 @@ async def _collect_user_data(user_id: int, context: AppContext, checks: ExitStac
     ]
     return {"user_id": user_id, "written_at": _format_timestamp(int(datetime.now(UTC).timestamp())),
             "questions": questions, "votes": votes, "links": links, "remembered": talks,
-            "watches": watching}  # fmt: skip
+            "watches": watching, "digests": await list_user_digests(archive, user_id)}  # fmt: skip
 
 
 async def _export_question(
@@ -239,6 +241,7 @@ def _list_counts(found: UserDataCounts, words: Translator) -> Iterator[str]:
         ("forget-unread", found.unread),
         ("forget-talks", found.talks),
         ("forget-watches", found.watches),
+        ("forget-digests", found.digests),
     ):
         if count:
             yield f"• {words(name, count=count)}"

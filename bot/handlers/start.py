@@ -125,7 +125,7 @@ async def _on_help(message: Message, command: CommandObject, context: AppContext
     if command.command.lower() == "more" or (command.args or "").strip():
         blocks = [
             words("help-more", why="/why", sources="/sources", link="/link", watch="/watch", watches="/watches",
-                  about="/about", mode="/mode", stop="/stop",
+                  digest="/digest", about="/about", mode="/mode", stop="/stop",
                   start="/start", privacy="/privacy", mydata="/mydata", forget="/forget")
         ]  # fmt: skip
     else:

@@ -32,6 +32,7 @@ help-more =
     { $link } — a link that asks the same question
     { $watch } words — tell me of new posts with them
     { $watches } — what I look out for, and how to stop
+    { $digest } — what is new, every day or week
     { $about } @channel — what a channel writes about
     { $mode } — quick or thorough answers
     { $stop } — stop working on my question
@@ -431,6 +432,7 @@ job = { $name ->
     [answers] sending answers
     [watches] telling of new posts
     [edits] noting edits in answers
+    [digests] sending digests
    *[other] { $name }
 }
 ago = { $unit ->
@@ -739,6 +741,7 @@ privacy-votes = • your 👍 and 👎 with the reason, and your links to long q
     • the settings of this chat, such as its time zone: until they are changed
 privacy-updates = • each message to me: until I have handled it, usually a moment. If I could not read it: as long as your questions. Its number: 48 hours. An answer on its way to you: until it arrives
 privacy-watches = • what you asked me to look out for, until you stop it, and for 30 days the numbers of the posts that I told you of
+privacy-digests = • when you want a digest and of which channels, until you stop it
 privacy-talks = { $minutes ->
     [one] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minute, or until { $new }
    *[other] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minutes, or until { $new }
@@ -786,6 +789,10 @@ forget-unread = { $count ->
 forget-watches = { $count ->
     [one] { $count } watch
    *[other] { $count } watches
+}
+forget-digests = { $count ->
+    [one] { $count } digest
+   *[other] { $count } digests
 }
 forget-talks = { $count ->
     [one] { $count } question remembered for follow-ups
@@ -1115,4 +1122,22 @@ about-namings = What it calls things:
 about-read = { $count ->
     [one] Counted over the last { $count } post.
    *[other] Counted over the last { $count } posts.
+}
+
+## Digests
+
+digest-how = { $state } Try { $daily }, { $now } or { $off }; name a @channel to hear of it alone.
+digest-example = /digest daily 9
+digest-none = No digest is planned.
+digest-off = No more digests.
+digest-on = { $days ->
+    [1] A digest comes every day, next on { $due }.
+   *[7] A digest comes every week, next on { $due }.
+}
+digest-nothing = Nothing new.
+digest-title = New from { $since } to { $until }
+digest-day = New on { $date }
+digest-channels = { $count ->
+    [one] { $count } channel
+   *[other] { $count } channels
 }

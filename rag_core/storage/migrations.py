@@ -384,6 +384,7 @@ _PIN_TABLE = (
 )
 
 # Watches (watches.py): what readers wait for, the posts that matched, and up to which change posts were matched.
+# Digests of chats (digests.py): every how many days, at which hour, of which channels, and when the next one is due.
 _WATCH_TABLES = (
     """CREATE TABLE watches (
         id INTEGER PRIMARY KEY,
@@ -412,6 +413,17 @@ _WATCH_TABLES = (
     "CREATE INDEX watch_hits_to_send ON watch_hits (watch_id) WHERE state IN ('waiting', 'over')",
     "CREATE TABLE watching (watermark INTEGER NOT NULL)",
     "INSERT INTO watching SELECT value FROM sequence",
+    """CREATE TABLE digests (
+        chat_id INTEGER PRIMARY KEY,
+        user_id INTEGER NOT NULL,
+        private INTEGER NOT NULL,
+        days INTEGER NOT NULL,
+        hour INTEGER NOT NULL,
+        channels TEXT,
+        lang TEXT NOT NULL,
+        since INTEGER NOT NULL,
+        due INTEGER NOT NULL
+    )""",
 )
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (

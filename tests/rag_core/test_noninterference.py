@@ -26,6 +26,7 @@ from qdrant_stand_in import FakeQdrant
 
 from bot.access import AdminRegistry, MembershipCache
 from bot.control.schemas import plan_as_json
+from bot.digest_sender import render_digest
 from bot.handlers.about import render_profile
 from bot.handlers.explain import describe_reading
 from bot.handlers.inline import find_articles
@@ -40,6 +41,7 @@ from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.job_log import JobLog
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine
+from rag_core.retrieval.period_digest import build_period_digest
 from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import channels, posts, watches
 from rag_core.storage.channels import Synonym, add_synonym
@@ -239,14 +241,17 @@ async def suggested_questions(rag: Engine) -> list[object]:
 
 
 async def described_channels(rag: Engine) -> list[object]:
-    """/about of every channel for the same reader."""
+    """/about of every channel for the same reader, and the digest of a week."""
     known = await channels.load_channels(rag.archive)
     readable = {chat: known[chat] for chat in (HARBOUR, KILN)}
     viewer, words = Viewer(1, frozenset(readable)), get_translator("en")
-    return [
-        repr((await render_profile(said, readable, viewer, rag, words, UTC))[0].as_kwargs())
-        for said in ("@harbour_news", "@pech_i_glina", "Treasurer's Vault", "Resting")
-    ]
+    week = START, START + timedelta(days=7)
+    lines = await build_period_digest(rag.archive, viewer.channels, *week)
+    assert lines
+    shown = [repr(render_digest(lines, known, RenderContext(words, UTC), *week).as_kwargs())]
+    for said in ("@harbour_news", "@pech_i_glina", "Treasurer's Vault", "Resting"):
+        shown.append(repr((await render_profile(said, readable, viewer, rag, words, UTC))[0].as_kwargs()))
+    return [*shown]
 
 
 async def told_by_watches(rag: Engine) -> list[object]:

@@ -20,20 +20,25 @@ from aiogram.types import Update
 from aiogram.utils.token import TokenValidationError
 
 from bot.access import AdminRegistry, MembershipCache
+from bot.answer_updates import AnswerUpdater
 from bot.channel_notice_limit import ChannelNotificationLimiter
 from bot.context import AppContext
 from bot.control.client import hold_folder
 from bot.control.socket_server import RequestHandlers, serve_control_socket
+from bot.digest_sender import DigestSender
 from bot.handlers import (
+    about,
     admins,
     answer_buttons,
     channel_sets,
     channels,
     deletions,
+    digest,
     errors,
     explain,
     group_settings,
     imports,
+    inline,
     mode,
     models,
     privacy,
@@ -46,6 +51,7 @@ from bot.handlers import (
     stats,
     time_zone,
     unanswered,
+    watches,
 )
 from bot.handlers.imports import ImportRunner
 from bot.handlers.reindex import report_rebuilds
@@ -60,6 +66,7 @@ from bot.suggestions import QuestionSuggester
 from bot.telegram.access_recheck import RecheckMiddleware
 from bot.telegram.session import InboxMiddleware, NeutralizeLinksMiddleware, RetryMiddleware, create_session
 from bot.telegram.webhook import keep_webhook_set, serve_webhook
+from bot.watch_notices import WatchNotifier
 from bot.worker.answer_cache import record_traces
 from bot.worker.question_worker import QuestionWorker
 from ingest.heartbeat import Heartbeat
@@ -78,6 +85,7 @@ ALLOWED_UPDATES = [
     "my_chat_member",
     "stopped_message_generation",
     "chat_member",
+    "inline_query",
 ]
 
 
@@ -113,6 +121,10 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         unanswered.routes(),
         imports.routes(),
         questions.verify_routes(),
+        watches.routes(),
+        inline.routes(),
+        about.routes(),
+        digest.routes(),
         small_talk.routes(),
         questions.routes(),  # late: it takes all remaining text
         errors.stale_button_routes(),  # last: it takes all remaining buttons
@@ -216,6 +228,9 @@ async def _run_workers(
         imports.report_interrupted_import(),
         context.suggestions.run(),
     ]
+    tasks += [WatchNotifier(bot, context).run(), DigestSender(bot, context).run()]
+    if context.settings.bot.update_answers:
+        tasks.append(AnswerUpdater(bot, context).run())
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(_run_in_background(*tasks))
         stack.push_async_callback(context.worker.stop)

@@ -38,6 +38,7 @@ from rag_core.storage import raw_updates as updates
 from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
 from rag_core.storage.gaps import get_last_heartbeat
 from rag_core.storage.usage_stats import JobRecord
+from rag_core.storage.watches import forget_old_watches
 
 _WRITE_INTERVAL_SECONDS = 60.0
 # A repeated failure is logged again after this time.
@@ -338,9 +339,10 @@ class MaintenanceJobs:
         votes = await questions.forget_voters(self.rag.archive, now - kept)
         links = await questions.forget_old_links(self.rag.archive, now - kept)
         talked = await users.expire_turns(self.rag.archive, now - timedelta(minutes=self.rag.settings.memory.minutes))
+        watched = await forget_old_watches(self.rag.archive, now)
         posts = await forget_unapproved_channels(self.rag.archive, now)
         removed = ((numbers + unread, "updates"), (texts, "questions"), (votes, "votes"), (links, "links"),
-                (talked, "remembered questions"), (posts, "posts"))  # fmt: skip
+                (talked, "remembered questions"), (watched, "watches"), (posts, "posts"))  # fmt: skip
         return ", ".join(f"{number} {what}" for number, what in removed if number)
 
     async def memory(self) -> str:

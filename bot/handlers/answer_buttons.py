@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from aiogram import Bot, F, Router
 from aiogram.exceptions import TelegramBadRequest
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, Update
-from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, as_list
+from aiogram.utils.formatting import Bold, ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
 from bot.access import Reader, get_reader_id
@@ -28,7 +28,7 @@ from bot.i18n import Translator, get_translator, load_zone
 from bot.telegram.access_recheck import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views import answer
 from bot.views import answer as kept
-from bot.views.answer import CitedPost, StoredAnswer, StoredSentence, link_author, make_link
+from bot.views.answer import CitedPost, StoredAnswer
 from bot.views.keyboards import (
     DEEP_MODE,
     REASONS_BY_ACTION,
@@ -47,13 +47,14 @@ from bot.views.keyboards import (
     update_vote_counts,
 )
 from bot.views.message_text import neutralize_links, split_pages
-from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
+from bot.views.post_phrases import RenderContext, strip_control_characters
+from bot.views.stored_answer import format_source, render_stored_sentences
 from bot.worker.limits import format_rate_limit
 from bot.worker.question_worker import DEEP_SENTENCES
 from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage import questions as feedback
 from rag_core.storage.questions import AnsweredQuestion, fetch_answered_question
-from rag_core.types import Channel, Post, PostKey, Viewer, format_channel_post_link
+from rag_core.types import Channel, Post, PostKey, Viewer
 
 # These send a message for the asker, or ask again in their name.
 
@@ -92,33 +93,14 @@ async def shorten_answer(
     if any(key not in stored or not _is_unchanged(key, stored[key], answer) for key in keys):
         return None
     known = await channels.load_channels(archive)
-    numbers = {one.key: number for number, one in enumerate(answer.cited, 1)}
-    marks = [
-        piece
-        for key in keys
-        for piece in (" ", make_link(f"[{numbers[key]}]", format_channel_post_link(key, known.get(key.chat_id))))
-    ]
-    lines = [_format_source(numbers[key], stored[key].key, stored[key], known.get(key.chat_id), shown) for key in keys]
-    sentence = Text(neutralize_links(strip_control_characters(_format_sentence(first, stored))), *marks)
-    return as_list(sentence, BlockQuote(as_list(*lines)), Italic(shown.words("shorter-note")), sep="\n\n")
+    texts = {key: post.text for key, post in stored.items()}
+    blocks = render_stored_sentences(answer, [first], texts, stored, known, shown)
+    return as_list(*blocks, Italic(shown.words("shorter-note")), sep="\n\n")
 
 
 def _is_unchanged(key: PostKey, post: Post, answer: StoredAnswer) -> bool:
     """Check that the post's text is the one that was cited."""
     return any(one.key == key and one.mark == kept.hash_text_version(post.text) for one in answer.cited)
-
-
-def _format_sentence(sentence: StoredSentence, stored: dict[PostKey, Post]) -> str:
-    if sentence.quote is None:
-        return sentence.around
-    key, start, end = sentence.places[sentence.quote]
-    return f"{sentence.around} {stored[key].text[start:end]}".strip()
-
-
-def _format_source(number: int, key: PostKey, post: Post, channel: Channel | None, shown: RenderContext) -> Text:
-    """Format the head of a source: its number, its author as a link to the post, and its date."""
-    author = link_author(channel, post.origin, format_channel_post_link(key, channel), shown.words)
-    return Text(f"{number}. ", author, " · ", format_day_and_edit(post.date, post.edited, shown))
 
 
 SOURCES_PER_PAGE = 3
@@ -161,7 +143,7 @@ def _render_source(number: int, one: CitedPost, context: _SourcesContext) -> Tex
     if post is None:
         title = (strip_control_characters(channel.title) if channel else "") or words("unnamed-channel")
         return Text(f"{number}. ", words("why-gone", title=title, date=words.date(one.date, shown.zone)))
-    head = _format_source(number, one.key, post, channel, shown)
+    head = format_source(number, one.key, post, channel, shown)
     if kept.hash_text_version(post.text) != one.mark:
         return as_list(head, words("sources-changed"))
     if quotes := list(_list_quotes(one.key, post, context.answer)):

@@ -30,6 +30,7 @@ from bot.telegram.access_recheck import collect_content_of_posts, recheck_before
 from bot.views import answer
 from bot.views.keyboards import build_keyboard, redraw_message
 from rag_core.storage import channels, posts
+from rag_core.storage.digests import list_user_digests
 from rag_core.storage.users import (
     UserDataCounts,
     count_user_data,
@@ -41,6 +42,7 @@ from rag_core.storage.users import (
     list_waiting_chats,
     load_channel_sets,
 )
+from rag_core.storage.watches import list_user_watches
 from rag_core.types import Channel, PostKey, format_post_link
 
 
@@ -70,6 +72,8 @@ async def _press_details(pressed: CallbackQuery, settings: Settings, words: Tran
         words("privacy-votes"),
         words("privacy-updates"),
         *([words("privacy-talks", minutes=settings.memory.minutes, new="/new")] if settings.memory.enabled else []),
+        words("privacy-watches"),
+        words("privacy-digests"),
         words("privacy-memory"),
         words("privacy-unanswered"),
     ]
@@ -120,9 +124,14 @@ async def _collect_user_data(user_id: int, context: AppContext, checks: ExitStac
         dict(talk) | {"asked_at": _format_timestamp(talk["asked_at"])}
         for talk in await list_user_turns(archive, user_id)
     ]
+    watching = [
+        one | {"made_at": _format_timestamp(one["made_at"]), "paused": bool(one["paused"])}
+        for one in await list_user_watches(archive, user_id)
+    ]
     return {"user_id": user_id, "written_at": _format_timestamp(int(datetime.now(UTC).timestamp())),
             "questions": questions, "votes": votes, "links": links, "remembered": talks,
-            "sets": sorted(await load_channel_sets(archive, user_id))}  # fmt: skip
+            "sets": sorted(await load_channel_sets(archive, user_id)),
+            "watches": watching, "digests": await list_user_digests(archive, user_id)}  # fmt: skip
 
 
 async def _export_question(
@@ -234,6 +243,8 @@ def _list_counts(found: UserDataCounts, words: Translator) -> Iterator[str]:
         ("forget-unread", found.unread),
         ("forget-talks", found.talks),
         ("forget-sets", found.sets),
+        ("forget-watches", found.watches),
+        ("forget-digests", found.digests),
     ):
         if count:
             yield f"• {words(name, count=count)}"

@@ -136,7 +136,8 @@ async def _describe_group_channels(
 async def _on_help(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     if command.command.lower() == "more" or (command.args or "").strip():
         blocks = [
-            words("help-more", why="/why", sources="/sources", link="/link", mode="/mode", stop="/stop", sets="/sets",
+            words("help-more", why="/why", sources="/sources", link="/link", watch="/watch", watches="/watches",
+                  digest="/digest", about="/about", mode="/mode", stop="/stop", sets="/sets",
                   start="/start", privacy="/privacy", mydata="/mydata", forget="/forget")
         ]  # fmt: skip
     else:

@@ -344,6 +344,12 @@ class Sandbox:
         await self.until(lambda: query.answer is not None)
         return {"id": query_id, "answer": query.answer}
 
+    async def type_inline(self, user_id: int, text: str) -> Json | None:
+        """Type "@bot text" in some chat and wait for the bot's answer; None without one."""
+        query = self.world.queries[user_actions.type_inline_query(self.world, user_id, text)]
+        await self.until(lambda: query.answer is not None)
+        return query.answer
+
     def push(self, update: Json) -> None:
         """Queue a raw update, valid or not."""
         self.world.queue.push_raw(update)

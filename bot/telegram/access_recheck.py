@@ -31,7 +31,7 @@ from rag_core.verification.verdicts import Verification
 # reports a change. A message that stays is never sent on a cached membership.
 DRAFT_MEMBERSHIP_MAX_AGE_SECONDS = 10.0
 # Methods with these prefixes bring text to a reader; "typing" does not.
-_TEXT_METHOD_PREFIXES = ("send", "edit", "copy", "forward")
+_TEXT_METHOD_PREFIXES = ("send", "edit", "copy", "forward", "answerInline")
 _CHAT_ACTION_METHOD = "sendChatAction"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
 
 import aiosqlite
@@ -128,11 +128,13 @@ class UserDataCounts:
     unread: int = 0
     talks: int = 0
     sets: int = 0
+    watches: int = 0
+    digests: int = 0
 
     @property
     def is_empty(self) -> bool:
         """True if no data of the user is stored."""
-        return not (self.questions or self.votes or self.links or self.unread or self.talks or self.sets)
+        return not any(astuple(self))
 
 
 async def count_user_data(archive: Archive, user_id: int, chat_id: int | None = None) -> UserDataCounts:
@@ -155,6 +157,8 @@ async def _count_user_rows(connection: aiosqlite.Connection, user_id: int, chat_
         unread=await number(f"SELECT count(*) FROM updates WHERE {_USER_UPDATES} AND ?2 IS NULL"),
         talks=await number(f"SELECT count(*) FROM talks WHERE {_USER_ROWS}"),
         sets=await number(f"SELECT count(*) FROM choices WHERE {_USER_SETS}"),
+        watches=await number(f"SELECT count(*) FROM watches WHERE {_USER_ROWS}"),
+        digests=await number(f"SELECT count(*) FROM digests WHERE {_USER_ROWS}"),
     )
 
 
@@ -171,6 +175,9 @@ async def erase_user_data(archive: Archive, user_id: int, chat_id: int | None = 
             ("votes", _USER_VOTES),
             ("questions", _USER_ROWS),
             ("talks", _USER_ROWS),
+            ("watch_hits", f"watch_id IN (SELECT id FROM watches WHERE {_USER_ROWS})"),
+            ("watches", _USER_ROWS),
+            ("digests", _USER_ROWS),
             ("linked_questions", "user_id = ?1 AND ?2 IS NULL"),
             ("updates", f"{_USER_UPDATES} AND ?2 IS NULL"),
             ("choices", _USER_SETS),

@@ -257,7 +257,7 @@ _MAX_NAME_TERMS, _MAX_NAMES_OF_TERM = 3, 2
 _MAX_NAMING_TEXT = 1500  # characters of a post that are read
 # Words after which no more of a noun phrase comes.
 _PHRASE_END = re.compile(r"\b(?:that|which|who|you|we|with|of|in|on|at|for|from|and|to|is|was|has|since)\b")
-_TIME_STEMS = frozenset(
+TIME_STEMS = frozenset(
     tokenize(
         "год день дня неделя месяц час утро вечер ночь весна лето осень зима январь февраль март апрель май июнь июль "
         "август сентябрь октябрь ноябрь декабрь понедельник вторник среда четверг пятница суббота воскресенье year day "
@@ -286,8 +286,22 @@ def find_aliases(asked: Iterable[str], texts: Iterable[str]) -> tuple[tuple[str,
     )
 
 
+def list_written_namings(text: str) -> Iterator[tuple[str, str]]:
+    """List the namings of a text as they are written: a common noun, and the name that it is given."""
+    for match, common, name in _match_namings(text[:_MAX_NAMING_TEXT]):
+        phrase = match.string[max(0, match.start() - _MAX_DISTANCE) : match.end()].lower()
+        word = next((word for word in _LETTERS.findall(phrase) if common in tokenize(word)), "")
+        if word and name:
+            yield word, " ".join((match.groupdict()["quoted"] or match.groupdict().get("plain") or "").split())
+
+
 def _list_namings(text: str) -> Iterator[tuple[str, frozenset[str]]]:
     """List the namings of a text: the term of a common noun, and the terms of a name."""
+    for _, common, name in _match_namings(text):
+        yield common, name
+
+
+def _match_namings(text: str) -> Iterator[tuple[re.Match[str], str, frozenset[str]]]:
     for pattern in (_APPOSITION, _CALLED, _OURS):
         for match in pattern.finditer(text):
             groups = match.groupdict()
@@ -295,7 +309,7 @@ def _list_namings(text: str) -> Iterator[tuple[str, frozenset[str]]]:
             before = text[max(0, match.start() - _MAX_DISTANCE) : match.start()]
             common = _find_head_noun(groups.get("common") or before, last=pattern is not _OURS)
             if common and 0 < len(name) <= _MAX_NAME_TERMS and common not in name:
-                yield common, name
+                yield match, common, name
 
 
 def _find_head_noun(phrase: str, *, last: bool) -> str:
@@ -304,5 +318,5 @@ def _find_head_noun(phrase: str, *, last: bool) -> str:
         word.lower().replace("ё", "е") for word in _LETTERS.findall(phrase if last else _PHRASE_END.split(phrase)[0])
     ]
     nouns = [word for word in words if word.isascii() or is_noun(word)]
-    terms = [term for word in nouns for term in tokenize(word) if term not in _TIME_STEMS]
+    terms = [term for word in nouns for term in tokenize(word) if term not in TIME_STEMS]
     return "" if not terms else terms[-1] if last or nouns[0].isascii() else terms[0]

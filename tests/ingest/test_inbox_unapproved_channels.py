@@ -153,7 +153,9 @@ async def test_what_was_indexed_before_an_approval_was_needed_leaves_the_index(t
         old.execute("DROP TABLE channel_synonyms")  # the migrations after it
         old.execute("DROP TRIGGER pinned_gone")
         old.execute("DROP TABLE pinned_answers")
-        old.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 5}")
+        old.execute("DROP TABLE history")
+        old.execute("DROP TABLE post_looks")
+        old.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 6}")
         old.commit()
     archive = await Archive.open(tmp_path)
     try:

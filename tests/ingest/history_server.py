@@ -1,0 +1,61 @@
+"""A Telegram behind the client library: what `TelegramClient` would send is answered here, with real TL objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from telethon import errors, functions, types
+
+from rag_core.types import Channel
+
+BARE_ID = 1234567890
+CHAT_ID = -1_000_000_000_000 - BARE_ID
+START = datetime(2024, 3, 12, 12, 0, tzinfo=UTC)
+CHANNEL = Channel(CHAT_ID, "Пекарня", "bakery", inside=True)
+
+
+def make_message(message_id: int, text: str = "", **more: Any) -> types.Message:
+    """The n-th message is written n minutes after the first."""
+    date = START + timedelta(minutes=message_id)
+    fields = {"peer_id": types.PeerChannel(BARE_ID), "date": date, "message": text or f"Хлеб {message_id} рублей"}
+    return types.Message(message_id, post=True, **(fields | more))
+
+
+@dataclass
+class TelegramServer:
+    """Messages of one channel, and what goes wrong. `requests`: the ids that were asked for, in order."""
+
+    messages: dict[int, Any] = field(default_factory=dict)
+    requests: list[list[int]] = field(default_factory=list)
+    sign_ins: int = 0
+    problem: Exception | None = None
+    silent: bool = False  # every id is said to be empty
+    protected: bool = False
+
+    def post(self, *numbers: int, **more: Any) -> None:
+        self.messages |= {number: make_message(number, **more) for number in numbers}
+
+    async def answer(self, request: Any) -> Any:
+        if self.problem:
+            raise self.problem
+        if isinstance(request, functions.channels.GetChannelsRequest):
+            return types.messages.Chats([self.channel()])
+        assert isinstance(request, functions.channels.GetMessagesRequest), request
+        assert request.channel.access_hash == 77
+        ids = [one.id for one in request.id]
+        assert 0 < len(ids) <= 100
+        self.requests.append(ids)
+        there = [None if self.silent else self.messages.get(one) for one in ids]
+        found = [message or types.MessageEmpty(one, None) for one, message in zip(ids, there, strict=True)]
+        return types.messages.ChannelMessages(1, len(found), found, [], [self.channel()], [])
+
+    def channel(self) -> types.Channel:
+        return types.Channel(
+            BARE_ID, "Пекарня", types.ChatPhotoEmpty(), START, access_hash=77, noforwards=self.protected, broadcast=True
+        )
+
+
+def flood(seconds: int) -> errors.FloodWaitError:
+    return errors.FloodWaitError(None, capture=seconds)

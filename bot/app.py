@@ -26,6 +26,7 @@ from bot.dispatcher import ALLOWED_UPDATES, build_dispatcher, replay_unhandled_u
 from bot.handlers.imports import ImportRunner
 from bot.handlers.reindex import report_rebuilds
 from bot.handlers.start import publish_menu
+from bot.history import HistoryService, open_history_client
 from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
 from bot.logs import throttle_polling_errors
 from bot.middlewares import DeduplicationMiddleware
@@ -46,12 +47,14 @@ from rag_core.errors import SettingsWrong
 
 
 @asynccontextmanager
-async def run_scheduled_jobs(
-    settings: Settings, bot: Bot, rag: Engine, indexing: IndexingWorker, pulse: Heartbeat, admins: AdminRegistry
-) -> AsyncIterator[None]:
+async def run_scheduled_jobs(bot: Bot, context: AppContext, pulse: Heartbeat) -> AsyncIterator[None]:
     """Run the maintenance jobs until the block ends. Raises ArchiveUnavailable."""
-    notify, zone = AdminNotifier(bot, settings.bot, rag.archive, admins), settings.bot.zone
+    settings, rag, indexing, history = context.settings, context.rag, context.indexing, context.history
+    notify = AdminNotifier(bot, settings.bot, rag.archive, context.admins, fetches=history is not None)
+    zone = settings.bot.zone
     jobs = MaintenanceJobs(rag, indexing.indexer, pulse, indexing.wake, notify).jobs(settings.data, zone)
+    if history:
+        jobs = (*jobs, history.build_sweep_job(notify))
     with throttle_polling_errors():
         async with notify_of_errors(notify), open_scheduler(jobs, indexing.ledger, notify, zone=zone):
             yield
@@ -97,11 +100,14 @@ async def run_bot(
         deduplication = DeduplicationMiddleware(rag.archive)
         worker.meter = monitoring.meter
         suggestions = worker.suggestions = QuestionSuggester(rag)
+        client = await stack.enter_async_context(open_history_client(settings))
+        history = HistoryService(rag.archive, client, indexing.wake) if client else None
+        worker.confirm_posts = history.confirm_posts if history else None
         context = monitoring.context = AppContext(
-            settings, rag.archive, worker, indexing, rag, reindexing, rights, suggestions
+            settings, rag.archive, worker, indexing, rag, reindexing, rights, suggestions, history
         )
         dispatcher = await stack.enter_async_context(_run_workers(bot, context, deduplication))
-        await stack.enter_async_context(run_scheduled_jobs(settings, bot, rag, indexing, pulse, rights))
+        await stack.enter_async_context(run_scheduled_jobs(bot, context, pulse))
         log.info("@%s answers", (await bot.me()).username)
         if ready:
             ready.set()
@@ -125,6 +131,7 @@ async def _run_workers(
     imports = dispatcher["imports"] = ImportRunner(bot, context.settings, context.archive, context.indexing.wake)
     tasks = [publish_menu(bot, context.admins), replay_unhandled_updates(dispatcher, bot, context.archive)]
     tasks += [report_rebuilds(bot, context.reindexing, context.archive), imports.tell_left(), context.suggestions.run()]
+    tasks += [context.history.run()] if context.history else []
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(_run_in_background(*tasks))
         stack.push_async_callback(context.worker.stop)

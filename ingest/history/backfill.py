@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from math import ceil
-from typing import Protocol
+from typing import Any, Protocol
 
 from ingest.history.convert import MalformedMessage, convert_message
 from rag_core.errors import HistoryUnavailable, RagError
@@ -25,7 +24,7 @@ from rag_core.types import Channel, Post
 BATCH_IDS = 100
 REQUEST_PAUSE_SECONDS = 1.0
 _RETRY_SECONDS = 30.0
-_IDLE_SECONDS = 2.0
+_IDLE_SECONDS = 3.0
 _MAX_MESSAGE_ID = 2**31 - 1
 # Ids right after the last one found are all looked at, those further up by samples.
 _DENSE_IDS, _FIRST_REACH = 500, 1000
@@ -36,9 +35,17 @@ log = logging.getLogger(__name__)
 class FoundMessages(Protocol):
     """Reply to a request; see ingest/history/client.py."""
 
-    messages: Sequence[object]
-    empty: frozenset[int]
-    peers: dict[int, object]
+    @property
+    def messages(self) -> Sequence[Any]:
+        """Messages that are there."""
+
+    @property
+    def empty(self) -> frozenset[int]:
+        """Ids that Telegram says are empty."""
+
+    @property
+    def peers(self) -> Mapping[int, Any]:
+        """Chats and users that the messages name, by their Bot API ids."""
 
 
 class MessageSource(Protocol):
@@ -101,7 +108,7 @@ async def find_newest_id(source: PacedSource, chat_id: int, known: int) -> int:
         if not wanted:
             return 0
         found = await source.get_messages(chat_id, wanted)
-        return max((int(message.id) for message in found.messages), default=0)  # type: ignore[attr-defined]
+        return max((int(message.id) for message in found.messages), default=0)
 
     newest = known
     while True:
@@ -148,18 +155,23 @@ async def begin_gap_backfills(archive: Archive) -> int:
 
 
 class BackfillRunner:
-    """Runs the backfills that the archive lists as running, one batch of each in turn."""
+    """Runs the backfills that the archive lists as running, one batch of each in turn; `only`: that of one channel."""
 
-    def __init__(self, archive: Archive, source: PacedSource, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, archive: Archive, source: PacedSource, wake: Callable[[], None], *, only: int | None = None
+    ) -> None:
         self._archive = archive
         self._source = source
         self._wake = wake
+        self._only = only
 
     async def run(self) -> None:
         """Run backfills until cancelled. A failure is logged and tried again; lost access fails the backfill."""
         while True:
             try:
-                await self._source.sleep(0 if await self.run_once() else _IDLE_SECONDS)
+                if not await self.run_once():
+                    await begin_gap_backfills(self._archive)
+                    await self._source.sleep(_IDLE_SECONDS)
             except RagError as exc:
                 log.warning("history: %s", exc.reason)
                 await self._source.sleep(_RETRY_SECONDS)
@@ -170,7 +182,7 @@ class BackfillRunner:
         more = 0
         for job in (await history.list_backfills(self._archive)).values():
             channel = known.get(job.chat_id)
-            if job.state != "running" or channel is None:
+            if job.state != "running" or channel is None or self._only not in (None, job.chat_id):
                 continue
             try:
                 more += await fetch_batch(self._archive, self._source, job, channel)
@@ -182,17 +194,12 @@ class BackfillRunner:
         return more
 
 
-def estimate_seconds(job_ids: int, pause: float = REQUEST_PAUSE_SECONDS) -> float:
+def estimate_minutes(ids: int) -> int:
     """Estimate how long a backfill of so many ids takes, without flood waits."""
-    return ceil(job_ids / BATCH_IDS) * (pause + 0.3)
+    return ceil(ids / BATCH_IDS * (REQUEST_PAUSE_SECONDS + 0.3) / 60)
 
 
 async def estimate_size(archive: Archive, source: PacedSource, chat_id: int) -> int:
     """Estimate how many posts a backfill may find: the newest id. Raises HistoryUnavailable."""
     known = await history.list_newest_ids(archive, chat_id, 1)
     return await find_newest_id(source, chat_id, max(known, default=0))
-
-
-def describe_since(since: datetime | None) -> str:
-    """Day from which posts are wanted; empty for all."""
-    return since.date().isoformat() if since else ""

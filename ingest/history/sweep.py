@@ -53,7 +53,7 @@ async def look_at_posts(archive: Archive, ask: _Ask, channel: Channel, ids: Sequ
     for start in range(0, len(ids), BATCH_IDS):
         found = await ask(channel.chat_id, ids[start : start + BATCH_IDS])
         posts = convert_messages(found, channel)
-        others = {int(one.id) for one in found.messages} - {post.key.message_id for post in posts}  # type: ignore[attr-defined]
+        others = {int(one.id) for one in found.messages} - {post.key.message_id for post in posts}
         known = set(ids[start : start + BATCH_IDS])
         tally = await history.save_seen_posts(
             archive, channel.chat_id, [post for post in posts if post.key.message_id in known], others, now

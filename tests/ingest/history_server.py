@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from telethon import errors, functions, types
+import pytest
+from telethon import TelegramClient, errors, functions, types
 
 from rag_core.types import Channel
 
@@ -41,7 +42,7 @@ class TelegramServer:
         if self.problem:
             raise self.problem
         if isinstance(request, functions.channels.GetChannelsRequest):
-            return types.messages.Chats([self.channel()])
+            return types.messages.Chats([self.channel(one.channel_id) for one in request.id])
         assert isinstance(request, functions.channels.GetMessagesRequest), request
         assert request.channel.access_hash == 77
         ids = [one.id for one in request.id]
@@ -49,13 +50,38 @@ class TelegramServer:
         self.requests.append(ids)
         there = [None if self.silent else self.messages.get(one) for one in ids]
         found = [message or types.MessageEmpty(one, None) for one, message in zip(ids, there, strict=True)]
-        return types.messages.ChannelMessages(1, len(found), found, [], [self.channel()], [])
+        return types.messages.ChannelMessages(1, len(found), found, [], [self.channel(request.channel.channel_id)], [])
 
-    def channel(self) -> types.Channel:
+    def channel(self, bare_id: int = BARE_ID) -> types.Channel:
         return types.Channel(
-            BARE_ID, "Пекарня", types.ChatPhotoEmpty(), START, access_hash=77, noforwards=self.protected, broadcast=True
+            bare_id, "Пекарня", types.ChatPhotoEmpty(), START, access_hash=77, noforwards=self.protected, broadcast=True
         )
 
 
 def flood(seconds: int) -> errors.FloodWaitError:
     return errors.FloodWaitError(None, capture=seconds)
+
+
+def serve(monkeypatch: pytest.MonkeyPatch) -> TelegramServer:
+    """The server; nothing is ever sent to the network."""
+    found = TelegramServer()
+
+    async def call(_: TelegramClient, request: Any, **__: Any) -> Any:
+        return await found.answer(request)
+
+    async def nothing(_: TelegramClient) -> None:
+        return None
+
+    async def sign_in(client: TelegramClient, **_: Any) -> None:
+        found.sign_ins += 1
+        client.session.set_dc(2, "127.0.0.1", 443)
+
+    async def authorized(_: TelegramClient) -> bool:
+        return bool(found.sign_ins)
+
+    monkeypatch.setattr(TelegramClient, "__call__", call)
+    monkeypatch.setattr(TelegramClient, "connect", nothing)
+    monkeypatch.setattr(TelegramClient, "disconnect", nothing)
+    monkeypatch.setattr(TelegramClient, "sign_in", sign_in)
+    monkeypatch.setattr(TelegramClient, "is_user_authorized", authorized)
+    return found

@@ -23,7 +23,7 @@ from rag_core.types import PostKey
 
 _SWEEP_SECONDS, _FIRST_SWEEP_SECONDS = 3600.0, 120.0
 
-_KEY_TEXT = "HISTORY__PUBLIC_KEY names no key file that can be read: {problem}."
+_KEY_TEXT = "HISTORY__SERVER_PEM names no key file that can be read: {problem}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ async def open_history_client(settings: Settings) -> AsyncIterator[MessageSource
     from ingest.history.client import HistoryAccount, HistoryClient
 
     try:
-        key = Path(chosen.public_key).read_text(encoding="utf-8") if chosen.public_key else ""
+        key = Path(chosen.server_pem).read_text(encoding="utf-8") if chosen.server_pem else ""
     except (OSError, UnicodeDecodeError) as exc:
         raise SettingsWrong(_KEY_TEXT.format(problem=exc)) from None
     token = settings.bot.token.get_secret_value()

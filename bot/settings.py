@@ -146,7 +146,7 @@ class HistorySettings(BaseModel, extra="forbid", frozen=True):
         pattern=r"^([1-9]\d*@[^\s@]+:\d{1,5})?$",
         description="Another server than Telegram's, for tests: data centre@address:port. Needs its public key.",
     )
-    public_key: str = Field("", description="File with the public key of that server (PEM).")
+    server_pem: str = Field("", description="File with the public key of that server (PEM).")
 
     @field_validator("api_hash")
     @classmethod

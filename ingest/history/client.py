@@ -51,7 +51,7 @@ class NoAccess(HistoryUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class FoundMessages:
-    """Reply to a request: messages that are there, and ids that Telegram says are empty.
+    """Reply to a request: messages that are there, and ids that are not.
 
     An id in neither is not known to exist or not. `peers`: chats and users that the messages name.
     """
@@ -121,9 +121,8 @@ class HistoryClient:
             self._file.unlink(missing_ok=True)
             raise HistoryUnavailable(_REFUSED_TEXT) from exc
         except errors.BadRequestError as exc:
-            raise HistoryUnavailable(
-                _REFUSED_TEXT if "API_ID" in str(exc) or "TOKEN" in str(exc) else str(exc)
-            ) from exc
+            refused = isinstance(exc, errors.ApiIdInvalidError | errors.AccessTokenInvalidError)
+            raise HistoryUnavailable(_REFUSED_TEXT if refused else str(exc)) from exc
         except (errors.RPCError, OSError, TimeoutError, ValueError, EOFError, errors.SecurityError) as exc:
             await self.close()
             raise HistoryUnavailable(_UNREACHABLE_TEXT.format(problem=type(exc).__name__)) from exc
@@ -138,7 +137,9 @@ class HistoryClient:
         wanted = [types.InputMessageID(one) for one in ids]
         reply = await client(functions.channels.GetMessagesRequest(where, wanted))
         there = tuple(one for one in reply.messages if not isinstance(one, types.MessageEmpty))
-        empty = {one.id for one in reply.messages if isinstance(one, types.MessageEmpty)}
+        known = {one.id for one in there}
+        # Telegram names empty ids. A server that leaves them out is believed only beside messages that are there.
+        empty = set(ids) - known if known else {one.id for one in reply.messages if isinstance(one, types.MessageEmpty)}
         return FoundMessages(there, frozenset(empty) & frozenset(ids), index_peers(reply.chats, reply.users))
 
     async def _connect(self) -> TelegramClient:

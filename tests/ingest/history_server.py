@@ -34,6 +34,7 @@ class TelegramServer:
     problem: Exception | None = None
     silent: bool = False  # every id is said to be empty
     protected: bool = False
+    terse: bool = False  # ids that are empty are left out
 
     def post(self, *numbers: int, **more: Any) -> None:
         self.messages |= {number: make_message(number, **more) for number in numbers}
@@ -50,6 +51,8 @@ class TelegramServer:
         self.requests.append(ids)
         there = [None if self.silent else self.messages.get(one) for one in ids]
         found = [message or types.MessageEmpty(one, None) for one, message in zip(ids, there, strict=True)]
+        if self.terse:
+            found = [one for one in found if not isinstance(one, types.MessageEmpty)]
         return types.messages.ChannelMessages(1, len(found), found, [], [self.channel(request.channel.channel_id)], [])
 
     def channel(self, bare_id: int = BARE_ID) -> types.Channel:
@@ -62,9 +65,9 @@ def flood(seconds: int) -> errors.FloodWaitError:
     return errors.FloodWaitError(None, capture=seconds)
 
 
-def serve(monkeypatch: pytest.MonkeyPatch) -> TelegramServer:
+def serve(monkeypatch: pytest.MonkeyPatch, server: TelegramServer | None = None) -> TelegramServer:
     """The server; nothing is ever sent to the network."""
-    found = TelegramServer()
+    found = server or TelegramServer()
 
     async def call(_: TelegramClient, request: Any, **__: Any) -> Any:
         return await found.answer(request)

@@ -231,6 +231,12 @@ async def test_the_session_is_signed_in_once_and_only_its_owner_may_read_it(
     assert not file.exists()
 
 
+async def test_a_wrong_token_is_said_in_a_sentence(client: HistoryClient, server: TelegramServer) -> None:
+    server.problem = errors.AccessTokenInvalidError(None)
+    with pytest.raises(HistoryUnavailable, match="BOT__TOKEN"):
+        await client.get_messages(CHAT_ID, [1])
+
+
 async def test_a_basic_group_is_refused_with_a_sentence(client: HistoryClient) -> None:
     with pytest.raises(NoAccess, match="supergroup"):
         await client.get_messages(-42, [1])

@@ -27,8 +27,8 @@ from rag_core.storage import Archive, channels, users
 from rag_core.storage.users import AdminGrant
 from rag_core.types import Channel, Viewer, Visibility
 
-# For finding posts. Before a message is sent Telegram is asked again (bot/recheck.py): a user who left without an
-# update reaching the bot sees nothing more, except drafts of the next seconds.
+# For finding posts. Before a message is sent Telegram is asked again (bot/telegram/access_recheck.py): a user who left
+# without an update reaching the bot sees nothing more, except drafts of the next seconds.
 _MEMBER_TTL_SECONDS = 240.0
 _ADMIN_TTL_SECONDS = 60.0
 _OUTSIDER_TTL_SECONDS = 30.0  # short: a user who just joined may come without an update

@@ -32,16 +32,16 @@ from bot.logs import throttle_polling_errors
 from bot.middlewares import DeduplicationMiddleware
 from bot.monitoring.health import monitor_bot
 from bot.notifications import AdminNotifier, notify_of_errors
-from bot.recheck import RecheckMiddleware
 from bot.settings import BotSettings, Settings, WebhookSettings
 from bot.suggestions import QuestionSuggester
+from bot.telegram.access_recheck import RecheckMiddleware
 from bot.telegram.session import InboxMiddleware, NeutralizeLinksMiddleware, RetryMiddleware, create_session
 from bot.telegram.webhook import keep_webhook_set, serve_webhook
 from bot.worker.answer_cache import record_traces
 from bot.worker.question_worker import QuestionWorker
 from ingest.heartbeat import Heartbeat
 from ingest.indexer import DenseIndexer, LexicalIndexer
-from ingest.jobs import MaintenanceJobs, open_scheduler
+from ingest.job_log import MaintenanceJobs, open_scheduler
 from rag_core.engine import Engine, open_engine
 from rag_core.errors import SettingsWrong
 
@@ -130,7 +130,11 @@ async def _run_workers(
     dispatcher = build_dispatcher(context, deduplication)
     imports = dispatcher["imports"] = ImportRunner(bot, context.settings, context.archive, context.indexing.wake)
     tasks = [publish_menu(bot, context.admins), replay_unhandled_updates(dispatcher, bot, context.archive)]
-    tasks += [report_rebuilds(bot, context.reindexing, context.archive), imports.tell_left(), context.suggestions.run()]
+    tasks += [
+        report_rebuilds(bot, context.reindexing, context.archive),
+        imports.report_interrupted_import(),
+        context.suggestions.run(),
+    ]
     tasks += [context.history.run()] if context.history else []
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(_run_in_background(*tasks))

@@ -7,6 +7,7 @@ import logging
 from aiogram import Bot, Dispatcher
 from aiogram.types import Update
 
+from bot.channel_notice_limit import ChannelNotificationLimiter
 from bot.context import AppContext
 from bot.handlers import (
     admins,
@@ -35,7 +36,6 @@ from bot.handlers import (
     unanswered,
     verify,
 )
-from bot.handlers.channel_notices import ChannelNotificationLimiter
 from bot.middlewares import AdminsOnlyMiddleware, DeduplicationMiddleware, LanguageMiddleware, RateLimitMiddleware
 from rag_core.storage import Archive, raw_updates
 

@@ -18,7 +18,7 @@ from typing import Protocol
 from ingest import inbox
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
-from ingest.jobs import JobLog
+from ingest.job_log import JobLog
 from ingest.rebuild import SAVE_INTERVAL_SECONDS, build_next_index, load_next_index, remove_next_index
 from rag_core.errors import RagError, RebuildRefused
 from rag_core.retrieval.search import DENSE, LEXICAL

@@ -43,8 +43,8 @@ _MAX_KINDS = 1000  # kinds of errors remembered
 _MAX_LINE_LENGTH = 200  # characters per line
 
 _OWN_LOGGERS = ("bot.", "ingest.", "rag_core.")
-# Failures of jobs are sent separately (ingest/jobs.py), or shown in /stats.
-_LEDGER_LOGGER = "ingest.jobs"
+# Failures of jobs are sent separately (ingest/job_log.py), or shown in /stats.
+_LEDGER_LOGGER = "ingest.job_log"
 _NUMBER_PATTERN = re.compile(r"\d+")
 
 

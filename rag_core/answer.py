@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 
-from rag_core.cite import check_citations, filter_current_passages
+from rag_core.citation_check import check_citations, filter_current_passages
 from rag_core.conversation.memory import remember_answer, resolve_followup
 from rag_core.conversation.talk import strip_courtesies
 from rag_core.engine import Engine
@@ -145,7 +145,10 @@ async def _choose_by_route(question: Question, chosen: dict[str, str], rag: Engi
     if switch != _ON or not is_chat_in_share(rag.archive.identity, question.chat, share):
         return DIRECT, "not for this chat"
     known = await channels.load_channels(rag.archive)
-    plan = await asyncio.to_thread(rag.plan, question, known)
+    try:
+        plan = await asyncio.to_thread(rag.plan, question, known)
+    except RagError:  # the recipe has the same failure, and says so
+        return DIRECT, "no plan"
     name, _, why = (plan.reasons[-1] if plan.reasons else DIRECT).partition(": ")
     return name, why
 

@@ -54,8 +54,8 @@ from rag_core.types import (
     Shortfall,
     Viewer,
 )
-from rag_core.writing.candidates import ExtractCandidate
 from rag_core.writing.extract import is_outdated_plan, quote_earlier_piece, quote_piece, rank_pieces
+from rag_core.writing.extract_candidates import ExtractCandidate
 from rag_core.writing.grammar import build_paragraph_grammar, clean_reply
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_dated_line, format_post_date
 from rag_core.writing.prompts import load_prompt, quote_question

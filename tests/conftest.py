@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"
 LONGEST = {"chaos", "bench", "sandbox", "control"}
-LONGEST |= {"test_processor_time.py", "test_image.py", "test_demo.py", "test_recheck.py", "test_logs_secrets.py"}
+LONGEST |= {"test_processor_time.py", "test_image.py", "test_demo.py", "test_access_recheck.py", "test_logs_secrets.py"}
 # What takes long is measured in tests of its own; a busy machine fails no property.
 settings.register_profile(
     "citegram", max_examples=choose_size(300, 50), deadline=None, suppress_health_check=[HealthCheck.too_slow]

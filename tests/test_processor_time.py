@@ -38,6 +38,7 @@ MOST_S = 0.25
 # Where half the text takes less than this, nothing is said of the growth.
 FLOOR_S = 0.04
 MOST_GROWTH = 3.2  # of twice the text: 2 is linear, 4 is quadratic
+ATTEMPTS = 8
 
 PATTERNS = ["не ", "Anna Ivanova ", ".", "1 ", "monday ", "Анна и ", "a@a."]
 # All words differ, and all begin alike: no cache and no index by the first letters helps.
@@ -83,11 +84,11 @@ NOT_MADE = {
     "aiohttp.web_request.Request": "a request, read by its library",
     "asyncio.streams.StreamWriter": "a connection",
     "asyncio.timeouts.Timeout": "a clock",
-    "bot.handlers.channel_notices.ChannelNotificationLimiter": "a counter of the bot",
+    "bot.channel_notice_limit.ChannelNotificationLimiter": "a counter of the bot",
     "collections.abc.Awaitable[str]": "a call that waits",
     "collections.abc.Hashable": "a key of a cache",
     "ingest.exports.html_export.TextBlock": "a page of an export, read by a parser of the standard library",
-    "ingest.jobs.JobLog": "the archive",
+    "ingest.job_log.JobLog": "the archive",
     "pathlib.Path": "a file, read by its caller",
     "pydantic_core._pydantic_core.ValidationError": "an error of a library",
     "rag_core.storage.db.Archive": "the archive",
@@ -101,7 +102,7 @@ NOT_MADE = {
     "type[BaseException]": "an error",
     "type[aiogram.utils.formatting.Text]": "a style",
     "type[rag_core.errors.RagError]": "an error",
-    "type[rag_core.recipes.tool_schemas.ToolSchema]": "a form of a model's call",
+    "type[rag_core.recipes.react_tool_schemas.ToolSchema]": "a form of a model's call",
     "zipfile.ZipFile": "a file, read by its caller",
 }
 # Functions that cannot be called for another reason, by their exact names.
@@ -219,15 +220,25 @@ def named(function: str, why: str) -> bool:
 
 
 def too_slow(function: Callable[..., Any], text: str, kept: list[Any]) -> str:
-    """What is wrong with the time that a function takes; nothing where it is right. The best of three counts."""
+    """What is wrong with the time that a function takes; nothing where it is right.
+
+    The best of some calls counts: other processes on the machine slow down this one's processor time as well. One
+    that is too slow by itself is so at every call.
+    """
     taken = seconds(function, text, kept)
     if taken <= MOST_GROWTH * FLOOR_S:
         return ""
-    taken = min(taken, *(seconds(function, text, kept) for _ in range(2)))
-    if taken > MOST_S:
-        return f"{taken:.2f} s"
-    half = min(seconds(function, text[: LENGTH // 2], kept) for _ in range(3))
-    return f"{taken / half:.1f} times that of half the text" if half > FLOOR_S and taken > MOST_GROWTH * half else ""
+    half, found = float("inf"), ""
+    for _ in range(ATTEMPTS):
+        taken = min(taken, seconds(function, text, kept))
+        half = min(half, seconds(function, text[: LENGTH // 2], kept))
+        if taken > MOST_S:
+            found = f"{taken:.2f} s"
+        elif half > FLOOR_S and taken > MOST_GROWTH * half:
+            found = f"{taken / half:.1f} times that of half the text"
+        else:
+            return ""
+    return found
 
 
 async def test_verdicts_and_answers_among_hostile_posts_cost_a_second_at_most(

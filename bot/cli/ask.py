@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 from bot.cli.index_commands import choose_folder_with_channels, is_folder_named, open_up_to_date_engine
-from bot.control.client import FolderOwner, hold_folder_or_connect
+from bot.control.client import RunningBot, hold_folder_or_connect
 from bot.control.schemas import (
     AnswerJson,
     PlanJson,
@@ -143,7 +143,7 @@ async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
 
 
 @asynccontextmanager
-async def _open_answerer(settings: Settings) -> AsyncIterator[tuple[FolderOwner | None, Engine | None]]:
+async def _open_answerer(settings: Settings) -> AsyncIterator[tuple[RunningBot | None, Engine | None]]:
     """Open what answers: the bot that holds the folder, or an engine in this process."""
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
@@ -154,7 +154,7 @@ async def _open_answerer(settings: Settings) -> AsyncIterator[tuple[FolderOwner 
 
 
 def _make_asker(
-    owner: FolderOwner | None, rag: Engine | None, settings: Settings, recipe: str, *, trace: bool = False
+    owner: RunningBot | None, rag: Engine | None, settings: Settings, recipe: str, *, trace: bool = False
 ) -> Callable[[str, int], Awaitable[AnswerJson | None]]:
     """Make the function that answers a question of a conversation, by the bot or by the engine."""
     if owner:

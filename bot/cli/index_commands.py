@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bot.control.client import FolderOwner, hold_folder_or_connect
+from bot.control.client import RunningBot, hold_folder_or_connect
 from bot.settings import Settings
 from bot.views.post_phrases import strip_control_characters
 from ingest.dedup import CopyIndexer
@@ -147,7 +147,7 @@ async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _import_beside_bot(
-    owner: FolderOwner, args: argparse.Namespace, settings: Settings, options: ImportOptions
+    owner: RunningBot, args: argparse.Namespace, settings: Settings, options: ImportOptions
 ) -> None:
     """Write the archive only: the running bot owns the indexes."""
     archive = await Archive.open(settings.data.dir)

@@ -120,20 +120,20 @@ _IMPOSTOR_TEXT = "Another user (id {user}) answers in the folder {folder} in pla
 _ROOT_USER_ID = 0
 
 
-class OwnerSilent(ArchiveUnavailable):
+class BotSilent(ArchiveUnavailable):
     """The process that holds the folder does not answer."""
 
 
-class OwnerGone(RagError):
+class BotGone(RagError):
     """The bot that holds the folder ended in the middle of a request."""
 
 
 @asynccontextmanager
-async def hold_folder_or_connect(folder: Path) -> AsyncIterator[FolderOwner | None]:
+async def hold_folder_or_connect(folder: Path) -> AsyncIterator[RunningBot | None]:
     """Lock the data folder and yield None, or yield the bot that holds it.
 
     A holder that does not answer is waited for, up to 10 s: it may be a bot that starts or a command that ends. Raises
-    OwnerSilent, ArchiveUnavailable.
+    BotSilent, ArchiveUnavailable.
     """
     with ExitStack() as stack:
         yield await _wait_for_folder(folder, stack)
@@ -143,7 +143,7 @@ async def hold_folder_or_connect(folder: Path) -> AsyncIterator[FolderOwner | No
 async def hold_folder(folder: Path) -> AsyncIterator[None]:
     """Lock the data folder for work that cannot be done while a bot runs; a short command is waited for.
 
-    Raises FolderLocked where a bot runs, OwnerSilent, ArchiveUnavailable.
+    Raises FolderLocked where a bot runs, BotSilent, ArchiveUnavailable.
     """
     async with hold_folder_or_connect(folder) as owner:
         if owner is not None:
@@ -151,7 +151,7 @@ async def hold_folder(folder: Path) -> AsyncIterator[None]:
         yield
 
 
-async def _wait_for_folder(folder: Path, stack: ExitStack) -> FolderOwner | None:
+async def _wait_for_folder(folder: Path, stack: ExitStack) -> RunningBot | None:
     last, since = "", time.monotonic()
     while True:
         try:
@@ -160,18 +160,18 @@ async def _wait_for_folder(folder: Path, stack: ExitStack) -> FolderOwner | None
         except FolderLocked as held:
             if held.process != last:
                 last, since = held.process, time.monotonic()
-        owner = FolderOwner(folder, last)
+        owner = RunningBot(folder, last)
         if await owner.greet():
             return owner
         if time.monotonic() - since > _CONNECT_TIMEOUT_SECONDS:
-            raise OwnerSilent(_SILENT_TEXT.format(process=last, folder=folder))
+            raise BotSilent(_SILENT_TEXT.format(process=last, folder=folder))
         await asyncio.sleep(_CHECK_INTERVAL_SECONDS)
 
 
-class FolderOwner:
+class RunningBot:
     """Client of the bot that holds a data folder. Every request opens its own connection.
 
-    All requests raise RagError with the bot's message, OwnerGone, OwnerSilent.
+    All requests raise RagError with the bot's message, BotGone, BotSilent.
     """
 
     def __init__(self, folder: Path, process: str) -> None:
@@ -184,7 +184,7 @@ class FolderOwner:
         try:
             async with self._connect():
                 return True
-        except (OSError, OwnerGone):
+        except (OSError, BotGone):
             return False
 
     async def ask(
@@ -230,7 +230,7 @@ class FolderOwner:
                         moved(done, total)
                 return cast(dict[str, Any], message["end"])
         except OSError as exc:
-            raise OwnerGone(_GONE_TEXT.format(process=self.process)) from exc
+            raise BotGone(_GONE_TEXT.format(process=self.process)) from exc
 
     @asynccontextmanager
     async def _connect(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
@@ -258,11 +258,11 @@ class FolderOwner:
             async with asyncio.timeout(patience):
                 raw = await reader.readline()
         except TimeoutError:
-            raise OwnerSilent(_SILENT_TEXT.format(process=self.process, folder=self._folder)) from None
+            raise BotSilent(_SILENT_TEXT.format(process=self.process, folder=self._folder)) from None
         except ValueError:
             raise RagError(_MISUNDERSTOOD_TEXT.format(process=self.process)) from None
         if not raw.endswith(b"\n"):
-            raise OwnerGone(_GONE_TEXT.format(process=self.process))
+            raise BotGone(_GONE_TEXT.format(process=self.process))
         message = decode_message(raw)
         if message is None:
             raise RagError(_MISUNDERSTOOD_TEXT.format(process=self.process))

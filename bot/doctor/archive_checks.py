@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from bot.control.client import FolderOwner, hold_folder_or_connect
+from bot.control.client import RunningBot, hold_folder_or_connect
 from bot.control.doctor_facts import DenseFacts, IndexFacts, collect_index_facts
 from bot.doctor import CheckContext, Finding
 from bot.views.post_phrases import strip_control_characters
@@ -64,9 +64,9 @@ async def _open_archive(settings: RagSettings, findings: list[Finding]) -> Archi
 
 async def _collect_index_facts(
     settings: RagSettings, findings: list[Finding]
-) -> tuple[FolderOwner | None, IndexFacts | None]:
+) -> tuple[RunningBot | None, IndexFacts | None]:
     """Get the bot that holds the folder, if any, and the index facts, from the bot or from an engine opened here."""
-    owner: FolderOwner | None = None
+    owner: RunningBot | None = None
     try:
         async with asyncio.timeout(_FACTS_TIMEOUT_SECONDS), hold_folder_or_connect(settings.data.dir) as owner:
             if owner is not None:
@@ -80,7 +80,7 @@ async def _collect_index_facts(
     return owner, None
 
 
-async def _ask_running_bot(owner: FolderOwner, findings: list[Finding]) -> IndexFacts:
+async def _ask_running_bot(owner: RunningBot, findings: list[Finding]) -> IndexFacts:
     facts, seconds = await owner.doctor()
     hours, minutes = divmod(seconds // 60, 60)
     runs = f"for {hours} h {minutes} min" if seconds >= 60 else f"for {seconds} s"

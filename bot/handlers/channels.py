@@ -22,14 +22,14 @@ from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadR
 from aiogram.types import CallbackQuery, ChatMemberUpdated, InlineKeyboardMarkup, Message, Update
 from aiogram.utils.formatting import Bold, Text, as_list
 
-from bot.context import AppContext
-from bot.filters import ADMINS_ONLY, IN_GROUP, PRIVATE, ChatCommand
-from bot.handlers.channel_notices import (
+from bot.channel_notice_limit import (
     ChannelNotificationLimiter,
     iterate_admin_translators,
     leave_channel,
     send_channel_notice,
 )
+from bot.context import AppContext
+from bot.filters import ADMINS_ONLY, IN_GROUP, PRIVATE, ChatCommand
 from bot.i18n import Translator, choose_interface_language, get_translator
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
 from bot.views.channel_card import (

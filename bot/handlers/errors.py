@@ -15,8 +15,8 @@ from aiogram.types import CallbackQuery, ErrorEvent, Message
 
 from bot.access import AdminRegistry, get_reader_id
 from bot.i18n import Translator, choose_interface_language, get_translator
-from bot.recheck import ContentWithdrawn, RecheckUnavailable
 from bot.settings import Settings
+from bot.telegram.access_recheck import ContentWithdrawn, RecheckUnavailable
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, StageTimeout
 
 _ERROR_SENTENCES: dict[type[RagError], str] = {

@@ -23,7 +23,7 @@ from bot.context import AppContext
 from bot.control.schemas import format_stages
 from bot.filters import ChatCommand, find_asked_answer
 from bot.i18n import Translator, get_translator, load_zone
-from bot.recheck import build_posts_basis, recheck_before_sending
+from bot.telegram.access_recheck import build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, StoredAnswer, link_author
 from bot.views.message_text import format_changes, neutralize_links, split_pages, style_text

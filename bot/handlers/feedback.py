@@ -25,7 +25,7 @@ from bot.handlers.deep_links import create_question_link
 from bot.handlers.explain import explain_answer
 from bot.handlers.small_talk import send_with_suggestions
 from bot.i18n import Translator, get_translator, load_zone
-from bot.recheck import Basis, build_posts_basis, recheck_before_sending
+from bot.telegram.access_recheck import Basis, build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views import answer as kept
 from bot.views.answer import CitedPost, StoredAnswer, StoredSentence, link_author, make_link

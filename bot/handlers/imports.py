@@ -275,7 +275,7 @@ class ImportRunner:
         self._interrupted = _read_note(self._folder)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    async def tell_left(self) -> None:
+    async def report_interrupted_import(self) -> None:
         """Report that an import of the last process was interrupted."""
         if self._interrupted is None:
             return

@@ -14,7 +14,7 @@ from bot.context import AppContext
 from bot.control.schemas import format_plan_lines, plan_as_json
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator, load_zone
-from bot.recheck import Basis, recheck_before_sending
+from bot.telegram.access_recheck import Basis, recheck_before_sending
 from bot.views.message_text import neutralize_links, split_pages
 from rag_core.errors import RagError
 from rag_core.text.tokens import detect_language

@@ -25,8 +25,8 @@ from bot.access import Reader, get_reader_id
 from bot.context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import Translator
-from bot.recheck import build_posts_basis, recheck_before_sending
 from bot.settings import Settings
+from bot.telegram.access_recheck import build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views.keyboards import build_keyboard, redraw_message
 from rag_core.storage import channels, posts

@@ -1,6 +1,6 @@
 """Handlers of questions: /ask, plain text in private chats, and mentions of the bot or replies to it in groups.
 
-A handler only queues a row and wakes the workers (bot/worker/queue.py); the same update twice is one row.
+A handler only queues a row and wakes the workers (bot/worker/question_worker.py); the same update twice is one row.
 """
 
 from __future__ import annotations

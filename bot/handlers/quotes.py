@@ -24,7 +24,7 @@ from bot import access
 from bot.access import Reader
 from bot.context import AppContext
 from bot.i18n import Translator, get_translator, load_zone
-from bot.recheck import Basis, build_posts_basis, recheck_before_sending
+from bot.telegram.access_recheck import Basis, build_posts_basis, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, CitedSpan, hash_text_version, link_author
 from bot.views.keyboards import QuoteCallback, find_quote_by_token

@@ -24,7 +24,7 @@ from bot.filters import ChatCommand, check_button_access
 from bot.handlers import errors
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import Translator, detect_question_language, load_zone
-from bot.recheck import Basis, ShownPost, recheck_before_sending
+from bot.telegram.access_recheck import Basis, ShownPost, recheck_before_sending
 from bot.views.answer import hash_text_version
 from bot.views.keyboards import (
     AnswerAction,

@@ -17,7 +17,7 @@ from bot import access, logs
 from bot.access import Reader, get_reader
 from bot.context import AppContext
 from bot.i18n import Translator, get_translator
-from bot.recheck import Basis, ContentWithdrawn, build_posts_basis, recheck_before_sending
+from bot.telegram.access_recheck import Basis, ContentWithdrawn, build_posts_basis, recheck_before_sending
 from bot.views.answer import format_channel_title
 from bot.views.keyboards import SuggestionCallback, build_suggestion_rows
 from bot.views.message_text import neutralize_links

@@ -25,7 +25,7 @@ from bot.context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.handlers.small_talk import send_with_suggestions
 from bot.i18n import LANGUAGES, Translator, get_translator
-from bot.recheck import Basis, recheck_before_sending
+from bot.telegram.access_recheck import Basis, recheck_before_sending
 from bot.views.answer import format_channel_title, make_link
 from bot.views.message_text import neutralize_links
 from rag_core.storage import channels, posts

@@ -82,9 +82,10 @@ async def _describe_questions(context: AppContext, words: Translator) -> AsyncIt
         done = {"answered": asked.answered, "refused": asked.refused, "failed": asked.failed}
         yield words(name, count=asked.asked, waiting=asked.asked - sum(done.values()), **done)
     if talk := await usage_stats.measure_talks_since(context.archive, now - timedelta(days=7)):
-        means = {"questions": talk.questions, "refused": talk.refused, "seconds": talk.seconds, "tokens": talk.tokens,
-                 "tools": talk.tools, "reviews": talk.reviews}  # fmt: skip
-        yield words("stats-talks", talks=talk.talks, **{name: words.number(mean, 1) for name, mean in means.items()})
+        yield words("stats-talks", talks=talk.talks, questions=words.number(talk.questions, 1),
+                    refused=words.number(talk.refused, 1), seconds=words.number(talk.seconds, 1),
+                    tokens=words.number(talk.tokens, 1), tools=words.number(talk.tools, 1),
+                    reviews=words.number(talk.reviews, 1))  # fmt: skip
     votes = await questions.count_votes_since(context.archive, now - timedelta(days=7))
     wrong, outdated, other, source = votes.reasons
     yield words("stats-votes", good=votes.good, bad=votes.bad, wrong=wrong, outdated=outdated, other=other,

@@ -23,7 +23,7 @@ from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.handlers.deletions import find_post_links, resolve_post_link
 from bot.i18n import Translator
 from bot.pinned_answers import extract_question_terms, hash_question
-from bot.recheck import build_posts_basis, recheck_before_sending
+from bot.telegram.access_recheck import build_posts_basis, recheck_before_sending
 from bot.views.answer import format_channel_title, link_author, parse_stored_answer
 from bot.views.keyboards import build_keyboard, redraw_message
 from bot.views.message_text import neutralize_links

@@ -19,7 +19,7 @@ from dataclasses import asdict, replace
 from ingest.dedup import describe_fingerprint
 from rag_core.answer import load_recipe_switches
 from rag_core.caches import IndexVersion, VersionedCache
-from rag_core.cite import check_citations
+from rag_core.citation_check import check_citations
 from rag_core.conversation.followups import is_followup
 from rag_core.conversation.memory import load_turns, remember_answer
 from rag_core.engine import Engine

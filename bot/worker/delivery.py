@@ -36,11 +36,18 @@ from aiohttp import ClientConnectorError
 
 from bot.access import AdminRegistry, Reader
 from bot.i18n import get_translator
-from bot.recheck import Basis, ContentWithdrawn, RecheckUnavailable, parse_basis, recheck_basis, recheck_before_sending
+from bot.telegram.access_recheck import (
+    Basis,
+    ContentWithdrawn,
+    RecheckUnavailable,
+    parse_basis,
+    recheck_basis,
+    recheck_before_sending,
+)
 from bot.telegram.session import SendWithoutRetry, compute_retry_delay
 from bot.views import answer
 from bot.views.message_text import Page
-from ingest.jobs import JobLog
+from ingest.job_log import JobLog
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions, users
 from rag_core.storage.questions import DeliveryMessage, QuestionRow
@@ -216,8 +223,8 @@ _MAX_ANSWER_AGE = timedelta(days=1)
 class Outbox:
     """Sends answers and closes their questions; `closed` is called when a late answer's question has been closed.
 
-    The basis of an answer is checked before each attempt to send it, whoever makes the attempt (bot/recheck.py); an
-    answer that no longer holds is replaced by a sentence that says so.
+    The basis of an answer is checked before each attempt to send it, whoever makes the attempt
+    (bot/telegram/access_recheck.py); an answer that no longer holds is replaced by a sentence that says so.
     """
 
     def __init__(

@@ -31,15 +31,15 @@ from bot.i18n import Translator, detect_question_language, get_translator, load_
 from bot.indexing import BotObserver
 from bot.monitoring.metrics import Meter
 from bot.pinned_answers import answer_from_pin
-from bot.recheck import (
+from bot.settings import BotSettings
+from bot.suggestions import QuestionSuggester
+from bot.telegram.access_recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
     build_answer_basis,
     build_verdicts_basis,
     recheck_before_sending,
 )
-from bot.settings import BotSettings
-from bot.suggestions import QuestionSuggester
 from bot.telegram.session import EditWithoutRetry
 from bot.views import answer, keyboards
 from bot.views import answer as kept
@@ -59,7 +59,7 @@ from bot.worker.streaming import (
     create_screen,
     show_progress,
 )
-from ingest.jobs import JobLog
+from ingest.job_log import JobLog
 from rag_core.answer import answer_question
 from rag_core.conversation.talk import strip_courtesies
 from rag_core.engine import Engine
@@ -154,6 +154,7 @@ class QueuePositions:
 
     async def run(self) -> None:
         """Show positions until cancelled. A question that is answered at once never shows one."""
+        seen: set[int] = set()
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -164,7 +165,9 @@ class QueuePositions:
                 log.warning("places are not told: %s", exc)
                 continue
             for place, asked in enumerate(waiting, self._count_running()):
-                await self._show_position(asked, place)
+                if place and asked.id in seen:  # the others have only just come, or are about to be taken
+                    await self._show_position(asked, place)
+            seen = {asked.id for asked in waiting}
             if waiting:
                 self._changed.set()  # a draft must be sent again before it fades
 
@@ -175,7 +178,7 @@ class QueuePositions:
         if (shown == place and (not asked.private or now < due)) or (not asked.private and now < due):
             return
         self._shown_positions[asked.id] = place, now + (screen.lasts if asked.private else _GROUP_INTERVAL_SECONDS)
-        await screen.update(Italic(get_translator(asked.lang)("live-place", count=max(1, place))))
+        await screen.update(Italic(get_translator(asked.lang)("live-place", count=place)))
         await asyncio.sleep(_CALL_SPACING_SECONDS)
 
 

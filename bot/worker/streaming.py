@@ -22,7 +22,13 @@ from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup, ReactionTy
 from aiogram.utils.formatting import BlockQuote, Italic, Text, as_list
 
 from bot.i18n import Translator, get_translator
-from bot.recheck import DRAFT_MEMBERSHIP_MAX_AGE_SECONDS, Basis, ContentWithdrawn, RecheckUnavailable, build_draft_basis
+from bot.telegram.access_recheck import (
+    DRAFT_MEMBERSHIP_MAX_AGE_SECONDS,
+    Basis,
+    ContentWithdrawn,
+    RecheckUnavailable,
+    build_draft_basis,
+)
 from bot.telegram.session import EditWithoutRetry, SendWithoutRetry
 from bot.views.answer import link_author, render_sentences
 from bot.views.message_text import neutralize_links, split_pages

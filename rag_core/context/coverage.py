@@ -13,10 +13,15 @@ import math
 from dataclasses import dataclass, replace
 
 from rag_core.index.postings import TermStatistics
-from rag_core.text.answer_type import VALUED_TYPES, extract_capitalized_stems, extract_name_stems
-from rag_core.text.query_terms import QueryTerms
-from rag_core.text.tokens import measure_stem_similarity, tokenize
-from rag_core.writing.candidates import ExtractCandidate
+from rag_core.text.answer_type import (
+    VALUED_TYPES,
+    extract_asking_stems,
+    extract_capitalized_stems,
+    extract_name_stems,
+)
+from rag_core.text.query_terms import QueryTerms, find_similar_stems
+from rag_core.text.tokens import tokenize
+from rag_core.writing.extract_candidates import ExtractCandidate
 
 _FEW_TERMS = math.log(4.5)
 _MANY_WORDS = 9
@@ -44,6 +49,7 @@ class Coverage:
     length: logarithm of the number of query terms; a share of few terms is more easily matched by chance
     known: share of the query weight matched by any post that the asker may read; terms that other posts have and
         this one lacks count against it
+    heard: as `known`, and the words of asking
     chances: logarithm of the number of posts with a query term, summed over the terms; among many posts one
         matches by chance
     piece: share of the query weight matched by the piece itself, similar stems in part
@@ -59,6 +65,7 @@ class Coverage:
     count: float = 0.0
     length: float = 0.0
     known: float = 0.0
+    heard: float = 0.0
     chances: float = _TYPICAL_CHANCES
     piece: float = 0.0
     contested: float = 0.0
@@ -77,7 +84,7 @@ class Coverage:
 
         Of a longer question, no post knows a good part.
         """
-        return self.known < (_ALL_KNOWN if self.brief else _NEARLY_KNOWN) or self.names == 0.0
+        return self.heard < (_ALL_KNOWN if self.brief else _NEARLY_KNOWN) or self.names == 0.0
 
     @property
     def lenient(self) -> bool:
@@ -133,12 +140,13 @@ def measure_coverage(
     passage = best.source.passage
     words = tokenize(f"{passage.header}\n{passage.text}")
     there = frozenset(words)
-    names = extract_name_stems(asked.text) & asked.share.keys()
+    names, asking = extract_name_stems(asked.text) & asked.share.keys(), extract_asking_stems(asked.text)
     if math.log(len(asked.share)) > _FEW_TERMS:
         # among many words one has a synonym in any post by chance: only the question's own words tell
         asked = replace(asked, variants={})
     written = extract_capitalized_stems(f"{passage.header}\n{passage.text}") if names else frozenset[str]()
-    near = {term: max(asked.match(term, there), measure_stem_similarity(term, there)) for term in asked.share}
+    similar = find_similar_stems(asked.share, words)
+    near = {term: max(asked.match(term, there), *(one for one, _ in similar[term][:1]), 0.0) for term in asked.share}
     return Coverage(
         strength=statistics.score(asked.order, words, asked.variants) / sum(map(statistics.weight, asked.share)),
         kin=asked.kin(there),
@@ -148,9 +156,14 @@ def measure_coverage(
         length=math.log(len(asked.share)),
         chances=math.log1p(sum(map(statistics.frequency, asked.share))),
         known=sum(share for term, share in asked.share.items() if statistics.frequency(term)),
+        heard=sum(share for term, share in asked.share.items() if _is_heard(term, asked, asking, statistics)),
         piece=best.features.terms + best.features.kin,
         contested=float(contested),
         words=len(asked.text.split()),
         held=float(best.holds) if asked.want in VALUED_TYPES else 0.5,
         likeness=likeness,
     )
+
+
+def _is_heard(term: str, asked: QueryTerms, asking: frozenset[str], statistics: TermStatistics) -> bool:
+    return term in asking or statistics.frequency(term) > 0

@@ -15,7 +15,7 @@ from rag_core.text.sentences import is_pasted
 from rag_core.text.tokens import tokenize
 
 MAX_PARTS = 4
-_MAX_LENGTH = 400  # characters: a longer text is pasted, not asked
+MAX_QUESTION_LENGTH = 400  # characters: a longer text is pasted, not asked
 _ASKING = (
     r"(?:(?:в|во|на|по|до|с|со|из|от|за|к|о|об|у|для|at|in|on|for|from|to|of|by|until|since|with) )?"
     r"(?:где|куда|откуда|когда|сколько|кто|кого|кому|кем|ком|что|чего|чему|чем|как|как(?:ой|ая|ое|ие|ого|ому|их|им|ими|ом|ую)|"
@@ -46,7 +46,7 @@ class QuestionPart:
 def split_question(text: str, now: datetime) -> tuple[QuestionPart, ...]:
     """Split a question into its parts; the question itself where it has only one."""
     whole = (QuestionPart(text, text),)
-    if len(text) > _MAX_LENGTH or is_pasted(text):
+    if len(text) > MAX_QUESTION_LENGTH or is_pasted(text):
         return whole
     pieces = [piece.strip(" ?!,;") for piece in _BOUNDARY.split(text.replace("ё", "е"))]
     if not 1 < len(pieces) <= MAX_PARTS or not all(pieces) or not tokenize(pieces[0]) or not _ASKS.search(pieces[0]):

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from rag_core.planning.decompose import split_question
+from rag_core.planning.decompose import MAX_QUESTION_LENGTH, split_question
 from rag_core.text.tokens import tokenize
 from rag_core.types import Kind, Plan
 
@@ -16,7 +16,9 @@ LEXICAL_ONLY, HYBRID, DENSE_FIRST = "lexical", "hybrid", "meaning first"
 _SHORT_QUERY_TERMS = 4
 _LONG_QUERY_TERMS = 14
 _IDENTIFIER_OR_QUOTE = re.compile(r"(?<![\w.])(?:\d{4,}|[A-ZА-ЯЁ]{2,}-?\d+)(?!\w|\.\d)|[«\"“„]")
-_AGENT_INTENTS = frozenset({Kind.COMPARE, Kind.SUMMARY, Kind.CLAIM, Kind.TIMELINE, Kind.HOW_MANY, Kind.POSTED})
+_AGENT_INTENTS = frozenset(
+    {Kind.COMPARE, Kind.SUMMARY, Kind.CLAIM, Kind.LIST, Kind.TIMELINE, Kind.HOW_MANY, Kind.POSTED}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ _CHAIN_PATTERNS = (
     ),
     # "… by a singer-songwriter from what state", "in a university located in what city"
     re.compile(
-        r"\b(?:an?|the|whose)\s+(?:[\w'-]+\s+){1,8}?(?:in|from|of|by|at|is|has|headquartered|based|located|than|the|for|to|with)?\s*(?:what|which|whom|how many|when)\b[^?]*\?*\s*$",
+        r"\b(?:an?|the|whose)\s+(?:[\w'-]+\s+){1,8}?(?:in|from|of|by|at|is|has|headquartered|based|located|than|the|for|to|with)?\s*(?:what|which|whom|how many|when)\b(?:\s+[\w'-]+){0,5}\s*\?*$",
         re.I,
     ),
     # "the sibling of the performer of …", "Izgoy's performer", "Akinoshu Kenji's birthplace", "the predecessor of"
@@ -91,7 +93,8 @@ _COUNT_ASKED = re.compile(r"^(?:а )?(?:сколько раз|как часто|
 
 def is_chain(text: str) -> bool:
     """Whether one fact must be found to ask for another: "the first president of the club which published …"."""
-    return any(pattern.search(text.strip()) for pattern in _CHAIN_PATTERNS)
+    asked = text.strip()
+    return len(asked) <= MAX_QUESTION_LENGTH and any(pattern.search(asked) for pattern in _CHAIN_PATTERNS)
 
 
 def _has_filters(plan: Plan) -> bool:
@@ -117,9 +120,15 @@ def _choose_recipe(text: str, plan: Plan, now: datetime) -> tuple[str, str]:
     """Choose the agent for a question that one search does not answer."""
     if len(split_question(text, now)) > 1:
         return "agent", "several parts"
-    if plan.kind in _AGENT_INTENTS or _CLAIM_ASKED.search(text):
-        return "agent", plan.kind.value
-    for why, pattern in (("a comparison", _COMPARISON), ("a span of time", _SPAN), ("a count", _COUNT_ASKED)):
+    if plan.kind in _AGENT_INTENTS:
+        return "agent", plan.kind.value.replace("_", " ")
+    text = text[:MAX_QUESTION_LENGTH]
+    for why, pattern in (
+        ("a claim", _CLAIM_ASKED),
+        ("a comparison", _COMPARISON),
+        ("a span of time", _SPAN),
+        ("a count", _COUNT_ASKED),
+    ):
         if pattern.search(text):
             return "agent", why
     return ("agent", "a chain") if is_chain(text) else ("direct", "short and specific")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from rag_core.dates.parse import Period, parse_period
-from rag_core.planning.filters import QueryFilters, parse_filters
+from rag_core.planning.filter_parsing import QueryFilters, parse_filters
 from rag_core.planning.intents import (
     asks_about_posts,
     asks_about_recent_events,

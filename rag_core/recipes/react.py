@@ -20,8 +20,8 @@ from typing import Any
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RecipeFailed
 from rag_core.llm import DecodingParams, LanguageModel, LlmSession, Prompt, collect_generation
-from rag_core.recipes.tool_schemas import MAX_POSTS, SUM_FORMAT
-from rag_core.recipes.tools import Tool, ToolContext, ToolOutcome, call_tool, select_allowed_tools
+from rag_core.recipes.react_tool_schemas import MAX_POSTS, SUM_FORMAT
+from rag_core.recipes.react_tools import Tool, ToolContext, ToolOutcome, call_tool, select_allowed_tools
 from rag_core.steps import (
     extract_from_hits,
     finish_draft,

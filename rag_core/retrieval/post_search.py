@@ -15,7 +15,7 @@ from typing import NamedTuple
 from rag_core.context.evidence import compose_evidence
 from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine
-from rag_core.planning.filters import parse_filters
+from rag_core.planning.filter_parsing import parse_filters
 from rag_core.planning.intents import extract_topic
 from rag_core.planning.queries import extract_phrases, generate_query_variants, sanitize_query
 from rag_core.planning.router import choose_retrievers

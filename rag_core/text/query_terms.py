@@ -19,7 +19,7 @@ TermWeight = Callable[[str], float]  # term to weight, above 0
 _MAX_COMPARED_STEMS, _MAX_SIMILAR_STEMS = 64, 8
 
 
-def kindred(asked: Iterable[str], others: Iterable[str]) -> dict[str, list[tuple[float, str]]]:
+def find_similar_stems(asked: Iterable[str], others: Iterable[str]) -> dict[str, list[tuple[float, str]]]:
     """Map each asked stem to its similar stems, most similar first, at most `_MAX_SIMILAR_STEMS`, itself left out."""
     by_start: dict[str, list[str]] = {}
     for other in dict.fromkeys(others):

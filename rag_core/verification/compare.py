@@ -16,8 +16,8 @@ from functools import lru_cache
 from rag_core.text.names import is_name_variant, matches_initials
 from rag_core.text.numbers import CURRENCIES, Number
 from rag_core.text.tokens import stem
+from rag_core.verification.date_time_parsing import Moment
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts
-from rag_core.verification.moments import Moment
 from rag_core.verification.vocabulary import Vocabulary, Word, aliases, fold_text, likeness
 
 __all__ = [

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from rag_core.text.numbers import CURRENCIES, Number
 from rag_core.text.tokens import WordReading, is_dictionary_word, read_word, stem
-from rag_core.verification.claims import is_verb
+from rag_core.verification.claim_extraction import is_verb
 from rag_core.verification.compare import find_nearest_word, is_same_name, is_same_value
 from rag_core.verification.facts import SentenceFacts
 from rag_core.verification.vocabulary import Word, fold_text, likeness

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from rag_core.text.numbers import Number, parse_numbers
 from rag_core.text.sentences import split_sentences, windows
-from rag_core.verification.moments import Moment, parse_moments
+from rag_core.verification.date_time_parsing import Moment, parse_moments
 from rag_core.verification.vocabulary import Vocabulary, Word, fold_text, split_words
 
 _DENIAL_WORDS = frozenset(

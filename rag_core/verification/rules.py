@@ -26,7 +26,7 @@ from rag_core.verification.contradictions import (
 )
 from rag_core.verification.cues import find_unasserted, is_called_false
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts, extract_facts, extract_facts_by_sentence
-from rag_core.verification.items import NumberedItems
+from rag_core.verification.number_binding import NumberedItems
 from rag_core.verification.types import Label
 from rag_core.verification.vocabulary import Vocabulary
 

@@ -40,7 +40,7 @@ from rag_core.verification.cues import (
     is_predicate_verb,
 )
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts, extract_facts, join_facts
-from rag_core.verification.items import NumberedItems, list_unit_words
+from rag_core.verification.number_binding import NumberedItems, list_unit_words
 from rag_core.verification.rules import MOST_FIGURES
 from rag_core.verification.types import Label, Support
 from rag_core.verification.vocabulary import Word, fold_text

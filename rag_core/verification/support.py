@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from rag_core.text.answer_type import extract_name_stems
 from rag_core.text.header import extract_speakers
-from rag_core.text.query_terms import kindred
+from rag_core.text.query_terms import find_similar_stems
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.text.tokens import detect_language, measure_stem_similarity, tokenize
 from rag_core.types import Citation, Passage, Sentence, Source
@@ -141,7 +141,7 @@ def _is_verbatim(text: str, passage: Passage) -> bool:
 def find_best_quote(sentence_text: str, passage: Passage) -> TextSpan | None:
     """Find the span of the passage most similar to the sentence; None for a passage without text."""
     terms, numbers = frozenset(tokenize(sentence_text)), _parse_number_values(sentence_text)
-    kin = kindred(terms, tokenize(passage.text))
+    kin = find_similar_stems(terms, tokenize(passage.text))
     best, most = None, -1.0
     for sentence in split_sentences(passage.text):
         for start, end in split_long_span(passage.text, sentence):

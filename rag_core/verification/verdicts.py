@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
-from rag_core.cite import filter_current_passages
+from rag_core.citation_check import filter_current_passages
 from rag_core.context.evidence import DatedPost, build_text_key, order_copies
 from rag_core.engine import Engine
 from rag_core.planning.queries import (
@@ -46,7 +46,7 @@ from rag_core.types import (
     Viewer,
     format_channel_post_link,
 )
-from rag_core.verification.claims import extract_claims
+from rag_core.verification.claim_extraction import extract_claims
 from rag_core.verification.entailment import assess_by_words, assess_passages
 from rag_core.verification.facts import extract_facts
 from rag_core.verification.support import find_best_quote

@@ -26,7 +26,13 @@ from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, split_sentences
 from rag_core.text.tokens import detect_language, read_word, tokenize
 from rag_core.types import Citation, Evidence, Sentence
-from rag_core.writing.candidates import MAX_SENTENCE_GAP, VAGUE_TYPES, ExtractCandidate, extend_forward, rank_candidates
+from rag_core.writing.extract_candidates import (
+    MAX_SENTENCE_GAP,
+    VAGUE_TYPES,
+    ExtractCandidate,
+    extend_forward,
+    rank_candidates,
+)
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_earlier
 
 _SAME_POST_BONUS, _ADJOINING_BONUS = 2.0, 1.0

@@ -12,7 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from rag_core.cite import check_citations
+from rag_core.citation_check import check_citations
 from rag_core.context.budget import PromptBudget, build_prompt_budget
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from driver import OTTO
 
-from bot.control.client import FolderOwner
+from bot.control.client import RunningBot
 from bot.control.socket_server import serve_control_socket
 from bot.files import lock_data_folder
 from bot.sandbox import Sandbox
@@ -94,7 +94,7 @@ async def test_somebody_who_swaps_the_socket_is_not_asked(folder: Path) -> None:
             assert child.stdout
             assert await child.stdout.readline() == b"swapped\n"
             with pytest.raises(RagError, match=r"Another user \(id 65534\) answers in the folder .*: chmod 700"):
-                await FolderOwner(folder, "1").ask("Who is the treasurer?", trace=False)
+                await RunningBot(folder, "1").ask("Who is the treasurer?", trace=False)
             rest, _ = await child.communicate()
     assert b"treasurer" not in rest
 
@@ -107,7 +107,7 @@ async def test_a_link_in_the_place_of_the_socket_is_replaced_and_not_followed(fo
     with lock_data_folder(folder):
         async with serve_control_socket(folder, {"ask": echo}):
             assert stat.S_ISSOCK((folder / "citegram.sock").lstat().st_mode)
-            assert await FolderOwner(folder, "1").ask("Anybody?", trace=False) == "Anybody?"
+            assert await RunningBot(folder, "1").ask("Anybody?", trace=False) == "Anybody?"
     assert victim.read_text() == "precious"
     assert stat.S_IMODE(victim.stat().st_mode) == mode
 
@@ -123,7 +123,7 @@ async def test_many_slow_callers_leave_room_for_the_next(folder: Path, monkeypat
             async with asyncio.timeout(20):
                 while True:
                     try:
-                        assert await FolderOwner(folder, "1").ask("Is there room?", trace=False) == "Is there room?"
+                        assert await RunningBot(folder, "1").ask("Is there room?", trace=False) == "Is there room?"
                         break
                     except RagError:
                         await asyncio.sleep(0.2)

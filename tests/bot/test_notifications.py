@@ -17,7 +17,7 @@ from bot.notifications import AdminNotifier
 from bot.sandbox import Sandbox
 from bot.settings import BotSettings
 from bot.telegram.session import TelegramSession
-from ingest import jobs
+from ingest import job_log as jobs
 from ingest.heartbeat import GapsFound, IndexesRepaired, JobFailing
 from rag_core.storage import Archive, questions
 from rag_core.storage.gaps import Gap

@@ -19,7 +19,7 @@ from rag_core.conversation.memory import resolve_followup
 from rag_core.planning.llm_planner import KnownEntities, merge_plans
 from rag_core.planning.rule_planner import build_bare_plan
 from rag_core.planning.schema import parse_proposal
-from rag_core.recipes.tools import TOOLS
+from rag_core.recipes.react_tools import TOOLS
 from rag_core.storage import users
 from rag_core.storage.users import AnswerMode, ConversationKey, save_answer_mode
 from rag_core.tracing import Run

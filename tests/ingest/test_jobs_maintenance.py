@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ingest.heartbeat import AdminNotice, GapsFound, Heartbeat
-from ingest.jobs import MaintenanceJobs
+from ingest.job_log import MaintenanceJobs
 from rag_core.settings import DataSettings
 from rag_core.storage import channels, db, gaps, questions, raw_updates
 from rag_core.storage.backups import list_backups

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from apscheduler.events import EVENT_JOB_SUBMITTED
 
-from ingest import jobs as schedule
+from ingest import job_log as schedule
 from ingest.heartbeat import AdminNotice, Clock, JobFailing
-from ingest.jobs import (
+from ingest.job_log import (
     FixedDelayTrigger,
     JobLog,
     ScheduledJob,

@@ -35,8 +35,8 @@ from rag_core.retrieval.post_search import Highlight, TextMatcher
 from rag_core.text.numbers import Number
 from rag_core.text.query_terms import QueryTerms
 from rag_core.types import Passage, PostKey, PostKeySet, Question, Source, Viewer
+from rag_core.verification.date_time_parsing import Moment
 from rag_core.verification.facts import SentenceFacts, extract_facts, extract_facts_by_sentence
-from rag_core.verification.moments import Moment
 from rag_core.verification.rules import RuleCheck, check_by_rules
 from rag_core.verification.stance import ClaimTerms
 from rag_core.verification.types import Claim

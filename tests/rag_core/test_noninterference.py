@@ -93,6 +93,9 @@ ASKED = (
     "Когда обжиг {word}?",
     "что писали про {word} в марте",
     "кто такой {word} Бергман?",
+    "When does the ferry leave and who owns {word}?",
+    "сколько стоит абонемент и где {word}?",
+    "Who leads the club of the island where the {word} ferry lands?",
 )
 SEARCHED = ("{word} ferry", "{word}", '"{word}" race', "{word} обжиг", "regatta {word} breakwater", "{word} -ferry")
 CLAIMED = (

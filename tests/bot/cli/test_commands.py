@@ -246,7 +246,7 @@ def test_commands_that_send_nothing_do_not_load_what_sends(root: Path) -> None:
 # What a question without a model has no use for; each takes from 0.03 s to seconds of processor time.
 HEAVY = (
     "aiogram aiohttp apscheduler fastembed huggingface_hub onnxruntime openai prometheus_client "
-    "qdrant_client simpleeval tokenizers tqdm bot.indexing ingest.exports ingest.jobs rag_core.recipes.council "
+    "qdrant_client simpleeval tokenizers tqdm bot.indexing ingest.exports ingest.job_log rag_core.recipes.council "
     "rag_core.recipes.mapreduce rag_core.recipes.react rag_core.verification.compare rag_core.verification.verdicts"
 ).split()
 MOST_SECONDS = 2.0  # of processor time, with the start of Python; 0.8 on a machine that does nothing else
@@ -377,10 +377,10 @@ def test_a_chat_ends_with_the_input_and_without_channels_it_does_not_begin(citeg
 def test_an_answer_as_json_is_one_object(asked: Cli) -> None:
     given = asked("ask", "How many posts mention Tawny?", "--json").json()
     answered = {"refused", "sentences", "nearest", "certainty", "confidence", "recipe", "model", "without", "trace_id"}
-    answered |= {"actions"}
+    answered |= {"actions", "missing"}
     assert set(given) == answered
     assert given["certainty"] == "sure"
-    assert (given["refused"], given["recipe"], given["model"], given["without"]) == (False, "direct", None, [])
+    assert (given["refused"], given["recipe"], given["model"], given["without"]) == (False, "agent", None, [])
     (sentence,) = given["sentences"]
     assert set(sentence) == {"text", "support", "citations"}
     assert set(sentence["citations"][0]) == {"link", "quote", "date"}

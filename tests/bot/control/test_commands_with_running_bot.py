@@ -23,7 +23,7 @@ from bot.app import run_bot
 from bot.cli import ask, doctor
 from bot.cli import index_commands as imports
 from bot.control import client
-from bot.control.client import FolderOwner
+from bot.control.client import RunningBot
 from bot.doctor import archive_checks as archive
 from bot.files import FolderLocked, lock_data_folder
 from bot.sandbox import Sandbox
@@ -54,7 +54,7 @@ def bot_process(folder: Path, root: Path, api: str) -> Iterator[Process]:
 
 async def answering(folder: Path) -> None:
     async with asyncio.timeout(60):
-        while not await FolderOwner(folder, "").greet():  # noqa: ASYNC110 - another process has no event
+        while not await RunningBot(folder, "").greet():  # noqa: ASYNC110 - another process has no event
             await asyncio.sleep(0.05)
 
 
@@ -152,7 +152,7 @@ async def test_the_second_bot_of_a_folder_is_told_of_the_first(running: tuple[Pr
     )
     with pytest.raises(FolderLocked, match=rf"process {process.pid}\) works in the folder {folder}: stop it first"):
         await run_bot(second, stop=asyncio.Event())
-    assert await FolderOwner(folder, "").greet()  # the socket is the first one's
+    assert await RunningBot(folder, "").greet()  # the socket is the first one's
 
 
 async def test_a_bot_that_hangs_is_named_and_does_not_hang_the_command(

@@ -21,9 +21,9 @@ from driver import HARBOUR
 from bot.control import client, socket_server
 from bot.control.client import (
     PROTOCOL_VERSION,
-    FolderOwner,
-    OwnerGone,
-    OwnerSilent,
+    BotGone,
+    BotSilent,
+    RunningBot,
     build_greeting,
     hold_folder,
     hold_folder_or_connect,
@@ -46,8 +46,8 @@ FERRY = "When does the ferry to Owl Island leave?"
 Live = Callable[..., AbstractAsyncContextManager[None]]
 
 
-def owner(folder: Path) -> FolderOwner:
-    return FolderOwner(folder, "unknown")
+def owner(folder: Path) -> RunningBot:
+    return RunningBot(folder, "unknown")
 
 
 @contextmanager
@@ -421,7 +421,7 @@ async def test_a_bot_that_stops_lets_nobody_wait(tmp_path: Path) -> None:
     async with attending(tmp_path / "data", ask=forever) as folder:
         asking = asyncio.create_task(owner(folder).ask("", trace=False))
         await begun.wait()
-    with pytest.raises(OwnerGone, match=f"process {os.getpid()}.*ended before it was done"):
+    with pytest.raises(BotGone, match=f"process {os.getpid()}.*ended before it was done"):
         await asyncio.wait_for(asking, 30)
 
 
@@ -459,11 +459,11 @@ async def test_what_is_no_bot_is_a_sentence(tmp_path: Path, said: bytes) -> None
 async def test_a_holder_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_CONNECT_TIMEOUT_SECONDS", 0.2)
     with lock_data_folder(tmp_path):
-        with pytest.raises(OwnerSilent, match=f"process {os.getpid()}.*does not answer"):
+        with pytest.raises(BotSilent, match=f"process {os.getpid()}.*does not answer"):
             async with hold_folder_or_connect(tmp_path):
                 pass
         async with await asyncio.start_unix_server(mute, tmp_path / "citegram.sock"):
-            with pytest.raises(OwnerSilent, match="does not answer"):
+            with pytest.raises(BotSilent, match="does not answer"):
                 async with hold_folder_or_connect(tmp_path):
                     pass
             await asyncio.sleep(0.05)  # it closes its side too
@@ -480,7 +480,7 @@ async def test_a_bot_that_falls_silent_is_not_waited_for(tmp_path: Path, monkeyp
     async with attending(tmp_path / "data", ask=slow) as folder:
         assert await owner(folder).ask("", trace=False) is None
         monkeypatch.setattr(socket_server, "HEARTBEAT_SECONDS", 60)
-        with pytest.raises(OwnerSilent):
+        with pytest.raises(BotSilent):
             await owner(folder).ask("", trace=False)
 
 

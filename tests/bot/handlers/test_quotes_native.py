@@ -21,7 +21,7 @@ from bot.sandbox import Sandbox
 from bot.sandbox.demo_setup import LoopbackSession
 from ingest.chunking import split_into_passages
 from rag_core import Engine, RagSettings, Viewer, open_engine
-from rag_core.cite import check_citations
+from rag_core.citation_check import check_citations
 from rag_core.storage import channels, posts
 from rag_core.text.query_terms import QueryTerms
 from rag_core.types import Channel, Citation, Draft, Entity, Evidence, Post, PostKey, Sentence, Source, Visibility

@@ -15,7 +15,7 @@ from rag_core.answer import answer_question
 from rag_core.index.vectors import VectorPoint, open_vector_store
 from rag_core.models.catalog import find_models
 from rag_core.models.selection import DenseIndex
-from rag_core.planning.filters import parse_filters
+from rag_core.planning.filter_parsing import parse_filters
 from rag_core.planning.queries import sanitize_query
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.retrieval.filters import resolve_filter

@@ -16,7 +16,7 @@ from scripted_model import FakeLlm
 from rag_core.errors import GenerationFailed, IndexUnavailable
 from rag_core.llm.local import open_local_model
 from rag_core.recipes.react import AgentStep, build_step_grammar, build_step_schema, parse_step
-from rag_core.recipes.tools import TOOLS, select_allowed_tools
+from rag_core.recipes.react_tools import TOOLS, select_allowed_tools
 from rag_core.settings import LlmSettings, ToolSettings
 from rag_core.tracing import Run
 
@@ -138,7 +138,7 @@ async def test_an_index_that_is_down_on_the_way_is_said_to_the_reader(
         raise IndexUnavailable("The index is down.")
 
     reacting(library, step("newest", about=None, limit=5), LOOK, END, "The posts do not say.")
-    monkeypatch.setattr("rag_core.recipes.tools.search_passages", down)
+    monkeypatch.setattr("rag_core.recipes.react_tools.search_passages", down)
     answer = await library.ask(TICKET)
     assert "search" in {shortfall.stage for shortfall in answer.shortfalls}
 
@@ -147,7 +147,7 @@ async def test_a_tool_that_takes_too_long_is_told_to_the_model(library: Any, mon
     async def slow(*_: object) -> None:
         await asyncio.sleep(60)
 
-    monkeypatch.setattr("rag_core.recipes.tools.search_passages", slow)
+    monkeypatch.setattr("rag_core.recipes.react_tools.search_passages", slow)
     model = reacting(library, LOOK, step("newest", about="ticket", limit=5), END, f"{PRICE}[1]", seconds=0.2)
     answer = await library.ask(TICKET)
     assert "took longer" in model.asked[1].ask

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.verification.claims import extract_claims
+from rag_core.verification.claim_extraction import extract_claims
 from rag_core.verification.entailment import assess_text
 
 PIECES = st.sampled_from(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from rag_core.context.evidence import build_text_key
 from rag_core.text.answer_type import AnswerType, contains_answer_type
-from rag_core.text.query_terms import QueryTerms, kindred
+from rag_core.text.query_terms import QueryTerms, find_similar_stems
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import Evidence, Source
@@ -260,7 +260,7 @@ def _score_candidates(
     stems = [frozenset(tokenize(text[a:b])) for a, b in found]
     title = frozenset(tokenize(source.passage.header))
     pairs = set(pairwise(asked.order))
-    kin_of = kindred(asked.share, chain.from_iterable(stems))
+    kin_of = find_similar_stems(asked.share, chain.from_iterable(stems))
     index = _TermIndex(asked, kin_of)
     everywhere, _ = index.measure(scored.words)
     related = asked.share.keys() | {other for near in kin_of.values() for _, other in near}

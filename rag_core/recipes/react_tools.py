@@ -30,7 +30,7 @@ from rag_core.planning.router import HYBRID
 from rag_core.planning.rule_planner import build_bare_plan
 from rag_core.planning.schema import format_plan
 from rag_core.recipes.calculator import evaluate_expression
-from rag_core.recipes.tool_schemas import (
+from rag_core.recipes.react_tool_schemas import (
     MAX_POSTS,
     CalculationInput,
     FusionInput,
@@ -107,7 +107,7 @@ class ToolContext:
             raise ToolFailed(f"There is no post {number}: search first, and use the numbers it gives.")
         return self.found[number - 1].passage
 
-    def lay(self, hits: Iterable[Hit]) -> list[int]:
+    def add_hits(self, hits: Iterable[Hit]) -> list[int]:
         """Add hits and return their numbers; new posts get the next number, up to the maximum."""
         numbers = []
         for hit in hits:
@@ -128,7 +128,7 @@ class ToolContext:
         """Add hits and summarize them: number, channel, day, snippet, and the score where it says something."""
         known, summaries, listed = await channels.load_channels(self.rag.archive), [], list(hits)
         scores = {(hit.passage.key, hit.passage.start): hit.score for hit in listed}
-        for number in self.lay(listed):
+        for number in self.add_hits(listed):
             passage = self.passage(number)
             channel = known.get(passage.key.chat_id)
             snippet = " ".join(passage.text.split())[:_MAX_SNIPPET_LENGTH]
@@ -263,7 +263,7 @@ async def compose_posts(asked: PostsInput, context: ToolContext) -> ToolData:
     """Compose the evidence from posts as the writer gets it: copies merged, boilerplate left out."""
     chosen = [context.found[n - 1] for n in dict.fromkeys(asked.posts) if context.passage(n)]
     evidence = await gather_evidence(chosen, context.question.viewer, context.rag)
-    numbers = context.lay(Hit(s.passage, s.score, s.leg, s.likeness) for s in evidence.sources)
+    numbers = context.add_hits(Hit(s.passage, s.score, s.leg, s.likeness) for s in evidence.sources)
     posts = [_format_text(n, p, p.text[:_MAX_POST_LENGTH]) for n in numbers for p in (context.passage(n),)]
     return {"posts": posts, "left_out": sorted(set(asked.posts) - set(numbers))}
 
@@ -399,7 +399,7 @@ async def verify_claim(asked: VerifyInput, context: ToolContext) -> ToolData:
     found = {hit.passage.key: hit for hit in reversed(await search_passages(plan, question, rag, run))}
 
     def list_evidence(citations: Sequence[Citation], supports: bool) -> list[ToolData]:
-        cited = [(c, number) for c in citations if c.post in found for number in context.lay([found[c.post]])]
+        cited = [(c, number) for c in citations if c.post in found for number in context.add_hits([found[c.post]])]
         return [{"post": n, "supports": supports, "date": f"{c.date:%Y-%m-%d}", "quote": c.quote} for c, n in cited]
 
     return {

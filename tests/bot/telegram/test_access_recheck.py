@@ -15,10 +15,10 @@ from driver import ADMIN, CREW, GROUP, OTTO, open_archive, open_more
 from slow_model import SlowLlm
 
 from bot.access import AdminRegistry, MembershipCache, Reader
-from bot.recheck import ContentWithdrawn, RecheckUnavailable, parse_basis, recheck_basis
 from bot.sandbox import Sandbox
 from bot.sandbox.chats import Membership
 from bot.sandbox.state import set_chat_member
+from bot.telegram.access_recheck import ContentWithdrawn, RecheckUnavailable, parse_basis, recheck_basis
 from bot.telegram.session import RetryMiddleware
 from bot.views import message_text as paging
 from rag_core.models.selection import LanguageModels

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from ingest import jobs as module
-from ingest.jobs import JobLog
+from ingest import job_log as module
+from ingest.job_log import JobLog
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, usage_stats
 

@@ -1,6 +1,6 @@
 """The picture of ARCHITECTURE.md: packages, storage and indexes, the path of a question and of a post.
 
-Run it with .venv/bin/python deploy/architecture.py, in the development environment (make test).
+Run it with .venv/bin/python deploy/draw_architecture.py, in the development environment (make test).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.cite import check_citations, filter_current_passages
+from rag_core.citation_check import check_citations, filter_current_passages
 from rag_core.storage import posts
 from rag_core.types import Citation, Draft, Passage, PostKey, Sentence
 

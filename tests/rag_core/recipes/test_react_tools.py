@@ -14,8 +14,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag_core.recipes.react import build_calculation_sentence
-from rag_core.recipes.tool_schemas import SearchInput
-from rag_core.recipes.tools import TOOLS, Tool, ToolContext, ToolOutcome, ToolTraceLine, call_tool, select_allowed_tools
+from rag_core.recipes.react_tool_schemas import SearchInput
+from rag_core.recipes.react_tools import (
+    TOOLS,
+    Tool,
+    ToolContext,
+    ToolOutcome,
+    ToolTraceLine,
+    call_tool,
+    select_allowed_tools,
+)
 from rag_core.tracing import Run
 
 SECONDS = 0.5  # a tool may take in these tests
@@ -342,7 +350,7 @@ async def test_each_call_leaves_a_line_in_the_trace_without_texts(
 ) -> None:
     desk = desk_of(library)
     desk.step = 2
-    with caplog.at_level(logging.INFO, "rag_core.recipes.tools"):
+    with caplog.at_level(logging.INFO, "rag_core.recipes.react_tools"):
         await use(desk, "search", queries=["ferry ticket cost"])
         await call_tool({"tool": "fetch", "input": {"posts": [77]}}, TOOLS, desk)
     lines = [ToolTraceLine.model_validate_json(record.getMessage()) for record in caplog.records]

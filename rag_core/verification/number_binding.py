@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from rag_core.text.numbers import CURRENCIES, Number
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.tokens import measure_stem_similarity, stem
-from rag_core.verification.claims import is_verb
+from rag_core.verification.claim_extraction import is_verb
 from rag_core.verification.compare import find_nearest_word, is_same_value
 from rag_core.verification.facts import SentenceFacts
 from rag_core.verification.vocabulary import Word

@@ -1,0 +1,73 @@
+"""The agent: parts answered one by one, chains followed from name to name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from rag_core.recipes.agent import search_in_rounds
+from rag_core.steps import make_plan
+from rag_core.tracing import Run, Stage
+from rag_core.types import Certainty
+
+
+async def asked(library: Any, text: str, recipe: str = "agent", **changes: Any) -> Any:
+    library.rag = replace(library.rag, recipe=recipe)
+    return await library.ask(text, **changes)
+
+
+async def test_each_part_has_its_line_and_its_post(library: Any) -> None:
+    answer = await asked(library, "When does the ferry leave and what does the lighthouse museum show?")
+    assert ["7:30" in answer.sentences[0].text, "brass lamps" in answer.sentences[1].text] == [True, True]
+    assert [post.message_id for post in answer.posts()] == [1, 3]
+    assert answer.missing == ()
+    assert answer.recipe == "agent"
+
+
+async def test_the_part_that_the_posts_do_not_answer_is_named(library: Any) -> None:
+    answer = await asked(library, "When does the ferry to Owl Island leave and who painted the zeppelin?")
+    assert "7:30" in answer.sentences[0].text
+    assert answer.missing == ("who painted the zeppelin",)
+
+
+async def test_a_question_whose_parts_are_all_unknown_is_refused(library: Any) -> None:
+    answer = await asked(library, "Who painted the zeppelin and where did the walrus sleep?")
+    assert (answer.refused, answer.missing) == (True, ())
+
+
+async def test_by_default_a_question_of_parts_goes_to_the_agent_and_a_plain_one_does_not(library: Any) -> None:
+    assert (await asked(library, "When does the ferry leave and what is a ticket?", "auto")).recipe == "agent"
+    assert (await asked(library, "When does the ferry leave?", "auto")).recipe == "direct"
+
+
+CHAIN = "Who keeps the lighthouse of the island where the Gannet lands?"
+POSTS = [
+    "The Gannet lands on Skerry at noon.",
+    "On Skerry the lighthouse is kept by Morag Sinclair, the daughter of a smith.",
+    *(f"The lighthouse of harbour number {n} is kept by the town, which keeps the island of gulls." for n in range(60)),
+]
+
+
+async def test_a_chain_is_followed_by_names_and_never_sure(empty_library: Any, make_post: Any) -> None:
+    await empty_library.keep(*(make_post(n, text, chat=empty_library.harbour) for n, text in enumerate(POSTS, 1)))
+    answer = await asked(empty_library, CHAIN)
+    assert any("Morag Sinclair" in sentence.text for sentence in answer.sentences)
+    assert answer.certainty is Certainty.PROBABLE
+
+
+async def test_the_evidence_of_all_rounds_holds_what_one_search_does_not(empty_library: Any, make_post: Any) -> None:
+    await empty_library.keep(*(make_post(n, text, chat=empty_library.harbour) for n, text in enumerate(POSTS, 1)))
+    rag, question = empty_library.rag, empty_library.question(CHAIN)
+    run = Run(rag.settings.budgets, "agent")
+    plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
+    hits = await search_in_rounds(question, plan, rag, run)
+    assert {1, 2} <= {hit.passage.key.message_id for hit in hits[:5]}
+    assert len({hit.passage.key for hit in hits}) == len(hits)
+
+
+async def test_a_closed_channel_gives_no_name_and_no_part(library: Any, make_post: Any) -> None:
+    text = "When does the ferry leave and who painted the zeppelin?"
+    before = await asked(library, text)
+    await library.keep(make_post(1, "Olga Petrova painted the zeppelin for the ferry.", chat=library.safe))
+    after = await asked(library, text)
+    assert (after.sentences, after.missing) == (before.sentences, before.missing)

@@ -1,0 +1,55 @@
+"""Forty questions of two parts over the sample channels (tests/data/parts): what the agent shows, and direct beside it.
+
+`pytest -s` prints the figures, by words and meaning where the offline models are there.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.evaluation.datasets import read_corpus
+from bot.evaluation.index import IndexedDataset, open_indexed_dataset
+from rag_core import Answer, Question, RagSettings, answer_question
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[3]
+
+
+def shows(answer: Answer, part: dict[str, Any], data: IndexedDataset) -> bool:
+    """Whether a sentence holds one of the part's answers and cites one of its posts."""
+
+    def fold(text: str) -> str:
+        return text.casefold().replace("ё", "е")
+
+    return any(
+        any(fold(one) in fold(sentence.text) for one in part["answers"])
+        and any(data.id_of(citation.post) in part["relevant"] for citation in sentence.citations)
+        for sentence in answer.sentences
+    )
+
+
+async def test_six_in_ten_questions_of_two_parts_are_answered_whole(tmp_path: Path, offline_models: Path) -> None:
+    rows = [json.loads(line) for line in (ROOT / "tests/data/parts/queries.jsonl").read_text("utf-8").splitlines()]
+    models = {"dir": offline_models.parent, "reranker": "none"}
+    settings = RagSettings.model_validate({"data": {"dir": tmp_path}, "models": models})
+    whole, named = {"direct": 0, "agent": 0}, 0
+    async with open_indexed_dataset(read_corpus(ROOT / "bot" / "sandbox" / "channels"), settings) as data:
+        for recipe in whole:
+            rag = replace(data.rag, recipe=recipe)
+            for row in rows:
+                asked_at = datetime.fromisoformat(row["asked_at"])
+                answer = await answer_question(Question(row["text"], row["lang"], asked_at, data.viewer), rag)
+                answerable = [part for part in row["parts"] if part["answerable"]]
+                whole[recipe] += all(shows(answer, part, data) for part in answerable)
+                named += len(answerable) < len(row["parts"]) and bool(answer.missing)
+    print(f"every answerable part shown, of {len(rows)}: {whole}; an unanswerable part named, of 20: {named}")
+    assert whole["agent"] >= 0.55 * len(rows)
+    assert whole["agent"] > whole["direct"]
+    assert named >= 8

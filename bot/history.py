@@ -16,7 +16,7 @@ from bot.settings import Settings
 from ingest.heartbeat import NotifyAdmins
 from ingest.history.backfill import BackfillRunner, MessageSource, PacedSource
 from ingest.history.sweep import look_before_citing, sweep_channels
-from ingest.jobs import FixedDelayTrigger, ScheduledJob
+from ingest.job_log import FixedDelayTrigger, ScheduledJob
 from rag_core.errors import SettingsWrong
 from rag_core.storage import Archive
 from rag_core.types import PostKey

@@ -137,10 +137,9 @@ class HistoryClient:
         wanted = [types.InputMessageID(one) for one in ids]
         reply = await client(functions.channels.GetMessagesRequest(where, wanted))
         there = tuple(one for one in reply.messages if not isinstance(one, types.MessageEmpty))
-        known = {one.id for one in there}
-        # Telegram names empty ids. A server that leaves them out is believed only beside messages that are there.
-        empty = set(ids) - known if known else {one.id for one in reply.messages if isinstance(one, types.MessageEmpty)}
-        return FoundMessages(there, frozenset(empty) & frozenset(ids), index_peers(reply.chats, reply.users))
+        # Telegram names the ids that are empty; one that a reply leaves out says nothing
+        empty = frozenset(one.id for one in reply.messages if isinstance(one, types.MessageEmpty))
+        return FoundMessages(there, empty & frozenset(ids), index_peers(reply.chats, reply.users))
 
     async def _connect(self) -> TelegramClient:
         account = self._account

@@ -32,6 +32,20 @@ _UNREACHABLE_TEXT = "Telegram cannot be reached for history ({problem}): it is t
 _NO_ACCESS_TEXT = "The bot cannot read this channel: make it an administrator, then resume."
 _BASIC_GROUP_TEXT = "Telegram shows bots no history of a basic group: make it a supergroup, or import its export."
 
+# Of the network, of the server, and replies that cannot be read.
+_FAILURES = (
+    errors.RPCError,
+    errors.BadMessageError,
+    errors.InvalidChecksumError,
+    errors.SecurityError,
+    errors.TypeNotFoundError,
+    BufferError,
+    EOFError,
+    OSError,
+    TimeoutError,
+    ValueError,
+)
+
 log = logging.getLogger(__name__)
 
 
@@ -123,7 +137,7 @@ class HistoryClient:
         except errors.BadRequestError as exc:
             refused = isinstance(exc, errors.ApiIdInvalidError | errors.AccessTokenInvalidError)
             raise HistoryUnavailable(_REFUSED_TEXT if refused else str(exc)) from exc
-        except (errors.RPCError, OSError, TimeoutError, ValueError, EOFError, errors.SecurityError) as exc:
+        except _FAILURES as exc:
             await self.close()
             raise HistoryUnavailable(_UNREACHABLE_TEXT.format(problem=type(exc).__name__)) from exc
 

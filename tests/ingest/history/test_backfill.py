@@ -171,6 +171,12 @@ async def test_an_error_of_the_network_fails_nothing(
     assert await posts.list_message_ids(approved, CHAT_ID) == {1}
 
 
+async def test_a_reply_that_cannot_be_read_fails_nothing(client: HistoryClient, server: TelegramServer) -> None:
+    server.problem = errors.TypeNotFoundError(0x20B1422, b"")
+    with pytest.raises(HistoryUnavailable, match="TypeNotFoundError"):
+        await client.get_messages(CHAT_ID, [1])
+
+
 async def test_the_gap_before_joining_is_filled_once_and_closed(
     approved: Archive, source: PacedSource, server: TelegramServer
 ) -> None:

@@ -1,14 +1,17 @@
 """An independent Telegram server (piltover) with one channel, run by the interpreter of its checkout.
 
 python mtproto_server.py CHECKOUT: prints one line of JSON (port, public key, token of the bot, channel), then does what
-each line of its input says: {"post": 300}, {"delete": [5, 6]}, {"edit": [9, "text"]}, {"leave": true}. Everything
-listens on loopback. Telegram names ids that are empty (https://core.telegram.org/constructor/messageEmpty), which this
-server leaves out of its replies: they are added here.
+each line of its input says: {"post": 300}, {"album": ["caption", ""]}, {"delete": [5, 6]}, {"edit": [9, "text"]},
+{"leave": true}; {"silent": true} makes it say of all ids that they are empty, {"flood": 2} and {"move": 4} answer the
+next request with a flood wait and the next sign-in with another data centre. Everything listens on loopback. Telegram
+names ids that are empty (https://core.telegram.org/constructor/messageEmpty), which this server leaves out of its
+replies: they are added here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import sys
@@ -27,11 +30,14 @@ from loguru import logger  # noqa: E402
 logger.remove()
 
 import piltover.app.app as server  # noqa: E402
+from PIL import Image  # noqa: E402
 from piltover.app.handlers.channels import _add_user_to_channel  # noqa: E402
 from piltover.config import APP_CONFIG  # noqa: E402
 from piltover.db.enums import PeerType  # noqa: E402
 from piltover.db.models import Bot, Peer, State, User, Username  # noqa: E402
 from piltover.db.models import Channel as ChannelRow  # noqa: E402
+from piltover.exceptions import ErrorRpc  # noqa: E402
+from piltover.tl.functions.auth import ImportBotAuthorization  # noqa: E402
 from piltover.tl.functions.channels import GetMessages  # noqa: E402
 from piltover.tl.types import MessageEmpty  # noqa: E402
 from telethon import TelegramClient, functions, types  # noqa: E402
@@ -40,24 +46,31 @@ from telethon.sessions import StringSession  # noqa: E402
 
 PHONE, CODE = "+123456789", "22222"
 BATCH = 100
-# Fields that the newer layer of the client knows and the server's messages lack.
-for _field in ("paid_suggested_post_stars", "paid_suggested_post_ton"):
-    setattr(types.Message, _field, None)
 
 
-def name_empty_ids() -> None:
-    """Add the ids that are not there to the server's replies, as Telegram does."""
-    handler = server.app._worker.request_handlers[GetMessages.tlid()]
-    plain = handler.func
+def misbehave(orders: dict[str, Any]) -> None:
+    """Name empty ids as Telegram does, and do the odd things that were ordered."""
+    handlers = server.app._worker.request_handlers
+    read, sign_in = handlers[GetMessages.tlid()], handlers[ImportBotAuthorization.tlid()]
+    read_plainly, sign_in_plainly = read.func, sign_in.func
 
     async def get_messages(request: Any, user_id: int) -> Any:
-        found = await plain(request, user_id)
+        if seconds := orders.pop("flood", 0):
+            raise ErrorRpc(420, f"FLOOD_WAIT_{seconds}")
+        found = await read_plainly(request, user_id)
+        if orders.get("silent"):
+            found.messages = []
         there = {message.id for message in found.messages}
-        wanted = [one.id for one in request.id if hasattr(one, "id")]
+        wanted = [one.id for one in request.id]
         found.messages = [*found.messages, *(MessageEmpty(id=one) for one in wanted if one not in there)]
         return found
 
-    handler.func = get_messages
+    async def import_bot(*args: Any, **kwargs: Any) -> Any:
+        if centre := orders.pop("move", 0):
+            raise ErrorRpc(303, f"USER_MIGRATE_{centre}")
+        return await sign_in_plainly(*args, **kwargs)
+
+    read.func, sign_in.func = get_messages, import_bot
 
 
 async def sign_up(port: int, key: str) -> tuple[TelegramClient, int]:
@@ -87,7 +100,8 @@ async def main() -> None:
         for centre in APP_CONFIG.dc_list:
             for address in centre.addresses:
                 address.port = gateway.port
-        name_empty_ids()
+        orders: dict[str, Any] = {}
+        misbehave(orders)
         key = server.app._public_key
         person, owner = await sign_up(gateway.port, key)
         channel = (await person(functions.channels.CreateChannelRequest("Bakery", "", broadcast=True))).chats[0]
@@ -99,12 +113,15 @@ async def main() -> None:
         peer, posted = types.InputPeerChannel(channel.id, channel.access_hash), 0
         while line := await asyncio.to_thread(sys.stdin.readline):
             order = json.loads(line)
+            orders |= {key: value for key, value in order.items() if key in ("flood", "move", "silent")}
             for start in range(0, order.get("post", 0), BATCH):
                 count = min(BATCH, order["post"] - start)
                 texts = [f"Хлеб {posted + n} рублей" for n in range(count)]
                 for text in texts:  # one after the other: ids in the order of posting
                     posted += 1
                     await person(functions.messages.SendMessageRequest(peer, text, random_id=posted))
+            if "album" in order:
+                await person.send_file(peer, [draw() for _ in order["album"]], caption=order["album"])
             for start in range(0, len(order.get("delete", ())), BATCH):
                 ids = order["delete"][start : start + BATCH]
                 await person(functions.channels.DeleteMessagesRequest(where, ids))
@@ -116,6 +133,14 @@ async def main() -> None:
             reply({"done": order})
         await person.disconnect()
         os._exit(0)  # connections that are open would be waited for
+
+
+def draw() -> io.BytesIO:
+    file = io.BytesIO()
+    file.name = "picture.png"
+    Image.new("RGB", (64, 64)).save(file, "PNG")
+    file.seek(0)
+    return file
 
 
 def reply(told: dict[str, Any]) -> None:

@@ -2,10 +2,9 @@
 
 python mtproto_server.py CHECKOUT: prints one line of JSON (port, public key, token of the bot, channel), then does what
 each line of its input says: {"post": 300}, {"album": ["caption", ""]}, {"delete": [5, 6]}, {"edit": [9, "text"]},
-{"leave": true}; {"silent": true} makes it say of all ids that they are empty, {"flood": 2} and {"move": 4} answer the
-next request with a flood wait and the next sign-in with another data centre. Everything listens on loopback. Telegram
-names ids that are empty (https://core.telegram.org/constructor/messageEmpty), which this server leaves out of its
-replies: they are added here.
+{"leave": true}; {"silent": true} makes it say of all ids that they are empty, {"flood": 2} answers the next request
+with a flood wait. Everything listens on loopback. Telegram names ids that are empty
+(https://core.telegram.org/constructor/messageEmpty), which this server leaves out of its replies: they are added here.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ from piltover.db.enums import PeerType  # noqa: E402
 from piltover.db.models import Bot, Peer, State, User, Username  # noqa: E402
 from piltover.db.models import Channel as ChannelRow  # noqa: E402
 from piltover.exceptions import ErrorRpc  # noqa: E402
-from piltover.tl.functions.auth import ImportBotAuthorization  # noqa: E402
 from piltover.tl.functions.channels import GetMessages  # noqa: E402
 from piltover.tl.types import MessageEmpty  # noqa: E402
 from telethon import TelegramClient, functions, types  # noqa: E402
@@ -50,14 +48,13 @@ BATCH = 100
 
 def misbehave(orders: dict[str, Any]) -> None:
     """Name empty ids as Telegram does, and do the odd things that were ordered."""
-    handlers = server.app._worker.request_handlers
-    read, sign_in = handlers[GetMessages.tlid()], handlers[ImportBotAuthorization.tlid()]
-    read_plainly, sign_in_plainly = read.func, sign_in.func
+    handler = server.app._worker.request_handlers[GetMessages.tlid()]
+    plain = handler.func
 
     async def get_messages(request: Any, user_id: int) -> Any:
         if seconds := orders.pop("flood", 0):
             raise ErrorRpc(420, f"FLOOD_WAIT_{seconds}")
-        found = await read_plainly(request, user_id)
+        found = await plain(request, user_id)
         if orders.get("silent"):
             found.messages = []
         there = {message.id for message in found.messages}
@@ -65,12 +62,7 @@ def misbehave(orders: dict[str, Any]) -> None:
         found.messages = [*found.messages, *(MessageEmpty(id=one) for one in wanted if one not in there)]
         return found
 
-    async def import_bot(*args: Any, **kwargs: Any) -> Any:
-        if centre := orders.pop("move", 0):
-            raise ErrorRpc(303, f"USER_MIGRATE_{centre}")
-        return await sign_in_plainly(*args, **kwargs)
-
-    read.func, sign_in.func = get_messages, import_bot
+    handler.func = get_messages
 
 
 async def sign_up(port: int, key: str) -> tuple[TelegramClient, int]:
@@ -113,7 +105,7 @@ async def main() -> None:
         peer, posted = types.InputPeerChannel(channel.id, channel.access_hash), 0
         while line := await asyncio.to_thread(sys.stdin.readline):
             order = json.loads(line)
-            orders |= {key: value for key, value in order.items() if key in ("flood", "move", "silent")}
+            orders |= {key: value for key, value in order.items() if key in ("flood", "silent")}
             for start in range(0, order.get("post", 0), BATCH):
                 count = min(BATCH, order["post"] - start)
                 texts = [f"Хлеб {posted + n} рублей" for n in range(count)]

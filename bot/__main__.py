@@ -42,6 +42,11 @@ COMMANDS = {
         ("import ChatExport/result.json", "import ChatExport --username @channel"),
         "declare_import",
     ),
+    "history": Command(
+        "history",
+        "fetch the channels' earlier posts from Telegram; how far that is",
+        ("history", "history estimate @channel", "history begin @channel --since 2024-01-01", "history pause @channel"),
+    ),
     "ask": Command(
         "ask",
         "ask one question; you may read every channel",

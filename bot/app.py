@@ -37,6 +37,7 @@ from bot.handlers import (
     errors,
     explain,
     group_settings,
+    history,
     imports,
     inline,
     mode,
@@ -56,6 +57,7 @@ from bot.handlers import (
 from bot.handlers.imports import ImportRunner
 from bot.handlers.reindex import report_rebuilds
 from bot.handlers.start import publish_menu
+from bot.history import HistoryService, open_history_client
 from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
 from bot.logs import throttle_polling_errors
 from bot.middlewares import AdminsOnlyMiddleware, DeduplicationMiddleware, LanguageMiddleware, RateLimitMiddleware
@@ -105,6 +107,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         privacy.routes(),
         start.routes(),
         channels.routes(notices),
+        history.routes(),
         group_settings.routes(),
         admins.routes(),
         deletions.routes(),
@@ -145,12 +148,14 @@ async def replay_unhandled_updates(dispatcher: Dispatcher, bot: Bot, archive: Ar
 
 
 @asynccontextmanager
-async def run_scheduled_jobs(
-    settings: Settings, bot: Bot, rag: Engine, indexing: IndexingWorker, pulse: Heartbeat, admins: AdminRegistry
-) -> AsyncIterator[None]:
+async def run_scheduled_jobs(bot: Bot, context: AppContext, pulse: Heartbeat) -> AsyncIterator[None]:
     """Run the maintenance jobs until the block ends. Raises ArchiveUnavailable."""
-    notify, zone = AdminNotifier(bot, settings.bot, rag.archive, admins), settings.bot.zone
+    settings, rag, indexing, history = context.settings, context.rag, context.indexing, context.history
+    notify = AdminNotifier(bot, settings.bot, rag.archive, context.admins, fetches=history is not None)
+    zone = settings.bot.zone
     jobs = MaintenanceJobs(rag, indexing.indexer, pulse, indexing.wake, notify).jobs(settings.data, zone)
+    if history:
+        jobs = (*jobs, history.build_sweep_job(notify))
     with throttle_polling_errors():
         async with notify_of_errors(notify), open_scheduler(jobs, indexing.job_log, notify, zone=zone):
             yield
@@ -196,11 +201,14 @@ async def run_bot(
         deduplication = DeduplicationMiddleware(rag.archive)
         worker.meter = monitoring.meter
         suggestions = worker.suggestions = QuestionSuggester(rag)
+        client = await stack.enter_async_context(open_history_client(settings))
+        history = HistoryService(rag.archive, client, indexing.wake) if client else None
+        worker.confirm_posts = history.confirm_posts if history else None
         context = monitoring.context = AppContext(
-            settings, rag.archive, worker, indexing, rag, reindexing, rights, suggestions
+            settings, rag.archive, worker, indexing, rag, reindexing, rights, suggestions, history
         )
         dispatcher = await stack.enter_async_context(_run_workers(bot, context, deduplication))
-        await stack.enter_async_context(run_scheduled_jobs(settings, bot, rag, indexing, pulse, rights))
+        await stack.enter_async_context(run_scheduled_jobs(bot, context, pulse))
         log.info("@%s answers", (await bot.me()).username)
         if ready:
             ready.set()
@@ -231,6 +239,7 @@ async def _run_workers(
     tasks += [WatchNotifier(bot, context).run(), DigestSender(bot, context).run()]
     if context.settings.bot.update_answers:
         tasks.append(AnswerUpdater(bot, context).run())
+    tasks += [context.history.run()] if context.history else []
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(_run_in_background(*tasks))
         stack.push_async_callback(context.worker.stop)

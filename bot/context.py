@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bot.access import AdminRegistry
+from bot.history import HistoryService
 from bot.indexing import IndexingWorker, RebuildRunner
 from bot.settings import Settings
 from bot.suggestions import QuestionSuggester
@@ -28,3 +29,4 @@ class AppContext:
     reindexing: RebuildRunner
     admins: AdminRegistry
     suggestions: QuestionSuggester
+    history: HistoryService | None = None  # None without HISTORY__API_ID

@@ -29,6 +29,7 @@ from ingest.heartbeat import (
     IndexesRepaired,
     JobFailing,
     NotifyAdmins,
+    PostsMissing,
     get_monotonic_time,
 )
 from rag_core.storage import Archive, usage_stats
@@ -126,11 +127,14 @@ log = logging.getLogger(__name__)
 class AdminNotifier:
     """Admin notification: calling it sends a notice to the admins; True where at least one was reached."""
 
-    def __init__(self, bot: Bot, settings: BotSettings, archive: Archive, admins: Collection[int]) -> None:
+    def __init__(
+        self, bot: Bot, settings: BotSettings, archive: Archive, admins: Collection[int], *, fetches: bool = False
+    ) -> None:
         self._bot = bot
         self._settings = settings
         self._archive = archive
         self._admins = admins
+        self._gap_advice = "gaps-fetch" if fetches else "gaps-fill"
 
     async def __call__(self, notice: AdminNotice) -> bool:
         """Send a notice to every admin. Failures (blocked, never wrote to the bot) are logged."""
@@ -150,7 +154,9 @@ class AdminNotifier:
         match notice:
             case GapsFound(gaps):
                 lines = as_list(*self._format_gaps(gaps, words))
-                return as_list(words("gaps-found", count=len(gaps)), lines, words.rich("gaps-fill"), sep="\n\n")
+                return as_list(words("gaps-found", count=len(gaps)), lines, words.rich(self._gap_advice), sep="\n\n")
+            case PostsMissing(channel, count):
+                return words.rich("posts-missing", title=link_channel_title(channel, words), count=count)
             case IndexesRepaired(again, out):
                 return Text(words("mended", again=again, out=out))
             case ErrorsLogged():

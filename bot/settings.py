@@ -138,6 +138,35 @@ class WebhookSettings(BaseModel, extra="forbid", frozen=True):
         return value
 
 
+class HistorySettings(BaseModel, extra="forbid", frozen=True):
+    """History over MTProto, with the bot's own token. Without an api_id there is none."""
+
+    api_id: int = Field(0, ge=0, description="api_id from my.telegram.org: history and deletions come by themselves.")
+    api_hash: SecretStr = Field(
+        SecretStr(""), validate_default=True, description="api_hash from my.telegram.org. Keep it secret."
+    )
+    server: str = Field(
+        "",
+        pattern=r"^([1-9]\d*@[^\s@]+:\d{1,5})?$",
+        description="Another server than Telegram's, for tests: data centre@address:port. Needs its public key.",
+    )
+    server_pem: str = Field("", description="File with the public key of that server (PEM).")
+
+    @field_validator("api_hash")
+    @classmethod
+    def _complete(cls, value: SecretStr, info: ValidationInfo) -> SecretStr:
+        if bool(value.get_secret_value()) != bool(info.data.get("api_id")):
+            raise ValueError("HISTORY__API_ID and HISTORY__API_HASH belong together: set both, or none")
+        return value
+
+    @property
+    def address(self) -> tuple[int, str, int] | None:
+        """Data centre, address and port of another server."""
+        centre, _, place = self.server.partition("@")
+        host, _, port = place.rpartition(":")
+        return (int(centre), host, int(port)) if self.server else None
+
+
 class LogSettings(BaseModel, extra="forbid", frozen=True):
     """Content and format of the log."""
 
@@ -165,6 +194,7 @@ class Settings(RagSettings, BaseSettings):
 
     bot: BotSettings = BotSettings()
     webhook: WebhookSettings = WebhookSettings()
+    history: HistorySettings = HistorySettings()
     log: LogSettings = LogSettings()
     monitoring: MonitoringSettings = MonitoringSettings()
 

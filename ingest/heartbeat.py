@@ -158,6 +158,14 @@ class GapsFound:
 
 
 @dataclass(frozen=True, slots=True)
+class PostsMissing:
+    """Admin notice: so many posts of a channel seem deleted that they wait for a second look."""
+
+    channel: Channel
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class IndexesRepaired:
     """Admin notice: the indexes differed from the archive; `again` posts are indexed again, `out` removed."""
 
@@ -180,6 +188,6 @@ class ErrorsLogged:
     lines: tuple[tuple[str, int], ...]
 
 
-AdminNotice = GapsFound | IndexesRepaired | JobFailing | ErrorsLogged
+AdminNotice = GapsFound | PostsMissing | IndexesRepaired | JobFailing | ErrorsLogged
 # Returns True if at least one admin was reached.
 NotifyAdmins = Callable[[AdminNotice], Awaitable[bool]]

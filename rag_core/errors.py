@@ -10,6 +10,7 @@ RagError                     `reason` in English for logs and the terminal; `cod
 │   └── VectorsUnavailable   the vector index or the Qdrant server
 │       └── QdrantGone       the server does not answer or work now, and may again
 ├── ImportRefused            a file that cannot be imported, or may not be
+├── HistoryUnavailable       Telegram shows no history now: not signed in, no access, a flood wait, no network
 ├── VectorRefused            a vector that is missing, not finite, zero or of the wrong length (also a ValueError)
 ├── RebuildRefused           a rebuild of the indexes that cannot begin, or was not completed
 ├── ModelUnavailable         a model is missing, cannot be loaded, or is not the expected one
@@ -84,6 +85,12 @@ class VectorsUnavailable(IndexUnavailable):
 
 class QdrantGone(VectorsUnavailable):
     """Qdrant server does not answer or work now; it may again for the next question."""
+
+
+class HistoryUnavailable(RagError):
+    """Telegram shows no history now; nothing is known of any post. `lasting`: asking again does not help."""
+
+    lasting = False
 
 
 class ImportRefused(RagError):

@@ -42,6 +42,7 @@ LIBRARIES = {
     "onnx": {"rag_core/models"},
     "llama_cpp": {"rag_core/llm"},
     "purgatory": {"rag_core/llm/openai_client.py"},
+    "telethon": {"ingest/history/client.py"},
     "stamina": {"rag_core/llm/openai_client.py", "rag_core/index/qdrant_client.py"},
     "qdrant_client": {"rag_core/index"},
     "qdrant_edge": {"rag_core/index/edge_worker.py", "rag_core/index/vectors_edge.py"},

@@ -16,7 +16,7 @@ from bot.doctor.machine import (
     check_servers,
     check_settings,
 )
-from bot.doctor.telegram import check_clock, check_rights, check_telegram
+from bot.doctor.telegram import check_clock, check_history, check_rights, check_telegram
 from bot.settings import Settings
 
 _LINE_MARKS = {True: "ok  ", None: "note", False: "BAD "}
@@ -35,6 +35,7 @@ CHECKS = (
     Check("telegram", 30, check_telegram),
     Check("clock", 10, check_clock),
     Check("rights", 60, check_rights),
+    Check("history", 30, check_history),
     Check("servers", 10, check_servers),
 )
 

@@ -29,11 +29,12 @@ from aiogram.utils.token import TokenValidationError
 from aiohttp import ClientError, ClientTimeout
 
 from bot.doctor import CheckContext, Finding
+from bot.history import open_history_client
 from bot.settings import BotSettings
 from bot.telegram.session import PROXY_ERROR, TelegramSession, create_session
 from bot.views.post_phrases import strip_control_characters
-from rag_core.errors import SettingsWrong
-from rag_core.storage import channels
+from rag_core.errors import RagError, SettingsWrong
+from rag_core.storage import channels, history
 from rag_core.types import Channel
 
 CALL_TIMEOUT_SECONDS = 8.0  # for each call
@@ -140,6 +141,25 @@ async def check_rights(case: CheckContext) -> AsyncIterator[Finding]:
         yield finding
     if checks and not findings:
         yield Finding(True, f"the bot reads {len(live)} channels and may answer in {len(groups)} bound groups")
+
+
+async def check_history(case: CheckContext) -> AsyncIterator[Finding]:
+    """Sign in for history and ask for a message of the first channel; nothing without HISTORY__API_ID."""
+    if case.archive is None:
+        return
+    live = [one for one in (await channels.load_channels(case.archive)).values() if one.inside]
+    try:
+        async with open_history_client(case.settings) as client:
+            if client is None:
+                return
+            if not live:
+                yield Finding(None, "history: the bot is in no channel yet, so that nothing was asked")
+                return
+            await client.get_messages(live[0].chat_id, [1])
+    except RagError as exc:
+        yield Finding(False, f"history: {exc.reason}")
+        return
+    yield Finding(True, f"history: signed in, {len(await history.list_backfills(case.archive))} channels begun")
 
 
 async def _check_channel(bot: Bot, channel: Channel, turns: asyncio.Semaphore) -> Finding | None:

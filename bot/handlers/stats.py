@@ -16,7 +16,7 @@ from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
 from bot.views.post_phrases import strip_control_characters
 from rag_core.errors import IndexUnavailable
-from rag_core.storage import channels, gaps, index_state, posts, questions, raw_updates, usage_stats
+from rag_core.storage import channels, gaps, history, index_state, posts, questions, raw_updates, usage_stats
 from rag_core.storage.backups import get_backup_time, list_backups
 from rag_core.storage.usage_stats import JobRecord
 
@@ -66,6 +66,9 @@ async def _describe_backlog(context: AppContext, words: Translator) -> AsyncIter
         yield words("stats-inbox", aside=aside)
     for poison in await usage_stats.list_poison_updates(context.archive, _MAX_REASONS) if aside else ():
         yield f"• {poison.update_id}: {_cut_line(poison.error)}"
+    for job in (await history.list_backfills(context.archive)).values():
+        if job.state in ("running", "paused", "failed"):
+            yield words("stats-history", state=job.state, percent=int(100 * job.share), channels="/channels")
     if number := sum(map(len, (await gaps.list_open_gaps(context.archive)).values())):
         yield words("stats-gaps", count=number, channels="/channels")
 

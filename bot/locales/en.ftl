@@ -338,6 +338,37 @@ button-guarded-out = Leave out protected and paid posts
 button-remove = Remove…
 button-remove-yes = Yes, delete all of it
 button-leave = Leave the channel
+button-history = Older posts…
+button-history-all = Fetch all of them
+button-history-days = { $days ->
+    [30] Only the last 30 days
+   *[other] Only the last year
+}
+button-history-cancel = Cancel
+button-history-refresh = Refresh
+button-history-undo = { $count ->
+    [one] Put { $count } deleted post back
+   *[other] Put { $count } deleted posts back
+}
+history-counting = Counting the posts of { $title } …
+history-estimate = { $count ->
+    [0] { $title } shows me no posts. Make me an administrator there, then try again.
+   *[other] { $title } has at most { $count } posts. Fetching all of them takes about { $minutes } min. The newest come first, and you can ask me meanwhile.
+}
+history-progress = { $state ->
+    [running] { $title }: { $percent }% fetched, { $count } posts so far.
+    [paused] { $title }: paused at { $percent }%, { $count } posts so far.
+    [cancelled] { $title }: stopped at { $percent }%. The { $count } posts I fetched stay.
+   *[done] { $title }: done, { $count } posts fetched.
+}
+history-failed = { $title }: I could not go on. { $reason }
+history-restored = { $count ->
+    [one] { $count } post is back.
+   *[other] { $count } posts are back.
+}
+history-group = An admin of this bot asked me to read the earlier messages of this group, so that they can be found.
+history-group-unreached = I cannot write to this group, so I do not read its earlier messages. Let me write there, then try again.
+history-ways = Two ways to add the older posts. By themselves: whoever runs me gets api_id and api_hash at my.telegram.org, puts them into .env as HISTORY__API_ID and HISTORY__API_HASH, and restarts me. By hand:
 button-stale = This button no longer works. Please send the command again.
 
 ## Posts that go (admins)
@@ -415,10 +446,16 @@ gap-before = before { $until }
 gap-between = { $since } – { $until }
 gaps-fill =
     To add them: in Telegram Desktop open the channel, ⋮ → Export chat history, format JSON, no media. Then send me its result.json with /import, or run citegram import result.json.
+gaps-fetch = I am fetching what is missing from Telegram. /channels shows how far I am.
+posts-missing = { $count ->
+    [one] In { $title } { $count } post seems deleted, a large part of the channel. I keep it for now and look again in an hour.
+   *[other] In { $title } { $count } posts seem deleted at once. I keep them for now and look again in an hour.
+}
 mended = Nightly check: the search did not match the posts, and I am fixing it (added again: { $again }, removed: { $out }).
 job-failing = A background task failed: { $job }. { $reason }
 job = { $name ->
     [inbox] taking in new posts
+    [history] looking for deleted and edited posts
     [memory] forgetting old conversations
     [heartbeat] contact with Telegram
     [gaps] looking for gaps
@@ -458,6 +495,11 @@ stats-vectors-fail = The search by meaning does not work. { $reason }
 stats-inbox = { $aside ->
     [one] { $aside } message from Telegram that I could not read:
    *[other] { $aside } messages from Telegram that I could not read:
+}
+stats-history = { $state ->
+    [running] Fetching earlier posts: { $percent }%, see { $channels }
+    [paused] Fetching earlier posts is paused at { $percent }%: { $channels }
+   *[failed] Earlier posts of a channel could not be fetched: { $channels }
 }
 stats-gaps = { $count ->
     [one] Posts may be missing in { $count } place: { $channels }

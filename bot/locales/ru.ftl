@@ -354,6 +354,39 @@ button-guarded-out = Не искать в защищённых и платных
 button-remove = Удалить…
 button-remove-yes = Да, удалить всё
 button-leave = Выйти из канала
+button-history = Старые посты…
+button-history-all = Загрузить все
+button-history-days = { $days ->
+    [30] Только за 30 дней
+   *[other] Только за год
+}
+button-history-cancel = Отменить
+button-history-refresh = Обновить
+button-history-undo = { $count ->
+    [one] Вернуть { $count } удалённый пост
+    [few] Вернуть { $count } удалённых поста
+   *[many] Вернуть { $count } удалённых постов
+}
+history-counting = Считаю посты канала { $title } …
+history-estimate = { $count ->
+    [0] В { $title } я не вижу ни одного поста. Сделайте меня там администратором и попробуйте снова.
+   *[other] Постов в { $title }: не больше { $count }. Загрузка всех займёт около { $minutes } мин. Сначала загружу новые, спрашивать можно сразу.
+}
+history-progress = { $state ->
+    [running] { $title }: загружено { $percent } %, постов: { $count }.
+    [paused] { $title }: пауза на { $percent } %, постов: { $count }.
+    [cancelled] { $title }: остановлено на { $percent } %. Загруженные посты остаются: { $count }.
+   *[done] { $title }: готово, загружено постов: { $count }.
+}
+history-failed = { $title }: не могу продолжить. { $reason }
+history-restored = { $count ->
+    [one] Вернул { $count } пост.
+    [few] Вернул { $count } поста.
+   *[many] Вернул { $count } постов.
+}
+history-group = Администратор бота попросил меня прочитать прежние сообщения этой группы, чтобы по ним можно было искать.
+history-group-unreached = Не могу писать в эту группу, поэтому прежние сообщения не читаю. Разрешите мне писать там и попробуйте снова.
+history-ways = Старые посты можно добавить двумя способами. Сами собой: тот, кто запускает бота, получает api_id и api_hash на my.telegram.org, записывает их в .env как HISTORY__API_ID и HISTORY__API_HASH и перезапускает бота. Вручную:
 button-stale = Эта кнопка больше не работает. Отправьте команду ещё раз.
 
 ## Посты, которых не стало (администраторам)
@@ -436,10 +469,17 @@ gap-before = до { $until }
 gap-between = { $since } – { $until }
 gaps-fill =
     Как их добавить: откройте канал в Telegram Desktop, ⋮ → «Экспорт истории чата», формат JSON, без медиафайлов. Затем пришлите мне result.json с командой /import или выполните citegram import result.json.
+gaps-fetch = Недостающее уже загружаю из Telegram. Как идёт дело, видно в /channels.
+posts-missing = { $count ->
+    [one] В { $title } похоже удалён { $count } пост — заметная часть канала. Пока оставляю его и проверю ещё раз через час.
+    [few] В { $title } похоже удалены сразу { $count } поста. Пока оставляю их и проверю ещё раз через час.
+   *[many] В { $title } похоже удалены сразу { $count } постов. Пока оставляю их и проверю ещё раз через час.
+}
 mended = Ночная проверка: поиск расходился с постами, исправляю (добавлено снова: { $again }, убрано: { $out }).
 job-failing = Сбой в фоновой работе: { $job }. { $reason }
 job = { $name ->
     [inbox] приём новых постов
+    [history] поиск удалённых и изменённых постов
     [memory] стирание старых разговоров
     [heartbeat] связь с Telegram
     [gaps] поиск пробелов
@@ -482,6 +522,11 @@ stats-inbox = { $aside ->
     [one] { $aside } сообщение от Telegram я не смог прочесть:
     [few] { $aside } сообщения от Telegram я не смог прочесть:
    *[many] { $aside } сообщений от Telegram я не смог прочесть:
+}
+stats-history = { $state ->
+    [running] Загружаю старые посты: { $percent } %, подробнее: { $channels }
+    [paused] Загрузка старых постов на паузе, { $percent } %: { $channels }
+   *[failed] Старые посты одного канала загрузить не удалось: { $channels }
 }
 stats-gaps = Пробелы в постах: { $count }, подробнее: { $channels }
 stats-today = { $waiting ->

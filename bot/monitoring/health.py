@@ -29,7 +29,17 @@ from bot.settings import MonitoringSettings
 from ingest.dedup import describe_fingerprint
 from rag_core.engine import Engine
 from rag_core.errors import RagError, SettingsWrong, translate_errors
-from rag_core.storage import Archive, channels, gaps, index_state, near_duplicates, posts, raw_updates, usage_stats
+from rag_core.storage import (
+    Archive,
+    channels,
+    gaps,
+    history,
+    index_state,
+    near_duplicates,
+    posts,
+    raw_updates,
+    usage_stats,
+)
 from rag_core.storage.backups import get_backup_time, list_backups
 from rag_core.storage.questions import VOTE_REASONS
 from rag_core.tracing import Run
@@ -145,7 +155,7 @@ class StateCollector:
                 self._change_counts[key] = self._change_counts.get(key, 0) + number
             self._seq = last
         changes = _make_counter("post_changes", "Posts that came, changed or went since the start.", "source", "change")
-        for source in ("live", "import"):
+        for source in ("live", "import", "history"):
             for change in ("kept", "deleted"):
                 changes.add_metric([source, change], self._change_counts.get((source, change), 0))
         yield changes
@@ -176,6 +186,8 @@ class StateCollector:
         yield _make_value_gauge(
             "gaps_open", "Times in which posts may have been missed, in all channels.", sum(gap_counts)
         )
+        running = sum(job.state == "running" for job in (await history.list_backfills(context.archive)).values())
+        yield _make_value_gauge("history_running", "Channels whose earlier posts are being fetched.", running)
         yield _make_value_gauge("gap_channels", "Channels with such a time.", len(gap_counts))
         yield _make_value_gauge("channel_gaps_max", "The most such times of one channel.", max(gap_counts, default=0))
 

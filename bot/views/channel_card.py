@@ -42,6 +42,12 @@ class ChannelAction(StrEnum):
     ASK_REMOVE = "k"
     REMOVE = "x"
     LEAVE = "v"
+    HISTORY = "h"
+    HISTORY_BEGIN = "hb"
+    HISTORY_PAUSE = "hp"
+    HISTORY_RESUME = "hr"
+    HISTORY_CANCEL = "hc"
+    HISTORY_UNDO = "hu"
 
 
 class ChannelCallback(CallbackData, prefix="ch"):
@@ -105,18 +111,22 @@ def render_channel_card(view: ChannelView, context: AppContext, words: Translato
     token = make_channel_token(context.archive, view.channel.chat_id)
     rows = [*_build_visibility_rows(token, words), *_build_switch_rows(token, view, words)]
     back: _ButtonRow = [(words("button-back"), ChannelCallback(action=ChannelAction.LIST))]
+    if context.history and not awaits_approval(view.channel):
+        rows.append([(words("button-history"), ChannelCallback(action=ChannelAction.HISTORY, token=token))])
     remove: _ButtonRow = [(words("button-remove"), ChannelCallback(action=ChannelAction.ASK_REMOVE, token=token))]
     return as_list(*blocks, sep="\n\n"), build_keyboard(*rows, remove, back)
 
 
 def _format_gaps(view: ChannelView, context: AppContext, words: Translator) -> Iterator[Text]:
-    """Periods in which posts may be missing, and how to import them: a bot cannot read earlier posts."""
+    """Periods in which posts may be missing, and the two ways to add them."""
     if not view.gaps:
         return
     times = [format_gap(gap, words, context.settings.bot) for gap in view.gaps[:_MAX_GAPS]]
     if more := len(view.gaps) - len(times):
         times.append(words("titles-more", more=more))
-    yield Text(words("channel-missing", times="; ".join(times)), "\n", words.rich("gaps-fill"))
+    yield Text(words("channel-missing", times="; ".join(times)))
+    if not context.history:
+        yield Text(words("history-ways"), "\n", words.rich("gaps-fill"))
 
 
 def build_approval_keyboard(archive: Archive, chat_id: int, words: Translator) -> InlineKeyboardMarkup:

@@ -14,7 +14,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import tzinfo
@@ -68,7 +68,7 @@ from rag_core.errors import RagError
 from rag_core.storage import Archive, posts, questions
 from rag_core.storage import questions as line
 from rag_core.storage.questions import QuestionRow, fetch_previous_answer
-from rag_core.types import Answer, Question, Shortfall, Viewer
+from rag_core.types import Answer, PostKey, Question, Shortfall, Viewer
 from rag_core.verification.verdicts import verify_text
 
 # Searching is CPU-bound, and Python uses one core.
@@ -240,6 +240,8 @@ class QuestionWorker:
         self._watch = watch
         self.meter = Meter()
         self.suggestions: QuestionSuggester | None = None
+        # looks whether posts are still in their channels; True where an answer must be made anew
+        self.confirm_posts: Callable[[Iterable[PostKey]], Awaitable[bool]] | None = None
         self._job_log = job_log or JobLog(rag.archive)
         self.limits = RateLimiter(rag.archive, settings, rights)
         self._cache = AnswerCache(rag)
@@ -409,7 +411,11 @@ class QuestionWorker:
         question = Question(text, asked.lang, asked_at, viewer, asked.chat_id, asked.thread)
         if asked.kind == "verify":
             return await self._verify(asked, question, live.words)
-        found = await apply_group_rules(asked, await self._answer_or_cached(asked, question, live), archive)
+        found = await self._answer_or_cached(asked, question, live)
+        if self.confirm_posts and await self.confirm_posts(found.list_named_posts()):
+            self._cache.forget()
+            found = await self._answer_or_cached(asked, question, live)
+        found = await apply_group_rules(asked, found, archive)
         self.meter.count_question("answered", found)
         if self._watch:
             self._watch.show_answer(asked.chat_id, asked.message_id, found)
@@ -449,6 +455,8 @@ class QuestionWorker:
         question = replace(question, lang=detect_question_language(asked.text, asked.lang))
         async with self._searches.seat_to_verify():
             found = await verify_text(question, self._rag)
+            if self.confirm_posts and await self.confirm_posts(found.posts()):
+                found = await verify_text(question, self._rag)
         self.meter.count_question("answered")
         named = await posts.fetch_posts(self._rag.archive, found.posts())
         shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)

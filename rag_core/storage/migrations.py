@@ -426,6 +426,32 @@ _WATCH_TABLES = (
     )""",
 )
 
+# History over MTProto (history.py). `next_id`: ids from here down are still to be asked for; NULL: not begun.
+_HISTORY_TABLES = (
+    """CREATE TABLE history (
+        chat_id INTEGER PRIMARY KEY REFERENCES channels ON DELETE CASCADE,
+        state TEXT NOT NULL CHECK (state IN ('running', 'paused', 'cancelled', 'done', 'failed')),
+        began_at INTEGER NOT NULL,
+        since INTEGER,
+        newest_id INTEGER,
+        next_id INTEGER,
+        saved INTEGER NOT NULL DEFAULT 0,
+        problem TEXT NOT NULL DEFAULT ''
+    )""",
+    # when each post was last seen in its channel; `missing_since`: first time it was not there; `kept`: an admin
+    # put it back, so that no later look takes it out
+    """CREATE TABLE post_looks (
+        chat_id INTEGER NOT NULL,
+        message_id INTEGER NOT NULL,
+        looked_at INTEGER NOT NULL,
+        missing_since INTEGER,
+        kept INTEGER NOT NULL DEFAULT 0,
+        PRIMARY KEY (chat_id, message_id),
+        FOREIGN KEY (chat_id, message_id) REFERENCES posts ON DELETE CASCADE
+    ) WITHOUT ROWID""",
+    "CREATE INDEX post_looks_looked_at ON post_looks (chat_id, looked_at)",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (*_POST_TABLES, *_UPDATE_TABLES),
     _IDENTITY_TABLE,
@@ -447,4 +473,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ("DROP TABLE IF EXISTS talk_figures",),  # counts of follow-ups by day, which nothing read
     _PIN_TABLE,
     _WATCH_TABLES,
+    _HISTORY_TABLES,
 )

@@ -53,6 +53,7 @@ __all__ = [
     "mark_posts_suspected",
     "purge_removed_posts",
     "remove_channel",
+    "restore_posts",
     "save_arrivals_in_transaction",
     "save_posts",
     "save_posts_in_transaction",
@@ -81,6 +82,13 @@ async def mark_posts_suspected(archive: Archive, keys: Iterable[PostKey]) -> int
 async def clear_suspicion(archive: Archive, keys: Iterable[PostKey]) -> int:
     """Show suspected posts again that turned out to exist. Returns how many were suspected."""
     return await _update_posts(archive, keys, "suspected = ?", (0,), "t.deleted_at IS NULL AND t.suspected")
+
+
+async def restore_posts(archive: Archive, keys: Iterable[PostKey]) -> int:
+    """Take tombstones back: the posts are found again. Returns how many."""
+    return await _update_posts(
+        archive, keys, "deleted_at = ?, deleted_how = ?", (None, None), "t.deleted_at IS NOT NULL"
+    )
 
 
 async def _update_posts(
@@ -140,6 +148,7 @@ async def remove_channel(archive: Archive, chat_id: int) -> int:
         )
         await connection.execute("DELETE FROM bindings WHERE chat_id = ?", (chat_id,))
         await connection.execute("DELETE FROM gaps WHERE chat_id = ?", (chat_id,))
+        await connection.execute("DELETE FROM history WHERE chat_id = ?", (chat_id,))
     ids = await archive.rows("SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL", (chat_id,))
     return await mark_posts_deleted(archive, [PostKey(chat_id, row[0]) for row in ids], how=_REMOVED_STATE)
 

@@ -1,0 +1,148 @@
+"""`citegram history`: how far the channels' histories are; begin, pause, resume, cancel, put deleted posts back.
+
+Everything is written to the archive: a running bot goes on from there within seconds. Where no bot runs, `begin` and
+`resume` fetch the posts themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from datetime import UTC, date, datetime, time
+
+from bot.cli.index_commands import catch_up_copies, catch_up_lexical_index, catch_up_vectors, show_progress_bar
+from bot.control.client import hold_folder_or_connect
+from bot.history import open_history_client
+from bot.indexing import find_channel_by_name
+from bot.settings import Settings
+from bot.views.post_phrases import strip_control_characters
+from ingest.history.backfill import BackfillRunner, PacedSource, estimate_minutes, estimate_size
+from rag_core.engine import open_engine
+from rag_core.errors import HistoryUnavailable
+from rag_core.storage import Archive, channels, history
+from rag_core.storage.history import Backfill
+from rag_core.types import Channel
+
+_STATE_BY_ACTION = {
+    "pause": ("paused", ("running",)),
+    "resume": ("running", ("paused", "failed")),
+    "cancel": ("cancelled", ("running", "paused", "failed")),
+}
+_OFF_TEXT = "Set HISTORY__API_ID and HISTORY__API_HASH first: my.telegram.org gives them (see .env.example)."
+_UNKNOWN_TEXT = "There is no channel {name} here: check its @name, or use its id."
+_UNAPPROVED_TEXT = "{name} waits for approval: choose who may ask about it in /channels first."
+_NOTHING_TEXT = "There is no backfill of {name} to {action}: see citegram history."
+_GROUP_TEXT = "{name} is a group: ask for its history in /channels, so that the group is told."
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of the command."""
+    actions = ("list", "estimate", "begin", *_STATE_BY_ACTION, "undo")
+    parser.add_argument("action", nargs="?", default="list", choices=actions, help="what to do (default: list)")
+    parser.add_argument("channel", nargs="?", metavar="@NAME|ID", help="the channel; all but list need it")
+    parser.add_argument("--since", type=date.fromisoformat, metavar="YYYY-MM-DD", help="begin: no older posts")
+    parser.add_argument("--json", action="store_true", help="list: one JSON object for each channel")
+    parser.set_defaults(run=_run_history)
+
+
+async def _run_history(args: argparse.Namespace, settings: Settings) -> int:
+    """Show or change the histories. Returns the exit code."""
+    if args.action == "list":
+        archive = await Archive.open(settings.data.dir)
+        try:
+            await _print_list(archive, as_json=args.json)
+        finally:
+            await archive.close()
+        return 0
+    if not settings.history.api_id:
+        raise HistoryUnavailable(_OFF_TEXT)
+    async with hold_folder_or_connect(settings.data.dir) as owner:
+        archive = await Archive.open(settings.data.dir)
+        try:
+            channel = await _find_channel(archive, args.channel or "")
+            await _act(args, archive, channel, settings)
+        finally:
+            await archive.close()
+        if args.action in ("begin", "resume"):
+            if owner:
+                print("The running bot fetches the posts: citegram history shows how far it is.")
+            else:
+                await _fetch_alone(settings, channel)
+    return 0
+
+
+async def _find_channel(archive: Archive, name: str) -> Channel:
+    channel = find_channel_by_name(name, await channels.load_channels(archive))
+    if channel is None:
+        raise HistoryUnavailable(_UNKNOWN_TEXT.format(name=name or "without a name"))
+    return channel
+
+
+async def _act(args: argparse.Namespace, archive: Archive, channel: Channel, settings: Settings) -> None:
+    """Carry out the action on the archive. Raises HistoryUnavailable."""
+    title, chat_id = strip_control_characters(channel.title), channel.chat_id
+    if args.action == "begin":
+        if channel.kind != "channel":
+            raise HistoryUnavailable(_GROUP_TEXT.format(name=title))
+        since = datetime.combine(args.since, time(), settings.bot.zone) if args.since else None
+        if not await history.begin_backfill(archive, chat_id, since):
+            raise HistoryUnavailable(_UNAPPROVED_TEXT.format(name=title))
+    elif args.action == "undo":
+        print(f"{title}: {await history.undo_deletions(archive, chat_id, datetime.now(UTC))} posts are back.")
+    elif args.action == "estimate":
+        async with open_history_client(settings) as client:
+            assert client is not None
+            count = await estimate_size(archive, PacedSource(client), chat_id)
+        print(f"{title}: at most {count} posts, about {estimate_minutes(count)} min.")
+    else:
+        state, among = _STATE_BY_ACTION[args.action]
+        if not await history.set_backfill_state(archive, chat_id, state, among=among):
+            raise HistoryUnavailable(_NOTHING_TEXT.format(name=title, action=args.action))
+
+
+async def _fetch_alone(settings: Settings, channel: Channel) -> None:
+    """Fetch the posts of one channel and index them; interrupted, the next run goes on."""
+    async with open_engine(settings.rag(), language=False) as rag, open_history_client(settings) as client:
+        assert client is not None
+        runner = BackfillRunner(rag.archive, PacedSource(client), lambda: None, only=channel.chat_id)
+        with show_progress_bar("history", "id") as moved:
+            while await runner.run_once():
+                job = (await history.list_backfills(rag.archive))[channel.chat_id]
+                newest = job.newest_id or 0
+                moved(newest - (job.next_id or 0), newest)
+                await asyncio.sleep(0)
+        await catch_up_lexical_index(rag)
+        await catch_up_copies(rag)
+        await catch_up_vectors(rag)
+        await _print_list(rag.archive, as_json=False)
+
+
+async def _print_list(archive: Archive, *, as_json: bool) -> None:
+    jobs, counts = await history.list_backfills(archive), await history.count_history(archive, datetime.now(UTC))
+    for chat_id, channel in (await channels.load_channels(archive)).items():
+        job, count = jobs.get(chat_id), counts.get(chat_id, history.HistoryCounts(0, 0))
+        line = {
+            "chat_id": chat_id,
+            "title": channel.title,
+            "state": job.state if job else "none",
+            "percent": int(100 * job.share) if job else 0,
+            "posts": job.saved if job else 0,
+            "since": job.since.date().isoformat() if job and job.since else None,
+            "missing": count.missing,
+            "deleted": count.deleted,
+        }
+        print(json.dumps(line, ensure_ascii=False) if as_json else _format_line(channel, job, count))
+
+
+def _format_line(channel: Channel, job: Backfill | None, count: history.HistoryCounts) -> str:
+    said = "not fetched"
+    if job:
+        said = f"{job.state}, {int(100 * job.share)} %, {job.saved} posts"
+        said += f" since {job.since:%Y-%m-%d}" if job.since else ""
+        said += f" ({job.problem})" if job.problem else ""
+    if count.missing:
+        said += f"; {count.missing} posts seem deleted and wait for a second look"
+    if count.deleted:
+        said += f"; {count.deleted} were taken out this week (citegram history undo {channel.chat_id})"
+    return f"{strip_control_characters(channel.title)}: {said}"

@@ -1,0 +1,205 @@
+"""Backfill: fetches a channel's posts by ids, from the newest down, a hundred at a time.
+
+The newest posts can be searched first. Each batch is saved with its place, so that a backfill goes on where a crash
+left it; between two batches it can be paused and cancelled. Requests of all channels keep one rate, and a flood wait
+is slept through before anything is asked again. The newest id is looked for upwards by doubling: deleted posts leave
+holes, and a hole is not the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, Protocol
+
+from ingest.history.convert import MalformedMessage, convert_message
+from rag_core.errors import HistoryUnavailable, RagError
+from rag_core.storage import Archive, channels, gaps, history
+from rag_core.storage.history import Backfill
+from rag_core.types import Channel, Post
+
+BATCH_IDS = 100
+REQUEST_PAUSE_SECONDS = 1.0
+_RETRY_SECONDS = 30.0
+_IDLE_SECONDS = 3.0
+_MAX_MESSAGE_ID = 2**31 - 1
+# Ids right after the last one found are all looked at, those further up by samples.
+_DENSE_IDS, _FIRST_REACH = 500, 1000
+
+log = logging.getLogger(__name__)
+
+
+class FoundMessages(Protocol):
+    """Reply to a request; see ingest/history/client.py."""
+
+    @property
+    def messages(self) -> Sequence[Any]:
+        """Messages that are there."""
+
+    @property
+    def empty(self) -> frozenset[int]:
+        """Ids that Telegram says are empty."""
+
+    @property
+    def peers(self) -> Mapping[int, Any]:
+        """Chats and users that the messages name, by their Bot API ids."""
+
+
+class MessageSource(Protocol):
+    """Client that asks for messages by their ids."""
+
+    @property
+    def flood_seconds(self) -> float:
+        """Seconds for which Telegram wants to be left alone."""
+
+    async def get_messages(self, chat_id: int, ids: Sequence[int]) -> FoundMessages:
+        """Ask for messages. Raises HistoryUnavailable."""
+
+    async def close(self) -> None:
+        """Disconnect."""
+
+
+def convert_messages(found: FoundMessages, channel: Channel) -> list[Post]:
+    """Convert the messages of a reply to posts; what is no post or cannot be read is left out."""
+    posts = []
+    for message in found.messages:
+        try:
+            post = convert_message(message, channel, found.peers)
+        except (MalformedMessage, AttributeError, TypeError) as exc:  # a stranger's message in an unknown form
+            log.warning("a message of channel %d cannot be read: %s", channel.chat_id, type(exc).__name__)
+            continue
+        if post is not None:
+            posts.append(post)
+    return posts
+
+
+@dataclass(slots=True)
+class PacedSource:
+    """Rate limiter of requests: a pause after each, and flood waits slept through before the next."""
+
+    source: MessageSource
+    pause: float = REQUEST_PAUSE_SECONDS
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    async def get_messages(self, chat_id: int, ids: Sequence[int]) -> FoundMessages:
+        """Ask for messages as soon as that is allowed. Raises HistoryUnavailable."""
+        while True:
+            while wait := self.source.flood_seconds:
+                log.info("Telegram asks to wait for %.0f s", wait)
+                await self.sleep(wait)
+            try:
+                found = await self.source.get_messages(chat_id, ids)
+            except HistoryUnavailable:
+                if self.source.flood_seconds:
+                    continue
+                raise
+            await self.sleep(self.pause)
+            return found
+
+
+async def find_newest_id(source: PacedSource, chat_id: int, known: int) -> int:
+    """Find the newest message id of a channel, upwards from one that is known (0: none). Raises HistoryUnavailable."""
+
+    async def find_last(ids: Iterable[int]) -> int:
+        wanted = [one for one in ids if one <= _MAX_MESSAGE_ID]
+        if not wanted:
+            return 0
+        found = await source.get_messages(chat_id, wanted)
+        return max((int(message.id) for message in found.messages), default=0)
+
+    newest = known
+    while True:
+        last = 0
+        for reach in (newest + _FIRST_REACH, 2 * newest + 2 * _FIRST_REACH, 4 * newest + 4 * _FIRST_REACH):
+            last = last or await find_last(newest + ceil(reach * n / BATCH_IDS) for n in range(1, BATCH_IDS + 1))
+        for start in range(newest + 1, newest + 1 + _DENSE_IDS, BATCH_IDS):
+            last = last or await find_last(range(start, start + BATCH_IDS))
+        if last <= newest:
+            return newest
+        newest = last
+
+
+async def fetch_batch(archive: Archive, source: PacedSource, job: Backfill, channel: Channel) -> bool:
+    """Fetch and save the next batch of a backfill. False where it has ended or was stopped. Raises HistoryUnavailable.
+
+    The first call looks for the newest id.
+    """
+    if job.next_id is None:
+        known = await history.list_newest_ids(archive, job.chat_id, 1)
+        newest = await find_newest_id(source, job.chat_id, max(known, default=0))
+        await history.set_newest_id(archive, job.chat_id, newest)
+        return True
+    ids = range(job.next_id, max(0, job.next_id - BATCH_IDS), -1)
+    found = await source.get_messages(job.chat_id, ids) if ids else None
+    posts, left = convert_messages(found, channel) if found else [], max(0, job.next_id - BATCH_IDS)
+    if job.since:
+        wanted = [post for post in posts if post.date >= job.since]
+        posts, left = wanted, left if len(wanted) == len(posts) else 0
+    saved = await history.save_batch(archive, job.chat_id, posts, left)
+    if saved is None or left:
+        return saved is not None
+    if job.saved + len(posts):  # a channel that shows nothing proves nothing
+        await gaps.close_covered_gaps(
+            archive, job.chat_id, job.since or job.began_at, job.began_at, whole=job.since is None
+        )
+    return False
+
+
+async def begin_gap_backfills(archive: Archive) -> int:
+    """Begin backfills for the gaps of approved channels. Returns how many."""
+    missing = await history.find_gaps_to_fill(archive)
+    return sum([await history.begin_backfill(archive, chat_id, since) for chat_id, since in missing.items()])
+
+
+class BackfillRunner:
+    """Runs the backfills that the archive lists as running, one batch of each in turn; `only`: that of one channel."""
+
+    def __init__(
+        self, archive: Archive, source: PacedSource, wake: Callable[[], None], *, only: int | None = None
+    ) -> None:
+        self._archive = archive
+        self._source = source
+        self._wake = wake
+        self._only = only
+
+    async def run(self) -> None:
+        """Run backfills until cancelled. A failure is logged and tried again; lost access fails the backfill."""
+        while True:
+            try:
+                if not await self.run_once():
+                    await begin_gap_backfills(self._archive)
+                    await self._source.sleep(_IDLE_SECONDS)
+            except RagError as exc:
+                log.warning("history: %s", exc.reason)
+                await self._source.sleep(_RETRY_SECONDS)
+
+    async def run_once(self) -> int:
+        """Fetch one batch of each running backfill. Returns how many have more. Raises HistoryUnavailable."""
+        known = await channels.load_channels(self._archive)
+        more = 0
+        for job in (await history.list_backfills(self._archive)).values():
+            channel = known.get(job.chat_id)
+            if job.state != "running" or channel is None or self._only not in (None, job.chat_id):
+                continue
+            try:
+                more += await fetch_batch(self._archive, self._source, job, channel)
+            except HistoryUnavailable as exc:
+                if not exc.lasting:
+                    raise
+                await history.set_backfill_state(self._archive, job.chat_id, "failed", problem=exc.reason)
+            self._wake()
+        return more
+
+
+def estimate_minutes(ids: int) -> int:
+    """Estimate how long a backfill of so many ids takes, without flood waits."""
+    return ceil(ids / BATCH_IDS * (REQUEST_PAUSE_SECONDS + 0.3) / 60)
+
+
+async def estimate_size(archive: Archive, source: PacedSource, chat_id: int) -> int:
+    """Estimate how many posts a backfill may find: the newest id. Raises HistoryUnavailable."""
+    known = await history.list_newest_ids(archive, chat_id, 1)
+    return await find_newest_id(source, chat_id, max(known, default=0))

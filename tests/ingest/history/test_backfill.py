@@ -1,0 +1,265 @@
+"""Backfill: every post once, from the newest down, through crashes, floods, pauses and holes."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from history_server import CHANNEL, CHAT_ID, START, TelegramServer, flood, make_message
+from telethon import errors, types
+
+from ingest.history.backfill import BackfillRunner, PacedSource, begin_gap_backfills, find_newest_id
+from ingest.history.client import FloodWait, HistoryClient, NoAccess
+from rag_core.errors import HistoryUnavailable
+from rag_core.storage import Archive, channels, gaps, history, posts
+from rag_core.types import Channel
+
+
+async def run_to_end(archive: Archive, source: PacedSource) -> None:
+    runner = BackfillRunner(archive, source, lambda: None)
+    for _ in range(200):
+        if not await runner.run_once():
+            return
+    raise AssertionError("it never ends")
+
+
+async def test_every_post_comes_once_and_the_newest_first(
+    approved: Archive, source: PacedSource, server: TelegramServer
+) -> None:
+    holes = set(random.Random(7).sample(range(1, 1200), 400)) | set(range(600, 850))
+    server.post(*(set(range(1, 1200)) - holes))
+    await history.begin_backfill(approved, CHAT_ID)
+    runner = BackfillRunner(approved, source, lambda: None)
+    await runner.run_once()  # looks for the newest id
+    await runner.run_once()
+    first = await posts.list_message_ids(approved, CHAT_ID)
+    assert first and min(first) > 1000
+    await run_to_end(approved, source)
+    assert await posts.list_message_ids(approved, CHAT_ID) == set(server.messages)
+    job = (await history.list_backfills(approved))[CHAT_ID]
+    assert (job.state, job.saved, job.share) == ("done", len(server.messages), 1.0)
+
+
+@pytest.mark.parametrize("newest", [1, 99, 100, 101, 5000])
+@pytest.mark.parametrize("known", [0, 1])
+async def test_the_newest_id_is_found_by_doubling(
+    source: PacedSource, server: TelegramServer, newest: int, known: int
+) -> None:
+    server.post(*range(1, newest + 1))
+    assert await find_newest_id(source, CHAT_ID, known) == newest
+    assert len(server.requests) < 40
+
+
+async def test_a_hole_is_not_the_end(source: PacedSource, server: TelegramServer) -> None:
+    server.post(*range(1, 50), *range(2600, 2700))
+    assert await find_newest_id(source, CHAT_ID, 0) == 2699
+
+
+async def test_a_crash_between_any_two_steps_loses_and_repeats_nothing(
+    approved: Archive, server: TelegramServer, source: PacedSource
+) -> None:
+    server.post(*range(1, 1001))
+    await history.begin_backfill(approved, CHAT_ID)
+    for _ in range(4):
+        await BackfillRunner(approved, source, lambda: None).run_once()
+    folder = approved.folder
+    asked = len(server.requests)
+    again = await Archive.open(folder)  # the state that a killed process leaves: what was committed
+    try:
+        await run_to_end(again, source)
+        assert await posts.list_message_ids(again, CHAT_ID) == set(range(1, 1001))
+        assert (await history.list_backfills(again))[CHAT_ID].saved == 1000
+        assert all(one <= 700 for ids in server.requests[asked:] for one in ids)
+    finally:
+        await again.close()
+
+
+async def test_a_paused_backfill_asks_nothing_and_goes_on_where_it_was(
+    approved: Archive, source: PacedSource, server: TelegramServer
+) -> None:
+    server.post(*range(1, 501))
+    await history.begin_backfill(approved, CHAT_ID)
+    runner = BackfillRunner(approved, source, lambda: None)
+    for _ in range(2):
+        await runner.run_once()
+    assert await history.set_backfill_state(approved, CHAT_ID, "paused")
+    asked = len(server.requests)
+    assert await runner.run_once() == 0
+    assert len(server.requests) == asked
+    assert await history.set_backfill_state(approved, CHAT_ID, "running")
+    await run_to_end(approved, source)
+    assert len(await posts.list_message_ids(approved, CHAT_ID)) == 500
+    assert len(server.requests) == asked + 4
+
+
+async def test_nothing_is_saved_of_a_channel_that_was_removed_meanwhile(
+    approved: Archive, source: PacedSource, server: TelegramServer
+) -> None:
+    server.post(*range(1, 301))
+    await history.begin_backfill(approved, CHAT_ID)
+    job = (await history.list_backfills(approved))[CHAT_ID]
+    await posts.remove_channel(approved, CHAT_ID)
+    assert await history.list_backfills(approved) == {}
+    assert await history.save_batch(approved, job.chat_id, [], 100) is None
+    assert not await history.begin_backfill(approved, CHAT_ID)
+    assert await posts.list_message_ids(approved, CHAT_ID) == set()
+
+
+async def test_only_posts_from_a_date_on_are_fetched(
+    approved: Archive, source: PacedSource, server: TelegramServer
+) -> None:
+    server.post(*range(1, 1001))
+    await history.begin_backfill(approved, CHAT_ID, START + timedelta(minutes=750))
+    await run_to_end(approved, source)
+    assert await posts.list_message_ids(approved, CHAT_ID) == set(range(750, 1001))
+    assert min(one for ids in server.requests for one in ids if len(ids) == 100 and ids[0] - ids[-1] == 99) > 600
+
+
+async def test_a_flood_wait_is_slept_through_and_nothing_is_asked_meanwhile(
+    approved: Archive, client: HistoryClient, server: TelegramServer
+) -> None:
+    now = [1000.0]
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += seconds
+        if seconds > 5:
+            server.problem = None
+
+    client._clock = lambda: now[0]
+    server.post(*range(1, 101))
+    server.problem = flood(30)
+    found = await PacedSource(client, sleep=sleep).get_messages(CHAT_ID, [1, 2, 3])
+    assert len(found.messages) == 3
+    assert slept[0] == pytest.approx(30)
+    server.problem = flood(30)
+    with pytest.raises(FloodWait):
+        await client.get_messages(CHAT_ID, [1])
+    server.problem, asked = None, len(server.requests)
+    now[0] += 29
+    with pytest.raises(FloodWait, match="1 s"):
+        await client.get_messages(CHAT_ID, [1])
+    assert len(server.requests) == asked
+    now[0] += 1
+    await client.get_messages(CHAT_ID, [1])
+
+
+async def test_lost_access_fails_the_backfill_with_a_sentence(
+    approved: Archive, source: PacedSource, server: TelegramServer
+) -> None:
+    server.problem = errors.ChannelPrivateError(None)
+    await history.begin_backfill(approved, CHAT_ID)
+    assert await BackfillRunner(approved, source, lambda: None).run_once() == 0
+    job = (await history.list_backfills(approved))[CHAT_ID]
+    assert job.state == "failed"
+    assert "administrator" in job.problem
+
+
+async def test_an_error_of_the_network_fails_nothing(
+    approved: Archive, source: PacedSource, server: TelegramServer
+) -> None:
+    server.problem = ConnectionError("gone")
+    await history.begin_backfill(approved, CHAT_ID)
+    with pytest.raises(HistoryUnavailable, match="ConnectionError"):
+        await BackfillRunner(approved, source, lambda: None).run_once()
+    server.problem = None
+    server.post(1)
+    await run_to_end(approved, source)
+    assert await posts.list_message_ids(approved, CHAT_ID) == {1}
+
+
+async def test_a_reply_that_cannot_be_read_fails_nothing(client: HistoryClient, server: TelegramServer) -> None:
+    server.problem = errors.TypeNotFoundError(0x20B1422, b"")
+    with pytest.raises(HistoryUnavailable, match="TypeNotFoundError"):
+        await client.get_messages(CHAT_ID, [1])
+
+
+async def test_the_gap_before_joining_is_filled_once_and_closed(
+    approved: Archive, source: PacedSource, server: TelegramServer
+) -> None:
+    server.post(*range(1, 201))
+    await gaps.note_gap_before_joining(approved, CHAT_ID)
+    assert await begin_gap_backfills(approved) == 1
+    await run_to_end(approved, source)
+    assert await gaps.list_open_gaps(approved) == {}
+    assert await begin_gap_backfills(approved) == 0
+
+
+async def test_a_day_without_the_bot_is_filled_from_its_beginning(
+    approved: Archive, source: PacedSource, server: TelegramServer
+) -> None:
+    server.post(*range(1, 3001))
+    await posts.save_posts(approved, await read(source, range(900, 1000)), source="live")
+    since, until = START + timedelta(minutes=999), START + timedelta(minutes=2999)
+    await approved.execute("UPDATE channels SET joined_at = 1")
+    await gaps.note_outage_gaps(approved, since, until)
+    assert await begin_gap_backfills(approved) == 1
+    await run_to_end(approved, source)
+    assert await posts.list_message_ids(approved, CHAT_ID) == set(range(900, 3001))
+    assert await gaps.list_open_gaps(approved) == {}
+
+
+async def test_a_channel_that_shows_nothing_closes_no_gap(
+    approved: Archive, source: PacedSource, server: TelegramServer
+) -> None:
+    server.silent = True
+    await gaps.note_gap_before_joining(approved, CHAT_ID)
+    await begin_gap_backfills(approved)
+    await run_to_end(approved, source)
+    assert await gaps.list_open_gaps(approved)
+    assert await begin_gap_backfills(approved) == 0
+
+
+async def test_groups_and_waiting_channels_are_not_filled_by_themselves(approved: Archive) -> None:
+    for chat_id, kind, state in ((-1001, "supergroup", "active"), (-1002, "channel", "pending")):
+        await channels.save_channel(approved, Channel(chat_id, "x", kind=kind, state=state))
+        await channels.record_bot_joined(approved, chat_id)
+        await gaps.note_gap_before_joining(approved, chat_id)
+    assert await begin_gap_backfills(approved) == 0
+
+
+async def test_the_session_is_signed_in_once_and_only_its_owner_may_read_it(
+    client: HistoryClient, server: TelegramServer, tmp_path: Path
+) -> None:
+    server.post(1)
+    await client.get_messages(CHAT_ID, [1])
+    await client.close()
+    await client.get_messages(CHAT_ID, [1])
+    assert server.sign_ins == 1
+    (file,) = tmp_path.glob("history-*.session")
+    assert file.stat().st_mode & 0o777 == 0o600
+    server.problem = errors.AuthKeyUnregisteredError(None)
+    with pytest.raises(HistoryUnavailable, match="HISTORY__API_ID"):
+        await client.get_messages(CHAT_ID, [1])
+    assert not file.exists()
+
+
+async def test_a_wrong_token_is_said_in_a_sentence(client: HistoryClient, server: TelegramServer) -> None:
+    server.problem = errors.AccessTokenInvalidError(None)
+    with pytest.raises(HistoryUnavailable, match="BOT__TOKEN"):
+        await client.get_messages(CHAT_ID, [1])
+
+
+async def test_a_basic_group_is_refused_with_a_sentence(client: HistoryClient) -> None:
+    with pytest.raises(NoAccess, match="supergroup"):
+        await client.get_messages(-42, [1])
+
+
+async def read(source: PacedSource, ids: range) -> list[posts.Post]:
+    from ingest.history.backfill import convert_messages
+
+    return convert_messages(await source.get_messages(CHAT_ID, ids), CHANNEL)
+
+
+async def test_service_messages_and_unknown_ones_are_no_posts(
+    approved: Archive, source: PacedSource, server: TelegramServer
+) -> None:
+    server.post(1, 2, 3)
+    server.messages[2] = types.MessageService(
+        2, types.PeerChannel(1), START, types.MessageActionChannelCreate(title="Пекарня")
+    )
+    server.messages[3] = make_message(3, media=types.MessageMediaUnsupported())
+    assert [post.key.message_id for post in await read(source, range(1, 4))] == [1]

@@ -1,0 +1,277 @@
+"""One post by three ways, in any order: live, from an export, from the history. No way makes a version."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import permutations
+from typing import Any
+
+import pytest
+from history_server import BARE_ID, CHANNEL, CHAT_ID, START, make_message
+from telethon import types
+
+from ingest.history.convert import convert_message, index_peers
+from ingest.messages import parse_exported_post, parse_live_post
+from rag_core.storage import Archive, posts
+from rag_core.types import Post
+
+NUMBER = 5
+WRITTEN = START + timedelta(minutes=NUMBER)
+UNIX = int(WRITTEN.timestamp())
+EDITED = UNIX + 600
+ORIGIN = types.Channel(77, "Мельница", types.ChatPhotoEmpty(), START, broadcast=True)
+WRITER = types.User(501, first_name="Анна", last_name="Мельник")
+PEERS = index_peers([ORIGIN], [WRITER])
+FORWARDED = START - timedelta(days=1)
+
+
+def document(mime: str, *attributes: Any) -> types.MessageMediaDocument:
+    return types.MessageMediaDocument(document=types.Document(1, 2, b"", START, mime, 9, 2, [*attributes]))
+
+
+def text(value: str) -> types.TextWithEntities:
+    return types.TextWithEntities(value, [])
+
+
+NAMED = types.DocumentAttributeFilename("прайс.pdf")
+VIDEO = types.DocumentAttributeVideo(3.0, 10, 10)
+FILE = {"file_name": "прайс.pdf", "mime_type": "application/pdf"}
+POLL = types.MessageMediaPoll(
+    types.Poll(
+        1, text("Сколько булочек?"), [types.PollAnswer(text("Две"), b"0"), types.PollAnswer(text("Три"), b"1")], 0
+    ),
+    types.PollResults(),
+)
+OPTIONS = [{"text": "Две"}, {"text": "Три"}]
+HREF = "https://bread.example/x"
+FWD = {"from_id": types.PeerChannel(77), "channel_post": 9}
+# name: fields of the live message, of the exported one, of the MTProto one
+KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "text": ({"text": "Хлеб 🥖 по 90"}, {"text": "Хлеб 🥖 по 90"}, {"message": "Хлеб 🥖 по 90"}),
+    "signed": (
+        {"text": "Хлеб", "author_signature": "Анна"},
+        {"text": "Хлеб", "author": "Анна"},
+        {"message": "Хлеб", "post_author": "Анна"},
+    ),
+    "link": (
+        {"text": "🥖 цены тут", "entities": [{"type": "text_link", "offset": 8, "length": 3, "url": HREF}]},
+        {"text_entities": [{"type": "plain", "text": "🥖 цены "}, {"type": "text_link", "text": "тут", "href": HREF}]},
+        {"message": "🥖 цены тут", "entities": [types.MessageEntityTextUrl(8, 3, HREF)]},
+    ),
+    "quote": (
+        {"text": "Так и есть", "entities": [{"type": "expandable_blockquote", "offset": 0, "length": 10}]},
+        {"text_entities": [{"type": "blockquote", "text": "Так и есть", "collapsed": True}]},
+        {"message": "Так и есть", "entities": [types.MessageEntityBlockquote(0, 10, collapsed=True)]},
+    ),
+    "edited": (
+        {"text": "Хлеб 95", "edit_date": EDITED},
+        {"text": "Хлеб 95", "edited": "2024-03-12T15:15:00", "edited_unixtime": str(EDITED)},
+        {"message": "Хлеб 95", "edit_date": datetime.fromtimestamp(EDITED, UTC)},
+    ),
+    "reacted": (
+        {"text": "Хлеб 95"},
+        {"text": "Хлеб 95", "edited": "2024-03-12T15:15:00", "edited_unixtime": str(EDITED)},
+        {"message": "Хлеб 95", "edit_date": datetime.fromtimestamp(EDITED, UTC), "edit_hide": True},
+    ),
+    "photo": (
+        {"caption": "Витрина", "photo": [{}], "media_group_id": "900"},
+        {"text": "Витрина", "photo": "photos/photo_1.jpg"},
+        {"message": "Витрина", "media": types.MessageMediaPhoto(photo=types.PhotoEmpty(1)), "grouped_id": 900},
+    ),
+    "document": (
+        {"caption": "Прайс", "document": FILE},
+        {"text": "Прайс", "file": "files/прайс.pdf", **FILE},
+        {"message": "Прайс", "media": document("application/pdf", NAMED)},
+    ),
+    "video": (
+        {"caption": "Печь", "video": {"mime_type": "video/mp4"}},
+        {"text": "Печь", "media_type": "video_file", "mime_type": "video/mp4", "file": "x.mp4"},
+        {"message": "Печь", "media": document("video/mp4", VIDEO)},
+    ),
+    "animation": (
+        {"caption": "Печь", "animation": {"mime_type": "video/mp4"}, "document": {"mime_type": "video/mp4"}},
+        {"text": "Печь", "media_type": "animation", "mime_type": "video/mp4", "file": "x.mp4"},
+        {"message": "Печь", "media": document("video/mp4", VIDEO, types.DocumentAttributeAnimated())},
+    ),
+    "video note": (
+        {"video_note": {}},
+        {"text": "", "media_type": "video_message", "file": "x.mp4"},
+        {
+            "message": "",
+            "media": document("video/mp4", types.DocumentAttributeVideo(3.0, 10, 10, round_message=True)),
+        },
+    ),
+    "voice": (
+        {"caption": "Скажу", "voice": {}},
+        {"text": "Скажу", "media_type": "voice_message", "file": "x.ogg"},
+        {"message": "Скажу", "media": document("audio/ogg", types.DocumentAttributeAudio(3, voice=True))},
+    ),
+    "audio": (
+        {"caption": "Песня", "audio": {"file_name": "a.mp3", "mime_type": "audio/mpeg"}},
+        {"text": "Песня", "media_type": "audio_file", "file_name": "a.mp3", "mime_type": "audio/mpeg", "file": "a.mp3"},
+        {
+            "message": "Песня",
+            "media": document("audio/mpeg", types.DocumentAttributeAudio(3), types.DocumentAttributeFilename("a.mp3")),
+        },
+    ),
+    "sticker": (
+        {"sticker": {}},
+        {"text": "", "media_type": "sticker", "file": "x.webp"},
+        {
+            "message": "",
+            "media": document("image/webp", types.DocumentAttributeSticker("🥖", types.InputStickerSetEmpty())),
+        },
+    ),
+    "link preview": (
+        {"text": HREF, "entities": [{"type": "url", "offset": 0, "length": len(HREF)}]},
+        {"text_entities": [{"type": "link", "text": HREF}]},
+        {
+            "message": HREF,
+            "entities": [types.MessageEntityUrl(0, len(HREF))],
+            "media": types.MessageMediaWebPage(types.WebPageEmpty(1)),
+        },
+    ),
+    "poll": (
+        {"poll": {"question": "Сколько булочек?", "options": OPTIONS}},
+        {"text": "", "poll": {"question": "Сколько булочек?", "answers": OPTIONS}},
+        {"message": "", "media": POLL},
+    ),
+    "described poll": (
+        {"poll": {"question": "Сколько булочек?", "options": OPTIONS, "description": "К чаю"}},
+        {"text": "К чаю", "poll": {"question": "Сколько булочек?", "answers": OPTIONS}},
+        {"message": "К чаю", "media": POLL},
+    ),
+    "checklist": (
+        {"checklist": {"title": "Купить", "tasks": [{"id": 1, "text": "Муку"}]}},
+        {"text": "", "todo_list": {"title": "Купить", "answers": [{"id": 1, "text": "Муку"}]}},
+        {
+            "message": "",
+            "media": types.MessageMediaToDo(types.TodoList(text("Купить"), [types.TodoItem(1, text("Муку"))])),
+        },
+    ),
+    "venue": (
+        {"venue": {"title": "Пекарня", "address": "Лесная 5"}, "location": {}},
+        {"text": "", "place_name": "Пекарня", "address": "Лесная 5", "location_information": {}},
+        {
+            "message": "",
+            "media": types.MessageMediaVenue(types.GeoPoint(1.0, 2.0, 3), "Пекарня", "Лесная 5", "", "", ""),
+        },
+    ),
+    "contact": (
+        {"contact": {"first_name": "Анна", "phone_number": "79990001122"}},
+        {"text": "", "contact_information": {"first_name": "Анна", "phone_number": "+7 999 000 11 22"}},
+        {"message": "", "media": types.MessageMediaContact("79990001122", "Анна", "", "", 1)},
+    ),
+    "location": (
+        {"location": {}},
+        {"text": "", "location_information": {}},
+        {"message": "", "media": types.MessageMediaGeo(types.GeoPoint(1.0, 2.0, 3))},
+    ),
+    "forward of a channel": (
+        {
+            "text": "Мука",
+            "forward_origin": {
+                "type": "channel",
+                "chat": {"id": -1_000_000_000_077, "title": "Мельница"},
+                "message_id": 9,
+                "date": int(FORWARDED.timestamp()),
+            },
+        },
+        {"text": "Мука", "forwarded_from": "Мельница", "forwarded_from_id": "channel77"},
+        {"message": "Мука", "fwd_from": types.MessageFwdHeader(FORWARDED, **FWD)},
+    ),
+    "forward of a person": (
+        {
+            "text": "Мука",
+            "forward_origin": {
+                "type": "user",
+                "sender_user": {"id": 501, "first_name": "Анна", "last_name": "Мельник"},
+                "date": int(FORWARDED.timestamp()),
+            },
+        },
+        {"text": "Мука", "forwarded_from": "Анна Мельник", "forwarded_from_id": "user501"},
+        {"message": "Мука", "fwd_from": types.MessageFwdHeader(FORWARDED, from_id=types.PeerUser(501))},
+    ),
+    "forward of a hidden person": (
+        {
+            "text": "Мука",
+            "forward_origin": {
+                "type": "hidden_user",
+                "sender_user_name": "Анна",
+                "date": int(FORWARDED.timestamp()),
+            },
+        },
+        {"text": "Мука", "forwarded_from": "Анна"},
+        {"message": "Мука", "fwd_from": types.MessageFwdHeader(FORWARDED, from_name="Анна")},
+    ),
+    "reply": (
+        {"text": "И ещё", "reply_to_message": {"message_id": 3, "chat": {"id": CHAT_ID}}},
+        {"text": "И ещё", "reply_to_message_id": 3},
+        {"message": "И ещё", "reply_to": types.MessageReplyHeader(reply_to_msg_id=3)},
+    ),
+    "reply to elsewhere": (
+        {"text": "И ещё", "external_reply": {}},
+        {"text": "И ещё", "reply_to_message_id": 3, "reply_to_peer_id": "channel77"},
+        {
+            "message": "И ещё",
+            "reply_to": types.MessageReplyHeader(reply_to_msg_id=3, reply_to_peer_id=types.PeerChannel(77)),
+        },
+    ),
+}
+
+
+def three_ways(kind: str) -> dict[str, Post]:
+    live, exported, fields = KINDS[kind]
+    chat = {"id": CHAT_ID, "title": "Пекарня", "username": "bakery", "type": "channel"}
+    head = {"id": NUMBER, "type": "message", "date": "2024-03-12T15:05:00", "date_unixtime": str(UNIX)}
+    by_export = parse_exported_post(head | exported, CHAT_ID)
+    by_history = convert_message(make_message(NUMBER) if not fields else build(fields), CHANNEL, PEERS)
+    assert by_export and by_history
+    return {
+        "live": parse_live_post({"chat": chat, "message_id": NUMBER, "date": UNIX} | live)[1],
+        "export": by_export,
+        "history": by_history,
+    }
+
+
+def build(fields: dict[str, Any]) -> types.Message:
+    return types.Message(NUMBER, types.PeerChannel(BARE_ID), WRITTEN, post=True, **fields)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_history_gives_what_came_live(kind: str) -> None:
+    ways = three_ways(kind)
+    assert ways["history"] == ways["live"]
+    assert ways["export"].text == ways["history"].text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_no_way_and_no_order_makes_a_version(archive: Archive, kind: str) -> None:
+    ways = three_ways(kind)
+    for order in permutations(ways, 3):
+        await archive.execute("DELETE FROM posts")
+        for repeat in range(2):
+            for number, way in enumerate(order):
+                tally = await posts.save_posts(archive, [ways[way]], source=way, update_id=7 * (way == "live"))
+                assert (tally.new, tally.edited) == (int(not repeat and not number), 0), (order, way)
+        stored = (await archive.rows("SELECT count(*) FROM post_versions"))[0][0]
+        assert stored == 0, order
+
+
+@pytest.mark.parametrize(
+    ("fields", "protected", "guarded"),
+    [
+        ({"noforwards": True}, False, "protected"),
+        ({}, True, "protected"),
+        ({"paid_suggested_post_stars": True}, False, "paid"),
+        ({"media": types.MessageMediaPaidMedia(50, [])}, False, "paid"),
+        ({}, False, None),
+    ],
+)
+def test_protected_and_paid_posts_are_known_as_such(
+    fields: dict[str, Any], protected: bool, guarded: str | None
+) -> None:
+    here = types.Channel(BARE_ID, "Пекарня", types.ChatPhotoEmpty(), START, noforwards=protected)
+    post = convert_message(build({"message": "Хлеб"} | fields), CHANNEL, index_peers([here], []))
+    assert post is not None
+    assert post.guarded == guarded

@@ -1,7 +1,8 @@
 """History from a real Telegram server that others wrote: piltover, in the checkout that `MTPROTO_SERVER` names.
 
 Its interpreter is `.venv/bin/python` in the checkout, with the server's dependencies and Telethon. MTPROTO_POSTS: how
-many posts the channel has (default 300; 5,000 take some minutes to be posted one by one).
+many posts the channel has (default 300; 5,000 take some minutes to be posted one by one). MTPROTO_RECORD=1 writes
+the recording that test_recorded_wire.py replays.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -19,9 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from telethon import types
 from telethon.crypto import rsa
-from telethon.tl.alltlobjects import tlobjects
+from wire_recording import live_through, read_older_layer, record_wire, write_recording
 
 from ingest.history.backfill import BackfillRunner, PacedSource
 from ingest.history.client import HistoryAccount, HistoryClient
@@ -42,25 +43,9 @@ pytestmark = [
 ]
 
 
-class OlderMessages:
-    """The server's reply, https://core.telegram.org/constructor/messages.messages, without topics."""
-
-    @classmethod
-    def from_reader(cls, reader: Any) -> types.messages.Messages:
-        messages, chats, users = (reader.tgread_vector() for _ in range(3))
-        return types.messages.Messages(messages, [], chats, users)
-
-
-# The server speaks layer 201, Telethon a newer one. All but one of these have got only optional fields since then.
-tlobjects |= {
-    0x8C718E87: OlderMessages,
-    0x020B1422: types.User,
-    0x7482147E: types.Channel,
-    0xEABCDD4D: types.Message,
-    0xD3D28540: types.MessageService,
-    0xAFBC09DB: types.MessageReplyHeader,
-    0x695150D7: types.MessageMediaPhoto,
-}
+@pytest.fixture(autouse=True)
+def older_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_older_layer(monkeypatch)
 
 
 class MtprotoServer:
@@ -268,7 +253,22 @@ async def test_a_flood_wait_is_slept_through(server: MtprotoServer, tmp_path: Pa
     await client.close()
 
 
-def kill_one(server: MtprotoServer, folder: Path, seconds: float) -> None:
+async def test_a_channel_lives_through_what_is_recorded(
+    archive: Archive, server: MtprotoServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, now, clock = record_wire(monkeypatch), datetime.now(UTC), [1000.0]
+
+    def pass_time(seconds: float) -> None:
+        clock[0] += seconds
+
+    client = HistoryClient(server.make_account(), tmp_path, clock=lambda: clock[0])
+    await live_through(archive, client, server.chat_id, now, server.do, pass_time)
+    if os.environ.get("MTPROTO_RECORD"):
+        write_recording(server.chat_id, now, calls)
+
+
+def kill_one(server: MtprotoServer, folder: Path, seconds: float) -> bool:
+    """Let a process fetch for some time and kill it; whether it was still at work."""
     code = "import asyncio, sys, test_mtproto_server as t; asyncio.run(t.go_on(*sys.argv[1:]))"
     account = json.dumps([server.port, server.make_account().token, server.make_account().public_key])
     paths = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[1])])
@@ -276,17 +276,19 @@ def kill_one(server: MtprotoServer, folder: Path, seconds: float) -> None:
     with subprocess.Popen(words, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths}) as running:
         assert running.stdout
         assert running.stdout.readline() == b"at work\n"
-        with suppress(subprocess.TimeoutExpired):
-            running.wait(seconds)
+        time.sleep(seconds)
+        working = running.poll() is None
         running.kill()
+    return working
 
 
 async def go_on(folder: str, account: str) -> None:
     port, token, key = json.loads(account)
+    read_older_layer(pytest.MonkeyPatch())
     archive = await Archive.open(Path(folder))
     client = HistoryClient(HistoryAccount(1, "hash", token, (2, "127.0.0.1", port), key), Path(folder))
     print("at work", flush=True)
-    runner = BackfillRunner(archive, PacedSource(client, pause=0.05), lambda: None)
+    runner = BackfillRunner(archive, PacedSource(client, pause=0.2), lambda: None)
     while await runner.run_once():
         pass
     await client.close()
@@ -299,10 +301,12 @@ async def test_killed_twenty_times_it_has_every_post_once(server: MtprotoServer,
     await channels.save_channel(archive, server.channel)
     await channels.record_bot_joined(archive, server.chat_id)
     await history.begin_backfill(archive, server.chat_id)
-    chance = random.Random(7)
-    for _ in range(KILLS):
-        await asyncio.to_thread(kill_one, server, tmp_path, chance.uniform(0.05, 0.4))
     client = HistoryClient(server.make_account(), tmp_path)
+    await BackfillRunner(archive, unpaced(client), lambda: None).run_once()  # the newest id
+    await client.close()
+    chance = random.Random(7)
+    kills = [await asyncio.to_thread(kill_one, server, tmp_path, chance.uniform(0.05, 0.4)) for _ in range(KILLS)]
+    assert any(kills)
     await fetch_all(archive, client)
     assert await posts.list_message_ids(archive, server.chat_id) == set(range(FIRST_ID, POSTS + FIRST_ID))
     assert (await archive.rows("SELECT count(*) FROM post_versions"))[0][0] == 0

@@ -17,7 +17,14 @@ from rag_core.storage import Archive, channels, history, posts
 from rag_core.types import PostKey
 
 NOW = datetime.now(UTC)
-HOUR = timedelta(hours=1, minutes=1)
+HOUR = timedelta(hours=1, minutes=20)
+
+
+@pytest.fixture(autouse=True)
+def count_hours_from_now() -> None:
+    """Posts are looked at by the real clock: hours count from the test's beginning, not from this file's import."""
+    global NOW
+    NOW = datetime.now(UTC)
 
 
 class Admins(list[AdminNotice]):

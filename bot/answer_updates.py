@@ -20,7 +20,12 @@ from bot import access
 from bot.access import Reader
 from bot.context import AppContext
 from bot.i18n import Translator, load_zone
-from bot.telegram.access_recheck import ContentWithdrawn, RecheckUnavailable, build_posts_basis, recheck_before_sending
+from bot.telegram.access_recheck import (
+    ContentWithdrawn,
+    RecheckUnavailable,
+    collect_content_of_posts,
+    recheck_before_sending,
+)
 from bot.views.answer import (
     CitedPost,
     CitedSpan,
@@ -55,7 +60,7 @@ class AnswerUpdater:
 
     async def run(self) -> None:
         """Update answers until cancelled; after a failure the pause doubles."""
-        pause, ledger, seq = _INTERVAL_SECONDS, self._context.indexing.ledger, -1
+        pause, job_log, seq = _INTERVAL_SECONDS, self._context.indexing.job_log, -1
         while True:
             started = time.monotonic()
             try:
@@ -68,10 +73,10 @@ class AnswerUpdater:
                 if ripe:
                     await self._update_answers(ripe)
             except Exception as exc:
-                ledger.record_failure(_JOB, exc)
+                job_log.record_failure(_JOB, exc)
                 pause = min(2 * pause, _MAX_PAUSE_SECONDS)
             else:
-                ledger.record_success(_JOB, time.monotonic() - started)
+                job_log.record_success(_JOB, time.monotonic() - started)
                 pause = _INTERVAL_SECONDS
             await asyncio.sleep(pause)
 
@@ -100,7 +105,7 @@ class AnswerUpdater:
                 except ContentWithdrawn:  # changed again meanwhile
                     again = now + _DEBOUNCE_SECONDS
                 except (TelegramAPIError, ClientDecodeError, RecheckUnavailable) as exc:
-                    self._context.indexing.ledger.record_failure(
+                    self._context.indexing.job_log.record_failure(
                         _JOB, f"An answer was not updated: {type(exc).__name__}."
                     )
                     again = now + _MIN_EDIT_INTERVAL_SECONDS
@@ -112,7 +117,7 @@ class AnswerUpdater:
         reader = Reader(asked.user_id, asked.chat_id, asked.private)
         viewer = await access.build_viewer(self._archive, self._context.admins, reader)
         cited = [one for one in answer.cited if one.key.chat_id in viewer.channels]
-        basis = await build_posts_basis([one.key for one in cited], viewer, self._archive)
+        content = await collect_content_of_posts([one.key for one in cited], viewer, self._archive)
         stored = await posts.fetch_posts(self._archive, [one.key for one in cited])
         texts = await _load_cited_texts(cited, stored, self._archive)
 
@@ -130,7 +135,7 @@ class AnswerUpdater:
         standing = [one for one in answer.sentences if one.places and all(map(stands, one.places))]
         blocks = render_stored_sentences(answer, standing, texts, stored, known, shown)
         text = as_list(_render_changes(answer, changed, known, words), *blocks, sep="\n\n")
-        with recheck_before_sending(basis, reader, self._archive, self._context.admins):
+        with recheck_before_sending(content, reader, self._archive, self._context.admins):
             try:
                 await self._edit_messages(asked, answer, text, words)
             except TelegramAPIError as exc:  # a message that the reader deleted needs no edit

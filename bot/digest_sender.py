@@ -19,7 +19,12 @@ from bot import access
 from bot.access import Reader
 from bot.context import AppContext
 from bot.i18n import get_translator, load_zone
-from bot.telegram.access_recheck import ContentWithdrawn, RecheckUnavailable, build_posts_basis, recheck_before_sending
+from bot.telegram.access_recheck import (
+    ContentWithdrawn,
+    RecheckUnavailable,
+    collect_content_of_posts,
+    recheck_before_sending,
+)
 from bot.views.answer import link_author
 from bot.views.message_text import neutralize_links
 from bot.views.post_phrases import RenderContext, strip_control_characters
@@ -41,17 +46,17 @@ class DigestSender:
 
     async def run(self) -> None:
         """Send what is due until cancelled; after a failure the pause doubles."""
-        pause, ledger = _INTERVAL_SECONDS, self._context.indexing.ledger
+        pause, job_log = _INTERVAL_SECONDS, self._context.indexing.job_log
         while True:
             started = time.monotonic()
             try:
                 for plan in await list_due_digests(self._archive, datetime.now(UTC)):
                     await self._send_due(plan)
             except Exception as exc:
-                ledger.record_failure(_JOB, exc)
+                job_log.record_failure(_JOB, exc)
                 pause = min(2 * pause, _MAX_PAUSE_SECONDS)
             else:
-                ledger.record_success(_JOB, time.monotonic() - started)
+                job_log.record_success(_JOB, time.monotonic() - started)
                 pause = _INTERVAL_SECONDS
             await asyncio.sleep(pause)
 
@@ -62,7 +67,7 @@ class DigestSender:
         except TelegramForbiddenError:  # the bot was blocked or removed
             await delete_digest_plan(self._archive, plan.chat_id)
         except (ContentWithdrawn, RecheckUnavailable, TelegramAPIError, ClientDecodeError) as exc:
-            self._context.indexing.ledger.record_failure(_JOB, f"A digest was not sent: {type(exc).__name__}.")
+            self._context.indexing.job_log.record_failure(_JOB, f"A digest was not sent: {type(exc).__name__}.")
             await reschedule_digest(self._archive, plan.chat_id, plan.since, now + _RETRY_AFTER)
         else:
             zone = await load_zone(self._archive, plan.chat_id, self._context.settings.bot.zone)
@@ -78,11 +83,11 @@ async def send_digest(bot: Bot, context: AppContext, plan: DigestPlan, since: da
     lines = await build_period_digest(context.archive, wanted, since, until)
     if not lines:
         return False
-    basis = await build_posts_basis([line.post.key for line in lines], viewer, context.archive)
+    content = await collect_content_of_posts([line.post.key for line in lines], viewer, context.archive)
     zone = await load_zone(context.archive, plan.chat_id, context.settings.bot.zone)
     known = await channels.load_channels(context.archive)
     text = render_digest(lines, known, RenderContext(get_translator(plan.lang), zone), since, until)
-    with recheck_before_sending(basis, reader, context.archive, context.admins):
+    with recheck_before_sending(content, reader, context.archive, context.admins):
         await bot.send_message(plan.chat_id, **text.as_kwargs())
     return True
 

@@ -23,7 +23,12 @@ from bot import access
 from bot.access import Reader
 from bot.context import AppContext
 from bot.i18n import Translator, detect_question_language, get_translator, load_zone
-from bot.telegram.access_recheck import ContentWithdrawn, RecheckUnavailable, build_posts_basis, recheck_before_sending
+from bot.telegram.access_recheck import (
+    ContentWithdrawn,
+    RecheckUnavailable,
+    collect_content_of_posts,
+    recheck_before_sending,
+)
 from bot.views.answer import link_author
 from bot.views.keyboards import build_keyboard
 from bot.views.message_text import neutralize_links
@@ -68,17 +73,17 @@ class WatchNotifier:
 
     async def run(self) -> None:
         """Match posts and send notices until cancelled; after a failure the pause doubles."""
-        pause, ledger = _INTERVAL_SECONDS, self._context.indexing.ledger
+        pause, job_log = _INTERVAL_SECONDS, self._context.indexing.job_log
         while True:
             started = time.monotonic()
             try:
                 await self.match_changes()
                 await self.send_notices()
             except Exception as exc:
-                ledger.record_failure(_JOB, exc)
+                job_log.record_failure(_JOB, exc)
                 pause = min(2 * pause, _MAX_PAUSE_SECONDS)
             else:
-                ledger.record_success(_JOB, time.monotonic() - started)
+                job_log.record_success(_JOB, time.monotonic() - started)
                 pause = _INTERVAL_SECONDS
             await asyncio.sleep(pause)
 
@@ -128,8 +133,8 @@ class WatchNotifier:
                 readable = [hit for hit in left if hit.key.chat_id in viewer.channels]
                 if readable:
                     line = words.rich("watch-over", text=neutralize_links(watch.text), count=len(readable))
-                    basis = await build_posts_basis([hit.key for hit in readable], viewer, self._archive)
-                    with recheck_before_sending(basis, reader, self._archive, self._context.admins):
+                    content = await collect_content_of_posts([hit.key for hit in readable], viewer, self._archive)
+                    with recheck_before_sending(content, reader, self._archive, self._context.admins):
                         await self._bot.send_message(watch.chat_id, **line.as_kwargs())
                 await watches.mark_hits(self._archive, left, "listed")
             for hit in await watches.list_hits(self._archive, watch.id, ("waiting",)):
@@ -139,7 +144,7 @@ class WatchNotifier:
         except TelegramForbiddenError:
             await watches.block_chat(self._archive, watch.chat_id)
         except (TelegramAPIError, ClientDecodeError) as exc:
-            self._context.indexing.ledger.record_failure(_JOB, f"A notice was not sent: {type(exc).__name__}.")
+            self._context.indexing.job_log.record_failure(_JOB, f"A notice was not sent: {type(exc).__name__}.")
 
     async def _send_hit(self, hit: WatchHit, to: _Recipient, known: dict[int, Channel]) -> None:
         watch, viewer, words = to.watch, to.viewer, to.words
@@ -165,8 +170,8 @@ class WatchNotifier:
             return
         others = {one.key.chat_id for one in copies[hit.key].all} - {hit.key.chat_id} if hit.key in copies else set()
         text = render_notice(watch, post, post.text[slice(*span)], known[hit.key.chat_id], len(others), words)
-        basis = await build_posts_basis([hit.key], viewer, self._archive)
-        with recheck_before_sending(basis, to.reader, self._archive, self._context.admins):
+        content = await collect_content_of_posts([hit.key], viewer, self._archive)
+        with recheck_before_sending(content, to.reader, self._archive, self._context.admins):
             await self._bot.send_message(
                 watch.chat_id, **text.as_kwargs(), reply_markup=_build_notice_keyboard(watch, words)
             )

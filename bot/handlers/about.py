@@ -19,7 +19,7 @@ from bot.context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.handlers.group_settings import find_channel
 from bot.i18n import Translator, load_zone
-from bot.telegram.access_recheck import Basis, recheck_before_sending
+from bot.telegram.access_recheck import ShownContent, recheck_before_sending
 from bot.views.answer import link_channel_title
 from bot.views.message_text import neutralize_links
 from rag_core.engine import Engine
@@ -63,7 +63,7 @@ async def _on_about(message: Message, command: CommandObject, context: AppContex
     viewer = Viewer(reader.user_id, frozenset(readable))
     zone = await load_zone(context.archive, message.chat.id, context.settings.bot.zone)
     text, shown = await render_profile((command.args or "").strip(), readable, viewer, context.rag, words, zone)
-    with recheck_before_sending(Basis(channels=shown), reader, context.archive, context.admins):
+    with recheck_before_sending(ShownContent(channels=shown), reader, context.archive, context.admins):
         await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
 
 

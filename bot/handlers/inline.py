@@ -26,13 +26,13 @@ from aiogram.utils.formatting import Text, as_list
 from bot import access
 from bot.access import Reader
 from bot.context import AppContext
-from bot.handlers.deep_links import encode_payload
+from bot.handlers.start import encode_payload
 from bot.i18n import Translator, load_zone
 from bot.telegram.access_recheck import (
-    Basis,
     ContentWithdrawn,
     RecheckUnavailable,
-    build_answer_basis,
+    ShownContent,
+    collect_content_of_answer,
     recheck_before_sending,
 )
 from bot.views.answer import format_one_line, link_author
@@ -88,7 +88,7 @@ class _Offer:
 
     said: str
     articles: list[InlineQueryResultArticle]
-    basis: Basis = field(default_factory=Basis)
+    content: ShownContent = field(default_factory=ShownContent)
     cache_seconds: int = _CACHE_SECONDS
 
 
@@ -104,16 +104,16 @@ async def _prepare_offer(query: InlineQuery, context: AppContext, words: Transla
         question = Question(
             text, detect_language(text), datetime.now(zone), Viewer(user, select_showable_channels(readable))
         )
-        articles, basis = await find_articles(question, context.rag, RenderContext(words, zone))
+        articles, content = await find_articles(question, context.rag, RenderContext(words, zone))
     except RagError:  # never shown as "nothing found"
         return _Offer("inline-trouble", [], cache_seconds=0)
-    return _Offer("inline-more" if articles else "inline-private", articles, basis)
+    return _Offer("inline-more" if articles else "inline-private", articles, content)
 
 
 async def _send_offer(query: InlineQuery, offer: _Offer, context: AppContext, words: Translator) -> None:
     payload = encode_payload(" ".join(query.query.split()))
     try:
-        with recheck_before_sending(offer.basis, _build_reader(query), context.archive, context.admins):
+        with recheck_before_sending(offer.content, _build_reader(query), context.archive, context.admins):
             await query.answer(
                 [*offer.articles],
                 cache_time=offer.cache_seconds,
@@ -135,7 +135,7 @@ def select_showable_channels(readable: dict[int, Channel]) -> frozenset[int]:
 
 async def find_articles(
     question: Question, rag: Engine, shown: RenderContext
-) -> tuple[list[InlineQueryResultArticle], Basis]:
+) -> tuple[list[InlineQueryResultArticle], ShownContent]:
     """Find the quotes that answer a question, and where none does the beginnings of the nearest posts.
 
     Raises RagError. Posts of channels that forbid to forward them are left out.
@@ -153,7 +153,7 @@ async def find_articles(
         for key, quote in quotes
         if not cited[key].guarded
     ]
-    return articles, build_answer_basis(answer, cited)
+    return articles, collect_content_of_answer(answer, cited)
 
 
 def _list_quotes(answer: Answer) -> Iterator[tuple[PostKey, str]]:

@@ -26,7 +26,7 @@ from bot.context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import Translator
 from bot.settings import Settings
-from bot.telegram.access_recheck import build_posts_basis, recheck_before_sending
+from bot.telegram.access_recheck import collect_content_of_posts, recheck_before_sending
 from bot.views import answer
 from bot.views.keyboards import build_keyboard, redraw_message
 from rag_core.storage import channels, posts
@@ -40,6 +40,7 @@ from rag_core.storage.users import (
     list_user_turns,
     list_user_votes,
     list_waiting_chats,
+    load_channel_sets,
 )
 from rag_core.storage.watches import list_user_watches
 from rag_core.types import Channel, PostKey, format_post_link
@@ -111,7 +112,7 @@ async def _collect_user_data(user_id: int, context: AppContext, checks: ExitStac
         viewer = await access.build_viewer(archive, context.admins, here)
         open_in[here.chat_id] = viewer.channels
         checks.enter_context(
-            recheck_before_sending(await build_posts_basis(keys, viewer, archive), here, archive, context.admins)
+            recheck_before_sending(await collect_content_of_posts(keys, viewer, archive), here, archive, context.admins)
         )
     questions = [await _export_question(row, open_in[row["chat_id"]], known, context) for row in rows]
     votes = [dict(vote) | {"good": bool(vote["good"]), "voted_at": _format_timestamp(vote["voted_at"])}
@@ -129,7 +130,8 @@ async def _collect_user_data(user_id: int, context: AppContext, checks: ExitStac
     ]
     return {"user_id": user_id, "written_at": _format_timestamp(int(datetime.now(UTC).timestamp())),
             "questions": questions, "votes": votes, "links": links, "remembered": talks,
-            "watches": watching, "digests": await list_user_digests(archive, user_id)}  # fmt: skip
+            "watches": watching, "digests": await list_user_digests(archive, user_id),
+            "sets": sorted(await load_channel_sets(archive, user_id))}  # fmt: skip
 
 
 async def _export_question(
@@ -242,6 +244,7 @@ def _list_counts(found: UserDataCounts, words: Translator) -> Iterator[str]:
         ("forget-talks", found.talks),
         ("forget-watches", found.watches),
         ("forget-digests", found.digests),
+        ("forget-sets", found.sets),
     ):
         if count:
             yield f"• {words(name, count=count)}"

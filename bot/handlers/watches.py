@@ -17,7 +17,7 @@ from bot.access import get_reader, may_change_chat_settings
 from bot.context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import Translator
-from bot.telegram.access_recheck import build_posts_basis, recheck_before_sending
+from bot.telegram.access_recheck import collect_content_of_posts, recheck_before_sending
 from bot.views.answer import make_link
 from bot.views.keyboards import LabelledPress, build_keyboard
 from bot.views.message_text import neutralize_links
@@ -67,8 +67,8 @@ async def _on_watches(message: Message, context: AppContext, words: Translator) 
     await watches.unblock_chat(context.archive, message.chat.id)
     viewer = await access.build_viewer(context.archive, context.admins, reader)
     text, buttons, keys = await _render_watches(message.chat.id, viewer, context, words)
-    basis = await build_posts_basis(keys, viewer, context.archive)
-    with recheck_before_sending(basis, reader, context.archive, context.admins):
+    content = await collect_content_of_posts(keys, viewer, context.archive)
+    with recheck_before_sending(content, reader, context.archive, context.admins):
         await message.answer(**text.as_kwargs(), reply_markup=buttons)
 
 

@@ -36,6 +36,7 @@ help-more =
     { $about } @channel — what a channel writes about
     { $mode } — quick or thorough answers
     { $stop } — stop working on my question
+    { $sets } — several channels under one name
     { $start } — the channels I read for you
 
     { $privacy } — what I keep about you
@@ -1054,6 +1055,25 @@ menu-synonyms = Words that mean the same
 menu-plan = How a question is searched
 plan-how = Send { $plan } and a question: I show its queries, filters and what they find.
 
+## Named sets of channels
+
+sets-title = { $count ->
+    [0] No sets of channels yet.
+    [one] { $count } set of channels:
+   *[other] { $count } sets of channels:
+}
+sets-how = To make one: { $example }. To ask only its channels: { $asked }. To remove it, put a minus in front.
+sets-example = work = @first_channel, Second channel
+sets-asked = in work: what is new?
+sets-asked-in = in { $name }: what is new?
+sets-saved = Saved: { $name } is { $titles }. Ask like this: { $asked }
+sets-removed = Removed: { $name }
+sets-unknown = I have no set with this name: { $name }. See { $sets }
+sets-no-channel = I read no channel with this name for you: { $name }. See { $start }
+sets-full = There are { $count } sets already. Remove one first: { $sets }
+sets-closed = no channel that you can ask now
+sets-nothing-readable = You can ask none of the channels of this set now. See { $sets }
+forget-sets = your named sets of channels
 
 ## Watches: being told of new posts
 

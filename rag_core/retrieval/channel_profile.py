@@ -11,8 +11,7 @@ from datetime import datetime
 
 from rag_core.engine import Engine
 from rag_core.storage import posts
-from rag_core.text.names import find_names, strip_inflection
-from rag_core.text.naming import TIME_STEMS, list_written_namings
+from rag_core.text.names import TIME_STEMS, find_names, list_written_namings, strip_inflection
 from rag_core.text.tokens import is_noun, list_dictionary_forms, tokenize
 from rag_core.types import Viewer
 

@@ -16,12 +16,11 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Protocol, TypeVar
 
-from rag_core.context.copies import gather_evidence
+from rag_core.context.copies_and_conflicts import gather_evidence
 from rag_core.context.evidence import build_text_key
 from rag_core.dates.ranges import shift_months
 from rag_core.engine import Engine
-from rag_core.retrieval.filters import resolve_filter
-from rag_core.retrieval.search import fetch_passages
+from rag_core.retrieval.search import fetch_passages, resolve_filter
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.types import Citation, Draft, Hit, Passage, PassageRef, Plan, PostKey, Question, Sentence
 from rag_core.writing.phrases import format_dated_line, format_post_count

@@ -121,7 +121,7 @@ class RankedPieces:
         return self.closest or (self.pieces[self.contested] if self.pieces else None)
 
     @property
-    def doubtful(self) -> bool:
+    def may_not_answer(self) -> bool:
         """Whether the best piece may not answer, or no longer.
 
         A newer value may hold, or the day that it names has passed; the value is not of the type or the thing that is
@@ -139,7 +139,7 @@ class RankedPieces:
         )
         valueless = want in _CERTAIN_TYPES and not best.holds
         untimely = (self.contested and not self._changed) or self.dated_otherwise or self.passed
-        return untimely or self.foreign or unsaid or uncounted or valueless
+        return untimely or self.in_other_language or unsaid or uncounted or valueless
 
     @property
     def _split(self) -> bool:
@@ -174,7 +174,7 @@ class RankedPieces:
         )
 
     @property
-    def foreign(self) -> bool:
+    def in_other_language(self) -> bool:
         """Whether the best piece is of another language than the question."""
         return self.best is not None and detect_language(self.best.text) != detect_language(self.asked.text)
 

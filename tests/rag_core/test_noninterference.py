@@ -22,9 +22,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from driver import make_local_bot
 from qdrant_stand_in import FakeQdrant
 
 from bot.access import AdminRegistry, MembershipCache
+from bot.channel_sets import narrow_to_channel_set
 from bot.control.schemas import plan_as_json
 from bot.digest_sender import render_digest
 from bot.handlers.about import render_profile
@@ -33,7 +35,6 @@ from bot.handlers.inline import find_articles
 from bot.i18n import get_translator
 from bot.pinned_answers import answer_from_pin, hash_question
 from bot.sandbox import Sandbox
-from bot.sandbox.demo_setup import make_local_bot
 from bot.suggestions import QuestionSuggester
 from bot.views.post_phrases import RenderContext
 from bot.watch_notices import WatchNotifier
@@ -45,6 +46,7 @@ from rag_core.retrieval.period_digest import build_period_digest
 from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import channels, posts, watches
 from rag_core.storage.channels import Synonym, add_synonym
+from rag_core.storage.users import save_channel_sets
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
 from rag_core.types import Channel, Post, PostKey, Visibility
@@ -201,6 +203,7 @@ async def opened(folder: Path, hidden: Sequence[Post], settings: dict[str, Any])
     given = {"data": {"dir": folder}, "models": {"embedder": "none"}, **settings}
     async with open_engine(RagSettings.model_validate(given)) as rag:
         await fill(rag, hidden)
+        await save_channel_sets(rag.archive, 1, {"town": [HARBOUR, *CLOSED]})
         yield rag
 
 
@@ -221,7 +224,9 @@ async def everything_shown(rag: Engine, text: str, way: str) -> list[object]:
         texts = [source.passage.text for source in answer.found]
         reading = await describe_reading(text, question.lang, texts, question.viewer, rag)
         plan = await plan_as_json(question, rag)
-        shown: object = (answer, reading, await answer_from_pin(question, rag), plan)
+        narrowed = await narrow_to_channel_set(rag.archive, 1, f"in town: {text}", question.viewer)
+        narrowed = narrowed._replace(viewer=sorted(narrowed.viewer.channels))  # type: ignore[arg-type]
+        shown: object = (answer, reading, await answer_from_pin(question, rag), plan, narrowed)
     elif way == "search":
         shown = await list_posts(question, seen)
         shown = (shown.found, shown.matching, shown.more, shown.whole, shown.channels, shown.shortfalls)
@@ -274,7 +279,7 @@ async def told_by_watches(rag: Engine) -> list[object]:
                 archive=rag.archive,
                 admins=admins,
                 settings=settings,
-                indexing=SimpleNamespace(ledger=JobLog(rag.archive)),
+                indexing=SimpleNamespace(job_log=JobLog(rag.archive)),
             )
             notifier = WatchNotifier(bot, context)  # type: ignore[arg-type]
             await notifier.match_changes()

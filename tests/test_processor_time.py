@@ -97,6 +97,7 @@ NOT_MADE = {
     "rag_core.index.qdrant_client.QdrantConnection": "a server",
     "rag_core.index.bm25.LexicalIndex": "an open index",
     "rag_core.index.sparse_qdrant.SparseCollection": "a server",
+    "rag_core.retrieval.digest._Keyed": "a post or a passage, of which the key alone is read",
     "rag_core.watches.WatchIndex": "an open index",
     "re.Pattern[str]": "a rule",
     "socket.socket": "a connection",

@@ -56,6 +56,7 @@ _CHANGE_TOPIC, _CHANGE_OWN = 0.6, 0.5  # as _SERIES_TOPIC, for a later piece tha
 # Of the question's weight: what a later post may say less than the best piece, and what a sure piece says itself.
 _RIVAL_SLACK, _SURE_TERMS, _REPLACED_TERMS = 0.1, 0.6, 0.75
 _PERIOD_BONUS = 1.5
+_FAR_BEHIND = 4.0  # of the first score: then more of the first post says more than the next post
 _NEXT = re.compile(r"\b(?:следующ\w+|ближайш\w+|next|upcoming|coming)\b", re.IGNORECASE)
 _COMING = re.compile(rf"{_NEXT.pattern}|\bwhen(?:['’]?s| is| are| will)\b", re.IGNORECASE)
 _RUSSIAN_WORD = re.compile(r"[а-яё]+")
@@ -189,7 +190,8 @@ class RankedPieces:
     def select_closest(self, most: int, evidence: Evidence) -> list[ExtractCandidate]:
         """Select the best piece of each of at most `most` posts, within the same limit of length.
 
-        The post that the search ranks first is among them. Short pieces are extended by what follows in the post.
+        The post that the search ranks first is among them. Short pieces are extended by what follows in the post. Where
+        the next post is far behind, a second piece of the first comes before it.
         """
         if not self.pieces:
             return []
@@ -203,6 +205,9 @@ class RankedPieces:
         if not any(one.features.best for one in (first, *others[: most - 1])):
             others[most - 2 : most - 2] = [one for one in others if one.features.best][:1]
         first, *others = (extend_forward(one, evidence, MAX_ANSWER_LENGTH // most) for one in (first, *others))
+        if not others or others[0].score < first.score - _FAR_BEHIND:
+            more = (one for one in self.pieces if one.source.number == first.source.number and not one.overlaps(first))
+            others[:0] = sorted(more, key=lambda one: -one.score)[:1]
         return _fit_pieces(first, others, most)
 
 

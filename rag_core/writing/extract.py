@@ -19,6 +19,8 @@ from rag_core.text.answer_type import (
     asks_for_changes,
     asks_for_count,
     asks_for_measure,
+    asks_of_topic,
+    contains_answer_type,
     counts_what_is_asked,
     extract_values,
 )
@@ -46,6 +48,7 @@ _CHANGING_TYPES = frozenset(
 )  # fmt: skip
 # Of these a newer value of perhaps the same thing makes the older one doubtful.
 _VALUE_TYPES = frozenset({AnswerType.PRICE, AnswerType.HOURS, AnswerType.PHONE})
+_MEASURED_TYPES = frozenset({AnswerType.PRICE, AnswerType.HOURS, AnswerType.NUMBER})
 # Without a value of these types in the piece nothing is sure.
 _CERTAIN_TYPES = _VALUE_TYPES | {AnswerType.NUMBER, AnswerType.LIST, AnswerType.NAME}
 _SERIES_TOPIC = 0.85  # share of the best post's topic that a post of the series has, and its piece of that of the best
@@ -55,6 +58,8 @@ _FEW_SOURCES = 3  # of ten: a term of more of them tells nothing
 _CHANGE_TOPIC, _CHANGE_OWN = 0.6, 0.5  # as _SERIES_TOPIC, for a later piece that says that something has changed
 # Of the question's weight: what a later post may say less than the best piece, and what a sure piece says itself.
 _RIVAL_SLACK, _SURE_TERMS, _REPLACED_TERMS = 0.1, 0.6, 0.75
+_BOUND_SHARE = 0.3  # of the terms of a piece, in the sentence with the value
+_FEW_TERMS = 2
 _PERIOD_BONUS = 1.5
 _FAR_BEHIND = 4.0  # of the first score: then more of the first post says more than the next post
 _NEXT = re.compile(r"\b(?:следующ\w+|ближайш\w+|next|upcoming|coming)\b", re.IGNORECASE)
@@ -160,14 +165,37 @@ class RankedPieces:
 
     @property
     def disputable(self) -> bool:
-        """Whether the best piece says too little of a brief question, or a later post of its channel says as much."""
-        best = self.best
+        """Whether the best piece says too little of a brief question to be sure, or may say it of something else.
+
+        Its value stands in a sentence of its own, or a later post of its channel says as much. One or two terms beside
+        "what" tell too little of what is asked for.
+        """
+        best, asked = self.best, self.asked
         if best is None:
             return False
         own = best.features.terms + best.features.kin
-        return own < _SURE_TERMS or any(
+        if own < _SURE_TERMS or (asked.want in _MEASURED_TYPES and self._bound < _BOUND_SHARE * own):
+            return True
+        vague = asked.want is AnswerType.ANYTHING and len(asked.share) <= _FEW_TERMS and asks_of_topic(asked.text)
+        return vague or any(
             one.features.terms + one.features.kin >= own - _RIVAL_SLACK and _is_later(one, best) for one in self.pieces
         )
+
+    @property
+    def _bound(self) -> float:
+        """Weight share of the question's terms in a sentence of the best piece that itself holds the answer type.
+
+        A heading that ends with a colon belongs to what follows.
+        """
+        text, asked = self.best.text if self.best else "", self.asked
+        heading, bound = frozenset[str](), 0.0
+        for start, end in split_sentences(text):
+            found = frozenset(tokenize(text[start:end]))
+            if contains_answer_type(asked.want, text[start:end], asked.text):
+                found |= heading
+                bound = max(bound, asked.met(found) + asked.kin(found))
+            heading = found if text[end - 1] == ":" else heading
+        return bound
 
     @property
     def foreign(self) -> bool:

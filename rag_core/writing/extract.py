@@ -78,6 +78,16 @@ _CHANGE = re.compile(
     r"from \d{1,2} [A-Z][a-z]+|new (?:price|time|date|place))\b",
     re.IGNORECASE,
 )
+# Whether something works, is open or is there: the newest post that says one or the other of it holds.
+_STATE = re.compile(
+    r"\b(?:(?:не)?работа(?:ет|ют|л[аио]?)|заработал\w*|(?:за|от|при)кры(?:т\w*|л\w*|ва\w+)|сломан\w*|сломал\w*|почин\w+|"
+    r"отремонтир\w+|ремонт\w*|верну\w+|возобнов\w+|восстанов\w+|запусти\w+|приостанов\w+|отмен\w+|готов[аыо]?|заверш\w+|"
+    r"законч\w+|снова|опять|ещё|еще|уже|"
+    r"open(?:s|ed|ing)?|re-?open\w*|clos(?:e|es|ed|ing)|shut|works?|working|worked|broken|out of order|fixed|repair\w*|back|"
+    r"resum\w+|restor\w+|suspend\w*|cancel\w*|ready|finished|again|still|yet)\b",
+    re.IGNORECASE,
+)
+_SUBJECT = 0.75  # of the weight of the terms that are no words of a state
 _HEARSAY = re.compile(
     r"\b(?:говорят|поговаривают|слух(?:и|ам|ов)|якобы|вроде бы|reportedly|allegedly|supposedly|rumou?r\w*|they say|"
     r"word is|unconfirmed|неподтвержд\w+)\b",
@@ -347,6 +357,7 @@ def _find_series(
     met = [term for term in asked.share if term in frozenset(tokenize(first.text))]
     rarest = max(met, key=lambda term: asked.share[term], default="")
     coming = asked.want is not AnswerType.DATE or bool(_NEXT.search(asked.text))
+    subject = _list_subject(asked)
     best: dict[int, ExtractCandidate] = {first.source.number: first}
     for one in ranked:
         posted = one.source.passage.date
@@ -363,6 +374,8 @@ def _find_series(
                 or (asked.want is AnswerType.NUMBER and counts_what_is_asked(one.text, asked.text))
             )
         )
+        if later and subject and _tells_state(one, asked, subject):
+            best.setdefault(one.source.number, one)
         if not changed and (not one.holds or not first.holds or not coming):
             continue
         loosely = changed or asks_for_changes(asked.text)
@@ -370,6 +383,24 @@ def _find_series(
         if one.topic >= shares[0] * first.topic and one.features.terms + one.features.kin >= shares[1] * own:
             best.setdefault(one.source.number, one)
     return sorted(best.values(), key=lambda one: one.source.passage.date, reverse=True)
+
+
+def _list_subject(asked: QueryTerms) -> frozenset[str]:
+    """List the terms of the thing whose state a yes-or-no question asks for; none for another question."""
+    words = _STATE.findall(asked.text) if asked.want in (AnswerType.YES_NO, AnswerType.STATE) else []
+    states = frozenset(term for word in words for term in tokenize(word))
+    return frozenset(asked.share.keys() - states) if words else frozenset()
+
+
+def _tells_state(one: ExtractCandidate, asked: QueryTerms, subject: frozenset[str]) -> bool:
+    """Whether a sentence of the piece says of the subject that it works, is open or is back, or is not."""
+    least = _SUBJECT * sum(asked.share[term] for term in subject)
+    for start, end in split_sentences(one.text):
+        found = frozenset(tokenize(one.text[start:end]))
+        met = sum(asked.share[term] * asked.match(term, found) for term in subject)
+        if met >= least and _STATE.search(one.text, start, end):
+            return True
+    return False
 
 
 def _list_telling_terms(asked: QueryTerms, first: ExtractCandidate, evidence: Evidence) -> frozenset[str]:

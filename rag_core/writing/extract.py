@@ -69,13 +69,18 @@ _FROM_DAY = re.compile(r"\b(?:с|со|from|since)\s\d{1,2}\s(?!\w{1,20}\s(?:по
 _MAX_DATED = 20  # best pieces that are read for days
 _AHEAD = timedelta(days=300)  # a day without a year is the one before this long after the post
 _CHANGE = re.compile(
-    r"\b(?:теперь|отныне|исправлени\w+|поправк\w+|пере(?:ех|езж|нес|нос)\w+|отмен\w+|больше не|вместо|"
-    r"(?:по|у)?дорожа\w+|подешев\w+|поднима\w+|вернул\w+|"
+    r"\b(?:теперь|отныне|исправлени\w+|поправк\w+|уточнени\w+|апдейт|upd|пере(?:ех|езж|нес|нос)\w+|отмен\w+|больше не|вместо|"
+    r"(?:по|у)?дорожа\w+|(?:по)?дешев(?:л|е)\w+|поднима\w+|подня(?:л|т)\w*|повы(?:си|ша|ше)\w+|сни(?:зи|жа|же)\w+|вырос\w*|вернул\w+|"
+    r"(?:из|с)мен(?:ил|ен|я)\w+|продл(?:и|е)\w+|сдвин\w+|обновл(?:ё|е)н\w+|"
     r"с \d{1,2} (?:янв|фев|мар|апр|ма[йя]|июн|июл|авг|сен|окт|ноя|дек)\w*|"
-    r"нов(?:ая|ый|ое|ые) (?:дат|срок|цен|адрес|врем|мест)\w*|отлож\w+|не состоится|"
-    r"now|corrections?|postponed|put off|rescheduled|re-?open\w*|moved?|no longer|instead|"
-    r"goes (?:up|down|from)|rises?|raised?|is back|are back|cancel\w+|"
-    r"from \d{1,2} [A-Z][a-z]+|new (?:price|time|date|place))\b",
+    r"со? (?:понедельник|вторник|сред[ыу]|четверг|пятниц|суббот|воскресень|завтра|сегодня|следующ|нового|январ|феврал|март|апрел|ма[яю]\b|июн|июл|август|"
+    r"сентябр|октябр|ноябр|декабр)\w*|"
+    r"нов(?:ая|ый|ое|ые|ому) (?:дат|срок|цен|адрес|врем|мест|график|режим|расписани|тариф|прайс|номер|телефон|час)\w*|отлож\w+|не состоится|"
+    r"now|corrections?|updated?|postponed|put off|rescheduled|brought forward|re-?open\w*|moved?|no longer|instead|extended|"
+    r"goes (?:up|down|from)|(?:goes|went|gone) (?:up|down)|rises?|raised?|increas\w+|chang(?:e|es|ed)|is back|are back|cancel\w+|as of|effective|"
+    r"(?:from|starting) \d{1,2} [A-Z][a-z]+|(?:from|starting) (?:next|tomorrow|today|[A-Z][a-z]+day|(?:January|February|March|April|May|June|July|August|"
+    r"September|October|November|December)\b)|"
+    r"new (?:price|rate|fee|time|date|place|hours|schedule|number|address|venue)s?)\b",
     re.IGNORECASE,
 )
 # Whether something works, is open or is there: the newest post that says one or the other of it holds.

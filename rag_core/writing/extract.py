@@ -69,27 +69,25 @@ _FROM_DAY = re.compile(r"\b(?:с|со|from|since)\s\d{1,2}\s(?!\w{1,20}\s(?:по
 _MAX_DATED = 20  # best pieces that are read for days
 _AHEAD = timedelta(days=300)  # a day without a year is the one before this long after the post
 _CHANGE = re.compile(
-    r"\b(?:теперь|отныне|исправлени\w+|поправк\w+|уточнени\w+|апдейт|upd|пере(?:ех|езж|нес|нос)\w+|отмен\w+|больше не|вместо|"
-    r"(?:по|у)?дорожа\w+|(?:по)?дешев(?:л|е)\w+|поднима\w+|подня(?:л|т)\w*|повы(?:си|ша|ше)\w+|сни(?:зи|жа|же)\w+|вырос\w*|вернул\w+|"
-    r"(?:из|с)мен(?:ил|ен|я)\w+|продл(?:и|е)\w+|сдвин\w+|обновл(?:ё|е)н\w+|"
-    r"с \d{1,2} (?:янв|фев|мар|апр|ма[йя]|июн|июл|авг|сен|окт|ноя|дек)\w*|"
-    r"со? (?:понедельник|вторник|сред[ыу]|четверг|пятниц|суббот|воскресень|завтра|сегодня|следующ|нового|январ|феврал|март|апрел|ма[яю]\b|июн|июл|август|"
-    r"сентябр|октябр|ноябр|декабр)\w*|"
-    r"нов(?:ая|ый|ое|ые|ому) (?:дат|срок|цен|адрес|врем|мест|график|режим|расписани|тариф|прайс|номер|телефон|час)\w*|отлож\w+|не состоится|"
-    r"now|corrections?|updated?|postponed|put off|rescheduled|brought forward|re-?open\w*|moved?|no longer|instead|extended|"
-    r"goes (?:up|down|from)|(?:goes|went|gone) (?:up|down)|rises?|raised?|increas\w+|chang(?:e|es|ed)|is back|are back|cancel\w+|as of|effective|"
-    r"(?:from|starting) \d{1,2} [A-Z][a-z]+|(?:from|starting) (?:next|tomorrow|today|[A-Z][a-z]+day|(?:January|February|March|April|May|June|July|August|"
-    r"September|October|November|December)\b)|"
-    r"new (?:price|rate|fee|time|date|place|hours|schedule|number|address|venue)s?)\b",
+    r"\b(?:теперь|отныне|исправлени\w+|поправк\w+|уточнени\w+|апдейт|upd|пере(?:ех|езж|нес|нос)\w+|отмен\w+|"
+    r"больше не|вместо|(?:по|у)?дорожа\w+|(?:по)?дешев(?:л|е)\w+|поднима\w+|подня(?:л|т)\w*|повы(?:си|ша|ше)\w+|"
+    r"сни(?:зи|жа|же)\w+|вырос\w*|вернул\w+|(?:из|с)мен(?:ил|ен|я)\w+|продл(?:и|е)\w+|сдвин\w+|обновл(?:ё|е)н\w+|"
+    r"с \d{1,2} (?:янв|фев|мар|апр|ма[йя]|июн|июл|авг|сен|окт|ноя|дек)\w*|со? (?:понедельник|вторник|сред[ыу]|"
+    r"четверг|пятниц|суббот|воскресень|завтра|сегодня|следующ|нового)\w*|нов(?:ая|ый|ое|ые|ому) (?:дат|срок|цен|"
+    r"адрес|врем|мест|график|режим|расписани|тариф|прайс|номер|телефон|час)\w*|отлож\w+|не состоится|now|"
+    r"corrections?|updated?|postponed|put off|rescheduled|brought forward|re-?open\w*|moved?|no longer|instead|"
+    r"extended|goes (?:up|down|from)|(?:goes|went|gone) (?:up|down)|rises?|raised?|increas\w+|chang(?:e|es|ed)|"
+    r"is back|are back|cancel\w+|as of|effective|(?:from|starting) (?:\d{1,2} [A-Z][a-z]+|next|tomorrow|today|"
+    r"[A-Z][a-z]+day)|new (?:price|rate|fee|time|date|place|hours|schedule|number|address|venue)s?)\b",
     re.IGNORECASE,
 )
 # Whether something works, is open or is there: the newest post that says one or the other of it holds.
 _STATE = re.compile(
-    r"\b(?:(?:не)?работа(?:ет|ют|л[аио]?)|заработал\w*|(?:за|от|при)кры(?:т\w*|л\w*|ва\w+)|сломан\w*|сломал\w*|почин\w+|"
-    r"отремонтир\w+|ремонт\w*|верну\w+|возобнов\w+|восстанов\w+|запусти\w+|приостанов\w+|отмен\w+|готов[аыо]?|заверш\w+|"
-    r"законч\w+|снова|опять|ещё|еще|уже|"
-    r"open(?:s|ed|ing)?|re-?open\w*|clos(?:e|es|ed|ing)|shut|works?|working|worked|broken|out of order|fixed|repair\w*|back|"
-    r"resum\w+|restor\w+|suspend\w*|cancel\w*|ready|finished|again|still|yet)\b",
+    r"\b(?:(?:не)?работа(?:ет|ют|л[аио]?)|заработал\w*|(?:за|от|при)кры(?:т\w*|л\w*|ва\w+)|сломан\w*|сломал\w*|"
+    r"почин\w+|отремонтир\w+|ремонт\w*|верну\w+|возобнов\w+|восстанов\w+|запусти\w+|приостанов\w+|отмен\w+|"
+    r"готов[аыо]?|заверш\w+|законч\w+|снова|опять|ещё|еще|уже|open(?:s|ed|ing)?|re-?open\w*|clos(?:e|es|ed|ing)|"
+    r"shut|works?|working|worked|broken|out of order|fixed|repair\w*|back|resum\w+|restor\w+|suspend\w*|cancel\w*|"
+    r"ready|finished|again|still|yet)\b",
     re.IGNORECASE,
 )
 _SUBJECT = 0.75  # of the weight of the terms that are no words of a state
@@ -99,7 +97,8 @@ _HEARSAY = re.compile(
     re.IGNORECASE,
 )
 _NAMED_TIME = re.compile(
-    r"\b(?:1\d{3}|20\d\d|\d{1,2}[./]\d{1,2}|(?:январ|феврал|март|апрел|июн|июл|август|сентябр|октябр|ноябр|декабр)\w*|мая|"
+    r"\b(?:1\d{3}|20\d\d|\d{1,2}[./]\d{1,2}|(?:январ|феврал|март|апрел|июн|июл|август|сентябр|октябр|ноябр|"
+    r"декабр)\w*|мая|"
     r"january|february|march|april|june|july|august|september|october|november|december|прошл\w+|раньше|тогда|вчера|"
     r"last|ago|yesterday|used to|впервые|first|перв\w+)\b",
     re.IGNORECASE,

@@ -95,6 +95,9 @@ _CLAUSE_TYPES = frozenset({AnswerType.DATE, AnswerType.PLACE, AnswerType.PERSON,
 _OPEN_BEGINNING = re.compile(r"(?:and |а |и |so )?(?:what|which|что|че|чего|чем|как\w*)(?!\w)")
 _OPEN_WORDS = re.compile(r"(?<!\w)(?:что|че|чего|чем|чему|кто|как\w*|who|what|which|how|tell|расскаж\w*)(?!\w)")
 _DEFINED = re.compile(r"\s*(?:[Ww]ho(?:'s| is| was| are)|[Кк]то) [A-ZА-ЯЁ]")
+_ABOUT_ASKED = re.compile(
+    r"(?<!\w)(?:кто так\w+|что тако\w+|что за|расскаж\w+|who(?:'s|s| is| was| are)|what(?:'s|s| is| are) an?|about|tell)(?!\w)"
+)
 # "How did the price change" asks for all values of a series.
 _CHANGES_ASKED = re.compile(
     r"как (?:\w+ )?(?:из)?менял(?:ся|ась|ось|ись)|как (?:\w+ )?(?:росл[аио]|вырос\w*|подорожал\w*)|(?:история|динамика) (?:цен\w*|изменени\w+)|"
@@ -249,6 +252,12 @@ def extract_values(text: str) -> frozenset[str]:
     """Extract numbers in figures and in words."""
     low = _normalize_text(text)
     return extract_numbers(low) | (_NUMBER_WORDS & set(_WORD.findall(low)))
+
+
+def asks_of_topic(question: str) -> bool:
+    """Whether a question asks something of its topic, as "what" does, and not about the topic as a whole."""
+    asked = _normalize_text(question[:_MAX_ASKING_LENGTH])
+    return bool(_OPEN_WORDS.search(asked)) and not _ABOUT_ASKED.search(asked)
 
 
 def asks_for_count(question: str) -> bool:

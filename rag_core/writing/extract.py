@@ -19,6 +19,8 @@ from rag_core.text.answer_type import (
     asks_for_changes,
     asks_for_count,
     asks_for_measure,
+    asks_of_topic,
+    contains_answer_type,
     counts_what_is_asked,
     extract_values,
 )
@@ -46,6 +48,7 @@ _CHANGING_TYPES = frozenset(
 )  # fmt: skip
 # Of these a newer value of perhaps the same thing makes the older one doubtful.
 _VALUE_TYPES = frozenset({AnswerType.PRICE, AnswerType.HOURS, AnswerType.PHONE})
+_MEASURED_TYPES = frozenset({AnswerType.PRICE, AnswerType.HOURS, AnswerType.NUMBER})
 # Without a value of these types in the piece nothing is sure.
 _CERTAIN_TYPES = _VALUE_TYPES | {AnswerType.NUMBER, AnswerType.LIST, AnswerType.NAME}
 _SERIES_TOPIC = 0.85  # share of the best post's topic that a post of the series has, and its piece of that of the best
@@ -55,7 +58,10 @@ _FEW_SOURCES = 3  # of ten: a term of more of them tells nothing
 _CHANGE_TOPIC, _CHANGE_OWN = 0.6, 0.5  # as _SERIES_TOPIC, for a later piece that says that something has changed
 # Of the question's weight: what a later post may say less than the best piece, and what a sure piece says itself.
 _RIVAL_SLACK, _SURE_TERMS, _REPLACED_TERMS = 0.1, 0.6, 0.75
+_BOUND_SHARE = 0.3  # of the terms of a piece, in the sentence with the value
+_FEW_TERMS = 2
 _PERIOD_BONUS = 1.5
+_FAR_BEHIND = 4.0  # of the first score: then more of the first post says more than the next post
 _NEXT = re.compile(r"\b(?:следующ\w+|ближайш\w+|next|upcoming|coming)\b", re.IGNORECASE)
 _COMING = re.compile(rf"{_NEXT.pattern}|\bwhen(?:['’]?s| is| are| will)\b", re.IGNORECASE)
 _RUSSIAN_WORD = re.compile(r"[а-яё]+")
@@ -63,22 +69,36 @@ _FROM_DAY = re.compile(r"\b(?:с|со|from|since)\s\d{1,2}\s(?!\w{1,20}\s(?:по
 _MAX_DATED = 20  # best pieces that are read for days
 _AHEAD = timedelta(days=300)  # a day without a year is the one before this long after the post
 _CHANGE = re.compile(
-    r"\b(?:теперь|отныне|исправлени\w+|поправк\w+|пере(?:ех|езж|нес|нос)\w+|отмен\w+|больше не|вместо|"
-    r"(?:по|у)?дорожа\w+|подешев\w+|поднима\w+|вернул\w+|"
-    r"с \d{1,2} (?:янв|фев|мар|апр|ма[йя]|июн|июл|авг|сен|окт|ноя|дек)\w*|"
-    r"нов(?:ая|ый|ое|ые) (?:дат|срок|цен|адрес|врем|мест)\w*|отлож\w+|не состоится|"
-    r"now|corrections?|postponed|put off|rescheduled|re-?open\w*|moved?|no longer|instead|"
-    r"goes (?:up|down|from)|rises?|raised?|is back|are back|cancel\w+|"
-    r"from \d{1,2} [A-Z][a-z]+|new (?:price|time|date|place))\b",
+    r"\b(?:теперь|отныне|исправлени\w+|поправк\w+|уточнени\w+|апдейт|upd|пере(?:ех|езж|нес|нос)\w+|отмен\w+|"
+    r"больше не|вместо|(?:по|у)?дорожа\w+|(?:по)?дешев(?:л|е)\w+|поднима\w+|подня(?:л|т)\w*|повы(?:си|ша|ше)\w+|"
+    r"сни(?:зи|жа|же)\w+|вырос\w*|вернул\w+|(?:из|с)мен(?:ил|ен|я)\w+|продл(?:и|е)\w+|сдвин\w+|обновл(?:ё|е)н\w+|"
+    r"с \d{1,2} (?:янв|фев|мар|апр|ма[йя]|июн|июл|авг|сен|окт|ноя|дек)\w*|со? (?:понедельник|вторник|сред[ыу]|"
+    r"четверг|пятниц|суббот|воскресень|завтра|сегодня|следующ|нового)\w*|нов(?:ая|ый|ое|ые|ому) (?:дат|срок|цен|"
+    r"адрес|врем|мест|график|режим|расписани|тариф|прайс|номер|телефон|час)\w*|отлож\w+|не состоится|now|"
+    r"corrections?|updated?|postponed|put off|rescheduled|brought forward|re-?open\w*|moved?|no longer|instead|"
+    r"extended|goes (?:up|down|from)|(?:goes|went|gone) (?:up|down)|rises?|raised?|increas\w+|chang(?:e|es|ed)|"
+    r"is back|are back|cancel\w+|as of|effective|(?:from|starting) (?:\d{1,2} [A-Z][a-z]+|next|tomorrow|today|"
+    r"[A-Z][a-z]+day)|new (?:price|rate|fee|time|date|place|hours|schedule|number|address|venue)s?)\b",
     re.IGNORECASE,
 )
+# Whether something works, is open or is there: the newest post that says one or the other of it holds.
+_STATE = re.compile(
+    r"\b(?:(?:не)?работа(?:ет|ют|л[аио]?)|заработал\w*|(?:за|от|при)кры(?:т\w*|л\w*|ва\w+)|сломан\w*|сломал\w*|"
+    r"почин\w+|отремонтир\w+|ремонт\w*|верну\w+|возобнов\w+|восстанов\w+|запусти\w+|приостанов\w+|отмен\w+|"
+    r"готов[аыо]?|заверш\w+|законч\w+|снова|опять|ещё|еще|уже|open(?:s|ed|ing)?|re-?open\w*|clos(?:e|es|ed|ing)|"
+    r"shut|works?|working|worked|broken|out of order|fixed|repair\w*|back|resum\w+|restor\w+|suspend\w*|cancel\w*|"
+    r"ready|finished|again|still|yet)\b",
+    re.IGNORECASE,
+)
+_SUBJECT = 0.75  # of the weight of the terms that are no words of a state
 _HEARSAY = re.compile(
     r"\b(?:говорят|поговаривают|слух(?:и|ам|ов)|якобы|вроде бы|reportedly|allegedly|supposedly|rumou?r\w*|they say|"
     r"word is|unconfirmed|неподтвержд\w+)\b",
     re.IGNORECASE,
 )
 _NAMED_TIME = re.compile(
-    r"\b(?:1\d{3}|20\d\d|\d{1,2}[./]\d{1,2}|(?:январ|феврал|март|апрел|июн|июл|август|сентябр|октябр|ноябр|декабр)\w*|мая|"
+    r"\b(?:1\d{3}|20\d\d|\d{1,2}[./]\d{1,2}|(?:январ|феврал|март|апрел|июн|июл|август|сентябр|октябр|ноябр|"
+    r"декабр)\w*|мая|"
     r"january|february|march|april|june|july|august|september|october|november|december|прошл\w+|раньше|тогда|вчера|"
     r"last|ago|yesterday|used to|впервые|first|перв\w+)\b",
     re.IGNORECASE,
@@ -164,14 +184,37 @@ class RankedPieces:
 
     @property
     def disputable(self) -> bool:
-        """Whether the best piece says too little of a brief question, or a later post of its channel says as much."""
-        best = self.best
+        """Whether the best piece says too little of a brief question to be sure, or may say it of something else.
+
+        Its value stands in a sentence of its own, or a later post of its channel says as much. One or two terms beside
+        "what" tell too little of what is asked for.
+        """
+        best, asked = self.best, self.asked
         if best is None:
             return False
         own = best.features.terms + best.features.kin
-        return own < _SURE_TERMS or any(
+        if own < _SURE_TERMS or (asked.want in _MEASURED_TYPES and self._bound < _BOUND_SHARE * own):
+            return True
+        vague = asked.want is AnswerType.ANYTHING and len(asked.share) <= _FEW_TERMS and asks_of_topic(asked.text)
+        return vague or any(
             one.features.terms + one.features.kin >= own - _RIVAL_SLACK and _is_later(one, best) for one in self.pieces
         )
+
+    @property
+    def _bound(self) -> float:
+        """Weight share of the question's terms in a sentence of the best piece that itself holds the answer type.
+
+        A heading that ends with a colon belongs to what follows.
+        """
+        text, asked = self.best.text if self.best else "", self.asked
+        heading, bound = frozenset[str](), 0.0
+        for start, end in split_sentences(text):
+            found = frozenset(tokenize(text[start:end]))
+            if contains_answer_type(asked.want, text[start:end], asked.text):
+                found |= heading
+                bound = max(bound, asked.matched_share(found) + asked.similar_share(found))
+            heading = found if text[end - 1] == ":" else heading
+        return bound
 
     @property
     def in_other_language(self) -> bool:
@@ -194,7 +237,8 @@ class RankedPieces:
     def select_closest(self, most: int, evidence: Evidence) -> list[ExtractCandidate]:
         """Select the best piece of each of at most `most` posts, within the same limit of length.
 
-        The post that the search ranks first is among them. Short pieces are extended by what follows in the post.
+        The post that the search ranks first is among them. Short pieces are extended by what follows in the post. Where
+        the next post is far behind, a second piece of the first comes before it.
         """
         if not self.pieces:
             return []
@@ -208,6 +252,9 @@ class RankedPieces:
         if not any(one.features.best for one in (first, *others[: most - 1])):
             others[most - 2 : most - 2] = [one for one in others if one.features.best][:1]
         first, *others = (extend_forward(one, evidence, MAX_ANSWER_LENGTH // most) for one in (first, *others))
+        if not others or others[0].score < first.score - _FAR_BEHIND:
+            more = (one for one in self.pieces if one.source.number == first.source.number and not one.overlaps(first))
+            others[:0] = sorted(more, key=lambda one: -one.score)[:1]
         return _fit_pieces(first, others, most)
 
 
@@ -319,6 +366,7 @@ def _find_series(
     met = [term for term in asked.share if term in frozenset(tokenize(first.text))]
     rarest = max(met, key=lambda term: asked.share[term], default="")
     coming = asked.want is not AnswerType.DATE or bool(_NEXT.search(asked.text))
+    subject = _list_subject(asked)
     best: dict[int, ExtractCandidate] = {first.source.number: first}
     for one in ranked:
         posted = one.source.passage.date
@@ -335,6 +383,8 @@ def _find_series(
                 or (asked.want is AnswerType.NUMBER and counts_what_is_asked(one.text, asked.text))
             )
         )
+        if later and subject and _tells_state(one, asked, subject):
+            best.setdefault(one.source.number, one)
         if not changed and (not one.holds or not first.holds or not coming):
             continue
         loosely = changed or asks_for_changes(asked.text)
@@ -342,6 +392,24 @@ def _find_series(
         if one.topic >= shares[0] * first.topic and one.features.terms + one.features.kin >= shares[1] * own:
             best.setdefault(one.source.number, one)
     return sorted(best.values(), key=lambda one: one.source.passage.date, reverse=True)
+
+
+def _list_subject(asked: QueryTerms) -> frozenset[str]:
+    """List the terms of the thing whose state a yes-or-no question asks for; none for another question."""
+    words = _STATE.findall(asked.text) if asked.want in (AnswerType.YES_NO, AnswerType.STATE) else []
+    states = frozenset(term for word in words for term in tokenize(word))
+    return frozenset(asked.share.keys() - states) if words else frozenset()
+
+
+def _tells_state(one: ExtractCandidate, asked: QueryTerms, subject: frozenset[str]) -> bool:
+    """Whether a sentence of the piece says of the subject that it works, is open or is back, or is not."""
+    least = _SUBJECT * sum(asked.share[term] for term in subject)
+    for start, end in split_sentences(one.text):
+        found = frozenset(tokenize(one.text[start:end]))
+        met = sum(asked.share[term] * asked.match(term, found) for term in subject)
+        if met >= least and _STATE.search(one.text, start, end):
+            return True
+    return False
 
 
 def _list_telling_terms(asked: QueryTerms, first: ExtractCandidate, evidence: Evidence) -> frozenset[str]:

@@ -45,6 +45,11 @@ def test_stop_words_are_written_as_they_are_looked_up() -> None:
     assert [word for word in STOP_WORDS if stem(word)] == []
 
 
+def test_the_numeral_has_not_the_term_of_what_things_cost() -> None:
+    assert stem("сто") == stem("ста") == "100"
+    assert stem("стоит") == stem("стоят") != "100"
+
+
 def test_terms_keep_their_order_and_repetitions() -> None:
     assert tokenize("паром, а паром — причал") == tokenize("паром паром причал")
 

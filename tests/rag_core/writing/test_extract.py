@@ -260,6 +260,51 @@ def test_a_later_post_that_says_as_much_makes_the_best_piece_disputable() -> Non
         assert found.disputable is disputable
 
 
+@pytest.mark.parametrize(
+    ("question", "text", "disputable"),
+    [
+        ("сколько стоит загранпаспорт", "Нужен загранпаспорт. Подпись выдают бесплатно.", True),
+        ("сколько стоит загранпаспорт", "Загранпаспорт стоит 2 000 рублей.", False),
+        ("бассейн цены", "Бассейн, цены:\n\nразовое посещение 320 ₽", False),
+        ("what did he sleep on", "There is nothing better than this sleep.", True),
+        ("sleep", "There is nothing better than this sleep.", False),
+        ("what does hasan gharib mean", "Hasan gharib means a sound report of one line.", False),
+    ],
+)
+def test_of_a_value_beside_the_topic_and_of_a_bare_what_nothing_is_sure(
+    question: str, text: str, disputable: bool
+) -> None:
+    assert ranked(question, evidence(text)).disputable is disputable
+
+
+@pytest.mark.parametrize(
+    ("question", "older", "newer"),
+    [
+        ("does the sauna work again", "The sauna still does not work.", "The sauna is hot again!"),
+        ("лифт починили?", "Лифт не починили: ждём мастера.", "Лифт снова работает."),
+        ("is the library back from repairs", "The library closes for repairs.", "We are back in the library."),
+    ],
+)
+def test_the_newest_state_of_a_thing_comes_first(question: str, older: str, newer: str) -> None:
+    assert ranked(question, evidence(older, newer, days=(0, 30))).pieces[0].text == newer
+    assert ranked(question, evidence(older, "The bridge is open again.", days=(0, 30))).pieces[0].text == older
+    assert ranked(question, evidence(older, newer, days=(0, 30), chats=(-1, -2))).pieces[0].text == older
+
+
+@pytest.mark.parametrize(("score", "shown"), [(0.5, [1, 1]), (5.0, [1, 2])])
+def test_where_no_other_post_is_near_more_of_the_first_is_shown(score: float, shown: list[int]) -> None:
+    first = (
+        "Визу в Японию теперь выдают по документам, которых стало меньше: бронь и оплата отеля консульству не нужны. "
+        "Принести по-прежнему следует загранпаспорт, копию внутреннего паспорта, справку о доходах за полгода, бронь "
+        "билета на самолёт в обе стороны и заполненную от руки анкету с двумя одинаковыми фотографиями."
+    )
+    posts = evidence(first, "Документы на визу в Китай принимают по вторникам.")
+    found = replace(posts, sources=(posts.sources[0], replace(posts.sources[1], score=score)))
+    chosen = ranked("документы на визу в Японию", found).select_closest(3, found)
+    assert [one.source.number for one in chosen[:2]] == shown
+    assert not chosen[0].overlaps(chosen[1])
+
+
 def test_a_piece_that_names_less_than_most_of_the_question_is_disputable() -> None:
     assert ranked("паром старый причал", evidence("Причал открыт.")).disputable
     assert not ranked("паром старый причал", evidence("Паром ходит на старый причал.")).disputable

@@ -61,6 +61,7 @@ COMMANDS = {
         ('verify "The bus costs 40 rubles."', "verify < article.txt"),
         "declare_verify",
     ),
+    "digest": Command("digest", "what is new, each event once", ("digest", "digest --days 1 --json")),
     "doctor": Command("doctor", "check everything, and say what to do", ("doctor", "doctor --json")),
     "models": Command(
         "model_commands",

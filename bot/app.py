@@ -1,4 +1,4 @@
-"""Application: start the bot from its settings, run it, and shut it down cleanly.
+"""Application: start the bot from its settings with all handlers, run it, and shut it down cleanly.
 
 On shutdown running questions get a few seconds to finish; a question that does not finish is queued again. A start
 while Telegram cannot be reached waits and tries again; indexing and the other commands work meanwhile.
@@ -16,20 +16,51 @@ from typing import Any
 from aiogram import Bot, Dispatcher
 from aiogram.client.default import DefaultBotProperties
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramNotFound, TelegramUnauthorizedError
+from aiogram.types import Update
 from aiogram.utils.token import TokenValidationError
 
 from bot.access import AdminRegistry, MembershipCache
+from bot.answer_updates import AnswerUpdater
+from bot.channel_notice_limit import ChannelNotificationLimiter
 from bot.context import AppContext
 from bot.control.client import hold_folder
 from bot.control.socket_server import RequestHandlers, serve_control_socket
-from bot.dispatcher import ALLOWED_UPDATES, build_dispatcher, replay_unhandled_updates
+from bot.digest_sender import DigestSender
+from bot.handlers import (
+    about,
+    admins,
+    answer_buttons,
+    channel_sets,
+    channels,
+    deletions,
+    digest,
+    errors,
+    explain,
+    group_settings,
+    history,
+    imports,
+    inline,
+    mode,
+    models,
+    privacy,
+    questions,
+    quotes,
+    reindex,
+    search,
+    small_talk,
+    start,
+    stats,
+    time_zone,
+    unanswered,
+    watches,
+)
 from bot.handlers.imports import ImportRunner
 from bot.handlers.reindex import report_rebuilds
 from bot.handlers.start import publish_menu
 from bot.history import HistoryService, open_history_client
 from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
 from bot.logs import throttle_polling_errors
-from bot.middlewares import DeduplicationMiddleware
+from bot.middlewares import AdminsOnlyMiddleware, DeduplicationMiddleware, LanguageMiddleware, RateLimitMiddleware
 from bot.monitoring.health import monitor_bot
 from bot.notifications import AdminNotifier, notify_of_errors
 from bot.settings import BotSettings, Settings, WebhookSettings
@@ -37,6 +68,7 @@ from bot.suggestions import QuestionSuggester
 from bot.telegram.access_recheck import RecheckMiddleware
 from bot.telegram.session import InboxMiddleware, NeutralizeLinksMiddleware, RetryMiddleware, create_session
 from bot.telegram.webhook import keep_webhook_set, serve_webhook
+from bot.watch_notices import WatchNotifier
 from bot.worker.answer_cache import record_traces
 from bot.worker.question_worker import QuestionWorker
 from ingest.heartbeat import Heartbeat
@@ -44,6 +76,75 @@ from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.job_log import MaintenanceJobs, open_scheduler
 from rag_core.engine import Engine, open_engine
 from rag_core.errors import SettingsWrong
+from rag_core.storage import Archive, raw_updates
+
+# Explicit, because Telegram keeps the last list it was given.
+ALLOWED_UPDATES = [
+    "message",
+    "channel_post",
+    "edited_channel_post",
+    "callback_query",
+    "my_chat_member",
+    "stopped_message_generation",
+    "chat_member",
+    "inline_query",
+]
+
+
+def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Dispatcher:
+    """Build a dispatcher with all handlers. Routers are new each time: aiogram attaches a router only once."""
+    dispatcher = Dispatcher(context=context, settings=context.settings, admins=context.admins, disable_fsm=True)
+    dispatcher.update.outer_middleware(once)
+    dispatcher.update.outer_middleware(LanguageMiddleware(context.settings.bot.language, context.archive))
+    notices = dispatcher["notices"] = ChannelNotificationLimiter()
+    for observer in (dispatcher.message, dispatcher.callback_query):
+        observer.outer_middleware(RateLimitMiddleware(context))
+        observer.middleware(AdminsOnlyMiddleware())
+    dispatcher.include_routers(
+        errors.routes(),
+        group_settings.blocked_question_routes(),  # before every handler that answers in groups
+        answer_buttons.routes(),  # before /start: a link that asks a question is a /start too
+        privacy.routes(),
+        start.routes(),
+        channels.routes(notices),
+        history.routes(),
+        group_settings.routes(),
+        admins.routes(),
+        deletions.routes(),
+        explain.routes(),
+        search.routes(),
+        quotes.routes(),
+        reindex.routes(),
+        models.routes(),
+        mode.routes(),
+        questions.conversation_routes(),
+        stats.routes(),
+        channel_sets.routes(),
+        time_zone.routes(),
+        unanswered.routes(),
+        imports.routes(),
+        questions.verify_routes(),
+        watches.routes(),
+        inline.routes(),
+        about.routes(),
+        digest.routes(),
+        small_talk.routes(),
+        questions.routes(),  # late: it takes all remaining text
+        errors.stale_button_routes(),  # last: it takes all remaining buttons
+    )
+    return dispatcher
+
+
+async def replay_unhandled_updates(dispatcher: Dispatcher, bot: Bot, archive: Archive) -> None:
+    """Handle updates that were stored and confirmed when the process ended before handling them."""
+    for bot_id, update_id, raw in await raw_updates.list_unclaimed_updates(archive):
+        if bot_id != bot.id:
+            continue
+        log.info("update %d was left unhandled: handled now", update_id)
+        try:
+            await dispatcher.feed_update(bot, Update.model_validate(raw, context={"bot": bot}))
+        except Exception:  # one update must not keep the bot from starting
+            log.exception("update %d cannot be handled", update_id)
 
 
 @asynccontextmanager
@@ -56,7 +157,7 @@ async def run_scheduled_jobs(bot: Bot, context: AppContext, pulse: Heartbeat) ->
     if history:
         jobs = (*jobs, history.build_sweep_job(notify))
     with throttle_polling_errors():
-        async with notify_of_errors(notify), open_scheduler(jobs, indexing.ledger, notify, zone=zone):
+        async with notify_of_errors(notify), open_scheduler(jobs, indexing.job_log, notify, zone=zone):
             yield
 
 
@@ -96,7 +197,7 @@ async def run_bot(
             return
         rights = AdminRegistry(settings.bot.admins, MembershipCache(bot))
         await rights.read(rag.archive)
-        worker = QuestionWorker(bot, rag, settings.bot, rights, indexing.ledger, watch)
+        worker = QuestionWorker(bot, rag, settings.bot, rights, indexing.job_log, watch)
         deduplication = DeduplicationMiddleware(rag.archive)
         worker.meter = monitoring.meter
         suggestions = worker.suggestions = QuestionSuggester(rag)
@@ -135,6 +236,9 @@ async def _run_workers(
         imports.report_interrupted_import(),
         context.suggestions.run(),
     ]
+    tasks += [WatchNotifier(bot, context).run(), DigestSender(bot, context).run()]
+    if context.settings.bot.update_answers:
+        tasks.append(AnswerUpdater(bot, context).run())
     tasks += [context.history.run()] if context.history else []
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(_run_in_background(*tasks))

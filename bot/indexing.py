@@ -85,7 +85,7 @@ class IndexingWorker:
         dense: DenseIndexer | None = None,
         every: float = _POLL_INTERVAL_SECONDS,
         watch: BotObserver | None = None,
-        ledger: JobLog | None = None,
+        job_log: JobLog | None = None,
     ) -> None:
         self._archive = archive
         self._indexer = indexer
@@ -96,7 +96,7 @@ class IndexingWorker:
         self._dense_wakeup = asyncio.Event()
         self._copies_wakeup = asyncio.Event()
         self._first_pass_done = asyncio.Event()
-        self._ledger = ledger or JobLog(archive)
+        self._job_log = job_log or JobLog(archive)
         legs = (LEXICAL, DENSE) if dense else (LEXICAL,)
         self._reporters = {leg: IndexProgressReporter(watch, archive, leg) for leg in legs} if watch else {}
 
@@ -106,16 +106,16 @@ class IndexingWorker:
         return self._indexer
 
     @property
-    def ledger(self) -> JobLog:
+    def job_log(self) -> JobLog:
         """Log of successes and failures, shared with the jobs."""
-        return self._ledger
+        return self._job_log
 
     def wake(self) -> None:
         """Wake the loops: a post or an edit has been stored."""
         self._lexical_wakeup.set()
 
     async def run(self) -> None:
-        """Run until cancelled. Failures are retried with growing pauses and recorded in the ledger."""
+        """Run until cancelled. Failures are retried with growing pauses and recorded in the job log."""
         for followed in self._reporters.values():
             await followed.begin()
         loops = [self._repeat(LEXICAL, self._catch_up, self._lexical_wakeup)]
@@ -149,9 +149,9 @@ class IndexingWorker:
         try:
             await work()
         except Exception as exc:
-            self._ledger.record_failure(leg, exc)
+            self._job_log.record_failure(leg, exc)
             return False
-        self._ledger.record_success(leg, time.monotonic() - started)
+        self._job_log.record_success(leg, time.monotonic() - started)
         return True
 
     async def _catch_up(self) -> None:

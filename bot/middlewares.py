@@ -32,7 +32,7 @@ from rag_core.storage.channels import load_group_rules
 # A command with words after it is a question: queued, and counted there. Without them it is answered at once.
 _COMMAND_PATTERN = re.compile(r"/(\w*)(?:@(\w+))?(\s+\S)?")
 _QUEUED_COMMANDS = {"ask", "verify"}
-_POST_UPDATES = {"channel_post", "edited_channel_post"}
+_UNCLAIMED_UPDATES = {"channel_post", "edited_channel_post", "inline_query"}  # settled with their post, or not stored
 _CLAIM_RETRY_SECONDS = 1.0  # after a failed write to the archive
 
 _Handler = Callable[[TelegramObject, dict[str, Any]], Awaitable[Any]]
@@ -57,7 +57,7 @@ class DeduplicationMiddleware(BaseMiddleware):
         assert isinstance(event, Update)
         bot_id, update_id = data["bot"].id, event.update_id
         try:
-            if event.event_type in _POST_UPDATES:
+            if event.event_type in _UNCLAIMED_UPDATES:
                 return await handler(event, data)
         except UpdateTypeLookupError:
             return None

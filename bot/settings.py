@@ -66,6 +66,10 @@ class BotSettings(BaseModel, extra="forbid", frozen=True):
     reader_limit: int = Field(60, ge=1, description="Questions that one reader may ask within an hour.")
     chat_limit: int = Field(300, ge=1, description="Questions that may be asked in one group within an hour.")
 
+    update_answers: bool = Field(
+        True, description="true: an answer says for two days that a post behind it was edited or deleted."
+    )
+
     @field_validator("admins", mode="before")
     @classmethod
     def _people_only(cls, value: object) -> tuple[int, ...]:

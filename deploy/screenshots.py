@@ -18,9 +18,8 @@ from pathlib import Path
 
 from playwright.async_api import Page, async_playwright
 
-from bot.cli.demo import open_demo_sandbox, run_demo_bot
+from bot.cli.demo import ADMIN_ID, GROUP_ID, READER_ID, open_demo_sandbox, run_demo_bot
 from bot.i18n import get_translator
-from bot.sandbox.demo_setup import ADMIN_ID, GROUP_ID, READER_ID
 from bot.settings import Settings
 from rag_core.settings import DataSettings
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
+from itertools import pairwise
 
 from rensa import RMinHash
 
@@ -166,6 +167,7 @@ MIN_NEAR_DUPLICATE_WORDS = 5  # words: in a shorter text one word makes another 
 BANDS = 6
 _ROWS_PER_BAND = 3  # texts that share 4 of 5 words meet in a band with 98.6 %, those that share 1 of 3 with 20 %
 _MIN_SHARED_WORDS = 0.8  # share of the longer text's words that the shorter holds
+_MIN_SHARED_PAIRS = 0.5  # share of the shorter text's word pairs that a rewording holds
 _MINHASH_SEED = 7
 _FINGERPRINT_VERSION = 1  # raise it with every change of the comparison
 
@@ -313,6 +315,20 @@ def are_duplicates(one: str | ComparedText, other: str | ComparedText) -> bool:
         return False
     rest = iter(_stem_words(longer))
     return all(word in rest for word in _stem_words(shorter))
+
+
+def are_rewordings(one: str | ComparedText, other: str | ComparedText) -> bool:
+    """Check whether the shorter text rewords the other: half of its word pairs, and all its numbers, stand in that.
+
+    Looser than `are_duplicates`: for texts that already have something in common, such as a watch that both match.
+    """
+    a, b = (text if isinstance(text, ComparedText) else parse_compared_text(text) for text in (one, other))
+    shorter, longer = sorted((a, b), key=lambda words: len(words.all))
+    if len(shorter.all) < MIN_NEAR_DUPLICATE_WORDS:
+        return False
+    pairs, others = (set(pairwise(_stem_words(text))) for text in (shorter, longer))
+    numbers = {word for word in shorter.all if word[0].isdigit()}
+    return numbers.issubset(longer.all) and len(pairs & others) >= _MIN_SHARED_PAIRS * len(pairs)
 
 
 @cache

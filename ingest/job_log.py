@@ -38,6 +38,7 @@ from rag_core.storage import raw_updates as updates
 from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
 from rag_core.storage.gaps import get_last_heartbeat
 from rag_core.storage.usage_stats import JobRecord
+from rag_core.storage.watches import forget_old_watches
 
 _WRITE_INTERVAL_SECONDS = 60.0
 # A repeated failure is logged again after this time.
@@ -168,20 +169,20 @@ class ScheduledJob:
 
 @asynccontextmanager
 async def open_scheduler(
-    jobs: Sequence[ScheduledJob], ledger: JobLog, tell: NotifyAdmins, *, zone: tzinfo = UTC, clock: Clock | None = None
+    jobs: Sequence[ScheduledJob], job_log: JobLog, tell: NotifyAdmins, *, zone: tzinfo = UTC, clock: Clock | None = None
 ) -> AsyncIterator[AsyncIOScheduler]:
     """Run the jobs until the block ends; running ones are then cancelled. Raises ArchiveUnavailable."""
-    await ledger.read()
+    await job_log.read()
     # The job log reports what the scheduler would log.
     logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
     scheduler = AsyncIOScheduler(timezone=zone, job_defaults={"coalesce": True, "max_instances": 1})
-    scheduler.add_listener(_make_event_listener(ledger), EVENT_JOB_ERROR | EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
+    scheduler.add_listener(_make_event_listener(job_log), EVENT_JOB_ERROR | EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
     running: set[asyncio.Task[object]] = set()
     for job in jobs:
         grace = None if job.grace is None else int(job.grace.total_seconds())
-        first = {"next_run_time": datetime.now(UTC) + _OVERDUE_START_DELAY} if _is_overdue(job, ledger) else {}
+        first = {"next_run_time": datetime.now(UTC) + _OVERDUE_START_DELAY} if _is_overdue(job, job_log) else {}
         scheduler.add_job(
-            _run_job, job.trigger, (job, ledger, tell, running), id=job.name, misfire_grace_time=grace, **first
+            _run_job, job.trigger, (job, job_log, tell, running), id=job.name, misfire_grace_time=grace, **first
         )
     scheduler.start()
     steadying = asyncio.create_task(_watch_wall_clock(scheduler, ClockDrift(clock or Clock())))
@@ -194,17 +195,17 @@ async def open_scheduler(
             task.cancel()
         await asyncio.gather(steadying, *running, return_exceptions=True)
         with suppress(RagError):  # the reason was already logged
-            await ledger.write()
+            await job_log.write()
 
 
-def _is_overdue(job: ScheduledJob, ledger: JobLog) -> bool:
+def _is_overdue(job: ScheduledJob, job_log: JobLog) -> bool:
     if job.overdue is None:
         return False
-    known = ledger.jobs.get(job.name)
+    known = job_log.jobs.get(job.name)
     return known is None or known.ran_at is None or datetime.now(UTC) - known.ran_at > job.overdue
 
 
-async def _run_job(job: ScheduledJob, ledger: JobLog, tell: NotifyAdmins, running: set[asyncio.Task[object]]) -> None:
+async def _run_job(job: ScheduledJob, job_log: JobLog, tell: NotifyAdmins, running: set[asyncio.Task[object]]) -> None:
     task = asyncio.current_task()
     assert task is not None
     running.add(task)
@@ -213,21 +214,21 @@ async def _run_job(job: ScheduledJob, ledger: JobLog, tell: NotifyAdmins, runnin
     try:
         result = await job.work()
     except Exception as exc:
-        if ledger.record_failure(job.name, exc) and job.loud:
-            await tell(JobFailing(job.name, ledger.jobs[job.name].error or ""))
+        if job_log.record_failure(job.name, exc) and job.loud:
+            await tell(JobFailing(job.name, job_log.jobs[job.name].error or ""))
     else:
-        ledger.record_success(job.name, asyncio.get_running_loop().time() - started, result)
-    await ledger.keep()
+        job_log.record_success(job.name, asyncio.get_running_loop().time() - started, result)
+    await job_log.keep()
 
 
-def _make_event_listener(ledger: JobLog) -> Callable[[JobEvent], None]:
+def _make_event_listener(job_log: JobLog) -> Callable[[JobEvent], None]:
     def heard(event: JobEvent) -> None:
         if event.code == EVENT_JOB_MISSED:
-            ledger.record_failure(event.job_id, _MISSED_TEXT)
+            job_log.record_failure(event.job_id, _MISSED_TEXT)
         elif event.code == EVENT_JOB_MAX_INSTANCES:
-            ledger.record_failure(event.job_id, _STILL_RUNNING_TEXT)
+            job_log.record_failure(event.job_id, _STILL_RUNNING_TEXT)
         elif isinstance(event.exception, Exception):  # not cancelled: saving the record or notifying failed
-            ledger.record_failure(event.job_id, event.exception)
+            job_log.record_failure(event.job_id, event.exception)
 
     return heard
 
@@ -338,9 +339,10 @@ class MaintenanceJobs:
         votes = await questions.forget_voters(self.rag.archive, now - kept)
         links = await questions.forget_old_links(self.rag.archive, now - kept)
         talked = await users.expire_turns(self.rag.archive, now - timedelta(minutes=self.rag.settings.memory.minutes))
+        watched = await forget_old_watches(self.rag.archive, now)
         posts = await forget_unapproved_channels(self.rag.archive, now)
         removed = ((numbers + unread, "updates"), (texts, "questions"), (votes, "votes"), (links, "links"),
-                (talked, "remembered questions"), (posts, "posts"))  # fmt: skip
+                (talked, "remembered questions"), (watched, "watches"), (posts, "posts"))  # fmt: skip
         return ", ".join(f"{number} {what}" for number, what in removed if number)
 
     async def memory(self) -> str:

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 
-from rag_core.citation_check import check_citations, filter_current_passages
 from rag_core.conversation.memory import remember_answer, resolve_followup
 from rag_core.conversation.talk import strip_courtesies
 from rag_core.engine import Engine
@@ -45,8 +44,13 @@ from rag_core.types import (
     Shortfall,
     Source,
 )
-from rag_core.verification.support import keep_supported_citations, measure_support
-from rag_core.writing.reflect import reflect_on_draft
+from rag_core.verification.support import (
+    check_citations,
+    filter_current_passages,
+    keep_supported_citations,
+    measure_support,
+)
+from rag_core.writing.write import reflect_on_draft
 
 DIRECT = "direct"
 # Reserved for `direct`: it searches in two seconds, and quotes the posts where there is no time left to write.
@@ -313,7 +317,11 @@ def _select_nearest(sources: Sequence[Source], question: Question, rag: Engine, 
     plan = run.plan if run.plan and run.plan.queries else Plan((question.text,))
     asked = QueryTerms.of(plan.queries[0], rag.lexical.statistics(question.viewer.channels).weight, plan.aliases)
     terms = [(source.passage, frozenset(tokenize(source.passage.text))) for source in sources[:MAX_NEAREST]]
-    return tuple(passage for passage, held in terms if asked.met(held) + asked.kin(held) >= _MIN_NEAREST_SHARE)
+    return tuple(
+        passage
+        for passage, held in terms
+        if asked.matched_share(held) + asked.similar_share(held) >= _MIN_NEAREST_SHARE
+    )
 
 
 async def _load_readable_channels(question: Question, rag: Engine) -> dict[int, Channel]:

@@ -13,13 +13,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from rag_core.caches import make_plan_key
-from rag_core.context.conflicts import add_conflicting_post
-from rag_core.context.copies import gather_evidence
-from rag_core.context.coverage import measure_coverage
+from rag_core.context.calibration import measure_coverage
+from rag_core.context.copies_and_conflicts import add_conflicting_post, gather_evidence
 from rag_core.context.evidence import compose_evidence
 from rag_core.dates.parse import parse_period
-from rag_core.engine import Engine
+from rag_core.engine import Engine, make_plan_key
 from rag_core.errors import IndexUnavailable, RagError
 from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generation
 from rag_core.planning.intents import is_asking_word
@@ -32,13 +30,10 @@ from rag_core.retrieval.search import fetch_passages, search_lexical, search_pas
 from rag_core.storage import channels, posts
 from rag_core.storage.channels import list_synonyms
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
-from rag_core.text.naming import find_aliases
-from rag_core.text.query_expansion import TRANSLATION_WEIGHT, expand_words
-from rag_core.text.query_terms import QueryTerms
+from rag_core.text.names import find_aliases, list_names_in_other_script
+from rag_core.text.query_terms import TRANSLATION_WEIGHT, QueryTerms, correct_spelling, expand_words
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, is_pasted
-from rag_core.text.spelling import correct_spelling
 from rag_core.text.tokens import tokenize
-from rag_core.text.transliteration import list_names_in_other_script
 from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import (
     Certainty,
@@ -274,14 +269,16 @@ def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     likeness = rag.calibration.likeness(cosine, model, question.lang)
     coverage = measure_coverage(asked, best, statistics, contested=ranked.contested, likeness=likeness)
     covered = rag.calibration.likely(coverage, cosine, model, question.lang)
-    certainty = rag.calibration.grade(covered, brief=coverage.brief, lenient=coverage.lenient, foreign=ranked.foreign)
+    certainty = rag.calibration.grade(
+        covered, brief=coverage.brief, lenient=coverage.lenient, foreign=ranked.in_other_language
+    )
     # where no term of the question was met, nothing of it was
     if best is None or best.topic <= 0:
         certainty = Certainty.NONE
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)
     focused = certainty is Certainty.SURE and not coverage.brief
-    if ranked.doubtful or (coverage.brief and ranked.disputable) or coverage.partial:
+    if ranked.may_not_answer or (coverage.brief and ranked.disputable) or coverage.partial:
         certainty = Certainty.PROBABLE
     if ranked.series:
         lines = [_quote_dated_line(piece, question) for piece in ranked.series[-_MAX_SERIES_LINES:]]

@@ -15,7 +15,15 @@ from typing import Any
 
 from bot.cli import eval_options as options
 from bot.cli.eval_options import describe_engine, describe_settings
-from bot.evaluation.coverage_fit import CoverageRow, collect_coverage, fit_coverage
+from bot.evaluation.coverage_and_ranking_fit import (
+    DEPTHS,
+    CoverageRow,
+    RankingRow,
+    collect_coverage,
+    collect_ranking,
+    fit_coverage,
+    fit_ranking,
+)
 from bot.evaluation.datasets import draw_sample, make_questions, read_claims, read_dataset
 from bot.evaluation.index import (
     IndexedDataset,
@@ -25,7 +33,6 @@ from bot.evaluation.index import (
     fit_calibration,
     open_indexed_dataset,
 )
-from bot.evaluation.ranking_fit import DEPTHS, RankingRow, collect_ranking, fit_ranking
 from bot.evaluation.scoring import require_writable, write_json_report
 from bot.evaluation.threshold_fitting import choose_safest_fusions, fit_claim_bar, run_both_retrievers
 from bot.settings import Settings

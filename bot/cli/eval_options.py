@@ -1,15 +1,25 @@
-"""Evaluation options: command-line arguments and the measuring loop that the `eval` commands share."""
+"""Evaluation options: command-line arguments and the measuring loop that the `eval` commands share.
+
+Variants are measured in processes of their own: the same questions in lockstep, so that memory differs and other load
+does not. Each process indexes the dataset and opens its models; then one question after the other is asked of all, and
+each process is the first equally often.
+"""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import multiprocessing
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from bot.evaluation.datasets import EvaluationQuery, read_dataset
+from tqdm import tqdm
+
+from bot.evaluation.datasets import Dataset, EvaluationQuery, read_dataset
 from bot.evaluation.index import (
     RECIPES,
     HasLanguage,
@@ -20,11 +30,12 @@ from bot.evaluation.index import (
     open_indexed_dataset,
     run_interleaved,
 )
-from bot.evaluation.processes import run_in_processes
 from bot.evaluation.replay import Recording
 from bot.evaluation.scoring import (
     Metrics,
+    compute_difference_intervals,
     compute_ratios,
+    format_difference_intervals,
     format_recipes,
     format_report,
     format_rows,
@@ -33,6 +44,9 @@ from bot.evaluation.scoring import (
 )
 from bot.settings import Settings
 from rag_core.engine import Engine
+from rag_core.errors import RagError
+from rag_core.settings import RagSettings
+from rag_core.storage.users import AUTO_RECIPE
 
 
 def add_data_options(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +82,8 @@ def add_variant_options(parser: argparse.ArgumentParser, known: Collection[str])
         type=parse_recipes,
         default=("direct",),
         metavar="NAME",
-        help=f"how answers are made: {', '.join(RECIPES)}, several with commas, or all (default: direct)",
+        help=f"how answers are made: {', '.join(RECIPES)}, auto as for readers, several with commas, or all "
+        "(default: direct)",
     )
     plan = "off: the question as the one query, no filters, both legs (default: on)"
     parser.add_argument("--plan", choices=("on", "off"), default="on", help=plan)
@@ -107,8 +122,8 @@ def parse_recipes(text: str) -> tuple[str, ...]:
     """Parse the names of recipes, with commas between them, or all. Raises ArgumentTypeError."""
     names = tuple(RECIPES) if text == "all" else tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in names:
-        if name not in RECIPES:
-            raise argparse.ArgumentTypeError(f"{name!r} is no recipe: there is {', '.join(RECIPES)}, and all")
+        if name not in {*RECIPES, AUTO_RECIPE}:
+            raise argparse.ArgumentTypeError(f"{name!r} is no recipe: there is {', '.join(RECIPES)}, auto, and all")
     return names
 
 
@@ -176,6 +191,9 @@ async def run_measurement(args: argparse.Namespace, settings: Settings, what: Me
         print(format_recipes(metrics))
     else:
         print(format_report(what.name, metrics, everything=args.all))
+    intervals = compute_difference_intervals(rows, what.metrics)
+    if intervals:
+        print("", format_difference_intervals(what.name, intervals, next(iter(rows))), sep="\n")
     kinds = {name: what.by_kind(given) for name, given in rows.items()}
     for name, parts in kinds.items():
         if parts and args.all:
@@ -183,7 +201,7 @@ async def run_measurement(args: argparse.Namespace, settings: Settings, what: Me
     if args.json_out:
         compared: dict[str, Any] = {"metrics": metrics if compared_names else metrics[""]}
         if compared_names:
-            compared["ratio"] = compute_ratios(metrics)
+            compared |= {"ratio": compute_ratios(metrics), "difference": intervals}
         if any(kinds.values()):
             compared["by_kind"] = kinds if compared_names else kinds[""]
         described = {"settings": describe_settings(args, about, variant, variants)}
@@ -223,3 +241,84 @@ def describe_settings(
             name: {k: v for k, v in asdict(variant).items() if v is not None} for name, variant in ways.items()
         }
     return described
+
+
+R = TypeVar("R")
+AskQuestion = Callable[[EvaluationQuery, IndexedDataset], Awaitable[R]]
+DescribeEngine = Callable[[Engine], dict[str, Any]]
+_EXIT_S = 10.0  # for a process to end by itself
+_ENDED = "The process of {} ended: there may be too little memory for all at once, so name fewer recipes."
+
+
+async def run_in_processes(
+    queries: Sequence[EvaluationQuery], ask: AskQuestion[R], variants: Mapping[str, Variant], dataset: Dataset,
+    settings: RagSettings, describe: DescribeEngine,
+) -> tuple[dict[str, list[R]], dict[str, Any]]:  # fmt: skip
+    """Ask every question in each variant; also returns the description of the first engine. Raises RagError."""
+    return await asyncio.to_thread(_run_lockstep, queries, ask, variants, dataset, settings, describe)
+
+
+def _run_lockstep(
+    queries: Sequence[EvaluationQuery], ask: AskQuestion[R], variants: Mapping[str, Variant], dataset: Dataset,
+    settings: RagSettings, describe: DescribeEngine,
+) -> tuple[dict[str, list[R]], dict[str, Any]]:  # fmt: skip
+    context = multiprocessing.get_context("spawn")
+    rows: dict[str, list[R]] = {name: [] for name in variants}
+    pipes: dict[str, Connection] = {}
+    processes, about = [], dict[str, Any]()
+    try:
+        for name, variant in variants.items():
+            pipes[name], theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(theirs, ask, variant, dataset, settings, describe))
+            process.start()
+            processes.append(process)
+            theirs.close()
+            about = about or _receive(name, pipes[name])
+            if name != next(iter(variants)):
+                _receive(name, pipes[name])
+        names = list(variants)
+        for n, query in enumerate(tqdm(queries, desc="ask", delay=1, leave=False, disable=None)):
+            first = n % len(names)
+            for name in (*names[first:], *names[:first]):
+                pipes[name].send(query)
+                rows[name].append(_receive(name, pipes[name]))
+    finally:
+        for pipe in pipes.values():
+            pipe.close()
+        for process in processes:
+            process.join(_EXIT_S)
+            process.kill()
+    return rows, about
+
+
+def _receive(name: str, pipe: Connection) -> Any:
+    try:
+        received = pipe.recv()
+    except EOFError:
+        raise RagError(_ENDED.format(name)) from None
+    if isinstance(received, Exception):
+        raise received
+    return received
+
+
+def _serve(pipe: Connection, ask: AskQuestion[R], variant: Variant, dataset: Dataset, settings: RagSettings,
+           describe: DescribeEngine) -> None:  # fmt: skip
+    """Index the dataset and answer the questions that come, until the pipe is closed."""
+
+    async def serve() -> None:
+        async with open_indexed_dataset(dataset, build_variant_settings(settings, [variant])) as opened:
+            data = opened.select_variant(variant)
+            pipe.send(describe(data.rag))
+            while True:
+                try:
+                    query = await asyncio.to_thread(pipe.recv)
+                except EOFError:
+                    return
+                pipe.send(await ask(query, data))
+
+    try:
+        asyncio.run(serve())
+    except BrokenPipeError:
+        pass
+    except RagError as exc:
+        pipe.send(RagError(exc.reason))

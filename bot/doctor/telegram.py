@@ -227,7 +227,8 @@ async def check_telegram(case: CheckContext) -> AsyncIterator[Finding]:
         try:
             me = await bot.get_me()
             reads = "all messages of its groups" if me.can_read_all_group_messages else "commands and replies in groups"
-            yield Finding(True, f"@{me.username} is known to {settings.api}; it gets {reads}")
+            inline = "on" if me.supports_inline_queries else "off (to switch it on: /setinline at @BotFather)"
+            yield Finding(True, f"@{me.username} is known to {settings.api}; it gets {reads}; inline mode is {inline}")
             for finding in _report_webhook(await bot.get_webhook_info(), case):
                 yield finding
         except (AiogramError, TimeoutError) as exc:

@@ -24,7 +24,7 @@ from bot.evaluation.replay import Recording, make_key
 from bot.evaluation.scoring import JudgedAnswer, Metrics, RankedQuery, judge_answer, measure_answer_cost
 from ingest.exports.desktop_export import ImportOptions, import_export
 from ingest.indexer import LexicalIndexer
-from rag_core.answer import answer_question
+from rag_core.answer import answer_question, choose_recipe
 from rag_core.context.calibration import Calibration
 from rag_core.engine import Engine, open_engine
 from rag_core.errors import ModelUnavailable
@@ -38,6 +38,7 @@ from rag_core.retrieval.search import search_passages
 from rag_core.settings import DataSettings, ModelSettings, RagSettings
 from rag_core.steps import make_plan
 from rag_core.storage import channels, posts
+from rag_core.storage.users import AUTO_RECIPE
 from rag_core.tracing import Run, Stage
 from rag_core.types import Channel, Plan, PostKey, Question, Viewer, Visibility
 
@@ -93,7 +94,7 @@ class Variant:
 
 # Names for `--compare`; a recipe has its own name.
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
-    **{name: {"recipe": name} for name in RECIPES},
+    **{name: {"recipe": name} for name in (*RECIPES, AUTO_RECIPE)},
     "council-once": {"recipe": "council", "follow_up": False},  # without the loop that asks for open parts again
     "plan-on": {"plan": _ON},
     "plan-off": {"plan": _OFF},
@@ -226,7 +227,7 @@ async def search_query(query: EvaluationQuery, data: IndexedDataset) -> RankedQu
     started = time.perf_counter()
     run = Run(rag.settings.budgets, "search")
     plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
-    if rag.recipe == "agent":
+    if (await choose_recipe(question, rag)).recipe == "agent":
         hits = await search_in_rounds(question, plan, rag, run)
     else:
         hits = await search_passages(plan, question, rag, run)
@@ -246,7 +247,7 @@ async def answer_query(query: EvaluationQuery, data: IndexedDataset) -> JudgedAn
         row,
         cached=(hits_after - hits, looks_after - looks),
         cost=measure_answer_cost(data.run, by_model=reply.model is not None),
-        fell_back=reply.recipe != data.rag.recipe,
+        fell_back=data.rag.recipe not in {reply.recipe, AUTO_RECIPE},
     )
     return data.recording.keep_cost(row, make_key(data.name, query.id, query.text)) if data.recording else row
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from babel.dates import format_date
@@ -20,6 +20,7 @@ from rag_core.errors import SettingsWrong, translate_errors
 from rag_core.tracing import Run
 from rag_core.types import Answer, Certainty
 
+R = TypeVar("R")
 Metrics = dict[str, float | None]  # by the usual names of the field; None if nothing could be measured
 
 _MAX_SENTENCE_CHARACTERS, _MAX_ANSWER_CHARACTERS = 300, 600  # longer is not an answer but a text to search in
@@ -369,6 +370,47 @@ def compute_ratios(found: Mapping[str, MetricsByLanguage]) -> dict[str, dict[str
         }
         for other in others
     }
+
+
+_BOOTSTRAP_DRAWS = 1000
+DifferenceIntervals = dict[str, tuple[float, float, float]]  # by metric: difference, and its 95 % interval
+
+
+def compute_difference_intervals(
+    rows: Mapping[str, Sequence[R]], compute: Callable[[Sequence[R]], Metrics]
+) -> dict[str, DifferenceIntervals]:
+    """Compute by how much each further variant differs from the first one, with paired bootstrap intervals of 95 %.
+
+    Questions are drawn with replacement, the same for both variants (Efron & Tibshirani, "An Introduction to the
+    Bootstrap", 1993, percentile method). Speeds are left out, and figures that some draws do not have.
+    """
+    (_, reference), *others = rows.items()
+    draws = np.random.default_rng(1).integers(len(reference), size=(_BOOTSTRAP_DRAWS, len(reference)))
+    reference_draws = [compute([reference[n] for n in draw]) for draw in draws]
+    found: dict[str, DifferenceIntervals] = {}
+    for name, other in others:
+        whole, other_draws = compute(other), [compute([other[n] for n in draw]) for draw in draws]
+        found[name] = {}
+        for metric, first in compute(reference).items():
+            value = whole[metric]
+            pairs = [(a[metric], b[metric]) for a, b in zip(reference_draws, other_draws, strict=True)]
+            differences = [b - a for a, b in pairs if a is not None and b is not None]
+            if metric in _SPEED_METRICS or first is None or value is None or len(differences) < len(pairs):
+                continue
+            low, high = np.percentile(differences, (2.5, 97.5))
+            found[name][metric] = round(value - first, 4), round(float(low), 4), round(float(high), 4)
+    return found
+
+
+def format_difference_intervals(command: str, found: Mapping[str, DifferenceIntervals], first: str) -> str:
+    """Format the intervals of the figures that say most, a line each."""
+    lines = []
+    for other, intervals in found.items():
+        for name in _SUMMARIES[command][0]:
+            if name in intervals:
+                difference, low, high = intervals[name]
+                lines.append(f"{name} of {other} less that of {first}: {difference:+.3f} ({low:+.3f} to {high:+.3f})")
+    return "\n".join(lines)
 
 
 def _format_figure(value: float | None) -> str:

@@ -1,7 +1,9 @@
-"""Handlers of /why: the posts behind an answer, their edits since, and posts that were found and not cited.
+"""Handlers of /why, the posts behind an answer and their edits since, and of /plan, how a question is searched.
 
 Access is worked out anew: a channel that is closed to this reader by now is not named at all. Admins also see the
 stages of the answer with times and counts, by its trace; a trace holds no texts.
+
+/plan is for admins: it shows the queries and what each leg finds, and answers nothing.
 """
 
 from __future__ import annotations
@@ -20,21 +22,22 @@ from aiogram.utils.formatting import BlockQuote, Bold, Code, ExpandableBlockQuot
 from bot import access
 from bot.access import get_reader, is_admin
 from bot.context import AppContext
-from bot.control.schemas import format_stages
-from bot.filters import ChatCommand, find_asked_answer
+from bot.control.schemas import format_plan_lines, format_stages, plan_as_json
+from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand, find_asked_answer
 from bot.i18n import Translator, get_translator, load_zone
-from bot.telegram.access_recheck import build_posts_basis, recheck_before_sending
+from bot.telegram.access_recheck import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, StoredAnswer, link_author
 from bot.views.message_text import format_changes, neutralize_links, split_pages, style_text
 from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
 from rag_core.engine import Engine
+from rag_core.errors import RagError
 from rag_core.steps import plan_by_rules
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
 from rag_core.storage.posts import PostVersion
 from rag_core.storage.questions import AnsweredQuestion, fetch_trace
-from rag_core.text.tokens import list_dictionary_forms, tokenize
+from rag_core.text.tokens import detect_language, list_dictionary_forms, tokenize
 from rag_core.types import Certainty, Channel, Post, PostKey, Question, Viewer, format_channel_post_link
 
 
@@ -211,7 +214,7 @@ async def _on_why(
         return
     reader = get_reader(message)
     viewer = await access.build_viewer(context.archive, context.admins, reader)
-    basis = await build_posts_basis(answer.parse_stored_answer(asked.answer).posts, viewer, context.archive)
+    content = await collect_content_of_posts(answer.parse_stored_answer(asked.answer).posts, viewer, context.archive)
     zone = await load_zone(context.archive, message.chat.id, context.settings.bot.zone)
     shown = RenderContext(get_translator(asked.lang), zone, group=not reader.private)
     text = await explain_answer(asked, viewer, context.archive, shown, context.rag)
@@ -220,9 +223,29 @@ async def _on_why(
     ):
         text = as_list(text, stages, sep="\n\n")
     first, *rest = split_pages(text)
-    with recheck_before_sending(basis, reader, context.archive, context.admins):
+    with recheck_before_sending(content, reader, context.archive, context.admins):
         await message.reply(first.text, entities=list(first.entities), allow_sending_without_reply=True)
         for page in rest:
+            await message.answer(page.text, entities=list(page.entities))
+
+
+async def _on_plan(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    text = (command.args or "").strip()
+    if not text:
+        await message.answer(words("plan-how", plan="/plan"))
+        return
+    reader = access.get_reader(message)
+    viewer = await access.build_viewer(context.archive, context.admins, reader)
+    zone = await load_zone(context.archive, message.chat.id, context.settings.bot.zone)
+    question = Question(text, detect_language(text), datetime.now(zone), viewer)
+    content = ShownContent(counted=viewer.channels)
+    try:
+        lines = format_plan_lines(await plan_as_json(question, context.rag))
+    except RagError as exc:
+        await message.answer(words.error(exc))
+        return
+    with recheck_before_sending(content, reader, context.archive, context.admins):
+        for page in split_pages(Text(neutralize_links("\n".join(lines)))):
             await message.answer(page.text, entities=list(page.entities))
 
 
@@ -230,4 +253,5 @@ def routes() -> Router:
     """Router of /why."""
     router = Router(name="why")
     router.message.register(_on_why, ChatCommand("why"))
+    router.message.register(_on_plan, ChatCommand("plan", chats=PRIVATE), flags=ADMINS_ONLY)
     return router

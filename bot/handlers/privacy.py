@@ -26,10 +26,11 @@ from bot.context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import Translator
 from bot.settings import Settings
-from bot.telegram.access_recheck import build_posts_basis, recheck_before_sending
+from bot.telegram.access_recheck import collect_content_of_posts, recheck_before_sending
 from bot.views import answer
 from bot.views.keyboards import build_keyboard, redraw_message
 from rag_core.storage import channels, posts
+from rag_core.storage.digests import list_user_digests
 from rag_core.storage.users import (
     UserDataCounts,
     count_user_data,
@@ -39,7 +40,9 @@ from rag_core.storage.users import (
     list_user_turns,
     list_user_votes,
     list_waiting_chats,
+    load_channel_sets,
 )
+from rag_core.storage.watches import list_user_watches
 from rag_core.types import Channel, PostKey, format_post_link
 
 
@@ -69,6 +72,8 @@ async def _press_details(pressed: CallbackQuery, settings: Settings, words: Tran
         words("privacy-votes"),
         words("privacy-updates"),
         *([words("privacy-talks", minutes=settings.memory.minutes, new="/new")] if settings.memory.enabled else []),
+        words("privacy-watches"),
+        words("privacy-digests"),
         words("privacy-memory"),
         words("privacy-unanswered"),
     ]
@@ -107,7 +112,7 @@ async def _collect_user_data(user_id: int, context: AppContext, checks: ExitStac
         viewer = await access.build_viewer(archive, context.admins, here)
         open_in[here.chat_id] = viewer.channels
         checks.enter_context(
-            recheck_before_sending(await build_posts_basis(keys, viewer, archive), here, archive, context.admins)
+            recheck_before_sending(await collect_content_of_posts(keys, viewer, archive), here, archive, context.admins)
         )
     questions = [await _export_question(row, open_in[row["chat_id"]], known, context) for row in rows]
     votes = [dict(vote) | {"good": bool(vote["good"]), "voted_at": _format_timestamp(vote["voted_at"])}
@@ -119,8 +124,14 @@ async def _collect_user_data(user_id: int, context: AppContext, checks: ExitStac
         dict(talk) | {"asked_at": _format_timestamp(talk["asked_at"])}
         for talk in await list_user_turns(archive, user_id)
     ]
+    watching = [
+        one | {"made_at": _format_timestamp(one["made_at"]), "paused": bool(one["paused"])}
+        for one in await list_user_watches(archive, user_id)
+    ]
     return {"user_id": user_id, "written_at": _format_timestamp(int(datetime.now(UTC).timestamp())),
-            "questions": questions, "votes": votes, "links": links, "remembered": talks}  # fmt: skip
+            "questions": questions, "votes": votes, "links": links, "remembered": talks,
+            "sets": sorted(await load_channel_sets(archive, user_id)),
+            "watches": watching, "digests": await list_user_digests(archive, user_id)}  # fmt: skip
 
 
 async def _export_question(
@@ -231,6 +242,9 @@ def _list_counts(found: UserDataCounts, words: Translator) -> Iterator[str]:
         ("forget-links", found.links),
         ("forget-unread", found.unread),
         ("forget-talks", found.talks),
+        ("forget-sets", found.sets),
+        ("forget-watches", found.watches),
+        ("forget-digests", found.digests),
     ):
         if count:
             yield f"• {words(name, count=count)}"

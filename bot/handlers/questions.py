@@ -1,26 +1,35 @@
-"""Handlers of questions: /ask, plain text in private chats, and mentions of the bot or replies to it in groups.
+"""Handlers of questions: /ask, plain text, mentions and replies; /verify; /stop and /new for a conversation.
 
 A handler only queues a row and wakes the workers (bot/worker/question_worker.py); the same update twice is one row.
+
+/verify checks a text, the message that the command replies to, or a message forwarded in private; bot/views/verdict.py
+renders the result.
+
+/new off and /new on switch the memory of a whole chat. Readers stop their own questions, and nobody else's.
 """
 
 from __future__ import annotations
 
+import re
+
 from aiogram import F, Router
 from aiogram.enums import ContentType
 from aiogram.filters import CommandObject
-from aiogram.types import Message, Update
+from aiogram.types import CallbackQuery, Message, MessageGenerationStopped, Update
 from aiogram.utils.formatting import Code
 
 from bot import logs
-from bot.access import get_reader_id
+from bot.access import get_reader_id, may_change_chat_settings
 from bot.context import AppContext
 from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question
 from bot.handlers.small_talk import reply_to_talk
 from bot.i18n import Translator, detect_question_language
-from bot.worker.streaming import acknowledge_question
+from bot.worker.streaming import StopCallback, acknowledge_question
+from rag_core.conversation.memory import is_memory_enabled, set_memory_enabled, start_new_conversation
 from rag_core.conversation.talk import detect_talk
 from rag_core.storage import questions
 from rag_core.storage.questions import QuestionRow
+from rag_core.storage.users import ConversationKey
 
 # Long enough for a paragraph of context, short enough for a small model.
 MAX_QUESTION_LENGTH = 1000
@@ -115,4 +124,122 @@ def routes() -> Router:
     router.message.register(_on_text, IN_PRIVATE, F.text | F.caption)
     router.message.register(_on_no_text, IN_PRIVATE, F.content_type.in_(_USER_CONTENT_TYPES))
     router.message.register(_on_addressed_question, IN_GROUP, extract_addressed_question)
+    return router
+
+
+_QUOTE_TYPES = {"blockquote", "expandable_blockquote"}  # the bot's answers list their sources in one
+_CITATION_NUMBER_PATTERN = re.compile(r" ?\[\d+\]")
+
+
+async def _on_verify(
+    message: Message,
+    command: CommandObject,
+    addressed: bool,
+    event_update: Update,
+    context: AppContext,
+    words: Translator,
+) -> None:
+    text, own = (command.args or "").strip(), True
+    if not text:
+        text, own = _extract_replied_text(message), False
+    if text:
+        lang = detect_question_language(text, words.lang) if own else words.lang
+        await queue_message_text(message, text, event_update.update_id, context, words, lang=lang, kind="verify")
+    elif addressed:
+        refusal = words.rich("verify-empty", example=Code(f"/verify {words('verify-example')}"))
+        await message.reply(**refusal.as_kwargs(), allow_sending_without_reply=True)
+
+
+async def _on_forwarded_message(message: Message, event_update: Update, context: AppContext, words: Translator) -> None:
+    text = (message.text or message.caption or "").strip()
+    if text:
+        await queue_message_text(message, text, event_update.update_id, context, words, lang=words.lang, kind="verify")
+    # other pictures of an album: only the one with the caption counts
+    elif not message.media_group_id:
+        await message.reply(words("verify-not-text"), allow_sending_without_reply=True)
+
+
+def _extract_replied_text(message: Message) -> str:
+    """Text of the replied message: the selected part, else all of it."""
+    if message.quote and message.quote.is_manual:
+        return message.quote.text.strip()
+    parent = message.reply_to_message
+    if parent is None or parent.forum_topic_created:  # in a topic every message "replies" to its opening
+        return ""
+    text = parent.text or parent.caption or ""
+    ours = message.bot and parent.from_user and parent.from_user.id == message.bot.id
+    return _strip_sources(parent, text) if ours else text.strip()
+
+
+def _strip_sources(message: Message, text: str) -> str:
+    """Strip the sources and the notes below them from an answer of the bot."""
+    lists = [e.offset for e in message.entities or () if e.type in _QUOTE_TYPES]
+    if lists:
+        before = text.encode("utf-16-le")[: 2 * min(lists)].decode("utf-16-le").rstrip()
+        text = before.rpartition("\n")[0]  # the line above the list is its title
+    return _CITATION_NUMBER_PATTERN.sub("", text).strip()
+
+
+def verify_routes() -> Router:
+    """Router of /verify and of forwarded messages in private. Include it late: an export may be forwarded too."""
+    router = Router(name="verify")
+    router.message.register(_on_verify, ChatCommand("verify"))
+    router.message.register(_on_forwarded_message, IN_PRIVATE, F.forward_origin)
+    return router
+
+
+_MEMORY_SWITCHES = {"on": True, "off": False}
+
+
+async def _on_new(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    wanted = (command.args or "").strip().casefold()
+    if wanted and wanted not in _MEMORY_SWITCHES:
+        await message.reply(words("talk-unknown", new="/new"))
+        return
+    if wanted and not await may_change_chat_settings(context.admins, message.chat, get_reader_id(message)):
+        await message.reply(words("talk-not-yours"))
+        return
+    if wanted:
+        await set_memory_enabled(message.chat.id, context.rag, to=_MEMORY_SWITCHES[wanted])
+    thread = message.message_thread_id if message.is_topic_message else None
+    await start_new_conversation(ConversationKey(message.chat.id, get_reader_id(message), thread or 0), context.rag)
+    remembers = await is_memory_enabled(message.chat.id, context.rag)
+    await message.reply(words("talk-new" if remembers else "talk-off"), allow_sending_without_reply=True)
+
+
+async def _on_stop(message: Message, addressed: bool, context: AppContext, words: Translator) -> None:
+    running, waited = await context.worker.halt(message.chat.id, get_reader_id(message))
+    if waited:
+        await message.reply(words("stopped-waiting", count=waited), allow_sending_without_reply=True)
+    elif not running and addressed:  # a running question shows its own end
+        await message.reply(words("stop-nothing"), allow_sending_without_reply=True)
+
+
+async def _on_draft_stopped(event: MessageGenerationStopped, context: AppContext, words: Translator) -> None:
+    """Handle the client's own stop button: private chats only, where the chat id is the reader's."""
+    _, waited = await context.worker.halt(event.chat.id, event.chat.id, event.draft_id)
+    if waited:
+        assert event.bot is not None
+        text = words("stopped-waiting", count=waited)
+        await event.bot.send_message(event.chat.id, text, message_thread_id=event.message_thread_id)
+
+
+async def _press_stop(
+    pressed: CallbackQuery, callback_data: StopCallback, context: AppContext, words: Translator
+) -> None:
+    message = pressed.message
+    if message is None:
+        await pressed.answer()
+        return
+    running, waited = await context.worker.halt(message.chat.id, pressed.from_user.id, callback_data.question)
+    await pressed.answer() if running or waited else await pressed.answer(words("stop-not-yours"), show_alert=True)
+
+
+def conversation_routes() -> Router:
+    """Router of /new, /stop and the stop buttons."""
+    router = Router(name="conversation")
+    router.message.register(_on_new, ChatCommand("new", addressed_only=True))
+    router.message.register(_on_stop, ChatCommand("stop"))
+    router.stopped_message_generation.register(_on_draft_stopped)
+    router.callback_query.register(_press_stop, StopCallback.filter())
     return router

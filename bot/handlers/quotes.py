@@ -24,7 +24,7 @@ from bot import access
 from bot.access import Reader
 from bot.context import AppContext
 from bot.i18n import Translator, get_translator, load_zone
-from bot.telegram.access_recheck import Basis, build_posts_basis, recheck_before_sending
+from bot.telegram.access_recheck import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, CitedSpan, hash_text_version, link_author
 from bot.views.keyboards import QuoteCallback, find_quote_by_token
@@ -201,7 +201,7 @@ class _QuoteRequest:
     """Quote to show and where: `number` is the post's number in the answer at `message_id`."""
 
     found: CitedWords | None
-    basis: Basis
+    content: ShownContent
     reader: Reader
     cited: CitedPost
     number: int
@@ -254,7 +254,7 @@ class QuoteButtonHandlers:
         self._recent_presses[key] = now
         try:
             await _answer_press(pressed)
-            with recheck_before_sending(wanted.basis, wanted.reader, context.archive, context.admins):
+            with recheck_before_sending(wanted.content, wanted.reader, context.archive, context.admins):
                 await _show_quote(wanted, bot, context)
         except BaseException:
             del self._recent_presses[key]  # sending failed: the next press counts as the first
@@ -284,13 +284,13 @@ async def _load_quote_request(
     readable = await access.get_readable_channels(context.archive, context.admins, reader)
     if quoted.key.chat_id not in readable:
         return "receipt-closed"
-    basis = await build_posts_basis([quoted.key], Viewer(reader.user_id, frozenset(readable)), context.archive)
+    content = await collect_content_of_posts([quoted.key], Viewer(reader.user_id, frozenset(readable)), context.archive)
     number, one = next((n, one) for n, one in enumerate(stored_answer.cited, 1) if one.key == quoted.key)
     zone = await load_zone(context.archive, reader.chat_id, context.settings.bot.zone)
     shown = RenderContext(get_translator(asked.lang), zone, group=not reader.private)
     found = await load_cited_words(context.archive, quoted, one)
     channel = readable[quoted.key.chat_id]
-    return _QuoteRequest(found, basis, reader, one, number, channel, shown, chat.id, message_id, asked.thread)
+    return _QuoteRequest(found, content, reader, one, number, channel, shown, chat.id, message_id, asked.thread)
 
 
 async def _show_quote(wanted: _QuoteRequest, bot: Bot, context: AppContext) -> None:

@@ -19,12 +19,13 @@ from aiogram.utils.formatting import Code, Text
 
 from bot import access
 from bot.access import Reader, get_reader, get_reader_id
+from bot.channel_sets import narrow_to_channel_set
 from bot.context import AppContext
 from bot.filters import ChatCommand, check_button_access
 from bot.handlers import errors
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import Translator, detect_question_language, load_zone
-from bot.telegram.access_recheck import Basis, ShownPost, recheck_before_sending
+from bot.telegram.access_recheck import ShownContent, ShownPost, recheck_before_sending
 from bot.views.answer import hash_text_version
 from bot.views.keyboards import (
     AnswerAction,
@@ -104,8 +105,8 @@ class SearchHandlers:
             if not free:
                 await asked.reply(words("search-busy"), allow_sending_without_reply=True)
                 return
-            text, buttons, _, basis = await self._render_page(asked, reader, 0, context, words)
-            with recheck_before_sending(basis, reader, context.archive, context.admins):
+            text, buttons, _, content = await self._render_page(asked, reader, 0, context, words)
+            with recheck_before_sending(content, reader, context.archive, context.admins):
                 await asked.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
 
     async def on_turn(
@@ -126,11 +127,11 @@ class SearchHandlers:
                 return
             try:
                 reader = Reader(pressed.from_user.id, asked.chat.id, asked.chat.type == "private")
-                text, buttons, found, basis = await self._render_page(
+                text, buttons, found, content = await self._render_page(
                     asked, reader, callback_data.number, context, words
                 )
                 moved = found not in ("", callback_data.found)
-                with recheck_before_sending(basis, reader, context.archive, context.admins):
+                with recheck_before_sending(content, reader, context.archive, context.admins):
                     await redraw_message(pressed, text, buttons, words("search-changed") if moved else "")
             except RagError as exc:
                 await pressed.answer(errors.format_error(exc, words, admin=False)[:200], show_alert=True)
@@ -153,8 +154,8 @@ class SearchHandlers:
 
     async def _render_page(
         self, asked: Message, reader: Reader, number: int, context: AppContext, words: Translator
-    ) -> tuple[Text, InlineKeyboardMarkup | None, str, Basis]:
-        """Page, buttons, results token, and basis of a search.
+    ) -> tuple[Text, InlineKeyboardMarkup | None, str, ShownContent]:
+        """Page, buttons, results token, and content of a search.
 
         A sentence and no token where nothing can be searched.
         """
@@ -162,15 +163,17 @@ class SearchHandlers:
         if not viewer.channels:
             admin = reader.user_id in context.admins
             refusal = await access.format_no_access(context.archive, words, admin=admin, private=reader.private)
-            return Text(refusal), None, "", Basis()
-        text = _get_search_text(asked)
+            return Text(refusal), None, "", ShownContent()
+        text, viewer = await narrow_to_channel_set(context.archive, asked.chat.id, _get_search_text(asked), viewer)
+        if not viewer.channels:
+            return Text(words("sets-nothing-readable", sets="/sets")), None, "", ShownContent()
         zone = await load_zone(context.archive, asked.chat.id, context.settings.bot.zone)
         # days in the reader's time zone, relative to the request
         question = Question(text, detect_question_language(text, words.lang), asked.date.astimezone(zone), viewer)
         async with self._searches:
             found = await list_posts(question, context.rag)
             if not (found.sought.words or found.sought.filters):
-                return Text(words("search-common")), None, "", Basis()
+                return Text(words("search-common")), None, "", ShownContent()
             number = max(0, min(number, get_last_page(found)))
             # long posts take a while to scan
             page = await asyncio.to_thread(
@@ -185,7 +188,7 @@ class SearchHandlers:
             number, get_last_page(found), lambda n: SearchPageCallback(number=n, search=search, found=token)
         )
         buttons = build_keyboard(row) if row else None
-        return page, buttons, token, Basis(shown, copies, viewer.channels)  # the total was counted over all
+        return page, buttons, token, ShownContent(shown, copies, viewer.channels)  # the total was counted over all
 
 
 def _get_search_text(message: Message) -> str:

@@ -17,7 +17,7 @@ from bot import access, logs
 from bot.access import Reader, get_reader
 from bot.context import AppContext
 from bot.i18n import Translator, get_translator
-from bot.telegram.access_recheck import Basis, ContentWithdrawn, build_posts_basis, recheck_before_sending
+from bot.telegram.access_recheck import ContentWithdrawn, ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_channel_title
 from bot.views.keyboards import SuggestionCallback, build_suggestion_rows
 from bot.views.message_text import neutralize_links
@@ -70,21 +70,21 @@ async def reply_to_talk(message: Message, talk: Talk, context: AppContext, words
     reply = render_talk(talk, lang, [known[chat] for chat in viewer.channels if chat in known])
     named = viewer.channels if talk.kind is TalkKind.ABOUT_CHANNEL else frozenset[int]()
     offered = lang if talk.kind in _SUGGESTING_KINDS else None
-    await send_with_suggestions(message, reply, viewer, context, offered, Basis(counted=named))
+    await send_with_suggestions(message, reply, viewer, context, offered, ShownContent(counted=named))
 
 
 async def send_with_suggestions(
-    message: Message, text: Text, viewer: Viewer, context: AppContext, lang: str | None, basis: Basis
+    message: Message, text: Text, viewer: Viewer, context: AppContext, lang: str | None, content: ShownContent
 ) -> None:
     """Send a line in private with suggested questions in `lang`; without them where a post of one has just changed."""
     here = Reader(viewer.user_id, message.chat.id, private=True)
     suggested = await context.suggestions.suggest(viewer, lang) if lang else []
     while True:
-        shown = await build_posts_basis([one.post for one in suggested], viewer, context.archive)
+        shown = await collect_content_of_posts([one.post for one in suggested], viewer, context.archive)
         rows = build_suggestion_rows((one.text, context.suggestions.make_token(one)) for one in suggested)
         buttons = InlineKeyboardMarkup(inline_keyboard=rows) if rows else None
         try:
-            with recheck_before_sending(replace(basis, posts=shown.posts), here, context.archive, context.admins):
+            with recheck_before_sending(replace(content, posts=shown.posts), here, context.archive, context.admins):
                 await message.answer(**text.as_kwargs(), reply_markup=buttons)
                 return
         except ContentWithdrawn:
@@ -114,8 +114,8 @@ async def _on_suggestion(
         return
     async with context.worker.limits.hold_count(reader, reader) as wait:
         if wait is None:
-            basis = await build_posts_basis([suggested.post], viewer, context.archive)
-            with recheck_before_sending(basis, here, context.archive, context.admins):
+            content = await collect_content_of_posts([suggested.post], viewer, context.archive)
+            with recheck_before_sending(content, here, context.archive, context.admins):
                 asked = await message.answer(**neutralize_links(suggested.text).as_kwargs())
             row = QuestionRow(
                 bot_id=bot.id,

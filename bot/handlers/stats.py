@@ -108,7 +108,7 @@ async def _describe_machine(context: AppContext, words: Translator) -> AsyncIter
 
 async def _describe_jobs(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
     """Describe the jobs that fail or have failed lately, with their error."""
-    jobs = [job for _, job in sorted(context.indexing.ledger.jobs.items())]
+    jobs = [job for _, job in sorted(context.indexing.job_log.jobs.items())]
     for job in jobs:
         if job.failed_at and (job.failing or datetime.now(UTC) - job.failed_at < _RECENT_FAILURE_AGE):
             sentence = "stats-job-fails" if job.failing else "stats-job-failed"

@@ -1,8 +1,10 @@
-"""Handlers of /unanswered: what people asked in vain, and the answers that admins pin for it.
+"""Handlers of /unanswered: questions asked in vain, and answers pinned for them; and of /synonyms.
 
 /unanswered groups refused questions by their terms. It names nobody, and shows the words of a question only where two
 readers asked alike: one reader's own words could tell who asked. It reads the stored questions, so that they are gone
 with their retention and with /forget. A pin is made with the nearest post, or with a reply that links another one.
+
+/synonyms are words that mean the same in a channel, entered by bot admins, for all who read the channel.
 """
 
 from __future__ import annotations
@@ -10,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import groupby
 
 from aiogram import F, Router
+from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, Message
-from aiogram.utils.formatting import BlockQuote, Text, as_list
+from aiogram.utils.formatting import BlockQuote, Code, Text, as_list
 
 from bot import access
 from bot.access import Reader
@@ -23,14 +27,16 @@ from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.handlers.deletions import find_post_links, resolve_post_link
 from bot.i18n import Translator
 from bot.pinned_answers import extract_question_terms, hash_question
-from bot.telegram.access_recheck import build_posts_basis, recheck_before_sending
+from bot.telegram.access_recheck import collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_channel_title, link_author, parse_stored_answer
 from bot.views.keyboards import build_keyboard, redraw_message
 from bot.views.message_text import neutralize_links
 from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
 from rag_core.storage import Archive, channels, posts, questions
+from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.storage.questions import AnsweredQuestion
-from rag_core.types import PostKey, format_channel_post_link
+from rag_core.text.tokens import tokenize
+from rag_core.types import Channel, PostKey, format_channel_post_link
 
 _MAX_QUESTIONS, _MAX_GROUPS, _MAX_TEXT_LENGTH = 5000, 10, 150
 _MIN_READERS = 2  # who asked alike, before the words are shown
@@ -101,8 +107,10 @@ async def _check_nearest(
 ) -> AbstractContextManager[None]:
     """Context in which to send what names the nearest posts of these questions."""
     viewer = await access.build_viewer(context.archive, context.admins, reader)
-    basis = await build_posts_basis([group.nearest for group in groups if group.nearest], viewer, context.archive)
-    return recheck_before_sending(basis, reader, context.archive, context.admins)
+    content = await collect_content_of_posts(
+        [group.nearest for group in groups if group.nearest], viewer, context.archive
+    )
+    return recheck_before_sending(content, reader, context.archive, context.admins)
 
 
 async def _render_group(group: UnansweredGroup, context: AppContext, words: Translator, number: str = "") -> Text:
@@ -179,9 +187,72 @@ async def _on_pin_link(message: Message, asked: str, context: AppContext, words:
     await message.answer(**text.as_kwargs())
 
 
+_MAX_WORD, _MAX_LISTED_PAIRS = 60, 100  # of synonyms
+_MINUS = ("-", "−", "–")
+
+
+async def _on_synonyms(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    """List the pairs, add one, or after a minus remove one: in the channel that is named first, or in all."""
+    viewer = await access.build_viewer(context.archive, context.admins, access.get_reader(message))
+    known = {
+        chat_id: channel
+        for chat_id, channel in (await channels.load_channels(context.archive)).items()
+        if chat_id in viewer.channels
+    }
+    given = (command.args or "").strip()
+    if not given:
+        text = await _list_pairs(context, known, words)
+    else:
+        name = given.split()[0] if given.startswith("@") else ""
+        chosen = [one for one in known if not name or (known[one].username or "").casefold() == name[1:].casefold()]
+        if chosen:
+            text = await _change_pair(given.removeprefix(name).strip(), chosen, message, context, words)
+        else:
+            text = words.rich("reindex-unknown", name=neutralize_links(name), channels="/channels")
+    await message.answer(**text.as_kwargs())
+
+
+async def _list_pairs(context: AppContext, known: dict[int, Channel], words: Translator) -> Text:
+    stored = await list_synonyms(context.archive, known)
+    lines = []
+    for (word, meaning), rows in groupby(stored, key=lambda synonym: (synonym.word, synonym.meaning)):
+        holding = [known[row.chat_id] for row in rows]
+        of = "" if len(holding) == len(known) else ", ".join(format_channel_title(one, words) for one in holding)
+        lines.append(Text("• ", neutralize_links(f"{word} = {meaning}" + (f" ({of})" if of else ""))))
+    how = words.rich("synonyms-how", example=_make_example(words))
+    return as_list(words("synonyms-title", count=len(lines)), *lines[:_MAX_LISTED_PAIRS], "", how)
+
+
+def _make_example(words: Translator) -> Code:
+    return Code(f"/synonyms {words('synonyms-example')}")
+
+
+async def _change_pair(given: str, chosen: list[int], message: Message, context: AppContext, words: Translator) -> Text:
+    pair = [" ".join(side.casefold().split()) for side in given.lstrip("".join(_MINUS) + " ").split("=")]
+    if len(pair) != 2 or pair[0] == pair[1] or not all(tokenize(side) and len(side) <= _MAX_WORD for side in pair):
+        return words.rich("synonyms-how", example=_make_example(words))
+    word, meaning = pair
+    reader, changed = access.get_reader_id(message), False
+    for chat_id in chosen:
+        if given.startswith(_MINUS):
+            for sides in ((word, meaning), (meaning, word)):
+                changed |= await remove_synonym(context.archive, Synonym(chat_id, *sides))
+        else:
+            changed |= await add_synonym(context.archive, Synonym(chat_id, word, meaning), reader)
+    if changed:
+        context.rag.caches.forget()
+        context.worker.forget()
+    if given.startswith(_MINUS):
+        sentence = "synonyms-removed" if changed else "synonyms-unknown"
+    else:
+        sentence = "synonyms-added" if changed else "synonyms-known"
+    return words.rich(sentence, pair=neutralize_links(f"{word} = {meaning}"))
+
+
 def routes() -> Router:
     """Router of /unanswered, its buttons, and replies that name the post to pin."""
     router = Router(name="unanswered")
+    router.message.register(_on_synonyms, ChatCommand("synonyms", chats=PRIVATE), flags=ADMINS_ONLY)
     router.message.register(_on_unanswered, ChatCommand("unanswered", chats=PRIVATE), flags=ADMINS_ONLY)
     router.message.register(_on_pin_link, F.chat.type == "private", _find_pin_question, flags=ADMINS_ONLY)
     router.callback_query.register(_press_pin, PinCallback.filter(), flags=ADMINS_ONLY)

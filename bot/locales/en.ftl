@@ -30,8 +30,13 @@ help-more =
     { $why } — where my last answer comes from
     { $sources } — the words of the posts behind it
     { $link } — a link that asks the same question
+    { $watch } words — tell me of new posts with them
+    { $watches } — what I look out for, and how to stop
+    { $digest } — what is new, every day or week
+    { $about } @channel — what a channel writes about
     { $mode } — quick or thorough answers
     { $stop } — stop working on my question
+    { $sets } — several channels under one name
     { $start } — the channels I read for you
 
     { $privacy } — what I keep about you
@@ -463,6 +468,9 @@ job = { $name ->
     [dense] search by meaning
     [copies] finding copies of posts
     [answers] sending answers
+    [watches] telling of new posts
+    [edits] noting edits in answers
+    [digests] sending digests
    *[other] { $name }
 }
 ago = { $unit ->
@@ -775,6 +783,8 @@ privacy-questions = { $days ->
 privacy-votes = • your 👍 and 👎 with the reason, and your links to long questions: as long as your questions
     • the settings of this chat, such as its time zone: until they are changed
 privacy-updates = • each message to me: until I have handled it, usually a moment. If I could not read it: as long as your questions. Its number: 48 hours. An answer on its way to you: until it arrives
+privacy-watches = • what you asked me to look out for, until you stop it, and for 30 days the numbers of the posts that I told you of
+privacy-digests = • when you want a digest and of which channels, until you stop it
 privacy-talks = { $minutes ->
     [one] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minute, or until { $new }
    *[other] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minutes, or until { $new }
@@ -818,6 +828,14 @@ forget-links = { $count ->
 forget-unread = { $count ->
     [one] { $count } message I could not read
    *[other] { $count } messages I could not read
+}
+forget-watches = { $count ->
+    [one] { $count } watch
+   *[other] { $count } watches
+}
+forget-digests = { $count ->
+    [one] { $count } digest
+   *[other] { $count } digests
 }
 forget-talks = { $count ->
     [one] { $count } question remembered for follow-ups
@@ -1078,3 +1096,110 @@ synonyms-unknown = I do not have this pair: { $pair }
 menu-synonyms = Words that mean the same
 menu-plan = How a question is searched
 plan-how = Send { $plan } and a question: I show its queries, filters and what they find.
+
+## Named sets of channels
+
+sets-title = { $count ->
+    [0] No sets of channels yet.
+    [one] { $count } set of channels:
+   *[other] { $count } sets of channels:
+}
+sets-how = To make one: { $example }. To ask only its channels: { $asked }. To remove it, put a minus in front.
+sets-example = work = @first_channel, Second channel
+sets-asked = in work: what is new?
+sets-asked-in = in { $name }: what is new?
+sets-saved = Saved: { $name } is { $titles }. Ask like this: { $asked }
+sets-removed = Removed: { $name }
+sets-unknown = I have no set with this name: { $name }. See { $sets }
+sets-no-channel = I read no channel with this name for you: { $name }. See { $start }
+sets-full = There are { $count } sets already. Remove one first: { $sets }
+sets-closed = no channel that you can ask now
+sets-nothing-readable = You can ask none of the channels of this set now. See { $sets }
+forget-sets = your named sets of channels
+
+## Watches: being told of new posts
+
+watch-how = Tell me what to look out for: { $example }. I write when a new post has these words. { $quiet } keeps me silent at night, { $watches } shows the list.
+watch-example = ferry ticket under 500
+watch-added = I will write when a new post is about: { $text }. Your list: { $watches }
+watch-full = You have { $count } watches already. Stop one first: { $watches }
+watch-notice = 🔔 { $text }
+watch-also = { $count ->
+    [one] Also in { $count } other channel
+   *[other] Also in { $count } other channels
+}
+watch-over = { $count ->
+    [one] { $text }: { $count } more post yesterday. See /watches
+   *[other] { $text }: { $count } more posts yesterday. See /watches
+}
+watch-quiet = I send nothing in these hours: { $hours }
+watch-quiet-off = I write at any hour now.
+watch-mute = Mute for a day
+watch-stop = Stop
+watch-pause = Pause
+watch-resume = Resume
+watch-is-paused = {" "}(paused)
+watch-is-muted = {" "}(muted)
+watch-stopped = Stopped.
+watch-muted = Silent for a day.
+watch-paused = Paused.
+watch-resumed = I am looking out again.
+watch-gone = This watch was stopped already.
+watches-none = Nothing to look out for yet. Try { $example }
+watches-title = { $count ->
+    [one] I look out for { $count } thing:
+   *[other] I look out for { $count } things:
+}
+
+## Answers whose posts changed
+
+answer-stale = ✏️ Changed since: { $posts }. I took out what is no longer there.
+stale-post = { $gone ->
+    [yes] { $number } was deleted
+   *[no] { $number } was edited
+}
+
+## In any chat (inline)
+
+inline-how = Type a question, or open our chat
+inline-private = Nothing in public channels. Ask me in our chat
+inline-more = Ask me in our chat for a whole answer
+inline-limit = Too many at once. Please try again in a few minutes
+inline-trouble = I cannot search right now. Please try again later
+
+## A channel's own page
+
+about-how = Write the channel after the command, for example: /about @channel. { $start } lists those I read for you.
+about-unknown = I read no such channel for you. { $start } lists those I read.
+about-empty = It has no posts yet.
+about-posts = { $count ->
+    [one] { $count } post, of { $first }
+   *[other] { $count } posts since { $first }, the last on { $last }
+}
+about-often = About { $count } a week
+about-seldom = Less than one a week
+about-names = Names:
+about-subjects = Subjects:
+about-namings = What it calls things:
+about-read = { $count ->
+    [one] Counted over the last { $count } post.
+   *[other] Counted over the last { $count } posts.
+}
+
+## Digests
+
+digest-how = { $state } Try { $daily }, { $now } or { $off }; name a @channel to hear of it alone.
+digest-example = /digest daily 9
+digest-none = No digest is planned.
+digest-off = No more digests.
+digest-on = { $days ->
+    [1] A digest comes every day, next on { $due }.
+   *[7] A digest comes every week, next on { $due }.
+}
+digest-nothing = Nothing new.
+digest-title = New from { $since } to { $until }
+digest-day = New on { $date }
+digest-channels = { $count ->
+    [one] { $count } channel
+   *[other] { $count } channels
+}

@@ -230,7 +230,7 @@ class StateCollector:
         runs = _make_counter("job_runs", "Runs of work that goes by itself.", "task")
         failed = _make_counter("job_failures", "Runs that failed.", "task")
         failing = _make_gauge("job_failing", "1 where the last run failed.", "task")
-        for job in [*context.indexing.ledger.jobs.values()]:
+        for job in [*context.indexing.job_log.jobs.values()]:
             runs.add_metric([job.name], job.runs)
             failed.add_metric([job.name], job.failures)
             failing.add_metric([job.name], job.failing)
@@ -292,7 +292,7 @@ async def _check_archive(context: AppContext) -> str:
 
 
 def _check_lexical_index(context: AppContext) -> str:
-    jobs = context.indexing.ledger.jobs
+    jobs = context.indexing.job_log.jobs
     return "cannot be brought up to date" if "lexical" in jobs and jobs["lexical"].failing else OK
 
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from aiogram.enums import ChatAction
 from aiogram.methods import (
     AnswerCallbackQuery,
+    AnswerInlineQuery,
     CopyMessage,
     DeleteMessage,
     DeleteMessages,
@@ -200,10 +201,10 @@ _COMMAND_PATTERN = re.compile(r"[a-z0-9_]{1,32}")
 
 def get_me(call: GetMe, world: SandboxState) -> Json:
     """Describe the bot."""
-    off = ("guest_queries", "inline_queries")
-    flags = (*(f"supports_{name}" for name in off), "can_connect_to_business", "has_main_web_app")
-    group_flags = {"can_join_groups": True, "can_read_all_group_messages": world.reads_groups}
-    return world.bot.wire() | group_flags | dict.fromkeys((*flags, "has_topics_enabled"), False)
+    flags = ("supports_guest_queries", "can_connect_to_business", "has_main_web_app")
+    set_flags = {"can_join_groups": True, "can_read_all_group_messages": world.reads_groups}
+    set_flags["supports_inline_queries"] = world.inline
+    return world.bot.wire() | set_flags | dict.fromkeys((*flags, "has_topics_enabled"), False)
 
 
 def get_updates(call: GetUpdates, world: SandboxState) -> Awaitable[list[Json]]:
@@ -320,6 +321,7 @@ BOT_METHODS: dict[Any, Callable[..., Any]] = {
 
 
 _DRAFT_SECONDS = 30.0  # https://core.telegram.org/bots/api#sendmessagedraft
+_MAX_INLINE_RESULTS, _INLINE_SECONDS = 50, 10.0  # https://core.telegram.org/bots/api#answerinlinequery
 _MAX_DOWNLOAD_BYTES = 20 * 2**20  # https://core.telegram.org/bots/api#getfile
 _CHAT_ACTIONS = frozenset(action.value for action in ChatAction)
 # https://core.telegram.org/bots/api#reactiontypeemoji
@@ -429,6 +431,26 @@ def answer_callback_query(call: AnswerCallbackQuery, world: SandboxState) -> boo
     return True
 
 
+def answer_inline_query(call: AnswerInlineQuery, world: SandboxState) -> bool:
+    """Answer an inline query with articles; only once, and within ten seconds."""
+    query = world.queries.get(call.inline_query_id)
+    if query is None or query.answer is not None or world.clock() - query.at > _INLINE_SECONDS:
+        raise bad_request("query is too old and response timeout expired or query ID is invalid")
+    if len(call.results) > _MAX_INLINE_RESULTS:
+        raise bad_request("RESULTS_TOO_MUCH")
+    results = [one.model_dump(mode="json", exclude_none=True, exclude_unset=True) for one in call.results]
+    if len({one["id"] for one in results}) < len(results) or any(len(one["id"].encode()) > 64 for one in results):
+        raise bad_request("RESULT_ID_INVALID")
+    for one in results:
+        content = one["input_message_content"]
+        content["text"], content["entities"] = prepare_text(content["message_text"], content.get("entities"), None)
+    button = call.button.model_dump(exclude_none=True) if call.button else None
+    answer = {"results": results, "personal": bool(call.is_personal), "cache_time": call.cache_time, "button": button}
+    query.answer = answer
+    world.changed()
+    return True
+
+
 def get_file(call: GetFile, world: SandboxState) -> Json:
     """Get the download path of a file."""
     upload = world.files.get(call.file_id)
@@ -451,6 +473,7 @@ def _write_local_file(upload: UploadedFile, folder: Path) -> str:
 
 CHAT_METHODS: dict[Any, Callable[..., Any]] = {
     AnswerCallbackQuery: answer_callback_query,
+    AnswerInlineQuery: answer_inline_query,
     GetChat: get_chat,
     GetChatAdministrators: get_chat_administrators,
     GetChatMember: get_chat_member,

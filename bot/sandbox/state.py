@@ -151,16 +151,18 @@ class SuggestedQuestion:
 
 @dataclass(slots=True)
 class PressedButton:
-    """A pressed button; `answer` is the bot's answer to the callback query."""
+    """A pressed button, or an inline query typed at the moment `at`; `answer` is the bot's answer to it."""
 
     user_id: int
     chat_id: int
+    at: float = 0.0
     answer: Json | None = None
 
 
 @dataclass(slots=True)
 class SandboxState:
-    """State of the sandbox. `reads_groups`: privacy mode is off (getMe.can_read_all_group_messages).
+    """State of the sandbox. `reads_groups`: privacy mode is off (getMe.can_read_all_group_messages); `inline`: its
+    inline mode is on.
 
     `log` has (n, chat id, message id) of every change; `run` identifies this run of the sandbox. `local` is the folder
     of a Bot API server that runs with --local: getFile puts files there, of any size.
@@ -170,6 +172,7 @@ class SandboxState:
     clock: Callable[[], float]
     queue: UpdateQueue
     reads_groups: bool = False
+    inline: bool = True
     people: dict[int, SandboxUser] = field(default_factory=dict)
     rooms: dict[int, SandboxChat] = field(default_factory=dict)
     commands: dict[tuple[str, str], list[Json]] = field(default_factory=dict)

@@ -99,6 +99,15 @@ def press_button(world: SandboxState, user_id: int, chat_id: int, message_id: in
     return query_id
 
 
+def type_inline_query(world: SandboxState, user_id: int, text: str) -> str:
+    """Type "@bot text" in some chat; returns the id of the query."""
+    query_id = str(randbelow(10**18))
+    world.queries[query_id] = PressedButton(user_id, user_id, world.clock())
+    query = {"id": query_id, "from": world.people[user_id].wire(), "query": text, "offset": ""}
+    world.queue.push("inline_query", query)
+    return query_id
+
+
 def react_as_person(world: SandboxState, user_id: int, chat_id: int, message_id: int, emoji: str | None) -> None:
     """Set or remove a reaction."""
     room = world.room(chat_id)

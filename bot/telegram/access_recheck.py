@@ -1,8 +1,8 @@
 """Access check before sending: a message that shows posts is checked again before every attempt to send it.
 
-A `Basis` names what a message shows: posts, channels that it names, channels that it counted over. While
+A `ShownContent` names what a message shows: posts, channels that it names, channels that it counted over. While
 `recheck_before_sending` is in force, `RecheckMiddleware` (a middleware of the Bot API session, inside the one that
-retries) checks the basis before each call that carries text: first attempts, retries, parts of a long answer,
+retries) checks the content before each call that carries text: first attempts, retries, parts of a long answer,
 edits, drafts. So a sender cannot forget a retry, and a new sender needs one `with` statement.
 """
 
@@ -31,7 +31,7 @@ from rag_core.verification.verdicts import Verification
 # reports a change. A message that stays is never sent on a cached membership.
 DRAFT_MEMBERSHIP_MAX_AGE_SECONDS = 10.0
 # Methods with these prefixes bring text to a reader; "typing" does not.
-_TEXT_METHOD_PREFIXES = ("send", "edit", "copy", "forward")
+_TEXT_METHOD_PREFIXES = ("send", "edit", "copy", "forward", "answerInline")
 _CHAT_ACTION_METHOD = "sendChatAction"
 
 
@@ -62,8 +62,8 @@ class ShownPost:
 
 
 @dataclass(frozen=True, slots=True)
-class Basis:
-    """Basis of a message: posts shown, `channels` named beside them, and channels it was `counted` over."""
+class ShownContent:
+    """Shown content of a message: posts shown, `channels` named beside them, and channels it was `counted` over."""
 
     posts: tuple[ShownPost, ...] = ()
     channels: frozenset[int] = frozenset()
@@ -87,16 +87,16 @@ class Basis:
         }
 
 
-def parse_basis(raw: JsonObject) -> Basis:
+def parse_shown_content(raw: JsonObject) -> ShownContent:
     """Parse the result of `as_json`."""
     shown = (ShownPost(PostKey(c, m), then, tuple((a, b) for a, b in spans)) for c, m, then, spans in raw["posts"])
-    return Basis(tuple(shown), frozenset(raw["channels"]), frozenset(raw["counted"]))
+    return ShownContent(tuple(shown), frozenset(raw["channels"]), frozenset(raw["counted"]))
 
 
-def build_answer_basis(answer: Answer, stored: Mapping[PostKey, Post]) -> Basis:
-    """Build the basis of an answer: citations, the nearest posts of a refusal, the channels that have copies.
+def collect_content_of_answer(answer: Answer, stored: Mapping[PostKey, Post]) -> ShownContent:
+    """Collect the shown content of an answer: citations, the nearest posts of a refusal, the channels that have copies.
 
-    `stored` are the posts as they are now; a citation that no longer matches its post makes the basis fail.
+    `stored` are the posts as they are now; a citation that no longer matches its post makes the content fail.
     """
     citations = [c for sentence in answer.sentences for c in sentence.citations]
     nearest = [
@@ -109,37 +109,37 @@ def build_answer_basis(answer: Answer, stored: Mapping[PostKey, Post]) -> Basis:
         not any(c.quote and s.text.endswith(c.quote) for c in s.citations) for s in answer.sentences
     )
     counted = frozenset(answer.channels) if worked_out else frozenset[int]()
-    return Basis((*_list_cited_posts(citations, stored), *nearest), frozenset(copies), counted)
+    return ShownContent((*_list_cited_posts(citations, stored), *nearest), frozenset(copies), counted)
 
 
-def build_verdicts_basis(found: Verification, stored: Mapping[PostKey, Post]) -> Basis:
-    """Build the basis of verdicts: citations, the post that the message is, and the earliest post of each.
+def collect_content_of_verdicts(found: Verification, stored: Mapping[PostKey, Post]) -> ShownContent:
+    """Collect the shown content of verdicts: citations, the post that the message is, and the earliest post of each.
 
     Sources were counted over all channels.
     """
     citations = [c for v in found.verdicts for c in (*v.citations, *v.against, *filter(None, (v.superseded,)))]
     first = {v.earliest.chat_id for v in found.verdicts if v.earliest}
     same = [ShownPost(found.same.key, hash_text_version(found.same.text))] if found.same else []
-    return Basis((*same, *_list_cited_posts(citations, stored)), frozenset(first), frozenset(found.channels))
+    return ShownContent((*same, *_list_cited_posts(citations, stored)), frozenset(first), frozenset(found.channels))
 
 
-def build_draft_basis(sentences: Iterable[Sentence]) -> Basis:
-    """Build the basis of a draft: the citations of its sentences, with their words."""
+def collect_content_of_draft(sentences: Iterable[Sentence]) -> ShownContent:
+    """Collect the shown content of a draft: the citations of its sentences, with their words."""
     shown = (ShownPost(c.post, "", words=(c.quote,)) for sentence in sentences for c in sentence.citations if c.quote)
-    return Basis(tuple(dict.fromkeys(shown)))
+    return ShownContent(tuple(dict.fromkeys(shown)))
 
 
-async def build_posts_basis(keys: Iterable[PostKey], viewer: Viewer, archive: Archive) -> Basis:
-    """Build the basis of a view of posts; call it before rendering the view. Raises ArchiveUnavailable."""
+async def collect_content_of_posts(keys: Iterable[PostKey], viewer: Viewer, archive: Archive) -> ShownContent:
+    """Collect the shown content of a view of posts; call it before rendering the view. Raises ArchiveUnavailable."""
     readable = [key for key in dict.fromkeys(keys) if key.chat_id in viewer.channels]
     stored = await posts.fetch_posts(archive, readable)
-    return Basis(
+    return ShownContent(
         tuple(ShownPost(key, hash_text_version(stored[key].text) if key in stored else None) for key in readable)
     )
 
 
-async def recheck_basis(
-    basis: Basis, reader: Reader, archive: Archive, rights: AdminRegistry, *, max_age_s: float = 0.0
+async def recheck_shown_content(
+    content: ShownContent, reader: Reader, archive: Archive, rights: AdminRegistry, *, max_age_s: float = 0.0
 ) -> None:
     """Check that the reader may still read a message, and that its posts still say what it shows.
 
@@ -147,10 +147,10 @@ async def recheck_basis(
     behind what is shown are no older than `max_age_s`; those behind counts are as old as for any question.
     """
     try:
-        if not await _are_posts_unchanged(basis, archive):
+        if not await _are_posts_unchanged(content, archive):
             raise ContentWithdrawn
         unknown = frozenset[int]()
-        for wanted, age in ((basis.named_channels, max_age_s), (basis.counted - basis.named_channels, None)):
+        for wanted, age in ((content.named_channels, max_age_s), (content.counted - content.named_channels, None)):
             if wanted:
                 found = await access.resolve_channel_access(archive, rights, reader, among=wanted, max_age_s=age)
                 if wanted - found.open.keys() - found.unknown:
@@ -162,8 +162,8 @@ async def recheck_basis(
         raise RecheckUnavailable("Telegram did not say whether the reader is still a member.")
 
 
-async def _are_posts_unchanged(basis: Basis, archive: Archive) -> bool:
-    wanted = [shown for shown in basis.posts if shown.mark is not None]
+async def _are_posts_unchanged(content: ShownContent, archive: Archive) -> bool:
+    wanted = [shown for shown in content.posts if shown.mark is not None]
     stored = await posts.fetch_posts(archive, {shown.key for shown in wanted})
     for shown in wanted:
         post = stored.get(shown.key)
@@ -201,9 +201,9 @@ _CURRENT_CHECK: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("r
 
 @contextmanager
 def recheck_before_sending(
-    basis: Basis, reader: Reader, archive: Archive, rights: AdminRegistry, *, max_age_s: float = 0.0
+    content: ShownContent, reader: Reader, archive: Archive, rights: AdminRegistry, *, max_age_s: float = 0.0
 ) -> Iterator[None]:
-    """Run `recheck_basis` before each attempt to send or edit a message within the block.
+    """Run `recheck_shown_content` before each attempt to send or edit a message within the block.
 
     The attempt raises ContentWithdrawn or RecheckUnavailable where the check does. Nested blocks are all checked.
     """
@@ -212,9 +212,9 @@ def recheck_before_sending(
     async def check() -> None:
         if outer is not None:
             await outer()
-        await recheck_basis(basis, reader, archive, rights, max_age_s=max_age_s)
+        await recheck_shown_content(content, reader, archive, rights, max_age_s=max_age_s)
 
-    token = _CURRENT_CHECK.set(check if basis else outer)
+    token = _CURRENT_CHECK.set(check if content else outer)
     try:
         yield
     finally:

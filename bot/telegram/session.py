@@ -148,8 +148,9 @@ class InboxMiddleware(BaseRequestMiddleware):
         """
         wrong: dict[int, str] = {}
         parsed = [_parse_update(bot, raw, wrong) for raw in raws]
-        if raws:
-            await raw_updates.save_updates(self.archive, bot.id, raws, wrong)
+        # What is typed in other chats is never stored; an inline query that is lost is typed again.
+        if stored := [raw for raw in raws if "inline_query" not in raw]:
+            await raw_updates.save_updates(self.archive, bot.id, stored, wrong)
         self.heard()
         return parsed
 

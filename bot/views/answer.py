@@ -90,7 +90,8 @@ class StoredSentence:
 class StoredAnswer:
     """Stored answer: `cited` in the order of their numbers, `others` found but not cited, best first.
 
-    `trace_id` identifies the answer; one kept without a certainty counts as sure.
+    `trace_id` identifies the answer; one kept without a certainty counts as sure. `noted` are the changes of its posts
+    that its message tells: chat, message, and whether the post was deleted.
     """
 
     cited: tuple[CitedPost, ...]
@@ -100,6 +101,7 @@ class StoredAnswer:
     sentences: tuple[StoredSentence, ...] = ()
     messages: tuple[int, ...] = ()
     certainty: Certainty = Certainty.SURE
+    noted: frozenset[tuple[int, int, bool]] = frozenset()
 
     @property
     def posts(self) -> tuple[PostKey, ...]:
@@ -144,7 +146,7 @@ def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObjec
 def dump_with_messages(kept: JsonObject, messages: Sequence[int]) -> str:
     """Dump a serialized answer as JSON; `messages` are the ids of the messages it was sent in.
 
-    The basis of the messages ("basis", bot/telegram/access_recheck.py) is stored only until they have arrived.
+    The content of the messages ("basis", bot/telegram/access_recheck.py) is stored only until they have arrived.
     """
     arrived = {name: value for name, value in kept.items() if name != "basis"}
     return json.dumps(arrived | {"messages": list(messages)}, ensure_ascii=False)
@@ -180,6 +182,7 @@ def deserialize_answer(raw: JsonObject) -> StoredAnswer:
         sentences=sentences,
         messages=tuple(raw.get("messages", ())),
         certainty=Certainty(raw.get("certainty", Certainty.SURE)),
+        noted=frozenset((chat, message, deleted) for chat, message, deleted in raw.get("noted", ())),
     )
 
 

@@ -1,8 +1,9 @@
 """Keyboards: rows of buttons with callback data; those under answers (votes, sources, citations ...).
 
-Anybody who sees a button can press it, again and again, so that every press is checked (bot/handlers/feedback.py).
-A button carries a handle or a token that only this archive can resolve. The token of a citation is looked up among
-the citations of the answer that the button is at: one that is made up, or of another answer, finds nothing.
+Anybody who sees a button can press it, again and again, so that every press is checked
+(bot/handlers/answer_buttons.py). A button carries a handle or a token that only this archive can resolve. The token of
+a citation is looked up among the citations of the answer that the button is at: one that is made up, or of another
+answer, finds nothing.
 """
 
 from __future__ import annotations

@@ -18,17 +18,16 @@ from dataclasses import asdict, replace
 
 from ingest.dedup import describe_fingerprint
 from rag_core.answer import load_recipe_switches
-from rag_core.caches import IndexVersion, VersionedCache
-from rag_core.citation_check import check_citations
 from rag_core.conversation.followups import is_followup
 from rag_core.conversation.memory import load_turns, remember_answer
-from rag_core.engine import Engine
+from rag_core.engine import Engine, IndexVersion, VersionedCache
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, channels, near_duplicates
 from rag_core.storage.questions import save_trace
 from rag_core.storage.users import load_answer_mode
 from rag_core.tracing import Run
 from rag_core.types import Answer, Draft, Question
+from rag_core.verification.support import check_citations
 
 # An answer with the 40 passages that were found takes about 80 kB.
 _MAX_ANSWERS, _MAX_AGE_SECONDS = 200, 600.0

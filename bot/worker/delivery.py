@@ -37,12 +37,12 @@ from aiohttp import ClientConnectorError
 from bot.access import AdminRegistry, Reader
 from bot.i18n import get_translator
 from bot.telegram.access_recheck import (
-    Basis,
     ContentWithdrawn,
     RecheckUnavailable,
-    parse_basis,
-    recheck_basis,
+    ShownContent,
+    parse_shown_content,
     recheck_before_sending,
+    recheck_shown_content,
 )
 from bot.telegram.session import SendWithoutRetry, compute_retry_delay
 from bot.views import answer
@@ -223,17 +223,17 @@ _MAX_ANSWER_AGE = timedelta(days=1)
 class Outbox:
     """Sends answers and closes their questions; `closed` is called when a late answer's question has been closed.
 
-    The basis of an answer is checked before each attempt to send it, whoever makes the attempt
+    The content of an answer is checked before each attempt to send it, whoever makes the attempt
     (bot/telegram/access_recheck.py); an answer that no longer holds is replaced by a sentence that says so.
     """
 
     def __init__(
-        self, bot: Bot, archive: Archive, rights: AdminRegistry, ledger: JobLog, closed: Callable[[], None]
+        self, bot: Bot, archive: Archive, rights: AdminRegistry, job_log: JobLog, closed: Callable[[], None]
     ) -> None:
         self._bot = bot
         self._archive = archive
         self._rights = rights
-        self._ledger = ledger
+        self._job_log = job_log
         self._on_closed = closed
         self._retries: set[asyncio.Task[None]] = set()
 
@@ -248,7 +248,7 @@ class Outbox:
 
     async def recheck_kept(self, asked: QuestionRow, whole: str | None) -> None:
         """Check an answer left by an earlier run. Raises ContentWithdrawn or RecheckUnavailable."""
-        await recheck_basis(_load_basis(whole), _build_reader(asked), self._archive, self._rights)
+        await recheck_shown_content(_load_shown_content(whole), _build_reader(asked), self._archive, self._rights)
 
     async def stop(self) -> None:
         """Stop retrying; undelivered answers are sent after the next start."""
@@ -263,7 +263,7 @@ class Outbox:
         try:
             try:
                 with recheck_before_sending(
-                    _load_basis(delivery.whole), _build_reader(asked), self._archive, self._rights
+                    _load_shown_content(delivery.whole), _build_reader(asked), self._archive, self._rights
                 ):
                     sent = await delivery.send()
             except ContentWithdrawn:
@@ -305,7 +305,7 @@ class Outbox:
                     self._archive, asked.id, state=state, answer=whole, message_id=first
                 )
             except RagError as exc:
-                self._ledger.record_failure(ANSWERS_JOB, exc)
+                self._job_log.record_failure(ANSWERS_JOB, exc)
                 await asyncio.sleep(FAILURE_PAUSE_SECONDS)
 
 
@@ -313,11 +313,11 @@ def _build_reader(asked: QuestionRow) -> Reader:
     return Reader(asked.user_id, asked.chat_id, asked.private)
 
 
-def _load_basis(whole: str | None) -> Basis:
-    """Load the basis of a stored answer. Raises ContentWithdrawn where an earlier version stored none."""
+def _load_shown_content(whole: str | None) -> ShownContent:
+    """Load the shown content of a stored answer. Raises ContentWithdrawn where an earlier version stored none."""
     stored = json.loads(whole) if whole else None
     if not stored:
-        return Basis()  # only a sentence of the bot
+        return ShownContent()  # only a sentence of the bot
     if "basis" not in stored:
         raise ContentWithdrawn
-    return parse_basis(stored["basis"])
+    return parse_shown_content(stored["basis"])

@@ -26,6 +26,7 @@ from aiogram.utils.formatting import Italic, Text, as_list
 
 from bot import access
 from bot.access import AdminRegistry, Reader
+from bot.channel_sets import narrow_to_channel_set
 from bot.handlers import errors
 from bot.i18n import Translator, detect_question_language, get_translator, load_zone
 from bot.indexing import BotObserver
@@ -36,8 +37,8 @@ from bot.suggestions import QuestionSuggester
 from bot.telegram.access_recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
-    build_answer_basis,
-    build_verdicts_basis,
+    collect_content_of_answer,
+    collect_content_of_verdicts,
     recheck_before_sending,
 )
 from bot.telegram.session import EditWithoutRetry
@@ -229,7 +230,7 @@ class QuestionWorker:
         rag: Engine,
         settings: BotSettings,
         rights: AdminRegistry,
-        ledger: JobLog | None = None,
+        job_log: JobLog | None = None,
         watch: BotObserver | None = None,
     ) -> None:
         self._bot = bot
@@ -241,7 +242,7 @@ class QuestionWorker:
         self.suggestions: QuestionSuggester | None = None
         # looks whether posts are still in their channels; True where an answer must be made anew
         self.confirm_posts: Callable[[Iterable[PostKey]], Awaitable[bool]] | None = None
-        self._ledger = ledger or JobLog(rag.archive)
+        self._job_log = job_log or JobLog(rag.archive)
         self.limits = RateLimiter(rag.archive, settings, rights)
         self._cache = AnswerCache(rag)
         self._searches = SearchSemaphore()
@@ -250,7 +251,7 @@ class QuestionWorker:
         self._positions = QueuePositions(bot, rag.archive, lambda: len(self._running))
         self._wakeups = [asyncio.Event() for _ in range(_WORKER_COUNT)]
         self._tasks: list[asyncio.Task[None]] = []
-        self._outbox = Outbox(bot, rag.archive, rights, self._ledger, self.wake)
+        self._outbox = Outbox(bot, rag.archive, rights, self._job_log, self.wake)
         self._closing = False
 
     def wake(self) -> None:
@@ -308,10 +309,10 @@ class QuestionWorker:
                 started = asyncio.get_running_loop().time()
                 with self.meter.turn(asked):
                     await self._process(asked)
-                self._ledger.record_success(ANSWERS_JOB, asyncio.get_running_loop().time() - started)
+                self._job_log.record_success(ANSWERS_JOB, asyncio.get_running_loop().time() - started)
                 self.wake()  # the next question of the same reader may run now
             except Exception as exc:  # the worker itself must not die
-                self._ledger.record_failure(ANSWERS_JOB, exc)
+                self._job_log.record_failure(ANSWERS_JOB, exc)
                 await asyncio.sleep(FAILURE_PAUSE_SECONDS)
 
     async def _process(self, asked: QuestionRow) -> None:
@@ -348,7 +349,7 @@ class QuestionWorker:
     async def _suggest_next(
         self, asked: QuestionRow, found: kept.JsonObject, given: kept.StoredAnswer
     ) -> list[tuple[str, str]]:
-        """Suggest questions about the cited channels, as (text, token); their posts join the basis of the answer."""
+        """Suggest questions about the cited channels, as (text, token); their posts join the answer's content."""
         if not (self.suggestions and asked.private and given.cited):
             return []
         viewer = Viewer(asked.user_id, frozenset(one.key.chat_id for one in given.cited))
@@ -402,7 +403,11 @@ class QuestionWorker:
             admin = asked.user_id in self._rights
             return Text(await access.format_no_access(archive, live.words, admin=admin, private=asked.private)), {}
         asked_at = asked.asked_at.astimezone(await self._load_zone(asked))  # "yesterday" is in the reader's time zone
-        text = asked.text if asked.kind == "verify" else strip_courtesies(asked.text)
+        text, viewer = await narrow_to_channel_set(archive, asked.chat_id, asked.text, viewer)
+        if not viewer.channels:
+            self.meter.count_question("refused")
+            return Text(live.words("sets-nothing-readable", sets="/sets")), {}
+        text = text if asked.kind == "verify" else strip_courtesies(text)
         question = Question(text, asked.lang, asked_at, viewer, asked.chat_id, asked.thread)
         if asked.kind == "verify":
             return await self._verify(asked, question, live.words)
@@ -434,7 +439,7 @@ class QuestionWorker:
         cited = await posts.fetch_posts(
             self._rag.archive, (*found.list_named_posts(), *(passage.key for passage in found.nearest))
         )
-        stored = kept.serialize_answer(found, cited) | {"basis": build_answer_basis(found, cited).as_json()}
+        stored = kept.serialize_answer(found, cited) | {"basis": collect_content_of_answer(found, cited).as_json()}
         shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
         text = render_answer(found, cited, shown)
         return await append_deeper_note(text, asked, stored, self._rag.archive, words), stored
@@ -455,7 +460,7 @@ class QuestionWorker:
         self.meter.count_question("answered")
         named = await posts.fetch_posts(self._rag.archive, found.posts())
         shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
-        stored = serialize_verdicts(found, named) | {"basis": build_verdicts_basis(found, named).as_json()}
+        stored = serialize_verdicts(found, named) | {"basis": collect_content_of_verdicts(found, named).as_json()}
         return render_verdicts(found, named, shown), stored
 
 

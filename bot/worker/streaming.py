@@ -24,10 +24,10 @@ from aiogram.utils.formatting import BlockQuote, Italic, Text, as_list
 from bot.i18n import Translator, get_translator
 from bot.telegram.access_recheck import (
     DRAFT_MEMBERSHIP_MAX_AGE_SECONDS,
-    Basis,
     ContentWithdrawn,
     RecheckUnavailable,
-    build_draft_basis,
+    ShownContent,
+    collect_content_of_draft,
 )
 from bot.telegram.session import EditWithoutRetry, SendWithoutRetry
 from bot.views.answer import link_author, render_sentences
@@ -218,11 +218,11 @@ class ProgressView:
             return self.extract
         return replace(self.extract, sentences=tuple(self.sentences), model=model)
 
-    def basis(self) -> Basis:
-        """Basis of the posts whose words `text` shows."""
+    def shown_content(self) -> ShownContent:
+        """Content of the posts whose words `text` shows."""
         if self.extract is None:
-            return Basis()
-        return build_draft_basis(self.sentences or self.extract.sentences[:1])
+            return ShownContent()
+        return collect_content_of_draft(self.sentences or self.extract.sentences[:1])
 
     def text(self, *, with_posts: bool = True) -> Text:
         """Text that the reader sees now; without posts, only the current stage."""
@@ -286,7 +286,7 @@ async def _update_screen(live: ProgressView, screen: Screen, checking: RecheckFa
     while True:
         live.news.clear()
         try:
-            with checking(live.basis(), max_age_s=DRAFT_MEMBERSHIP_MAX_AGE_SECONDS):
+            with checking(live.shown_content(), max_age_s=DRAFT_MEMBERSHIP_MAX_AGE_SECONDS):
                 pause = await screen.update(live.text())
         except (ContentWithdrawn, RecheckUnavailable):
             pause = await screen.update(live.text(with_posts=False))

@@ -1,17 +1,26 @@
-"""Evidence: the best passages of the hits as sources numbered from 1, with copies of a post merged into one.
+"""Evidence: the best passages as sources numbered from 1, copies merged; and its fit into a model's prompt.
 
 At most ten sources: beyond the tenth hit the answer was found in 1 of 200 questions (XQuAD among news).
+
+The prompt budget limits evidence and answer, which share one context. More relevant posts get more tokens. Posts keep
+their numbers from the evidence.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from rag_core.errors import GenerationFailed
+from rag_core.llm import LanguageModel, LlmSession, Prompt
+from rag_core.settings import LlmSettings
 from rag_core.storage.near_duplicates import PostCopies, PostCopy
-from rag_core.types import Evidence, Hit, Passage, Post, PostKey, Source
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
+from rag_core.text.tokens import tokenize
+from rag_core.types import Evidence, Hit, Passage, Post, PostKey, Question, Source
+from rag_core.writing.prompts import PromptTemplate, escape_prompt_text, load_prompt, quote_post, quote_question
 
 MAX_SOURCES = 10  # beyond the tenth hit the answer was found in 1 of 200 questions (XQuAD among news)
 
@@ -96,3 +105,167 @@ def _choose_cited_passage(passages: list[Passage], known: Mapping[PostKey, PostC
             copies |= {one.key: one for one in stored.all}
     others = tuple(one.key for one in order_copies(copies.values()) if one.key != first.key)
     return replace(first, copies=others) if others else first
+
+
+_MIN_SOURCE_SHARE = 0.2  # least weight of a post, relative to the best one
+_SEAM_TOKENS = 2  # tokens for a line end or a gap between two pieces
+_GAP = " … "
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Excerpt of a source in the prompt; `tokens` is its estimated length with markers."""
+
+    source: Source
+    text: str
+    tokens: int
+
+    @property
+    def quoted(self) -> str:
+        """Excerpt with its markers, as in the prompt."""
+        return quote_post(self.text, self.source.number, self.source.passage.header)
+
+
+@dataclass(frozen=True, slots=True)
+class _ExcerptPiece:
+    span: TextSpan
+    tokens: int
+    worth: float
+
+
+async def fit_excerpts(evidence: Evidence, question: str, tokens: int, seat: LlmSession) -> list[Excerpt]:
+    """Fit excerpts into `tokens` tokens in total, best first; sources that do not fit are left out without an error.
+
+    Tokens are shared in proportion to relevance; what a short post does not use goes to the next ones. Of a long post
+    the sentences with most of the question's terms are kept, in their order. Raises GenerationFailed.
+    """
+    sources = [source for source in evidence.sources if source.passage.text.strip()]
+    spans = [_split_into_pieces(source.passage.text) for source in sources]
+    texts = [source.passage.text[a:b] for source, pieces in zip(sources, spans, strict=True) for a, b in pieces]
+    frames = [quote_post("", source.number, source.passage.header) for source in sources]
+    counts = iter(await seat.count([*frames, *texts]))
+    framed = [next(counts) + _SEAM_TOKENS for _ in frames]
+    question_terms, best_score = frozenset(tokenize(question)), max((source.score for source in sources), default=0.0)
+    weights = [max(_MIN_SOURCE_SHARE, source.score / best_score) if best_score > 0 else 1.0 for source in sources]
+    shown: list[Excerpt] = []
+    tokens_left = tokens
+    for n, source in enumerate(sources):
+        pieces = [
+            _ExcerptPiece(
+                (a, b), next(counts) + _SEAM_TOKENS, _count_question_terms(source.passage.text[a:b], question_terms)
+            )
+            for a, b in spans[n]
+        ]
+        room = int(tokens_left * weights[n] / sum(weights[n:])) - framed[n]
+        if excerpt := _build_excerpt(source, pieces, room, tokens_left - framed[n], framed[n]):
+            shown.append(excerpt)
+            tokens_left -= excerpt.tokens
+    return shown
+
+
+def order_for_prompt(excerpts: Sequence[Excerpt]) -> list[Excerpt]:
+    """Order excerpts for the prompt: the best first, the second best last, the weakest in the middle.
+
+    Source: Liu et al., "Lost in the Middle" (2023), https://arxiv.org/abs/2307.03172
+    """
+    return [*excerpts[:1], *excerpts[2:], *excerpts[1:2]]
+
+
+def _split_into_pieces(text: str) -> list[TextSpan]:
+    """Split into sentences, and long ones into pieces that do not overlap."""
+    pieces: list[TextSpan] = []
+    for sentence in split_sentences(text):
+        end = sentence[0]
+        for start, stop in split_long_span(text, sentence):
+            if stop > end:
+                pieces.append((max(start, end), stop))
+                end = stop
+    return pieces
+
+
+def _count_question_terms(text: str, question_terms: frozenset[str]) -> float:
+    return len(question_terms & frozenset(tokenize(text)))
+
+
+def _build_excerpt(source: Source, pieces: list[_ExcerptPiece], room: int, most: int, framed: int) -> Excerpt | None:
+    """Build an excerpt of the best pieces that fit into `room`; the first piece may take up to `most`."""
+    chosen: list[_ExcerptPiece] = []
+    for piece in sorted(pieces, key=lambda piece: (-piece.worth, piece.span)):
+        if piece.tokens <= room or (not chosen and piece.tokens <= most):
+            chosen.append(piece)
+            room -= piece.tokens
+    if not chosen:
+        return None
+    text = source.passage.text
+    chosen.sort(key=lambda piece: piece.span)
+    shown, end = "", None
+    for piece in chosen:
+        start, stop = piece.span
+        between = "" if end is None else text[end:start] if not text[end:start].strip() else _GAP
+        shown, end = shown + between + text[start:stop], stop
+    return Excerpt(source, shown, framed + sum(piece.tokens for piece in chosen))
+
+
+_MESSAGE_TOKENS = 12  # most tokens that a chat template adds to a message
+_MARGIN_TOKENS = 32
+_MIN_EVIDENCE_TOKENS = 96  # with fewer tokens for posts nothing can be written
+_MIN_TOKENS_WITH_EXAMPLES = 400  # with fewer tokens for posts the examples are left out
+_MAX_SENTENCES, _GOOD_SENTENCE_LENGTH = 4, 120  # with fewer characters a sentence is seldom complete
+_MIN_SENTENCE_LENGTH = 40
+_CITATION_TOKENS = 13  # most tokens of the citation numbers behind a sentence
+_TOKEN_RATE_RESERVE = 1.25  # names and rare words take more tokens than the average of the posts
+
+
+@dataclass(frozen=True, slots=True)
+class PromptBudget:
+    """Prompt of one answer and the limits of its reply: tokens, sentences, characters per sentence."""
+
+    prompt: Prompt
+    excerpts: Sequence[Excerpt]
+    tokens: int
+    sentences: int
+    characters: int
+
+
+async def build_prompt_budget(
+    question: Question, evidence: Evidence, model: LanguageModel, settings: LlmSettings, seat: LlmSession
+) -> PromptBudget:
+    """Build the prompt with as much evidence as fits. Raises GenerationFailed where no post fits at all."""
+    template = load_prompt("write", question.lang)
+    asked = await _fit_question(question, model.context // 4, seat)
+    examples = [text for shot in template.shots for text in shot]
+    system, extra, ask, *shots = await seat.count(
+        [template.system, "\n".join(template.parts.values()), asked, *examples]
+    )
+    answer = min(settings.answer_tokens, model.context // 3)
+    drafted = answer // 2 + extra if settings.two_pass else 0
+    left = model.context - system - ask - answer - drafted - 2 * _MESSAGE_TOKENS - _MARGIN_TOKENS
+    with_shots = left - sum(shots) - _MESSAGE_TOKENS * len(shots)
+    shown = with_shots >= min(_MIN_TOKENS_WITH_EXAMPLES, settings.evidence_tokens)
+    left = min(with_shots if shown else left, settings.evidence_tokens)
+    excerpts = await fit_excerpts(evidence, question.text, left, seat) if left >= _MIN_EVIDENCE_TOKENS else []
+    if not excerpts:
+        raise GenerationFailed("No post fits into the model's context beside the question: raise LLM__CONTEXT.")
+    sentences, characters = _limit_sentences(excerpts, answer)
+    return PromptBudget(_build_prompt(template, excerpts, asked, shots=shown), excerpts, answer, sentences, characters)
+
+
+async def _fit_question(question: Question, most: int, seat: LlmSession) -> str:
+    """Quote the question, shortened to at most `most` tokens."""
+    quoted = quote_question(question.text)
+    (tokens,) = await seat.count([quoted])
+    plain = escape_prompt_text(question.text)
+    return quoted if tokens <= most else quote_question(plain[: int(len(plain) * 0.9 * most / tokens)])
+
+
+def _build_prompt(template: PromptTemplate, excerpts: Sequence[Excerpt], asked: str, *, shots: bool) -> Prompt:
+    posts = "\n".join(excerpt.quoted for excerpt in order_for_prompt(excerpts))
+    return Prompt(template.system, f"{posts}\n{asked}", template.shots if shots else ())
+
+
+def _limit_sentences(excerpts: Sequence[Excerpt], answer: int) -> tuple[int, int]:
+    """Limit sentences and their characters to the answer's tokens, by the tokens per character of these posts."""
+    rate = _TOKEN_RATE_RESERVE * sum(e.tokens for e in excerpts) / max(1, sum(len(e.quoted) for e in excerpts))
+    characters = int((answer - _CITATION_TOKENS * _MAX_SENTENCES) / rate)
+    sentences = max(1, min(_MAX_SENTENCES, characters // _GOOD_SENTENCE_LENGTH))
+    return sentences, max(_MIN_SENTENCE_LENGTH, min(MAX_SENTENCE_LENGTH, characters // sentences))

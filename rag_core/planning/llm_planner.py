@@ -43,9 +43,8 @@ from rag_core.planning.schema import (
     parse_rewrite,
     parse_short_plan,
 )
-from rag_core.text.names import matches_name
+from rag_core.text.names import matches_name, transliterate_word
 from rag_core.text.tokens import detect_language, tokenize
-from rag_core.text.transliteration import transliterate_word
 from rag_core.tracing import Run, Stage
 from rag_core.types import Channel, Kind, Plan, Question
 from rag_core.writing.prompts import escape_prompt_text, load_prompt

@@ -13,10 +13,9 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, zip_longest
 
 from rag_core.text.answer_type import extract_asking_stems, extract_name_stems
-from rag_core.text.names import find_names, get_surname_base
+from rag_core.text.names import find_names, get_surname_base, transliterate_word
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.tokens import normalize_characters, tokenize
-from rag_core.text.transliteration import transliterate_word
 
 MAX_QUERIES, MIN_QUERIES = 6, 3
 MAX_QUERY_WORDS, MAX_QUERY_LENGTH = 12, 48

@@ -1,10 +1,11 @@
 """Recipe `agent`: looks at its own evidence and searches again, for questions that one search does not answer.
 
 A question of several parts is answered part by part, each with its own search; parts that the posts do not answer are
-named. For a chain ("who leads the club that published …") names in the best passages become the next queries, together
-with the words of the question that no passage covers yet, up to three rounds; this is iterative retrieval as in
-Trivedi et al., "Interleaving Retrieval with Chain-of-Thought Reasoning" (2023), by rules in place of a model. Other
-questions get a second, wider round where the first one covers them poorly.
+named, and the values of a comparison are compared. For a chain ("who leads the club that published …") names in the
+best passages become the next queries, together with the words of the question that no passage covers yet, up to three
+rounds; this is iterative retrieval as in Trivedi et al., "Interleaving Retrieval with Chain-of-Thought Reasoning"
+(2023), by rules in place of a model. Other questions get a second, wider round where the first one covers them
+poorly.
 """
 
 from __future__ import annotations
@@ -14,16 +15,15 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rag_core.context.copies import gather_evidence
+from rag_core.context.copies_and_conflicts import gather_evidence
 from rag_core.context.evidence import MAX_SOURCES, compose_evidence
 from rag_core.engine import Engine
-from rag_core.planning.decompose import QuestionPart, split_question
-from rag_core.planning.router import is_chain
+from rag_core.planning.comparison import Comparison, compare_values, is_about, parse_comparison
+from rag_core.planning.router import QuestionPart, is_chain, split_question
 from rag_core.planning.rule_planner import widen_plan
-from rag_core.retrieval.filters import resolve_filter
 from rag_core.retrieval.hybrid import LEXICAL
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import fetch_passages, search_passages
+from rag_core.retrieval.search import fetch_passages, resolve_filter, search_passages
 from rag_core.steps import (
     add_hyde_query,
     extract_closest,
@@ -38,6 +38,7 @@ from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import Certainty, Draft, Evidence, Hit, Passage, PassageRef, Plan, Question, SearchFilter, Sentence
+from rag_core.writing.phrases import format_comparison
 
 # Coverage from which the first round is enough. Below it a second round helps, also where the bar is passed.
 _SUFFICIENT_COVERAGE = 0.8
@@ -74,6 +75,11 @@ async def _answer_parts(
             plans.append(plan)
             drafts.append(draft)
             sources.append(evidence)
+    if comparison := parse_comparison(question.text):  # what was found for the other thing only is no answer for both
+        drafts = [
+            draft if draft.sentences and is_about(comparison, n, draft.sentences[0].text) else Draft()
+            for n, draft in enumerate(drafts)
+        ]
     answered = [draft for draft in drafts if draft.sentences]
     if not answered:  # the posts may say it in one sentence whose words no part has alone
         plan, _ = await plan_or_answer_exactly(question, rag, run)
@@ -85,6 +91,8 @@ async def _answer_parts(
             aliases=tuple(dict.fromkeys(pair for plan in plans for pair in plan.aliases)),
         )
     evidence, sentences = _join_evidence(sources), _join_first_sentences(answered)
+    if comparison and len(answered) == len(parts) and (compared := _compare(comparison, answered, question.lang)):
+        sentences = compared, *sentences
     sure = all(draft.certainty is Certainty.SURE for draft in answered)
     draft = Draft(
         sentences,
@@ -100,11 +108,20 @@ async def _answer_parts(
     return await finish_draft(question, plans[0], written, evidence, rag, run)
 
 
+def _compare(comparison: Comparison, drafts: Sequence[Draft], lang: str) -> Sentence | None:
+    """Compare the values of two things; None where the posts do not say them plainly."""
+    found = [draft.sentences[0] for draft in drafts]
+    if not (result := compare_values(comparison, [one.text for one in found], lang)):
+        return None
+    text = format_comparison(comparison.word, comparison.things, *result, lang)
+    return Sentence(text, tuple(one.citations[0] for one in found))
+
+
 def _is_covered(part: QuestionPart, sentences: Sequence[Sentence], question: Question, rag: Engine) -> bool:
     """Whether the sentences for the other parts hold most of this part's words: then it is not said to be missing."""
     asked = QueryTerms.of(part.asked, rag.lexical.statistics(question.viewer.channels).weight)
     held = frozenset(term for sentence in sentences for term in tokenize(sentence.text))
-    return asked.met(held) + asked.kin(held) >= _MOST_WORDS
+    return asked.matched_share(held) + asked.similar_share(held) >= _MOST_WORDS
 
 
 _MOST_WORDS = 0.5  # share of the weight of a part's words

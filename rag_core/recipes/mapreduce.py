@@ -193,4 +193,4 @@ def measure_overlap(question: Question, draft: Draft, rag: Engine) -> float:
     texts = [sentence.text for sentence in draft.sentences]
     texts += [citation.quote for sentence in draft.sentences for citation in sentence.citations]
     terms = frozenset(term for text in texts for term in tokenize(text))
-    return min(1.0, asked.met(terms) + asked.kin(terms))
+    return min(1.0, asked.matched_share(terms) + asked.similar_share(terms))

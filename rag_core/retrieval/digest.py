@@ -14,15 +14,15 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 from types import MappingProxyType
+from typing import Protocol, TypeVar
 
-from rag_core.context.copies import gather_evidence
+from rag_core.context.copies_and_conflicts import gather_evidence
 from rag_core.context.evidence import build_text_key
 from rag_core.dates.ranges import shift_months
 from rag_core.engine import Engine
-from rag_core.retrieval.filters import resolve_filter
-from rag_core.retrieval.search import fetch_passages
+from rag_core.retrieval.search import fetch_passages, resolve_filter
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, TextSpan, split_long_span, split_sentences
-from rag_core.types import Citation, Draft, Hit, Passage, PassageRef, Plan, Question, Sentence
+from rag_core.types import Citation, Draft, Hit, Passage, PassageRef, Plan, PostKey, Question, Sentence
 from rag_core.writing.phrases import format_dated_line, format_post_count
 
 MAX_LINES = 7
@@ -47,7 +47,8 @@ async def summarize_period(question: Question, plan: Plan, rag: Engine, *, count
     With `counted` the number comes first, then the lines, oldest first. A draft without sentences: there are no posts.
     """
     places = await _find_posts(question, plan, rag)
-    passages = list((await fetch_passages(_choose_posts(places, plan), rag)).values())
+    bounded = plan.since is not None and plan.until is not None
+    passages = list((await fetch_passages(choose_posts(places, bounded=bounded), rag)).values())
     ends = [passage.date for passage in (await fetch_passages([places[0], places[-1]], rag)).values()] if places else []
     lines = fit_dated_lines(await _quote_openings(passages, question, rag), question)
     if not lines or not ends:
@@ -84,14 +85,21 @@ def _shift_years(plan: Plan, years: int) -> Plan:
     return replace(plan, since=shift(plan.since), until=shift(plan.until))
 
 
-def _choose_posts(places: Sequence[PassageRef], plan: Plan) -> list[PassageRef]:
+class _Keyed(Protocol):
+    @property
+    def key(self) -> PostKey: ...
+
+
+T = TypeVar("T", bound=_Keyed)
+
+
+def choose_posts(places: Sequence[T], *, bounded: bool) -> list[T]:
     """Choose the posts to read, best first: spread over a bounded period, else the newest; of all channels alike."""
     newest = list(reversed(places))
-    bounded = plan.since is not None and plan.until is not None
     length = -(-len(newest) // MAX_LINES) if bounded else _MAX_NEWEST_POSTS
     slices = [deque(newest[start : start + length]) for start in range(0, len(newest), length)] if newest else []
     used: Counter[int] = Counter()
-    chosen: list[PassageRef] = []
+    chosen: list[T] = []
     while len(chosen) < _MAX_READ_POSTS and (full := [one for one in slices if one]):
         for one in full if bounded else full[:1]:
             place = min(islice(one, _MAX_COMPARED_POSTS), key=lambda place: used[place.key.chat_id])

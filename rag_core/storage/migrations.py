@@ -383,6 +383,49 @@ _PIN_TABLE = (
     "DELETE FROM pinned_answers WHERE chat_id = NEW.chat_id AND message_id = NEW.message_id; END",
 )
 
+# Watches (watches.py): what readers wait for, the posts that matched, and up to which change posts were matched.
+# Digests of chats (digests.py): every how many days, at which hour, of which channels, and when the next one is due.
+_WATCH_TABLES = (
+    """CREATE TABLE watches (
+        id INTEGER PRIMARY KEY,
+        user_id INTEGER NOT NULL,
+        chat_id INTEGER NOT NULL,
+        private INTEGER NOT NULL,
+        text TEXT NOT NULL,
+        query TEXT NOT NULL,
+        channels TEXT,
+        made_at INTEGER NOT NULL,
+        paused INTEGER NOT NULL DEFAULT 0,
+        muted_until INTEGER NOT NULL DEFAULT 0,
+        quiet TEXT NOT NULL DEFAULT '',
+        blocked_at INTEGER
+    )""",
+    "CREATE INDEX watches_of_chats ON watches (chat_id)",
+    """CREATE TABLE watch_hits (
+        watch_id INTEGER NOT NULL,
+        chat_id INTEGER NOT NULL,
+        message_id INTEGER NOT NULL,
+        found_at INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        done_at INTEGER,
+        PRIMARY KEY (watch_id, chat_id, message_id)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX watch_hits_to_send ON watch_hits (watch_id) WHERE state IN ('waiting', 'over')",
+    "CREATE TABLE watching (watermark INTEGER NOT NULL)",
+    "INSERT INTO watching SELECT value FROM sequence",
+    """CREATE TABLE digests (
+        chat_id INTEGER PRIMARY KEY,
+        user_id INTEGER NOT NULL,
+        private INTEGER NOT NULL,
+        days INTEGER NOT NULL,
+        hour INTEGER NOT NULL,
+        channels TEXT,
+        lang TEXT NOT NULL,
+        since INTEGER NOT NULL,
+        due INTEGER NOT NULL
+    )""",
+)
+
 # History over MTProto (history.py). `next_id`: ids from here down are still to be asked for; NULL: not begun.
 _HISTORY_TABLES = (
     """CREATE TABLE history (
@@ -429,5 +472,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _CHANNEL_SYNONYM_TABLE,
     ("DROP TABLE IF EXISTS talk_figures",),  # counts of follow-ups by day, which nothing read
     _PIN_TABLE,
+    _WATCH_TABLES,
     _HISTORY_TABLES,
 )

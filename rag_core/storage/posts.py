@@ -17,8 +17,19 @@ from itertools import islice
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.post_merging import MergeState, PostMerger, PostTally, merge_album
-from rag_core.storage.rows import JOIN_BY_KEY, POST_COLUMNS, decode_post, encode_keys, from_unix_seconds, get_unix_time
+from rag_core.storage.rows import (
+    JOIN_BY_KEY,
+    POST_COLUMNS,
+    MergeState,
+    PostMerger,
+    PostTally,
+    decode_post,
+    encode_keys,
+    from_unix_seconds,
+    get_unix_time,
+    merge_album,
+    to_unix_seconds,
+)
 from rag_core.types import Post, PostKey
 
 __all__ = [
@@ -196,6 +207,39 @@ async def list_latest_texts(archive: Archive, chat_id: int, most: int) -> list[s
         (chat_id, most),
     )
     return [text for (text,) in rows]
+
+
+async def list_posts_between(
+    archive: Archive, channels: Collection[int], since: datetime, until: datetime, most: int
+) -> list[Post]:
+    """List the newest visible posts of channels from `since` until before `until`, oldest first; of albums captions."""
+    rows = await archive.rows(
+        "SELECT t.* FROM posts AS t WHERE t.chat_id IN (SELECT value FROM json_each(?)) AND t.date >= ? AND t.date < ? "
+        f"AND t.text <> '' AND {VISIBLE_POSTS} ORDER BY t.date DESC, t.chat_id, t.message_id DESC LIMIT ?",
+        (json.dumps([*channels]), to_unix_seconds(since), to_unix_seconds(until), most),
+    )
+    return [decode_post(row) for row in reversed(rows)]
+
+
+@dataclass(frozen=True, slots=True)
+class PostSpan:
+    """Number of a channel's visible posts, the dates of the first and last, and the number in the last 28 days."""
+
+    posts: int
+    first: datetime
+    last: datetime
+    recent: int
+
+
+async def fetch_post_span(archive: Archive, chat_id: int) -> PostSpan | None:
+    """Fetch the span of a channel's visible posts; None where it has none."""
+    ((number, first, last, recent),) = await archive.rows(
+        f"WITH shown AS (SELECT t.date FROM posts AS t WHERE t.chat_id = ? AND {VISIBLE_POSTS}) "
+        "SELECT count(*), min(date), max(date), "
+        "count(*) FILTER (WHERE date > (SELECT max(date) FROM shown) - 28 * 86400) FROM shown",
+        (chat_id,),
+    )
+    return PostSpan(number, from_unix_seconds(first), from_unix_seconds(last), recent) if number else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Any
@@ -19,7 +19,8 @@ from typing import Any
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.rows import from_unix_seconds, get_unix_time, to_unix_seconds
+from rag_core.storage.rows import encode_keys, from_unix_seconds, get_unix_time, to_unix_seconds
+from rag_core.types import PostKey
 
 
 async def save_linked_question(archive: Archive, user_id: int, text: str, handle: str) -> str:
@@ -293,6 +294,27 @@ async def count_waiting_questions(archive: Archive) -> int:
     """Count the queued questions."""
     ((number,),) = await archive.rows("SELECT count(*) FROM questions WHERE state = 'queued'")
     return int(number)
+
+
+async def list_answers_citing(
+    archive: Archive, keys: Collection[PostKey] | None, since: datetime
+) -> list[AnsweredQuestion]:
+    """List the answers sent since a moment that cite one of these posts; with None, that cite any."""
+    rows = await archive.rows(
+        "SELECT * FROM questions WHERE state = 'answered' AND kind = 'ask' AND finished_at >= ?1 "
+        "AND EXISTS (SELECT 1 FROM json_each(answer, '$.cited') AS cited WHERE ?2 IS NULL OR EXISTS (SELECT 1 FROM "
+        "json_each(?2) AS key WHERE key.value ->> 0 = cited.value ->> 0 AND key.value ->> 1 = cited.value ->> 1))",
+        (to_unix_seconds(since), None if keys is None else encode_keys(keys)),
+    )
+    return [_decode_answered(row) for row in rows]
+
+
+async def save_noted_changes(archive: Archive, question_id: int, noted: Iterable[tuple[int, int, bool]]) -> None:
+    """Save which changes of its posts (chat, message, whether it was deleted) an answer tells by now."""
+    await archive.execute(
+        "UPDATE questions SET answer = json_set(answer, '$.noted', json(?)) WHERE id = ? AND answer IS NOT NULL",
+        (json.dumps(sorted(noted)), question_id),
+    )
 
 
 async def list_waiting_questions(archive: Archive, most: int) -> list[QuestionRow]:

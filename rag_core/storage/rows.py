@@ -1,10 +1,17 @@
-"""Row encoding of posts: Unix seconds for times, JSON text for lists."""
+"""Post rows: encoding, versions, albums as one post, and merging of arriving posts; pure functions.
+
+A version is made when the text changed; white space at its ends, entities and reactions are no change. The newest
+version has the greatest (stamp, update id): a version that arrives late never replaces it and is kept among the older
+ones. An album has the key of its captioned post and the captions of all its members. In rows, times are Unix seconds
+and lists are JSON text.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any
@@ -120,3 +127,230 @@ def decode_origin(text: str) -> Origin:
     """Decode the origin of a forward from its JSON text."""
     name, chat_id, message_id, date = json.loads(text)
     return Origin(name, chat_id, message_id, from_unix_seconds(date) if date is not None else None)
+
+
+_CAPTION_SEPARATOR = "\n\n"
+
+
+def merge_album(members: Sequence[Post]) -> Post:
+    """Merge the members of an album (at least one) into one post.
+
+    Its key is that of the first member with a caption, else of the first with a file name, else of the first.
+    With more than one caption, offsets into its text differ from those of the members.
+    """
+    ordered = sorted(members, key=lambda post: post.key)
+    captioned = [post for post in ordered if post.text.strip()]
+    head = next(iter(captioned), None) or next(filter(_get_file_name, ordered), ordered[0])
+    if len(ordered) == 1:
+        return head
+    edited = [post.edited for post in ordered if post.edited]
+    return replace(
+        head,
+        text=_CAPTION_SEPARATOR.join(post.text for post in captioned),
+        entities=_merge_entities(captioned),
+        links=tuple(dict.fromkeys(link for post in ordered for link in post.links)),
+        media=_merge_media(head, ordered),
+        edited=max(edited) if edited else None,
+        origin=next((post.origin for post in (head, *ordered) if post.origin), None),
+        reply_to=next((post.reply_to for post in ordered if post.reply_to), None),
+        version=1 + sum(post.version - 1 for post in ordered),
+    )
+
+
+def _get_file_name(post: Post) -> str | None:
+    return post.media.file_name if post.media else None
+
+
+def _merge_media(head: Post, members: Sequence[Post]) -> Media | None:
+    """The media kind of the head with the file names of all members, so that each can be searched."""
+    names = dict.fromkeys(filter(None, map(_get_file_name, members)))
+    return replace(head.media, file_name=", ".join(names) or None) if head.media else None
+
+
+def _merge_entities(captioned: Sequence[Post]) -> tuple[Entity, ...]:
+    entities: list[Entity] = []
+    before = 0
+    for post in captioned:
+        entities += (replace(entity, offset=entity.offset + before) for entity in post.entities)
+        before += len((post.text + _CAPTION_SEPARATOR).encode("utf-16-le", "surrogatepass")) // 2
+    return tuple(entities)
+
+
+@dataclass(frozen=True, slots=True)
+class PostTally:
+    """Counts of posts by outcome: new, edited, unchanged, skipped, deleted."""
+
+    new: int = 0
+    edited: int = 0
+    unchanged: int = 0
+    skipped: int = 0
+    deleted: int = 0
+
+    def __add__(self, other: PostTally) -> PostTally:
+        return PostTally(
+            self.new + other.new,
+            self.edited + other.edited,
+            self.unchanged + other.unchanged,
+            self.skipped + other.skipped,
+            self.deleted + other.deleted,
+        )
+
+
+@dataclass(slots=True)
+class MergeState:
+    """Merge state of one stored post while arriving versions are merged into it.
+
+    `older` holds the hashes of its earlier texts. `needs_write`: its row must be written. `needs_reindex`: it also
+    needs a new sequence number, so that the indexes read it again. `deleted_by_admin`: only a newer version restores
+    it, not an old export.
+    """
+
+    post: Post
+    stamp: int
+    update_id: int
+    seq: int = 0
+    living: bool = True
+    suspected: bool = False
+    deleted_by_admin: bool = False
+    older: set[bytes] = field(default_factory=set)
+    needs_write: bool = False
+    needs_reindex: bool = False
+
+
+class PostMerger:
+    """Merger of a batch of arriving posts into the stored ones; the result is written in one go."""
+
+    def __init__(self, states: Iterable[MergeState]) -> None:
+        self._states: dict[PostKey, MergeState] = {state.post.key: state for state in states}
+        self._versions: list[tuple[object, ...]] = []
+
+    def find_differing(self, posts: Iterable[Post]) -> set[PostKey]:
+        """Keys of posts whose stored text differs from the arriving one: only these need `remember`."""
+        stored = self._states
+        return {p.key for p in posts if p.key in stored and not _have_same_text(p, stored[p.key].post)}
+
+    def remember(self, key: PostKey, older: bytes) -> None:
+        """Add the hash of an earlier text of a stored post."""
+        self._states[key].older.add(older)
+
+    def merge(self, post: Post, update_id: int) -> PostTally:
+        """Merge one arriving post."""
+        stamp = to_unix_seconds(post.stamp)
+        state = self._states.get(post.key)
+        if state is None:
+            self._states[post.key] = MergeState(replace(post, version=1), stamp, update_id, needs_reindex=True)
+            return PostTally(new=1)
+        if state.deleted_by_admin and not state.living and (stamp, update_id) <= (state.stamp, state.update_id):
+            return PostTally(unchanged=1)
+        replaced = self._merge(state, post, (stamp, update_id))
+        if state.suspected:  # the post has arrived, so it was not deleted
+            state.suspected, state.needs_reindex = False, True
+        if not state.living:
+            state.living = state.needs_reindex = True
+            return PostTally(new=1)
+        return PostTally(edited=1) if replaced else PostTally(unchanged=1)
+
+    def _merge(self, state: MergeState, post: Post, arrived: tuple[int, int]) -> bool:
+        current = (state.stamp, state.update_id)
+        if _have_same_text(post, state.post):
+            if arrived >= current:
+                # Update the other fields from a post with the same text, without a new version
+                stored = state.post
+                # Offsets of entities are valid only for exactly the text they came with.
+                exact = post if post.text == stored.text else stored
+                updated = replace(
+                    _fill_from_stored(stored, post),
+                    date=stored.date,
+                    edited=stored.edited,
+                    text=stored.text,
+                    entities=exact.entities,
+                    links=exact.links,
+                    version=stored.version,
+                )
+                state.needs_write |= updated != stored or arrived != (state.stamp, state.update_id)
+                state.needs_reindex |= _get_header_fields(updated) != _get_header_fields(stored)
+                state.post = updated
+                state.stamp, state.update_id = arrived
+            return False
+        # An export with two texts of the same id and time would otherwise edit the post back and forth at each import.
+        known = hash_post_text(post.text) in state.older
+        if arrived > current or (arrived == current and not known):
+            self._add_version(state, state.post, current)
+            state.post = replace(_fill_from_stored(state.post, post), version=state.post.version)
+            state.stamp, state.update_id = arrived
+            state.needs_reindex = True
+            return True
+        if not known:
+            self._add_version(state, post, arrived)
+        return False
+
+    def _add_version(self, state: MergeState, post: Post, arrived: tuple[int, int]) -> None:
+        text_hash = hash_post_text(post.text)
+        self._versions.append((*post.key, *arrived, text_hash, post.text, encode_entities(post.entities)))
+        state.older.add(text_hash)
+        state.post = replace(state.post, version=state.post.version + 1)
+        state.needs_write = True
+
+    def rows(self, seq: int) -> tuple[int, list[tuple[object, ...]]]:
+        """Return the last sequence number used, counting on from `seq`, and the rows of `posts` to write.
+
+        A row: the values of `POST_COLUMNS`, then seq, stamp, update id, text hash.
+        """
+        rows = []
+        for state in self._states.values():
+            if state.needs_reindex:
+                seq += 1
+                state.seq = seq
+            if state.needs_reindex or state.needs_write:
+                text_hash = hash_post_text(state.post.text)
+                rows.append((*encode_post(state.post), state.seq, state.stamp, state.update_id, text_hash))
+        return seq, rows
+
+    def versions(self) -> list[tuple[object, ...]]:
+        """Rows of `post_versions` to write."""
+        return self._versions
+
+    def latest(self) -> dict[int, int]:
+        """Greatest message id of the batch by chat id."""
+        last_ids: dict[int, int] = {}
+        for chat_id, message_id in self._states:
+            last_ids[chat_id] = max(message_id, last_ids.get(chat_id, message_id))
+        return last_ids
+
+
+def _have_same_text(one: Post, other: Post) -> bool:
+    return one.text == other.text or one.text.strip() == other.text.strip()
+
+
+def _get_header_fields(post: Post) -> tuple[object, ...]:
+    """The fields that are indexed beside the text, and those that decide whether the post is indexed at all."""
+    media, origin = post.media, post.origin
+    return (media and media.file_name, origin and origin.name, post.reply_to, post.album, post.guarded)
+
+
+def _fill_from_stored(stored: Post, post: Post) -> Post:
+    """The arriving post, completed from the stored one: an export has fewer fields than a live message."""
+    return replace(
+        post,
+        author=post.author or stored.author,
+        media=post.media or stored.media,
+        origin=_choose_fuller_origin(stored.origin, post.origin),
+        reply_to=post.reply_to or stored.reply_to,
+        album=stored.album or post.album,
+        # once guarded, always guarded: an export does not have this field
+        guarded=post.guarded or stored.guarded,
+    )
+
+
+def _choose_fuller_origin(stored: Origin | None, arrived: Origin | None) -> Origin | None:
+    if stored is None or arrived is None:
+        return stored or arrived
+    if stored.name == arrived.name:  # each format has other fields of the same forward
+        return Origin(
+            arrived.name,
+            arrived.chat_id or stored.chat_id,
+            arrived.message_id or stored.message_id,
+            arrived.date or stored.date,
+        )
+    known = [sum(x is not None for x in (o.chat_id, o.message_id, o.date)) for o in (stored, arrived)]
+    return stored if known[0] > known[1] else arrived

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import astuple, dataclass
 from datetime import datetime
 
 import aiosqlite
@@ -37,6 +37,18 @@ async def load_chat_zone(archive: Archive, chat_id: int) -> str:
 async def save_chat_zone(archive: Archive, chat_id: int, zone: str) -> None:
     """Save the name of a chat's time zone."""
     await save_choice(archive, f"zone {chat_id}", zone)
+
+
+async def load_channel_sets(archive: Archive, chat_id: int) -> dict[str, frozenset[int]]:
+    """Load the named sets of channels of a chat: lower-case name -> channels, which the reader may not all read now."""
+    rows = await archive.rows("SELECT value FROM choices WHERE name = ?", (f"sets {chat_id}",))
+    return {name: frozenset(chosen) for name, chosen in json.loads(rows[0]["value"]).items()} if rows else {}
+
+
+async def save_channel_sets(archive: Archive, chat_id: int, sets: Mapping[str, Collection[int]]) -> None:
+    """Save the named sets of channels of a chat in place of those before."""
+    value = json.dumps({name: sorted(chosen) for name, chosen in sets.items()}, ensure_ascii=False)
+    await save_choice(archive, f"sets {chat_id}", value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +109,7 @@ _SENT_BY_USER = " OR ".join(
 )
 _USER_VOTES = "user_id = ?1 AND (?2 IS NULL OR question_id IN (SELECT id FROM questions WHERE questions.chat_id = ?2))"
 _USER_ROWS = "user_id = ?1 AND (?2 IS NULL OR chat_id = ?2)"
+_USER_SETS = "name = 'sets ' || ?1 AND value <> '{}' AND ?2 IS NULL"  # a private chat has its user's id
 _USER_UPDATES = f"state = 'poison' AND raw IS NOT NULL AND ({_SENT_BY_USER})"
 
 
@@ -105,7 +118,7 @@ class UserDataCounts:
     """Counts of a user's stored data: rows by kind.
 
     `pending` counts the questions without an answer yet, `unread` the updates that could not be read, `talks` the
-    turns of conversation memory.
+    turns of conversation memory, `sets` the chats in which the user named sets of channels: their private chat.
     """
 
     questions: int = 0
@@ -114,11 +127,14 @@ class UserDataCounts:
     links: int = 0
     unread: int = 0
     talks: int = 0
+    sets: int = 0
+    watches: int = 0
+    digests: int = 0
 
     @property
     def is_empty(self) -> bool:
         """True if no data of the user is stored."""
-        return not (self.questions or self.votes or self.links or self.unread or self.talks)
+        return not any(astuple(self))
 
 
 async def count_user_data(archive: Archive, user_id: int, chat_id: int | None = None) -> UserDataCounts:
@@ -140,6 +156,9 @@ async def _count_user_rows(connection: aiosqlite.Connection, user_id: int, chat_
         links=await number("SELECT count(*) FROM linked_questions WHERE user_id = ?1 AND ?2 IS NULL"),
         unread=await number(f"SELECT count(*) FROM updates WHERE {_USER_UPDATES} AND ?2 IS NULL"),
         talks=await number(f"SELECT count(*) FROM talks WHERE {_USER_ROWS}"),
+        sets=await number(f"SELECT count(*) FROM choices WHERE {_USER_SETS}"),
+        watches=await number(f"SELECT count(*) FROM watches WHERE {_USER_ROWS}"),
+        digests=await number(f"SELECT count(*) FROM digests WHERE {_USER_ROWS}"),
     )
 
 
@@ -156,8 +175,12 @@ async def erase_user_data(archive: Archive, user_id: int, chat_id: int | None = 
             ("votes", _USER_VOTES),
             ("questions", _USER_ROWS),
             ("talks", _USER_ROWS),
+            ("watch_hits", f"watch_id IN (SELECT id FROM watches WHERE {_USER_ROWS})"),
+            ("watches", _USER_ROWS),
+            ("digests", _USER_ROWS),
             ("linked_questions", "user_id = ?1 AND ?2 IS NULL"),
             ("updates", f"{_USER_UPDATES} AND ?2 IS NULL"),
+            ("choices", _USER_SETS),
         ):
             await connection.execute(f"DELETE FROM {table} WHERE {which}", (user_id, chat_id))
         await connection.execute("PRAGMA secure_delete = OFF")

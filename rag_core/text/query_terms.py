@@ -1,16 +1,265 @@
-"""Query terms: the terms of a question with their weights, and the similarity of stems.
+"""Query terms: weights, similarity of stems, expansion by synonyms and translations, spelling correction.
 
 Words that only name the kind of answer ("name", "number", "cost") weigh less: posts seldom repeat them.
+
+A group of the table lists words of one meaning in both languages, so that it bridges them as well. Words that ask for a
+price, a time of day or a phone number are also expanded with the annotation of posts that hold one ("predictive
+annotation", Prager et al. 2000).
+
+A word that no post knows is corrected to a near word that posts, or our tables, know. Edit distance counts an exchange
+of neighbours as one edit (optimal string alignment, by rapidfuzz). A word typed in the other keyboard layout ("ghbdtn")
+is read in the right one. Words of the Russian dictionary are left alone, and surnames that posts have in another form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
 
 from rag_core.text.answer_type import AnswerType, detect_answer_type, extract_asking_stems
-from rag_core.text.query_expansion import expand_words
-from rag_core.text.tokens import _MIN_COMMON_PREFIX, measure_stem_similarity, stem, tokenize
+from rag_core.text.names import list_surname_stems, transliterate_word
+from rag_core.text.tokens import (
+    _MIN_COMMON_PREFIX,
+    STOP_WORDS,
+    is_dictionary_word,
+    list_dictionary_forms,
+    measure_stem_similarity,
+    stem,
+    stem_dictionary_form,
+    tokenize,
+)
+
+_TABLE = Path(__file__).with_name("synonyms.txt")
+# Weights of variants, against 1 for the word itself. A translation is worth more than a synonym: a post in the other
+# language has no other word of the question.
+_SYNONYM_WEIGHT, TRANSLATION_WEIGHT, _RELATED_WEIGHT, _ANNOTATION_WEIGHT = 0.5, 0.8, 0.3, 0.8
+_PHRASE_FACTOR = 0.5  # for a word of a phrase
+_MAX_WORDS = 40  # words of a question that are looked up
+_MAX_PHRASE_WORDS = 3
+_WORD = re.compile(r"[^\W_]+")
+
+_ANNOTATIONS = {
+    "<money>": re.compile(
+        r"[$€£₽]\s?\d|\d\s?(?:[$€£₽]|(?:руб|тыс|млн|eur|usd|dollar|pound|quid|rub|bucks|тенге|доллар|евро)|[рk]\b)",
+        re.I,
+    ),
+    "<clock>": re.compile(
+        r"(?<![\d:.])(?:[01]?\d|2[0-3]):[0-5]\d(?![\d:])|\b(?:1[0-2]|\d)\s?[ap]\.?m\b|\b\d{1,2}\s(?:час|утра|вечера)",
+        re.I,
+    ),
+    "<phone>": re.compile(
+        r"(?<![\d-])(?:\+\d[\d\s()-]{7,16}\d|\(?\d{3}\)?[\s-]\d{2,3}[\s-]\d{2}(?:[\s-]?\d{2})?|\d{1,3}-\d{2}-\d{2}|"
+        r"1[01]\d)(?![\d-])"
+    ),
+}
+
+
+def annotate_answer_kinds(text: str) -> list[str]:
+    """List the kinds of answers that a text holds, as terms that no word can be."""
+    return [kind for kind, pattern in _ANNOTATIONS.items() if pattern.search(text)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Group of the table: terms of each language with their factors; `related` words weigh less than synonyms."""
+
+    terms: Mapping[str, Mapping[str, float]]
+    related: bool
+
+    def list_variants(self, lang: str) -> Iterator[tuple[str, float]]:
+        """List the variants of a word of this language, with weights."""
+        for other, terms in self.terms.items():
+            weight = _RELATED_WEIGHT if self.related else _SYNONYM_WEIGHT if other == lang else TRANSLATION_WEIGHT
+            yield from (
+                (term, _ANNOTATION_WEIGHT if term.startswith("<") else weight * factor)
+                for term, factor in terms.items()
+            )
+
+
+_STOP_MARK = "'"  # before a stop word in a phrase, as other words may have the stem of one: "имя" and "им"
+
+
+def _normalize(words: list[str]) -> tuple[str, ...]:
+    """Normalize a phrase of the table; stop words stay whole, and marked."""
+    return tuple(_STOP_MARK + word if word in STOP_WORDS else stem_dictionary_form(word) for word in words)
+
+
+@lru_cache(maxsize=1)
+def _load_table() -> tuple[Mapping[tuple[str, ...], list[_Group]], frozenset[str]]:
+    """Load the table: the groups of each phrase, and the stems of all single words."""
+    by_phrase: dict[tuple[str, ...], list[_Group]] = defaultdict(list)
+    known: set[str] = set()
+    for line in _TABLE.read_text(encoding="utf-8").lower().replace("ё", "е").splitlines():
+        if line.startswith("="):
+            known.update(map(stem_dictionary_form, line[1:].split()))
+        elif line and not line.startswith("#"):
+            terms: dict[str, dict[str, float]] = {"ru": {}, "en": {}}
+            group = _Group(terms, line.startswith("~"))
+            for lang, entries in zip(terms, line.lstrip("~").split("|"), strict=True):
+                for entry in filter(None, map(str.strip, entries.split(","))):
+                    if entry in _ANNOTATIONS:
+                        terms[lang][entry] = 1.0
+                        continue
+                    phrase = _normalize(_WORD.findall(entry))
+                    if group not in by_phrase[phrase]:
+                        by_phrase[phrase].append(group)
+                    factor = 1.0 if len(phrase) == 1 else _PHRASE_FACTOR
+                    terms[lang] |= {t: max(factor, terms[lang].get(t, 0.0)) for t in phrase if t[0] != _STOP_MARK}
+    return dict(by_phrase), frozenset(
+        known | {phrase[0] for phrase in by_phrase if len(phrase) == 1 and phrase[0][0] != _STOP_MARK}
+    )
+
+
+def is_table_word(word: str) -> bool:
+    """Whether the table holds a lower-case word, in either language."""
+    return stem(word) in _load_table()[1]
+
+
+@lru_cache(maxsize=1)
+def list_table_stems() -> tuple[str, ...]:
+    """List the stems of single words in the table, sorted."""
+    return tuple(sorted(_load_table()[1]))
+
+
+def expand_words(text: str) -> dict[str, dict[str, float]]:
+    """Expand the words of a question: term -> its variants with weights, 0..1.
+
+    A phrase ("how much", "bus stop") is expanded under the phrase itself, which is no term of any post.
+    """
+    words = [word.lower().replace("ё", "е") for word in _WORD.findall(text)[:_MAX_WORDS]]
+    variants: dict[str, dict[str, float]] = {}
+    for term, lang, group in _find_groups(words):
+        mine = variants.setdefault(term, {})
+        for variant, weight in group.list_variants(lang):
+            if variant != term:
+                mine[variant] = max(weight, mine.get(variant, 0.0))
+    return variants
+
+
+def _find_groups(words: list[str]) -> Iterator[tuple[str, str, _Group]]:
+    """Find the groups of words and phrases: (term or phrase, language, group)."""
+    by_phrase = _load_table()[0]
+    stems = [_STOP_MARK + word if word in STOP_WORDS else stem(word) or word for word in words]
+    for first, word in enumerate(words):
+        lang = "en" if word.isascii() else "ru"
+        for length in range(1, min(_MAX_PHRASE_WORDS, len(words) - first) + 1):
+            keys = [tuple(stems[first : first + length])]
+            if length == 1 and word not in STOP_WORDS:
+                keys += [(stem_dictionary_form(form.replace("ё", "е")),) for form in list_dictionary_forms(word)]
+            for key in dict.fromkeys(keys):
+                yield from ((" ".join(stems[first : first + length]), lang, group) for group in by_phrase.get(key, ()))
+
+
+_MAX_SOUGHT_WORDS = 5  # unknown words that are looked for in the vocabulary: 20 ms each among 150,000
+_MIN_LENGTH, _MAX_LENGTH = 4, 30  # letters of a word that is corrected; in four only an exchange of two
+_LONG_WORD, _EDITS_OF_LONG_WORD = 8, 2  # letters and edits; in a shorter word one edit
+_TABLE_FREQUENCY = 3  # posts that a word of our tables counts for beside those of the posts
+_MIN_TERM = 3  # letters of a term that is read
+_MIN_SWITCHED = 3  # letters of a word in the other keyboard layout
+_MAX_TEXT = 500  # characters of a question that are corrected: a longer one is no typing on the go
+_TYPED = re.compile(r"[^\s!?()«»\"“”]+")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_LATIN_KEYS, _RUSSIAN_KEYS = "`qwertyuiop[]asdfghjkl;'zxcvbnm,.", "ёйцукенгшщзхъфывапролджэячсмитьбю"
+_TO_RUSSIAN, _TO_LATIN = str.maketrans(_LATIN_KEYS, _RUSSIAN_KEYS), str.maketrans(_RUSSIAN_KEYS, _LATIN_KEYS)
+
+
+def correct_spelling(
+    text: str,
+    vocabulary: Sequence[str],
+    frequency: Callable[[str], int],
+    is_asking_word: Callable[[str], bool] = lambda word: False,
+) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Correct the words of a question that neither the posts nor the tables know: the text, and (typed, read as).
+
+    `vocabulary` holds terms; those whose `frequency` in the posts that the asker may read is 0 are not used.
+    `is_asking_word`: whether a word is one of those that ask for posts, such as "запостили"; posts seldom have them.
+    """
+    read: dict[str, str] = {}
+
+    is_word = partial(_is_word, frequency=frequency, is_asking_word=is_asking_word)
+    is_known = partial(_is_known, frequency=frequency, is_asking_word=is_asking_word)
+
+    def switch_layout(found: re.Match[str]) -> str:
+        typed = found[0].lower()
+        if len(typed) < _MIN_SWITCHED or any(is_known(word) for word in _LETTERS.findall(typed)):
+            return found[0]
+        for table in (_TO_RUSSIAN, _TO_LATIN):
+            other = typed.translate(table)
+            if _LETTERS.fullmatch(other) and other.isascii() != typed.isascii() and is_word(other):
+                read[found[0]] = other
+                return other
+        return found[0]
+
+    sought: dict[str, str] = {}
+
+    def correct(found: re.Match[str]) -> str:
+        word = found[0].lower()
+        if word not in sought:
+            if len(sought) >= _MAX_SOUGHT_WORDS or not _MIN_LENGTH <= len(word) <= _MAX_LENGTH:
+                return found[0]
+            if is_known(word):
+                return found[0]
+            nearest = _find_nearest_term(word, vocabulary, frequency)
+            sought[word] = _restore_ending(word, nearest) if nearest else ""
+        if not sought[word]:
+            return found[0]
+        read[found[0]] = sought[word]
+        return sought[word]
+
+    head = text[:_MAX_TEXT]
+    return _LETTERS.sub(correct, _TYPED.sub(switch_layout, head)) + text[_MAX_TEXT:], tuple(read.items())
+
+
+def _is_word(word: str, frequency: Callable[[str], int], is_asking_word: Callable[[str], bool]) -> bool:
+    term = stem(word)
+    known = not term or frequency(term) > 0 or is_table_word(word) or is_dictionary_word(word)
+    return known or is_asking_word(word)
+
+
+def _is_known(word: str, frequency: Callable[[str], int], is_asking_word: Callable[[str], bool]) -> bool:
+    """Whether posts or tables know a word, in its own script or the other; of a surname any form: "Торосов"."""
+    if _is_word(word, frequency, is_asking_word):
+        return True
+    terms = (*(stem(spelt) for spelt in transliterate_word(word)), *list_surname_stems(word.capitalize()))
+    return any(frequency(term) for term in terms if term)
+
+
+def _find_nearest_term(word: str, vocabulary: Sequence[str], frequency: Callable[[str], int]) -> str | None:
+    """Find the term of the posts, the table or the stop words with the fewest edits; a frequent one wins a tie."""
+    from rapidfuzz import process
+    from rapidfuzz.distance import OSA
+
+    most = _EDITS_OF_LONG_WORD if len(word) >= _LONG_WORD else 1
+    low, high = len(stem(word)) - most, len(word) + most
+    vocabulary = [term for term in vocabulary if low <= len(term) <= high]
+    ranked = []
+    for choices, ours in ((vocabulary, False), (list_table_stems(), True), (_STOP_WORDS, True)):
+        for typed in dict.fromkeys((word, stem(word))):
+            for term, edits, _ in process.extract(typed, choices, scorer=OSA.distance, score_cutoff=most, limit=None):
+                swapped, same_start = sorted(term) == sorted(typed), term[:1] == typed[:1]
+                plausible = swapped or (len(typed) > _MIN_LENGTH and (edits <= 1 or same_start))
+                count = _TABLE_FREQUENCY if ours else frequency(term)
+                if plausible and count and len(term) >= _MIN_TERM and term.isascii() == typed.isascii():
+                    ranked.append((edits, not swapped, not same_start, -count, term))
+    return min(ranked)[-1] if ranked else None
+
+
+def _restore_ending(word: str, term: str) -> str:
+    """Give a term the ending that was typed, where it is the same term with it."""
+    typed = stem(word)
+    ending = word[len(typed) :] if word.startswith(typed) else ""
+    for full in (f"{term[:-1]}y" if term.endswith("i") else "", term + ending if ending else ""):
+        if full and stem(full) in {term, stem(term)}:
+            return full
+    return term
+
+
+_STOP_WORDS = tuple(sorted(word for word in STOP_WORDS if len(word) >= _MIN_LENGTH))
+
 
 TermWeight = Callable[[str], float]  # term to weight, above 0
 
@@ -107,12 +356,12 @@ class QueryTerms:
             return 1.0
         return max((weight for variant, weight in self.variants.get(term, {}).items() if variant in found), default=0.0)
 
-    def met(self, found: frozenset[str]) -> float:
+    def matched_share(self, found: frozenset[str]) -> float:
         """Weight share of the question's terms that are among the found terms; variants count by their weights."""
         return sum(share * self.match(term, found) for term, share in self.share.items())
 
-    def kin(self, found: frozenset[str]) -> float:
-        """Weight share that similar stems cover beyond what `met` counts, in proportion to their similarity."""
+    def similar_share(self, found: frozenset[str]) -> float:
+        """Weight share that similar stems cover beyond what `matched_share` counts, in proportion to their similarity."""
         return sum(
             share * max(0.0, measure_stem_similarity(term, found) - self.match(term, found))
             for term, share in self.share.items()

@@ -1,6 +1,8 @@
-"""Sentence splitter: sentence bounds in a post, and pieces of long sentences that are short enough to show.
+"""Text of a passage: sentence bounds in a post, pieces that are short enough to show, and the header line.
 
 Spans are (start, end) in code points; every piece is a verbatim part of the text.
+
+A header is channel, date, file and parent post in one line; it is indexed with a passage, never quoted.
 """
 
 from __future__ import annotations
@@ -8,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+
+from rag_core.types import Channel, Post
 
 MAX_SENTENCE_LENGTH = 300  # characters of one shown sentence: a reader takes in that much at a glance
 MAX_ANSWER_LENGTH = 600  # characters of all shown sentences together
@@ -120,3 +124,30 @@ def _cut_between_words(text: str, start: int, end: int, longest: int) -> Iterato
         spaces = (m.end() for m in _WHITESPACE.finditer(text, start + 1, start + longest))
         start = max(spaces, default=start + longest)
         yield start
+
+
+_TITLE_AND_DATE = re.compile(r"^.*? · \d{4}-\d\d-\d\d")
+_DATE_LENGTH = len(" · 2025-03-01")
+_MAX_PARENT_WORDS = 12  # enough to identify the parent post, too few to outweigh the reply
+
+
+def build_header(post: Post, channel: Channel | None, parent: str | None = None) -> str:
+    """Build the header: channel, date, file name, and the first 12 words of the parent post.
+
+    A forward begins with its origin, so that its words are not taken for the channel's: "Origin → Channel".
+    """
+    title = channel.title if channel else ""
+    if post.origin and post.origin.chat_id != post.key.chat_id:
+        title = " → ".join(filter(None, (post.origin.name, title)))
+    parts = [title, f"{post.date:%Y-%m-%d}"]
+    if post.media and post.media.file_name:
+        parts.append(post.media.file_name)
+    if parent:
+        parts.append(" ".join(re.findall(r"\S+", parent)[:_MAX_PARENT_WORDS]))
+    return " · ".join(" ".join(part.split()) for part in parts if part)
+
+
+def extract_speakers(line: str) -> tuple[str, ...]:
+    """Extract the speakers of a post: the origin of a forward, and the channel."""
+    match = _TITLE_AND_DATE.match(line)
+    return tuple(filter(None, match[0][:-_DATE_LENGTH].split(" → "))) if match else ()

@@ -40,8 +40,7 @@ from rag_core.verification.cues import (
     is_predicate_verb,
 )
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts, extract_facts, join_facts
-from rag_core.verification.number_binding import NumberedItems, list_unit_words
-from rag_core.verification.rules import MOST_FIGURES
+from rag_core.verification.rules import MOST_FIGURES, NumberedItems, list_unit_words
 from rag_core.verification.types import Label, Support
 from rag_core.verification.vocabulary import Word, fold_text
 
@@ -51,8 +50,6 @@ _MIN_EXPLICIT, _MIN_ABOUT, _MIN_ABOUT_VALUE, _MIN_CORRECTED, _MIN_LEANING = 0.45
 _MIN_OWN_SUPPORTING = 0.3  # share in the sentence itself, for support
 _MIN_OWN = 0.4  # share of the claim's terms in the sentence itself, for another value
 _MIN_SUPPORTING, _VALUE_BONUS = 0.78, 0.2  # share for support, less with each number or moment that agrees
-_MIN_ABOUT_NEAREST = 0.48  # share in the sentence nearest to the claim, where entailment may contradict it
-_MIN_ABOUT_SUPPORTING = 0.55  # the same, where entailment may support it
 _LONG_VALUE = 100  # from which a number with its unit seldom agrees by chance
 _FACT_BONUS = 0.1  # of a score
 _SAME_WORD = 0.7  # similarity from which two words count as the same
@@ -74,7 +71,6 @@ _MIN_RESTRICTED = 0.6  # share of the terms for "only" to contradict "all"
 TOO_LITTLE, _NO_VALUE, _NO_NAME = "too little is said", "a value is not there", "a name is not there"
 _GAPS = frozenset({TOO_LITTLE, _NO_VALUE, _NO_NAME})  # what another sentence may supply
 _JOINED_SENTENCES = (2, 3)  # sentences of a post read together
-_VERB_WEIGHT = 0.6  # of a verb beside a number: the number says more
 _IDENTIFIER_WEIGHT = 2.0  # of "27" in "bus 27", as a multiple of the claim's heaviest term
 _CONTEXT_WEIGHT = 0.8  # of a term that stands beside the sentence, not in it
 _SUPPORTED, _OPEN, _CONTRADICTED = 0.7, 0.45, 0.05  # likelihoods of support that a stance stands for

@@ -1,11 +1,15 @@
-"""Support of a written sentence by the posts it cites, and the removal of citations that contradict it.
+"""Support of a written sentence by the posts it cites; and the check of its citations when it is shown.
 
-It filters out what a model makes up: numbers, dates, names and links of no post, and what a post denies or leaves
-open. The rules of verification decide first, then the share of the sentence's terms that its posts have.
+Citations that contradict their sentence are removed. It filters out what a model makes up: numbers, dates, names and
+links of no post, and what a post denies or leaves open. The rules of verification decide first, then the share of the
+sentence's terms that its posts have.
 
 The date of a post is part of what it says, its header is not: a channel's name may only appear as the speaker.
 
 The rules are imported with the first sentence of a model: quotes do without them, and their tables take 0.1 s.
+
+Every quote must stand in its stored post word for word at the moment of showing: a post may have been edited or
+deleted, or a channel closed to the asker, while the answer was written.
 """
 
 from __future__ import annotations
@@ -14,12 +18,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rag_core.engine import Engine
+from rag_core.storage import posts
 from rag_core.text.answer_type import extract_name_stems
-from rag_core.text.header import extract_speakers
 from rag_core.text.query_terms import find_similar_stems
-from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, extract_speakers, split_long_span, split_sentences
 from rag_core.text.tokens import detect_language, measure_stem_similarity, tokenize
-from rag_core.types import Citation, Passage, Sentence, Source
+from rag_core.types import Citation, Draft, Passage, Post, PostKey, Sentence, Source, Viewer
 from rag_core.verification.types import Label
 from rag_core.writing.phrases import format_day
 
@@ -230,3 +235,41 @@ def _label_passage(text: str, passage: Passage, lang: str) -> Label:
     from rag_core.verification.entailment import assess_text
 
     return assess_text(text, passage.text, lang).label
+
+
+async def check_citations(draft: Draft, viewer: Viewer, rag: Engine) -> tuple[Sentence, ...]:
+    """Keep the sentences whose quotes are still in their posts, with the citations that are. Raises ArchiveUnavailable.
+
+    A post may have been edited or deleted, or a channel closed to this viewer, while the answer was written.
+    """
+    keys = {citation.post for sentence in draft.sentences for citation in sentence.citations}
+    stored = await posts.fetch_posts(rag.archive, keys)
+    kept = []
+    for sentence in draft.sentences:
+        current = tuple(c for c in sentence.citations if _is_current_quote(c, stored, viewer))
+        # a sentence of a model may rest on any of its posts: all of them must be current
+        if current and (sentence.support == 1.0 or len(current) == len(sentence.citations)):
+            kept.append(Sentence(sentence.text, current, sentence.support))
+    return tuple(kept)
+
+
+async def filter_current_passages(passages: Sequence[Passage], viewer: Viewer, rag: Engine) -> tuple[Passage, ...]:
+    """Keep the passages whose posts are unchanged and readable by this viewer. Raises ArchiveUnavailable."""
+    stored = await posts.fetch_posts(rag.archive, [passage.key for passage in passages])
+    return tuple(
+        passage
+        for passage in passages
+        if passage.key.chat_id in viewer.channels
+        and (post := stored.get(passage.key))
+        and post.text[passage.start : passage.end] == passage.text
+    )
+
+
+def _is_current_quote(citation: Citation, stored: dict[PostKey, Post], viewer: Viewer) -> bool:
+    post = stored.get(citation.post)
+    return (
+        post is not None
+        and citation.post.chat_id in viewer.channels
+        and bool(citation.quote)
+        and post.text[citation.start : citation.end] == citation.quote
+    )

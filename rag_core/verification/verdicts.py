@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
-from rag_core.citation_check import filter_current_passages
 from rag_core.context.evidence import DatedPost, build_text_key, order_copies
 from rag_core.engine import Engine
 from rag_core.planning.queries import (
@@ -49,7 +48,7 @@ from rag_core.types import (
 from rag_core.verification.claim_extraction import extract_claims
 from rag_core.verification.entailment import assess_by_words, assess_passages
 from rag_core.verification.facts import extract_facts
-from rag_core.verification.support import find_best_quote
+from rag_core.verification.support import filter_current_passages, find_best_quote
 from rag_core.verification.types import Claim, Label, Support, Verdict
 
 _MAX_NEWER_POSTS = 12  # later posts of one channel

@@ -90,6 +90,11 @@ _CALENDAR_TIME = re.compile(
 )
 
 
+def announces_change(text: str) -> bool:
+    """Whether a text says that something was changed, corrected, put off or cancelled."""
+    return bool(_CHANGE.search(text))
+
+
 @dataclass(frozen=True, slots=True)
 class RankedPieces:
     """Pieces of the evidence, best first.
@@ -116,7 +121,7 @@ class RankedPieces:
         return self.closest or (self.pieces[self.contested] if self.pieces else None)
 
     @property
-    def doubtful(self) -> bool:
+    def may_not_answer(self) -> bool:
         """Whether the best piece may not answer, or no longer.
 
         A newer value may hold, or the day that it names has passed; the value is not of the type or the thing that is
@@ -134,7 +139,7 @@ class RankedPieces:
         )
         valueless = want in _CERTAIN_TYPES and not best.holds
         untimely = (self.contested and not self._changed) or self.dated_otherwise or self.passed
-        return untimely or self.foreign or unsaid or uncounted or valueless
+        return untimely or self.in_other_language or unsaid or uncounted or valueless
 
     @property
     def _split(self) -> bool:
@@ -155,7 +160,7 @@ class RankedPieces:
         """Whether the newer value says that it changed, and the older one is surely of the thing that is asked for."""
         newer, older = self.pieces[0], self.pieces[1]
         own = older.features.terms + older.features.kin
-        return own >= _REPLACED_TERMS and newer.useful and bool(_CHANGE.search(newer.text))
+        return own >= _REPLACED_TERMS and newer.useful and announces_change(newer.text)
 
     @property
     def disputable(self) -> bool:
@@ -169,7 +174,7 @@ class RankedPieces:
         )
 
     @property
-    def foreign(self) -> bool:
+    def in_other_language(self) -> bool:
         """Whether the best piece is of another language than the question."""
         return self.best is not None and detect_language(self.best.text) != detect_language(self.asked.text)
 
@@ -326,7 +331,7 @@ def _find_series(
             later
             and (not rarest or asked.match(rarest, frozenset(tokenize(one.text))) > 0)
             and (
-                bool(_CHANGE.search(one.text))
+                announces_change(one.text)
                 or (asked.want is AnswerType.NUMBER and counts_what_is_asked(one.text, asked.text))
             )
         )
@@ -356,7 +361,7 @@ def _may_supersede(one: ExtractCandidate, first: ExtractCandidate, told: frozens
     """
     if not _is_later(one, first) or not one.holds:
         return False
-    if told.intersection(tokenize(one.text)) and _CHANGE.search(one.text):
+    if told.intersection(tokenize(one.text)) and announces_change(one.text):
         return True
     own, said = (piece.features.terms + piece.features.kin for piece in (first, one))
     return own <= _COMPLETE and said >= _CONTESTED_TOPIC * own and one.topic >= _CONTESTED_TOPIC * first.topic

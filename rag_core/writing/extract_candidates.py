@@ -196,7 +196,9 @@ def _score_sources(asked: QueryTerms, evidence: Evidence) -> list[_ScoredSource]
     top = max((source.score for source in evidence.sources), default=0.0)
     words = [frozenset(tokenize(f"{s.passage.header}\n{s.passage.text}")) for s in evidence.sources]
     said = [
-        asked.met(there) + asked.kin(there) + contains_answer_type(asked.want, s.passage.text, asked.text)
+        asked.matched_share(there)
+        + asked.similar_share(there)
+        + contains_answer_type(asked.want, s.passage.text, asked.text)
         for s, there in zip(evidence.sources, words, strict=True)
     ]
     scored = []

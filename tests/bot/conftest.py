@@ -16,13 +16,12 @@ import pytest
 import pytest_asyncio
 from aiogram import Bot
 from aiogram.client.session import aiohttp as aiogram_session
-from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, Cli, CommandResult
+from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, Cli, CommandResult, make_local_bot
 
 from bot.__main__ import main
 from bot.app import run_bot
 from bot.indexing import BotObserver
 from bot.sandbox import Sandbox
-from bot.sandbox.demo_setup import make_local_bot
 from bot.settings import Settings
 from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine

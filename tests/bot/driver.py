@@ -13,6 +13,10 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from aiogram import Bot
+from aiogram.client.session.aiohttp import AiohttpSession
+from aiogram.client.telegram import TelegramAPIServer
+
 from bot.sandbox import Sandbox
 from ingest.dedup import CopyIndexer
 from ingest.indexer import LexicalIndexer
@@ -157,3 +161,20 @@ def make_zip(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> b
         for name, data in members.items():
             archive.writestr(name, data)
     return file.getvalue()
+
+
+class LoopbackSession(AiohttpSession):
+    """aiogram session over plain HTTP."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(api=TelegramAPIServer.from_base(url))
+
+    async def close(self) -> None:
+        """Close at once: aiogram waits a quarter of a second for TLS, which is not used here."""
+        if self._session is not None and not self._session.closed:
+            await self._session.close()
+
+
+def make_local_bot(url: str, token: str) -> Bot:
+    """Make a bot that uses the Bot API server at `url`. Use as `async with`, or close its session."""
+    return Bot(token, session=LoopbackSession(url))

@@ -15,8 +15,8 @@ from aiohttp import web
 from driver import ADMIN, OTTO
 from metrics_client import find_free_port, wait_for
 
+from bot.cli.demo import open_demo_sandbox
 from bot.sandbox import Sandbox
-from bot.sandbox.demo_setup import open_demo_sandbox
 from bot.settings import Settings
 
 if TYPE_CHECKING:

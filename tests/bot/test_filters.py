@@ -12,7 +12,7 @@ from aiogram import Bot, Router
 from aiogram.dispatcher.event.handler import HandlerObject
 from aiogram.types import Chat, Message, User
 
-from bot.dispatcher import build_dispatcher
+from bot.app import build_dispatcher
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.handlers.start import _ADMIN_COMMANDS
 from bot.middlewares import DeduplicationMiddleware

@@ -16,7 +16,7 @@ import pytest
 from aiogram.filters.callback_data import CallbackData
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, wait_until_idle
 
-import bot.dispatcher  # noqa: F401 - declares every kind of button
+import bot.app  # noqa: F401 - declares every kind of button
 from bot.sandbox import Sandbox
 
 TABLES = "channels posts bindings grants group_rules rebuilds votes".split()

@@ -16,8 +16,8 @@ import pytest
 from driver import sent, wait_until_idle
 
 from bot.__main__ import main
+from bot.cli.demo import ADMIN_ID, GROUP_ID, READER_ID, open_demo_sandbox, run_demo_bot
 from bot.sandbox import Sandbox
-from bot.sandbox.demo_setup import ADMIN_ID, GROUP_ID, READER_ID, open_demo_sandbox, run_demo_bot
 from bot.settings import Settings
 
 GOLDEN = Path(__file__).with_name("golden")

@@ -15,8 +15,7 @@ import pytest
 from driver import HARBOUR, OTTO, query_archive, say
 from metrics_client import find_free_port, wait_for
 
-from bot.app import run_bot
-from bot.dispatcher import ALLOWED_UPDATES
+from bot.app import ALLOWED_UPDATES, run_bot
 from bot.sandbox import Sandbox
 from bot.settings import Settings, read_settings
 from rag_core.errors import ArchiveUnavailable, SettingsWrong

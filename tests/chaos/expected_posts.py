@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from ingest.chunking import split_into_passages
+from ingest.indexer import split_into_passages
 from rag_core.types import Channel, Media, Origin, PassageRef, Post, PostKey
 
 

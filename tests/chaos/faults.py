@@ -15,7 +15,7 @@ from chaos.bot_environment import BotEnvironment
 from chaos.channel_traffic import CHANNELS
 
 from bot.sandbox import user_actions
-from bot.sandbox.dispatch import FaultKind
+from bot.sandbox.server import FaultKind
 from bot.sandbox.user_actions import UserMessage
 
 OFFLINE = "24 h offline"

@@ -29,7 +29,8 @@ from chaos.freshness_timer import Stopwatch
 from chaos.offline_models import offline_models
 
 from bot.app import run_bot
-from bot.sandbox import Sandbox, demo_setup, user_actions
+from bot.sandbox import Sandbox, user_actions
+from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER
 from bot.sandbox.user_actions import UserMessage
 from bot.settings import Settings
 from rag_core.retrieval.search import DENSE, LEXICAL
@@ -44,7 +45,7 @@ _ALBUM_EVERY = 20  # posts
 _PARTS = 3
 _ASK_EVERY_S = 2.0
 _ANSWER_S = 30.0
-_SAMPLES = Path(demo_setup.__file__).parent / "channels"
+_SAMPLES = SAMPLE_CHANNELS_FOLDER
 _PATIENCE_S = 60.0  # for what is not found yet when the last post has been sent
 
 

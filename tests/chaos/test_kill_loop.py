@@ -16,8 +16,8 @@ from chaos.bot_process import BotHome
 from chaos.channel_traffic import CHANNELS, ChannelTraffic
 from chaos.expected_posts import ExpectedPost, list_expected_posts
 
+from bot.cli.demo import run_demo_bot
 from bot.sandbox import Sandbox
-from bot.sandbox.demo_setup import run_demo_bot
 from bot.settings import Settings
 from rag_core import RagSettings, open_engine
 from rag_core.index.bm25 import IndexEntry

@@ -15,8 +15,8 @@ import aiohttp
 import pytest
 from metrics_client import find_free_port
 
+from bot.cli.demo import run_demo_bot
 from bot.sandbox import Sandbox
-from bot.sandbox.demo_setup import run_demo_bot
 from bot.settings import Settings
 
 OTTO = 502

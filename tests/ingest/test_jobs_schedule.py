@@ -76,18 +76,18 @@ async def test_a_job_that_fails_is_tried_again_and_admins_hear_of_it_where_it_ma
     told, no_room = Told(), BackupFailed("There is no room.")
     first, failed = counting(1, no_room)
     second, _ = counting(1, no_room)
-    ledger = JobLog(archive)
+    job_log = JobLog(archive)
     # so far apart that no run meets the one before it, which would be a second failure, on any machine
     both = [
         ScheduledJob("backup", first, FixedDelayTrigger(0.4), loud=True),
         ScheduledJob("save", second, FixedDelayTrigger(0.4)),
     ]
-    async with open_scheduler(both, ledger, told):
+    async with open_scheduler(both, job_log, told):
         await until(failed)
-        await true(lambda: all(ledger.jobs.get(job) and ledger.jobs[job].runs > 2 for job in ("backup", "save")))
+        await true(lambda: all(job_log.jobs.get(job) and job_log.jobs[job].runs > 2 for job in ("backup", "save")))
     assert told.notices == [JobFailing("backup", "There is no room.")]
-    assert ledger.jobs["backup"].failures == ledger.jobs["save"].failures == 1
-    assert not ledger.jobs["backup"].failing
+    assert job_log.jobs["backup"].failures == job_log.jobs["save"].failures == 1
+    assert not job_log.jobs["backup"].failing
 
 
 async def test_two_instances_of_a_job_never_run_at_once_and_the_one_left_out_is_said(archive: Archive) -> None:
@@ -101,10 +101,10 @@ async def test_two_instances_of_a_job_never_run_at_once_and_the_one_left_out_is_
         running -= 1
         return ""
 
-    ledger = JobLog(archive)
-    async with open_scheduler([ScheduledJob("check", slow, FixedDelayTrigger(0.02))], ledger, Told()):
-        await true(lambda: "check" in ledger.jobs)
-        assert "still running" in str(ledger.jobs["check"].error)
+    job_log = JobLog(archive)
+    async with open_scheduler([ScheduledJob("check", slow, FixedDelayTrigger(0.02))], job_log, Told()):
+        await true(lambda: "check" in job_log.jobs)
+        assert "still running" in str(job_log.jobs["check"].error)
         release.set()
         await asyncio.sleep(0.05)
     assert most == 1
@@ -115,18 +115,18 @@ async def test_a_time_that_was_missed_by_too_much_is_said_and_one_that_was_not_i
 ) -> None:
     strict, ran_strict = counting(1)
     patient, ran_patient = counting(1)
-    ledger = JobLog(archive)
+    job_log = JobLog(archive)
     both = [
         ScheduledJob("strict", strict, FixedDelayTrigger(3600), grace=timedelta(hours=12)),
         ScheduledJob("patient", patient, FixedDelayTrigger(3600)),
     ]
-    async with open_scheduler(both, ledger, Told()) as scheduler:
+    async with open_scheduler(both, job_log, Told()) as scheduler:
         for job in ("strict", "patient"):  # as after a day and a night of sleep
             scheduler.modify_job(job, next_run_time=datetime.now(UTC) - timedelta(hours=30))
         await until(ran_patient)
         assert not ran_strict.is_set()
-        assert "not run at its time" in str(ledger.jobs["strict"].error)
-        assert not ledger.jobs["patient"].failing
+        assert "not run at its time" in str(job_log.jobs["strict"].error)
+        assert not job_log.jobs["patient"].failing
         # and it has a next time
         assert scheduler.get_job("strict").next_run_time > datetime.now(UTC)
 
@@ -166,15 +166,15 @@ async def test_a_nightly_job_that_no_night_has_run_is_run_soon_after_the_start(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schedule, "_OVERDUE_START_DELAY", SOON)
-    ledger = JobLog(archive)
+    job_log = JobLog(archive)
     far = (datetime.now(UTC) + timedelta(hours=12)).hour
 
     def nightly(name: str, work: Callable[[], Awaitable[str]]) -> ScheduledJob:
         return ScheduledJob(name, work, make_daily_trigger(far, 0, UTC), overdue=timedelta(hours=25))
 
-    ledger.record_success("fresh", 1)
+    job_log.record_success("fresh", 1)
     (never, never_ran), (fresh, fresh_ran) = counting(1), counting(1)
-    async with open_scheduler([nightly("never", never), nightly("fresh", fresh)], ledger, Told()):
+    async with open_scheduler([nightly("never", never), nightly("fresh", fresh)], job_log, Told()):
         await until(never_ran)
         await asyncio.sleep(0.05)
         assert not fresh_ran.is_set()
@@ -193,11 +193,11 @@ async def test_what_runs_when_the_bot_stops_is_cancelled_and_waited_for(archive:
             ended = True
         return ""
 
-    ledger = JobLog(archive)
-    async with open_scheduler([ScheduledJob("check", long, make_one_time_trigger(SOON))], ledger, Told()):
+    job_log = JobLog(archive)
+    async with open_scheduler([ScheduledJob("check", long, make_one_time_trigger(SOON))], job_log, Told()):
         await asyncio.wait_for(begun.wait(), 30)
     assert ended
-    assert "check" not in ledger.jobs  # it did not fail
+    assert "check" not in job_log.jobs  # it did not fail
 
 
 def test_a_job_may_begin_sooner_than_it_comes_back() -> None:

@@ -18,21 +18,35 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from driver import make_local_bot
 from qdrant_stand_in import FakeQdrant
 
+from bot.access import AdminRegistry, MembershipCache
+from bot.channel_sets import narrow_to_channel_set
 from bot.control.schemas import plan_as_json
+from bot.digest_sender import render_digest
+from bot.handlers.about import render_profile
 from bot.handlers.explain import describe_reading
+from bot.handlers.inline import find_articles
+from bot.i18n import get_translator
 from bot.pinned_answers import answer_from_pin, hash_question
+from bot.sandbox import Sandbox
 from bot.suggestions import QuestionSuggester
+from bot.views.post_phrases import RenderContext
+from bot.watch_notices import WatchNotifier
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
+from ingest.job_log import JobLog
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine
+from rag_core.retrieval.period_digest import build_period_digest
 from rag_core.retrieval.post_search import list_posts
-from rag_core.storage import channels, posts
+from rag_core.storage import channels, posts, watches
 from rag_core.storage.channels import Synonym, add_synonym
+from rag_core.storage.users import save_channel_sets
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
 from rag_core.types import Channel, Post, PostKey, Visibility
@@ -106,6 +120,8 @@ CLAIMED = (
     PUBLIC[HARBOUR][0],  # a whole post, of which closed channels hold copies, some of them earlier
     PUBLIC[KILN][0],
 )
+
+WATCHED = ("ferry ticket", "mackerel", "обжиг", "dogs leash", "ferry under 20 euros")
 
 
 def invented(rng: random.Random, count: int) -> list[str]:
@@ -187,6 +203,7 @@ async def opened(folder: Path, hidden: Sequence[Post], settings: dict[str, Any])
     given = {"data": {"dir": folder}, "models": {"embedder": "none"}, **settings}
     async with open_engine(RagSettings.model_validate(given)) as rag:
         await fill(rag, hidden)
+        await save_channel_sets(rag.archive, 1, {"town": [HARBOUR, *CLOSED]})
         yield rag
 
 
@@ -207,10 +224,15 @@ async def everything_shown(rag: Engine, text: str, way: str) -> list[object]:
         texts = [source.passage.text for source in answer.found]
         reading = await describe_reading(text, question.lang, texts, question.viewer, rag)
         plan = await plan_as_json(question, rag)
-        shown: object = (answer, reading, await answer_from_pin(question, rag), plan)
+        narrowed = await narrow_to_channel_set(rag.archive, 1, f"in town: {text}", question.viewer)
+        narrowed = narrowed._replace(viewer=sorted(narrowed.viewer.channels))  # type: ignore[arg-type]
+        shown: object = (answer, reading, await answer_from_pin(question, rag), plan, narrowed)
     elif way == "search":
         shown = await list_posts(question, seen)
         shown = (shown.found, shown.matching, shown.more, shown.whole, shown.channels, shown.shortfalls)
+    elif way == "inline":
+        articles, content = await find_articles(question, seen, RenderContext(get_translator("en"), UTC))
+        shown = ([article.model_dump(exclude_unset=True) for article in articles], content)
     else:
         shown = replace(await verify_text(question, seen), trace_id="")
     return [repr(shown), *(traced(run) for run in runs)]
@@ -223,9 +245,55 @@ async def suggested_questions(rag: Engine) -> list[object]:
     return [repr(one) for one in await suggester.suggest(Viewer(1, frozenset({HARBOUR, KILN})), "ru")]
 
 
+async def described_channels(rag: Engine) -> list[object]:
+    """/about of every channel for the same reader, and the digest of a week."""
+    known = await channels.load_channels(rag.archive)
+    readable = {chat: known[chat] for chat in (HARBOUR, KILN)}
+    viewer, words = Viewer(1, frozenset(readable)), get_translator("en")
+    week = START, START + timedelta(days=7)
+    lines = await build_period_digest(rag.archive, viewer.channels, *week)
+    assert lines
+    shown = [repr(render_digest(lines, known, RenderContext(words, UTC), *week).as_kwargs())]
+    for said in ("@harbour_news", "@pech_i_glina", "Treasurer's Vault", "Resting"):
+        shown.append(repr((await render_profile(said, readable, viewer, rag, words, UTC))[0].as_kwargs()))
+    return [*shown]
+
+
+async def told_by_watches(rag: Engine) -> list[object]:
+    """The notices of watches of the same reader, who began to watch before the first post."""
+    for text in WATCHED:
+        await watches.add_watch(rag.archive, watches.NewWatch(1, 1, True, text, text))
+    await rag.archive.execute("UPDATE watches SET made_at = 0")
+    await rag.archive.execute("UPDATE watching SET watermark = 0")
+    sandbox = Sandbox()
+    sandbox.world.add_person(1, "Rita", lang="en")
+    for channel in CHANNELS:
+        sandbox.world.add_channel(channel.chat_id, channel.title, channel.username)
+    await sandbox.start()
+    try:
+        await sandbox.say(1, "/start")
+        async with make_local_bot(sandbox.url, sandbox.token) as bot:
+            admins = AdminRegistry((), MembershipCache(bot))
+            settings = SimpleNamespace(bot=SimpleNamespace(zone=UTC, language="en"))
+            context = SimpleNamespace(
+                archive=rag.archive,
+                admins=admins,
+                settings=settings,
+                indexing=SimpleNamespace(job_log=JobLog(rag.archive)),
+            )
+            notifier = WatchNotifier(bot, context)  # type: ignore[arg-type]
+            await notifier.match_changes()
+            await notifier.send_notices()
+        messages = sandbox.world.room(1).messages
+        sent = [messages[number] for number in sandbox.world.sent.get(1, ())]
+    finally:
+        await sandbox.stop()
+    return sorted(repr((message["text"], message["entities"], message["reply_markup"])) for message in sent)
+
+
 def questions(rng: random.Random, words: Sequence[str], count: int) -> list[tuple[str, str]]:
     """Texts made of the words that only the closed channels have, or that nobody has, and how each is put."""
-    ways = [("ask", ASKED), ("ask", ASKED), ("search", SEARCHED), ("verify", CLAIMED)]
+    ways = [("ask", ASKED), ("ask", ASKED), ("search", SEARCHED), ("verify", CLAIMED), ("inline", ASKED)]
     put = [ways[n % len(ways)] for n in range(count)]
     return [(way, rng.choice(templates).format(word=rng.choice(words))) for way, templates in put]
 
@@ -237,14 +305,19 @@ async def assert_same_bytes(folder: Path, settings: Sequence[dict[str, Any]], cl
     secret = closed_posts(rng, words[:40], closed)
     other = closed_posts(rng, ["placid"], max(8, closed // 10))
     asked = questions(rng, words, count)
-    shown, suggested = [], []
+    shown, suggested, told, described = [], [], [], []
     for n, hidden in enumerate((other, secret)):
         async with opened(folder / str(n), hidden, settings[n]) as rag:
             shown.append([await everything_shown(rag, text, way) for way, text in asked])
             suggested.append(await suggested_questions(rag))
+            told.append(await told_by_watches(rag))
+            described.append(await described_channels(rag))
     different = [asked[n] for n, (one, two) in enumerate(zip(*shown, strict=True)) if one != two]
     assert different == []
     assert suggested[0] == suggested[1] != []
+    assert described[0] == described[1]
+    assert told[0] == told[1]
+    assert len(told[0]) > len(WATCHED)
     assert len({repr(one[0]) for one in shown[0]}) > count / 8  # what is compared is not always the same refusal
 
 

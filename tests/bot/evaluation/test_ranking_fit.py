@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bot.evaluation.ranking_fit import RankingRow, fit_ranking
+from bot.evaluation.coverage_and_ranking_fit import RankingRow, fit_ranking
 
 CHANNELS, QUESTIONS, HITS = 5, 12, 15
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
@@ -11,7 +12,13 @@ import pytest
 from bot.evaluation.datasets import EvaluationQuery, draw_sample
 from bot.evaluation.date_accuracy import read_with_dateparser
 from bot.evaluation.index import RECIPES, VARIANTS, Variant, build_variant_settings, run_interleaved
-from bot.evaluation.scoring import compute_ratios, format_comparison, format_table
+from bot.evaluation.scoring import (
+    compute_difference_intervals,
+    compute_ratios,
+    format_comparison,
+    format_difference_intervals,
+    format_table,
+)
 from rag_core import Engine
 from rag_core.errors import ModelUnavailable
 from rag_core.planning.router import HYBRID
@@ -148,3 +155,20 @@ def test_dateparser_is_asked_as_its_users_ask_it(text: str, since: date, until: 
 @pytest.mark.parametrize("text", ["", "ferry", "паром"])
 def test_dateparser_finds_nothing_where_there_is_nothing(text: str) -> None:
     assert read_with_dateparser(text, datetime(2025, 3, 5, tzinfo=UTC)) is None
+
+
+def test_an_interval_of_paired_questions_holds_no_zero_where_one_variant_is_better_on_all() -> None:
+    def share(rows: Sequence[bool]) -> dict[str, float | None]:
+        return {"right": sum(rows) / len(rows), "latency_ms_p50": 1.0, "nothing": None}
+
+    rows = {"first": [False] * 40, "better": [True] * 40, "alike": [False] * 40, "mixed": [True] * 3 + [False] * 37}
+    found = compute_difference_intervals(rows, share)
+    assert found["better"] == {"right": (1.0, 1.0, 1.0)}
+    assert found["alike"] == {"right": (0.0, 0.0, 0.0)}
+    difference, low, high = found["mixed"]["right"]
+    assert difference == 0.075
+    assert low == 0.0  # three of forty may be chance
+    assert 0.1 < high < 0.2
+    assert found == compute_difference_intervals(rows, share)
+    told = format_difference_intervals("dates", found, "first").splitlines()
+    assert told[0] == "right of better less that of first: +1.000 (+1.000 to +1.000)"

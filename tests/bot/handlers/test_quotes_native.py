@@ -12,19 +12,19 @@ from aiogram import Bot
 from aiogram.client.default import DefaultBotProperties
 from aiogram.enums import ParseMode
 from aiogram.types import ReplyParameters
+from driver import LoopbackSession
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sample_sizes import choose_size
 
 from bot.handlers.quotes import MAX_QUOTE_LENGTH, build_native_quote, count_utf16_units
 from bot.sandbox import Sandbox
-from bot.sandbox.demo_setup import LoopbackSession
-from ingest.chunking import split_into_passages
+from ingest.indexer import split_into_passages
 from rag_core import Engine, RagSettings, Viewer, open_engine
-from rag_core.citation_check import check_citations
 from rag_core.storage import channels, posts
 from rag_core.text.query_terms import QueryTerms
 from rag_core.types import Channel, Citation, Draft, Entity, Evidence, Post, PostKey, Sentence, Source, Visibility
+from rag_core.verification.support import check_citations
 from rag_core.writing.extract import quote_piece, select_best_pieces
 
 READER, CHANNEL = 500, -1001111

@@ -8,7 +8,7 @@ from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramNetworkError, TelegramRetryAfter, TelegramServerError
 
 from bot.sandbox import Sandbox
-from bot.sandbox.dispatch import FaultKind
+from bot.sandbox.server import FaultKind
 
 READER, GROUP = 500, -1002
 

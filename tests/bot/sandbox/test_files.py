@@ -11,9 +11,9 @@ import pytest
 from aiogram import Bot
 from aiogram.exceptions import TelegramBadRequest
 from aiogram.types import Document
+from driver import make_local_bot
 
 from bot.sandbox import Sandbox
-from bot.sandbox.demo_setup import make_local_bot
 
 READER = 500
 

@@ -14,11 +14,10 @@ from aiogram.exceptions import (
     TelegramUnauthorizedError,
 )
 from aiogram.types import BotCommand, BotCommandScopeChat, BufferedInputFile, Update
-from driver import ADMIN
+from driver import ADMIN, make_local_bot
 from sandbox_changes import set_bot_blocked
 
 from bot.sandbox import Sandbox
-from bot.sandbox.demo_setup import make_local_bot
 
 READER = 500
 CHANNEL = -1001

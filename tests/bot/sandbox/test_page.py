@@ -8,10 +8,9 @@ import pytest
 import pytest_asyncio
 from aiogram.types import BotCommand, Message
 from aiogram.utils.formatting import ExpandableBlockQuote, Text, TextLink
-from driver import ADMIN
+from driver import ADMIN, make_local_bot
 
 from bot.sandbox import Sandbox
-from bot.sandbox.demo_setup import make_local_bot
 
 if TYPE_CHECKING:
     import playwright.async_api as playwright_api

@@ -15,9 +15,9 @@ import pytest
 import pytest_asyncio
 
 from bot.app import run_bot
+from bot.cli.demo import open_demo_sandbox
 from bot.sandbox import Sandbox
 from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER
-from bot.sandbox.demo_setup import open_demo_sandbox
 from bot.settings import Settings
 from rag_core.types import Answer, Certainty, PostKey
 

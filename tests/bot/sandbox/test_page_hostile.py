@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 from aiogram.types import ReplyParameters
+from driver import make_local_bot
 
 from bot.sandbox import Sandbox
-from bot.sandbox.demo_setup import make_local_bot
 from rag_core.types import Answer, Citation, Passage, PostKey, Sentence, Source
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from bot.access import AdminRegistry, MembershipCache, Reader
 from bot.sandbox import Sandbox
 from bot.sandbox.chats import Membership
 from bot.sandbox.state import set_chat_member
-from bot.telegram.access_recheck import ContentWithdrawn, RecheckUnavailable, parse_basis, recheck_basis
+from bot.telegram.access_recheck import ContentWithdrawn, RecheckUnavailable, parse_shown_content, recheck_shown_content
 from bot.telegram.session import RetryMiddleware
 from bot.views import message_text as paging
 from rag_core.models.selection import LanguageModels
@@ -399,13 +399,13 @@ async def test_a_view_that_is_late_is_checked_before_each_attempt(
 
 
 async def test_an_archive_that_cannot_be_read_is_no_withdrawal(home: Path, bot: Bot) -> None:
-    basis = parse_basis({"posts": [[CREW, 10, "", []]], "channels": [], "counted": []})
+    content = parse_shown_content({"posts": [[CREW, 10, "", []]], "channels": [], "counted": []})
     here, rights = Reader(OTTO, OTTO, private=True), AdminRegistry((), MembershipCache(bot))
     async with open_archive(home) as archive:
         with pytest.raises(ContentWithdrawn):
-            await recheck_basis(basis, here, archive, rights)
+            await recheck_shown_content(content, here, archive, rights)
     async with open_archive(home) as archive:
         file = home / "citegram.db"
         file.write_bytes(b"?" * file.stat().st_size)
         with pytest.raises(RecheckUnavailable):
-            await recheck_basis(basis, here, archive, rights)
+            await recheck_shown_content(content, here, archive, rights)

@@ -11,7 +11,7 @@ import pytest
 from driver import GROUP, HARBOUR, OTTO, RITA, query_archive
 
 from bot.sandbox import Sandbox
-from bot.sandbox.dispatch import FaultKind
+from bot.sandbox.server import FaultKind
 from bot.telegram.session import RetryMiddleware
 from bot.worker import question_worker
 from rag_core.storage import Archive, channels, posts
@@ -94,8 +94,9 @@ async def test_where_replies_are_lost_an_answer_comes_twice_at_most_and_that_is_
     sandbox: Sandbox, live: Any, home: Path
 ) -> None:
     sandbox.faults.storm("lost", 0.3, seed=3)
+    sandbox.faults.fail_next("sendMessage", "lost")  # the storm may spare all of them
     copies = await asked_of_all(sandbox, home, live)
-    assert set(copies.values()) == {1, 2}
+    assert max(copies.values()) == 2
     repeats = await rows(home, "SELECT sum(repeats) AS counted FROM questions")
     assert repeats[0]["counted"] == sum(number - 1 for number in copies.values())
     assert await rows(home, "SELECT * FROM deliveries") == []

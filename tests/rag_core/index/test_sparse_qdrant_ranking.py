@@ -17,9 +17,8 @@ import pytest
 from pydantic import SecretStr
 from qdrant_node import needs_server
 
-from bot.sandbox.demo_setup import import_sample_channels
-from ingest.chunking import split_into_passages
-from ingest.indexer import build_lexical_entry
+from bot.cli.demo import import_sample_channels
+from ingest.indexer import build_lexical_entry, split_into_passages
 from rag_core.engine import Engine, make_lexical_index, open_engine
 from rag_core.index.bm25 import Bm25Index, IndexEntry, LexicalIndex
 from rag_core.settings import QdrantSettings, RagSettings

@@ -11,8 +11,8 @@ from rag_core.planning.queries import (
     rewrite_as_statement,
     sanitize_query,
 )
+from rag_core.text.names import transliterate_word
 from rag_core.text.tokens import tokenize
-from rag_core.text.transliteration import transliterate_word
 
 
 def marks(queries: tuple[str, ...]) -> set[frozenset[str]]:

@@ -1,4 +1,6 @@
-"""Forty questions of two parts over the sample channels (tests/data/parts): what the agent shows, and direct beside it.
+"""Questions of two parts (tests/data/parts) and comparisons (tests/data/comparisons) over the sample channels.
+
+What the agent shows, and direct beside it.
 
 `pytest -s` prints the figures, by words and meaning where the offline models are there.
 """
@@ -16,6 +18,7 @@ import pytest
 from bot.evaluation.datasets import read_corpus
 from bot.evaluation.index import IndexedDataset, open_indexed_dataset
 from rag_core import Answer, Question, RagSettings, answer_question
+from rag_core.planning.comparison import parse_comparison
 
 pytestmark = pytest.mark.slow
 
@@ -53,3 +56,29 @@ async def test_six_in_ten_questions_of_two_parts_are_answered_whole(tmp_path: Pa
     assert whole["agent"] >= 0.55 * len(rows)
     assert whole["agent"] > whole["direct"]
     assert named >= 8
+
+
+async def test_what_is_said_to_be_greater_is_greater(tmp_path: Path, offline_models: Path) -> None:
+    """Both values of a third of the comparisons are found and compared; never is the wrong thing named."""
+    file = ROOT / "tests" / "data" / "comparisons" / "queries.jsonl"
+    rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    models = {"dir": offline_models.parent, "reranker": "none"}
+    settings = RagSettings.model_validate({"data": {"dir": tmp_path}, "models": models})
+    right, wrong, shown = [], [], 0
+    async with open_indexed_dataset(read_corpus(ROOT / "bot" / "sandbox" / "channels"), settings) as data:
+        rag = replace(data.rag, recipe="agent")
+        for row in rows:
+            asked_at = datetime.fromisoformat(row["asked_at"])
+            answer = await answer_question(Question(row["text"], row["lang"], asked_at, data.viewer), rag)
+            told = "\n".join(sentence.text for sentence in answer.sentences)
+            print(f"{row['id']} {row['text']} -> {told or 'refused'} | {answer.missing}")
+            shown += bool(row["values"]) and all(value in told for value in row["values"])
+            comparison = parse_comparison(row["text"])
+            compared = answer.sentences[0].text if answer.sentences and len(answer.sentences[0].citations) > 1 else ""
+            if comparison and compared.lower().startswith(comparison.word):
+                first, _ = comparison.things
+                named = "first" if compared.partition(": ")[2].startswith(first) else "second"
+                (right if named == row["winner"] else wrong).append(row["id"])
+    print(f"compared rightly: {right}, wrongly: {wrong}; both values shown in {shown} of {len(rows) - 2}")
+    assert not wrong
+    assert len(right) >= 6

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rag_core.text.transliteration import list_names_in_other_script
+from rag_core.text.names import list_names_in_other_script
 
 POSTS = {"timur", "lazarev", "most", "sport", "ворон"}
 

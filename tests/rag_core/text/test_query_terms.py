@@ -25,14 +25,14 @@ def test_words_that_say_how_it_is_asked_weigh_less_than_what_is_asked_about() ->
 
 def test_a_question_without_terms_has_no_shares() -> None:
     asked = QueryTerms.of("что это? 🔥", equally)
-    assert (asked.share, asked.met(frozenset({"a"})), asked.kin(frozenset({"a"}))) == ({}, 0, 0)
+    assert (asked.share, asked.matched_share(frozenset({"a"})), asked.similar_share(frozenset({"a"}))) == ({}, 0, 0)
 
 
 def test_met_and_kin_divide_the_question_between_them() -> None:
     asked = QueryTerms.of("керамика моста", equally)
     found = frozenset(tokenize("керамический мост"))
-    assert asked.met(found) == pytest.approx(0.5)
-    assert 0 < asked.kin(found) < 0.5
+    assert asked.matched_share(found) == pytest.approx(0.5)
+    assert 0 < asked.similar_share(found) < 0.5
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from bot.cli.demo import import_sample_channels
 from bot.cli.index_commands import catch_up_copies, catch_up_lexical_index
-from bot.sandbox.demo_setup import import_sample_channels
 from rag_core import Question, RagSettings, Viewer, open_engine
 from rag_core.types import Citation
 from rag_core.verification.types import Label, Verdict

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.context.copies import find_repeated_lines, is_boilerplate
+from rag_core.context.copies_and_conflicts import find_repeated_lines, is_boilerplate
 from rag_core.context.evidence import build_text_key
 from rag_core.dates.parse import parse_period
 from rag_core.text.answer_type import contains_answer_type, detect_answer_type
@@ -214,8 +214,8 @@ def test_a_newer_price_of_perhaps_the_same_thing_makes_an_answer_doubtful() -> N
 
 
 def test_a_price_without_a_number_is_doubtful() -> None:
-    assert ranked("Сколько стоит парковка?", evidence("Парковка у моста открыта.")).doubtful
-    assert not ranked("Сколько стоит парковка?", evidence("Парковка у моста: 50 ₽ в час.")).doubtful
+    assert ranked("Сколько стоит парковка?", evidence("Парковка у моста открыта.")).may_not_answer
+    assert not ranked("Сколько стоит парковка?", evidence("Парковка у моста: 50 ₽ в час.")).may_not_answer
 
 
 def test_the_closest_pieces_are_of_different_posts() -> None:
@@ -237,10 +237,10 @@ def test_lines_that_a_channel_repeats_and_polls_answer_nothing() -> None:
 
 
 def test_hearsay_and_numbers_of_another_thing_are_never_sure() -> None:
-    assert ranked("Мост закрыли?", evidence("Говорят, мост закрыли.")).doubtful
-    assert not ranked("Мост закрыли?", evidence("Мост закрыли.")).doubtful
-    assert ranked("how many members", evidence("The rate of members goes up to 900.")).doubtful
-    assert not ranked("how many members", evidence("We are 30 members now.")).doubtful
+    assert ranked("Мост закрыли?", evidence("Говорят, мост закрыли.")).may_not_answer
+    assert not ranked("Мост закрыли?", evidence("Мост закрыли.")).may_not_answer
+    assert ranked("how many members", evidence("The rate of members goes up to 900.")).may_not_answer
+    assert not ranked("how many members", evidence("We are 30 members now.")).may_not_answer
 
 
 def test_four_posts_are_too_few_to_call_a_line_boilerplate() -> None:
@@ -274,7 +274,7 @@ def test_a_day_that_has_passed_is_not_the_next(question: str) -> None:
     assert (coming.pieces[0].text, coming.passed) == (texts[1], False)
     gone = rank_pieces(asked(question), found, now=now + timedelta(days=60))
     assert gone.passed
-    assert gone.doubtful
+    assert gone.may_not_answer
     then = rank_pieces(asked("когда была ярмарка?"), found, now=now + timedelta(days=60))
     assert not then.passed
 
@@ -312,9 +312,9 @@ def test_a_value_may_be_asked_for_after_its_name() -> None:
 
 
 def test_a_post_of_another_language_says_so() -> None:
-    assert ranked("when is the bridge open", evidence("Мост bridge открыт.")).foreign
-    assert not ranked("when is the bridge open", evidence("The bridge is open.")).foreign
-    assert not ranked("when is the bridge open", evidence("")).foreign
+    assert ranked("when is the bridge open", evidence("Мост bridge открыт.")).in_other_language
+    assert not ranked("when is the bridge open", evidence("The bridge is open.")).in_other_language
+    assert not ranked("when is the bridge open", evidence("")).in_other_language
 
 
 def test_a_newer_price_that_says_it_changed_is_not_doubtful() -> None:
@@ -322,7 +322,7 @@ def test_a_newer_price_that_says_it_changed_is_not_doubtful() -> None:
     ranked = rank_pieces(asked("бассейн разовое посещение сколько стоит"), evidence(*texts, days=(0, 300)))
     assert ranked.contested
     assert ranked.pieces[0].text == texts[1]
-    assert not ranked.doubtful
+    assert not ranked.may_not_answer
 
 
 def test_a_later_price_of_another_thing_contests_nothing() -> None:
@@ -336,7 +336,7 @@ def test_a_later_price_of_another_thing_contests_nothing() -> None:
     [("Free, as ever. Bus 27 runs late that night.", True), ("Bus 27 runs late that night. It is free.", False)],
 )
 def test_what_stands_before_the_subject_is_not_surely_said_of_it(text: str, doubtful: bool) -> None:
-    assert rank_pieces(asked("is bus 27 free"), evidence(text)).doubtful is doubtful
+    assert rank_pieces(asked("is bus 27 free"), evidence(text)).may_not_answer is doubtful
 
 
 def test_a_link_that_a_colon_announces_is_shown() -> None:
@@ -345,7 +345,9 @@ def test_a_link_that_a_colon_announces_is_shown() -> None:
 
 
 def test_a_duration_needs_no_noun_beside_its_number() -> None:
-    assert not rank_pieces(asked("сколько лет трубе завода"), evidence("Труба завода поставлена в 1911 году.")).doubtful
+    assert not rank_pieces(
+        asked("сколько лет трубе завода"), evidence("Труба завода поставлена в 1911 году.")
+    ).may_not_answer
 
 
 def test_of_another_language_only_the_best_post_is_among_the_closest() -> None:

@@ -1,0 +1,60 @@
+"""`citegram digest`: what is new in all channels, each event once; also while the bot runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+
+from bot.cli.index_commands import choose_folder_with_channels
+from bot.control.client import hold_folder_or_connect
+from bot.digest_sender import format_digest_quote
+from bot.settings import Settings
+from bot.views.post_phrases import strip_control_characters
+from ingest.dedup import CopyIndexer
+from rag_core.retrieval.period_digest import build_period_digest
+from rag_core.storage import Archive, channels
+from rag_core.types import format_post_link
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of `digest`."""
+    parser.add_argument("--days", type=int, default=7, metavar="N", help="of the last N days (default: 7)")
+    parser.add_argument("--json", action="store_true", help="the lines as one JSON object")
+    parser.set_defaults(run=_run)
+
+
+async def _run(args: argparse.Namespace, settings: Settings) -> int:
+    """Print the digest. Returns the exit code."""
+    settings = await choose_folder_with_channels(settings)
+    until = datetime.now(UTC)
+    since = until - timedelta(days=max(1, args.days))
+    async with hold_folder_or_connect(settings.data.dir) as owner:
+        archive = await Archive.open(settings.data.dir)
+        try:
+            if owner is None:
+                await CopyIndexer(archive).catch_up()
+            known = await channels.load_channels(archive)
+            lines = await build_period_digest(archive, known.keys(), since, until)
+        finally:
+            await archive.close()
+    found = [
+        {
+            "quote": line.quote,
+            "shown": format_digest_quote(line),
+            "url": format_post_link(line.post.key, known[line.post.key.chat_id].username),
+            "channel": strip_control_characters(known[line.post.key.chat_id].title),
+            "date": line.post.date.isoformat(),
+            "channels": line.channels,
+            "changed": line.changed,
+        }
+        for line in lines
+    ]
+    if args.json:
+        print(json.dumps({"since": since.isoformat(), "until": until.isoformat(), "lines": found}, ensure_ascii=False))
+    elif found:
+        print("\n\n".join(f"{one['shown']}\n  {one['channel']} · {one['url']}" for one in found))
+    else:
+        print("Nothing is new in this time: try --days 30.", file=sys.stderr)
+    return 0

@@ -1,0 +1,370 @@
+"""Handlers of the buttons under answers: votes, sources, "more" with explanation, shorter, deeper, link; /sources.
+
+Every press is checked for whether this person may use the button; otherwise they are told why not. Sources are
+shown page by page, with the quoted words read from the archive at each press. The shorter answer is the first
+sentence, put together from the stored answer and the post as it is now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+
+from aiogram import Bot, F, Router
+from aiogram.exceptions import TelegramBadRequest
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, Update
+from aiogram.utils.formatting import Bold, ExpandableBlockQuote, Italic, Text, as_list
+
+from bot import access
+from bot.access import Reader, get_reader_id
+from bot.context import AppContext
+from bot.filters import ChatCommand, check_button_access, find_asked_answer
+from bot.handlers import start
+from bot.handlers.explain import explain_answer
+from bot.handlers.small_talk import send_with_suggestions
+from bot.handlers.start import create_question_link
+from bot.i18n import Translator, get_translator, load_zone
+from bot.telegram.access_recheck import ShownContent, collect_content_of_posts, recheck_before_sending
+from bot.views import answer
+from bot.views import answer as kept
+from bot.views.answer import CitedPost, StoredAnswer
+from bot.views.keyboards import (
+    DEEP_MODE,
+    REASONS_BY_ACTION,
+    AnswerAction,
+    AnswerCallback,
+    add_reason_buttons,
+    build_answer_keyboard,
+    build_details_keyboard,
+    build_keyboard,
+    build_page_row,
+    cut_page,
+    get_button_action,
+    list_suggestion_rows,
+    redraw_message,
+    remove_buttons,
+    update_vote_counts,
+)
+from bot.views.message_text import neutralize_links, split_pages
+from bot.views.post_phrases import RenderContext, strip_control_characters
+from bot.views.stored_answer import format_source, render_stored_sentences
+from bot.worker.limits import format_rate_limit
+from bot.worker.question_worker import DEEP_SENTENCES
+from rag_core.storage import Archive, channels, posts, questions
+from rag_core.storage import questions as feedback
+from rag_core.storage.questions import AnsweredQuestion, fetch_answered_question
+from rag_core.types import Channel, Post, PostKey, Viewer
+
+# These send a message for the asker, or ask again in their name.
+
+
+async def prepare_viewer(
+    asked: AnsweredQuestion, user_id: int, context: AppContext
+) -> tuple[Viewer, AbstractContextManager[None]]:
+    """Build the viewer of an answer's posts, and the context in which to send what is made of them.
+
+    Call it before rendering: changes after this keep the message from being sent.
+    """
+    here = Reader(user_id, asked.chat_id, asked.private)
+    viewer = await access.build_viewer(context.archive, context.admins, here)
+    content = await collect_content_of_posts(answer.parse_stored_answer(asked.answer).posts, viewer, context.archive)
+    return viewer, recheck_before_sending(content, here, context.archive, context.admins)
+
+
+async def build_render_context(asked: AnsweredQuestion, context: AppContext) -> RenderContext:
+    """Render context in the language of the answer and the time zone of its chat."""
+    zone = await load_zone(context.archive, asked.chat_id, context.settings.bot.zone)
+    return RenderContext(get_translator(asked.lang), zone, group=not asked.private)
+
+
+async def shorten_answer(
+    asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext
+) -> Text | None:
+    """Shorten an answer to its first sentence with sources; None where a post of it changed or is unavailable."""
+    answer = kept.parse_stored_answer(asked.answer)
+    if not answer.sentences:
+        return None
+    first = answer.sentences[0]
+    keys = tuple(dict.fromkeys(key for key, _, _ in first.places))
+    if not keys or any(key.chat_id not in viewer.channels for key in keys):
+        return None
+    stored = await posts.fetch_posts(archive, keys)
+    if any(key not in stored or not _is_unchanged(key, stored[key], answer) for key in keys):
+        return None
+    known = await channels.load_channels(archive)
+    texts = {key: post.text for key, post in stored.items()}
+    blocks = render_stored_sentences(answer, [first], texts, stored, known, shown)
+    return as_list(*blocks, Italic(shown.words("shorter-note")), sep="\n\n")
+
+
+def _is_unchanged(key: PostKey, post: Post, answer: StoredAnswer) -> bool:
+    """Check that the post's text is the one that was cited."""
+    return any(one.key == key and one.mark == kept.hash_text_version(post.text) for one in answer.cited)
+
+
+SOURCES_PER_PAGE = 3
+# Three sources with three quotes of this length, whose characters may count twice, fit into 4096.
+_MAX_QUOTES, _MAX_QUOTE_LENGTH = 3, 200
+_MAX_ONLY_QUOTE_LENGTH = 600  # for the only quote of a post
+
+
+@dataclass(frozen=True, slots=True)
+class _SourcesContext:
+    """Data of a sources page: `stored` are the posts that this reader may see now."""
+
+    answer: StoredAnswer
+    stored: Mapping[PostKey, Post]
+    channels: Mapping[int, Channel]
+    shown: RenderContext
+
+
+async def render_sources_page(
+    asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext, page: int = 0
+) -> tuple[Text, InlineKeyboardMarkup | None]:
+    """Render a page of the sources that this viewer may read now, and its page buttons."""
+    answer, words = kept.parse_stored_answer(asked.answer), shown.words
+    cited = [(number, one) for number, one in enumerate(answer.cited, 1) if one.key.chat_id in viewer.channels]
+    if not cited:
+        return Text(words("why-closed" if answer.cited else "sources-none")), None
+    here, page, last = cut_page(cited, page, SOURCES_PER_PAGE)
+    stored = await posts.fetch_posts(archive, [one.key for _, one in here])
+    context = _SourcesContext(answer, stored, await channels.load_channels(archive), shown)
+    head: list[Text] = [Bold(words("sources", count=len(cited)))]
+    head += [Text(words("search-page", page=page + 1, pages=last + 1))] if last else []
+    blocks = [as_list(*head, sep=" · "), *(_render_source(number, one, context) for number, one in here)]
+    row = build_page_row(page, last, lambda n: AnswerCallback(action=AnswerAction.PAGE, handle=asked.handle, page=n))
+    return as_list(*blocks, sep="\n\n"), build_keyboard(row) if row else None
+
+
+def _render_source(number: int, one: CitedPost, context: _SourcesContext) -> Text:
+    post, channel, shown = context.stored.get(one.key), context.channels.get(one.key.chat_id), context.shown
+    words = shown.words
+    if post is None:
+        title = (strip_control_characters(channel.title) if channel else "") or words("unnamed-channel")
+        return Text(f"{number}. ", words("why-gone", title=title, date=words.date(one.date, shown.zone)))
+    head = format_source(number, one.key, post, channel, shown)
+    if kept.hash_text_version(post.text) != one.mark:
+        return as_list(head, words("sources-changed"))
+    if quotes := list(_list_quotes(one.key, post, context.answer)):
+        return as_list(head, ExpandableBlockQuote(neutralize_links("\n\n".join(quotes))))
+    return head
+
+
+def _list_quotes(key: PostKey, post: Post, answer: StoredAnswer) -> Iterator[str]:
+    """List the cited words of a post, in the order of the post."""
+    places = {(start, end) for sentence in answer.sentences for cited, start, end in sentence.places if cited == key}
+    found = [text for start, end in sorted(places) if (text := strip_control_characters(post.text[start:end]))][
+        :_MAX_QUOTES
+    ]
+    longest = _MAX_ONLY_QUOTE_LENGTH if len(found) == 1 else _MAX_QUOTE_LENGTH
+    for text in found:
+        yield text if len(text) <= longest else f"{text[:longest].rstrip()}…"
+
+
+async def _on_sources(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
+    found = await find_asked_answer(message, bot, context.archive)
+    asked = None if isinstance(found, str) else await fetch_answered_question(context.archive, found.handle)
+    if asked is None:
+        if addressed:
+            refusal = words(found, why="/sources") if isinstance(found, str) else words("answer-gone")
+            await message.reply(refusal, allow_sending_without_reply=True)
+        return
+    viewer, checked = await prepare_viewer(asked, get_reader_id(message), context)
+    shown = await build_render_context(asked, context)
+    text, buttons = await render_sources_page(asked, viewer, context.archive, shown)
+    with checked:
+        await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _ButtonPress:
+    """Permitted press of an answer button, with what its handler needs."""
+
+    query: CallbackQuery
+    press: AnswerCallback
+    asked: AnsweredQuestion
+    message: Message
+    context: AppContext
+    words: Translator
+    update_id: int
+
+
+class AnswerButtonHandlers:
+    """Handler of answer buttons. It tracks running presses: a button that sends a message sends it once."""
+
+    def __init__(self) -> None:
+        self._busy: set[tuple[str, AnswerAction]] = set()
+
+    async def on_press(
+        self,
+        query: CallbackQuery,
+        callback_data: AnswerCallback,
+        event_update: Update,
+        context: AppContext,
+        words: Translator,
+    ) -> None:
+        """Handle a press of any button under an answer."""
+        found = await check_button_access(query, callback_data, context, words)
+        if found is None:
+            return
+        pressed = _ButtonPress(query, callback_data, *found, context, words, event_update.update_id)
+        action = callback_data.action
+        if action in _VOTE_ACTIONS:
+            await _press_vote(pressed)
+        elif action in {AnswerAction.MORE, AnswerAction.BACK}:
+            await _press_more(pressed)
+        elif action is AnswerAction.PAGE:
+            await _press_text(pressed)
+        else:
+            async with self._claim_press(pressed) as first:
+                if first:
+                    await _ACTION_HANDLERS[action](pressed)
+                else:
+                    await query.answer(words("answer-already"))
+
+    @asynccontextmanager
+    async def _claim_press(self, pressed: _ButtonPress) -> AsyncIterator[bool]:
+        """Yield False for a button whose press is running or done: used buttons are removed from the message."""
+        key, shown = (pressed.press.handle, pressed.press.action), pressed.message.reply_markup
+        there = shown is not None and any(
+            get_button_action(one) is key[1] for row in shown.inline_keyboard for one in row
+        )
+        if key in self._busy or not there:
+            yield False
+            return
+        self._busy.add(key)
+        try:
+            yield True
+        finally:
+            self._busy.discard(key)
+
+
+async def _press_vote(pressed: _ButtonPress) -> None:
+    """Save the vote; after a bad one ask for the reason. A reader's last vote counts."""
+    action, words = pressed.press.action, pressed.words
+    archive, asked = pressed.context.archive, pressed.asked
+    good, reason = action is AnswerAction.GOOD, REASONS_BY_ACTION.get(action)
+    new = await feedback.save_vote(archive, asked.id, pressed.query.from_user.id, good=good, reason=reason)
+    shown = remove_buttons(pressed.message.reply_markup, *REASONS_BY_ACTION)
+    shown = update_vote_counts(shown, await feedback.count_votes_on_answer(archive, asked.id))
+    if action is AnswerAction.BAD:
+        shown = add_reason_buttons(shown, asked.handle, words)
+    await _replace_keyboard(pressed.message, shown)
+    sentence = "vote-good" if good else "vote-reason" if reason else "vote-bad"
+    await pressed.query.answer(words(sentence if new else "vote-same"))
+
+
+async def _press_more(pressed: _ButtonPress) -> None:
+    """Show the other buttons of the answer in place of the first ones, or these again."""
+    asked, archive = pressed.asked, pressed.context.archive
+    given, words = kept.parse_stored_answer(asked.answer), get_translator(asked.lang)
+    questions = list_suggestion_rows(pressed.message.reply_markup)
+    if pressed.press.action is AnswerAction.MORE:
+        buttons = build_details_keyboard(asked, given, archive, words, *questions)
+    else:
+        votes = await feedback.count_votes_on_answer(archive, asked.id)
+        buttons = update_vote_counts(build_answer_keyboard(asked, given, words, *questions), votes)
+    await _replace_keyboard(pressed.message, buttons)
+    await pressed.query.answer()
+
+
+async def _press_text(pressed: _ButtonPress) -> None:
+    """Show what is made of the answer's posts, as far as the presser may read them now."""
+    asked, archive, action = pressed.asked, pressed.context.archive, pressed.press.action
+    viewer, checked = await prepare_viewer(asked, pressed.query.from_user.id, pressed.context)
+    shown = await build_render_context(asked, pressed.context)
+    text, buttons = None, None
+    if action is AnswerAction.WHY:
+        text = await explain_answer(asked, viewer, archive, shown, pressed.context.rag)
+    elif action is AnswerAction.SHORTER:
+        text = await shorten_answer(asked, viewer, archive, shown)
+    else:
+        text, buttons = await render_sources_page(asked, viewer, archive, shown, pressed.press.page)
+    if text is None:
+        await pressed.query.answer(pressed.words("answer-changed"), show_alert=True)
+        return
+    with checked:
+        if action is AnswerAction.PAGE:
+            await redraw_message(pressed.query, text, buttons)
+        else:
+            await _reply_with_text(pressed, text, buttons)
+
+
+async def _press_deeper(pressed: _ButtonPress) -> None:
+    """Queue the question again, within the limits. Relative dates keep their meaning from the first time."""
+    asked = pressed.asked
+    async with pressed.context.worker.limits.hold_count(asked.user_id, asked.chat_id) as wait:
+        if wait is None:
+            again = replace(asked, update_id=pressed.update_id, mode=DEEP_MODE)
+            await questions.queue_question(pressed.context.archive, again)
+    if wait is not None:
+        await pressed.query.answer(format_rate_limit(wait, pressed.words)[:200], show_alert=True)
+        return
+    pressed.context.worker.wake()
+    await _finish_press(pressed, pressed.words("deeper-begins", count=DEEP_SENTENCES))
+
+
+async def _press_link(pressed: _ButtonPress) -> None:
+    bot = pressed.query.bot
+    assert bot is not None
+    text = await create_question_link(
+        pressed.asked.text, pressed.query.from_user.id, bot, pressed.context.archive, pressed.words
+    )
+    await _reply_with_text(pressed, text)
+
+
+async def _press_rephrase(pressed: _ButtonPress) -> None:
+    """Say how to ask another way after a refusal; in private with questions that the posts answer."""
+    asked, context = pressed.asked, pressed.context
+    hint = Text(get_translator(asked.lang)("rephrase-hint"))
+    if not asked.private:
+        await _reply_with_text(pressed, hint)
+        return
+    viewer = await access.build_viewer(context.archive, context.admins, Reader(asked.user_id, asked.chat_id, True))
+    await send_with_suggestions(pressed.message, hint, viewer, context, asked.lang, ShownContent())
+    await _finish_press(pressed)
+
+
+async def _reply_with_text(pressed: _ButtonPress, text: Text, buttons: InlineKeyboardMarkup | None = None) -> None:
+    """Reply in as many messages as needed; `buttons` under the last."""
+    cut = split_pages(text)
+    for page in cut:
+        await pressed.message.reply(
+            page.text,
+            entities=list(page.entities),
+            reply_markup=buttons if page is cut[-1] else None,
+            allow_sending_without_reply=True,
+        )
+    await _finish_press(pressed)
+
+
+async def _finish_press(pressed: _ButtonPress, notice: str = "") -> None:
+    await _replace_keyboard(pressed.message, remove_buttons(pressed.message.reply_markup, pressed.press.action))
+    await pressed.query.answer(notice[:200] or None)
+
+
+async def _replace_keyboard(message: Message, shown: InlineKeyboardMarkup) -> None:
+    with suppress(TelegramBadRequest):  # "message is not modified", or it was deleted meanwhile
+        await message.edit_reply_markup(reply_markup=shown)
+
+
+_VOTE_ACTIONS = {AnswerAction.GOOD, AnswerAction.BAD, *REASONS_BY_ACTION}
+_ACTION_HANDLERS: dict[AnswerAction, Callable[[_ButtonPress], Awaitable[None]]] = {
+    AnswerAction.SOURCES: _press_text,
+    AnswerAction.WHY: _press_text,
+    AnswerAction.SHORTER: _press_text,
+    AnswerAction.DEEPER: _press_deeper,
+    AnswerAction.LINK: _press_link,
+    AnswerAction.REPHRASE: _press_rephrase,
+}
+
+
+def routes() -> Router:
+    """Router of answer buttons, /sources, /link, and links that ask. Include it before /start."""
+    router = Router(name="answer_buttons")
+    here = AnswerCallback.filter(F.action != AnswerAction.SEARCH)  # that one is in bot/handlers/search.py
+    router.callback_query.register(AnswerButtonHandlers().on_press, here)
+    router.message.register(_on_sources, ChatCommand("sources"))
+    router.include_router(start.link_routes())
+    return router

@@ -1,0 +1,102 @@
+"""Handler of /sets: named sets of channels of a chat, in private chats and, for a group's admins, in groups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from aiogram import Router
+from aiogram.filters import CommandObject
+from aiogram.types import Message
+from aiogram.utils.formatting import Code, Text, as_list
+
+from bot import access
+from bot.channel_sets import MAX_NAME_LENGTH
+from bot.context import AppContext
+from bot.filters import ChatCommand
+from bot.i18n import Translator
+from bot.telegram.access_recheck import ShownContent, recheck_before_sending
+from bot.views.answer import format_channel_title
+from bot.views.message_text import neutralize_links
+from rag_core.storage.users import load_channel_sets, save_channel_sets
+from rag_core.text.tokens import tokenize
+from rag_core.types import Channel
+
+_MAX_SETS = 20  # per chat
+_REMOVED = re.compile(r"[-−–]\s*(.+)")
+
+
+async def _on_sets(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    """List the sets, save one ("work = @first, Second channel"), or after a minus remove one."""
+    reader = access.get_reader(message)
+    given = " ".join((command.args or "").split())
+    if not reader.private and not await access.is_group_admin(context.admins, reader.user_id, message.chat.id):
+        await message.reply(words("group-admins-only"), allow_sending_without_reply=True)
+        return
+    readable = await access.get_readable_channels(context.archive, context.admins, reader)
+    sets = await load_channel_sets(context.archive, message.chat.id)
+    if not given:
+        text = _list_sets(sets, readable, words)
+    elif removed := _REMOVED.fullmatch(given):
+        text = await _remove_set(removed[1], sets, message, context, words)
+    else:
+        text = await _save_set(given, sets, readable, message, context, words)
+    content = ShownContent(counted=frozenset(readable))
+    with recheck_before_sending(content, reader, context.archive, context.admins):
+        await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
+
+
+def _list_sets(sets: Mapping[str, frozenset[int]], readable: Mapping[int, Channel], words: Translator) -> Text:
+    lines = []
+    for name, chosen in sorted(sets.items()):
+        titles = ", ".join(format_channel_title(readable[one], words) for one in sorted(chosen) if one in readable)
+        lines.append(Text("• ", neutralize_links(f"{name}: {titles or words('sets-closed')}")))
+    how = words.rich("sets-how", example=Code(f"/sets {words('sets-example')}"), asked=Code(words("sets-asked")))
+    return as_list(words("sets-title", count=len(lines)), *lines, "", how)
+
+
+async def _remove_set(
+    name: str, sets: dict[str, frozenset[int]], message: Message, context: AppContext, words: Translator
+) -> Text:
+    if sets.pop(name.casefold(), None) is None:
+        return words.rich("sets-unknown", name=neutralize_links(name), sets="/sets")
+    await save_channel_sets(context.archive, message.chat.id, sets)
+    return words.rich("sets-removed", name=neutralize_links(name))
+
+
+async def _save_set(
+    given: str,
+    sets: dict[str, frozenset[int]],
+    readable: Mapping[int, Channel],
+    message: Message,
+    context: AppContext,
+    words: Translator,
+) -> Text:
+    name, _, listed = (part.strip() for part in given.partition("="))
+    if not listed or not tokenize(name) or len(name) > MAX_NAME_LENGTH or ":" in name:
+        return words.rich("sets-how", example=Code(f"/sets {words('sets-example')}"), asked=Code(words("sets-asked")))
+    if name.casefold() not in sets and len(sets) >= _MAX_SETS:
+        return Text(words("sets-full", count=_MAX_SETS, sets="/sets"))
+    chosen = set[int]()
+    for one in filter(None, (part.strip() for part in listed.split(","))):
+        found = [chat for chat, channel in readable.items() if one.casefold() in _name_channel(channel)]
+        if not found:
+            return words.rich("sets-no-channel", name=neutralize_links(one), start="/start")
+        chosen.update(found)
+    await save_channel_sets(context.archive, message.chat.id, sets | {name.casefold(): frozenset(chosen)})
+    titles = ", ".join(format_channel_title(readable[one], words) for one in sorted(chosen))
+    asked = Code(words("sets-asked-in", name=name))
+    return words.rich("sets-saved", name=neutralize_links(name), titles=neutralize_links(titles), asked=asked)
+
+
+def _name_channel(channel: Channel) -> frozenset[str]:
+    """The names by which a reader may mean a channel."""
+    username = (channel.username or "").casefold()
+    return frozenset(filter(None, (channel.title.casefold(), username and f"@{username}")))
+
+
+def routes() -> Router:
+    """Router of /sets."""
+    router = Router(name="channel sets")
+    router.message.register(_on_sets, ChatCommand("sets", addressed_only=True))
+    return router

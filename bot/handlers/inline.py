@@ -1,0 +1,189 @@
+"""Handlers of inline queries: "@bot question" in any chat offers quotes of public posts to send there.
+
+A query is neither stored nor logged, and no model is asked. It is answered within the ten seconds that Telegram waits,
+or not at all; of what one person types only the last is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from aiogram import Router
+from aiogram.exceptions import TelegramAPIError
+from aiogram.types import (
+    InlineQuery,
+    InlineQueryResultArticle,
+    InlineQueryResultsButton,
+    InputTextMessageContent,
+    LinkPreviewOptions,
+)
+from aiogram.utils.formatting import Text, as_list
+
+from bot import access
+from bot.access import Reader
+from bot.context import AppContext
+from bot.handlers.start import encode_payload
+from bot.i18n import Translator, load_zone
+from bot.telegram.access_recheck import (
+    ContentWithdrawn,
+    RecheckUnavailable,
+    ShownContent,
+    collect_content_of_answer,
+    recheck_before_sending,
+)
+from bot.views.answer import format_one_line, link_author
+from bot.views.keyboards import make_callback_token
+from bot.views.message_text import neutralize_links
+from bot.views.post_phrases import (
+    WRITING_STAGES,
+    RenderContext,
+    format_author,
+    format_day_and_edit,
+    strip_control_characters,
+)
+from rag_core.answer import DIRECT, answer_question
+from rag_core.engine import Engine
+from rag_core.errors import RagError
+from rag_core.storage import posts
+from rag_core.text.sentences import split_sentences
+from rag_core.text.tokens import detect_language
+from rag_core.types import Answer, Channel, Post, PostKey, Question, Viewer, Visibility, format_post_link
+
+_MAX_AGE_SECONDS = 10.0  # Telegram's own limit
+_CACHE_SECONDS = 30  # what a reader may read can change
+_MAX_SEARCHES = 2  # at a time: the questions of the chats go first
+_MAX_TITLE_LENGTH = 80
+_PLAIN_START = "inline"  # payload of the button where the question does not fit: handled as a plain /start
+
+
+class InlineHandlers:
+    """Handler of inline queries, with the last query of each person."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, str] = {}
+        self._turns = asyncio.Semaphore(_MAX_SEARCHES)
+
+    async def on_query(self, query: InlineQuery, context: AppContext, words: Translator) -> None:
+        """Handle a query, unless its person types on while it waits."""
+        user = query.from_user.id
+        self._last[user] = query.id
+        try:
+            with suppress(TimeoutError, TelegramAPIError):  # the person has typed on, or left
+                async with asyncio.timeout(_MAX_AGE_SECONDS), self._turns:
+                    offer = await _prepare_offer(query, context, words)
+                    if self._last.get(user) == query.id:
+                        await _send_offer(query, offer, context, words)
+        finally:
+            if self._last.get(user) == query.id:
+                del self._last[user]
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """Articles offered for a query, and the sentence `said` on the button to the private chat."""
+
+    said: str
+    articles: list[InlineQueryResultArticle]
+    content: ShownContent = field(default_factory=ShownContent)
+    cache_seconds: int = _CACHE_SECONDS
+
+
+async def _prepare_offer(query: InlineQuery, context: AppContext, words: Translator) -> _Offer:
+    user, text = query.from_user.id, " ".join(query.query.split())
+    if context.worker.limits.count_command(user, user, press=True):
+        return _Offer("inline-limit", [])
+    if not text:
+        return _Offer("inline-how", [])
+    try:
+        readable = await access.get_readable_channels(context.archive, context.admins, _build_reader(query))
+        zone = await load_zone(context.archive, user, context.settings.bot.zone)
+        question = Question(
+            text, detect_language(text), datetime.now(zone), Viewer(user, select_showable_channels(readable))
+        )
+        articles, content = await find_articles(question, context.rag, RenderContext(words, zone))
+    except RagError:  # never shown as "nothing found"
+        return _Offer("inline-trouble", [], cache_seconds=0)
+    return _Offer("inline-more" if articles else "inline-private", articles, content)
+
+
+async def _send_offer(query: InlineQuery, offer: _Offer, context: AppContext, words: Translator) -> None:
+    payload = encode_payload(" ".join(query.query.split()))
+    try:
+        with recheck_before_sending(offer.content, _build_reader(query), context.archive, context.admins):
+            await query.answer(
+                [*offer.articles],
+                cache_time=offer.cache_seconds,
+                is_personal=True,
+                button=InlineQueryResultsButton(text=words(offer.said), start_parameter=payload or _PLAIN_START),
+            )
+    except (ContentWithdrawn, RecheckUnavailable):
+        await _send_offer(query, _Offer("inline-trouble", [], cache_seconds=0), context, words)
+
+
+def _build_reader(query: InlineQuery) -> Reader:
+    return Reader(query.from_user.id, query.from_user.id, private=True)
+
+
+def select_showable_channels(readable: dict[int, Channel]) -> frozenset[int]:
+    """Select the channels whose posts everybody may read: open to all readers here, and public in Telegram."""
+    return frozenset(chat for chat, one in readable.items() if one.visibility is Visibility.PUBLIC and one.username)
+
+
+async def find_articles(
+    question: Question, rag: Engine, shown: RenderContext
+) -> tuple[list[InlineQueryResultArticle], ShownContent]:
+    """Find the quotes that answer a question, and where none does the beginnings of the nearest posts.
+
+    Raises RagError. Posts of channels that forbid to forward them are left out.
+    """
+    answer = await answer_question(
+        question, replace(rag, recipe=DIRECT, writer=None, planner=None, traced=lambda run: None)
+    )
+    failed = [short.reason for short in answer.shortfalls if short.stage not in WRITING_STAGES]
+    if answer.refused and failed:
+        raise RagError(failed[0])
+    cited = await posts.fetch_posts(rag.archive, (*answer.posts(), *(one.key for one in answer.nearest)))
+    quotes = dict.fromkeys((key, quote) for key, quote in _list_quotes(answer) if key in cited)
+    articles = [
+        _build_article(cited[key], quote, answer.channels[key.chat_id], shown)
+        for key, quote in quotes
+        if not cited[key].guarded
+    ]
+    return articles, collect_content_of_answer(answer, cited)
+
+
+def _list_quotes(answer: Answer) -> Iterator[tuple[PostKey, str]]:
+    """List the quotes of an answer with their posts; of a refusal the first sentences of the nearest posts."""
+    for sentence in answer.sentences:
+        for citation in sentence.citations:
+            if citation.quote.strip():
+                yield citation.post, citation.quote
+    for passage in answer.nearest:
+        for start, end in split_sentences(passage.text)[:1]:
+            yield passage.key, passage.text[start:end]
+
+
+def _build_article(post: Post, quote: str, channel: Channel, shown: RenderContext) -> InlineQueryResultArticle:
+    clean = strip_control_characters(quote)
+    day = format_day_and_edit(post.date, post.edited, shown)
+    link = link_author(channel, post.origin, format_post_link(post.key, channel.username), shown.words)
+    text, entities = as_list(neutralize_links(clean), Text(link, " · ", day), sep="\n\n").render()
+    return InlineQueryResultArticle(
+        id=make_callback_token(f"{post.key} {quote}", size=12),
+        title=format_one_line(clean, _MAX_TITLE_LENGTH) or shown.words("unnamed-channel"),
+        description=format_one_line(f"{format_author(channel, post.origin, shown.words)} · {day}"),
+        input_message_content=InputTextMessageContent(
+            message_text=text, entities=entities, link_preview_options=LinkPreviewOptions(is_disabled=True)
+        ),
+    )
+
+
+def routes() -> Router:
+    """Router of inline queries."""
+    router, handlers = Router(name="inline"), InlineHandlers()
+    router.inline_query.register(handlers.on_query)
+    return router

@@ -1,0 +1,142 @@
+"""Handlers of /watch and /watches: what a chat wants to be told of, with the last hits and the buttons of each watch.
+
+In a group its admins watch, over the channels of the group.
+"""
+
+from __future__ import annotations
+
+import time
+
+from aiogram import Router
+from aiogram.filters import CommandObject
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
+from aiogram.utils.formatting import Code, Text, as_list
+
+from bot import access
+from bot.access import get_reader, may_change_chat_settings
+from bot.context import AppContext
+from bot.filters import GROUPS, PRIVATE, ChatCommand
+from bot.i18n import Translator
+from bot.telegram.access_recheck import collect_content_of_posts, recheck_before_sending
+from bot.views.answer import make_link
+from bot.views.keyboards import LabelledPress, build_keyboard
+from bot.views.message_text import neutralize_links
+from bot.watch_notices import WatchCallback
+from rag_core.storage import channels, watches
+from rag_core.storage.watches import MAX_WATCHES, NewWatch, Watch
+from rag_core.types import PostKey, Viewer, format_post_link
+from rag_core.watches import parse_quiet_hours, parse_watch, split_channels
+
+_MAX_LENGTH = 200
+_MUTED_SECONDS = 86_400
+_LAST_HITS = 3
+_BUTTON_LENGTH = 24
+
+
+async def _on_watch(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    given, reader = " ".join((command.args or "").split()), get_reader(message)
+    if not await may_change_chat_settings(context.admins, message.chat, reader.user_id):
+        await message.reply(words("group-admins-only"), allow_sending_without_reply=True)
+        return
+    if (quiet := parse_quiet_hours(given)) is not None:
+        await message.answer(**(await _set_quiet_hours(quiet, message.chat.id, context, words)).as_kwargs())
+        return
+    example = Code(f"/watch {words('watch-example')}")
+    readable = await access.get_readable_channels(context.archive, context.admins, reader)
+    query, named = split_channels(given, readable)
+    if len(given) > _MAX_LENGTH or not parse_watch(query).terms:
+        text = words.rich("watch-how", example=example, quiet=Code("/watch quiet 22-8"), watches="/watches")
+    elif await watches.add_watch(
+        context.archive,
+        NewWatch(reader.user_id, reader.chat_id, reader.private, given, query, named),
+    ):
+        text = words.rich("watch-added", text=neutralize_links(given), watches="/watches")
+    else:
+        text = words.rich("watch-full", count=MAX_WATCHES, watches="/watches")
+    await message.answer(**text.as_kwargs())
+
+
+async def _set_quiet_hours(hours: str, chat_id: int, context: AppContext, words: Translator) -> Text:
+    if not await watches.set_quiet_hours(context.archive, chat_id, hours):
+        return words.rich("watches-none", example=Code(f"/watch {words('watch-example')}"))
+    return Text(words("watch-quiet", hours=hours) if hours else words("watch-quiet-off"))
+
+
+async def _on_watches(message: Message, context: AppContext, words: Translator) -> None:
+    reader = get_reader(message)
+    await watches.unblock_chat(context.archive, message.chat.id)
+    viewer = await access.build_viewer(context.archive, context.admins, reader)
+    text, buttons, keys = await _render_watches(message.chat.id, viewer, context, words)
+    content = await collect_content_of_posts(keys, viewer, context.archive)
+    with recheck_before_sending(content, reader, context.archive, context.admins):
+        await message.answer(**text.as_kwargs(), reply_markup=buttons)
+
+
+async def _render_watches(
+    chat_id: int, viewer: Viewer, context: AppContext, words: Translator
+) -> tuple[Text, InlineKeyboardMarkup | None, list[PostKey]]:
+    """Render the watches of a chat with their last hits that the viewer may read; also the posts linked."""
+    kept = await watches.list_watches(context.archive, chat_id)
+    if not kept:
+        return words.rich("watches-none", example=Code(f"/watch {words('watch-example')}")), None, []
+    known = await channels.load_channels(context.archive)
+    lines, linked = [], []
+    for number, watch in enumerate(kept, 1):
+        told = await watches.list_hits(context.archive, watch.id, ("told", "over", "listed"))
+        last = [hit for hit in told if hit.key.chat_id in viewer.channels][-_LAST_HITS:]
+        linked += [hit.key for hit in last]
+        urls = [format_post_link(hit.key, known[hit.key.chat_id].username) for hit in last]
+        links = [part for n, url in enumerate(urls, 1) for part in (" ", make_link(f"[{n}]", url))]
+        state = words("watch-is-paused") if watch.paused else words("watch-is-muted") if _is_muted(watch) else ""
+        lines.append(Text(f"{number}. ", neutralize_links(watch.text), state, *links))
+    rows = [_build_row(number, watch, words) for number, watch in enumerate(kept, 1)]
+    head = words("watches-title", count=len(kept))
+    quiet = [words("watch-quiet", hours=kept[0].quiet)] if kept[0].quiet else []
+    return as_list(head, *lines, *quiet), build_keyboard(*rows), linked
+
+
+def _is_muted(watch: Watch) -> bool:
+    return watch.muted_until > time.time()
+
+
+def _build_row(number: int, watch: Watch, words: Translator) -> list[LabelledPress]:
+    resting = watch.paused or _is_muted(watch)
+    label, action = (words("watch-resume"), "resume") if resting else (words("watch-pause"), "pause")
+    short = watch.text[:_BUTTON_LENGTH]
+    return [
+        (f"{words('watch-stop')}: {short}", WatchCallback(action="stop", watch_id=watch.id)),
+        (f"{label} {number}", WatchCallback(action=action, watch_id=watch.id)),
+    ]
+
+
+async def _press_watch(
+    pressed: CallbackQuery, callback_data: WatchCallback, context: AppContext, words: Translator
+) -> None:
+    message, archive, chosen = pressed.message, context.archive, callback_data.watch_id
+    if not isinstance(message, Message) or not await may_change_chat_settings(
+        context.admins, message.chat, pressed.from_user.id
+    ):
+        await pressed.answer(words("group-admins-only"), show_alert=True)
+        return
+    if chosen not in {watch.id for watch in await watches.list_watches(archive, message.chat.id)}:
+        await pressed.answer(words("watch-gone"), show_alert=True)
+        return
+    match callback_data.action:
+        case "stop":
+            await watches.delete_watch(archive, chosen)
+        case "mute":
+            await watches.mute_watch(archive, chosen, int(time.time()) + _MUTED_SECONDS)
+        case "pause" | "resume":
+            await watches.pause_watch(archive, chosen, paused=callback_data.action == "pause")
+    done = {"stop": "watch-stopped", "mute": "watch-muted", "pause": "watch-paused", "resume": "watch-resumed"}
+    await pressed.answer(words(done.get(callback_data.action, "watch-gone")))
+
+
+def routes() -> Router:
+    """Router of /watch and /watches."""
+    router = Router(name="watches")
+    for name, handler in (("watch", _on_watch), ("watches", _on_watches)):
+        router.message.register(handler, ChatCommand(name, chats=PRIVATE))
+        router.message.register(handler, ChatCommand(name, chats=GROUPS, addressed_only=True))
+    router.callback_query.register(_press_watch, WatchCallback.filter())
+    return router

@@ -1,0 +1,282 @@
+"""Copies of posts in the evidence, cited by their original; and conflicts, posts that disagree.
+
+Copies are all that the asker may read, also those not in the hits. Two posts that disagree are both shown, with their
+dates and which one is newer; their values are never merged into one number.
+
+Boilerplate, lines that a channel repeats in most of its posts (address, calls to subscribe), answers nothing: a line is
+one if it stands in over a fifth of a channel's latest posts, and in at least five. Only channels of the evidence are
+read, all of which the asker may read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from rag_core.context.evidence import DatedPost, build_text_key, compose_evidence, order_copies
+from rag_core.engine import Engine
+from rag_core.retrieval.search import fetch_passages
+from rag_core.storage import near_duplicates, posts
+from rag_core.storage.near_duplicates import PostCopies
+from rag_core.storage.posts import list_latest_texts
+from rag_core.text.query_terms import QueryTerms, TermWeight, is_asking_word
+from rag_core.text.sentences import MAX_ANSWER_LENGTH, split_long_span
+from rag_core.text.tokens import measure_stem_similarity, tokenize
+from rag_core.types import (
+    Citation,
+    Draft,
+    Evidence,
+    Hit,
+    Kind,
+    Passage,
+    PassageRef,
+    Plan,
+    Post,
+    PostKey,
+    Question,
+    Sentence,
+    Source,
+    Viewer,
+)
+from rag_core.verification.support import find_best_quote
+from rag_core.verification.types import Label, Support
+from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_conflict
+
+_LATEST_POSTS = 300  # per channel: enough to tell a fifth, read in a few milliseconds
+_MIN_SHARE, _MIN_POSTS = 0.2, 5
+
+
+def find_repeated_lines(texts: Iterable[str]) -> frozenset[str]:
+    """Find the lines that repeat in texts, as keys (`build_text_key`); each text counts once for a line."""
+    counts, number = Counter[str](), 0
+    for text in texts:
+        number += 1
+        counts.update({key for line in text.split("\n") if (key := build_text_key(line))})
+    return frozenset(key for key, times in counts.items() if times >= _MIN_POSTS and times > _MIN_SHARE * number)
+
+
+def is_boilerplate(text: str, repeated: frozenset[str]) -> bool:
+    """Whether every line of a text is boilerplate."""
+    return bool(repeated) and all(key in repeated for line in text.split("\n") if (key := build_text_key(line)))
+
+
+async def load_boilerplate(chats: Iterable[int], rag: Engine) -> dict[int, frozenset[str]]:
+    """Load the boilerplate of channels; cached while the index does not change. Raises ArchiveUnavailable."""
+    found, version = {}, rag.version
+    for chat in chats:
+        lines = rag.caches.boilerplate.get(chat, version)
+        if lines is None:
+            lines = find_repeated_lines(await list_latest_texts(rag.archive, chat, _LATEST_POSTS))
+            rag.caches.boilerplate.store(chat, version, lines)
+        if lines:
+            found[chat] = lines
+    return found
+
+
+async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> Evidence:
+    """Gather the evidence of the hits and its boilerplate, citing the original of a copy where it has the same words.
+
+    A post of nothing but boilerplate is no source. Raises ArchiveUnavailable.
+    """
+    known = await near_duplicates.fetch_copies(rag.archive, [hit.passage.key for hit in hits], viewer.channels)
+    evidence = compose_evidence(hits, known)
+    originals = {s.passage.key: key for s in evidence.sources if (key := _find_original(s.passage, known))}
+    stored = await posts.fetch_posts(rag.archive, [*originals, *originals.values()]) if originals else {}
+    places = {
+        s: place
+        for s in evidence.sources
+        if (to := originals.get(s.passage.key)) and (place := _locate_in_original(s.passage, to, known, stored))
+    }
+    passages = await fetch_passages(list(places.values()), rag) if places else {}
+    sources = tuple(_cite_original(s, passages.get(places[s])) if s in places else s for s in evidence.sources)
+    boilerplate = await load_boilerplate({source.passage.key.chat_id for source in sources}, rag)
+    telling = [
+        s for s in sources if not is_boilerplate(s.passage.text, boilerplate.get(s.passage.key.chat_id, frozenset()))
+    ]
+    return Evidence(tuple(replace(s, number=n) for n, s in enumerate(telling, 1)), boilerplate)
+
+
+def _find_original(passage: Passage, known: Mapping[PostKey, PostCopies]) -> PostKey | None:
+    """Original of the passage's post; None where the post itself is the original."""
+    if passage.key not in known:
+        return None
+    everyone: list[DatedPost] = [passage, *known[passage.key].all]
+    first = order_copies(everyone)[0].key
+    return first if first != passage.key else None
+
+
+def _locate_in_original(
+    passage: Passage, original: PostKey, known: Mapping[PostKey, PostCopies], stored: Mapping[PostKey, Post]
+) -> PassageRef | None:
+    """Locate a passage in the original: the same words, or the whole post if both are one passage of one text."""
+    copy_post, original_post = stored.get(passage.key), stored.get(original)
+    if copy_post is None or original_post is None:
+        return None
+    if (start := original_post.text.find(passage.text)) >= 0:
+        return PassageRef(original, passage.part, start, start + len(passage.text))
+    family = known[passage.key]
+    exactly = any(one.key == original and one.exact == family.exact for one in family.all)
+    if not exactly or passage.text.strip() != copy_post.text.strip():
+        return None
+    start = len(original_post.text) - len(original_post.text.lstrip())
+    return PassageRef(original, 0, start, start + len(original_post.text.strip()))
+
+
+def _cite_original(source: Source, passage: Passage | None) -> Source:
+    """Cite a source from its original."""
+    if passage is None:
+        return source
+    cited = source.passage
+    others = (cited.key, *(key for key in cited.copies if key != passage.key))
+    return replace(source, passage=replace(passage, copies=others))
+
+
+_MAX_COMPARED_POSTS = 8  # first sources that are compared
+_MAX_LIKELIHOOD = 0.15  # highest probability of support that a contradicting post may have
+# Different numbers may be about different things, so the other post must cover these shares of the sentence's
+# subject, numbers aside, and of the question.
+_MIN_RELEVANCE, _MIN_QUESTION_COVERAGE = 0.6, 0.75
+_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+_DIFFERS_MARK = "≠"  # marks differing numbers and dates in the reason of a check
+
+
+@dataclass(frozen=True, slots=True)
+class _ConflictingQuote:
+    """Contradicting quote of another post; `start` and `end` are offsets in the passage's text."""
+
+    passage: Passage
+    start: int
+    end: int
+    support: Support
+
+    @property
+    def citation(self) -> Citation:
+        quote, at = self.passage.text[self.start : self.end], self.passage.start + self.start
+        return Citation(self.passage.key, quote, at, at + len(quote), self.passage.date)
+
+
+async def add_conflicting_post(question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine) -> Draft:
+    """Add at most one post that contradicts a sentence of the draft, right after that sentence."""
+    if plan.kind is Kind.WHEN:
+        return draft
+    return await asyncio.to_thread(_add_conflict, question, plan, draft, evidence, rag)
+
+
+def _add_conflict(question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine) -> Draft:
+    weight = rag.lexical.statistics(question.viewer.channels).weight
+    asked = QueryTerms.of(plan.asked or question.text, weight)
+    cited = {citation.post for sentence in draft.sentences for citation in sentence.citations}
+    others = [source.passage for source in evidence.sources[:_MAX_COMPARED_POSTS] if source.passage.key not in cited]
+    for place, sentence in enumerate(draft.sentences):
+        if not sentence.citations:
+            continue
+        if other := _find_newest_conflict(sentence, asked, others, weight, question.lang):
+            first = max(citation.date for citation in sentence.citations)
+            intro = format_conflict(first, other.passage.date, question.lang)
+            framed = Sentence(f"{intro} {other.citation.quote}", (other.citation,))
+            rest = [s for s in draft.sentences[place + 1 :] if not _shows_citation(s, other.citation)]
+            # it replaces the last sentence: no more sentences than the settings allow, and always both sides
+            most = max(place + 2, len(draft.sentences))
+            shown = (*draft.sentences[: place + 1], framed, *rest)[:most]
+            while len(shown) > place + 2 and sum(len(one.text) for one in shown) > MAX_ANSWER_LENGTH:
+                shown = shown[:-1]
+            return replace(draft, sentences=shown)
+    return draft
+
+
+def _find_newest_conflict(
+    sentence: Sentence, asked: QueryTerms, others: Sequence[Passage], weight: TermWeight, lang: str
+) -> _ConflictingQuote | None:
+    """Newest of the uncited posts that surely contradict the sentence; None where none does."""
+    conflicts = [
+        other for passage in others for other in _find_conflicting_quotes(sentence, asked, passage, weight, lang)
+    ]
+    return max(conflicts, key=lambda other: other.passage.date, default=None)
+
+
+def _find_conflicting_quotes(
+    sentence: Sentence, asked: QueryTerms, passage: Passage, weight: TermWeight, lang: str
+) -> Iterator[_ConflictingQuote]:
+    span = find_best_quote(sentence.text, passage)
+    if span is None:
+        return
+    start, end = next(iter(split_long_span(passage.text, span, MAX_FRAMED_QUOTE_LENGTH)), span)
+    words = passage.text[start:end]
+    if asked.matched_share(frozenset(tokenize(f"{passage.header}\n{words}"))) < _MIN_QUESTION_COVERAGE:
+        return
+    here, there = _extract_years(sentence.text, sentence.citations[0].date), _extract_years(words, passage.date)
+    if here and there and not here & there:
+        return  # about different years: prices of 2026 do not contradict those of 2027
+    from rag_core.verification.entailment import assess_text  # late, as in rag_core/verification/support.py
+
+    support = assess_text(sentence.text, words, lang)
+    otherwise = (
+        support.label is Label.CONTRADICTED and support.likely <= _MAX_LIKELIHOOD and _DIFFERS_MARK in support.why
+    )
+    if otherwise and _is_about_same(sentence.text, support, words, passage.header, weight):
+        yield _ConflictingQuote(passage, start, end, support)
+
+
+def _extract_years(text: str, date: datetime) -> set[int]:
+    """Years in a text that are within one year of its date."""
+    return {year for year in map(int, _YEAR.findall(text)) if abs(year - date.year) <= 1}
+
+
+def _is_about_same(sentence: str, support: Support, words: str, header: str, weight: TermWeight) -> bool:
+    met = measure_relevance(sentence, support, words, header, weight)
+    return met >= _MIN_RELEVANCE and not is_different_subject(sentence, support)
+
+
+def _shows_citation(sentence: Sentence, citation: Citation) -> bool:
+    """Whether a sentence already cites an overlapping span."""
+    return any(
+        c.post == citation.post and c.start < citation.end and citation.start < c.end for c in sentence.citations
+    )
+
+
+_ASKING_WORD_WEIGHT = 0.3  # weight of a word like "costs": price lists do without it
+# Units are often written as a sign and do not say what is measured.
+_MEASURE_WORDS = r"(?:₽|руб|р\.|\$|€|£|%|процент|percent|тыс|млн|thousand|million|euro|евро|доллар|dollar|minute|минут)"
+_UNIT_PATTERN = re.compile(rf"\b{_MEASURE_WORDS}\w*", re.I)
+_NUMBERING_WORDS = frozenset("number номер part часть".split())
+_MAX_OPENING_WORDS = 2  # words before a number that is part of a name
+_WORD = re.compile(r"[^\W_]+")
+
+
+def measure_relevance(claim: str, support: Support, words: str, header: str, weight: TermWeight) -> float:
+    """Relevance of a text to the claim: share of the claim's topic words it holds, 0..1; rare terms weigh more.
+
+    The value that differs ("twelve ≠ fifteen"), other numbers and words of the channel's title are no topic words.
+    The rest of the header, such as the excerpt of a replied-to post, counts as text.
+    """
+    title, _, more = header.partition(" · ")
+    aside = frozenset(tokenize(f"{support.why.partition('≠')[0]} {title}"))
+    weights: dict[str, float] = {}
+    for word in _WORD.findall(_UNIT_PATTERN.sub(" ", claim)):
+        for term in tokenize(word):
+            if term not in aside and not any(map(str.isdigit, term)):
+                weights[term] = weight(term) * (_ASKING_WORD_WEIGHT if is_asking_word(word) else 1.0)
+    there = frozenset(tokenize(f"{more}\n{words}"))
+    whole = sum(weights.values())
+    if not whole:
+        return 1.0
+    return (
+        sum(w * (1.0 if term in there else measure_stem_similarity(term, there)) for term, w in weights.items()) / whole
+    )
+
+
+def is_different_subject(claim: str, support: Support) -> bool:
+    """Check whether the differing number names the subject itself: bus 41 is another bus than bus 27."""
+    value = support.why.partition("≠")[0].strip()
+    if not any(map(str.isdigit, value)):
+        return False
+    place = re.search(rf"(?<![\w.,]){re.escape(value)}(?!\w)(?!\s*{_MEASURE_WORDS})", claim)
+    before = _WORD.findall(claim[: place.start()]) if place else []
+    if not before:
+        return False
+    named = bool(tokenize(before[-1])) and not is_asking_word(before[-1])
+    return before[-1].lower() in _NUMBERING_WORDS or (named and len(before) <= _MAX_OPENING_WORDS)

@@ -1,0 +1,186 @@
+"""Comparison question: two things compared in one respect ("what is cheaper, A or B?"), and its computed result.
+
+Rules for Russian and English. Each thing is asked for by itself; of the sentences found, the values are compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+from rag_core.text.numbers import CURRENCIES, Number, parse_numbers
+from rag_core.text.tokens import tokenize
+
+
+class Measure(StrEnum):
+    """Respect in which two things are compared."""
+
+    PRICE = "price"
+    NUMBER = "number"
+    SIZE = "size"
+    TIME = "time"
+
+
+# Word of comparing -> measure, and whether the greater value is asked for.
+_COMPARATIVES = (
+    (Measure.PRICE, True, r"дороже|more expensive|dearer|costs? more|pricier"),
+    (Measure.PRICE, False, r"дешевле|выгоднее|cheaper|less expensive|costs? less"),
+    (Measure.SIZE, True, r"выше|длиннее|шире|глубже|тяжелее|taller|higher|longer|wider|deeper|heavier|farther|further|дальше|дольше"),
+    (Measure.SIZE, False, r"ниже|короче|мельче|легче|lower|shorter|narrower|lighter|ближе|closer|nearer"),
+    (Measure.TIME, True, r"позже|later|моложе|новее|younger|newer"),
+    (Measure.TIME, False, r"раньше|earlier|first(?=[,:;]|$)|старше|older"),
+    (Measure.NUMBER, True, r"больше|more|bigger|larger"),
+    (Measure.NUMBER, False, r"меньше|fewer|less|smaller"),
+)  # fmt: skip
+_COMPARATIVE = re.compile(rf"(?<!\w)(?:{'|'.join(words for *_, words in _COMPARATIVES)})(?!\w)")
+_ASKED = {
+    "ru": {Measure.PRICE: "сколько стоит", Measure.NUMBER: "сколько", Measure.SIZE: "какой размер", Measure.TIME: "когда"},
+    "en": {Measure.PRICE: "how much is", Measure.NUMBER: "how many", Measure.SIZE: "what size is", Measure.TIME: "when"},
+}  # fmt: skip
+_OR = re.compile(r",?\s+(?:или|or)\s+")
+_OR_NOT = re.compile(r"\s(?:или нет|or not)\W*$")
+_THAN = re.compile(r"\s*,?\s+(?:чем|than)\s+")
+_BREAK = re.compile(r"[:;—–]|,(?=\s)")
+# Words of the frame of such a question; none of them belongs to a thing.
+_FRAME = re.compile(
+    r"^(?:а |и |so |and )*(?:(?:что|кто|где|когда|какой|какая|какое|какие|которая|который|сколько|стоит|стоят|было|был|была|были|"
+    r"which|what|who|where|is|are|was|were|did|does|do|there|they|it|one|of|the two)(?!\w)\s*)+"
+)
+_TAIL = re.compile(
+    r"(?:\s+(?:или|or)\s+(?:нет|not|no))?\s*[?!.]*\s*$|\s+(?:is|was|costs?|стоит|был[аои]?|стоил[аои]?)\s*$"
+)
+_PREPOSITIONS = frozenset("in at on for during from by with в во у на по за из с со для при".split())
+MAX_LENGTH = 200  # characters: what is longer is no short comparison
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Comparison of two things as they were asked for; `topic` is what both are about ("" where the things say it)."""
+
+    measure: Measure
+    greater: bool
+    word: str
+    topic: str
+    things: tuple[str, str]
+
+    def ask(self, thing: str) -> str:
+        """Question for the value of one thing."""
+        language = "ru" if re.search("[а-я]", f"{self.topic} {thing}".lower()) else "en"
+        return " ".join(filter(None, (_ASKED[language][self.measure], self.topic, thing))) + "?"
+
+
+def parse_comparison(text: str) -> Comparison | None:
+    """Parse a comparison of two things; None where the question is none."""
+    plain = " ".join(text.replace("ё", "е").split())
+    if len(plain) > MAX_LENGTH or not (found := _COMPARATIVE.search(plain.lower())):
+        return None
+    body = _TAIL.sub("", plain)
+    before, after = body[: found.start()], body[found.end() :]
+    if than := _THAN.match(after):  # "is A cheaper than B"
+        topic, first, second = _share_topic(_strip_frame(_TAIL.sub("", before)), after[than.end() :])
+    elif len(sides := _OR.split(after)) == 2:  # "which is cheaper, A or B", "where is X cheaper: at A or at B"
+        head, _, first = sides[0].rpartition(next(iter(_BREAK.findall(sides[0])[-1:]), "\0"))
+        topic, first, second = _share_topic(first, sides[1])
+        topic = " ".join(filter(None, (_strip_frame(f"{before} {head}"), topic)))
+    elif len(sides := _OR.split(before)) == 2:  # "A or B: which is cheaper"
+        topic, first, second = "", _strip_frame(sides[0]), _BREAK.split(sides[1])[0]
+    elif _OR_NOT.search(plain) and before.strip():  # "A дороже B или нет"
+        topic, first, second = "", _strip_frame(before), after
+    else:
+        return None
+    things = _clean(first), _clean(second)
+    if not all(tokenize(thing) for thing in things) or things[0].lower() == things[1].lower():
+        return None
+    measure, greater = next((m, g) for m, g, words in _COMPARATIVES if re.fullmatch(words, found[0]))
+    return Comparison(measure, greater, plain[found.start() : found.end()].lower(), _clean(topic), things)
+
+
+def _share_topic(first: str, second: str) -> tuple[str, str, str]:
+    """Split off what both things share: of "meteors in May" and "in June" it is "meteors"."""
+    preposition = second.split(maxsplit=1)[0].lower() if second.strip() else ""
+    if preposition in _PREPOSITIONS and (at := f" {first.lower()} ".rfind(f" {preposition} ")) > 0:
+        return first[:at].strip(), first[at:], second
+    return "", first, second
+
+
+def _strip_frame(text: str) -> str:
+    text = _clean(text)
+    return _FRAME.sub("", text[:1].lower() + text[1:])
+
+
+def _clean(text: str) -> str:
+    return text.strip(" ,:;—–?!.")
+
+
+def compare_values(comparison: Comparison, sentences: Sequence[str], lang: str) -> tuple[int, tuple[str, str]] | None:
+    """Compare the values of both things in the sentences found for them.
+
+    Returns the index of the thing that was asked for (-1 where both are equal) and both values as they are written;
+    None where a sentence does not say plainly which of its numbers is meant, or the units differ.
+    """
+    if comparison.measure is Measure.TIME:
+        return None
+    things = [frozenset(tokenize(thing)) for thing in comparison.things]
+    own = things[0] - things[1], things[1] - things[0]
+    found = [_find_value(comparison.measure, *pair, lang) for pair in zip(own, sentences, strict=True)]
+    if found[0] is None or found[1] is None or (found[0] == found[1] and sentences[0] == sentences[1]):
+        return None
+    (first, first_text), (second, second_text) = found[0], found[1]
+    if first.unit != second.unit and comparison.measure is not Measure.PRICE:
+        return None
+    values = max(first.values), max(second.values)
+    if values[0] == values[1]:
+        return -1, (first_text, second_text)
+    return int((values[1] > values[0]) is comparison.greater), (first_text, second_text)
+
+
+def is_about(comparison: Comparison, thing: int, sentence: str) -> bool:
+    """Whether a sentence holds a word of this thing that the other thing does not have."""
+    own, other = (frozenset(tokenize(comparison.things[n])) for n in (thing, 1 - thing))
+    return not (own - other) or not (own - other).isdisjoint(tokenize(sentence))
+
+
+def _find_value(measure: Measure, own: Set[str], sentence: str, lang: str) -> tuple[Number, str] | None:
+    """Find the number of a thing with these terms: the only one of its measure, or the one in the thing's own clause."""
+    low = sentence.lower().replace("ё", "е")
+    numbers = [number for number in parse_numbers(low, lang) if not number.weak]
+    priced = any(number.unit in CURRENCIES for number in numbers)
+    fitting = [number for number in numbers if _fits(measure, number, low, priced=priced)]
+    if own.isdisjoint(tokenize(low)):
+        return None
+    if len(fitting) > 1:
+        cuts = (0, *(match.start() for match in _CLAUSE_END.finditer(low)), len(low))
+        clauses = [[n for n in fitting if start <= n.start < end] for start, end in pairwise(cuts)]
+        held = [len(own & set(tokenize(low[start:end]))) for start, end in pairwise(cuts)]
+        most = max(many for many, inside in zip(held, clauses, strict=True) if inside)
+        best = [inside for many, inside in zip(held, clauses, strict=True) if inside and many == most > 0]
+        fitting = best[0] if best else []
+    if len(fitting) != 1:
+        return None
+    (number,) = fitting
+    unit = _UNIT_SHOWN.match(low, number.end)
+    start = number.start - (low[number.start - 1 : number.start] in {"$", "€", "£"})
+    return number, sentence[start : unit.end() if unit else number.end].strip()
+
+
+_CLAUSE_END = re.compile(r"\n|[,;.!?](?=\s|$)")
+_UNIT_SHOWN = re.compile(r"[\s\u00a0]?(?:[₽$€£%]|руб\w*\.?|м\b|метр\w*|km\b|км\b|met(?:er|re)s?\b)")
+
+
+def _fits(measure: Measure, number: Number, low: str, *, priced: bool) -> bool:
+    """Whether a number can be a value of this measure; `priced`: the text is a price list, where some lack a currency."""
+    if ":" in low[max(0, number.start - 1) : number.end + 1] or "№" in low[max(0, number.start - 3) : number.start]:
+        return False  # a time of day, the number of a house or a bus
+    if measure is Measure.PRICE:
+        bare = not number.unit and (low[number.end : number.end + 1] in {"", "\n"} or _counts_nothing(number))
+        return number.unit in CURRENCIES or (priced and bare)
+    if measure is Measure.SIZE:
+        return number.unit not in CURRENCIES | {"", "%", "ordinal", "day", "month"}
+    return measure is Measure.NUMBER and not number.unit and not 1900 <= number.values[0] <= 2100
+
+
+def _counts_nothing(number: Number) -> bool:
+    return not number.noun or number.noun.split()[0] in _PREPOSITIONS

@@ -1,0 +1,76 @@
+"""Plans of digests in the archive: which chat gets one, how often, of which channels, and when the next is due."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from datetime import datetime
+
+from rag_core.storage.db import Archive
+from rag_core.storage.rows import from_unix_seconds, to_unix_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class DigestPlan:
+    """Plan of a chat's digests: every `days` days at `hour`, of the posts since the last; `channels` None means all."""
+
+    chat_id: int
+    user_id: int
+    private: bool
+    days: int
+    hour: int
+    channels: frozenset[int] | None
+    lang: str
+    since: datetime
+    due: datetime
+
+
+def _decode_plan(row: sqlite3.Row) -> DigestPlan:
+    named = frozenset(json.loads(row["channels"])) if row["channels"] else None
+    return DigestPlan(
+        row["chat_id"], row["user_id"], bool(row["private"]), row["days"], row["hour"], named, row["lang"],
+        from_unix_seconds(row["since"]), from_unix_seconds(row["due"]),
+    )  # fmt: skip
+
+
+async def save_digest_plan(archive: Archive, plan: DigestPlan) -> None:
+    """Save the plan of a chat in place of an earlier one."""
+    named = json.dumps(sorted(plan.channels)) if plan.channels is not None else None
+    await archive.execute(
+        "INSERT OR REPLACE INTO digests (chat_id, user_id, private, days, hour, channels, lang, since, due) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (plan.chat_id, plan.user_id, plan.private, plan.days, plan.hour, named, plan.lang,
+         to_unix_seconds(plan.since), to_unix_seconds(plan.due)),
+    )  # fmt: skip
+
+
+async def fetch_digest_plan(archive: Archive, chat_id: int) -> DigestPlan | None:
+    """Fetch the plan of a chat."""
+    rows = await archive.rows("SELECT * FROM digests WHERE chat_id = ?", (chat_id,))
+    return _decode_plan(rows[0]) if rows else None
+
+
+async def list_due_digests(archive: Archive, now: datetime) -> list[DigestPlan]:
+    """List the plans whose next digest is due."""
+    rows = await archive.rows("SELECT * FROM digests WHERE due <= ? ORDER BY due", (to_unix_seconds(now),))
+    return [_decode_plan(row) for row in rows]
+
+
+async def list_user_digests(archive: Archive, user_id: int) -> list[dict[str, object]]:
+    """List a user's digests, for the user: `chat_id`, `days`, `hour`."""
+    rows = await archive.rows("SELECT chat_id, days, hour FROM digests WHERE user_id = ? ORDER BY chat_id", (user_id,))
+    return [dict(row) for row in rows]
+
+
+async def reschedule_digest(archive: Archive, chat_id: int, since: datetime, due: datetime) -> None:
+    """Set from when posts count for the next digest of a chat, and when it is due."""
+    await archive.execute(
+        "UPDATE digests SET since = ?, due = ? WHERE chat_id = ?",
+        (to_unix_seconds(since), to_unix_seconds(due), chat_id),
+    )
+
+
+async def delete_digest_plan(archive: Archive, chat_id: int) -> bool:
+    """Delete the plan of a chat; False where there is none."""
+    return await archive.execute("DELETE FROM digests WHERE chat_id = ?", (chat_id,)) > 0

@@ -1,0 +1,225 @@
+"""Watches in the archive: what readers wait for, the posts that matched, and what they were told of them.
+
+A hit is written in the transaction that moves the watermark of matching, and marked after it was sent: a process that
+dies in between sends it again, and loses none. Hits hold no words of posts.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from rag_core.storage.db import Archive
+from rag_core.storage.rows import from_unix_seconds, get_unix_time
+from rag_core.types import PostKey
+
+MAX_WATCHES = 20  # a reader, and a group
+_BLOCKED_DAYS = 30  # after which the watches of a chat that blocked the bot are deleted
+_KEPT_HITS_DAYS = 30
+
+# "waiting" to be sent; "told"; a copy that "joined" a told one; "closed" to its reader, or gone; "over" the number of a
+# day, which one line sums up, and then "listed".
+HitState = Literal["waiting", "told", "joined", "closed", "over", "listed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Watch of a chat: `query` is its text without filters, `channels` those that it names (None: all).
+
+    `quiet`: the hours "22-8" in which nothing is sent, "" for none.
+    """
+
+    id: int
+    user_id: int
+    chat_id: int
+    private: bool
+    text: str
+    query: str
+    channels: frozenset[int] | None
+    made_at: int
+    paused: bool
+    muted_until: int
+    quiet: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchHit:
+    """Post that matched a watch."""
+
+    watch_id: int
+    key: PostKey
+    found_at: int
+
+
+def _decode_watch(row: sqlite3.Row) -> Watch:
+    return Watch(
+        row["id"],
+        row["user_id"],
+        row["chat_id"],
+        bool(row["private"]),
+        row["text"],
+        row["query"],
+        frozenset(json.loads(row["channels"])) if row["channels"] else None,
+        row["made_at"],
+        bool(row["paused"]),
+        row["muted_until"],
+        row["quiet"],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NewWatch:
+    """Watch to add; fields as those of `Watch`."""
+
+    user_id: int
+    chat_id: int
+    private: bool
+    text: str
+    query: str
+    channels: frozenset[int] | None = None
+
+
+async def add_watch(archive: Archive, new: NewWatch) -> bool:
+    """Add a watch; False where the chat has `MAX_WATCHES`. The same text again changes nothing."""
+    named = json.dumps(sorted(new.channels)) if new.channels is not None else None
+    async with archive.writing() as connection:
+        sql = "SELECT text, quiet FROM watches WHERE chat_id = ?"
+        rows = list(await connection.execute_fetchall(sql, (new.chat_id,)))
+        await connection.execute("UPDATE watches SET blocked_at = NULL WHERE chat_id = ?", (new.chat_id,))
+        if any(row[0] == new.text for row in rows):
+            return True
+        if len(rows) >= MAX_WATCHES:
+            return False
+        await connection.execute(
+            "INSERT INTO watches (user_id, chat_id, private, text, query, channels, made_at, quiet) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (new.user_id, new.chat_id, new.private, new.text, new.query, named, get_unix_time(),
+             rows[0][1] if rows else ""),
+        )  # fmt: skip
+    return True
+
+
+async def list_watches(archive: Archive, chat_id: int | None = None) -> list[Watch]:
+    """List the watches of a chat, or those of all chats that have not blocked the bot; the oldest first."""
+    rows = await archive.rows(
+        "SELECT * FROM watches WHERE chat_id = ?1 OR (?1 IS NULL AND blocked_at IS NULL) ORDER BY id", (chat_id,)
+    )
+    return [_decode_watch(row) for row in rows]
+
+
+async def list_user_watches(archive: Archive, user_id: int) -> list[dict[str, object]]:
+    """List what a user's watches hold, for the user: `chat_id`, `text`, `made_at`, `paused`, `quiet`."""
+    rows = await archive.rows(
+        "SELECT chat_id, text, made_at, paused, quiet FROM watches WHERE user_id = ? ORDER BY id", (user_id,)
+    )
+    return [dict(row) for row in rows]
+
+
+async def delete_watch(archive: Archive, watch_id: int) -> None:
+    """Delete a watch and its hits."""
+    async with archive.writing() as connection:
+        await connection.execute("DELETE FROM watch_hits WHERE watch_id = ?", (watch_id,))
+        await connection.execute("DELETE FROM watches WHERE id = ?", (watch_id,))
+
+
+async def pause_watch(archive: Archive, watch_id: int, *, paused: bool) -> None:
+    """Pause a watch or resume it: posts of the time between are not told."""
+    await archive.execute("UPDATE watches SET paused = ?, muted_until = 0 WHERE id = ?", (paused, watch_id))
+
+
+async def mute_watch(archive: Archive, watch_id: int, until: int) -> None:
+    """Mute a watch until a moment in Unix seconds."""
+    await archive.execute("UPDATE watches SET muted_until = ? WHERE id = ?", (until, watch_id))
+
+
+async def set_quiet_hours(archive: Archive, chat_id: int, quiet: str) -> int:
+    """Set the quiet hours of all watches of a chat; returns how many there are."""
+    return await archive.execute("UPDATE watches SET quiet = ? WHERE chat_id = ?", (quiet, chat_id))
+
+
+async def block_chat(archive: Archive, chat_id: int) -> None:
+    """Pause the watches of a chat that blocked the bot; its next command resumes them."""
+    await archive.execute(
+        "UPDATE watches SET blocked_at = coalesce(blocked_at, ?) WHERE chat_id = ?", (get_unix_time(), chat_id)
+    )
+
+
+async def unblock_chat(archive: Archive, chat_id: int) -> None:
+    """Resume the watches of a chat that can be written to again."""
+    await archive.execute("UPDATE watches SET blocked_at = NULL WHERE chat_id = ?", (chat_id,))
+
+
+async def load_watermark(archive: Archive) -> int:
+    """Load the sequence number of the last change of a post that was matched."""
+    ((value,),) = await archive.rows("SELECT watermark FROM watching")
+    return int(value)
+
+
+async def save_hits(archive: Archive, hits: Iterable[tuple[int, PostKey]], watermark: int) -> None:
+    """Save hits (watch, post) and move the watermark in one transaction; an edit of a known hit is no new one."""
+    now = get_unix_time()
+    async with archive.writing() as connection:
+        await connection.executemany(
+            "INSERT OR IGNORE INTO watch_hits SELECT ?1, ?2, ?3, ?4, 'waiting', NULL "
+            "WHERE EXISTS (SELECT 1 FROM watches WHERE id = ?1)",
+            [(watch_id, *key, now) for watch_id, key in hits],
+        )
+        await connection.execute("UPDATE watching SET watermark = max(watermark, ?)", (watermark,))
+
+
+async def list_hits(archive: Archive, watch_id: int, states: Sequence[HitState], since: int = 0) -> list[WatchHit]:
+    """List the hits of a watch in these states found since a moment, the oldest first."""
+    rows = await archive.rows(
+        f"SELECT * FROM watch_hits WHERE watch_id = ? AND found_at >= ? AND state IN ({', '.join('?' * len(states))}) "
+        "ORDER BY found_at, message_id",
+        (watch_id, since, *states),
+    )
+    return [WatchHit(watch_id, PostKey(row["chat_id"], row["message_id"]), row["found_at"]) for row in rows]
+
+
+async def list_pending_watches(archive: Archive) -> set[int]:
+    """List the watches that have something to send."""
+    rows = await archive.rows("SELECT DISTINCT watch_id FROM watch_hits WHERE state IN ('waiting', 'over')")
+    return {row["watch_id"] for row in rows}
+
+
+async def mark_hits(archive: Archive, hits: Iterable[WatchHit], state: HitState) -> None:
+    """Mark what became of hits."""
+    now = get_unix_time()
+    async with archive.writing() as connection:
+        await connection.executemany(
+            "UPDATE watch_hits SET state = ?, done_at = ? WHERE watch_id = ? AND chat_id = ? AND message_id = ?",
+            [(state, now, hit.watch_id, *hit.key) for hit in hits],
+        )
+
+
+async def count_told(archive: Archive, chat_id: int, since: int) -> int:
+    """Count the notices that a chat got since a moment."""
+    ((number,),) = await archive.rows(
+        "SELECT count(*) FROM watch_hits WHERE state = 'told' AND done_at >= ? "
+        "AND watch_id IN (SELECT id FROM watches WHERE chat_id = ?)",
+        (since, chat_id),
+    )
+    return int(number)
+
+
+async def forget_old_watches(archive: Archive, now: datetime) -> int:
+    """Delete old hits, and watches of chats that blocked the bot long ago. Returns the number of watches."""
+    day = 86_400
+    moment = int(now.timestamp())
+    async with archive.writing() as connection:
+        long_ago = "SELECT id FROM watches WHERE blocked_at < ?"
+        before = moment - _BLOCKED_DAYS * day
+        await connection.execute(f"DELETE FROM watch_hits WHERE watch_id IN ({long_ago})", (before,))
+        cursor = await connection.execute("DELETE FROM watches WHERE blocked_at < ?", (before,))
+        await connection.execute("DELETE FROM watch_hits WHERE found_at < ?", (moment - _KEPT_HITS_DAYS * day,))
+    return cursor.rowcount
+
+
+def get_watch_start(watch: Watch) -> datetime:
+    """Moment from which posts are told."""
+    return from_unix_seconds(watch.made_at)

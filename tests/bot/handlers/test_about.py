@@ -1,0 +1,50 @@
+"""/about: what a channel writes about; a closed channel is no channel."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driver import ADMIN, HARBOUR, OTTO, RITA, save, say, say_text
+
+from bot.sandbox import Sandbox
+from rag_core.types import Post, PostKey
+
+LINES = (
+    "Yesterday the pilot Marta Kovacs guided a tanker through the narrows.",
+    "The dredger Otter deepens the narrows until spring, says Marta Kovacs.",
+    "Rain keeps the fishing boats in. The tanker waits outside.",
+    "A second tanker is expected; the boat is called Wanderer.",
+)
+
+
+@pytest.fixture
+async def filled_harbour(home: Path) -> None:
+    start = datetime(2024, 5, 1, 9, tzinfo=UTC)
+    posts = [Post(PostKey(HARBOUR, 100 + n), start + timedelta(days=n), LINES[n % len(LINES)]) for n in range(12)]
+    await save(home, *posts)
+
+
+async def test_a_channel_is_described_by_names_subjects_and_dates(
+    sandbox: Sandbox, live: Any, filled_harbour: None
+) -> None:
+    async with live():
+        reply = await say(sandbox, OTTO, "/about @harbour_news")
+        text = reply["text"]
+        assert text.startswith("Harbour News\n\n16 posts since 12 March 2024, the last on 12 May 2024\nAbout 3 a week")
+        assert "Marta Kovacs (6)" in text
+        assert "tanker (9)" in text
+        assert "boat — Wanderer" in text
+        assert any(one.get("url") == "https://t.me/harbour_news" for one in reply["entities"])
+        assert await say_text(sandbox, OTTO, "/about t.me/harbour_news") == text
+        assert "12 мая" in await say_text(sandbox, RITA, "/about @harbour_news")
+
+
+async def test_a_closed_channel_answers_as_one_that_does_not_exist(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        nobody = await say_text(sandbox, OTTO, "/about Nowhere")
+        assert [await say_text(sandbox, OTTO, f"/about {said}") for said in ("Crew only", "The safe")] == [nobody] * 2
+        assert (await say_text(sandbox, ADMIN, "/about Crew only")).startswith("Crew only")
+        assert "/about @channel" in await say_text(sandbox, OTTO, "/about")

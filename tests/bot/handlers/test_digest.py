@@ -1,0 +1,119 @@
+"""/digest and `citegram digest`: each event once, of what the reader may read, at the chat's hour."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, Cli, bind, say, say_text, sent, wait_until_idle
+
+from bot.digest_sender import compute_next_due
+from bot.sandbox import Sandbox
+
+WALRUS = "The old walrus came back to the harbour this morning and sleeps on the pier beside the fish market."
+FAIR = "The autumn fair of potters is cancelled because of the storm; tickets are paid back at the gate."
+SECRET = "The crew met at noon, and the new boathouse key hangs behind the stove until further notice."
+
+
+async def fill(sandbox: Sandbox, home: Path) -> None:
+    written = ((HARBOUR, WALRUS), (KILN, FAIR), (KILN, f"{WALRUS} \N{SEAL}"), (CREW, SECRET), (CREW, FAIR))
+    for n, (chat, text) in enumerate(written):
+        await sandbox.post(chat, text, extra={"date": int(time.time()) - 10 + n})
+    await wait_until_idle(sandbox, home)
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        sql = "SELECT (SELECT watermark FROM copying) >= (SELECT value FROM sequence)"
+        assert await sandbox.until(lambda: bool(archive.execute(sql).fetchone()[0]))
+
+
+def make_due(home: Path) -> None:
+    with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
+        archive.execute("UPDATE digests SET due = 0")
+
+
+def count_plans(home: Path) -> int:
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        return int(archive.execute("SELECT count(*) FROM digests").fetchone()[0])
+
+
+async def test_a_digest_has_each_event_once_and_only_what_its_reader_may_read(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    async with live():
+        assert await say_text(sandbox, OTTO, "/digest now") == "Nothing new."
+        await fill(sandbox, home)
+        reply = await say(sandbox, OTTO, "/digest now")
+        first, second = reply["text"].split("\n\n")[1:]
+        assert first == f"• {WALRUS}\nHarbour News · 2 channels"
+        assert second == f"⚠️ {FAIR}\nПечь и глина"  # not "2 channels": nobody learns of the other
+        assert "https://t.me/harbour_news/" in repr(reply["entities"])
+        whole = await say_text(sandbox, ADMIN, "/digest now")
+        assert "boathouse key" in whole
+        assert "2 channels" in whole.partition(FAIR)[2]
+
+
+async def test_a_digest_comes_at_its_hour_once_and_not_without_news(
+    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.digest_sender._INTERVAL_SECONDS", 0.1)
+    async with live():
+        assert (await say_text(sandbox, OTTO, "/digest")).startswith("No digest is planned.")
+        hour = (datetime.now(UTC).hour + 12) % 24
+        said = await say_text(sandbox, OTTO, f"/digest daily {hour} @harbour_news")
+        assert said.startswith("A digest comes every day, next on")
+        assert f", {hour:02}:00" in said
+        await fill(sandbox, home)
+        make_due(home)
+        assert await sandbox.until(lambda: WALRUS in sent(sandbox, OTTO)[-1]["text"])
+        assert FAIR not in sent(sandbox, OTTO)[-1]["text"]
+        before = len(await sandbox.replies(OTTO)) and len(sent(sandbox, OTTO))
+        make_due(home)
+        with closing(sqlite3.connect(home / "citegram.db")) as archive:
+            assert await sandbox.until(lambda: archive.execute("SELECT min(due) FROM digests").fetchone()[0] > 0)
+        assert len(sent(sandbox, OTTO)) == before
+        assert await say_text(sandbox, OTTO, "/digest off") == "No more digests."
+        assert count_plans(home) == 0
+
+
+async def test_admins_of_a_group_plan_its_digest_and_forget_erases_it(sandbox: Sandbox, live: Any, home: Path) -> None:
+    await bind(home, HARBOUR)
+    name = f"@{sandbox.world.bot.username}"
+    async with live():
+        await sandbox.say(RITA, f"/digest{name} weekly", chat_id=GROUP)
+        assert await sandbox.until(lambda: len(sent(sandbox, GROUP)) == 1)
+        assert count_plans(home) == 0
+        await sandbox.say(OTTO, f"/digest{name} weekly 18", chat_id=GROUP)  # who made the group
+        assert await sandbox.until(lambda: len(sent(sandbox, GROUP)) == 2)
+        assert "every week" in sent(sandbox, GROUP)[-1]["text"]
+        asked = await say(sandbox, OTTO, "/forget")
+        assert "1 digest" in asked["text"]
+        yes = asked["reply_markup"]["inline_keyboard"][0][0]["callback_data"]
+        await sandbox.press(OTTO, OTTO, asked["message_id"], yes)
+        assert count_plans(home) == 0
+
+
+async def test_the_terminal_prints_a_digest_also_while_the_bot_runs(
+    sandbox: Sandbox, live: Any, home: Path, run_command: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with live():
+        await fill(sandbox, home)
+    monkeypatch.setenv("DATA__DIR", str(home))
+    found = (await asyncio.to_thread(run_command, "digest", "--days", "1", "--json")).json()
+    assert [line["channels"] for line in found["lines"]] == [2, 2, 1]
+    assert {line["changed"] for line in found["lines"] if line["quote"] == FAIR} == {True}
+    assert all(line["url"].startswith("https://t.me/") for line in found["lines"])
+    assert WALRUS in (await asyncio.to_thread(run_command, "digest")).out
+
+
+def test_the_next_digest_keeps_its_hour_over_a_change_of_clocks() -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    saturday = datetime(2026, 3, 28, 9, 0, 5, tzinfo=zone)  # the clocks change in the night
+    assert compute_next_due(saturday, 9, 1) == datetime(2026, 3, 29, 9, tzinfo=zone)
+    assert compute_next_due(saturday, 9, 7) == datetime(2026, 4, 4, 9, tzinfo=zone)
+    assert compute_next_due(saturday - timedelta(hours=1), 9, 1) == datetime(2026, 3, 28, 9, tzinfo=zone)

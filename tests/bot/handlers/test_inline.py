@@ -1,0 +1,78 @@
+"""Inline queries: quotes of public posts in any chat; nothing of what is typed is kept."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driver import ADMIN, OTTO, RITA, say_text, wait_until_handled
+
+from bot.sandbox import Sandbox
+from bot.sandbox.user_actions import type_inline_query
+
+FERRY = "When does the ferry to Owl Island leave?"
+
+
+async def offer(sandbox: Sandbox, who: int, text: str) -> dict[str, Any]:
+    answer = await sandbox.type_inline(who, text)
+    assert answer is not None
+    assert answer["personal"]
+    assert answer["cache_time"] <= 30
+    return answer
+
+
+async def test_articles_quote_public_posts_with_their_links(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        answer = await offer(sandbox, OTTO, FERRY)
+        first = answer["results"][0]
+        assert first["type"] == "article"
+        content = first["input_message_content"]
+        assert content["text"].startswith("The ferry to Owl Island leaves at 7:30")
+        assert any(one.get("url") == "https://t.me/harbour_news/10" for one in content["entities"])
+        assert answer["button"]["text"] == "Ask me in our chat for a whole answer"
+        # the button opens the chat, where the question is asked at once
+        assert FERRY in await say_text(sandbox, OTTO, f"/start {answer['button']['start_parameter']}")
+        assert "Напишите вопрос" in (await offer(sandbox, RITA, " "))["button"]["text"]
+
+
+@pytest.mark.parametrize(
+    "asked", ["What opens the boathouse padlock?", "Where did the treasurer hide the silver trophy?"]
+)
+async def test_closed_channels_answer_as_if_they_did_not_exist(sandbox: Sandbox, live: Any, asked: str) -> None:
+    """Not even for those who may read them: others read the chat into which the article goes."""
+    nobody = asked.replace("padlock", "zorblax").replace("trophy", "zorblax").replace("boathouse", "kelp")
+    async with live():
+        said = await say_text(sandbox, ADMIN, asked)
+        assert "4417" in said or "staircase" in said
+        answers = [await offer(sandbox, who, text) for who in (ADMIN, OTTO) for text in (asked, nobody)]
+    for answer in answers:
+        assert "4417" not in repr(answer)
+        assert "staircase" not in repr(answer)
+        assert answer["results"] == answers[0]["results"]
+
+
+async def test_what_is_typed_is_neither_stored_nor_logged(
+    sandbox: Sandbox, live: Any, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with live():
+        for text in ("quixotic ferry tickets", "quixotic", "ferry quixotic"):
+            await offer(sandbox, OTTO, text)
+    files = [path for path in home.rglob("*") if path.is_file()]
+    assert files
+    assert not [path.name for path in files if b"quixotic" in path.read_bytes()]
+    assert not [line for line in caplog.messages if "quixotic" in line and "sandbox" not in line]
+
+
+async def test_who_types_too_much_waits_and_only_the_last_text_is_answered(sandbox: Sandbox, live: Any) -> None:
+    async with live(reader_limit=1):
+        first = type_inline_query(sandbox.world, OTTO, "ferry")
+        last = type_inline_query(sandbox.world, OTTO, FERRY)
+        assert await sandbox.until(lambda: sandbox.world.queries[last].answer is not None)
+        await wait_until_handled(sandbox)
+        assert sandbox.world.queries[first].answer is None
+        said = [(await offer(sandbox, OTTO, FERRY))["button"]["text"] for _ in range(4)]
+        assert said[-1].startswith("Too many at once")
+        assert (await offer(sandbox, RITA, FERRY))["results"]

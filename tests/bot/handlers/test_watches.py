@@ -1,0 +1,151 @@
+"""/watch and /watches through the whole bot: one notice for each event, only of what the reader may read."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, bind, buttons, press, say_text, sent
+
+from bot.sandbox import Sandbox
+from bot.watch_notices import is_quiet
+
+NEWS = "The old walrus came back to the harbour this morning and sleeps on the pier beside the fish market again."
+
+
+async def settle(home: Path) -> None:
+    """Wait until every post is matched, and every hit is sent or put aside."""
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        sql = (
+            "SELECT (SELECT count(*) FROM updates WHERE state = 'pending') + "
+            "(SELECT count(*) FROM watch_hits WHERE state = 'waiting') + "
+            "((SELECT watermark FROM watching) < (SELECT value FROM sequence))"
+        )
+        async with asyncio.timeout(30):
+            while archive.execute(sql).fetchone()[0]:  # noqa: ASYNC110 - the archive rings no bell
+                await asyncio.sleep(0.05)
+
+
+async def post(sandbox: Sandbox, home: Path, chat_id: int, text: str) -> int:
+    """Post, and wait until the watches have seen it."""
+    before = query(home, "SELECT value FROM sequence")
+    message = await sandbox.post(chat_id, text)
+    async with asyncio.timeout(30):
+        while query(home, "SELECT value FROM sequence") == before:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    await settle(home)
+    return int(message["message_id"])
+
+
+def query(home: Path, sql: str) -> Any:
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        return archive.execute(sql).fetchone()[0]
+
+
+def notices(sandbox: Sandbox, chat: int) -> list[dict[str, Any]]:
+    return [message for message in sent(sandbox, chat) if message["text"].startswith("🔔")]
+
+
+async def test_an_event_is_told_once_with_its_words_and_link(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live():
+        assert (await say_text(sandbox, OTTO, "/watch walruses")).startswith("I will write when")
+        began = time.monotonic()
+        number = await post(sandbox, home, HARBOUR, NEWS)
+        assert time.monotonic() - began < 10
+        (notice,) = notices(sandbox, OTTO)
+        assert NEWS in notice["text"]
+        assert any(one.get("url") == f"https://t.me/harbour_news/{number}" for one in notice["entities"])
+        await post(sandbox, home, KILN, NEWS + " 🦭")  # a copy
+        await post(sandbox, home, KILN, f"UPD! {NEWS.replace('this morning', 'today')} Bring fish.")  # reworded
+        await sandbox.edit(HARBOUR, number, NEWS.replace("old", "grey old"))
+        await settle(home)
+        await post(sandbox, home, HARBOUR, "Nothing to see here today, the fog is thick.")
+        assert len(notices(sandbox, OTTO)) == 1
+        assert "walruses" in await say_text(sandbox, OTTO, "/watches")
+        assert await press(sandbox, notice, "Stop", OTTO) == "Stopped."
+        await post(sandbox, home, HARBOUR, "Three walruses arrived by night and broke the fence of the sailing club.")
+        assert len(notices(sandbox, OTTO)) == 1
+
+
+async def test_only_readers_of_a_channel_are_told(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live():
+        await say_text(sandbox, OTTO, "/watch walruses")
+        await say_text(sandbox, ADMIN, "/watch walruses")
+        await post(sandbox, home, CREW, NEWS)
+        assert not notices(sandbox, OTTO)
+        assert len(notices(sandbox, ADMIN)) == 1
+        # the copy that the outsider may not read neither joins this one nor is counted in it
+        await post(sandbox, home, HARBOUR, NEWS)
+        (notice,) = notices(sandbox, OTTO)
+        assert "Also in" not in notice["text"]
+        assert len(notices(sandbox, ADMIN)) == 1
+
+
+async def test_a_limit_of_price_and_a_channel_are_filters(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live():
+        await say_text(sandbox, OTTO, "/watch ticket under 500")
+        await say_text(sandbox, RITA, "/watch билет до 500 рублей @pech_i_glina")
+        await post(sandbox, home, HARBOUR, "A ticket to the island costs 700 roubles in summer.")
+        await post(sandbox, home, KILN, "Входной билет на ярмарку стоит 900 рублей.")
+        assert not notices(sandbox, OTTO) + notices(sandbox, RITA)
+        await post(sandbox, home, HARBOUR, "A ticket to the aquarium costs 450 roubles until May.")
+        await post(sandbox, home, KILN, "Детский билет на мастер-класс по лепке стоит 400 рублей.")
+        assert "450" in notices(sandbox, OTTO)[0]["text"]
+        assert [message["text"].count("400") for message in notices(sandbox, RITA)] == [1]
+
+
+async def test_admins_of_a_group_watch_for_it(sandbox: Sandbox, live: Any, home: Path) -> None:
+    await bind(home, HARBOUR)
+    name = f"@{sandbox.world.bot.username}"
+    async with live():
+        await sandbox.say(RITA, f"/watch{name} walrus", chat_id=GROUP)
+        assert await sandbox.until(lambda: bool(sent(sandbox, GROUP)))
+        assert query(home, "SELECT count(*) FROM watches") == 0
+        await sandbox.say(OTTO, f"/watch{name} walrus", chat_id=GROUP)  # who made the group
+        assert await sandbox.until(lambda: len(sent(sandbox, GROUP)) == 2)
+        await post(sandbox, home, HARBOUR, NEWS)
+        assert len(notices(sandbox, GROUP)) == 1
+
+
+async def test_the_rest_of_a_day_is_counted_and_a_chat_that_blocks_is_left_alone(
+    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.watch_notices.MAX_NOTICES_A_DAY", 1)
+    async with live():
+        await say_text(sandbox, OTTO, "/watch walrus")
+        await post(sandbox, home, HARBOUR, NEWS)
+        await post(
+            sandbox, home, KILN, "Walrus figures of white clay are on sale in the workshop until Sunday evening."
+        )
+        assert len(notices(sandbox, OTTO)) == 1
+        with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
+            archive.execute("UPDATE watch_hits SET found_at = found_at - 86400 WHERE state = 'over'")
+        assert await sandbox.until(lambda: "1 more post yesterday" in sent(sandbox, OTTO)[-1]["text"])
+        sandbox.world.people[OTTO].blocked = True
+        with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
+            archive.execute("UPDATE watch_hits SET done_at = 0")
+        await sandbox.post(HARBOUR, "The walrus has left the pier, and nobody knows where it swims at present.")
+        assert await sandbox.until(lambda: query(home, "SELECT count(*) FROM watches WHERE blocked_at") == 1)
+
+
+async def test_readers_see_and_erase_what_is_kept(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live():
+        await say_text(sandbox, OTTO, "/watch walrus")
+        assert "/watch" in await say_text(sandbox, OTTO, "/watch")
+        assert "22-8" in await say_text(sandbox, OTTO, "/watch quiet 22-8")
+        await sandbox.say(OTTO, "/forget")
+        (asked,) = await sandbox.replies(OTTO)
+        yes = next(label for label in buttons(asked) if label.lower().startswith(("yes", "erase", "delete")))
+        await press(sandbox, asked, yes, OTTO)
+        assert query(home, "SELECT count(*) FROM watches") == 0
+
+
+def test_quiet_hours_may_pass_midnight() -> None:
+    assert [hour for hour in range(24) if is_quiet("22-8", hour)] == [0, 1, 2, 3, 4, 5, 6, 7, 22, 23]
+    assert [hour for hour in range(24) if is_quiet("1-3", hour)] == [1, 2]
+    assert not any(is_quiet("", hour) for hour in range(24))

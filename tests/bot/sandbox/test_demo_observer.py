@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE, make_local_bot
+
+from bot.sandbox import Sandbox
+from rag_core.types import Answer, Citation, Passage, Post, PostKey, Sentence, Source
+
+if TYPE_CHECKING:
+    import playwright.async_api as playwright_api
+else:
+    playwright_api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+DATE = datetime(2024, 3, 12, 9, tzinfo=UTC)
+
+
+async def state(sandbox: Sandbox, user: int) -> dict[str, Any]:
+    async with aiohttp.ClientSession(sandbox.url) as http:
+        found: dict[str, Any] = await (await http.get(f"/sandbox/state?since=0&user={user}")).json()
+        return found
+
+
+async def test_the_page_shows_how_an_answer_was_found_and_a_new_post_become_findable(
+    sandbox: Sandbox, browser: playwright_api.Browser, live: Any
+) -> None:
+    expect = playwright_api.expect
+    sandbox.world.add_history(HARBOUR, [Post(PostKey(HARBOUR, 10), DATE, "The ferry leaves.")])
+    page = await browser.new_page(locale="en-GB", viewport={"width": 1300, "height": 800})
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    async with live(watch=sandbox.observed):
+        await page.goto(f"{sandbox.url}/?user={ADMIN}")
+        await page.fill("#composer", "When does the ferry to Owl Island leave?")
+        await page.press("#composer", "Enter")
+        await page.click(".how")
+        source = page.locator(f'.source[data-post="{HARBOUR}/10"]')
+        await expect(source.locator(".passage")).to_contain_text("The ferry to Owl Island leaves at 7:30 every morning")
+        await expect(source.locator("mark").first).to_contain_text("7:30")
+        await expect(source.locator(".leg")).to_have_text("words")
+        await expect(page.locator(".legend")).to_contain_text("has words of your question")
+
+        await page.click(f'[data-chat="{HARBOUR}"]')
+        await expect(page.locator("#main .far")).to_have_text("Indexed · searchable")
+        await expect(page.locator(".findable")).to_have_count(0)
+        await page.fill("#composer", "Kayak lessons <b>begin</b> on Sundays at the slipway.")
+        await page.press("#composer", "Enter")
+        post = page.locator(f'#main [data-message="{HARBOUR}/11"]')
+        await expect(post.locator(".findable.done")).to_contain_text("findable")
+        await page.press("#composer", "ArrowUp")
+        await page.fill("#composer", "Kayak lessons <b>begin</b> on Mondays at the slipway.")
+        await page.click("#send")
+        await expect(post).to_contain_text("Mondays")
+        await expect(post.locator(".findable.done")).to_be_visible()
+
+        await page.click(f'[data-chat="{ADMIN}"]')
+        await page.fill("#composer", "When do kayak lessons begin?")
+        await page.press("#composer", "Enter")
+        await page.click(".how >> nth=1")
+        fresh = page.locator(f'.source[data-post="{HARBOUR}/11"] mark').first
+        await expect(fresh).to_contain_text("<b>begin</b> on Mondays")
+        await page.reload()
+        await page.click(".how >> nth=1")
+        await expect(fresh).to_be_visible()
+    assert wrong == []
+
+
+async def test_on_a_phone_a_pressed_source_opens_its_post(sandbox: Sandbox, browser: playwright_api.Browser) -> None:
+    text = "Паром на Совиный остров уходит в 7:30 от четвёртого причала. " * 4
+    sandbox.world.add_history(HARBOUR, [Post(PostKey(HARBOUR, 10), DATE, text)])
+    found = Source(1, Passage(PostKey(HARBOUR, 10), 0, "", text, 0, len(text), DATE), 1.0, 0.4, "dense")
+    question = await sandbox.say(RITA, "Когда паром?")
+    sandbox.observed.show_answer(RITA, question["message_id"], Answer((), 0.0, "direct", found=(found,)))
+    async with make_local_bot(sandbox.url, sandbox.token) as bot:
+        await bot.send_message(RITA, "Этого нет. " * 40)
+    page = await browser.new_page(
+        locale="ru-RU", viewport={"width": 390, "height": 760}, has_touch=True, is_mobile=True
+    )
+    await page.goto(f"{sandbox.url}/?user={RITA}")
+    await playwright_api.expect(page.locator(".how")).to_have_text("Как это найдено")
+    await page.tap(".how")
+    await playwright_api.expect(page.locator(".source .leg")).to_have_text("смысл")
+    assert await page.evaluate("document.documentElement.scrollWidth") == 390
+    await page.click(".source .from")
+    await playwright_api.expect(page.locator(f'#source [data-message="{HARBOUR}/10"].highlight')).to_be_in_viewport()
+
+
+async def test_how_an_answer_was_found_is_for_those_who_see_the_chat_and_the_posts(sandbox: Sandbox, live: Any) -> None:
+    world = sandbox.world
+    async with live(watch=sandbox.observed):
+        await sandbox.say(ADMIN, "Where did the treasurer hide the silver trophy?")
+        await sandbox.replies(ADMIN)
+        await sandbox.say(OTTO, "Where did the treasurer hide the silver trophy?")
+        await sandbox.replies(OTTO)
+        post = await sandbox.post(SAFE, "The spare key is in the blue teapot.")
+        world.add_history(SAFE, [Post(PostKey(SAFE, 10), DATE, "The treasurer hid it.")])
+        mine = await state(sandbox, ADMIN)
+        (found,) = mine["insights"].values()
+        assert "under the staircase" in "".join(text for text, _ in found[0]["pieces"])
+        assert f"{SAFE}/{post['message_id']}" in mine["findable"]
+
+        theirs = await state(sandbox, OTTO)
+        assert [key.split("/")[0] for key in theirs["insights"]] == [str(OTTO)]
+        assert (await state(sandbox, RITA))["insights"] == {}
+        for outsider in (OTTO, RITA):
+            seen = await state(sandbox, outsider)
+            assert "staircase" not in str(seen)
+            assert str(SAFE) not in str(seen)
+
+        del world.room(SAFE).members[ADMIN]
+        assert "staircase" not in str((await state(sandbox, ADMIN))["insights"])
+
+
+async def test_a_post_counts_as_found_by_a_leg_in_the_words_it_has_now(sandbox: Sandbox) -> None:
+    observed = sandbox.observed
+    assert (await state(sandbox, OTTO))["indexing"] == {}
+    observed.show_progress("lexical", 0, ())
+    observed.show_progress("dense", 0, ())
+    message = await sandbox.post(HARBOUR, "Regatta at noon")
+    key, post = f"{HARBOUR}/1", Post(PostKey(HARBOUR, message["message_id"]), DATE, "Regatta at noon")
+    assert (await state(sandbox, OTTO))["findable"] == {key: []}
+    observed.show_progress("lexical", 0, [post])
+    observed.show_progress("dense", 1, ())
+    seen = await state(sandbox, OTTO)
+    assert seen["findable"] == {key: ["lexical"]}
+    assert seen["indexing"] == {"lexical": {"waiting": 0}, "dense": {"waiting": 1}}
+    observed.show_progress("dense", 0, [post])
+    assert (await state(sandbox, OTTO))["findable"] == {key: ["lexical", "dense"]}
+    await sandbox.edit(HARBOUR, message["message_id"], "Regatta at one")
+    assert (await state(sandbox, OTTO))["findable"] == {key: []}
+
+
+async def test_the_quoted_words_are_marked_and_posts_told_by_dates_have_no_leg(sandbox: Sandbox) -> None:
+    text = "𝄞 Doors open at nine. The band plays at ten."
+    key, told = PostKey(HARBOUR, 1), PostKey(HARBOUR, 2)
+    cited = Citation(key, text[23:], 123, 100 + len(text), DATE)
+    by_date = Citation(told, "First post", 0, 10, DATE)
+    others = [Source(n, Passage(PostKey(HARBOUR, n), 0, "", f"Other {n}", 0, 7, DATE), -1.0) for n in range(3, 12)]
+    source = Source(12, Passage(key, 0, "", text, 100, 100 + len(text), DATE), 2.0, 0.5, "both")
+    sentences = (Sentence("Ten.", (cited, cited)), Sentence("First.", (by_date,)))
+    for n in range(12):
+        await sandbox.post(HARBOUR, f"Post {n}")
+    sandbox.observed.show_answer(OTTO, 1, Answer(sentences, 1.0, "direct", found=(*others, source)))
+    shown = (await state(sandbox, OTTO))["insights"][f"{OTTO}/1"]
+    assert [one["post"][1] for one in shown] == [3, 4, 5, 6, 7, 1, 2]
+    assert shown[0] == {
+        "post": [HARBOUR, 3], "date": DATE.timestamp(), "leg": "",
+        "pieces": [["Other 3", False]], "number": None,
+    }  # fmt: skip
+    assert shown[5]["pieces"] == [[text[:23], False], [text[23:], True]]
+    assert (shown[5]["leg"], shown[5]["number"]) == ("both", 1)
+    assert (shown[6]["leg"], shown[6]["pieces"], shown[6]["number"]) == ("", [["First post", True]], 2)

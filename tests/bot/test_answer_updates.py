@@ -1,0 +1,120 @@
+"""Answers that stay true: words that were edited or deleted leave the answer, which says so once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+from driver import ADMIN, CREW, HARBOUR, KILN, OTTO, RITA, current, press, say, say_text, wait_until_idle
+
+from bot.sandbox import Sandbox
+from bot.sandbox.state import set_chat_member
+
+REGATTA = "The winter regatta of model boats begins at eleven on the frozen millpond."
+REGATTA_ASKED = "When does the winter regatta of model boats begin?"
+CHESS = "The chess tournament of lighthouse keepers takes place in the old ropeyard."
+CHESS_ASKED = "Where does the chess tournament of lighthouse keepers take place?"
+
+
+async def ask_of(
+    sandbox: Sandbox, home: Path, chat: int, text: str, asked: str, who: int
+) -> tuple[int, dict[str, Any]]:
+    """Post a text, and ask until the answer quotes it: the number of the post, and the answer."""
+    number = (await sandbox.post(chat, text))["message_id"]
+    async with asyncio.timeout(60):
+        while True:
+            await wait_until_idle(sandbox, home)
+            reply = await say(sandbox, who, asked)
+            if text in reply["text"]:
+                return int(number), reply
+
+
+def count_edits(sandbox: Sandbox, message: dict[str, Any]) -> int:
+    return sum(
+        line["method"] == "editMessageText" and str(line["params"].get("message_id")) == str(message["message_id"])
+        for line in sandbox.transcript
+        if str(line["params"].get("chat_id")) == str(message["chat"]["id"])
+    )
+
+
+async def wait_for_note(sandbox: Sandbox, message: dict[str, Any]) -> str:
+    assert await sandbox.until(lambda: current(sandbox, message)["text"].startswith("✏️"))
+    return str(current(sandbox, message)["text"])
+
+
+async def test_an_answer_says_that_its_post_was_edited_and_why_shows_how(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    async with live():
+        number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
+        began = time.monotonic()
+        await sandbox.edit(HARBOUR, number, REGATTA.replace("eleven", "noon"))
+        text = await wait_for_note(sandbox, reply)
+        assert time.monotonic() - began < 10
+        assert text.startswith("✏️ Changed since: [1] was edited.")
+        assert "eleven" not in text
+        assert current(sandbox, reply)["reply_markup"] == reply["reply_markup"]
+        assert "noon" in await say_text(sandbox, OTTO, "/why", reply_to=reply["message_id"])
+
+
+async def test_a_deleted_post_leaves_the_answer(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live():
+        number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
+        asked = await say(sandbox, ADMIN, f"/delete t.me/harbour_news/{number}")
+        first = asked["reply_markup"]["inline_keyboard"][0][0]["callback_data"]
+        await press(sandbox, asked, first, ADMIN)
+        text = await wait_for_note(sandbox, reply)
+        assert "[1] was deleted" in text
+        assert "millpond" not in text
+
+
+async def test_words_that_still_stand_and_other_answers_are_left_alone(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live():
+        number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
+        other, later = await ask_of(sandbox, home, KILN, CHESS, CHESS_ASKED, OTTO)
+        await sandbox.edit(HARBOUR, number, f"{REGATTA} Tea is served.")
+        await wait_until_idle(sandbox, home)
+        await sandbox.edit(KILN, other, CHESS.replace("old ropeyard", "town hall"))
+        await wait_for_note(sandbox, later)
+        assert current(sandbox, reply)["text"] == reply["text"]
+
+
+async def test_a_storm_of_edits_edits_an_answer_once(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live():
+        number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
+        other, later = await ask_of(sandbox, home, KILN, CHESS, CHESS_ASKED, OTTO)
+        before = count_edits(sandbox, reply)
+        for n in range(1000):
+            await sandbox.edit(HARBOUR, number, REGATTA.replace("eleven", f"{n % 12 + 1} sharp"))
+        await wait_for_note(sandbox, reply)
+        await wait_until_idle(sandbox, home)
+        await sandbox.edit(KILN, other, CHESS.replace("old ropeyard", "town hall"))
+        await wait_for_note(sandbox, later)
+        assert count_edits(sandbox, reply) == before + 1
+
+
+async def test_who_left_a_channel_learns_nothing_of_its_edits(sandbox: Sandbox, live: Any, home: Path) -> None:
+    set_chat_member(sandbox.world, CREW, RITA, "member")
+    async with live():
+        number, reply = await ask_of(sandbox, home, CREW, REGATTA, REGATTA_ASKED, RITA)
+        other, later = await ask_of(sandbox, home, HARBOUR, CHESS, CHESS_ASKED, OTTO)
+        set_chat_member(sandbox.world, CREW, RITA, "left")
+        await sandbox.edit(CREW, number, REGATTA.replace("eleven", "noon"))
+        await wait_until_idle(sandbox, home)
+        await sandbox.edit(HARBOUR, other, CHESS.replace("old ropeyard", "town hall"))
+        await wait_for_note(sandbox, later)
+        assert current(sandbox, reply)["text"] == reply["text"]
+
+
+async def test_a_change_while_the_bot_was_off_is_told_after_the_start_unless_a_setting_forbids(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    async with live(update_answers=False):
+        number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
+        await sandbox.edit(HARBOUR, number, REGATTA.replace("eleven", "noon"))
+        await wait_until_idle(sandbox, home)
+    assert current(sandbox, reply)["text"] == reply["text"]
+    async with live():
+        await wait_for_note(sandbox, reply)

@@ -1,0 +1,383 @@
+"""What is remembered of questions: found again at once, never for somebody else, never when it is old."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rag_core.answer import answer_question
+from rag_core.engine import Caches, VersionedCache, make_hits_key, make_plan_key
+from rag_core.errors import IndexUnavailable, VectorsUnavailable
+from rag_core.index.bm25 import Bm25Index
+from rag_core.index.vectors import VectorPoint, open_vector_store
+from rag_core.models.catalog import find_models
+from rag_core.models.selection import DenseIndex
+from rag_core.retrieval.search import search_passages
+from rag_core.storage import posts
+from rag_core.tracing import Run
+from rag_core.types import Answer, Channel, Media, PassageRef, Plan, Post, PostKey, Question, SearchFilter, Viewer
+from rag_core.verification.verdicts import verify_text
+
+FERRY = "When does the ferry to Owl Island leave?"
+
+
+class Clock:
+    """Seconds that pass when they are told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def looks(library: Any) -> dict[str, bool]:
+    """Of the last question: which memory was asked, and whether it knew."""
+    return {s.stage: bool(s.counts["cache_hit"]) for s in library.runs[-1].spans if "cache_hit" in s.counts}
+
+
+def told(answer: Answer) -> Answer:
+    return replace(answer, trace_id="")
+
+
+NEW, AGAIN = {"plan": False, "recall": False}, {"plan": True, "recall": True}
+
+
+async def test_a_question_asked_again_is_neither_planned_nor_searched(library: Any) -> None:
+    first = await library.ask(FERRY)
+    assert looks(library) == NEW
+    second = await library.ask(FERRY)
+    assert looks(library) == AGAIN
+    assert told(second) == told(first)
+    assert "7:30" in second.sentences[0].text
+    stages = {span.stage for span in library.runs[-1].spans}
+    assert "fetch" in stages
+    assert not stages & {"filter", "lexical", "dense", "queries", "follow", "diverse"}
+    assert library.rag.caches.counts == (2, 4)
+
+
+async def test_that_nothing_was_found_is_remembered_too(library: Any) -> None:
+    for known in (NEW, AGAIN):
+        assert (await library.ask("Where does the zeppelin land?")).refused
+        assert looks(library) == known
+
+
+async def test_hits_are_kept_for_five_minutes_and_plans_for_ten(library: Any) -> None:
+    clock = Clock()
+    library.rag.caches = Caches(clock)
+    await library.ask(FERRY)
+    clock.now += 299
+    await library.ask(FERRY)
+    assert looks(library) == AGAIN
+    clock.now += 2
+    await library.ask(FERRY)
+    assert looks(library) == {"plan": True, "recall": False}
+    clock.now += 299
+    await library.ask(FERRY)
+    assert looks(library) == {"plan": False, "recall": True}
+
+
+async def test_an_edit_and_a_deletion_show_at_once_though_the_index_does_not_know_yet(library: Any) -> None:
+    await library.ask(FERRY)
+    key = PostKey(library.harbour, 1)
+    post: Post = (await posts.fetch_posts(library.rag.archive, [key]))[key]
+    later = post.text.replace("7:30", "9:15")
+    await library.keep(replace(post, text=later, edited=post.date + timedelta(days=1)), index=False)
+    edited = await library.ask(FERRY)
+    assert looks(library) == AGAIN
+    assert "9:15" in edited.sentences[0].text
+    assert "7:30" not in repr(edited)
+    await library.erase(key, index=False)
+    gone = await library.ask(FERRY)
+    assert looks(library) == AGAIN
+    assert key not in {*gone.posts(), *(source.passage.key for source in gone.found)}
+    assert "9:15" not in repr(gone)
+
+
+async def test_all_is_forgotten_when_the_index_has_changed(library: Any, make_post: Any) -> None:
+    async def forgotten() -> bool:
+        await library.ask(FERRY)
+        new = looks(library) == NEW
+        await library.ask(FERRY)
+        return new and looks(library) == AGAIN
+
+    assert await forgotten()
+    await library.keep(
+        make_post(9, "The ferry to Owl Island leaves at 6:00 from June on.", chat=library.harbour, days=99)
+    )
+    assert await forgotten()
+    assert 9 in {source.passage.key.message_id for source in (await library.ask(FERRY)).found}
+    await library.erase(PostKey(library.harbour, 9))
+    assert await forgotten()
+    await library.indexer.renew([PostKey(library.harbour, 1)])  # no change of the archive: the watermark stays
+    assert await forgotten()
+    await library.indexer.put_in_place(Bm25Index())  # the swap at the end of a rebuild
+    assert await forgotten()
+    assert not await forgotten()
+
+
+async def test_a_post_that_got_a_photo_is_among_those_with_photos_at_once(library: Any, make_post: Any) -> None:
+    await library.keep(make_post(20, "The ferry smells of paint.", chat=library.harbour, media=Media("photo")))
+    question = "What does the ferry smell of in posts with photos?"
+    for _ in range(2):
+        assert {s.passage.key.message_id for s in (await library.ask(question)).found} == {20}
+    key = PostKey(library.harbour, 6)
+    post: Post = (await posts.fetch_posts(library.rag.archive, [key]))[key]
+    edited = replace(post, text=f"{post.text} ", media=Media("photo"), edited=post.date + timedelta(days=1))
+    await library.keep(edited, make_post(99, "Anything.", chat=library.harbour), index=False)
+    assert {s.passage.key.message_id for s in (await library.ask(question)).found} == {6, 20}
+    assert looks(library) == {"plan": True, "recall": False}
+
+
+class Compass:
+    """An embedding model that knows one direction."""
+
+    async def query(self, text: str) -> Any:
+        return np.array([1, 0], np.float32)
+
+
+async def test_all_is_forgotten_when_the_vectors_have_changed(library: Any, tmp_path: Path) -> None:
+    store = await open_vector_store(tmp_path / "vectors", model="tiny", dimension=2)
+    dense: Any = DenseIndex(find_models("offline")[0], Compass(), store)  # type: ignore[arg-type]
+    library.rag = replace(library.rag, dense=dense)
+    place, question = (
+        PassageRef(PostKey(library.harbour, 3), 0, 0, 58),
+        "What does the museum of the lighthouse show people?",
+    )
+    written = VectorPoint(place, datetime(2025, 3, 3, tzinfo=UTC), "en", "hash", np.array([1, 0], np.float32))
+    try:
+        legs = []
+        for change in (store.upsert([written]), store.remove([place.key]), None):
+            legs.append({source.leg for source in (await library.ask(question)).found})
+            assert looks(library) == NEW
+            await library.ask(question)
+            assert looks(library) == AGAIN
+            if change:
+                await change
+        assert legs == [{"lexical"}, {"both"}, {"lexical"}]
+    finally:
+        await store.close()
+
+
+async def test_a_secret_told_to_an_insider_stays_unknown_to_an_outsider(library: Any, make_post: Any) -> None:
+    secret = "The code of the lighthouse vault is canary-4711."
+    await library.keep(make_post(1, secret, chat=library.safe), make_post(2, "The vault opens.", chat=library.safe))
+    inside, outside = (library.harbour, library.kiln, library.safe), (library.harbour, library.kiln)
+    for question in (
+        "What is the code of the lighthouse vault?",
+        "What is the code of the lighthouse vault in the channel «Treasurer's Vault»?",
+        "How many posts mention the vault?",
+    ):
+        for see in (inside, outside, inside, outside, (library.safe,), outside):
+            given = await library.ask(question, see=see)
+            shown = repr(given)
+            assert (str(library.safe) in shown) == (library.safe in see), question
+            assert ("canary-4711" in shown or "2 posts" in shown) == (library.safe in see), question
+            # nor does it come to the stages behind the search, which look once more at who may read what
+            asked, run = library.question(question, see=see), Run(library.rag.settings.budgets, "test")
+            hits = await search_passages(library.rag.plan(asked, {}), asked, library.rag, run)
+            assert (library.safe in {hit.passage.key.chat_id for hit in hits}) == (library.safe in see), question
+
+
+async def test_whoever_asks_in_whatever_order_is_answered_as_if_nobody_had_asked_before(
+    library: Any, make_post: Any
+) -> None:
+    await library.keep(
+        make_post(1, "The ferry to Owl Island leaves at 5:00 for members.", chat=library.safe, author="Anna"),
+        make_post(2, "The lighthouse lamp is sold for 900 euros.", chat=library.safe, media=Media("photo")),
+        make_post(30, "The lighthouse lamp is polished on Mondays.", chat=library.harbour, media=Media("photo")),
+    )
+    sets = [see for n in range(4) for see in itertools.combinations((library.harbour, library.kiln, library.safe), n)]
+    texts = [
+        FERRY,
+        "What about the lamp of the lighthouse in posts with photos?",
+        "What do posts by Anna say about the ferry to Owl Island?",
+        "What is said about the ferry in the channel @harbour_news?",
+        "Сколько стоит абонемент в мастерскую?",
+    ]
+    asked = [(text, see) for text in texts for see in sets] * 2
+    random.Random(3).shuffle(asked)
+    for text, see in asked:
+        question = library.question(text, see=see)
+        alone = await answer_question(question, replace(library.rag))
+        assert told(await answer_question(question, library.rag)) == told(alone), (text, see)
+    hits, looked = library.rag.caches.counts
+    assert hits > looked / 3
+
+
+async def test_who_ask_at_once_are_all_answered_for_themselves(library: Any, make_post: Any) -> None:
+    await library.keep(make_post(1, "The ferry to Owl Island leaves at 5:00 for members.", chat=library.safe))
+    views = [(library.harbour,), (library.safe,), (library.harbour, library.safe)] * 10
+    answers = await asyncio.gather(*(library.ask(FERRY, see=see) for see in views))
+    for see, given in zip(views, answers, strict=True):
+        assert {key.chat_id for key in given.posts()} <= set(see)
+        assert given.sentences
+
+
+class Broken(Bm25Index):
+    def search(
+        self, terms: Sequence[str], only: SearchFilter, n: int = 50, *_: object
+    ) -> list[tuple[PassageRef, float]]:
+        raise IndexUnavailable("The index cannot be read.")
+
+
+class Store:
+    """A vector store that is down until it is told otherwise."""
+
+    identity, revision = "a store", 0
+    down = True
+
+    async def search(self, vector: object, only: SearchFilter, n: int) -> list[tuple[PassageRef, float]]:
+        if self.down:
+            raise VectorsUnavailable("The vectors cannot be read.")
+        return []
+
+    async def vectors_of(self, places: object) -> dict[PassageRef, Any]:
+        return {}
+
+
+async def test_what_was_found_with_something_missing_is_not_remembered(library: Any) -> None:
+    store, question = Store(), "What does the museum of the lighthouse show people?"
+    dense: Any = DenseIndex(find_models("offline")[0], Compass(), store)  # type: ignore[arg-type]
+    library.rag = replace(library.rag, dense=dense)
+    for known in (False, True):
+        assert [s.stage for s in (await library.ask(question)).shortfalls] == ["dense"]
+        assert looks(library) == {"plan": known, "recall": False}
+    store.down = False
+    for known in (False, True):
+        assert (await library.ask(question)).shortfalls == ()
+        assert looks(library) == {"plan": True, "recall": known}
+
+
+async def test_an_index_that_is_down_is_said_each_time(library: Any) -> None:
+    await library.ask(FERRY)
+    library.rag = replace(library.rag, lexical=Broken())
+    for _ in range(2):
+        with pytest.raises(IndexUnavailable):
+            await library.ask(FERRY)
+
+
+def question(
+    text: str = "Что писали вчера?", *, at: datetime, see: Sequence[int] = (-1,), lang: str = "ru"
+) -> Question:
+    return Question(text, lang, at, Viewer(1, frozenset(see)))
+
+
+def test_a_plan_is_one_of_a_day_a_zone_and_a_reader_with_channels_of_these_names() -> None:
+    moscow, noon = timezone(timedelta(hours=3)), datetime(2026, 1, 15, 12, tzinfo=UTC)
+    known = {-1: Channel(-1, "Harbour"), -2: Channel(-2, "Vault")}
+    one = make_plan_key(question(at=noon), known)
+    assert make_plan_key(question(at=noon + timedelta(hours=3)), known) == one
+    assert make_plan_key(replace(question(at=noon), viewer=Viewer(2, frozenset({-1}))), known) == one
+    others = [
+        make_plan_key(question(at=noon + timedelta(hours=12)), known),
+        make_plan_key(question(at=noon.astimezone(moscow)), known),
+        make_plan_key(question("Что писали сегодня?", at=noon), known),
+        make_plan_key(question(at=noon, lang="en"), known),
+        make_plan_key(question(at=noon, see=(-1, -2)), known),
+        make_plan_key(question(at=noon, see=()), known),
+        make_plan_key(question(at=noon), {-1: Channel(-1, "Haven"), -2: Channel(-2, "Vault")}),
+        make_plan_key(question(at=noon), {-1: Channel(-1, "Harbour", "harbour_news"), -2: Channel(-2, "Vault")}),
+    ]
+    assert len({one, *others}) == 9
+
+
+async def test_yesterday_is_another_day_after_midnight(library: Any) -> None:
+    asked = library.question("What was posted yesterday?")
+    before = replace(asked, asked_at=datetime(2025, 3, 2, 23, 58, tzinfo=UTC))
+    after = replace(asked, asked_at=datetime(2025, 3, 3, 0, 1, tzinfo=UTC))
+    days = [
+        {key.message_id for key in (await answer_question(one, library.rag)).posts()} for one in (before, after, before)
+    ]
+    assert days == [{1}, {2}, {1}]
+
+
+def test_hits_are_those_of_a_whole_plan_and_of_who_asks() -> None:
+    noon, plan = datetime(2026, 1, 15, 12, tzinfo=UTC), Plan(("a",))
+    one = make_hits_key(plan, question(at=noon), 0)
+    assert make_hits_key(plan, question("anything", at=noon + timedelta(days=9)), 0) == one
+    others = [
+        make_hits_key(replace(plan, queries=("b",)), question(at=noon), 0),
+        make_hits_key(replace(plan, legs="lexical"), question(at=noon), 0),
+        make_hits_key(replace(plan, since=noon), question(at=noon), 0),
+        make_hits_key(replace(plan, authors=("Anna",)), question(at=noon), 0),
+        make_hits_key(plan, question(at=noon, see=(-1, -2)), 0),
+        make_hits_key(plan, question(at=noon, lang="en"), 0),
+        make_hits_key(plan, question(at=noon), 7),
+    ]
+    assert len({one, *others}) == 8
+
+
+def test_a_memory_holds_so_many_and_the_least_used_go_first() -> None:
+    memory: VersionedCache[int] = VersionedCache(3, 10, Clock())
+    for n in range(3):
+        memory.get(n, (1,))
+        memory.store(n, (1,), n)
+    assert memory.get(0, (1,)) == 0
+    memory.store(3, (1,), 3)
+    assert [memory.get(n, (1,)) for n in range(4)] == [0, None, 2, 3]
+    assert len(memory) == 3
+
+
+def test_what_was_begun_before_a_change_is_not_kept_after_it() -> None:
+    memory: VersionedCache[str] = VersionedCache(3, 10, Clock())
+    assert memory.get("a", (1,)) is None
+    assert memory.get("b", (2,)) is None  # the index has moved while "a" was worked out
+    memory.store("a", (1,), "old")
+    assert memory.get("a", (2,)) is None
+    memory.store("b", (2,), "new")
+    assert memory.get("b", (2,)) == "new"
+    assert memory.get("b", (3,)) is None
+    assert len(memory) == 0
+
+
+def test_many_threads_may_use_a_memory() -> None:
+    clock, wrong = Clock(), list[object]()
+    memory: VersionedCache[tuple[int, int]] = VersionedCache(20, 5, clock)
+
+    def work(seed: int) -> None:
+        rng = random.Random(seed)
+        try:
+            for _ in range(3000):
+                key, version = rng.randrange(40), rng.randrange(2)
+                found = memory.get(key, (version,))
+                if found not in (None, (key, version)):
+                    wrong.append(found)
+                memory.store(key, (version,), (key, version))
+                clock.now += 0.01
+        except Exception as exc:
+            wrong.append(exc)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert len(memory) <= 20
+
+
+async def test_an_engine_made_of_another_has_caches_of_its_own(library: Any) -> None:
+    await library.ask(FERRY)
+    other = replace(library.rag, settings=library.rag.settings)
+    assert other.caches.counts == (0, 0)
+    assert library.rag.caches.counts == (0, 2)
+
+
+async def test_forgetting_drops_plans_hits_and_verdicts(library: Any) -> None:
+    await library.ask(FERRY)
+    await verify_text(library.question("The ferry to Owl Island leaves at 7:30."), library.rag)
+    caches = library.rag.caches
+    assert all((len(caches.plans), len(caches.hits), len(caches.verdicts)))
+    caches.forget()
+    assert (len(caches.plans), len(caches.hits), len(caches.verdicts)) == (0, 0, 0)

@@ -1,0 +1,101 @@
+"""Query expansion: dictionary forms, synonyms, translations, the wanted kind of answer, and corrected spelling."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rag_core.index.postings import NO_VARIANTS, PostingsBM25
+from rag_core.text import query_terms
+from rag_core.text.query_terms import QueryTerms, annotate_answer_kinds, correct_spelling, expand_words
+from rag_core.text.tokens import STOP_WORDS, stem, stem_dictionary_form, tokenize
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("скамеек", "скамейка"), ("людей", "человек"), ("пришёл", "прийти"), ("детям", "ребёнок"), ("окон", "окнами")],
+)
+def test_forms_of_one_word_share_a_term(one: str, other: str) -> None:
+    assert tokenize(one) == tokenize(other)
+
+
+@pytest.mark.parametrize(
+    ("question", "post"),
+    [
+        ("маршрутка до вокзала", "автобус"), ("is the swimming pool open", "бассейн"), ("где велик", "bicycle"),
+        ("how much is it", "<money>"), ("почём вход", "<money>"), ("во сколько сбор", "<clock>"),
+        ("телефон врача", "doctor"),
+    ],
+)  # fmt: skip
+def test_everyday_words_are_expanded_within_and_across_languages(question: str, post: str) -> None:
+    term = post if post.startswith("<") else stem(post)
+    assert any(term in found for found in expand_words(question).values())
+
+
+def test_every_word_of_the_table_is_found_under_the_term_that_posts_have() -> None:
+    table = Path(query_terms.__file__).with_name("synonyms.txt").read_text(encoding="utf-8").lower().replace("ё", "е")
+    entries = (
+        entry.strip()
+        for line in table.splitlines()
+        if line and line[0] not in "#="
+        for entry in re.split("[,|]", line.lstrip("~"))
+    )
+    single = {entry for entry in entries if re.fullmatch(r"[^\W_]+", entry)} - STOP_WORDS
+    assert len(single) > 4000
+    assert not {word for word in single if stem(word) != stem_dictionary_form(word)}
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("Хлеб 90 ₽", ["<money>"]), ("A loaf is €3.50", ["<money>"]), ("Ждём вас в 9:30", ["<clock>"]),
+        ("Doors 7 pm", ["<clock>"]),
+        ("Звоните: 8 912 345-67-89", ["<phone>"]), ("Счёт 2:1, 15 домов, версия 1.4", []),
+    ],
+)  # fmt: skip
+def test_posts_are_annotated_with_the_answers_they_hold(text: str, kinds: list[str]) -> None:
+    assert annotate_answer_kinds(text) == kinds
+
+
+def test_of_the_variants_of_a_word_only_the_best_counts_and_none_more_than_the_word() -> None:
+    index = PostingsBM25([["bus", "x"], ["coach", "x"], ["coach", "shuttl"], ["tree", "x"]])
+    variants = {"bus": {"coach": 0.5, "shuttl": 0.5}}
+    found = index.best(["bus"], 9, index.snapshot(), variants=variants)
+    scores = dict(zip(found[0].tolist(), found[1].tolist(), strict=True))
+    assert set(scores) == {0, 1, 2}
+    assert scores[0] > scores[1]
+    assert scores[2] < scores[0]
+    plain = index.best(["bus"], 9, index.snapshot(), variants=NO_VARIANTS)
+    assert plain[1][0] == pytest.approx(scores[0])
+
+
+def test_a_word_counts_as_met_by_its_variant_and_matters_as_much_as_that() -> None:
+    posts = {"хлеб": 1.0, "доставк": 2.0}
+    asked = QueryTerms.of("bread delivery", lambda term: posts.get(term, 7.0))
+    assert 0.5 < asked.matched_share(frozenset({"хлеб", "доставк"})) < 1
+    assert asked.share["bread"] == pytest.approx(1 / 3)
+    assert asked.matched_share(frozenset()) == 0
+
+
+POSTS = {"библиотек": 3, "librari": 2, "подписк": 1, "road": 4, "borisov": 0}
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("где библеотека", "где библиотека"), ("the raod", "the road"), ("is the libary open", "is the library open"),
+        ("ghbdtn", "привет"), ("хлебная потписка", "хлебная подписка"), ("Where is Borislov", "Where is Borislov"),
+        ("кот на дереве", "кот на дереве"), ("1.0 и 27-й", "1.0 и 27-й"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_word_is_read_as_a_near_word_of_posts_that_the_asker_may_read(typed: str, read: str) -> None:
+    text, read_as = correct_spelling(typed, list(POSTS), lambda term: POSTS.get(term, 0))
+    assert text == read
+    assert bool(read_as) == (typed != read)
+
+
+def test_a_stop_word_is_not_expanded_as_a_word_with_its_stem() -> None:
+    assert not expand_words("за и на по it do").keys() & {"за", "и", "на", "по", "it", "do"}
+    assert "кред" in expand_words("займ").get("за", {})

@@ -48,7 +48,7 @@ _CHANGING_TYPES = frozenset(
 )  # fmt: skip
 # Of these a newer value of perhaps the same thing makes the older one doubtful.
 _VALUE_TYPES = frozenset({AnswerType.PRICE, AnswerType.HOURS, AnswerType.PHONE})
-_MEASURED_TYPES = frozenset({AnswerType.PRICE, AnswerType.HOURS, AnswerType.NUMBER})
+_MEASURED_TYPES = frozenset({AnswerType.PRICE, AnswerType.HOURS})
 # Without a value of these types in the piece nothing is sure.
 _CERTAIN_TYPES = _VALUE_TYPES | {AnswerType.NUMBER, AnswerType.LIST, AnswerType.NAME}
 _SERIES_TOPIC = 0.85  # share of the best post's topic that a post of the series has, and its piece of that of the best

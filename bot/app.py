@@ -21,7 +21,7 @@ from aiogram.utils.token import TokenValidationError
 
 from bot.access import AdminRegistry, MembershipCache
 from bot.answer_updates import AnswerUpdater
-from bot.channel_notice_limit import ChannelNotificationLimiter
+from bot.channel_notices import ChannelNotificationLimiter
 from bot.context import AppContext
 from bot.control.client import hold_folder
 from bot.control.socket_server import RequestHandlers, serve_control_socket
@@ -32,7 +32,6 @@ from bot.handlers import (
     answer_buttons,
     channel_sets,
     channels,
-    deletions,
     digest,
     errors,
     explain,
@@ -42,7 +41,9 @@ from bot.handlers import (
     inline,
     mode,
     models,
+    post_deletions,
     privacy,
+    private_settings,
     questions,
     quotes,
     reindex,
@@ -50,8 +51,7 @@ from bot.handlers import (
     small_talk,
     start,
     stats,
-    time_zone,
-    unanswered,
+    unanswered_and_synonyms,
     watches,
 )
 from bot.handlers.imports import ImportRunner
@@ -110,7 +110,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         history.routes(),
         group_settings.routes(),
         admins.routes(),
-        deletions.routes(),
+        post_deletions.routes(),
         explain.routes(),
         search.routes(),
         quotes.routes(),
@@ -120,8 +120,8 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         questions.conversation_routes(),
         stats.routes(),
         channel_sets.routes(),
-        time_zone.routes(),
-        unanswered.routes(),
+        private_settings.routes(),
+        unanswered_and_synonyms.routes(),
         imports.routes(),
         questions.verify_routes(),
         watches.routes(),

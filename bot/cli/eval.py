@@ -24,7 +24,7 @@ from bot.evaluation.claim_accuracy import (
 )
 from bot.evaluation.datasets import CLAIMS_FILE_NAME, ClaimRow, draw_sample, read_claims, read_dataset
 from bot.evaluation.date_accuracy import compute_date_metrics, read_date_rows, read_with_dateparser
-from bot.evaluation.index import (
+from bot.evaluation.indexed_dataset import (
     VARIANTS,
     Variant,
     answer_query,

@@ -25,7 +25,7 @@ from bot.evaluation.coverage_and_ranking_fit import (
     fit_ranking,
 )
 from bot.evaluation.datasets import draw_sample, make_questions, read_claims, read_dataset
-from bot.evaluation.index import (
+from bot.evaluation.indexed_dataset import (
     IndexedDataset,
     Variant,
     ask_all,

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 from tqdm import tqdm
 
 from bot.evaluation.datasets import Dataset, EvaluationQuery, read_dataset
-from bot.evaluation.index import (
+from bot.evaluation.indexed_dataset import (
     RECIPES,
     HasLanguage,
     IndexedDataset,

@@ -25,8 +25,8 @@ from rag_core.answer import answer_question
 from rag_core.conversation.talk import Talk, TalkKind, detect_talk
 from rag_core.engine import Engine
 from rag_core.planning.schema import format_plan
+from rag_core.recipe_steps import make_plan
 from rag_core.retrieval.search import resolve_filter, search_dense, search_lexical, search_passages
-from rag_core.steps import make_plan
 from rag_core.storage import channels, posts
 from rag_core.storage.users import AUTO_RECIPE
 from rag_core.text.tokens import detect_language

@@ -12,7 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from bot.evaluation.datasets import ClaimRow, EvaluationQuery
-from bot.evaluation.index import IndexedDataset
+from bot.evaluation.indexed_dataset import IndexedDataset
 from bot.evaluation.scoring import Metrics
 from bot.evaluation.threshold_fitting import FOLD_COUNT, LogisticFit, assign_folds, fit_logistic
 from rag_core.tracing import Run

@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from bot.evaluation.index import IndexedDataset, answer_query, build_question
+from bot.evaluation.indexed_dataset import IndexedDataset, answer_query, build_question
 from bot.evaluation.scoring import JudgedAnswer
 from bot.evaluation.threshold_fitting import FOLD_COUNT, Flags, Matrix, assign_folds
 from rag_core.context.calibration import BRIEF_SIGNS, Calibration, Coverage
 from rag_core.models.catalog import ModelSpec
+from rag_core.recipe_steps import make_plan
 from rag_core.retrieval.hybrid import search_hybrid
 from rag_core.retrieval.rerank import ORDER_WEIGHTS, HitFeatures, measure_hit_features
 from rag_core.retrieval.search import build_retrieval_query, fetch_passages, resolve_filter
-from rag_core.steps import make_plan
 from rag_core.tracing import Run, Stage
 from rag_core.types import Certainty
 

@@ -18,7 +18,7 @@ import numpy as np
 from tqdm import tqdm
 
 from bot.evaluation.datasets import Dataset, EvaluationQuery, parse_query, read_corpus, read_json_lines
-from bot.evaluation.index import (
+from bot.evaluation.indexed_dataset import (
     IndexedDataset,
     Variant,
     answer_query,

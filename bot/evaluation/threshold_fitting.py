@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from bot.evaluation.datasets import ClaimRow
-from bot.evaluation.index import IndexedDataset
+from bot.evaluation.indexed_dataset import IndexedDataset
 from rag_core.context.calibration import ClaimThreshold
 from rag_core.errors import ImportRefused
 from rag_core.retrieval.fusion import Fusion

@@ -32,7 +32,7 @@ from bot.views.message_text import format_changes, neutralize_links, split_pages
 from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
 from rag_core.engine import Engine
 from rag_core.errors import RagError
-from rag_core.steps import plan_by_rules
+from rag_core.recipe_steps import plan_by_rules
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
 from rag_core.storage.posts import PostVersion

@@ -20,8 +20,8 @@ from aiogram.utils.formatting import Bold, Code, Text, as_list
 from bot.access import get_reader_id, is_group_admin
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, ChatCommand, is_blocked_question
+from bot.handlers.private_settings import ZoneCallback, format_zone, show_zones
 from bot.handlers.start import list_channel_titles
-from bot.handlers.time_zone import ZoneCallback, format_zone, show_zones
 from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_translator, load_zone
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
 from bot.views.channel_card import find_channel_by_token, make_channel_token

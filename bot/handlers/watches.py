@@ -15,7 +15,7 @@ from aiogram.utils.formatting import Code, Text, as_list
 from bot import access
 from bot.access import get_reader, may_change_chat_settings
 from bot.context import AppContext
-from bot.filters import GROUPS, PRIVATE, ChatCommand
+from bot.filters import ChatCommand
 from bot.i18n import Translator
 from bot.telegram.access_recheck import collect_content_of_posts, recheck_before_sending
 from bot.views.answer import make_link
@@ -135,8 +135,7 @@ async def _press_watch(
 def routes() -> Router:
     """Router of /watch and /watches."""
     router = Router(name="watches")
-    for name, handler in (("watch", _on_watch), ("watches", _on_watches)):
-        router.message.register(handler, ChatCommand(name, chats=PRIVATE))
-        router.message.register(handler, ChatCommand(name, chats=GROUPS, addressed_only=True))
+    router.message.register(_on_watch, ChatCommand("watch", addressed_only=True))
+    router.message.register(_on_watches, ChatCommand("watches", addressed_only=True))
     router.callback_query.register(_press_watch, WatchCallback.filter())
     return router

@@ -12,7 +12,13 @@ from importlib import import_module
 
 from rag_core.engine import Engine
 from rag_core.planning.rule_planner import widen_plan
-from rag_core.steps import add_hyde_query, finish_draft, plan_or_answer_exactly, search_and_extract, write_or_extract
+from rag_core.recipe_steps import (
+    add_hyde_query,
+    finish_draft,
+    plan_or_answer_exactly,
+    search_and_extract,
+    write_or_extract,
+)
 from rag_core.tracing import Run
 from rag_core.types import Certainty, Draft, Evidence, Question
 

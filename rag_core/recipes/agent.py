@@ -21,10 +21,7 @@ from rag_core.engine import Engine
 from rag_core.planning.comparison import Comparison, compare_values, is_about, parse_comparison
 from rag_core.planning.router import QuestionPart, is_chain, split_question
 from rag_core.planning.rule_planner import widen_plan
-from rag_core.retrieval.hybrid import LEXICAL
-from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import fetch_passages, resolve_filter, search_passages
-from rag_core.steps import (
+from rag_core.recipe_steps import (
     add_hyde_query,
     extract_closest,
     finish_draft,
@@ -32,6 +29,9 @@ from rag_core.steps import (
     search_and_extract,
     write_or_extract,
 )
+from rag_core.retrieval.hybrid import LEXICAL
+from rag_core.retrieval.rerank import rerank_hits
+from rag_core.retrieval.search import fetch_passages, resolve_filter, search_passages
 from rag_core.text.names import find_names
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH

@@ -21,13 +21,13 @@ from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RecipeFailed, translate_errors
 from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generation
 from rag_core.planning.queries import sanitize_query
+from rag_core.recipe_steps import extract_from_hits, finish_draft, plan_or_answer_exactly, report_extract
 from rag_core.retrieval.search import format_hit, search_passages
-from rag_core.steps import extract_from_hits, finish_draft, plan_or_answer_exactly, report_extract
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import Draft, Evidence, Hit, Plan, Question, Sentence, Source
-from rag_core.verification.claim_extraction import extract_claims
 from rag_core.verification.entailment import judge_relevance
+from rag_core.verification.message_claims import extract_claims
 from rag_core.writing.grammar import LETTERS, parse_json_object
 from rag_core.writing.prompts import load_prompt, quote_post, quote_question
 from rag_core.writing.write import write_draft

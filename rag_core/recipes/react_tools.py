@@ -29,6 +29,7 @@ from rag_core.planning.queries import generate_query_variants
 from rag_core.planning.router import HYBRID
 from rag_core.planning.rule_planner import build_bare_plan
 from rag_core.planning.schema import format_plan
+from rag_core.recipe_steps import load_known_entities, plan_by_rules
 from rag_core.recipes.calculator import evaluate_expression
 from rag_core.recipes.react_tool_schemas import (
     MAX_POSTS,
@@ -53,7 +54,6 @@ from rag_core.retrieval.fusion import fuse_rankings
 from rag_core.retrieval.hybrid import RetrievalQuery, search_hybrid
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import DENSE, LEXICAL, fetch_passages, search_dense, search_lexical, search_passages
-from rag_core.steps import load_known_entities, plan_by_rules
 from rag_core.storage import channels
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import detect_language, tokenize

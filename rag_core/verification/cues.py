@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from rag_core.text.numbers import CURRENCIES, Number
 from rag_core.text.tokens import WordReading, is_dictionary_word, read_word, stem
-from rag_core.verification.claim_extraction import is_verb
 from rag_core.verification.compare import find_nearest_word, is_same_name, is_same_value
 from rag_core.verification.facts import SentenceFacts
+from rag_core.verification.message_claims import is_verb
 from rag_core.verification.vocabulary import Word, fold_text, likeness
 
 _SAME_WORD = 0.7  # similarity from which two words count as the same

@@ -18,7 +18,6 @@ from datetime import datetime
 from rag_core.text.numbers import CURRENCIES, Number
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.tokens import measure_stem_similarity, stem
-from rag_core.verification.claim_extraction import is_verb
 from rag_core.verification.compare import (
     TermWeight,
     find_moment_differences,
@@ -37,6 +36,7 @@ from rag_core.verification.contradictions import (
 )
 from rag_core.verification.cues import find_unasserted, is_called_false
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts, extract_facts, extract_facts_by_sentence
+from rag_core.verification.message_claims import is_verb
 from rag_core.verification.types import Label
 from rag_core.verification.vocabulary import Vocabulary, Word
 

@@ -23,9 +23,9 @@ from rag_core.planning.queries import (
     sanitize_query,
 )
 from rag_core.planning.router import HYBRID, LEXICAL_ONLY, choose_retrievers
+from rag_core.recipe_steps import note_unindexed_posts
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
-from rag_core.steps import note_unindexed_posts
 from rag_core.storage import channels, near_duplicates, posts
 from rag_core.storage.near_duplicates import PostCopies
 from rag_core.text.query_terms import is_asking_word
@@ -45,9 +45,9 @@ from rag_core.types import (
     Viewer,
     format_channel_post_link,
 )
-from rag_core.verification.claim_extraction import extract_claims
 from rag_core.verification.entailment import assess_by_words, assess_passages
 from rag_core.verification.facts import extract_facts
+from rag_core.verification.message_claims import extract_claims
 from rag_core.verification.support import filter_current_passages, find_best_quote
 from rag_core.verification.types import Claim, Label, Support, Verdict
 

@@ -27,7 +27,7 @@ from bench import dense_engines, lexical_engines
 from bench.format_results import check_goals, compute_ratios, format_table
 from bench.measure_process import in_child
 
-_CHILD = Path(__file__).with_name("bench_process.py")
+_CHILD = Path(__file__).with_name("measure_one_engine.py")
 _ENGINES = {"lexical": [*lexical_engines.ENGINES], "dense": [*dense_engines.ENGINES], "whole": ["citegram"]}
 _NEEDS = lexical_engines.NEEDS | dense_engines.NEEDS
 _MOST = {"qdrant-client local": 100_000}  # above it needs hours

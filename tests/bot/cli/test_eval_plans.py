@@ -12,12 +12,12 @@ import pytest
 from driver import Cli
 from scripted_model import FakeLlm
 
-from bot.evaluation.index import Variant
+from bot.evaluation.indexed_dataset import Variant
 from bot.evaluation.plan_validity import RecordingModel, compute_plan_metrics, measure_plan, read_questions
 from rag_core.errors import GenerationFailed, ImportRefused
 from rag_core.planning.llm_planner import KnownEntities
+from rag_core.recipe_steps import make_plan
 from rag_core.settings import Budgets
-from rag_core.steps import make_plan
 from rag_core.tracing import Run
 from rag_core.types import Plan
 

@@ -11,7 +11,7 @@ import pytest
 from scripted_model import FakeLlm
 
 from bot.evaluation.datasets import read_dataset
-from bot.evaluation.index import Variant, answer_query, open_indexed_dataset, run_interleaved
+from bot.evaluation.indexed_dataset import Variant, answer_query, open_indexed_dataset, run_interleaved
 from bot.evaluation.replay import Recording
 from bot.evaluation.scoring import JudgedAnswer, compute_answer_metrics, format_recipes
 from rag_core.engine import Engine

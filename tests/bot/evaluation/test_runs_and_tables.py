@@ -11,7 +11,7 @@ import pytest
 
 from bot.evaluation.datasets import EvaluationQuery, draw_sample
 from bot.evaluation.date_accuracy import read_with_dateparser
-from bot.evaluation.index import RECIPES, VARIANTS, Variant, build_variant_settings, run_interleaved
+from bot.evaluation.indexed_dataset import RECIPES, VARIANTS, Variant, build_variant_settings, run_interleaved
 from bot.evaluation.scoring import (
     compute_difference_intervals,
     compute_ratios,

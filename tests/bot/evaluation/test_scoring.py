@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bot.evaluation.datasets import EvaluationQuery, read_dataset
-from bot.evaluation.index import (
+from bot.evaluation.indexed_dataset import (
     IndexedDataset,
     ask_all,
     compute_by_language,

@@ -11,7 +11,7 @@ from aiogram.exceptions import (
 )
 from aiogram.methods import CopyMessage
 
-from bot.handlers.deletions import PostPresence, classify_copy_result
+from bot.handlers.post_deletions import PostPresence, classify_copy_result
 
 CALL = CopyMessage(chat_id=1, from_chat_id=-1001, message_id=2)
 

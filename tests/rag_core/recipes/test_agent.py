@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from rag_core.recipe_steps import make_plan
 from rag_core.recipes.agent import search_in_rounds
-from rag_core.steps import make_plan
 from rag_core.tracing import Run, Stage
 from rag_core.types import Certainty
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bot.evaluation.datasets import read_corpus
-from bot.evaluation.index import IndexedDataset, open_indexed_dataset
+from bot.evaluation.indexed_dataset import IndexedDataset, open_indexed_dataset
 from rag_core import Answer, Question, RagSettings, answer_question
 from rag_core.planning.comparison import parse_comparison
 

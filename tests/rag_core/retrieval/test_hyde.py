@@ -12,9 +12,9 @@ from rag_core.context.calibration import Calibration
 from rag_core.errors import GenerationFailed
 from rag_core.llm.local import open_local_model
 from rag_core.planning.rule_planner import plan_by_rules, widen_plan
+from rag_core.recipe_steps import write_hypothetical_post
 from rag_core.retrieval.search import search_passages
 from rag_core.settings import LlmSettings
-from rag_core.steps import write_hypothetical_post
 from rag_core.tracing import Run
 from rag_core.types import Plan
 

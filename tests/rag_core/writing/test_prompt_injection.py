@@ -20,10 +20,10 @@ from rag_core import Engine, Question, Viewer
 from rag_core.conversation.memory import rewrite_followup
 from rag_core.llm import Prompt
 from rag_core.planning.llm_planner import KnownEntities, build_plan_prompt, build_rewrite_prompt
+from rag_core.recipe_steps import write_hypothetical_post
 from rag_core.recipes.council import judge_question_parts
 from rag_core.recipes.mapreduce import map_passage
 from rag_core.recipes.react import run_react
-from rag_core.steps import write_hypothetical_post
 from rag_core.storage import channels
 from rag_core.storage.users import ConversationTurn
 from rag_core.text.sentences import build_header

@@ -10,7 +10,7 @@ from typing import Any
 
 from scripted_model import FakeLlm
 
-from rag_core.steps import write_hypothetical_post
+from rag_core.recipe_steps import write_hypothetical_post
 from rag_core.tracing import Run
 from rag_core.verification.entailment import judge_relevance
 from rag_core.writing.prompts import load_prompt

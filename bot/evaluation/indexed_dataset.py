@@ -22,7 +22,7 @@ from bot.cli.index_commands import catch_up_vectors
 from bot.evaluation.datasets import Dataset, EvaluationQuery
 from bot.evaluation.replay import Recording, make_key
 from bot.evaluation.scoring import JudgedAnswer, Metrics, RankedQuery, judge_answer, measure_answer_cost
-from ingest.exports.desktop_export import ImportOptions, import_export
+from ingest.exports.json_export import ImportOptions, import_export
 from ingest.indexer import LexicalIndexer
 from rag_core.answer import answer_question, choose_recipe
 from rag_core.context.calibration import Calibration
@@ -31,12 +31,12 @@ from rag_core.errors import ModelUnavailable
 from rag_core.models.catalog import ModelRole
 from rag_core.models.selection import get_models_folder, select_model
 from rag_core.planning.router import HYBRID
+from rag_core.recipe_steps import make_plan
 from rag_core.recipes import RECIPES
 from rag_core.recipes.agent import search_in_rounds
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
 from rag_core.settings import DataSettings, ModelSettings, RagSettings
-from rag_core.steps import make_plan
 from rag_core.storage import channels, posts
 from rag_core.storage.users import AUTO_RECIPE
 from rag_core.tracing import Run, Stage

@@ -1,6 +1,6 @@
 """The arithmetic of deploy/CAPACITY.md: prints its tables from the figures they are made of.
 
-python tests/bench/capacity.py
+python tests/bench/capacity_tables.py
 
 A figure is measured (by the scripts beside this one, or as EVALUATION.md says), from documentation (the page links
 it), or assumed. Change one here, print, and put the tables into the page: a test compares them.
@@ -14,9 +14,10 @@ from collections.abc import Sequence
 KB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12
 DAY = 86_400
 
-# Measured: bytes on disk of a post; `bench_process.py fill` at 100,000 invented posts of 40 terms, copies at 20,000.
+# Measured: bytes on disk of a post; `measure_one_engine.py fill` at 100,000 invented posts of 40 terms, copies at
+# 20,000.
 ARCHIVE, WORDS, COPIES = 749, 301, 263
-# Measured: between 20,000 and 100,000 of them, `bench_process.py ask` and `bench_process.py dense`.
+# Measured: between 20,000 and 100,000 of them, `measure_one_engine.py ask` and `measure_one_engine.py dense`.
 WORDS_IN_MEMORY, VECTOR, VECTOR_IN_MEMORY = 982, 960, 2_977
 BOT = 229 * MB  # what is left of the bot's memory without posts
 TERMS = 34  # different terms of a passage

@@ -24,7 +24,7 @@ from bot import access
 from bot.access import Reader
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
-from bot.handlers.deletions import find_post_links, resolve_post_link
+from bot.handlers.post_deletions import find_post_links, resolve_post_link
 from bot.i18n import Translator
 from bot.pinned_answers import extract_question_terms, hash_question
 from bot.telegram.access_recheck import collect_content_of_posts, recheck_before_sending

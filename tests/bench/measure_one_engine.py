@@ -1,6 +1,6 @@
 """One measurement in a process of its own; run.py starts it. Its last line of output is a JSON object.
 
-bench_process.py lexical|dense|fill|ask ENGINE SIZE FOLDER QUERIES BEGUN
+measure_one_engine.py lexical|dense|fill|ask ENGINE SIZE FOLDER QUERIES BEGUN
 """
 
 from __future__ import annotations

@@ -24,18 +24,21 @@ class Measure(StrEnum):
     TIME = "time"
 
 
-# Word of comparing -> measure, and whether the greater value is asked for.
-_COMPARATIVES = (
+# Measure, whether the greater value is asked for, and the words that ask so; of those at one place the first counts.
+_COMPARATIVE_WORDS = (
     (Measure.PRICE, True, r"дороже|more expensive|dearer|costs? more|pricier"),
     (Measure.PRICE, False, r"дешевле|выгоднее|cheaper|less expensive|costs? less"),
     (Measure.SIZE, True, r"выше|длиннее|шире|глубже|тяжелее|taller|higher|longer|wider|deeper|heavier|farther|further|дальше|дольше"),
     (Measure.SIZE, False, r"ниже|короче|мельче|легче|lower|shorter|narrower|lighter|ближе|closer|nearer"),
     (Measure.TIME, True, r"позже|later|моложе|новее|younger|newer"),
     (Measure.TIME, False, r"раньше|earlier|first(?=[,:;]|$)|старше|older"),
-    (Measure.NUMBER, True, r"больше|more|bigger|larger"),
-    (Measure.NUMBER, False, r"меньше|fewer|less|smaller"),
+    # "more meteors", not "more important"
+    (Measure.NUMBER, True, r"больше|more(?= (?:\w+(?<!ou)s|people|of)(?!\w))"),
+    (Measure.NUMBER, False, r"меньше|fewer"),
 )  # fmt: skip
-_COMPARATIVE = re.compile(rf"(?<!\w)(?:{'|'.join(words for *_, words in _COMPARATIVES)})(?!\w)")
+_COMPARATIVES = [
+    (measure, greater, re.compile(rf"(?<!\w)(?:{words})(?!\w)")) for measure, greater, words in _COMPARATIVE_WORDS
+]
 _ASKED = {
     "ru": {Measure.PRICE: "сколько стоит", Measure.NUMBER: "сколько", Measure.SIZE: "какой размер", Measure.TIME: "когда"},
     "en": {Measure.PRICE: "how much is", Measure.NUMBER: "how many", Measure.SIZE: "what size is", Measure.TIME: "when"},
@@ -48,6 +51,10 @@ _BREAK = re.compile(r"[:;—–]|,(?=\s)")
 _FRAME = re.compile(
     r"^(?:а |и |so |and )*(?:(?:что|кто|где|когда|какой|какая|какое|какие|которая|который|сколько|стоит|стоят|было|был|была|были|"
     r"which|what|who|where|is|are|was|were|did|does|do|there|they|it|one|of|the two)(?!\w)\s*)+"
+)
+# "Is there anything cheaper …" asks for a third thing.
+_ASKS_OTHERWISE = re.compile(
+    r"(?<!\w)(?:ли|что-нибудь|что-то|скольк\w+|anything|something|any|can|could|should|how)(?!\w)"
 )
 _TAIL = re.compile(
     r"(?:\s+(?:или|or)\s+(?:нет|not|no))?\s*[?!.]*\s*$|\s+(?:is|was|costs?|стоит|был[аои]?|стоил[аои]?)\s*$"
@@ -75,7 +82,13 @@ class Comparison:
 def parse_comparison(text: str) -> Comparison | None:
     """Parse a comparison of two things; None where the question is none."""
     plain = " ".join(text.replace("ё", "е").split())
-    if len(plain) > MAX_LENGTH or not (found := _COMPARATIVE.search(plain.lower())):
+    if len(plain) > MAX_LENGTH:
+        return None
+    matches = [(found, m, greater) for m, greater, words in _COMPARATIVES if (found := words.search(plain.lower()))]
+    if not matches:
+        return None
+    found, measure, greater = min(matches, key=lambda match: match[0].start())
+    if _ASKS_OTHERWISE.search(plain[: found.start()].lower()):
         return None
     body = _TAIL.sub("", plain)
     before, after = body[: found.start()], body[found.end() :]
@@ -94,7 +107,6 @@ def parse_comparison(text: str) -> Comparison | None:
     things = _clean(first), _clean(second)
     if not all(tokenize(thing) for thing in things) or things[0].lower() == things[1].lower():
         return None
-    measure, greater = next((m, g) for m, g, words in _COMPARATIVES if re.fullmatch(words, found[0]))
     return Comparison(measure, greater, plain[found.start() : found.end()].lower(), _clean(topic), things)
 
 
@@ -167,7 +179,7 @@ def _find_value(measure: Measure, own: Set[str], sentence: str, lang: str) -> tu
 
 
 _CLAUSE_END = re.compile(r"\n|[,;.!?](?=\s|$)")
-_UNIT_SHOWN = re.compile(r"[\s\u00a0]?(?:[₽$€£%]|руб\w*\.?|м\b|метр\w*|km\b|км\b|met(?:er|re)s?\b)")
+_UNIT_SHOWN = re.compile(r"[\s\u00a0]?(?:[₽$€£%]|руб(?:л\w+|\.)?|м\b|метр\w*|km\b|км\b|met(?:er|re)s?\b)")
 
 
 def _fits(measure: Measure, number: Number, low: str, *, priced: bool) -> bool:

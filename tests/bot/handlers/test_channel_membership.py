@@ -11,7 +11,7 @@ import pytest
 from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE, buttons, query_archive, say_text
 from sandbox_changes import rename_chat
 
-from bot import channel_notice_limit as channel_notices
+from bot import channel_notices
 from bot.handlers import channels as membership
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member

@@ -102,6 +102,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         observer.middleware(AdminsOnlyMiddleware())
     dispatcher.include_routers(
         errors.routes(),
+        inline.routes(),  # before every handler of text: a quote sent from an inline query asks nothing
         group_settings.blocked_question_routes(),  # before every handler that answers in groups
         answer_buttons.routes(),  # before /start: a link that asks a question is a /start too
         privacy.routes(),
@@ -125,7 +126,6 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         imports.routes(),
         questions.verify_routes(),
         watches.routes(),
-        inline.routes(),
         about.routes(),
         digest.routes(),
         small_talk.routes(),

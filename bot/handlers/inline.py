@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from aiogram import Router
+from aiogram import Bot, Router
 from aiogram.exceptions import TelegramAPIError
 from aiogram.types import (
     InlineQuery,
@@ -20,6 +20,7 @@ from aiogram.types import (
     InlineQueryResultsButton,
     InputTextMessageContent,
     LinkPreviewOptions,
+    Message,
 )
 from aiogram.utils.formatting import Text, as_list
 
@@ -182,8 +183,18 @@ def _build_article(post: Post, quote: str, channel: Channel, shown: RenderContex
     )
 
 
+async def is_sent_via_bot(message: Message, bot: Bot) -> bool:
+    """Filter: an article of this bot that a person has sent: a quote, even in the bot's own chat or as a reply."""
+    return message.via_bot is not None and message.via_bot.id == bot.id
+
+
+async def on_article(message: Message) -> None:
+    """Handle an article that was sent: it asks nothing, so nothing is answered."""
+
+
 def routes() -> Router:
-    """Router of inline queries."""
+    """Router of inline queries, and of the articles that were sent."""
     router, handlers = Router(name="inline"), InlineHandlers()
     router.inline_query.register(handlers.on_query)
+    router.message.register(on_article, is_sent_via_bot)
     return router

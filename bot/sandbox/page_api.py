@@ -20,7 +20,7 @@ from bot.sandbox.user_actions import UserMessage
 
 _PAGE_FOLDER = Path(__file__).parent / "page"
 _MAX_NEWS_WAIT_SECONDS = 25.0  # long polling of the page
-_MAX_ANSWER_WAIT_SECONDS = 15.0  # a pressed button waits for the bot's answer
+_MAX_ANSWER_WAIT_SECONDS = 15.0  # a pressed button or an inline query waits for the bot's answer
 _CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -201,9 +201,27 @@ async def _handle_delete(body: Json, world: SandboxState) -> Json:
 
 async def _handle_press(body: Json, world: SandboxState) -> Json:
     args = int(body["user"]), int(body["chat"]), int(body["message"]), str(body["data"])
-    query = world.queries[user_actions.press_button(world, *args)]
+    return {"answer": await _wait_for_answer(world, user_actions.press_button(world, *args))}
+
+
+async def _wait_for_answer(world: SandboxState, query_id: str) -> Json | None:
+    query = world.queries[query_id]
     await world.bell.until(lambda: query.answer is not None or world.queue.closed, _MAX_ANSWER_WAIT_SECONDS)
-    return {"answer": query.answer}
+    return query.answer
+
+
+async def _handle_inline(body: Json, world: SandboxState) -> Json:
+    if not world.inline:
+        return {"query": None, "answer": None}
+    query_id = user_actions.type_inline_query(world, int(body["user"]), str(body["text"]))
+    return {"query": query_id, "answer": await _wait_for_answer(world, query_id)}
+
+
+async def _handle_choose(body: Json, world: SandboxState) -> Json:
+    if world.room(int(body["chat"])).kind == "channel":
+        _require_admin(body, world)
+    args = int(body["user"]), int(body["chat"]), str(body["query"]), str(body["result"])
+    return user_actions.send_inline_result(world, *args)
 
 
 async def _handle_react(body: Json, world: SandboxState) -> Json:
@@ -222,6 +240,8 @@ _ACTION_HANDLERS: ActionHandlers = {
     "edit": _handle_edit,
     "delete": _handle_delete,
     "press": _handle_press,
+    "inline": _handle_inline,
+    "choose": _handle_choose,
     "react": _handle_react,
     "stop": _handle_stop,
 }

@@ -361,9 +361,13 @@ def can_bot_see(world: SandboxState, room: SandboxChat, message: Json) -> bool:
 
 
 def _is_addressed_to_bot(world: SandboxState, room: SandboxChat, message: Json) -> bool:
-    """Whether privacy mode lets a message through: service messages, commands, replies to the bot, mentions of it."""
+    """Whether privacy mode lets a message through: service messages, commands, replies to the bot, mentions of it,
+    and what is sent via the bot.
+    """
     parent = message.get("reply_to_message") or {}
     if SERVICE_FIELDS & message.keys() or (parent.get("from") or {}).get("id") == world.bot.id:
+        return True
+    if "via_bot" in message:
         return True
     text = message.get("text") or message.get("caption") or ""
     mention = f"@{world.bot.username}".lower()

@@ -108,6 +108,19 @@ def type_inline_query(world: SandboxState, user_id: int, text: str) -> str:
     return query_id
 
 
+def send_inline_result(world: SandboxState, user_id: int, chat_id: int, query_id: str, result_id: str) -> Json:
+    """Send an article that answered an inline query into a chat, as the person who typed the query."""
+    query, room = world.queries.get(query_id), world.room(chat_id)
+    articles = query.answer.get("results", ()) if query and query.user_id == user_id and query.answer else ()
+    content = next((one["input_message_content"] for one in articles if one["id"] == result_id), None)
+    if content is None:
+        raise bad_request("RESULT_ID_INVALID")
+    body = {name: content[name] for name in ("text", "entities")} | {"via_bot": world.bot.wire()}
+    if room.kind == "channel":
+        return post_as_channel(world, chat_id, UserMessage(extra=body))
+    return send_as_person(world, user_id, chat_id, UserMessage(extra=body))
+
+
 def react_as_person(world: SandboxState, user_id: int, chat_id: int, message_id: int, emoji: str | None) -> None:
     """Set or remove a reaction."""
     room = world.room(chat_id)

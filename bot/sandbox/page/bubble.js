@@ -42,6 +42,7 @@ export function bubble(group, { first, last, chat, on }) {
   const named = first && !own && chat.type !== "private" && !(chat.type === "channel");
   const body = make("div", { class: "bubble" });
   if (named) body.append(make("div", { class: "author", text: author }));
+  if (main.via_bot) body.append(make("div", { class: "forwarded", text: `${say("via")} @${main.via_bot.username}` }));
   if (main.forward_origin) body.append(forwarded(main.forward_origin, on));
   if (main.reply_to_message || main.external_reply) body.append(replied(main, on));
   const photos = group.filter((message) => message.photo);

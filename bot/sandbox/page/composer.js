@@ -1,12 +1,15 @@
-// Composer: write a message to the bot, write a post in a channel, or edit a post.
+// Composer: write a message, a post or an inline query ("@bot question"), or edit what was written.
 
 import { authorOf, isOwn, summary, textOf } from "./bubble.js";
 import { button, icon, make, toast } from "./dom.js";
 import { act, idsOf, messagesOf, store } from "./store.js";
 import { say } from "./words.js";
 
+const INLINE_PAUSE = 350; // ms without a key before the bot is asked
+
 export function composer(pane, chat) {
   let editing = null, replying = null, picked = 0;
+  let inline = { text: "", options: [] }, pause = 0; // the inline query that was typed last, and the bot's articles
   const asks = say(chat.type === "channel" ? "post" : "message");
   const area = make("textarea", { id: "composer", rows: "1", "aria-label": asks, "aria-controls": "commands", placeholder: asks });
   const labels = { "aria-label": say("send"), title: say("send") };
@@ -22,25 +25,57 @@ export function composer(pane, chat) {
   const form = make("form", { class: "composer" }, slash, area, send);
   const element = make("div", {}, commands, context, offered, form);
 
+  // What the text offers to choose from: the bot's commands, or the articles of an inline query.
   const matching = () => {
     const text = area.value;
+    if (inlineText()) return inline.text === inlineText() ? inline.options : [];
     if (!chat.is_bot || !text.startsWith("/") || /\s/.test(text)) return [];
-    return store.commands.filter((one) => one.command.startsWith(text.slice(1).toLowerCase()));
+    return store.commands.filter((one) => one.command.startsWith(text.slice(1).toLowerCase())).map((one) => ({
+      title: `/${one.command}`, description: one.description, kind: "", choose: () => sendText(`/${one.command}`),
+    }));
   };
+
+  const inlineText = () => {
+    const name = `@${store.bot.username} `.toLowerCase();
+    return !editing && area.value.toLowerCase().startsWith(name) ? area.value.slice(name.length).trim() : "";
+  };
+
+  async function askInline(text) {
+    const told = await act("inline", { text });
+    if (text !== inlineText()) return;
+    const { results = [], button: toBot } = told?.answer ?? {};
+    const options = results.map((one) => ({
+      title: one.title, description: one.description, kind: " article",
+      choose: () => sent(act("choose", { chat: chat.id, query: told.query, result: one.id }, toast)),
+    }));
+    if (toBot) options.push({ title: toBot.text, description: "", kind: " article", choose: () => askBot(toBot) });
+    inline = { text, options };
+    typed();
+  }
+
+  async function askBot(toBot) {
+    const whole = { chat: store.user, text: `/start ${toBot.start_parameter}` };
+    if (await sent(act("say", whole, toast))) pane.on(pane).inMain(store.user);
+  }
 
   function typed() {
     area.style.height = "auto";
     area.style.height = `${Math.min(area.scrollHeight, 180)}px`;
     send.disabled = !area.value.trim();
+    const query = inlineText();
+    if (query && query !== inline.text) {
+      clearTimeout(pause);
+      pause = setTimeout(askInline, INLINE_PAUSE, query);
+    }
     const found = matching();
     picked = Math.max(0, Math.min(picked, found.length - 1));
     commands.hidden = !found.length;
     offered.hidden = found.length > 0;
     area.setAttribute("aria-activedescendant", found.length ? `command${picked}` : "");
     commands.replaceChildren(...found.map((one, index) => make("button", {
-      id: `command${index}`, class: "option", type: "button", role: "option",
-      "aria-selected": String(index === picked), onclick: () => sendText(`/${one.command}`),
-    }, make("b", { text: `/${one.command}` }), make("span", { text: one.description }))));
+      id: `command${index}`, class: `option${one.kind}`, type: "button", role: "option",
+      "aria-selected": String(index === picked), onclick: one.choose,
+    }, make("b", { text: one.title, dir: "auto" }), make("span", { text: one.description, dir: "auto" }))));
   }
 
   function hold(kind, message) {
@@ -65,14 +100,19 @@ export function composer(pane, chat) {
 
   async function sendText(text) {
     const place = { chat: chat.id, text };
-    let done;
-    if (editing) done = await act("edit", { ...place, message: editing.message_id }, toast);
-    else if (chat.type === "channel") done = await act("post", place, toast);
-    else done = await act("say", { ...place, reply_to: replying?.message_id ?? null }, toast);
-    if (!done) return;
+    if (editing) return sent(act("edit", { ...place, message: editing.message_id }, toast));
+    if (chat.type === "channel") return sent(act("post", place, toast));
+    return sent(act("say", { ...place, reply_to: replying?.message_id ?? null }, toast));
+  }
+
+  // Clear the composer once something has been sent.
+  async function sent(sending) {
+    const done = await sending;
+    if (!done) return null;
     area.value = "";
     hold(null);
     typed();
+    return done;
   }
 
   form.addEventListener("submit", (event) => {
@@ -87,8 +127,8 @@ export function composer(pane, chat) {
       picked = (picked + (event.key === "ArrowDown" ? 1 : found.length - 1)) % found.length;
       event.preventDefault();
       typed();
-    } else if (found.length && event.key === "Tab") {
-      area.value = `/${found[picked].command} `;
+    } else if (found.length && event.key === "Tab" && !inlineText()) {
+      area.value = `${found[picked].title} `;
       event.preventDefault();
       typed();
     } else if (event.key === "ArrowUp" && !area.value) {
@@ -98,7 +138,8 @@ export function composer(pane, chat) {
       event.preventDefault();
     } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
-      form.requestSubmit();
+      if (found.length && inlineText()) found[picked].choose();
+      else form.requestSubmit();
     }
   });
   typed();

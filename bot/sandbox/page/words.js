@@ -83,6 +83,7 @@ const WORDS = {
   trySome: ["Questions to try", "Можно спросить"],
   today: ["Today", "Сегодня"],
   typing: ["typing …", "печатает …"],
+  via: ["via", "через"],
   yesterday: ["Yesterday", "Вчера"],
   you: ["You", "Вы"],
 };

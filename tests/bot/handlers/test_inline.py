@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, OTTO, RITA, say_text, wait_until_handled
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, say, say_text, wait_until_handled, wait_until_idle
 
 from bot.sandbox import Sandbox
-from bot.sandbox.user_actions import type_inline_query
+from bot.sandbox.entities import BotApiError
+from bot.sandbox.user_actions import UserMessage, send_as_person, send_inline_result, type_inline_query
 
 FERRY = "When does the ferry to Owl Island leave?"
 
@@ -76,3 +77,25 @@ async def test_who_types_too_much_waits_and_only_the_last_text_is_answered(sandb
         said = [(await offer(sandbox, OTTO, FERRY))["button"]["text"] for _ in range(4)]
         assert said[-1].startswith("Too many at once")
         assert (await offer(sandbox, RITA, FERRY))["results"]
+
+
+async def test_an_article_that_was_sent_is_no_question(sandbox: Sandbox, live: Any, home: Path) -> None:
+    """Not in the bot's own chat, and not in a group as a reply to the bot."""
+    await bind(home, HARBOUR)
+    async with live():
+        query = type_inline_query(sandbox.world, OTTO, FERRY)
+        assert await sandbox.until(lambda: sandbox.world.queries[query].answer is not None)
+        article = (sandbox.world.queries[query].answer or {})["results"][0]
+        helped = await say(sandbox, OTTO, f"/help@{sandbox.world.bot.username}", GROUP)
+        spoken = len(sandbox.world.sent[GROUP])
+        sent = send_inline_result(sandbox.world, OTTO, OTTO, query, article["id"])
+        assert sent["text"] == article["input_message_content"]["text"]
+        via = {name: sent[name] for name in ("text", "entities", "via_bot")}
+        send_as_person(sandbox.world, OTTO, GROUP, UserMessage(reply_to=helped["message_id"], extra=via))
+        await wait_until_idle(sandbox, home)
+        assert len(sandbox.world.sent[GROUP]) == spoken
+        assert not sandbox.world.sent.get(OTTO)
+        # what nobody offered cannot be sent, nor by another person
+        for who, result in ((OTTO, "none"), (RITA, article["id"])):
+            with pytest.raises(BotApiError, match="RESULT_ID_INVALID"):
+                send_inline_result(sandbox.world, who, who, query, result)

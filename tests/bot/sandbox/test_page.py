@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 import pytest_asyncio
-from aiogram.types import BotCommand, Message
+from aiogram.types import BotCommand, InlineQueryResultArticle, InputTextMessageContent, Message
 from aiogram.utils.formatting import ExpandableBlockQuote, Text, TextLink
 from driver import ADMIN, make_local_bot
 
@@ -101,6 +101,38 @@ async def test_an_admin_posts_and_edits_in_a_channel(sandbox: Sandbox, shared_br
     await page.click("text=Rita")
     await page.click(f'[data-chat="{CHANNEL}"]')
     await playwright_api.expect(page.locator(".readonly")).to_be_visible()
+
+
+async def test_an_inline_query_offers_quotes_and_the_chosen_one_is_sent(
+    sandbox: Sandbox, shared_browser: playwright_api.Browser
+) -> None:
+    """Typed and chosen with keys alone; the bot is a script here that answers what the page sends it."""
+    quote = InputTextMessageContent(message_text="The ferry leaves at nine.")
+    articles = [
+        InlineQueryResultArticle(
+            id=str(n), title=f"Quote <b>{n}</b>", description="Harbour", input_message_content=quote
+        )
+        for n in range(2)
+    ]
+    page = await shared_browser.new_page(locale="en-GB", viewport={"width": 390, "height": 760})
+    await page.goto(f"{sandbox.url}/?user={ADMIN}#{CHANNEL}")
+    await page.fill("#composer", f"@{sandbox.world.bot.username} fer")
+    await page.locator("#composer").press_sequentially("ry")
+    async with make_local_bot(sandbox.url, sandbox.token) as bot:
+        typed = await bot.get_updates(timeout=20, allowed_updates=["inline_query"])
+        query = typed[-1].inline_query
+        assert query
+        assert (query.query, query.from_user.id) == ("ferry", ADMIN)
+        await bot.answer_inline_query(query.id, [*articles], cache_time=0)
+    options = page.locator(".option.article")
+    await playwright_api.expect(options).to_have_text(["Quote <b>0</b>Harbour", "Quote <b>1</b>Harbour"])
+    await page.press("#composer", "ArrowDown")
+    await playwright_api.expect(options.nth(1)).to_have_attribute("aria-selected", "true")
+    await page.press("#composer", "Enter")
+    post = page.locator("#main .message").last
+    await playwright_api.expect(post).to_contain_text("The ferry leaves at nine.")
+    await playwright_api.expect(post).to_contain_text(f"via @{sandbox.world.bot.username}")
+    await playwright_api.expect(page.locator("#composer")).to_have_value("")
 
 
 async def test_a_phone_shows_one_thing_at_a_time(sandbox: Sandbox, shared_browser: playwright_api.Browser) -> None:

@@ -37,7 +37,7 @@ async def render_profile(
     channel = find_channel(said, dict(readable))
     if channel is None:
         return Text(words("about-unknown" if said else "about-how", start="/start")), frozenset()
-    found = await profile_channel(channel.chat_id, viewer, rag)
+    found = await profile_channel(rag.archive, channel.chat_id, rag.lexical.statistics(viewer.channels).weight)
     blocks: list[Text] = [Text(link_channel_title(channel, words))]
     if found is None:
         blocks.append(Text(words("about-empty")))

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from rag_core.engine import Engine
-from rag_core.storage import posts
+from rag_core.storage import Archive, posts
 from rag_core.text.names import TIME_STEMS, find_names, list_written_namings, strip_inflection
 from rag_core.text.tokens import is_noun, list_dictionary_forms, tokenize
-from rag_core.types import Viewer
 
 _MAX_READ_POSTS = 1000  # the latest
 _MAX_LISTED = 6
@@ -42,15 +41,26 @@ class ChannelProfile:
     namings: tuple[tuple[str, str], ...]
 
 
-async def profile_channel(chat_id: int, viewer: Viewer, rag: Engine) -> ChannelProfile | None:
-    """Profile a channel that the viewer may read; None where it has no posts. Raises ArchiveUnavailable."""
-    span = await posts.fetch_post_span(rag.archive, chat_id)
+async def profile_channel(
+    archive: Archive, chat_id: int, weigh: Callable[[str], float] | None = None
+) -> ChannelProfile | None:
+    """Profile a channel; None where it has no posts. Raises ArchiveUnavailable.
+
+    `weigh`: the inverse document frequency of a term in the channels that the reader may read; by default in this one.
+    """
+    span = await posts.fetch_post_span(archive, chat_id)
     if span is None:
         return None
-    texts = await posts.list_latest_texts(rag.archive, chat_id, _MAX_READ_POSTS)
-    weigh = rag.lexical.statistics(viewer.channels).weight
+    texts = await posts.list_latest_texts(archive, chat_id, _MAX_READ_POSTS)
+    if weigh is None:
+        weigh = await asyncio.to_thread(_count_document_frequencies, texts)
     names, subjects, namings = await asyncio.to_thread(_extract_topics, texts, weigh)
     return ChannelProfile(span.posts, span.first, span.last, span.recent / 4, len(texts), names, subjects, namings)
+
+
+def _count_document_frequencies(texts: Sequence[str]) -> Callable[[str], float]:
+    frequency = Counter(term for text in texts for term in set(tokenize(text)))
+    return lambda term: math.log((len(texts) + 1) / (frequency[term] + 0.5))
 
 
 _Counts = tuple[tuple[str, int], ...]

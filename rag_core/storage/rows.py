@@ -33,6 +33,9 @@ JOIN_BY_KEY = (
 )
 
 
+SECONDS_PER_WEEK = 7 * 86400
+
+
 def get_unix_time() -> int:
     """Current time in Unix seconds."""
     return int(datetime.now(UTC).timestamp())

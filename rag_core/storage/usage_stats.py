@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rag_core.storage.db import Archive
-from rag_core.storage.rows import from_unix_seconds, get_unix_time, to_unix_seconds
+from rag_core.storage.rows import SECONDS_PER_WEEK, from_unix_seconds, get_unix_time, to_unix_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,18 @@ async def count_questions_since(archive: Archive, moment: datetime) -> QuestionS
         (to_unix_seconds(moment),),
     )
     return QuestionStats(asked, answered, refused, failed)
+
+
+async def count_questions_by_week(archive: Archive, since: datetime) -> dict[int, tuple[int, int]]:
+    """Count the questions asked, and those of them that got no answer, by week, numbered from the moment `since`."""
+    start = to_unix_seconds(since)
+    rows = await archive.rows(
+        f"SELECT (asked_at - ?) / {SECONDS_PER_WEEK}, count(*), "
+        f"count(*) FILTER (WHERE state = 'failed' OR state = 'answered' AND {_IS_REFUSAL_SQL}) "
+        "FROM questions WHERE asked_at >= ? GROUP BY 1",
+        (start, start),
+    )
+    return {week: (asked, refused) for week, asked, refused in rows}
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,7 @@ def render_digest(
         channel, post = known[line.post.key.chat_id], line.post
         link = link_author(channel, post.origin, format_post_link(post.key, channel.username), words)
         tail = [f" · {words('digest-channels', count=line.channels)}"] if line.channels > 1 else []
+        tail += [f" · {words('digest-related', count=line.related)}"] if line.related else []
         sign = "⚠️ " if line.changed else "• "
         items.append(Text(sign, neutralize_links(format_digest_quote(line)), "\n", link, *tail))
     return as_list(Bold(head), *items, sep="\n\n")

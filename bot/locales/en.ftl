@@ -1199,6 +1199,10 @@ digest-on = { $days ->
 digest-nothing = Nothing new.
 digest-title = New from { $since } to { $until }
 digest-day = New on { $date }
+digest-related = { $count ->
+    [one] and { $count } more post about it
+   *[other] and { $count } more posts about it
+}
 digest-channels = { $count ->
     [one] { $count } channel
    *[other] { $count } channels

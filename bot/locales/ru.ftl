@@ -1280,6 +1280,11 @@ digest-on = { $days ->
 digest-nothing = Нового нет.
 digest-title = Новое с { $since } по { $until }
 digest-day = Новое за { $date }
+digest-related = { $count ->
+    [one] и ещё { $count } пост об этом
+    [few] и ещё { $count } поста об этом
+   *[many] и ещё { $count } постов об этом
+}
 digest-channels = { $count ->
     [one] { $count } канал
     [few] { $count } канала

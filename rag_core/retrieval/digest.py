@@ -129,8 +129,10 @@ def quote_span(passage: Passage, span: TextSpan) -> Sentence:
     return Sentence(quote, (Citation(passage.key, quote, at, at + len(quote), passage.date),))
 
 
-def find_opening(text: str, spoken: Mapping[str, int] = MappingProxyType({})) -> TextSpan | None:
-    """Find the first sentences that say something, short enough for a line.
+def find_opening(
+    text: str, spoken: Mapping[str, int] = MappingProxyType({}), longest: int = _MAX_OPENING_LENGTH
+) -> TextSpan | None:
+    """Find the first sentences that say something, of at most `longest` characters together.
 
     `spoken` counts the posts that have a sentence: what stands in several says nothing about one.
     """
@@ -138,15 +140,16 @@ def find_opening(text: str, spoken: Mapping[str, int] = MappingProxyType({})) ->
     for n, (start, end) in enumerate(spans):
         if not _says_something(text[start:end]) or spoken.get(build_text_key(text[start:end]), 0) > 1:
             continue
-        if end - start > _MAX_OPENING_LENGTH:
-            return split_long_span(text, (start, end), _MAX_OPENING_LENGTH)[0]
+        if end - start > longest:
+            return split_long_span(text, (start, end), longest)[0]
         for next_start, next_end in spans[n + 1 :]:
-            if next_start - end > _MAX_GAP or text[next_start] in "#@":
+            said_often = spoken.get(build_text_key(text[next_start:next_end]), 0) > 1
+            if said_often or next_start - end > _MAX_GAP or text[next_start] in "#@":
                 break
-            if next_end - start > _MAX_OPENING_LENGTH:
+            if next_end - start > longest:
                 # a greeting or a heading says little without a piece of what follows
                 short = end - start < _MIN_OPENING_LENGTH
-                return split_long_span(text, (start, next_end), _MAX_OPENING_LENGTH)[0] if short else (start, end)
+                return split_long_span(text, (start, next_end), longest)[0] if short else (start, end)
             end = next_end
         return start, end
     return None

@@ -1,17 +1,18 @@
 """Digest of a period for a reader: what is new, each event once, the events that most channels carry first.
 
 An event is a family of copies among the posts that the reader may read, with the rewordings of other channels within
-half a day. A line is the opening of the family's first post, in its own words. From the archive alone: no index is
-needed.
+half a day. A line is the opening of the family's first post, in its own words; further posts about its subject within
+a day are counted, not quoted. From the archive alone: no index is needed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Literal
@@ -31,6 +32,10 @@ _MIN_OPENING_LENGTH = 30  # characters: less is a greeting or a heading
 _LEAD_TERMS, _MIN_LEAD_TERMS = 60, 5  # terms of a post's beginning that are compared
 _MIN_SHARED_PAIRS, _REWORDED_WITHIN = 0.5, timedelta(hours=12)
 _MAX_PAIR_POSTS = 50  # a pair of terms that more posts have tells nothing
+_MAX_QUOTE_LENGTH = 180  # characters of a line
+# Posts about one subject share so much of the shorter one's weight (inverse document frequency), and so much in all.
+_MIN_SUBJECT_SHARE, _MIN_SUBJECT_WEIGHT, _SUBJECT_WITHIN = 0.42, 12.0, timedelta(hours=24)
+_MIN_FREQUENCY_POSTS = 100  # fewer posts tell little of how rare a term is
 _PERIODS = {"daily": 1, "ежедневно": 1, "weekly": 7, "еженедельно": 7}
 _SCHEDULE = re.compile(rf"({'|'.join(_PERIODS)})(?:\s+(?:at\s+|в\s+)?(\d{{1,2}})(?::00)?)?(?:\s|$)", re.I)
 _OFF_WORDS, _NOW_WORDS = frozenset({"off", "выкл", "stop", "стоп"}), frozenset({"now", "сейчас"})
@@ -59,13 +64,17 @@ def parse_digest_command(text: str) -> DigestSchedule | Literal["off", "now"] | 
 
 @dataclass(frozen=True, slots=True)
 class DigestLine:
-    """Line of a digest: a span of a post, the number of channels that carry it, and whether it announces a change."""
+    """Line of a digest: a span of a post, the number of channels that carry it, and whether it announces a change.
+
+    `related`: the number of further posts about the same subject, which have no line.
+    """
 
     post: Post
     start: int
     end: int
     channels: int
     changed: bool
+    related: int = 0
 
     @property
     def quote(self) -> str:
@@ -95,13 +104,42 @@ def _select_lines(found: Sequence[Post], copies: Mapping[PostKey, PostCopies]) -
     spoken = Counter(
         key for post in firsts for key in {build_text_key(post.text[a:b]) for a, b in split_sentences(post.text)}
     )
-    lines = []
+    lines: list[DigestLine] = []
+    subjects = _SubjectComparison(firsts)
     for post in [*reversed(shared), *single]:
-        span = find_opening(post.text, spoken)
-        if span and span[1] - span[0] >= _MIN_OPENING_LENGTH:
-            changed = announces_change(post.text[slice(*span)])
-            lines.append(DigestLine(post, *span, carried[post.key], changed))
-    return lines[:MAX_DIGEST_LINES]
+        span = find_opening(post.text, spoken, _MAX_QUOTE_LENGTH)
+        if not span or span[1] - span[0] < _MIN_OPENING_LENGTH:
+            continue
+        if not any(subjects.is_shared(post, line.post) for line in lines):
+            lines.append(DigestLine(post, *span, carried[post.key], announces_change(post.text[slice(*span)])))
+        if len(lines) == MAX_DIGEST_LINES:
+            break
+    return [
+        replace(line, related=sum(subjects.is_shared(post, line.post) for post in firsts if post.key != line.post.key))
+        for line in lines
+    ]
+
+
+class _SubjectComparison:
+    """Comparison of posts of one period by the terms of their beginnings, weighted by inverse document frequency."""
+
+    def __init__(self, found: Sequence[Post]) -> None:
+        self._leads = {post.key: frozenset(tokenize(post.text)[:_LEAD_TERMS]) for post in found}
+        frequency = Counter(term for lead in self._leads.values() for term in lead)
+        total = max(len(found), _MIN_FREQUENCY_POSTS)
+        self._weights = {term: math.log(total / count) for term, count in frequency.items()}
+
+    def is_shared(self, one: Post, other: Post) -> bool:
+        """Whether two posts are about one subject."""
+        if abs(one.date - other.date) > _SUBJECT_WITHIN:
+            return False
+        first, second = self._leads[one.key], self._leads[other.key]
+        shared = self._weigh(first & second)
+        shorter = min(self._weigh(first), self._weigh(second))
+        return shared >= max(_MIN_SUBJECT_WEIGHT, _MIN_SUBJECT_SHARE * shorter)
+
+    def _weigh(self, terms: Collection[str]) -> float:
+        return sum(self._weights[term] for term in terms)
 
 
 def _group_families(found: Sequence[Post], copies: Mapping[PostKey, PostCopies]) -> list[list[Post]]:

@@ -1,0 +1,76 @@
+"""Digests of a period: one line for a subject, and over real channels no two lines of one event."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from ingest.dedup import CopyIndexer
+from rag_core.retrieval.period_digest import MAX_DIGEST_LINES, build_period_digest
+from rag_core.storage import Archive, channels, posts
+from rag_core.types import Channel, Post, PostKey
+
+MONDAY = datetime(2024, 11, 18, tzinfo=UTC)
+
+
+async def save(archive: Archive, written: list[Post]) -> None:
+    for chat in {post.key.chat_id for post in written}:
+        await channels.save_channel(archive, Channel(chat, f"Channel {chat}", f"channel{-chat}"))
+    await posts.save_posts(archive, written, source="test")
+    await CopyIndexer(archive).catch_up()
+
+
+async def test_further_posts_about_a_subject_are_counted_and_not_quoted(tmp_path: Path) -> None:
+    texts = [
+        "The bridge over the Drava at Mlinska is closed after a barge hit its pillar. Divers look at it today.",
+        "The harbour library opens a reading room for children on the second floor next to the atlas hall.",
+        "Divers found cracks: the bridge over the Drava at Mlinska stays closed for a week after the barge.",
+        "Potters sell their bowls and jugs on the square before the town hall until the evening.",
+    ]
+    days = (0, 0, 0, 0, 3)
+    texts.append("The bridge over the Drava at Mlinska is open for cyclists; cars wait until the divers are done.")
+    written = [
+        Post(PostKey(-1001, n), MONDAY + timedelta(days=day, hours=n), text)
+        for n, (day, text) in enumerate(zip(days, texts, strict=True))
+    ]
+    archive = await Archive.open(tmp_path)
+    await save(archive, written)
+    lines = await build_period_digest(archive, [-1001], MONDAY, MONDAY + timedelta(days=7))
+    await archive.close()
+    # three days later is another event
+    assert {line.post.key.message_id: line.related for line in lines} in (
+        {0: 1, 1: 0, 3: 0, 4: 0},
+        {2: 1, 1: 0, 3: 0, 4: 0},
+    )
+
+
+async def test_lines_of_real_weeks_are_of_that_week_and_of_different_events(shared_data: Path, tmp_path: Path) -> None:
+    folder = shared_data / "tg_ru_news"
+    with gzip.open(folder / "posts.jsonl.gz", "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    key_of = {
+        row["id"]: PostKey(*(-int(part) if n == 0 else int(part) for n, part in enumerate(row["id"].split("-")[1:])))
+        for row in rows
+    }
+    families = [
+        {key_of[one] for one in json.loads(line)["ids"] if one in key_of}
+        for line in (folder / "exact_duplicates.jsonl").read_text("utf-8").splitlines()
+    ]
+    weeks = [MONDAY + timedelta(days=7 * n) for n in range(2)]
+    read = [Post(key_of[row["id"]], datetime.fromisoformat(row["date"]), row["text"]) for row in rows]
+    archive = await Archive.open(tmp_path)
+    await save(archive, [post for post in read if weeks[0] <= post.date < weeks[-1] + timedelta(days=7)])
+    known = await channels.load_channels(archive)
+    for since in weeks:
+        until = since + timedelta(days=7)
+        lines = await build_period_digest(archive, known, since, until)
+        assert len(lines) == MAX_DIGEST_LINES
+        assert all(since <= line.post.date < until for line in lines)
+        assert all(line.quote in line.post.text for line in lines)
+        assert [line.channels for line in lines] == sorted((line.channels for line in lines), reverse=True)
+        shown = {line.post.key for line in lines}
+        assert all(len(shown & family) <= 1 for family in families)
+        assert sum(line.related for line in lines)
+    await archive.close()

@@ -63,7 +63,7 @@ from bot.logs import throttle_polling_errors
 from bot.middlewares import AdminsOnlyMiddleware, DeduplicationMiddleware, LanguageMiddleware, RateLimitMiddleware
 from bot.monitoring.health import monitor_bot
 from bot.notifications import AdminNotifier, notify_of_errors
-from bot.settings import BotSettings, Settings, WebhookSettings
+from bot.settings import BotSettings, Settings
 from bot.suggestions import QuestionSuggester
 from bot.telegram.access_recheck import RecheckMiddleware
 from bot.telegram.session import InboxMiddleware, NeutralizeLinksMiddleware, RetryMiddleware, create_session
@@ -89,6 +89,12 @@ ALLOWED_UPDATES = [
     "chat_member",
     "inline_query",
 ]
+_GUEST_UPDATE = "guest_message"
+
+
+def list_allowed_updates(settings: BotSettings) -> list[str]:
+    """List the kinds of updates to ask for; guest messages only where guest mode is on."""
+    return [*ALLOWED_UPDATES, _GUEST_UPDATE] if settings.guest else ALLOWED_UPDATES
 
 
 def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Dispatcher:
@@ -102,7 +108,9 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         observer.middleware(AdminsOnlyMiddleware())
     dispatcher.include_routers(
         errors.routes(),
-        inline.routes(),  # before every handler of text: a quote sent from an inline query asks nothing
+        inline.routes(
+            guest=context.settings.bot.guest
+        ),  # before every handler of text: a quote sent from an inline query asks nothing
         group_settings.blocked_question_routes(),  # before every handler that answers in groups
         answer_buttons.routes(),  # before /start: a link that asks a question is a /start too
         privacy.routes(),
@@ -214,9 +222,9 @@ async def run_bot(
             ready.set()
         if settings.webhook.url:
             monitoring.meter.wire.by_webhook = True
-            await _receive_webhook_updates(dispatcher, bot, inbox, settings.webhook, stop)
+            await _receive_webhook_updates(dispatcher, bot, inbox, settings, stop)
         else:
-            await _poll_updates(dispatcher, bot, stop)
+            await _poll_updates(dispatcher, bot, list_allowed_updates(settings.bot), stop)
         # Running handlers may finish; what they queue is processed at the next start.
         with suppress(TimeoutError):
             async with asyncio.timeout(_SHUTDOWN_GRACE_SECONDS):
@@ -316,14 +324,14 @@ async def _wait_for_telegram(bot: Bot, settings: Settings) -> None:
             return
 
 
-async def _poll_updates(dispatcher: Dispatcher, bot: Bot, stop: asyncio.Event) -> None:
+async def _poll_updates(dispatcher: Dispatcher, bot: Bot, allowed_updates: list[str], stop: asyncio.Event) -> None:
     """Poll updates until `stop` is set. aiogram's polling survives cancellation, so `stop_polling` ends it."""
     polling = asyncio.create_task(
         dispatcher.start_polling(
             bot,
             polling_timeout=_POLL_TIMEOUT_SECONDS,
             handle_as_tasks=True,
-            allowed_updates=ALLOWED_UPDATES,
+            allowed_updates=allowed_updates,
             handle_signals=False,
             close_bot_session=False,
         )
@@ -337,11 +345,12 @@ async def _poll_updates(dispatcher: Dispatcher, bot: Bot, stop: asyncio.Event) -
 
 
 async def _receive_webhook_updates(
-    dispatcher: Dispatcher, bot: Bot, inbox: InboxMiddleware, settings: WebhookSettings, stop: asyncio.Event
+    dispatcher: Dispatcher, bot: Bot, inbox: InboxMiddleware, settings: Settings, stop: asyncio.Event
 ) -> None:
     """Receive updates by webhook until `stop` is set. The webhook stays set: Telegram keeps later updates."""
-    async with serve_webhook(dispatcher.feed_update, bot, inbox, settings):
-        await _run_until_stopped(stop, keep_webhook_set(bot, settings, ALLOWED_UPDATES, inbox.heard))
+    allowed_updates = list_allowed_updates(settings.bot)
+    async with serve_webhook(dispatcher.feed_update, bot, inbox, settings.webhook):
+        await _run_until_stopped(stop, keep_webhook_set(bot, settings.webhook, allowed_updates, inbox.heard))
 
 
 async def _run_until_stopped(stop: asyncio.Event, work: Awaitable[None]) -> bool:

@@ -32,7 +32,8 @@ from rag_core.storage.channels import load_group_rules
 # A command with words after it is a question: queued, and counted there. Without them it is answered at once.
 _COMMAND_PATTERN = re.compile(r"/(\w*)(?:@(\w+))?(\s+\S)?")
 _QUEUED_COMMANDS = {"ask", "verify"}
-_UNCLAIMED_UPDATES = {"channel_post", "edited_channel_post", "inline_query"}  # settled with their post, or not stored
+# Settled with their post, or not stored.
+_UNCLAIMED_UPDATES = {"channel_post", "edited_channel_post", "inline_query", "guest_message"}
 _CLAIM_RETRY_SECONDS = 1.0  # after a failed write to the archive
 
 _Handler = Callable[[TelegramObject, dict[str, Any]], Awaitable[Any]]

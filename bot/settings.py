@@ -69,6 +69,10 @@ class BotSettings(BaseModel, extra="forbid", frozen=True):
     update_answers: bool = Field(
         True, description="true: an answer says for two days that a post behind it was edited or deleted."
     )
+    guest: bool = Field(
+        False,
+        description="true: answers from public channels where it is called into a chat it is not in (guest mode).",
+    )
 
     @field_validator("admins", mode="before")
     @classmethod

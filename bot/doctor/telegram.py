@@ -229,6 +229,8 @@ async def check_telegram(case: CheckContext) -> AsyncIterator[Finding]:
             reads = "all messages of its groups" if me.can_read_all_group_messages else "commands and replies in groups"
             inline = "on" if me.supports_inline_queries else "off (to switch it on: /setinline at @BotFather)"
             yield Finding(True, f"@{me.username} is known to {settings.api}; it gets {reads}; inline mode is {inline}")
+            if settings.guest and not me.supports_guest_queries:
+                yield Finding(None, "BOT__GUEST is on, but the bot's guest mode is off: switch it on at @BotFather")
             for finding in _report_webhook(await bot.get_webhook_info(), case):
                 yield finding
         except (AiogramError, TimeoutError) as exc:

@@ -1,7 +1,8 @@
 """Handlers of inline queries: "@bot question" in any chat offers quotes of public posts to send there.
 
 A query is neither stored nor logged, and no model is asked. It is answered within the ten seconds that Telegram waits,
-or not at all; of what one person types only the last is answered.
+or not at all; of what one person types only the last is answered. In guest mode the same quotes answer who calls the
+bot into a chat that it is not in.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from aiogram.utils.formatting import Text, as_list
 from bot import access
 from bot.access import Reader
 from bot.context import AppContext
+from bot.filters import extract_addressed_question
 from bot.handlers.start import encode_payload
 from bot.i18n import Translator, load_zone
 from bot.telegram.access_recheck import (
@@ -75,12 +77,33 @@ class InlineHandlers:
         try:
             with suppress(TimeoutError, TelegramAPIError):  # the person has typed on, or left
                 async with asyncio.timeout(_MAX_AGE_SECONDS), self._turns:
-                    offer = await _prepare_offer(query, context, words)
+                    offer = await _prepare_offer(user, query.query, context, words)
                     if self._last.get(user) == query.id:
                         await _send_offer(query, offer, context, words)
         finally:
             if self._last.get(user) == query.id:
                 del self._last[user]
+
+    async def on_guest_message(self, message: Message, bot: Bot, context: AppContext, words: Translator) -> None:
+        """Handle a question in a chat that the bot is not in: one message there, the best quote or a refusal."""
+        if message.from_user is None or message.guest_query_id is None:
+            return
+        asked = await extract_addressed_question(message, bot)
+        text = asked["question"] if isinstance(asked, dict) else message.text or ""
+        reader = _build_reader(message.from_user.id)
+        with suppress(TimeoutError, TelegramAPIError):
+            async with asyncio.timeout(_MAX_AGE_SECONDS), self._turns:
+                offer = await _prepare_offer(message.from_user.id, text, context, words)
+                with suppress(ContentWithdrawn, RecheckUnavailable):
+                    article = offer.articles[0] if offer.articles else _build_refusal(offer, words)
+                    with recheck_before_sending(offer.content, reader, context.archive, context.admins):
+                        await bot.answer_guest_query(message.guest_query_id, article)
+
+
+def _build_refusal(offer: _Offer, words: Translator) -> InlineQueryResultArticle:
+    said = words("guest-nothing" if offer.said == "inline-private" else offer.said)
+    content = InputTextMessageContent(message_text=said)
+    return InlineQueryResultArticle(id="none", title=said, input_message_content=content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +116,14 @@ class _Offer:
     cache_seconds: int = _CACHE_SECONDS
 
 
-async def _prepare_offer(query: InlineQuery, context: AppContext, words: Translator) -> _Offer:
-    user, text = query.from_user.id, " ".join(query.query.split())
+async def _prepare_offer(user: int, typed: str, context: AppContext, words: Translator) -> _Offer:
+    text = " ".join(typed.split())
     if context.worker.limits.count_command(user, user, press=True):
         return _Offer("inline-limit", [])
     if not text:
         return _Offer("inline-how", [])
     try:
-        readable = await access.get_readable_channels(context.archive, context.admins, _build_reader(query))
+        readable = await access.get_readable_channels(context.archive, context.admins, _build_reader(user))
         zone = await load_zone(context.archive, user, context.settings.bot.zone)
         question = Question(
             text, detect_language(text), datetime.now(zone), Viewer(user, select_showable_channels(readable))
@@ -114,7 +137,7 @@ async def _prepare_offer(query: InlineQuery, context: AppContext, words: Transla
 async def _send_offer(query: InlineQuery, offer: _Offer, context: AppContext, words: Translator) -> None:
     payload = encode_payload(" ".join(query.query.split()))
     try:
-        with recheck_before_sending(offer.content, _build_reader(query), context.archive, context.admins):
+        with recheck_before_sending(offer.content, _build_reader(query.from_user.id), context.archive, context.admins):
             await query.answer(
                 [*offer.articles],
                 cache_time=offer.cache_seconds,
@@ -125,8 +148,8 @@ async def _send_offer(query: InlineQuery, offer: _Offer, context: AppContext, wo
         await _send_offer(query, _Offer("inline-trouble", [], cache_seconds=0), context, words)
 
 
-def _build_reader(query: InlineQuery) -> Reader:
-    return Reader(query.from_user.id, query.from_user.id, private=True)
+def _build_reader(user: int) -> Reader:
+    return Reader(user, user, private=True)
 
 
 def select_showable_channels(readable: dict[int, Channel]) -> frozenset[int]:
@@ -192,9 +215,11 @@ async def on_article(message: Message) -> None:
     """Handle an article that was sent: it asks nothing, so nothing is answered."""
 
 
-def routes() -> Router:
-    """Router of inline queries, and of the articles that were sent."""
+def routes(*, guest: bool) -> Router:
+    """Router of inline queries, of the articles that were sent, and with `guest` of guest mode."""
     router, handlers = Router(name="inline"), InlineHandlers()
+    if guest:
+        router.guest_message.register(handlers.on_guest_message)
     router.inline_query.register(handlers.on_query)
     router.message.register(on_article, is_sent_via_bot)
     return router

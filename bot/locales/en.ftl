@@ -1165,6 +1165,7 @@ inline-how = Type a question, or open our chat
 inline-private = Nothing in public channels. Ask me in our chat
 inline-more = Ask me in our chat for a whole answer
 inline-limit = Too many at once. Please try again in a few minutes
+guest-nothing = Nothing in public channels.
 inline-trouble = I cannot search right now. Please try again later
 
 ## A channel's own page

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from aiogram.enums import ChatAction
 from aiogram.methods import (
     AnswerCallbackQuery,
+    AnswerGuestQuery,
     AnswerInlineQuery,
     CopyMessage,
     DeleteMessage,
@@ -451,6 +452,19 @@ def answer_inline_query(call: AnswerInlineQuery, world: SandboxState) -> bool:
     return True
 
 
+def answer_guest_query(call: AnswerGuestQuery, world: SandboxState) -> Json:
+    """Answer a guest query with one message."""
+    query = world.queries.get(call.guest_query_id)
+    if query is None or query.answer is not None:
+        raise bad_request("query is too old and response timeout expired or query ID is invalid")
+    result = call.result.model_dump(mode="json", exclude_none=True, exclude_unset=True)
+    content = result["input_message_content"]
+    content["text"], content["entities"] = prepare_text(content["message_text"], content.get("entities"), None)
+    query.answer = content
+    world.changed()
+    return {"inline_message_id": call.guest_query_id}
+
+
 def get_file(call: GetFile, world: SandboxState) -> Json:
     """Get the download path of a file."""
     upload = world.files.get(call.file_id)
@@ -474,6 +488,7 @@ def _write_local_file(upload: UploadedFile, folder: Path) -> str:
 CHAT_METHODS: dict[Any, Callable[..., Any]] = {
     AnswerCallbackQuery: answer_callback_query,
     AnswerInlineQuery: answer_inline_query,
+    AnswerGuestQuery: answer_guest_query,
     GetChat: get_chat,
     GetChatAdministrators: get_chat_administrators,
     GetChatMember: get_chat_member,

@@ -108,6 +108,17 @@ def type_inline_query(world: SandboxState, user_id: int, text: str) -> str:
     return query_id
 
 
+def call_as_guest(world: SandboxState, user_id: int, text: str) -> str:
+    """Call the bot into a group that it is not in; returns the id of the query."""
+    query_id = str(randbelow(10**18))
+    world.queries[query_id] = PressedButton(user_id, user_id, world.clock())
+    clean, entities = prepare_text(text, None, None)
+    chat = {"id": -1_009_000_000_000 - user_id, "type": "supergroup", "title": "Elsewhere"}
+    head = {"message_id": 1, "date": int(world.clock()), "chat": chat, "from": world.people[user_id].wire()}
+    world.queue.push("guest_message", head | {"text": clean, "entities": entities, "guest_query_id": query_id})
+    return query_id
+
+
 def send_inline_result(world: SandboxState, user_id: int, chat_id: int, query_id: str, result_id: str) -> Json:
     """Send an article that answered an inline query into a chat, as the person who typed the query."""
     query, room = world.queries.get(query_id), world.room(chat_id)

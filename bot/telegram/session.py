@@ -121,6 +121,9 @@ def create_session(settings: BotSettings, timeout: float = DEFAULT_TIMEOUT) -> T
         raise SettingsWrong(PROXY_ERROR) from None
 
 
+_UNSTORED_UPDATES = {"inline_query", "guest_message"}
+
+
 class InboxMiddleware(BaseRequestMiddleware):
     """Inbox middleware: stores raw updates of getUpdates or the webhook, then returns those that aiogram can parse."""
 
@@ -148,8 +151,8 @@ class InboxMiddleware(BaseRequestMiddleware):
         """
         wrong: dict[int, str] = {}
         parsed = [_parse_update(bot, raw, wrong) for raw in raws]
-        # What is typed in other chats is never stored; an inline query that is lost is typed again.
-        if stored := [raw for raw in raws if "inline_query" not in raw]:
+        # What is typed in other chats is never stored; what is lost of it is typed again.
+        if stored := [raw for raw in raws if not _UNSTORED_UPDATES & raw.keys()]:
             await raw_updates.save_updates(self.archive, bot.id, stored, wrong)
         self.heard()
         return parsed

@@ -246,6 +246,7 @@ async def test_the_privacy_mode_is_told(look: Look, sandbox: Sandbox) -> None:
     assert any("it gets commands and replies in groups" in line for line in (await look()).lines)
     sandbox.world.reads_groups = True
     assert any("it gets all messages of its groups" in line for line in (await look()).lines)
+    assert any("guest mode is off: switch it on" in line for line in (await look(bot={"guest": True})).lines)
 
 
 async def test_a_webhook_of_somebody_else_is_named_without_its_secret_path(look: Look, sandbox: Sandbox) -> None:

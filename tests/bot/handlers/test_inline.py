@@ -11,7 +11,7 @@ from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, say, say_text, wait_
 
 from bot.sandbox import Sandbox
 from bot.sandbox.entities import BotApiError
-from bot.sandbox.user_actions import UserMessage, send_as_person, send_inline_result, type_inline_query
+from bot.sandbox.user_actions import UserMessage, call_as_guest, send_as_person, send_inline_result, type_inline_query
 
 FERRY = "When does the ferry to Owl Island leave?"
 
@@ -99,3 +99,29 @@ async def test_an_article_that_was_sent_is_no_question(sandbox: Sandbox, live: A
         for who, result in ((OTTO, "none"), (RITA, article["id"])):
             with pytest.raises(BotApiError, match="RESULT_ID_INVALID"):
                 send_inline_result(sandbox.world, who, who, query, result)
+
+
+async def test_called_into_another_chat_it_quotes_public_channels_only_where_that_is_switched_on(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    name = sandbox.world.bot.username
+
+    async def call(text: str) -> dict[str, Any]:
+        query = sandbox.world.queries[call_as_guest(sandbox.world, OTTO, text)]
+        assert await sandbox.until(lambda: query.answer is not None)
+        return query.answer or {}
+
+    async with live(guest=True):
+        told = await call(f"@{name} quixotic? {FERRY}")
+        assert told["text"].startswith("The ferry to Owl Island leaves at 7:30")
+        assert any(one.get("url") == "https://t.me/harbour_news/10" for one in told["entities"])
+        refused = [await call(f"@{name} What opens the boathouse {word}?") for word in ("padlock", "zorblax")]
+        assert "4417" not in repr(refused)
+        assert refused[0] == refused[1]
+    files = [path for path in home.rglob("*") if path.is_file()]
+    assert not [path.name for path in files if b"quixotic" in path.read_bytes()]
+    async with live():
+        off = sandbox.world.queries[call_as_guest(sandbox.world, OTTO, f"@{name} {FERRY}")]
+        assert await say_text(sandbox, OTTO, "/help")
+        await wait_until_handled(sandbox)
+        assert off.answer is None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from aiogram import Bot
@@ -26,12 +27,13 @@ from bot.telegram.access_recheck import (
     recheck_before_sending,
 )
 from bot.views.answer import link_author
-from bot.views.message_text import neutralize_links
+from bot.views.message_text import neutralize_links, style_text
 from bot.views.post_phrases import RenderContext, strip_control_characters
 from rag_core.retrieval.period_digest import DigestLine, build_period_digest
 from rag_core.storage import channels
 from rag_core.storage.digests import DigestPlan, delete_digest_plan, list_due_digests, reschedule_digest
 from rag_core.types import Channel, format_post_link
+from rag_core.writing.headings import write_heading
 
 _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS = 20.0, 300.0
 _RETRY_AFTER = timedelta(minutes=10)
@@ -83,7 +85,14 @@ async def send_digest(bot: Bot, context: AppContext, plan: DigestPlan, since: da
     lines = await build_period_digest(context.archive, wanted, since, until)
     if not lines:
         return False
-    content = await collect_content_of_posts([line.post.key for line in lines], viewer, context.archive)
+    lines = [
+        replace(line, heading=await write_heading((line.post, *line.related), plan.user_id, context.rag))
+        if line.related
+        else line
+        for line in lines
+    ]
+    stand_on = [post.key for line in lines for post in (line.post, *(line.related if line.heading else ()))]
+    content = await collect_content_of_posts(stand_on, viewer, context.archive)
     zone = await load_zone(context.archive, plan.chat_id, context.settings.bot.zone)
     known = await channels.load_channels(context.archive)
     text = render_digest(lines, known, RenderContext(get_translator(plan.lang), zone), since, until)
@@ -104,9 +113,10 @@ def render_digest(
         channel, post = known[line.post.key.chat_id], line.post
         link = link_author(channel, post.origin, format_post_link(post.key, channel.username), words)
         tail = [f" · {words('digest-channels', count=line.channels)}"] if line.channels > 1 else []
-        tail += [f" · {words('digest-related', count=line.related)}"] if line.related else []
+        tail += [f" · {words('digest-related', count=len(line.related))}"] if line.related else []
         sign = "⚠️ " if line.changed else "• "
-        items.append(Text(sign, neutralize_links(format_digest_quote(line)), "\n", link, *tail))
+        heading = [style_text(Bold, line.heading), "\n"] if line.heading else []
+        items.append(Text(sign, *heading, neutralize_links(format_digest_quote(line)), "\n", link, *tail))
     return as_list(Bold(head), *items, sep="\n\n")
 
 

@@ -47,7 +47,7 @@ async def _run(args: argparse.Namespace, settings: Settings) -> int:
             "channel": strip_control_characters(known[line.post.key.chat_id].title),
             "date": line.post.date.isoformat(),
             "channels": line.channels,
-            "related": line.related,
+            "related": len(line.related),
             "changed": line.changed,
         }
         for line in lines

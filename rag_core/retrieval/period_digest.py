@@ -66,7 +66,7 @@ def parse_digest_command(text: str) -> DigestSchedule | Literal["off", "now"] | 
 class DigestLine:
     """Line of a digest: a span of a post, the number of channels that carry it, and whether it announces a change.
 
-    `related`: the number of further posts about the same subject, which have no line.
+    `related`: further posts about the same subject, which have no line; `heading`: of all of them, by a model.
     """
 
     post: Post
@@ -74,7 +74,8 @@ class DigestLine:
     end: int
     channels: int
     changed: bool
-    related: int = 0
+    related: tuple[Post, ...] = ()
+    heading: str = ""
 
     @property
     def quote(self) -> str:
@@ -115,7 +116,10 @@ def _select_lines(found: Sequence[Post], copies: Mapping[PostKey, PostCopies]) -
         if len(lines) == MAX_DIGEST_LINES:
             break
     return [
-        replace(line, related=sum(subjects.is_shared(post, line.post) for post in firsts if post.key != line.post.key))
+        replace(
+            line,
+            related=tuple(one for one in firsts if one.key != line.post.key and subjects.is_shared(one, line.post)),
+        )
         for line in lines
     ]
 

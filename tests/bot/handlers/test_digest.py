@@ -14,8 +14,12 @@ from zoneinfo import ZoneInfo
 import pytest
 from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, Cli, bind, say, say_text, sent, wait_until_idle
 
-from bot.digest_sender import compute_next_due
+from bot.digest_sender import compute_next_due, render_digest
+from bot.i18n import get_translator
 from bot.sandbox import Sandbox
+from bot.views.post_phrases import RenderContext
+from rag_core.retrieval.period_digest import DigestLine
+from rag_core.types import Channel, Post, PostKey
 
 WALRUS = "The old walrus came back to the harbour this morning and sleeps on the pier beside the fish market."
 FAIR = "The autumn fair of potters is cancelled because of the storm; tickets are paid back at the gate."
@@ -117,3 +121,12 @@ def test_the_next_digest_keeps_its_hour_over_a_change_of_clocks() -> None:
     assert compute_next_due(saturday, 9, 1) == datetime(2026, 3, 29, 9, tzinfo=zone)
     assert compute_next_due(saturday, 9, 7) == datetime(2026, 4, 4, 9, tzinfo=zone)
     assert compute_next_due(saturday - timedelta(hours=1), 9, 1) == datetime(2026, 3, 28, 9, tzinfo=zone)
+
+
+def test_a_heading_stands_above_its_line_and_names_no_address() -> None:
+    post = Post(PostKey(-1001, 5), datetime(2026, 3, 28, tzinfo=UTC), WALRUS)
+    line = DigestLine(post, 0, len(WALRUS), 1, False, related=(post, post), heading="Walrus at evil.com")
+    shown = RenderContext(get_translator("en"), UTC)
+    text, entities = render_digest([line], {-1001: Channel(-1001, "Harbour")}, shown, post.date, post.date).render()
+    assert text.split("\n\n")[1] == f"• Walrus at evil.com\n{WALRUS}\nHarbour · and 2 more posts about it"
+    assert [entity.extract_from(text) for entity in entities if entity.type == "code"] == ["evil.com"]

@@ -40,7 +40,7 @@ async def test_further_posts_about_a_subject_are_counted_and_not_quoted(tmp_path
     lines = await build_period_digest(archive, [-1001], MONDAY, MONDAY + timedelta(days=7))
     await archive.close()
     # three days later is another event
-    assert {line.post.key.message_id: line.related for line in lines} in (
+    assert {line.post.key.message_id: len(line.related) for line in lines} in (
         {0: 1, 1: 0, 3: 0, 4: 0},
         {2: 1, 1: 0, 3: 0, 4: 0},
     )
@@ -72,5 +72,5 @@ async def test_lines_of_real_weeks_are_of_that_week_and_of_different_events(shar
         assert [line.channels for line in lines] == sorted((line.channels for line in lines), reverse=True)
         shown = {line.post.key for line in lines}
         assert all(len(shown & family) <= 1 for family in families)
-        assert sum(line.related for line in lines)
+        assert any(line.related for line in lines)
     await archive.close()

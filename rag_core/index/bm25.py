@@ -43,11 +43,12 @@ from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """Passage to be indexed, by its terms."""
+    """Passage to be indexed, by its terms; `header_only` are those of them that only its header has."""
 
     place: PassageRef
     date: datetime
     terms: Sequence[str]
+    header_only: frozenset[str] = frozenset()
 
 
 _REF_COLUMNS = (("chat", np.int16), ("message", np.int64), ("part", np.int16), ("start", np.int32),
@@ -117,6 +118,10 @@ class PassageTable:
     def first_parts(self, among: BoolArray) -> DocIdArray:
         """Documents with the first part of a post; `among` is the mask of living documents."""
         return np.flatnonzero(among & (self.columns["part"][: len(among)] == 0))
+
+    def number_posts(self, docs: DocIdArray) -> NDArray[np.int64]:
+        """Number the posts of documents: equal for the passages of one post, whose message id is below 2⁴⁸."""
+        return (self.columns["chat"].take(docs).astype(np.int64) << 48) + self.columns["message"].take(docs)
 
     def oldest_first(self, docs: DocIdArray) -> DocIdArray:
         """Sort documents by the date of their posts."""
@@ -244,6 +249,12 @@ class LexicalIndex(Protocol):
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
         """List every passage with all the terms, or all terms of one of `others`, oldest first: for counts."""
 
+    def mentioning(self, terms: Sequence[str], only: SearchFilter) -> list[PassageRef] | None:
+        """List every post with all the terms, by its first passage that has them, oldest first.
+
+        Every term stands in the post itself, not only in a header. None: this index does not tell them apart.
+        """
+
     def all_of(self, only: SearchFilter) -> list[PassageRef]:
         """List the first passage of every post that the filter allows, oldest first."""
 
@@ -368,7 +379,7 @@ class Bm25Index:
         places.write(entries, postings.corpus_size)
         before = postings.corpus_size
         if entries:
-            postings.replace(gone, [e.terms for e in entries])
+            postings.replace(gone, [e.terms for e in entries], [e.header_only for e in entries])
         else:
             postings.delete(gone)
         self._count(np.arange(before, postings.corpus_size), gone)
@@ -478,6 +489,25 @@ class Bm25Index:
         for way in others:
             docs = np.union1d(docs, now.postings.matching(way, allowed))
         return now.places.at(now.places.oldest_first(docs))
+
+    def mentioning(self, terms: Sequence[str], only: SearchFilter) -> list[PassageRef] | None:
+        """Implement `LexicalIndex.mentioning`."""
+        if self.outdated:
+            return None
+        now = self._now
+        allowed = now.places.allowed(only)
+        docs = now.places.oldest_first(now.postings.matching(terms, allowed))
+        numbers = now.places.number_posts(docs)
+        _, first = np.unique(numbers, return_index=True)
+        first.sort()
+        docs, numbers = docs[first], numbers[first]
+        for term in terms:
+            own = now.postings.list_own(term, allowed)
+            found = own.searchsorted(docs, "right") > own.searchsorted(docs)
+            others = np.flatnonzero(~found)  # posts that may have the term in another passage
+            found[others] = np.isin(numbers[others], now.places.number_posts(own)) if len(others) else False
+            docs, numbers = docs[found], numbers[found]
+        return now.places.at(docs)
 
     def all_of(self, only: SearchFilter) -> list[PassageRef]:
         """List the first passage of every post that the filter allows, oldest first."""

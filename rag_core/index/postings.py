@@ -20,7 +20,7 @@ import math
 import threading
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeVar
@@ -40,10 +40,16 @@ DocIdArray = NDArray[np.intp]  # document numbers in numpy's index type: int32 w
 
 _EMPTY_INT_ARRAY = np.zeros(0, np.int32)
 
+# Frequencies are counted up to 32,767. The highest bit marks a term that the document has in its header only.
+_MAX_FREQUENCY, _HEADER_ONLY = 0x7FFF, 0x8000
+
 
 @dataclass(frozen=True, slots=True)
 class PostingsSegment:
-    """Postings of some documents: `docs[indptr[i]:indptr[i+1]]` hold term `terms[i]`, `tfs` times each."""
+    """Postings of some documents: `docs[indptr[i]:indptr[i+1]]` hold term `terms[i]`, `tfs` times each.
+
+    `tfs` also marks terms of headers, see `_HEADER_ONLY`.
+    """
 
     terms: IntArray
     indptr: NDArray[np.int64]
@@ -64,14 +70,23 @@ class PostingsSegment:
         return cls(terms[starts].copy(), np.r_[starts, len(terms)].astype(np.int64), docs, tfs)
 
     @classmethod
-    def counted(cls, flat: IntArray, lengths: NDArray[np.uint32], first: int) -> PostingsSegment:
-        """Build from the term numbers of documents, concatenated; the documents are numbered from `first`."""
+    def counted(
+        cls, flat: IntArray, lengths: NDArray[np.uint32], first: int, headers: tuple[IntArray, IntArray]
+    ) -> PostingsSegment:
+        """Build from the term numbers of documents, concatenated; the documents are numbered from `first`.
+
+        `headers`: the term numbers that only a header has, concatenated, and how many each document has of them.
+        """
         # one int64 per token, term in the high half, document in the low: runs of equal pairs are the frequencies
-        pairs = flat.astype(np.int64) << 32
-        pairs |= np.repeat(np.arange(first, first + len(lengths), dtype=np.int64), lengths)
+        pairs, marked = (
+            (some.astype(np.int64) << 32) | np.repeat(np.arange(first, first + len(sizes), dtype=np.int64), sizes)
+            for some, sizes in ((flat, lengths), headers)
+        )
         rows, counts = np.unique(pairs, return_counts=True)
         terms, docs = (rows >> 32).astype(np.int32), (rows & 0xFFFFFFFF).astype(np.int32)
-        return cls.of(terms, docs, np.minimum(counts, 65_535).astype(np.uint16))
+        tfs = np.minimum(counts, _MAX_FREQUENCY).astype(np.uint16)
+        tfs[rows.searchsorted(marked)] |= _HEADER_ONLY
+        return cls.of(terms, docs, tfs)
 
     def check(self, documents: int, words: int) -> None:
         """Raise ValueError if the arrays are inconsistent, or name documents or terms that do not exist."""
@@ -277,7 +292,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         return alive
 
     def extend(self, corpus: Iterable[Sequence[str]]) -> range:
-        """Add documents; returns their numbers."""
+        """Add documents, none of which has a header; returns their numbers."""
         first, batch, tokens = self._size, list[Sequence[str]](), 0
         for document in corpus:
             batch.append(document)
@@ -289,17 +304,24 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             self._add(batch)
         return range(first, self._size)
 
-    def replace(self, documents: NDArray[np.int64], corpus: Sequence[Sequence[str]]) -> None:
-        """Replace documents by others atomically: a reader sees all the old ones or all the new ones."""
+    def replace(
+        self, documents: NDArray[np.int64], corpus: Sequence[Sequence[str]], headers: Sequence[Collection[str]] = ()
+    ) -> None:
+        """Replace documents by others atomically: a reader sees all the old ones or all the new ones.
+
+        `headers`: for each of the others those of its terms that only its header has.
+        """
         self.until[documents] = self._size + len(corpus)
         if corpus:
-            self._add(corpus)
+            self._add(corpus, headers)
 
-    def _add(self, documents: Sequence[Sequence[str]]) -> None:
+    def _add(self, documents: Sequence[Sequence[str]], headers: Sequence[Collection[str]] = ()) -> None:
         number = self.vocabulary
         flat = array("i", [number.setdefault(w, len(number)) for w in chain.from_iterable(documents)])
         lengths = np.fromiter(map(len, documents), np.uint32, len(documents))
-        segment = PostingsSegment.counted(np.frombuffer(flat, np.int32), lengths, self._size)
+        marked = np.array([number[w] for w in chain.from_iterable(headers)], np.int32)
+        marks = marked, np.fromiter(map(len, headers), np.int32, len(headers))
+        segment = PostingsSegment.counted(np.frombuffer(flat, np.int32), lengths, self._size, marks)
         self._grow(len(documents), lengths)
         segments = [*self.segments, segment] if len(flat) else list(self.segments)
         while len(segments) > 1 and len(segments[-2].docs) < _MERGE_RATIO * len(segments[-1].docs):
@@ -399,7 +421,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
                 found.append((docs, tfs, times * weight * idf * (self.k1 + 1)))
         # one pass over all terms together: for rare terms numpy's call overhead costs more than the work
         docs = np.concatenate([_NO_DOC_IDS, *(part[0] for part in found)])
-        worth = np.concatenate([_NO_COUNTS, *(part[1] for part in found)], dtype=np.float64)
+        worth = (np.concatenate([_NO_COUNTS, *(part[1] for part in found)]) & _MAX_FREQUENCY).astype(np.float64)
         norm = self.lengths.take(docs) * (self.k1 * self.b / (snapshot.average_length or 1))
         norm += self.k1 * (1 - self.b)
         norm += worth
@@ -477,6 +499,12 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         for docs in lists[1:]:
             found = found[np.searchsorted(docs, found, "right") > np.searchsorted(docs, found)]
         return self._shown(found, size, allowed)
+
+    def list_own(self, word: str, allowed: DocFilter | None = None) -> DocIdArray:
+        """List the living documents that have a term elsewhere than in their header, ascending."""
+        size = self._size
+        pieces = find_postings(self.segments, self.vocabulary.get(word, -1), size)
+        return self._shown(join_doc_ids([(docs[tfs < _HEADER_ONLY], tfs) for docs, tfs in pieces]), size, allowed)
 
     def holds(self, word: str, allowed: DocFilter | None = None) -> bool:
         """Whether a living document has the term."""

@@ -536,6 +536,10 @@ class QdrantLexicalIndex:
         sought = [[match_any("terms", [hash_term(term)]) for term in way] for way in (terms, *others) if way]
         return self._list_passages([[*allowed, *way] for way in sought for allowed in _make_filter_alternatives(only)])
 
+    def mentioning(self, terms: Sequence[str], only: SearchFilter) -> list[PassageRef] | None:
+        """Implement `LexicalIndex.mentioning`: the server's points do not tell a header's terms from the post's."""
+        return None
+
     def all_of(self, only: SearchFilter) -> list[PassageRef]:
         """Implement `LexicalIndex.all_of`. Raises IndexUnavailable for more than MAX_LISTED_PASSAGES."""
         return self._list_passages([[*allowed, match_any("part", [0])] for allowed in _make_filter_alternatives(only)])

@@ -246,6 +246,11 @@ class LexicalIndex(Protocol):
         Scores are BM25 over the passages of the filter's channels.
         """
 
+    def search_each(
+        self, queries: Sequence[Sequence[str]], only: SearchFilter, n: int
+    ) -> list[list[tuple[PassageRef, float]]]:
+        """Search for the terms of each query, without variants."""
+
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
         """List every passage with all the terms, or all terms of one of `others`, oldest first: for counts."""
 
@@ -480,6 +485,14 @@ class Bm25Index:
         state, snapshot = self._snapshot(only.channels)
         docs, scores = state.postings.best(terms, n, snapshot, state.places.narrowed(only), variants)
         return list(zip(state.places.at(docs), scores.tolist(), strict=True))
+
+    def search_each(
+        self, queries: Sequence[Sequence[str]], only: SearchFilter, n: int
+    ) -> list[list[tuple[PassageRef, float]]]:
+        """Implement `LexicalIndex.search_each`."""
+        state, snapshot = self._snapshot(only.channels)
+        found = state.postings.best_of_each(queries, n, snapshot, state.places.narrowed(only))
+        return [list(zip(state.places.at(docs), scores.tolist(), strict=True)) for docs, scores in found]
 
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
         """List every passage with all the terms, or all terms of one of `others`, oldest first: for counts."""

@@ -22,6 +22,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -265,6 +266,13 @@ class IndexSnapshot:
     frequencies: dict[str, int] = field(default_factory=dict)
 
 
+def _filter_docs(snapshot: IndexSnapshot, allowed: DocFilter | None, docs: DocIdArray) -> DocIdArray:
+    """Documents of the snapshot that are allowed."""
+    if snapshot.seen is not None:
+        docs = docs[snapshot.seen(docs)]
+    return docs if allowed is None else docs[allowed(docs)]
+
+
 class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published without types
     """BM25Okapi over postings lists. Documents are numbered from 0 in the order they were added."""
 
@@ -421,11 +429,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
                 found.append((docs, tfs, times * weight * idf * (self.k1 + 1)))
         # one pass over all terms together: for rare terms numpy's call overhead costs more than the work
         docs = np.concatenate([_NO_DOC_IDS, *(part[0] for part in found)])
-        worth = (np.concatenate([_NO_COUNTS, *(part[1] for part in found)]) & _MAX_FREQUENCY).astype(np.float64)
-        norm = self.lengths.take(docs) * (self.k1 * self.b / (snapshot.average_length or 1))
-        norm += self.k1 * (1 - self.b)
-        norm += worth
-        worth /= norm
+        worth = self._saturate(docs, np.concatenate([_NO_COUNTS, *(part[1] for part in found)]), snapshot)
         spans, first = [], 0
         for holding, _, factor in found:
             last = first + len(holding)
@@ -434,6 +438,15 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             first = last
         groups.sort(key=lambda group: group[0])
         return docs, worth, [[spans[at] for at in members] for _, members in groups]
+
+    def _saturate(self, docs: DocIdArray, tfs: CountArray, snapshot: IndexSnapshot) -> ScoreArray:
+        """Weigh term frequencies against the lengths of their documents: BM25 without idf."""
+        worth = (tfs & _MAX_FREQUENCY).astype(np.float64)
+        norm = self.lengths.take(docs) * (self.k1 * self.b / (snapshot.average_length or 1))
+        norm += self.k1 * (1 - self.b)
+        norm += worth
+        worth /= norm
+        return worth
 
     @staticmethod
     def _add_scores(scores: ScoreArray, docs: DocIdArray, worth: ScoreArray, groups: Sequence[Sequence[slice]]) -> None:
@@ -473,18 +486,35 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         """Find the n best documents like `top`, as two arrays; `allowed` restricts the hits, not the statistics."""
         docs, worth, groups = self._contributions(query, snapshot, variants)
         scores = get_zeroed_scores(snapshot.size)
-
-        def shown(some: DocIdArray) -> DocIdArray:
-            if snapshot.seen is not None:
-                some = some[snapshot.seen(some)]
-            return some if allowed is None else some[allowed(some)]
-
         try:
             self._add_scores(scores, docs, worth, groups)
-            found = select_top_docs(docs, scores, n, shown)
+            found = select_top_docs(docs, scores, n, partial(_filter_docs, snapshot, allowed))
             return found, scores[found]
         finally:
             scores[docs] = 0.0
+
+    def best_of_each(
+        self, queries: Sequence[Sequence[str]], n: int, snapshot: IndexSnapshot, allowed: DocFilter | None = None
+    ) -> list[tuple[DocIdArray, ScoreArray]]:
+        """Find the n best documents of each query, as `best` does: terms that several queries share are read once."""
+        read: dict[str, tuple[DocIdArray, ScoreArray, int]] = {}
+        for word in dict.fromkeys(chain.from_iterable(queries)):
+            docs, tfs, frequency = self._postings(word, snapshot)
+            if frequency:
+                read[word] = docs, self._saturate(docs, tfs, snapshot), frequency
+        scores, results = get_zeroed_scores(snapshot.size), []
+        for query in queries:
+            known = [(*read[word], times) for word, times in Counter(query).items() if word in read]
+            known.sort(key=lambda term: term[2])
+            rows = np.concatenate([_NO_DOC_IDS, *(docs for docs, *_ in known)])
+            try:
+                for docs, worth, frequency, times in known:
+                    scores[docs] += worth * (times * compute_idf(snapshot.count, frequency) * (self.k1 + 1))
+                found = select_top_docs(rows, scores, n, partial(_filter_docs, snapshot, allowed))
+                results.append((found, scores[found]))
+            finally:
+                scores[rows] = 0.0
+        return results
 
     def _shown(self, docs: DocIdArray, size: int, allowed: DocFilter | None) -> DocIdArray:
         docs = docs[self.until.take(docs) > size]

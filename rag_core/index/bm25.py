@@ -13,12 +13,12 @@ from __future__ import annotations
 import copy
 import math
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,7 +121,9 @@ class PassageTable:
 
     def number_posts(self, docs: DocIdArray) -> NDArray[np.int64]:
         """Number the posts of documents: equal for the passages of one post, whose message id is below 2⁴⁸."""
-        return (self.columns["chat"].take(docs).astype(np.int64) << 48) + self.columns["message"].take(docs)
+        numbers: NDArray[np.int64] = self.columns["chat"].take(docs).astype(np.int64) << 48
+        numbers += self.columns["message"].take(docs)
+        return numbers
 
     def oldest_first(self, docs: DocIdArray) -> DocIdArray:
         """Sort documents by the date of their posts."""
@@ -186,6 +188,31 @@ class PassageTable:
         if any(len(column) != size for column in known.values()):
             raise ValueError("the places are not those of the postings")
         return cls([int(chat) for chat in chats], known)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PassageList(Sequence[PassageRef]):
+    """Passage references of documents, made when they are looked at: a count of 100,000 posts shows five of them."""
+
+    places: PassageTable
+    docs: DocIdArray
+
+    def __len__(self) -> int:
+        return len(self.docs)
+
+    @overload
+    def __getitem__(self, at: int) -> PassageRef: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> PassageList: ...
+
+    def __getitem__(self, at: int | slice) -> PassageRef | PassageList:
+        if isinstance(at, slice):
+            return PassageList(self.places, self.docs[at])
+        return self.places.at(self.docs[[at]])[0]
+
+    def __iter__(self) -> Iterator[PassageRef]:
+        return iter(self.places.at(self.docs))
 
 
 class LexicalIndex(Protocol):
@@ -254,7 +281,7 @@ class LexicalIndex(Protocol):
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
         """List every passage with all the terms, or all terms of one of `others`, oldest first: for counts."""
 
-    def mentioning(self, terms: Sequence[str], only: SearchFilter) -> list[PassageRef] | None:
+    def mentioning(self, terms: Sequence[str], only: SearchFilter) -> Sequence[PassageRef] | None:
         """List every post with all the terms, by its first passage that has them, oldest first.
 
         Every term stands in the post itself, not only in a header. None: this index does not tell them apart.
@@ -503,7 +530,7 @@ class Bm25Index:
             docs = np.union1d(docs, now.postings.matching(way, allowed))
         return now.places.at(now.places.oldest_first(docs))
 
-    def mentioning(self, terms: Sequence[str], only: SearchFilter) -> list[PassageRef] | None:
+    def mentioning(self, terms: Sequence[str], only: SearchFilter) -> Sequence[PassageRef] | None:
         """Implement `LexicalIndex.mentioning`."""
         if self.outdated:
             return None
@@ -520,7 +547,7 @@ class Bm25Index:
             others = np.flatnonzero(~found)  # posts that may have the term in another passage
             found[others] = np.isin(numbers[others], now.places.number_posts(own)) if len(others) else False
             docs, numbers = docs[found], numbers[found]
-        return now.places.at(docs)
+        return PassageList(now.places, docs)
 
     def all_of(self, only: SearchFilter) -> list[PassageRef]:
         """List the first passage of every post that the filter allows, oldest first."""

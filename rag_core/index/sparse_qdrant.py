@@ -542,7 +542,7 @@ class QdrantLexicalIndex:
         sought = [[match_any("terms", [hash_term(term)]) for term in way] for way in (terms, *others) if way]
         return self._list_passages([[*allowed, *way] for way in sought for allowed in _make_filter_alternatives(only)])
 
-    def mentioning(self, terms: Sequence[str], only: SearchFilter) -> list[PassageRef] | None:
+    def mentioning(self, terms: Sequence[str], only: SearchFilter) -> Sequence[PassageRef] | None:
         """Implement `LexicalIndex.mentioning`: the server's points do not tell a header's terms from the post's."""
         return None
 

@@ -131,7 +131,7 @@ def build_mention_term(term: str, written: str) -> MentionTerm:
     return MentionTerm(list_surname_stems(written) or (term,), build_surname_pattern(base))
 
 
-async def find_mentions(words: Sequence[MentionTerm], plan: Plan, viewer: Viewer, rag: Engine) -> list[PassageRef]:
+async def find_mentions(words: Sequence[MentionTerm], plan: Plan, viewer: Viewer, rag: Engine) -> Sequence[PassageRef]:
     """Find every post whose own text contains all the terms, oldest first; for LAST newest first.
 
     The index lists them where it tells a post's terms from those of its header. For surnames, and an index that does
@@ -149,8 +149,8 @@ async def find_mentions(words: Sequence[MentionTerm], plan: Plan, viewer: Viewer
             gone = {
                 key for key, post in changed.items() if not post or not _holds_all_terms(_join_post_text(post), words)
             }
-            kept = [place for place in listed if place.key not in gone] if gone else listed
-            return kept[::-1] if plan.kind is Kind.LAST else kept
+            there = tuple(place for place in listed if place.key not in gone) if gone else listed
+            return there[::-1] if plan.kind is Kind.LAST else there
     candidates = await asyncio.to_thread(_find_candidates, words, only, rag)
     places = list({place.key: place for place in reversed(candidates)}.values())
     if plan.kind is not Kind.LAST:

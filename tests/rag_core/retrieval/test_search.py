@@ -160,7 +160,7 @@ async def test_the_index_lists_the_posts_that_reading_them_all_finds(
     async def find_all() -> list[list[PassageRef]]:
         terms = [[MentionTerm((term,)) for text in one for term in tokenize(text)] for one in asked]
         return [
-            await find_mentions(some, Plan((), kind=kind), viewer, library.rag)
+            [*await find_mentions(some, Plan((), kind=kind), viewer, library.rag)]
             for some in terms
             for kind in (Kind.HOW_MANY, Kind.LAST)
         ]

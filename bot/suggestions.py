@@ -65,15 +65,18 @@ class QuestionSuggester:
 
     async def make_suggestions(self) -> None:
         """Ask the questions of the newest posts of each channel until there are enough. Raises RagError."""
+        present = set[PostKey]()
         for chat in await channels.load_channels(self._rag.archive):
             kept = await self._drop_changed(self._kept.get(chat, ()))
             self._kept[chat] = kept
             newest = sorted(await posts.list_message_ids(self._rag.archive, chat), reverse=True)[:_NEWEST_POSTS]
             found = await posts.fetch_posts(self._rag.archive, [PostKey(chat, number) for number in newest])
+            present |= found.keys()
             for post in sorted(found.values(), key=lambda one: one.date, reverse=True):
                 if len(kept) >= _PER_CHANNEL:
                     break
                 await self._try_post(post, kept)
+        self._asked = {one for one in self._asked if one[0] in present}
 
     async def _try_post(self, post: Post, kept: list[SuggestedQuestion]) -> None:
         """Keep the first question of a post that the post answers."""

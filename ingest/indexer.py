@@ -57,8 +57,11 @@ def split_into_passages(post: Post, channel: Channel, parent: str | None) -> tup
     else:
         return ()
     line = normalize_characters(build_header(post, channel, parent))
+    name = (post.media and post.media.file_name) or ""
     return tuple(
-        Passage(post.key, part, line, post.text[start:end], start, end, post.date, post.edited, post.origin)
+        Passage(
+            post.key, part, line, post.text[start:end], start, end, post.date, post.edited, post.origin, file_name=name
+        )
         for part, (start, end) in enumerate(cuts)
     )
 
@@ -160,8 +163,10 @@ async def read_posts_again(archive: Archive, keys: Sequence[PostKey], seq: int =
 
 def build_lexical_entry(p: Passage) -> IndexEntry:
     """Convert a passage to an entry of the lexical index."""
-    terms = [*tokenize(f"{p.header}\n{p.text}"), *annotate_answer_kinds(p.text)]
-    return IndexEntry(PassageRef(p.key, p.part, p.start, p.end), p.date, terms)
+    header, own = tokenize(p.header), tokenize(p.text)
+    header_only = frozenset(header).difference(own, tokenize(p.file_name))
+    terms = [*header, *own, *annotate_answer_kinds(p.text)]
+    return IndexEntry(PassageRef(p.key, p.part, p.start, p.end), p.date, terms, header_only)
 
 
 class LexicalIndexer:

@@ -274,7 +274,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Chunk of a post: `text` is exactly `post.text[start:end]`, `header` is indexed with it and never quoted."""
+    """Chunk of a post: `text` is exactly `post.text[start:end]`, `header` is indexed with it and never quoted.
+
+    `file_name` is in the header too.
+    """
 
     key: PostKey
     part: int
@@ -286,6 +289,7 @@ class Passage:
     edited: datetime | None = None
     origin: Origin | None = None
     copies: tuple[PostKey, ...] = ()
+    file_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

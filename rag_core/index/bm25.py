@@ -13,12 +13,12 @@ from __future__ import annotations
 import copy
 import math
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,11 +43,12 @@ from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """Passage to be indexed, by its terms."""
+    """Passage to be indexed, by its terms; `header_only` are those of them that only its header has."""
 
     place: PassageRef
     date: datetime
     terms: Sequence[str]
+    header_only: frozenset[str] = frozenset()
 
 
 _REF_COLUMNS = (("chat", np.int16), ("message", np.int64), ("part", np.int16), ("start", np.int32),
@@ -118,6 +119,12 @@ class PassageTable:
         """Documents with the first part of a post; `among` is the mask of living documents."""
         return np.flatnonzero(among & (self.columns["part"][: len(among)] == 0))
 
+    def number_posts(self, docs: DocIdArray) -> NDArray[np.int64]:
+        """Number the posts of documents: equal for the passages of one post, whose message id is below 2⁴⁸."""
+        numbers: NDArray[np.int64] = self.columns["chat"].take(docs).astype(np.int64) << 48
+        numbers += self.columns["message"].take(docs)
+        return numbers
+
     def oldest_first(self, docs: DocIdArray) -> DocIdArray:
         """Sort documents by the date of their posts."""
         return docs[np.lexsort((self.columns["message"][docs], self.columns["date"][docs]))]
@@ -183,6 +190,31 @@ class PassageTable:
         return cls([int(chat) for chat in chats], known)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PassageList(Sequence[PassageRef]):
+    """Passage references of documents, made when they are looked at: a count of 100,000 posts shows five of them."""
+
+    places: PassageTable
+    docs: DocIdArray
+
+    def __len__(self) -> int:
+        return len(self.docs)
+
+    @overload
+    def __getitem__(self, at: int) -> PassageRef: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> PassageList: ...
+
+    def __getitem__(self, at: int | slice) -> PassageRef | PassageList:
+        if isinstance(at, slice):
+            return PassageList(self.places, self.docs[at])
+        return self.places.at(self.docs[[at]])[0]
+
+    def __iter__(self) -> Iterator[PassageRef]:
+        return iter(self.places.at(self.docs))
+
+
 class LexicalIndex(Protocol):
     """Lexical index protocol: BM25 over passages. One writer; searches may run in other threads meanwhile.
 
@@ -241,8 +273,19 @@ class LexicalIndex(Protocol):
         Scores are BM25 over the passages of the filter's channels.
         """
 
+    def search_each(
+        self, queries: Sequence[Sequence[str]], only: SearchFilter, n: int
+    ) -> list[list[tuple[PassageRef, float]]]:
+        """Search for the terms of each query, without variants."""
+
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
         """List every passage with all the terms, or all terms of one of `others`, oldest first: for counts."""
+
+    def mentioning(self, terms: Sequence[str], only: SearchFilter) -> Sequence[PassageRef] | None:
+        """List every post with all the terms, by its first passage that has them, oldest first.
+
+        Every term stands in the post itself, not only in a header. None: this index does not tell them apart.
+        """
 
     def all_of(self, only: SearchFilter) -> list[PassageRef]:
         """List the first passage of every post that the filter allows, oldest first."""
@@ -368,7 +411,7 @@ class Bm25Index:
         places.write(entries, postings.corpus_size)
         before = postings.corpus_size
         if entries:
-            postings.replace(gone, [e.terms for e in entries])
+            postings.replace(gone, [e.terms for e in entries], [e.header_only for e in entries])
         else:
             postings.delete(gone)
         self._count(np.arange(before, postings.corpus_size), gone)
@@ -470,6 +513,14 @@ class Bm25Index:
         docs, scores = state.postings.best(terms, n, snapshot, state.places.narrowed(only), variants)
         return list(zip(state.places.at(docs), scores.tolist(), strict=True))
 
+    def search_each(
+        self, queries: Sequence[Sequence[str]], only: SearchFilter, n: int
+    ) -> list[list[tuple[PassageRef, float]]]:
+        """Implement `LexicalIndex.search_each`."""
+        state, snapshot = self._snapshot(only.channels)
+        found = state.postings.best_of_each(queries, n, snapshot, state.places.narrowed(only))
+        return [list(zip(state.places.at(docs), scores.tolist(), strict=True)) for docs, scores in found]
+
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
         """List every passage with all the terms, or all terms of one of `others`, oldest first: for counts."""
         now = self._now
@@ -478,6 +529,25 @@ class Bm25Index:
         for way in others:
             docs = np.union1d(docs, now.postings.matching(way, allowed))
         return now.places.at(now.places.oldest_first(docs))
+
+    def mentioning(self, terms: Sequence[str], only: SearchFilter) -> Sequence[PassageRef] | None:
+        """Implement `LexicalIndex.mentioning`."""
+        if self.outdated:
+            return None
+        now = self._now
+        allowed = now.places.allowed(only)
+        docs = now.places.oldest_first(now.postings.matching(terms, allowed))
+        numbers = now.places.number_posts(docs)
+        _, first = np.unique(numbers, return_index=True)
+        first.sort()
+        docs, numbers = docs[first], numbers[first]
+        for term in terms:
+            own = now.postings.list_own(term, allowed)
+            found = own.searchsorted(docs, "right") > own.searchsorted(docs)
+            others = np.flatnonzero(~found)  # posts that may have the term in another passage
+            found[others] = np.isin(numbers[others], now.places.number_posts(own)) if len(others) else False
+            docs, numbers = docs[found], numbers[found]
+        return PassageList(now.places, docs)
 
     def all_of(self, only: SearchFilter) -> list[PassageRef]:
         """List the first passage of every post that the filter allows, oldest first."""

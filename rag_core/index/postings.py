@@ -20,8 +20,9 @@ import math
 import threading
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -40,10 +41,16 @@ DocIdArray = NDArray[np.intp]  # document numbers in numpy's index type: int32 w
 
 _EMPTY_INT_ARRAY = np.zeros(0, np.int32)
 
+# Frequencies are counted up to 32,767. The highest bit marks a term that the document has in its header only.
+_MAX_FREQUENCY, _HEADER_ONLY = 0x7FFF, 0x8000
+
 
 @dataclass(frozen=True, slots=True)
 class PostingsSegment:
-    """Postings of some documents: `docs[indptr[i]:indptr[i+1]]` hold term `terms[i]`, `tfs` times each."""
+    """Postings of some documents: `docs[indptr[i]:indptr[i+1]]` hold term `terms[i]`, `tfs` times each.
+
+    `tfs` also marks terms of headers, see `_HEADER_ONLY`.
+    """
 
     terms: IntArray
     indptr: NDArray[np.int64]
@@ -64,14 +71,23 @@ class PostingsSegment:
         return cls(terms[starts].copy(), np.r_[starts, len(terms)].astype(np.int64), docs, tfs)
 
     @classmethod
-    def counted(cls, flat: IntArray, lengths: NDArray[np.uint32], first: int) -> PostingsSegment:
-        """Build from the term numbers of documents, concatenated; the documents are numbered from `first`."""
+    def counted(
+        cls, flat: IntArray, lengths: NDArray[np.uint32], first: int, headers: tuple[IntArray, IntArray]
+    ) -> PostingsSegment:
+        """Build from the term numbers of documents, concatenated; the documents are numbered from `first`.
+
+        `headers`: the term numbers that only a header has, concatenated, and how many each document has of them.
+        """
         # one int64 per token, term in the high half, document in the low: runs of equal pairs are the frequencies
-        pairs = flat.astype(np.int64) << 32
-        pairs |= np.repeat(np.arange(first, first + len(lengths), dtype=np.int64), lengths)
+        pairs, marked = (
+            (some.astype(np.int64) << 32) | np.repeat(np.arange(first, first + len(sizes), dtype=np.int64), sizes)
+            for some, sizes in ((flat, lengths), headers)
+        )
         rows, counts = np.unique(pairs, return_counts=True)
         terms, docs = (rows >> 32).astype(np.int32), (rows & 0xFFFFFFFF).astype(np.int32)
-        return cls.of(terms, docs, np.minimum(counts, 65_535).astype(np.uint16))
+        tfs = np.minimum(counts, _MAX_FREQUENCY).astype(np.uint16)
+        tfs[rows.searchsorted(marked)] |= _HEADER_ONLY
+        return cls.of(terms, docs, tfs)
 
     def check(self, documents: int, words: int) -> None:
         """Raise ValueError if the arrays are inconsistent, or name documents or terms that do not exist."""
@@ -250,6 +266,13 @@ class IndexSnapshot:
     frequencies: dict[str, int] = field(default_factory=dict)
 
 
+def _filter_docs(snapshot: IndexSnapshot, allowed: DocFilter | None, docs: DocIdArray) -> DocIdArray:
+    """Documents of the snapshot that are allowed."""
+    if snapshot.seen is not None:
+        docs = docs[snapshot.seen(docs)]
+    return docs if allowed is None else docs[allowed(docs)]
+
+
 class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published without types
     """BM25Okapi over postings lists. Documents are numbered from 0 in the order they were added."""
 
@@ -277,7 +300,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         return alive
 
     def extend(self, corpus: Iterable[Sequence[str]]) -> range:
-        """Add documents; returns their numbers."""
+        """Add documents, none of which has a header; returns their numbers."""
         first, batch, tokens = self._size, list[Sequence[str]](), 0
         for document in corpus:
             batch.append(document)
@@ -289,17 +312,24 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             self._add(batch)
         return range(first, self._size)
 
-    def replace(self, documents: NDArray[np.int64], corpus: Sequence[Sequence[str]]) -> None:
-        """Replace documents by others atomically: a reader sees all the old ones or all the new ones."""
+    def replace(
+        self, documents: NDArray[np.int64], corpus: Sequence[Sequence[str]], headers: Sequence[Collection[str]] = ()
+    ) -> None:
+        """Replace documents by others atomically: a reader sees all the old ones or all the new ones.
+
+        `headers`: for each of the others those of its terms that only its header has.
+        """
         self.until[documents] = self._size + len(corpus)
         if corpus:
-            self._add(corpus)
+            self._add(corpus, headers)
 
-    def _add(self, documents: Sequence[Sequence[str]]) -> None:
+    def _add(self, documents: Sequence[Sequence[str]], headers: Sequence[Collection[str]] = ()) -> None:
         number = self.vocabulary
         flat = array("i", [number.setdefault(w, len(number)) for w in chain.from_iterable(documents)])
         lengths = np.fromiter(map(len, documents), np.uint32, len(documents))
-        segment = PostingsSegment.counted(np.frombuffer(flat, np.int32), lengths, self._size)
+        marked = np.array([number[w] for w in chain.from_iterable(headers)], np.int32)
+        marks = marked, np.fromiter(map(len, headers), np.int32, len(headers))
+        segment = PostingsSegment.counted(np.frombuffer(flat, np.int32), lengths, self._size, marks)
         self._grow(len(documents), lengths)
         segments = [*self.segments, segment] if len(flat) else list(self.segments)
         while len(segments) > 1 and len(segments[-2].docs) < _MERGE_RATIO * len(segments[-1].docs):
@@ -399,11 +429,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
                 found.append((docs, tfs, times * weight * idf * (self.k1 + 1)))
         # one pass over all terms together: for rare terms numpy's call overhead costs more than the work
         docs = np.concatenate([_NO_DOC_IDS, *(part[0] for part in found)])
-        worth = np.concatenate([_NO_COUNTS, *(part[1] for part in found)], dtype=np.float64)
-        norm = self.lengths.take(docs) * (self.k1 * self.b / (snapshot.average_length or 1))
-        norm += self.k1 * (1 - self.b)
-        norm += worth
-        worth /= norm
+        worth = self._saturate(docs, np.concatenate([_NO_COUNTS, *(part[1] for part in found)]), snapshot)
         spans, first = [], 0
         for holding, _, factor in found:
             last = first + len(holding)
@@ -412,6 +438,15 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             first = last
         groups.sort(key=lambda group: group[0])
         return docs, worth, [[spans[at] for at in members] for _, members in groups]
+
+    def _saturate(self, docs: DocIdArray, tfs: CountArray, snapshot: IndexSnapshot) -> ScoreArray:
+        """Weigh term frequencies against the lengths of their documents: BM25 without idf."""
+        worth = (tfs & _MAX_FREQUENCY).astype(np.float64)
+        norm = self.lengths.take(docs) * (self.k1 * self.b / (snapshot.average_length or 1))
+        norm += self.k1 * (1 - self.b)
+        norm += worth
+        worth /= norm
+        return worth
 
     @staticmethod
     def _add_scores(scores: ScoreArray, docs: DocIdArray, worth: ScoreArray, groups: Sequence[Sequence[slice]]) -> None:
@@ -451,18 +486,35 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         """Find the n best documents like `top`, as two arrays; `allowed` restricts the hits, not the statistics."""
         docs, worth, groups = self._contributions(query, snapshot, variants)
         scores = get_zeroed_scores(snapshot.size)
-
-        def shown(some: DocIdArray) -> DocIdArray:
-            if snapshot.seen is not None:
-                some = some[snapshot.seen(some)]
-            return some if allowed is None else some[allowed(some)]
-
         try:
             self._add_scores(scores, docs, worth, groups)
-            found = select_top_docs(docs, scores, n, shown)
+            found = select_top_docs(docs, scores, n, partial(_filter_docs, snapshot, allowed))
             return found, scores[found]
         finally:
             scores[docs] = 0.0
+
+    def best_of_each(
+        self, queries: Sequence[Sequence[str]], n: int, snapshot: IndexSnapshot, allowed: DocFilter | None = None
+    ) -> list[tuple[DocIdArray, ScoreArray]]:
+        """Find the n best documents of each query, as `best` does: terms that several queries share are read once."""
+        read: dict[str, tuple[DocIdArray, ScoreArray, int]] = {}
+        for word in dict.fromkeys(chain.from_iterable(queries)):
+            docs, tfs, frequency = self._postings(word, snapshot)
+            if frequency:
+                read[word] = docs, self._saturate(docs, tfs, snapshot), frequency
+        scores, results = get_zeroed_scores(snapshot.size), []
+        for query in queries:
+            known = [(*read[word], times) for word, times in Counter(query).items() if word in read]
+            known.sort(key=lambda term: term[2])
+            rows = np.concatenate([_NO_DOC_IDS, *(docs for docs, *_ in known)])
+            try:
+                for docs, worth, frequency, times in known:
+                    scores[docs] += worth * (times * compute_idf(snapshot.count, frequency) * (self.k1 + 1))
+                found = select_top_docs(rows, scores, n, partial(_filter_docs, snapshot, allowed))
+                results.append((found, scores[found]))
+            finally:
+                scores[rows] = 0.0
+        return results
 
     def _shown(self, docs: DocIdArray, size: int, allowed: DocFilter | None) -> DocIdArray:
         docs = docs[self.until.take(docs) > size]
@@ -477,6 +529,12 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         for docs in lists[1:]:
             found = found[np.searchsorted(docs, found, "right") > np.searchsorted(docs, found)]
         return self._shown(found, size, allowed)
+
+    def list_own(self, word: str, allowed: DocFilter | None = None) -> DocIdArray:
+        """List the living documents that have a term elsewhere than in their header, ascending."""
+        size = self._size
+        pieces = find_postings(self.segments, self.vocabulary.get(word, -1), size)
+        return self._shown(join_doc_ids([(docs[tfs < _HEADER_ONLY], tfs) for docs, tfs in pieces]), size, allowed)
 
     def holds(self, word: str, allowed: DocFilter | None = None) -> bool:
         """Whether a living document has the term."""

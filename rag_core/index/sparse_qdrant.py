@@ -531,10 +531,20 @@ class QdrantLexicalIndex:
         hits = select_stable_top(nearest, n * _RESCORED_FACTOR if summed else n)
         return sorted((hit for hit, _ in hits), key=lambda hit: (-round(hit[1], 6), hit[0]))[:n]
 
+    def search_each(
+        self, queries: Sequence[Sequence[str]], only: SearchFilter, n: int
+    ) -> list[list[tuple[PassageRef, float]]]:
+        """Implement `LexicalIndex.search_each`."""
+        return [self.search(terms, only, n) for terms in queries]
+
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
         """Implement `LexicalIndex.matching`. Raises IndexUnavailable for more than MAX_LISTED_PASSAGES."""
         sought = [[match_any("terms", [hash_term(term)]) for term in way] for way in (terms, *others) if way]
         return self._list_passages([[*allowed, *way] for way in sought for allowed in _make_filter_alternatives(only)])
+
+    def mentioning(self, terms: Sequence[str], only: SearchFilter) -> Sequence[PassageRef] | None:
+        """Implement `LexicalIndex.mentioning`: the server's points do not tell a header's terms from the post's."""
+        return None
 
     def all_of(self, only: SearchFilter) -> list[PassageRef]:
         """Implement `LexicalIndex.all_of`. Raises IndexUnavailable for more than MAX_LISTED_PASSAGES."""

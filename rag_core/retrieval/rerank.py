@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -107,7 +107,7 @@ def measure_hit_features(
             beginning=asked.matched_share(header.union(*terms[:1])),
             recency=met * math.exp(-age / _RECENCY_DAYS) if present else 0.0,
             likeness=found.cosines.get(place, 0.0),
-            wanted=max(_measure_wanted(asked, question, header, sentences, terms), default=0.0),
+            wanted=_measure_wanted(asked, question, header, sentences, terms),
         )
 
     known = [(place, score) for place, score in found.ranked if place in passages]
@@ -116,13 +116,14 @@ def measure_hit_features(
 
 def _measure_wanted(
     asked: QueryTerms, question: Question, header: frozenset[str], sentences: list[str], terms: list[frozenset[str]]
-) -> Iterator[float]:
-    """Measure the terms near each sentence with the wanted kind of answer: "Bread. 90 a loaf."."""
+) -> float:
+    """Measure the terms near the best sentence with the wanted kind of answer: "Bread. 90 a loaf."."""
     if asked.want is AnswerType.ANYTHING:
-        return
-    for n, sentence in enumerate(sentences):
-        if contains_answer_type(asked.want, sentence, question.text):
-            yield asked.matched_share(header.union(*terms[max(0, n - 1) : n + 1]))
+        return 0.0
+    near = [(asked.matched_share(header.union(*terms[max(0, n - 1) : n + 1])), n) for n in range(len(sentences))]
+    near.sort(reverse=True)  # the kind takes longer to look for than the terms: best first, up to the first that has it
+    wanted = (share for share, n in near if share and contains_answer_type(asked.want, sentences[n], question.text))
+    return next(wanted, 0.0)
 
 
 MAX_RERANKED = 20  # passages: more would take too long, and the answer is seldom beyond them

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,11 +155,7 @@ def list_further_queries(plan: Plan) -> tuple[str, ...]:
 
 async def search_each_query(queries: Sequence[str], only: SearchFilter, n: int, rag: Engine) -> list[PlaceRanking]:
     """Search the lexical index for each query, in one thread: searches are short, and threads would compete."""
-
-    def search() -> list[PlaceRanking]:
-        return [rag.lexical.search(tokenize(query), only, n) for query in queries]
-
-    return await asyncio.to_thread(search) if queries else []
+    return await asyncio.to_thread(rag.lexical.search_each, [*map(tokenize, queries)], only, n) if queries else []
 
 
 def extract_expansion_names(question: str, passages: Sequence[Passage]) -> str:
@@ -380,11 +377,14 @@ def _select_diverse(
 
 def _compute_jaccard(texts: list[list[str]]) -> list[list[float]]:
     """Jaccard similarity of each pair of texts, given by their words, 0..1."""
-    columns: dict[str, int] = {}
-    word_columns = [{columns.setdefault(word, len(columns)) for word in words} for words in texts]
-    has = np.zeros((len(texts), max(1, len(columns))), np.float32)
-    for row, numbers in zip(has, word_columns, strict=True):
-        row[list(numbers)] = 1.0
-    both, sizes = has @ has.T, has.sum(axis=1)
+    sets = [frozenset(words) for words in texts]
+    columns: dict[str, int] = {}  # of words of more than one text: the others only count for the sizes
+    for word, times in Counter(chain.from_iterable(sets)).items():
+        if times > 1:
+            columns[word] = len(columns)
+    has = np.zeros((len(sets), max(1, len(columns))), np.float32)
+    for row, words in zip(has, sets, strict=True):
+        row[[columns[word] for word in words & columns.keys()]] = 1.0
+    both, sizes = has @ has.T, np.array([len(words) for words in sets], np.float32)
     shares: list[list[float]] = (both / np.maximum(sizes[:, None] + sizes[None, :] - both, 1.0)).tolist()
     return shares

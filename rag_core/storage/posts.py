@@ -302,11 +302,14 @@ async def _fetch_albums(
 
 async def fetch_replied_texts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, str]:
     """Fetch the texts that posts reply to, where visible: key of the reply -> text of its parent."""
+    replies = list(keys)
+    if not replies:
+        return {}
     rows = await archive.rows(
         "SELECT r.chat_id, r.message_id, t.text FROM json_each(?) AS k CROSS JOIN posts AS r "
         "ON r.chat_id = json_extract(k.value, '$[0]') AND r.message_id = json_extract(k.value, '$[1]') "
         f"JOIN posts AS t ON t.chat_id = r.chat_id AND t.message_id = r.reply_to WHERE {VISIBLE_POSTS}",
-        (encode_keys(keys),),
+        (encode_keys(replies),),
     )
     return {PostKey(chat_id, message_id): text for chat_id, message_id, text in rows}
 

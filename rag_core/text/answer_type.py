@@ -311,7 +311,7 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
     """Whether the text contains the wanted type, beyond what the question already says."""
     if want is AnswerType.ANYTHING:
         return True
-    low, asked = _normalize_text(text), _normalize_text(question)
+    low, (asked, stems) = _normalize_text(text), _read_question(question)
     if want is AnswerType.PRICE and (currency := _PRICED_CURRENCY.search(asked)):
         low = re.sub(rf"(?<!\d)\d[\d\s.,]{{0,15}}{currency[1]}\w*", " ", low)
     if (pattern := _TYPE_PATTERNS.get(want)) and any(m[0] not in asked for m in pattern.finditer(low)):
@@ -329,8 +329,13 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
         return False
     if want is AnswerType.PLACE and (_PLACE.search(low) or _PLACE_NAME.search(text)):
         return True
-    stems = {stem(word) for word in _WORD.findall(asked)}
     return bool(extract_name_stems(text) - stems)
+
+
+@lru_cache(maxsize=256)  # one question is held against each sentence of the posts that were found
+def _read_question(question: str) -> tuple[str, frozenset[str]]:
+    asked = _normalize_text(question)
+    return asked, frozenset(map(stem, _WORD.findall(asked)))
 
 
 _TYPE_PATTERNS = {

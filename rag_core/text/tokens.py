@@ -118,9 +118,9 @@ def normalize_characters(text: str) -> str:
     return text if text.isascii() and text.isprintable() else text.translate(_CHARACTER_TABLE)
 
 
-ANALYSIS_VERSION = 5
+ANALYSIS_VERSION = 6  # from 6 on an index knows which terms of a passage only its header has
 # Versions whose terms are much the same: their indexes answer until they are rebuilt.
-READABLE_ANALYSES = frozenset({3, 4, ANALYSIS_VERSION})
+READABLE_ANALYSES = frozenset({3, 4, 5, ANALYSIS_VERSION})
 
 _WORD = re.compile(r"[^\W_]+")
 _CYRILLIC = re.compile(r"[а-я]")

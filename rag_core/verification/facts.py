@@ -185,7 +185,7 @@ def _clean_links(links: Iterable[re.Match[str]]) -> frozenset[str]:
     return frozenset(link[0].rstrip(".,;:!?…)»\"”'") for link in links)
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=1024)  # 3 to 10 kB each
 def extract_facts(text: str, lang: str, start: int = 0) -> SentenceFacts:
     """Extract the facts of one sentence; `start` is its offset in the post.
 

@@ -368,6 +368,9 @@ def _make_sound_keys(low: str) -> frozenset[Key]:
     return frozenset(("sound", skeleton[:1]) for skeleton in skeletons(low))
 
 
+_MAX_FOUND_WORDS = 200
+
+
 class Vocabulary(tuple[Word, ...]):
     """Words in the order of their text, with an index of similar words, built on first use."""
 
@@ -389,6 +392,8 @@ class Vocabulary(tuple[Word, ...]):
             self._found = {}
         key = word.low, word.stem
         if (found := self._found.get(key)) is None:
+            if len(self._found) >= _MAX_FOUND_WORDS:  # a sentence of a post is compared with claim after claim
+                self._found.clear()
             self._found[key] = found = self._find_nearest(word)
         return found
 

@@ -89,6 +89,18 @@ def test_top_is_the_best_of_the_allowed_that_hold_a_term(
     assert [doc for doc, _ in found(index, query, n, mask)] == expected
 
 
+@given(corpus=DOCUMENTS, queries=st.lists(QUERIES, max_size=4), n=st.integers(1, 8), data=st.data())
+def test_queries_searched_together_find_what_each_finds_alone(
+    corpus: list[list[str]], queries: list[list[str]], n: int, data: st.DataObject
+) -> None:
+    mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(corpus), max_size=len(corpus))))
+    index = PostingsBM25(corpus)
+    snapshot = index.snapshot(mask)
+    together = [(docs.tolist(), scores.tolist()) for docs, scores in index.best_of_each(queries, n, snapshot)]
+    alone = [index.best(query, n, snapshot) for query in queries]
+    assert together == [(docs.tolist(), scores.tolist()) for docs, scores in alone]
+
+
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.01])
 def test_top_of_long_lists_is_what_looking_at_every_document_finds(share: float) -> None:
     rng = np.random.default_rng(1)

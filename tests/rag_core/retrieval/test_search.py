@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,7 +22,20 @@ from rag_core.retrieval.search import build_filter, fetch_passages, search_passa
 from rag_core.storage import channels, posts
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run
-from rag_core.types import Channel, Hit, Media, Origin, PassageRef, Plan, Post, PostKey, Question, SearchFilter, Viewer
+from rag_core.types import (
+    Channel,
+    Hit,
+    Kind,
+    Media,
+    Origin,
+    PassageRef,
+    Plan,
+    Post,
+    PostKey,
+    Question,
+    SearchFilter,
+    Viewer,
+)
 
 
 async def found(library: Any, text: str, *see: int, **plan: Any) -> list[PostKey]:
@@ -116,6 +130,49 @@ async def test_neither_are_a_date_an_origin_or_a_parent_but_a_file_name_is(libra
     )
     assert await matched(library, "zeppelins") == [20, 22]
     assert await matched(library, "2025") == []
+
+
+_FILLER = "The tram leaves from the square in front of the old town hall and nobody has to wait for long. " * 20
+
+
+async def test_the_index_lists_the_posts_that_reading_them_all_finds(
+    library: Any, make_post: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Terms of headers, of several passages, of versions that were replaced: the same posts at the same places."""
+    rng, words = random.Random(7), ("zeppelin", "balloon", "harbour", "kite")
+    for n in range(30, 130):
+        said = " ".join((*rng.sample(words, rng.randrange(3)), rng.choice(("", _FILLER)), *rng.sample(words, 1)))
+        await library.keep(
+            make_post(
+                n,
+                said if rng.random() < 0.8 else "Hello.",
+                chat=library.harbour,
+                reply_to=rng.randrange(30, n + 1) if rng.random() < 0.4 else None,
+                origin=Origin(rng.choice(words)) if rng.random() < 0.3 else None,
+                media=Media("document", f"{rng.choice(words)}.pdf") if rng.random() < 0.2 else None,
+            ),
+            index=n % 10 == 0,
+        )
+    await library.keep(make_post(30, "A kite.", chat=library.harbour, edited=datetime(2026, 1, 1, tzinfo=UTC)))
+    viewer = library.question("").viewer
+    asked = [(first, *more) for first in words for more in ((), *((other,) for other in words if other != first))]
+
+    async def find_all() -> list[list[PassageRef]]:
+        terms = [[MentionTerm((term,)) for text in one for term in tokenize(text)] for one in asked]
+        return [
+            [*await find_mentions(some, Plan((), kind=kind), viewer, library.rag)]
+            for some in terms
+            for kind in (Kind.HOW_MANY, Kind.LAST)
+        ]
+
+    listed = await find_all()
+    assert all(map(len, listed))
+    with monkeypatch.context() as patched:
+        patched.setattr(posts, "list_post_changes", None)  # what reading does not need, and listing does
+        patched.setattr(Bm25Index, "mentioning", lambda *_: None)
+        read = await find_all()
+    # for the last mention reading ends with the batch that has one: here all posts are of one batch
+    assert read == listed
 
 
 async def test_what_was_edited_or_deleted_since_it_was_indexed_matches_no_more(library: Any) -> None:

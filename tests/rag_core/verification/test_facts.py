@@ -187,3 +187,13 @@ def test_a_text_made_to_be_searched_for_ever_is_searched_at_once(text: str) -> N
     began = time.process_time()
     extract_links(text)
     assert time.process_time() - began < 3  # without bounds the first takes a minute
+
+
+def test_a_sentence_that_is_compared_with_ever_new_words_does_not_grow() -> None:
+    """Sentences of posts stay in a cache for as long as they are asked about: for months."""
+    kept = extract_facts("The ferry to Kronstadt leaves at nine in the morning.", "en").words
+    for n in range(1000):
+        (word,) = split_words(f"word{n}")
+        kept.nearest(word)
+    assert len(kept._found) <= 200
+    assert kept.nearest(split_words("ferries")[0])[1] == kept[0]

@@ -90,6 +90,8 @@ async def plan_by_rules(question: Question, known: Mapping[int, Channel], rag: E
 
     The search that follows reports an index that is down.
     """
+    if not rag.expands_plan:
+        return await asyncio.to_thread(rag.plan, question, known)
     try:
         plan = await asyncio.to_thread(plan_corrected, question, known, rag)  # a long question takes the rules 20 ms
         return await _add_aliases(plan, question, rag)

@@ -29,9 +29,15 @@ from rag_core.recipe_steps import (
     search_and_extract,
     write_or_extract,
 )
-from rag_core.retrieval.hybrid import LEXICAL
+from rag_core.retrieval.hybrid import LEXICAL, RetrievalQuery, search_hybrid
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import fetch_passages, resolve_filter, search_passages
+from rag_core.retrieval.search import (
+    build_retrieval_query,
+    extract_expansion_names,
+    fetch_passages,
+    resolve_filter,
+    search_passages,
+)
 from rag_core.text.names import find_names
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
@@ -154,13 +160,14 @@ def _join_evidence(given: Sequence[Evidence]) -> Evidence:
 
 
 # Iterative retrieval for chains, fitted on the development halves of HotpotQA and MuSiQue (pooled all_relevant@20:
-# direct 0.77, agent 0.86). Names are read in so many of the first passages, so many names are searched, with so many
+# direct 0.86, agent 0.89). Names are read in so many of the first passages, so many names are searched, with so many
 # hits each.
 _MAX_ROUNDS, _NAMING_PASSAGES, _MAX_NAMES, _HITS_OF_NAME = 3, 3, 10, 3
 _ENOUGH_COVERED = 0.9  # share of the weight of the question's words that ends the search
 _PROTECTED_HITS = 3  # first hits of the question itself, which stay first
 _LINK_WORTH, _UNLINKED_WORTH = 0.3, 0.3  # of a name without a word of the question, and of words without the name
 _RANK_DECAY, _NAME_DECAY = 0.3, 0.1
+_MIN_LINK, _HITS_AGAIN = 0.2, 5  # least score of a passage that is kept; hits of the last search
 
 
 async def search_in_rounds(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Hit, ...]:
@@ -194,6 +201,9 @@ async def search_chain(question: Question, plan: Plan, rag: Engine, run: Run) ->
         more = await run.attempt(Stage.FOLLOW, chain.search_names(names, only), list[list[Passage]])
         if not more or not chain.extend(names, more):
             break
+    if len(chain.passages) > 1:
+        query = build_retrieval_query(plan, question, only)
+        await run.attempt(Stage.FOLLOW, chain.search_missing_words(query, run), None)
     return chain.order_hits(), chain.passages
 
 
@@ -213,6 +223,7 @@ class _Chain:
         self._terms: dict[PassageRef, frozenset[str]] = {}
         self._found = {_locate(hit.passage): hit.passage for hit in first}
         self._scores: dict[PassageRef, float] = {}
+        self._again: list[PassageRef] = []
         self.passages = [first[0].passage]
 
     @property
@@ -280,16 +291,27 @@ class _Chain:
         self.passages.append(self._found[max(candidates, key=lambda place: (candidates[place], place))])
         return True
 
+    async def search_missing_words(self, query: RetrievalQuery, run: Run) -> None:
+        """Search the words that are still missing, with the names of the passage found first, by both retrievers."""
+        missing = set(self._list_missing())
+        words = [word for word in query.text.split() if not missing.isdisjoint(tokenize(word))]
+        if names := extract_expansion_names(query.text, self.passages[1:2]):
+            again = replace(query, text=" ".join((*words, names)))
+            places = [place for place, _ in (await search_hybrid(again, self._rag, run)).ranked[:_HITS_AGAIN]]
+            found = await fetch_passages(places, self._rag)
+            self._again = [_locate(found[place]) for place in places if place in found]
+            self._found = {_locate(passage): passage for passage in found.values()} | self._found
+
     def _score(self, linked: float, held: Collection[str], missing: Sequence[str]) -> float:
         gain = sum(self._weights[term] for term in missing if term in held) / self._total
         return linked * (_LINK_WORTH + gain) + _UNLINKED_WORTH * gain
 
     def order_hits(self) -> tuple[Hit, ...]:
-        """Order all hits: the first of the question, the chain, and the others in turn."""
-        linked = [place for place, _ in sorted(self._scores.items(), key=lambda pair: (-pair[1], pair[0]))]
-        own = [_locate(hit.passage) for hit in self._first]
-        depth = max(len(linked), len(own))
-        rest = [places[n] for n in range(depth) for places in (own, linked) if n < len(places)]
+        """Order the hits: the first of the question, the chain, and the others in turn."""
+        ranked = sorted(self._scores.items(), key=lambda pair: (-pair[1], pair[0]))
+        own, linked = [_locate(hit.passage) for hit in self._first], [p for p, score in ranked if score > _MIN_LINK]
+        lists = own, linked, self._again
+        rest = [places[n] for n in range(max(map(len, lists))) for places in lists if n < len(places)]
         order = dict.fromkeys((*own[:_PROTECTED_HITS], *(_locate(passage) for passage in self.passages), *rest))
         hits = {_locate(hit.passage): hit for hit in self._first}
         return tuple(

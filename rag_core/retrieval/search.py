@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from rag_core.context.evidence import build_text_key
 from rag_core.engine import CachedHit, Engine, make_hits_key
+from rag_core.planning.router import is_chain
 from rag_core.retrieval.fusion import select_by_mmr
 from rag_core.retrieval.hybrid import (
     BOTH,
@@ -187,7 +188,7 @@ def append_expansion_hits(own: PlaceRanking, others: Sequence[tuple[PlaceRanking
     return [(place, scores.get(place, 0.0)) for place in (*first, *rest)]
 
 
-_MULTI_HOP_TERMS = 5  # least number of terms of a multi-hop question
+_MULTI_HOP_TERMS = 5  # least number of terms of a multi-hop question that does not read like a chain
 _FETCHED_PASSAGES = 80  # least number of passages read for MMR; else twice the number kept
 
 
@@ -287,7 +288,7 @@ async def _run_further_queries(
     searches = search_each_query(list_further_queries(plan), query.only, plan.k_per_query, rag)
     others = await run.attempt(Stage.QUERIES, searches, list[RankedPlaces])
     rankings = [(ranking, VARIANT_WEIGHT) for ranking in others]
-    if len(plan.queries) > 1 and len(tokenize(query.text)) >= _MULTI_HOP_TERMS:
+    if len(plan.queries) > 1 and (len(tokenize(query.text)) >= _MULTI_HOP_TERMS or is_chain(query.text)):
         following = await run.attempt(
             Stage.FOLLOW, _search_with_found_names(query, own, best, rag, run), list[RankedPlaces]
         )

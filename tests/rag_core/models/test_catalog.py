@@ -20,9 +20,17 @@ def test_no_model_is_called_like_a_tier() -> None:
     assert not {row.name for row in MODELS} & {tier.value for tier in ModelTier}
 
 
-def test_every_model_but_the_offline_reranker_knows_russian() -> None:
+def test_every_model_but_the_small_rerankers_knows_russian() -> None:
     # the offline reranker is made of the English half; questions in Russian keep the fused order
-    assert [row.name for row in MODELS if "ru" not in row.languages] == ["minilm-maxsim"]
+    assert [row.name for row in MODELS if "ru" not in row.languages] == ["minilm-maxsim", "msmarco-minilm-l6"]
+
+
+def test_the_compact_reranker_comes_between_the_offline_one_and_the_multilingual_one() -> None:
+    small = {row.role: row for row in find_models(ModelTier.SMALL)}
+    assert set(small) == {ModelRole.RERANKER, ModelRole.WRITER}
+    rerankers = [row for row in MODELS if row.role is ModelRole.RERANKER]
+    assert rerankers.index(small[ModelRole.RERANKER]) == 1
+    assert small[ModelRole.RERANKER].bytes < 30_000_000
 
 
 @pytest.mark.parametrize("tier", [ModelTier.DEFAULT, ModelTier.QUALITY])

@@ -24,6 +24,7 @@ from rag_core.planning.rule_planner import widen_plan
 from rag_core.recipe_steps import (
     add_hyde_query,
     extract_closest,
+    extract_from_hits,
     finish_draft,
     plan_or_answer_exactly,
     search_and_extract,
@@ -32,6 +33,7 @@ from rag_core.recipe_steps import (
 from rag_core.retrieval.hybrid import LEXICAL, RetrievalQuery, search_hybrid
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import (
+    add_neighbours,
     build_retrieval_query,
     extract_expansion_names,
     fetch_passages,
@@ -50,6 +52,7 @@ from rag_core.writing.phrases import format_comparison
 _SUFFICIENT_COVERAGE = 0.8
 # A second round finds posts less similar to the question: it needs more coverage than a first round to be used.
 _SECOND_ROUND_COVERAGE = 0.8
+_READ_AROUND = 3  # first hits of a second round whose neighbours are read
 _MIN_IMPROVEMENT = 0.1  # by which the coverage of a second round must exceed that of a first one with an answer
 
 
@@ -365,17 +368,18 @@ async def _answer_in_rounds(question: Question, plan: Plan, rag: Engine, run: Ru
 
 
 async def _run_second_round(question: Question, first: _SearchRound, rag: Engine, run: Run) -> _SearchRound | None:
-    """Search again with twice as many hits, both retrievers and other words; None where the plan would not change."""
+    """Search again with twice as many hits, both retrievers and other words, and read the posts around the first."""
     plan = await add_hyde_query(question, widen_plan(first.plan), first.draft, rag, run)
-    if replace(plan, reasons=first.plan.reasons) == first.plan:
-        return None
     # the second round may fail: the result of the first is kept
     return await run.attempt(Stage.AGAIN, _run_round(question, plan, rag, run), None)
 
 
 async def _run_round(question: Question, plan: Plan, rag: Engine, run: Run) -> _SearchRound:
     async with run.use_separate_budgets():  # its stages have their own budgets
-        return _SearchRound(plan, *await search_and_extract(question, plan, rag, run))
+        hits = await search_passages(plan, question, rag, run)
+        hits = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
+        hits = await run.attempt(Stage.FOLLOW, add_neighbours(hits, _READ_AROUND, plan, question.viewer, rag), hits)
+        return _SearchRound(plan, *await extract_from_hits(question, plan, hits, rag, run))
 
 
 def _choose_better_round(first: _SearchRound, second: _SearchRound | None) -> _SearchRound:

@@ -124,6 +124,7 @@ __all__ = [
     "HYDE_WEIGHT",
     "LEXICAL",
     "VARIANT_WEIGHT",
+    "add_neighbours",
     "append_expansion_hits",
     "build_filter",
     "build_retrieval_query",
@@ -327,6 +328,32 @@ async def fetch_passages(places: Sequence[PassageRef], rag: Engine) -> dict[Pass
 def _build_passage(place: PassageRef, post: Post, line: str) -> Passage:
     text = post.text[place.start : place.end]
     return Passage(post.key, place.part, line, text, place.start, place.end, post.date, post.edited, post.origin)
+
+
+_NEIGHBOUR_SCORE = 0.5  # of a post beside a hit, as a share of the hit's
+
+
+async def add_neighbours(hits: Sequence[Hit], first: int, plan: Plan, viewer: Viewer, rag: Engine) -> tuple[Hit, ...]:
+    """Add the posts around the first hits: before, after, replied to, and replies; an album is one post.
+
+    A question and its answer are often two posts, of which only one has the words that were searched. What the filters
+    of the plan leave out is not added.
+    """
+    only = await resolve_filter(plan, viewer, rag)
+    around = await post_lookup.list_neighbour_keys(rag.archive, [hit.passage.key for hit in hits[:first]])
+    keys = PostKeySet.of({key for near in around.values() for key in near} - {hit.passage.key for hit in hits})
+    allowed = replace(only, keys=keys if only.keys is None else only.keys & keys)
+    places = {place.key: place for place in await asyncio.to_thread(rag.lexical.all_of, allowed)}
+    passages = await fetch_passages([*places.values()], rag)
+    joined: dict[PassageRef, Hit] = {}
+    for hit in hits:
+        place = PassageRef(hit.passage.key, hit.passage.part, hit.passage.start, hit.passage.end)
+        joined.setdefault(place, hit)
+        for key in around.get(hit.passage.key, ()):
+            if key in places and places[key] in passages:
+                near = Hit(passages[places[key]], hit.score * _NEIGHBOUR_SCORE, LEXICAL)
+                joined.setdefault(places[key], near)
+    return tuple(joined.values())
 
 
 _PROTECTED_HITS = 20  # first texts exempt from MMR, which cost 2 to 6 points of recall@20 on MuSiQue among them

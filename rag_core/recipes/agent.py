@@ -86,8 +86,13 @@ async def _answer_parts(
             sources.append(evidence)
     if comparison := parse_comparison(question.text):  # what was found for the other thing only is no answer for both
         drafts = [
-            draft if draft.sentences and is_about(comparison, n, draft.sentences[0].text) else Draft()
+            replace(draft, sentences=tuple(one for one in draft.sentences if is_about(comparison, n, one.text)))
             for n, draft in enumerate(drafts)
+        ]
+    else:  # what holds only the words carried over from the part before is no answer
+        drafts = [
+            draft if _is_covered(part, draft.sentences[:1], question, rag, _LEAST_WORDS) else Draft()
+            for part, draft in zip(parts, drafts, strict=True)
         ]
     answered = [draft for draft in drafts if draft.sentences]
     if not answered:  # the posts may say it in one sentence whose words no part has alone
@@ -110,7 +115,7 @@ async def _answer_parts(
         missing=tuple(
             part.asked
             for part, own in zip(parts, drafts, strict=True)
-            if not own.sentences and not _is_covered(part, sentences, question, rag)
+            if not own.sentences and not _is_covered(part, sentences, question, rag, _MOST_WORDS)
         ),
     )
     written = await write_or_extract(question, plans[0], draft, evidence, rag, run)
@@ -126,14 +131,17 @@ def _compare(comparison: Comparison, drafts: Sequence[Draft], lang: str) -> Sent
     return Sentence(text, tuple(one.citations[0] for one in found))
 
 
-def _is_covered(part: QuestionPart, sentences: Sequence[Sentence], question: Question, rag: Engine) -> bool:
-    """Whether the sentences for the other parts hold most of this part's words: then it is not said to be missing."""
+def _is_covered(
+    part: QuestionPart, sentences: Sequence[Sentence], question: Question, rag: Engine, least: float
+) -> bool:
+    """Whether sentences hold this share of the weight of a part's own words; a part without words is covered."""
     asked = QueryTerms.of(part.asked, rag.lexical.statistics(question.viewer.channels).weight)
     held = frozenset(term for sentence in sentences for term in tokenize(sentence.text))
-    return asked.matched_share(held) + asked.similar_share(held) >= _MOST_WORDS
+    return not asked.share or asked.matched_share(held) + asked.similar_share(held) >= least
 
 
-_MOST_WORDS = 0.5  # share of the weight of a part's words
+# Shares of the weight of a part's words: of another part's answer that holds this part too, and of an own answer.
+_MOST_WORDS, _LEAST_WORDS = 0.5, 0.2
 
 
 def _join_first_sentences(drafts: Sequence[Draft]) -> tuple[Sentence, ...]:

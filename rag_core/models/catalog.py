@@ -37,6 +37,7 @@ class ModelTier(StrEnum):
     NONE = "none"
     OFFLINE = "offline"
     SMALL = "small"  # a writer and a reranker for two gigabytes of memory and a slow processor
+    COMPACT = "compact"  # a writer of 1.2 billion parameters
     DEFAULT = "default"
     QUALITY = "quality"
     RUSSIAN = "russian"  # a writer trained mainly on Russian
@@ -150,6 +151,18 @@ WRITERS: tuple[ModelSpec, ...] = (
         "qwen2.5-0.5b-instruct-q4_k_m.gguf",
         491_400_032,
         850_000_000,
+    ),
+    # Llama 3.2 of 1.24B, trained further on Russian; its licence asks to name Llama. Nothing was run.
+    replace(
+        _make_writer_spec(
+            "vikhr-llama-3.2-1b",
+            ModelTier.COMPACT,
+            "QuantFactory/Vikhr-Llama-3.2-1B-Instruct-GGUF",
+            "Vikhr-Llama-3.2-1B-Instruct.Q4_K_M.gguf",
+            808_000_000,
+            1_240_000_000,
+        ),
+        licence="Llama-3.2",
     ),
     _make_writer_spec(
         "qwen2.5-1.5b-instruct",

@@ -3,11 +3,11 @@
 Models can be replaced while the bot runs. Everything works without models: a model that cannot be opened becomes a
 shortfall that is reported with every answer.
 
-Caches of recent plans, search hits and verdicts are limited in number and age. The channels a viewer may read are part
-of every key, and a change of an index empties the caches. Hits are kept as passage references and scores, never as
-texts: texts are read from the archive each time, so that an edit or a deletion shows at once. Verdicts hold quotes, so
-the last change of the archive is part of their key. Posts are not cached: SQLite reads the 40 posts of a question in
-0.7 ms among 100,000, while an answer takes 30 ms and these caches save 14.
+Caches of recent plans, search hits, reranked pairs and verdicts are limited in number and age. The channels a viewer
+may read are part of every key, and a change of an index empties the caches of what it may change. Hits are kept as
+passage references and scores, never as texts: texts are read from the archive each time, so that an edit or a deletion
+shows at once. Verdicts hold quotes, so the last change of the archive is part of their key. Posts are not cached:
+SQLite reads the 40 posts of a question in 0.7 ms among 100,000, while an answer takes 30 ms and these caches save 14.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ Clock = Callable[[], float]  # seconds, from any starting point
 _MAX_PLANS, _PLANS_TTL_S = 1000, 600.0  # 1 kB each
 _MAX_HITS, _HITS_TTL_S = 500, 300.0  # 11 kB each: 41 passage references on average
 _MAX_VERDICTS, _VERDICTS_TTL_S = 500, 300.0  # 3 kB each
+_MAX_PAIRS, _PAIRS_TTL_S = 10_000, 300.0  # 300 bytes each: 20 passages of 500 questions
 _MAX_BOILERPLATES, _BOILERPLATES_TTL_S = 500, 300.0  # a few lines each
 
 
@@ -108,14 +109,18 @@ class VersionedCache(Generic[V]):
 
 
 class Caches:
-    """Caches of one engine, in memory only: plans, hits, verdicts, and repeated lines by channel."""
+    """Caches of one engine, in memory only: plans, hits, reranked pairs, verdicts, repeated lines by channel."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self.plans: VersionedCache[Plan] = VersionedCache(_MAX_PLANS, _PLANS_TTL_S, clock)
         self.hits: VersionedCache[tuple[CachedHit, ...]] = VersionedCache(_MAX_HITS, _HITS_TTL_S, clock)
         self.verdicts: VersionedCache[Verdict] = VersionedCache(_MAX_VERDICTS, _VERDICTS_TTL_S, clock)
+        # scores by reranker, question, channels and text: whatever else changes, they stay
+        self.pairs: VersionedCache[float] = VersionedCache(_MAX_PAIRS, _PAIRS_TTL_S, clock)
         self.boilerplate: VersionedCache[frozenset[str]] = VersionedCache(_MAX_BOILERPLATES, _BOILERPLATES_TTL_S, clock)
-        self._all: tuple[VersionedCache[Any], ...] = (self.plans, self.hits, self.verdicts, self.boilerplate)
+        self._all: tuple[VersionedCache[Any], ...] = (
+            self.plans, self.hits, self.verdicts, self.pairs, self.boilerplate
+        )  # fmt: skip
 
     def forget(self) -> None:
         """Drop everything: keys contain the texts of questions."""
@@ -160,9 +165,9 @@ class Engine:
 
     Reranker, writer and planner may be replaced while the bot runs: a run that already uses the old one finishes with
     it. `traced` is called with each finished run, for tests and metrics. `plan` is the rule planner, unless another one
-    is compared with it. A copy made by `replace` has `caches` of its own, because other settings find other hits.
-    `recipe` answers where the chat has chosen none; "auto" chooses by question and load. `health` is the circuit
-    breaker of the recipes.
+    is compared with it; `expands_plan`: spelling is corrected, and aliases are added to it. A copy made by `replace`
+    has `caches` of its own, because other settings find other hits. `recipe` answers where the chat has chosen none;
+    "auto" chooses by question and load. `health` is the circuit breaker of the recipes.
     """
 
     settings: RagSettings
@@ -176,6 +181,7 @@ class Engine:
     without: tuple[Shortfall, ...] = ()  # components that could not be opened, reported with every answer
     traced: Callable[[Run], None] = _log_run
     plan: PlanFunction = plan_by_rules
+    expands_plan: bool = True
     recipe: str = "auto"
     show_results: bool = False  # each run keeps what its stages found, as texts, for the terminal that asked
     health: RecipeHealth = field(default_factory=lambda: RecipeHealth(time.monotonic))

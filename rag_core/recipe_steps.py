@@ -26,7 +26,7 @@ from rag_core.planning.rule_planner import build_bare_plan, lift_filters
 from rag_core.planning.schema import format_plan
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import fetch_passages, search_lexical, search_passages
+from rag_core.retrieval.search import add_neighbours, fetch_passages, search_lexical, search_passages
 from rag_core.storage import channels, posts
 from rag_core.storage.channels import list_synonyms
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
@@ -90,6 +90,8 @@ async def plan_by_rules(question: Question, known: Mapping[int, Channel], rag: E
 
     The search that follows reports an index that is down.
     """
+    if not rag.expands_plan:
+        return await asyncio.to_thread(rag.plan, question, known)
     try:
         plan = await asyncio.to_thread(plan_corrected, question, known, rag)  # a long question takes the rules 20 ms
         return await _add_aliases(plan, question, rag)
@@ -186,7 +188,9 @@ async def search_and_extract(question: Question, plan: Plan, rag: Engine, run: R
 async def extract_from_hits(
     question: Question, plan: Plan, hits: Sequence[Hit], rag: Engine, run: Run
 ) -> tuple[Draft, Evidence]:
-    """Compose the evidence from hits, and extract from it."""
+    """Compose the evidence from hits, with the posts around the first where that is set, and extract from it."""
+    if around := rag.settings.retrieval.neighbours:
+        hits = await run.attempt(Stage.FOLLOW, add_neighbours(hits, around, plan, question.viewer, rag), tuple(hits))
     evidence = await run.attempt(
         Stage.COPIES, gather_evidence(hits, question.viewer, rag), lambda: compose_evidence(hits)
     )

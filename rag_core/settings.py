@@ -119,6 +119,9 @@ class SearchSettings(_SettingsSection):
     )
     keep: int = Field(40, ge=5, le=100, description="Passages kept of both legs; the rest are too alike.")
     rounds: int = Field(1, ge=1, le=2, description="2: search once more, wider, before an answer is refused.")
+    neighbours: int = Field(
+        0, ge=0, le=10, description="First hits whose posts before, after, replies and replied-to are read too."
+    )
     diversity: float = Field(0.5, ge=0, le=1, description="1 keeps the best, less leaves out what is alike.")
 
 

@@ -166,6 +166,16 @@ class Span:
     error: str | None = None
     ended: float = field(default_factory=time.time, compare=False)
 
+    @property
+    def is_action(self) -> bool:
+        """Whether this is a tool, or a stage that does what a tool does."""
+        return self.stage.startswith("tool.") or self.stage in _ACTION_STAGES
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether its timeout ended it."""
+        return self.error == StageTimeout.__name__ or bool(self.counts.get("late"))
+
 
 @dataclass
 class Run:
@@ -199,7 +209,7 @@ class Run:
         return tuple(
             Action(span.stage.removeprefix("tool."), span.took_ms, span.error is None)
             for span in self.spans
-            if span.stage.startswith("tool.") or span.stage in _ACTION_STAGES
+            if span.is_action
         )
 
     @asynccontextmanager

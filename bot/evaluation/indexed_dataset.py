@@ -87,6 +87,7 @@ class Variant:
             dense=None if self.legs == "lexical" else rag.dense,
             reranker=None if self.rerank == _OFF else rag.reranker,
             plan=plan,
+            expands_plan=self.plan == _ON,
             recipe=self.recipe,
             planner=rag.planner if self.plan == _ON and self.legs != "dense" else None,
         )

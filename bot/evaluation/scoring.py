@@ -57,8 +57,8 @@ def holds_answer(text: str, answers: Sequence[str]) -> bool:
 class AnswerCost:
     """Cost of an answer; `first_ms`: from the start of the model's session to the first sentence.
 
-    None if the model wrote nothing; `by_model`: the shown sentences are the model's. `tools` counts tool calls, `late`
-    those that were ended by their timeout.
+    None if the model wrote nothing; `by_model`: the shown sentences are the model's. `tools` counts the tools and the
+    stages that stand for one, `late` those that were ended by their timeout.
     """
 
     calls: float = 0.0
@@ -67,7 +67,7 @@ class AnswerCost:
     tokens_per_s: float | None = None
     by_model: bool = False
     tools: int = 0
-    late: float = 0.0
+    late: int = 0
 
 
 def measure_answer_cost(run: Run | None, *, by_model: bool) -> AnswerCost:
@@ -82,8 +82,9 @@ def measure_answer_cost(run: Run | None, *, by_model: bool) -> AnswerCost:
 
     # One call if a span of the model has no count.
     calls = sum(float(span_counts.get("calls", "tokens" in span_counts)) for span_counts in counts)
+    actions = [span for span in run.spans if span.is_action] if run else []
     return AnswerCost(calls, sum(noted("tokens")), last("first_sentence_ms"), last("tokens_per_s"), by_model,
-                len(noted("late")), sum(noted("late")))  # fmt: skip
+                len(actions), sum(span.timed_out for span in actions))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,14 +24,22 @@ from rag_core.planning.rule_planner import widen_plan
 from rag_core.recipe_steps import (
     add_hyde_query,
     extract_closest,
+    extract_from_hits,
     finish_draft,
     plan_or_answer_exactly,
     search_and_extract,
     write_or_extract,
 )
-from rag_core.retrieval.hybrid import LEXICAL
+from rag_core.retrieval.hybrid import LEXICAL, RetrievalQuery, search_hybrid
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import fetch_passages, resolve_filter, search_passages
+from rag_core.retrieval.search import (
+    add_neighbours,
+    build_retrieval_query,
+    extract_expansion_names,
+    fetch_passages,
+    resolve_filter,
+    search_passages,
+)
 from rag_core.text.names import find_names
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
@@ -44,6 +52,7 @@ from rag_core.writing.phrases import format_comparison
 _SUFFICIENT_COVERAGE = 0.8
 # A second round finds posts less similar to the question: it needs more coverage than a first round to be used.
 _SECOND_ROUND_COVERAGE = 0.8
+_READ_AROUND = 3  # first hits of a second round whose neighbours are read
 _MIN_IMPROVEMENT = 0.1  # by which the coverage of a second round must exceed that of a first one with an answer
 
 
@@ -77,8 +86,13 @@ async def _answer_parts(
             sources.append(evidence)
     if comparison := parse_comparison(question.text):  # what was found for the other thing only is no answer for both
         drafts = [
-            draft if draft.sentences and is_about(comparison, n, draft.sentences[0].text) else Draft()
+            replace(draft, sentences=tuple(one for one in draft.sentences if is_about(comparison, n, one.text)))
             for n, draft in enumerate(drafts)
+        ]
+    else:  # what holds only the words carried over from the part before is no answer
+        drafts = [
+            draft if _is_covered(part, draft.sentences[:1], question, rag, _LEAST_WORDS) else Draft()
+            for part, draft in zip(parts, drafts, strict=True)
         ]
     answered = [draft for draft in drafts if draft.sentences]
     if not answered:  # the posts may say it in one sentence whose words no part has alone
@@ -101,7 +115,7 @@ async def _answer_parts(
         missing=tuple(
             part.asked
             for part, own in zip(parts, drafts, strict=True)
-            if not own.sentences and not _is_covered(part, sentences, question, rag)
+            if not own.sentences and not _is_covered(part, sentences, question, rag, _MOST_WORDS)
         ),
     )
     written = await write_or_extract(question, plans[0], draft, evidence, rag, run)
@@ -117,14 +131,17 @@ def _compare(comparison: Comparison, drafts: Sequence[Draft], lang: str) -> Sent
     return Sentence(text, tuple(one.citations[0] for one in found))
 
 
-def _is_covered(part: QuestionPart, sentences: Sequence[Sentence], question: Question, rag: Engine) -> bool:
-    """Whether the sentences for the other parts hold most of this part's words: then it is not said to be missing."""
+def _is_covered(
+    part: QuestionPart, sentences: Sequence[Sentence], question: Question, rag: Engine, least: float
+) -> bool:
+    """Whether sentences hold this share of the weight of a part's own words; a part without words is covered."""
     asked = QueryTerms.of(part.asked, rag.lexical.statistics(question.viewer.channels).weight)
     held = frozenset(term for sentence in sentences for term in tokenize(sentence.text))
-    return asked.matched_share(held) + asked.similar_share(held) >= _MOST_WORDS
+    return not asked.share or asked.matched_share(held) + asked.similar_share(held) >= least
 
 
-_MOST_WORDS = 0.5  # share of the weight of a part's words
+# Shares of the weight of a part's words: of another part's answer that holds this part too, and of an own answer.
+_MOST_WORDS, _LEAST_WORDS = 0.5, 0.2
 
 
 def _join_first_sentences(drafts: Sequence[Draft]) -> tuple[Sentence, ...]:
@@ -154,13 +171,14 @@ def _join_evidence(given: Sequence[Evidence]) -> Evidence:
 
 
 # Iterative retrieval for chains, fitted on the development halves of HotpotQA and MuSiQue (pooled all_relevant@20:
-# direct 0.77, agent 0.86). Names are read in so many of the first passages, so many names are searched, with so many
+# direct 0.86, agent 0.89). Names are read in so many of the first passages, so many names are searched, with so many
 # hits each.
 _MAX_ROUNDS, _NAMING_PASSAGES, _MAX_NAMES, _HITS_OF_NAME = 3, 3, 10, 3
 _ENOUGH_COVERED = 0.9  # share of the weight of the question's words that ends the search
 _PROTECTED_HITS = 3  # first hits of the question itself, which stay first
 _LINK_WORTH, _UNLINKED_WORTH = 0.3, 0.3  # of a name without a word of the question, and of words without the name
 _RANK_DECAY, _NAME_DECAY = 0.3, 0.1
+_MIN_LINK, _HITS_AGAIN = 0.2, 5  # least score of a passage that is kept; hits of the last search
 
 
 async def search_in_rounds(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Hit, ...]:
@@ -194,6 +212,9 @@ async def search_chain(question: Question, plan: Plan, rag: Engine, run: Run) ->
         more = await run.attempt(Stage.FOLLOW, chain.search_names(names, only), list[list[Passage]])
         if not more or not chain.extend(names, more):
             break
+    if len(chain.passages) > 1:
+        query = build_retrieval_query(plan, question, only)
+        await run.attempt(Stage.FOLLOW, chain.search_missing_words(query, run), None)
     return chain.order_hits(), chain.passages
 
 
@@ -213,6 +234,7 @@ class _Chain:
         self._terms: dict[PassageRef, frozenset[str]] = {}
         self._found = {_locate(hit.passage): hit.passage for hit in first}
         self._scores: dict[PassageRef, float] = {}
+        self._again: list[PassageRef] = []
         self.passages = [first[0].passage]
 
     @property
@@ -280,16 +302,27 @@ class _Chain:
         self.passages.append(self._found[max(candidates, key=lambda place: (candidates[place], place))])
         return True
 
+    async def search_missing_words(self, query: RetrievalQuery, run: Run) -> None:
+        """Search the words that are still missing, with the names of the passage found first, by both retrievers."""
+        missing = set(self._list_missing())
+        words = [word for word in query.text.split() if not missing.isdisjoint(tokenize(word))]
+        if names := extract_expansion_names(query.text, self.passages[1:2]):
+            again = replace(query, text=" ".join((*words, names)))
+            places = [place for place, _ in (await search_hybrid(again, self._rag, run)).ranked[:_HITS_AGAIN]]
+            found = await fetch_passages(places, self._rag)
+            self._again = [_locate(found[place]) for place in places if place in found]
+            self._found = {_locate(passage): passage for passage in found.values()} | self._found
+
     def _score(self, linked: float, held: Collection[str], missing: Sequence[str]) -> float:
         gain = sum(self._weights[term] for term in missing if term in held) / self._total
         return linked * (_LINK_WORTH + gain) + _UNLINKED_WORTH * gain
 
     def order_hits(self) -> tuple[Hit, ...]:
-        """Order all hits: the first of the question, the chain, and the others in turn."""
-        linked = [place for place, _ in sorted(self._scores.items(), key=lambda pair: (-pair[1], pair[0]))]
-        own = [_locate(hit.passage) for hit in self._first]
-        depth = max(len(linked), len(own))
-        rest = [places[n] for n in range(depth) for places in (own, linked) if n < len(places)]
+        """Order the hits: the first of the question, the chain, and the others in turn."""
+        ranked = sorted(self._scores.items(), key=lambda pair: (-pair[1], pair[0]))
+        own, linked = [_locate(hit.passage) for hit in self._first], [p for p, score in ranked if score > _MIN_LINK]
+        lists = own, linked, self._again
+        rest = [places[n] for n in range(max(map(len, lists))) for places in lists if n < len(places)]
         order = dict.fromkeys((*own[:_PROTECTED_HITS], *(_locate(passage) for passage in self.passages), *rest))
         hits = {_locate(hit.passage): hit for hit in self._first}
         return tuple(
@@ -343,17 +376,18 @@ async def _answer_in_rounds(question: Question, plan: Plan, rag: Engine, run: Ru
 
 
 async def _run_second_round(question: Question, first: _SearchRound, rag: Engine, run: Run) -> _SearchRound | None:
-    """Search again with twice as many hits, both retrievers and other words; None where the plan would not change."""
+    """Search again with twice as many hits, both retrievers and other words, and read the posts around the first."""
     plan = await add_hyde_query(question, widen_plan(first.plan), first.draft, rag, run)
-    if replace(plan, reasons=first.plan.reasons) == first.plan:
-        return None
     # the second round may fail: the result of the first is kept
     return await run.attempt(Stage.AGAIN, _run_round(question, plan, rag, run), None)
 
 
 async def _run_round(question: Question, plan: Plan, rag: Engine, run: Run) -> _SearchRound:
     async with run.use_separate_budgets():  # its stages have their own budgets
-        return _SearchRound(plan, *await search_and_extract(question, plan, rag, run))
+        hits = await search_passages(plan, question, rag, run)
+        hits = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
+        hits = await run.attempt(Stage.FOLLOW, add_neighbours(hits, _READ_AROUND, plan, question.viewer, rag), hits)
+        return _SearchRound(plan, *await extract_from_hits(question, plan, hits, rag, run))
 
 
 def _choose_better_round(first: _SearchRound, second: _SearchRound | None) -> _SearchRound:

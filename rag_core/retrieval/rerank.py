@@ -14,12 +14,14 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from typing import NamedTuple
 
 from rag_core.engine import Engine
 from rag_core.index.postings import TermStatistics
+from rag_core.models.reranker import Reranker
 from rag_core.retrieval.fusion import fuse_weighted_sum
-from rag_core.retrieval.hybrid import RetrievalResult
+from rag_core.retrieval.hybrid import BOTH, RetrievalResult
 from rag_core.text.answer_type import AnswerType, contains_answer_type
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import split_sentences
@@ -127,6 +129,7 @@ def _measure_wanted(
 
 
 MAX_RERANKED = 20  # passages: more would take too long, and the answer is seldom beyond them
+_FEW_HITS = 20  # among so few a clear lead in one ranking is enough
 _MIN_RERANKED = 2
 _RERANKER_WEIGHT = 0.5  # weight of the reranker in the blend
 _CLEAR_LEAD = 0.35  # lead of the first hit over the second, relative to its score: reranking would not change it
@@ -134,11 +137,12 @@ _USABLE_BUDGET_SHARE = 0.8  # share of the budget that is planned: text length a
 
 
 def is_decisive(hits: Sequence[Hit]) -> bool:
-    """Whether the first hit leads so clearly, and in both rankings, that reranking is not worth the wait."""
+    """Whether the first hit leads so clearly that reranking is not worth the wait; among many hits in both rankings."""
     if len(hits) < _MIN_RERANKED:
         return True
     top = hits[0].score or 1.0
-    return hits[0].leg == "both" and (hits[0].score - hits[1].score) / top > _CLEAR_LEAD
+    trusted = hits[0].leg == BOTH or len(hits) <= _FEW_HITS
+    return trusted and (hits[0].score - hits[1].score) / top > _CLEAR_LEAD
 
 
 async def rerank_hits(question: Question, hits: tuple[Hit, ...], rag: Engine, run: Run) -> tuple[Hit, ...]:
@@ -155,11 +159,25 @@ async def rerank_hits(question: Question, hits: tuple[Hit, ...], rag: Engine, ru
     run.note(reranked=len(first) if len(first) >= _MIN_RERANKED else 0)
     if len(first) < _MIN_RERANKED:
         return hits
-    texts = [f"{hit.passage.header}\n{hit.passage.text}" for hit in first]
-    scores = await reranker.scores(question.text, texts)
+    scores = await _score_new_pairs(reranker, question, [f"{h.passage.header}\n{h.passage.text}" for h in first], rag)
     reranked = sorted(enumerate(scores), key=lambda pair: -pair[1])
     blended = fuse_weighted_sum([(n, hit.score) for n, hit in enumerate(first)], reranked, _RERANKER_WEIGHT)
     # hits that were not reranked stay below: reranked ones score 1 to 2, the others at most 1
     top = max(hits[0].score, 1e-9)
     below = (replace(hit, score=min(1.0, hit.score / top)) for hit in hits[len(first) :])
     return (*(replace(first[n], score=1.0 + score) for n, score in blended), *below)
+
+
+async def _score_new_pairs(reranker: Reranker, question: Question, texts: Sequence[str], rag: Engine) -> list[float]:
+    """Score texts, of pairs that were scored before from the cache; a changed post has another text.
+
+    A score of an 8-bit model may depend on the texts beside it, so readers of other channels have other pairs.
+    """
+    asked = reranker.name, question.text, question.viewer.channels
+    keys = {text: (asked, blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()) for text in texts}
+    scores = {text: score for text, key in keys.items() if (score := rag.caches.pairs.get(key, ())) is not None}
+    if new := [text for text in keys if text not in scores]:
+        for text, score in zip(new, await reranker.scores(question.text, new), strict=True):
+            rag.caches.pairs.store(keys[text], (), score)
+            scores[text] = score
+    return [scores[text] for text in texts]

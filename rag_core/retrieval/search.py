@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from rag_core.context.evidence import build_text_key
 from rag_core.engine import CachedHit, Engine, make_hits_key
+from rag_core.planning.router import is_chain
 from rag_core.retrieval.fusion import select_by_mmr
 from rag_core.retrieval.hybrid import (
     BOTH,
@@ -124,6 +125,7 @@ __all__ = [
     "HYDE_WEIGHT",
     "LEXICAL",
     "VARIANT_WEIGHT",
+    "add_neighbours",
     "append_expansion_hits",
     "build_filter",
     "build_retrieval_query",
@@ -184,7 +186,7 @@ def append_expansion_hits(own: PlaceRanking, others: Sequence[tuple[PlaceRanking
     return [(place, scores.get(place, 0.0)) for place in (*first, *rest)]
 
 
-_MULTI_HOP_TERMS = 5  # least number of terms of a multi-hop question
+_MULTI_HOP_TERMS = 5  # least number of terms of a multi-hop question that does not read like a chain
 _FETCHED_PASSAGES = 80  # least number of passages read for MMR; else twice the number kept
 
 
@@ -284,7 +286,7 @@ async def _run_further_queries(
     searches = search_each_query(list_further_queries(plan), query.only, plan.k_per_query, rag)
     others = await run.attempt(Stage.QUERIES, searches, list[RankedPlaces])
     rankings = [(ranking, VARIANT_WEIGHT) for ranking in others]
-    if len(plan.queries) > 1 and len(tokenize(query.text)) >= _MULTI_HOP_TERMS:
+    if len(plan.queries) > 1 and (len(tokenize(query.text)) >= _MULTI_HOP_TERMS or is_chain(query.text)):
         following = await run.attempt(
             Stage.FOLLOW, _search_with_found_names(query, own, best, rag, run), list[RankedPlaces]
         )
@@ -323,6 +325,32 @@ async def fetch_passages(places: Sequence[PassageRef], rag: Engine) -> dict[Pass
 def _build_passage(place: PassageRef, post: Post, line: str) -> Passage:
     text = post.text[place.start : place.end]
     return Passage(post.key, place.part, line, text, place.start, place.end, post.date, post.edited, post.origin)
+
+
+_NEIGHBOUR_SCORE = 0.5  # of a post beside a hit, as a share of the hit's
+
+
+async def add_neighbours(hits: Sequence[Hit], first: int, plan: Plan, viewer: Viewer, rag: Engine) -> tuple[Hit, ...]:
+    """Add the posts around the first hits: before, after, replied to, and replies; an album is one post.
+
+    A question and its answer are often two posts, of which only one has the words that were searched. What the filters
+    of the plan leave out is not added.
+    """
+    only = await resolve_filter(plan, viewer, rag)
+    around = await post_lookup.list_neighbour_keys(rag.archive, [hit.passage.key for hit in hits[:first]])
+    keys = PostKeySet.of({key for near in around.values() for key in near} - {hit.passage.key for hit in hits})
+    allowed = replace(only, keys=keys if only.keys is None else only.keys & keys)
+    places = {place.key: place for place in await asyncio.to_thread(rag.lexical.all_of, allowed)}
+    passages = await fetch_passages([*places.values()], rag)
+    joined: dict[PassageRef, Hit] = {}
+    for hit in hits:
+        place = PassageRef(hit.passage.key, hit.passage.part, hit.passage.start, hit.passage.end)
+        joined.setdefault(place, hit)
+        for key in around.get(hit.passage.key, ()):
+            if key in places and places[key] in passages:
+                near = Hit(passages[places[key]], hit.score * _NEIGHBOUR_SCORE, LEXICAL)
+                joined.setdefault(places[key], near)
+    return tuple(joined.values())
 
 
 _PROTECTED_HITS = 20  # first texts exempt from MMR, which cost 2 to 6 points of recall@20 on MuSiQue among them

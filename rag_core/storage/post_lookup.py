@@ -75,6 +75,29 @@ async def list_album_keys(archive: Archive, key: PostKey) -> tuple[PostKey, ...]
     return tuple(sorted({key, *(PostKey(*row) for row in rows)}))
 
 
+_MAX_NEIGHBOURS = 50  # of all given posts: one may have thousands of replies
+
+
+async def list_neighbour_keys(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, list[PostKey]]:
+    """List the neighbours of posts: the one that each replies to, its replies, the post before and the post after."""
+    of = JOIN_BY_KEY.format(table="posts")
+    beside = "SELECT {}(m.message_id) FROM posts AS m WHERE m.chat_id = t.chat_id AND m.message_id {} t.message_id"
+    with_text = "AND m.text <> '' AND m.deleted_at IS NULL"
+    rows = await archive.rows(
+        f"SELECT t.chat_id, t.message_id, t.reply_to AS near {of} WHERE near IS NOT NULL "
+        f"UNION ALL SELECT t.chat_id, t.message_id, ({beside.format('max', '<')} {with_text}) AS near {of} "
+        f"UNION ALL SELECT t.chat_id, t.message_id, ({beside.format('min', '>')} {with_text}) AS near {of} "
+        f"UNION ALL SELECT t.chat_id, t.message_id, m.message_id AS near {of} "
+        "JOIN posts AS m INDEXED BY posts_reply ON m.chat_id = t.chat_id AND m.reply_to = t.message_id LIMIT ?",
+        (*[encode_keys(keys)] * 4, _MAX_NEIGHBOURS),
+    )
+    found: dict[PostKey, list[PostKey]] = {}
+    for chat_id, message_id, near in rows:
+        if near is not None:
+            found.setdefault(PostKey(chat_id, message_id), []).append(PostKey(chat_id, near))
+    return found
+
+
 class PostFacet(StrEnum):
     """Facet of a post by its column; ORIGIN_CHAT is the id of the chat that a forward comes from."""
 

@@ -221,9 +221,10 @@ class Slow:
 
 async def test_a_reranker_that_takes_too_long_leaves_the_order_as_it_was(library: Any) -> None:
     within(library, rerank=SHORT_S)
+    unranked = await library.ask("ferry")  # several posts score alike: the first is not decisive
     library.rag = replace(library.rag, reranker=Slow())
-    answer = await library.ask(ASKED)
-    assert RIGHT in answer.sentences[0].text
+    answer = await library.ask("ferry")
+    assert answer.sentences == unranked.sentences
     assert missing(answer) == ["rerank"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from bot.evaluation.scoring import JudgedAnswer, compute_answer_metrics, format_
 from rag_core.engine import Engine
 from rag_core.errors import ImportRefused
 from rag_core.recipes import RECIPES
-from rag_core.settings import ModelSettings, RagSettings
+from rag_core.settings import Budgets, ModelSettings, RagSettings
 
 CORPUS = [
     {"id": "march", "text": "The ferry to Owl Island leaves at 7:30 from the new pier.", "date": "2025-03-10"},
@@ -41,7 +42,9 @@ def data(tmp_path: Path) -> Path:
 
 
 class Replying(FakeLlm):
-    """A model that never runs out of replies: what it says depends on what it is asked for."""
+    """A model that never runs out of replies: what it says depends on what it is asked for. `seconds`: of each."""
+
+    seconds = 0.0
 
     async def stream(self, prompt: Any, decoding: Any, *, grammar: Any = None, schema: Any = None) -> Any:
         form = grammar or ""
@@ -59,12 +62,15 @@ class Replying(FakeLlm):
         else:
             reply = "A ferry ticket costs twelve euros.[1]"
         self.replies.append(reply)
+        await asyncio.sleep(self.seconds)
         async for piece in super().stream(prompt, decoding, grammar=grammar, schema=schema):
             yield piece
 
 
-async def measure(data: Path, recording: Recording | None, model: FakeLlm | None) -> dict[str, Any]:
-    settings = RagSettings(models=ModelSettings(embedder="none", reranker="none"))
+async def measure(
+    data: Path, recording: Recording | None, model: FakeLlm | None, budgets: Budgets | None = None
+) -> dict[str, Any]:
+    settings = RagSettings(models=ModelSettings(embedder="none", reranker="none"), budgets=budgets or Budgets())
     variants = {name: Variant(name) for name in RECIPES}
     if model and recording:
         wrap = recording.wrap
@@ -92,6 +98,28 @@ async def test_a_replayed_measurement_gives_the_same_tables_to_the_digit(data: P
     assert all(0 <= found["all"]["supported"] <= 1 for found in recorded.values())
     assert all(found["all"]["under_10_s"] == 1.0 for found in recorded.values())
     assert "ferry ticket cost?" not in file.read_text(encoding="utf-8")  # no prompts
+
+
+async def test_a_slow_model_seldom_passes_a_timeout(data: Path, tmp_path: Path) -> None:
+    model = Replying()
+    model.seconds = 0.05
+    found = await measure(data, Recording(tmp_path / "replies.jsonl", replaying=False), model)
+    assert all(0 <= metrics["all"]["tool_timeout_rate"] < 0.01 for metrics in found.values()), found
+    assert "tool_timeout_rate" in format_recipes(found)
+    assert found["agent"]["all"]["calls"] > 1
+
+
+async def test_a_model_that_does_not_come_back_leaves_the_posts_own_words(data: Path, tmp_path: Path) -> None:
+    """Every stage that waits for it ends at its timeout; what was found until then is the answer."""
+    model, seconds = Replying(), 6.0
+    model.seconds = 600.0
+    budgets = Budgets(plan=0.3, rewrite=0.3, judge=0.3, map=0.3, write=0.3, question=seconds)
+    found = await measure(data, Recording(tmp_path / "replies.jsonl", replaying=False), model, budgets)
+    for name, metrics in found.items():
+        figures = metrics["all"]
+        assert (figures["shown_right"], figures["wrong"], figures["by_model"]) == (1.0, 0.0, 0.0), name
+        assert figures["tool_timeout_rate"] > 0.01, name
+        assert figures["latency_ms_p95"] < 1000 * seconds, name
 
 
 async def test_what_was_not_recorded_is_a_shortfall_and_no_invention(data: Path, tmp_path: Path) -> None:

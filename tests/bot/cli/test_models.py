@@ -13,7 +13,7 @@ from aiohttp import web
 from bot.cli import doctor, model_commands
 from bot.settings import Settings
 from rag_core.errors import ModelUnavailable
-from rag_core.models.catalog import MODELS, HubSource, find_models
+from rag_core.models.catalog import MODELS, HubSource, ModelRole, find_models
 
 Live = Callable[..., AbstractAsyncContextManager[None]]
 
@@ -100,7 +100,7 @@ def test_an_unknown_name_is_wrong_use_and_the_known_ones_are_named(capsys: pytes
 async def test_the_list_shows_memory_and_what_is_in_use(
     settings: Settings, tiny_gguf: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    row = find_models("small")[0]
+    row = next(row for row in find_models("small") if row.role is ModelRole.WRITER)
     folder = settings.data.dir / "models" / row.name
     folder.mkdir(parents=True)
     shutil.copy(tiny_gguf, folder / row.file)

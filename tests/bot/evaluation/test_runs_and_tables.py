@@ -22,7 +22,9 @@ from bot.evaluation.scoring import (
 from rag_core import Engine
 from rag_core.errors import ModelUnavailable
 from rag_core.planning.router import HYBRID
+from rag_core.recipe_steps import plan_by_rules
 from rag_core.settings import RagSettings
+from rag_core.storage.channels import load_channels
 
 # Ways.
 
@@ -48,6 +50,15 @@ def test_without_a_plan_the_question_is_the_one_query_of_both_legs(library: Any,
     assert with_plan.since and len(with_plan.queries) > 2
     assert (without.queries, without.since, without.until, without.channels) == ((question.text,), None, None, None)
     assert without.legs == HYBRID
+
+
+async def test_without_a_plan_spelling_and_aliases_are_left_as_they_are(library: Any) -> None:
+    question = library.question("What does the ligthhouse museum show?")
+    for way, read_as in (("on", (("ligthhouse", "lighthouse"),)), ("off", ())):
+        rag = Variant(plan=way).over(library.rag)
+        plan = await plan_by_rules(question, await load_channels(rag.archive), rag)
+        assert plan.read_as == read_as
+        assert plan.aliases == () or way == "on"
 
 
 def test_meaning_alone_asks_no_further_queries(library: Any, rag: Engine) -> None:

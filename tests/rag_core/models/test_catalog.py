@@ -20,9 +20,17 @@ def test_no_model_is_called_like_a_tier() -> None:
     assert not {row.name for row in MODELS} & {tier.value for tier in ModelTier}
 
 
-def test_every_model_but_the_offline_reranker_knows_russian() -> None:
+def test_every_model_but_the_small_rerankers_knows_russian() -> None:
     # the offline reranker is made of the English half; questions in Russian keep the fused order
-    assert [row.name for row in MODELS if "ru" not in row.languages] == ["minilm-maxsim"]
+    assert [row.name for row in MODELS if "ru" not in row.languages] == ["minilm-maxsim", "msmarco-minilm-l6"]
+
+
+def test_the_compact_reranker_comes_between_the_offline_one_and_the_multilingual_one() -> None:
+    small = {row.role: row for row in find_models(ModelTier.SMALL)}
+    assert set(small) == {ModelRole.RERANKER, ModelRole.WRITER}
+    rerankers = [row for row in MODELS if row.role is ModelRole.RERANKER]
+    assert rerankers.index(small[ModelRole.RERANKER]) == 1
+    assert small[ModelRole.RERANKER].bytes < 30_000_000
 
 
 @pytest.mark.parametrize("tier", [ModelTier.DEFAULT, ModelTier.QUALITY])
@@ -31,7 +39,10 @@ def test_a_hub_tier_has_one_model_for_each_role(tier: ModelTier) -> None:
 
 
 def test_licences_allow_any_use() -> None:
-    assert {row.licence for row in EVERY} <= {"MIT", "Apache-2.0", "Apache-2.0, MIT"}
+    # the one of 1.2B has conditions: it is in no tier with others, and the list of models shows its licence
+    free = {"MIT", "Apache-2.0", "Apache-2.0, MIT"}
+    assert {row.name for row in EVERY if row.licence not in free} == {"vikhr-llama-3.2-1b"}
+    assert [row.name for row in find_models(ModelTier.COMPACT)] == ["vikhr-llama-3.2-1b"]
 
 
 def test_rows_that_nobody_downloaded_do_not_claim_checksums() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 from rag_core.recipe_steps import make_plan
 from rag_core.recipes.agent import search_in_rounds
+from rag_core.retrieval.search import add_neighbours, search_passages
 from rag_core.tracing import Run, Stage
-from rag_core.types import Certainty
+from rag_core.types import Certainty, Hit, Plan, Viewer
 
 
 async def asked(library: Any, text: str, recipe: str = "agent", **changes: Any) -> Any:
@@ -63,6 +64,45 @@ async def test_the_evidence_of_all_rounds_holds_what_one_search_does_not(empty_l
     hits = await search_in_rounds(question, plan, rag, run)
     assert {1, 2} <= {hit.passage.key.message_id for hit in hits[:5]}
     assert len({hit.passage.key for hit in hits}) == len(hits)
+
+
+async def test_a_part_met_by_words_of_the_part_before_alone_is_named(library: Any) -> None:
+    answer = await asked(library, "When does the ferry to Owl Island leave and how many walruses does it carry?")
+    assert "7:30" in answer.sentences[0].text
+    assert len(answer.sentences) == 1
+    assert answer.missing == ("how many walruses does it carry",)
+
+
+async def test_the_posts_around_the_first_hits_are_read(empty_library: Any, make_post: Any) -> None:
+    own, far = empty_library.harbour, empty_library.kiln
+    texts = {
+        1: "Far before.",
+        2: "Before.",
+        3: "When does the Gannet sail?",
+        4: "After.",
+        5: "Far after.",
+        6: "At noon.",
+    }
+    posts = {n: make_post(n, text, chat=own) for n, text in texts.items()}
+    await empty_library.keep(*(replace(post, reply_to=3) if n == 6 else post for n, post in posts.items()))
+    await empty_library.keep(make_post(4, "Another channel.", chat=far))
+    question = empty_library.question("When does the Gannet sail?")
+    rag, plan = empty_library.rag, Plan((question.text,))
+
+    async def read(hits: tuple[Hit, ...], plan: Plan = plan, viewer: Viewer = question.viewer) -> list[int]:
+        return [hit.passage.key.message_id for hit in await add_neighbours(hits, 1, plan, viewer, rag)]
+
+    (hit, *_) = await search_passages(plan, question, rag, Run(rag.settings.budgets, "agent"))
+    assert hit.passage.key.message_id == 3
+    assert await read((hit,)) == [3, 2, 4, 6]
+    (reply,) = [
+        one for one in await add_neighbours((hit,), 1, plan, question.viewer, rag) if "noon" in one.passage.text
+    ]
+    assert (await read((reply,)))[:2] == [6, 3]  # the post that it answers
+    assert await read((hit,), replace(plan, until=posts[1].date)) == [3]  # what the filters leave out stays out
+    assert await read((hit,), viewer=Viewer(1, frozenset({far}))) == [3]
+    await empty_library.keep(replace(posts[4], text=""))
+    assert await read((hit,)) == [3, 2, 5, 6]
 
 
 async def test_a_closed_channel_gives_no_name_and_no_part(library: Any, make_post: Any) -> None:

@@ -55,11 +55,11 @@ async def test_six_in_ten_questions_of_two_parts_are_answered_whole(tmp_path: Pa
     print(f"every answerable part shown, of {len(rows)}: {whole}; an unanswerable part named, of 20: {named}")
     assert whole["agent"] >= 0.55 * len(rows)
     assert whole["agent"] > whole["direct"]
-    assert named >= 8
+    assert named >= 12
 
 
 async def test_what_is_said_to_be_greater_is_greater(tmp_path: Path, offline_models: Path) -> None:
-    """Both values of a third of the comparisons are found and compared; never is the wrong thing named."""
+    """Both values of half of the comparisons are found and compared; never is the wrong thing named."""
     file = ROOT / "tests" / "data" / "comparisons" / "queries.jsonl"
     rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     models = {"dir": offline_models.parent, "reranker": "none"}
@@ -81,4 +81,4 @@ async def test_what_is_said_to_be_greater_is_greater(tmp_path: Path, offline_mod
                 (right if named == row["winner"] else wrong).append(row["id"])
     print(f"compared rightly: {right}, wrongly: {wrong}; both values shown in {shown} of {len(rows) - 2}")
     assert not wrong
-    assert len(right) >= 6
+    assert len(right) >= 9

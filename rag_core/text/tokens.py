@@ -226,6 +226,7 @@ def measure_stem_similarity(term: str, others: Iterable[str]) -> float:
             if a != b:
                 break
             same += 1
-        if same >= _MIN_COMMON_PREFIX and same >= 0.6 * most:
+        whole = same == min(len(term), len(other))  # "bread" and "break" only begin alike
+        if same >= (_MIN_COMMON_PREFIX if whole else _MIN_COMMON_PREFIX + 1) and same >= 0.6 * most:
             best = max(best, same / most)
     return best

@@ -25,8 +25,8 @@ from rag_core.os_support import limit_malloc_arenas
 log = logging.getLogger(__name__)
 
 
-# A thread that searches holds Python's lock for this long while others ask for it. With the usual 5 ms the event loop,
-# which gives the lock away with every read, waits most of the time: 100 questions at once took half as long again.
+# A thread that searches holds Python's lock for this long while others ask for it. The event loop gives the lock away
+# with every read: at the usual 5 ms it waited longer, and 100 questions at once took a quarter longer.
 _THREAD_SWITCH_SECONDS = 0.001
 
 

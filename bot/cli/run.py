@@ -25,6 +25,11 @@ from rag_core.os_support import limit_malloc_arenas
 log = logging.getLogger(__name__)
 
 
+# A thread that searches holds Python's lock for this long while others ask for it. The event loop gives the lock away
+# with every read: at the usual 5 ms it waited longer, and 100 questions at once took a quarter longer.
+_THREAD_SWITCH_SECONDS = 0.001
+
+
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add the arguments to the parser of `run`."""
     parser.set_defaults(run=run, chatty=True)
@@ -33,6 +38,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run until stopped. Returns the exit code."""
     limit_malloc_arenas()
+    sys.setswitchinterval(_THREAD_SWITCH_SECONDS)
     for sentence in find_exposed_files(_ENV_FILE, settings.data.dir):
         log.warning("%s", sentence)
     await run_bot(settings)

@@ -144,7 +144,7 @@ async def load_known_entities(question: Question, known: Mapping[int, Channel], 
     )
 
 
-_NAMING_POSTS, _MAX_ALIASES = 30, 12  # posts in which names are looked for, and names that are used
+_NAMING_POSTS, _MAX_ALIASES = 15, 12  # posts in which names are looked for, and names that are used
 # Further sentences must score nearly as well as the first: of the posts cited within this margin 9 in 10
 # are right (XQuAD); without it 4 in 5.
 _EXTRACT_MARGIN = 3.5

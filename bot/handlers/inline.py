@@ -52,8 +52,9 @@ from rag_core.answer import DIRECT, answer_question
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.storage import posts
+from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import split_sentences
-from rag_core.text.tokens import detect_language
+from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import Answer, Channel, Post, PostKey, Question, Viewer, Visibility, format_post_link
 
 _MAX_AGE_SECONDS = 10.0  # Telegram's own limit
@@ -160,7 +161,7 @@ def select_showable_channels(readable: dict[int, Channel]) -> frozenset[int]:
 async def find_articles(
     question: Question, rag: Engine, shown: RenderContext
 ) -> tuple[list[InlineQueryResultArticle], ShownContent]:
-    """Find the quotes that answer a question, and where none does the beginnings of the nearest posts.
+    """Find the quotes that answer a question, and where none does sentences of the nearest posts.
 
     Raises RagError. Posts of channels that forbid to forward them are left out.
     """
@@ -171,7 +172,8 @@ async def find_articles(
     if answer.refused and failed:
         raise RagError(failed[0])
     cited = await posts.fetch_posts(rag.archive, (*answer.posts(), *(one.key for one in answer.nearest)))
-    quotes = dict.fromkeys((key, quote) for key, quote in _list_quotes(answer) if key in cited)
+    asked = QueryTerms.of(question.text, rag.lexical.statistics(question.viewer.channels).weight)
+    quotes = dict.fromkeys((key, quote) for key, quote in _list_quotes(answer, asked) if key in cited)
     articles = [
         _build_article(cited[key], quote, answer.channels[key.chat_id], shown)
         for key, quote in quotes
@@ -180,15 +182,16 @@ async def find_articles(
     return articles, collect_content_of_answer(answer, cited)
 
 
-def _list_quotes(answer: Answer) -> Iterator[tuple[PostKey, str]]:
-    """List the quotes of an answer with their posts; of a refusal the first sentences of the nearest posts."""
+def _list_quotes(answer: Answer, asked: QueryTerms) -> Iterator[tuple[PostKey, str]]:
+    """List the quotes of an answer with their posts; of a refusal the sentences of the nearest posts that fit best."""
     for sentence in answer.sentences:
         for citation in sentence.citations:
             if citation.quote.strip():
                 yield citation.post, citation.quote
     for passage in answer.nearest:
-        for start, end in split_sentences(passage.text)[:1]:
-            yield passage.key, passage.text[start:end]
+        said = [passage.text[start:end] for start, end in split_sentences(passage.text)]
+        if said:
+            yield passage.key, max(said, key=lambda one: asked.matched_share(frozenset(tokenize(one))))
 
 
 def _build_article(post: Post, quote: str, channel: Channel, shown: RenderContext) -> InlineQueryResultArticle:

@@ -56,6 +56,13 @@ async def test_a_chain_is_followed_by_names_and_never_sure(empty_library: Any, m
     assert answer.certainty is Certainty.PROBABLE
 
 
+async def test_a_chain_that_lacks_most_words_of_the_question_is_no_answer(empty_library: Any, make_post: Any) -> None:
+    await empty_library.keep(*(make_post(n, text, chat=empty_library.harbour) for n, text in enumerate(POSTS, 1)))
+    text = "Who polishes the zeppelins of the duchess whose walrus the Gannet carries?"
+    assert (await asked(empty_library, text, "direct")).refused
+    assert (await asked(empty_library, text)).refused
+
+
 async def test_the_evidence_of_all_rounds_holds_what_one_search_does_not(empty_library: Any, make_post: Any) -> None:
     await empty_library.keep(*(make_post(n, text, chat=empty_library.harbour) for n, text in enumerate(POSTS, 1)))
     rag, question = empty_library.rag, empty_library.question(CHAIN)

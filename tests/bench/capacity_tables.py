@@ -40,6 +40,7 @@ INDEXED = 5  # fields of a point beside its terms
 POINT = 40  # assumed: bytes; UUID, number, version
 STORED = 300  # assumed: bytes of a payload on disk, beside eight a term
 MACHINE = 64 * GB
+PRICE = 60  # assumed: euros a month for such a machine
 FULL = 0.75  # of a machine's memory
 REPLICAS = 2
 IN_MEMORY = {"16 bits": 2.0, "int8": 1.0, "binary": 1 / 8}  # bytes of a number
@@ -118,8 +119,9 @@ def cluster() -> str:
             whole = 2 * DIMENSION + (0 if size == 2 else DIMENSION * size) + GRAPH + 2 * STORED + 2 * TERMS * LOOKUP
             disk = points * whole * HEADROOM * REPLICAS
             row = [f"{posts:,}", kind, f"{_point(size):.0f}", _size(memory), str(machines), str(2 * machines)]
-            rows.append([*row, _size(disk / machines)])
+            rows.append([*row, _size(disk / machines), f"{PRICE * machines:,}"])
     head = ["posts", "vectors in memory", "bytes a passage", "memory", "machines of 64 GB", "shards", "disk of each"]
+    head.append("€ a month")
     return _table(head, rows)
 
 

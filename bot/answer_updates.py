@@ -2,7 +2,7 @@
 
 Answers of the last two days are looked at after a start, and when a post that they cite was edited or deleted. The
 sentences that still stand are rendered again, each change is told once, and the edit passes the same access check as
-every message.
+every message. Of a text that was checked the quotes that still stand are shown, and the verdict falls.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from bot.views.answer import (
     CitedPost,
     CitedSpan,
     StoredAnswer,
+    StoredSentence,
     get_answer_translator,
     hash_text_version,
     parse_stored_answer,
 )
-from bot.views.keyboards import build_answer_keyboard, update_vote_counts
+from bot.views.keyboards import build_answer_keyboard, build_quote_keyboard, update_vote_counts
 from bot.views.message_text import split_pages
 from bot.views.post_phrases import RenderContext
 from bot.views.stored_answer import link_number, render_stored_sentences
@@ -132,9 +133,13 @@ class AnswerUpdater:
         known = await channels.load_channels(self._archive)
         zone = await load_zone(self._archive, asked.chat_id, self._context.settings.bot.zone)
         shown = RenderContext(words, zone, group=not asked.private)
-        standing = [one for one in answer.sentences if one.places and all(map(stands, one.places))]
+        if asked.kind == "verify":
+            standing = [StoredSentence("", 0, (place,)) for place in answer.quotes if stands(place)]
+        else:
+            standing = [one for one in answer.sentences if one.places and all(map(stands, one.places))]
         blocks = render_stored_sentences(answer, standing, texts, stored, known, shown)
-        text = as_list(_render_changes(answer, changed, known, words), *blocks, sep="\n\n")
+        said = _render_changes(answer, changed, known, words, verdict=asked.kind == "verify")
+        text = as_list(said, *blocks, sep="\n\n")
         with recheck_before_sending(content, reader, self._archive, self._context.admins):
             try:
                 await self._edit_messages(asked, answer, text, words)
@@ -149,8 +154,11 @@ class AnswerUpdater:
     ) -> None:
         """Edit the messages of an answer, and delete those that are not needed any more."""
         pages = split_pages(text)[: len(answer.messages)]
-        votes = await questions.count_votes_on_answer(self._archive, asked.id)
-        buttons = update_vote_counts(build_answer_keyboard(asked, answer, words), votes)
+        if asked.kind == "verify":
+            buttons = build_quote_keyboard(answer, self._archive, words)
+        else:
+            votes = await questions.count_votes_on_answer(self._archive, asked.id)
+            buttons = update_vote_counts(build_answer_keyboard(asked, answer, words), votes)
         for number, (message_id, page) in enumerate(zip(answer.messages, pages, strict=False), 1):
             await self._bot.edit_message_text(
                 page.text,
@@ -181,7 +189,12 @@ async def _load_cited_texts(
 
 
 def _render_changes(
-    answer: StoredAnswer, changed: Collection[tuple[int, int, bool]], known: Mapping[int, Channel], words: Translator
+    answer: StoredAnswer,
+    changed: Collection[tuple[int, int, bool]],
+    known: Mapping[int, Channel],
+    words: Translator,
+    *,
+    verdict: bool,
 ) -> Text:
     """Render the line that says which posts changed, by their numbers in the answer."""
     parts: list[Text | str] = []
@@ -193,4 +206,4 @@ def _render_changes(
                     ", " if parts else "",
                     words.rich("stale-post", number=label, gone="yes" if deleted else "no"),
                 ]
-    return words.rich("answer-stale", posts=Text(*parts))
+    return words.rich("verdict-stale" if verdict else "answer-stale", posts=Text(*parts))

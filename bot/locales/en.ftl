@@ -1154,6 +1154,7 @@ watches-title = { $count ->
 ## Answers whose posts changed
 
 answer-stale = ✏️ Changed since: { $posts }. I took out what is no longer there.
+verdict-stale = ✏️ Changed since: { $posts }. The verdict may no longer hold: please check the text again with /verify.
 stale-post = { $gone ->
     [yes] { $number } was deleted
    *[no] { $number } was edited

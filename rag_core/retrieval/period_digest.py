@@ -1,8 +1,9 @@
-"""Digest of a period for a reader: what is new, each event once, the events that most channels carry first.
+"""Digest of a period for a reader: what is new, each subject once, the subjects that most channels carry first.
 
 An event is a family of copies among the posts that the reader may read, with the rewordings of other channels within
-half a day. A line is the opening of the family's first post, in its own words; further posts about its subject within
-a day are counted, not quoted. From the archive alone: no index is needed.
+half a day; a subject is an event with the posts that share its rarer words within a day. A line is the opening of an
+event's first post, in its own words; the subject's further posts are counted, not quoted. Left out: regular columns,
+advertisements, questions, jokes, and posts that go on from another. From the archive alone: no index is needed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Literal
@@ -24,7 +25,6 @@ from rag_core.storage.near_duplicates import PostCopies, fetch_copies
 from rag_core.text.sentences import split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import Post, PostKey
-from rag_core.writing.extract import announces_change
 
 MAX_DIGEST_LINES = 10
 _MAX_POSTS = 3000  # the newest of a period
@@ -34,8 +34,27 @@ _MIN_SHARED_PAIRS, _REWORDED_WITHIN = 0.5, timedelta(hours=12)
 _MAX_PAIR_POSTS = 50  # a pair of terms that more posts have tells nothing
 _MAX_QUOTE_LENGTH = 180  # characters of a line
 # Posts about one subject share so much of the shorter one's weight (inverse document frequency), and so much in all.
-_MIN_SUBJECT_SHARE, _MIN_SUBJECT_WEIGHT, _SUBJECT_WITHIN = 0.42, 12.0, timedelta(hours=24)
+_MIN_SUBJECT_SHARE, _MIN_SUBJECT_WEIGHT, _SUBJECT_WITHIN = 0.37, 12.0, timedelta(hours=24)
 _MIN_FREQUENCY_POSTS = 100  # fewer posts tell little of how rare a term is
+_MAX_TERM_POSTS = 60  # the newest posts with a term that are compared by it
+_LINKS = re.compile(r"(?:https?|tg)://[^\s)]+|@\w+")
+_DIGITS = re.compile(r"\d+(?:[.,]\d+)*")
+_CORRECTION = re.compile(
+    r"\b(?:отмен(?:[ия]\w+|ён|ен\w?)|отмена|пере(?:нес(?:ен|ён|л|ут)|нос(?:ит|ят))\w*|отложен\w*|отложил\w*|"
+    r"не состо(?:ится|ялся|ялась|ялось)|опроверг\w*|опроверж\w+|исправлен(?:о|ие|а)|уточнение|upd|"
+    r"cancel(?:s|led|ed|lation)|call(?:s|ed) off|postpone[sd]?|reschedul\w+|correct(?:ed|ion)|den(?:y|ies|ied)|"
+    r"retract\w+)\b",
+    re.IGNORECASE,
+)
+# An opening that goes on from another post, or speaks of what only its picture shows.
+_CONTINUED = re.compile(
+    r"\W*(?:а|но|и|да|ещ[её]|вот|также|тем временем|между тем|при этом|ну|кстати|то же|там|там же|так|как ранее|"
+    r"продолжа(?:ем|ется)|and|but|also|meanwhile|more|so|well|here(?: is|'s| are)?|by the way|"
+    r"кадры|видео|фото|footage|video|photos?)(?=[\s:,])",
+    re.IGNORECASE,
+)
+_ADVERTISEMENT = re.compile(r"\berid\b|#(?:реклама|промо|ad|sponsored)\b|\bпромокод\w*|\bpromo ?code", re.IGNORECASE)
+_LAUGHTER = re.compile("[\U0001f600-\U0001f606\U0001f639\U0001f61c\U0001f61d\U0001f921\U0001f923]|\\){3}")
 _PERIODS = {"daily": 1, "ежедневно": 1, "weekly": 7, "еженедельно": 7}
 _SCHEDULE = re.compile(rf"({'|'.join(_PERIODS)})(?:\s+(?:at\s+|в\s+)?(\d{{1,2}})(?::00)?)?(?:\s|$)", re.I)
 _OFF_WORDS, _NOW_WORDS = frozenset({"off", "выкл", "stop", "стоп"}), frozenset({"now", "сейчас"})
@@ -93,57 +112,96 @@ async def build_period_digest(
 
 
 def _select_lines(found: Sequence[Post], copies: Mapping[PostKey, PostCopies]) -> list[DigestLine]:
-    families = _group_families(found, copies)
-    carried = {family[0].key: len({post.key.chat_id for post in family}) for family in families}
-    newest = {family[0].key: max(post.date for post in family) for family in families}
-    firsts = sorted((family[0] for family in families), key=lambda post: (newest[post.key], post.key))
-    shared = sorted(
-        (post for post in firsts if carried[post.key] > 1), key=lambda post: (carried[post.key], newest[post.key])
-    )
-    single = choose_posts([post for post in firsts if carried[post.key] == 1], bounded=True)
+    families = {family[0].key: family for family in _group_families(found, copies)}
+    newest = {key: max(post.date for post in family) for key, family in families.items()}
+    firsts = sorted((family[0] for family in families.values()), key=lambda post: (newest[post.key], post.key))
     # a sentence of several events, such as a call to subscribe, says nothing about one
     spoken = Counter(
         key for post in firsts for key in {build_text_key(post.text[a:b]) for a, b in split_sentences(post.text)}
     )
+    subjects = _find_subjects(firsts, spoken)
+    carried, latest = {}, {}
+    for post in firsts:
+        subject = [families[one.key] for one in (post, *subjects[post.key])]
+        carried[post.key] = len({copy.key.chat_id for family in subject for copy in family})
+        latest[post.key] = max(newest[family[0].key] for family in subject)
+    columns = Counter(_build_column_key(post) for post in firsts)
+    news = [post for post in firsts if _is_news(post, columns)]
+
+    def rank(post: Post) -> tuple[int, float, int, int, PostKey]:
+        # of one subject the event that most channels copied and most posts are about
+        own = len({copy.key.chat_id for copy in families[post.key]})
+        return -carried[post.key], -latest[post.key].timestamp(), -own, -len(subjects[post.key]), post.key
+
+    shared = sorted((post for post in news if carried[post.key] > 1), key=rank)
+    single = choose_posts([post for post in news if carried[post.key] == 1], bounded=True)
     lines: list[DigestLine] = []
-    subjects = _SubjectComparison(firsts)
-    for post in [*reversed(shared), *single]:
+    told: set[PostKey] = set()
+    for post in [*shared, *single]:
         span = find_opening(post.text, spoken, _MAX_QUOTE_LENGTH)
-        if not span or span[1] - span[0] < _MIN_OPENING_LENGTH:
+        if not told.isdisjoint({post.key, *(one.key for one in subjects[post.key])}):
             continue
-        if not any(subjects.is_shared(post, line.post) for line in lines):
-            lines.append(DigestLine(post, *span, carried[post.key], announces_change(post.text[slice(*span)])))
+        if not span or not _says_news(post.text[slice(*span)]):
+            continue
+        related = tuple(subjects[post.key])
+        told |= {post.key, *(one.key for other in (post, *related) for one in subjects[other.key])}
+        changed = bool(_CORRECTION.search(post.text[slice(*span)]))
+        lines.append(DigestLine(post, *span, carried[post.key], changed, related))
         if len(lines) == MAX_DIGEST_LINES:
             break
-    return [
-        replace(
-            line,
-            related=tuple(one for one in firsts if one.key != line.post.key and subjects.is_shared(one, line.post)),
-        )
-        for line in lines
-    ]
+    return lines
 
 
-class _SubjectComparison:
-    """Comparison of posts of one period by the terms of their beginnings, weighted by inverse document frequency."""
+def _build_column_key(post: Post) -> tuple[int, str]:
+    """Key of a regular column: its channel, and the first sentence without numbers."""
+    start, end = next(iter(split_sentences(post.text)), (0, 0))
+    return post.key.chat_id, build_text_key(_DIGITS.sub(" ", post.text[start:end]))
 
-    def __init__(self, found: Sequence[Post]) -> None:
-        self._leads = {post.key: frozenset(tokenize(post.text)[:_LEAD_TERMS]) for post in found}
-        frequency = Counter(term for lead in self._leads.values() for term in lead)
-        total = max(len(found), _MIN_FREQUENCY_POSTS)
-        self._weights = {term: math.log(total / count) for term, count in frequency.items()}
 
-    def is_shared(self, one: Post, other: Post) -> bool:
-        """Whether two posts are about one subject."""
-        if abs(one.date - other.date) > _SUBJECT_WITHIN:
-            return False
-        first, second = self._leads[one.key], self._leads[other.key]
-        shared = self._weigh(first & second)
-        shorter = min(self._weigh(first), self._weigh(second))
-        return shared >= max(_MIN_SUBJECT_WEIGHT, _MIN_SUBJECT_SHARE * shorter)
+def _is_news(post: Post, columns: Mapping[tuple[int, str], int]) -> bool:
+    return columns[_build_column_key(post)] == 1 and not (
+        _ADVERTISEMENT.search(post.text) or _LAUGHTER.search(post.text)
+    )
 
-    def _weigh(self, terms: Collection[str]) -> float:
-        return sum(self._weights[term] for term in terms)
+
+def _says_news(opening: str) -> bool:
+    """Whether an opening states something and can be understood alone; half a quotation cannot."""
+    if len(opening) < _MIN_OPENING_LENGTH or opening.count("«") != opening.count("»"):
+        return False
+    return not opening.rstrip().endswith("?") and not _CONTINUED.match(opening)
+
+
+def _find_subjects(firsts: Sequence[Post], spoken: Mapping[str, int]) -> dict[PostKey, list[Post]]:
+    """Find for each event the others of its subject: within a day, with enough of the weight of its rarer words.
+
+    A word weighs its inverse document frequency; links and sentences of several events are left out.
+    """
+    leads = [frozenset(tokenize(_join_own_sentences(post.text, spoken))[:_LEAD_TERMS]) for post in firsts]
+    frequency = Counter(term for lead in leads for term in lead)
+    total = max(len(firsts), _MIN_FREQUENCY_POSTS)
+    weights = {term: math.log(total / count) for term, count in frequency.items()}
+    whole = [sum(weights[term] for term in lead) for lead in leads]
+    holders: defaultdict[str, list[int]] = defaultdict(list)
+    found: dict[PostKey, list[Post]] = {post.key: [] for post in firsts}
+    for place, post in enumerate(firsts):
+        shared: defaultdict[int, float] = defaultdict(float)
+        for term in sorted(leads[place]):
+            for other in holders[term][-_MAX_TERM_POSTS:]:
+                shared[other] += weights[term]
+            holders[term].append(place)
+        for other, weight in shared.items():
+            shorter = min(whole[place], whole[other])
+            near = abs(post.date - firsts[other].date) <= _SUBJECT_WITHIN
+            if near and weight >= max(_MIN_SUBJECT_WEIGHT, _MIN_SUBJECT_SHARE * shorter):
+                found[post.key].append(firsts[other])
+                found[firsts[other].key].append(post)
+    return found
+
+
+def _join_own_sentences(text: str, spoken: Mapping[str, int]) -> str:
+    spans = split_sentences(text)
+    own = [text[a:b] for a, b in spans if spoken.get(build_text_key(text[a:b]), 0) <= 1]
+    return _LINKS.sub(" ", " ".join(own))
 
 
 def _group_families(found: Sequence[Post], copies: Mapping[PostKey, PostCopies]) -> list[list[Post]]:

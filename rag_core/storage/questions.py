@@ -299,9 +299,9 @@ async def count_waiting_questions(archive: Archive) -> int:
 async def list_answers_citing(
     archive: Archive, keys: Collection[PostKey] | None, since: datetime
 ) -> list[AnsweredQuestion]:
-    """List the answers sent since a moment that cite one of these posts; with None, that cite any."""
+    """List the answers and verdicts sent since a moment that cite one of these posts; with None, that cite any."""
     rows = await archive.rows(
-        "SELECT * FROM questions WHERE state = 'answered' AND kind = 'ask' AND finished_at >= ?1 "
+        "SELECT * FROM questions WHERE state = 'answered' AND finished_at >= ?1 "
         "AND EXISTS (SELECT 1 FROM json_each(answer, '$.cited') AS cited WHERE ?2 IS NULL OR EXISTS (SELECT 1 FROM "
         "json_each(?2) AS key WHERE key.value ->> 0 = cited.value ->> 0 AND key.value ->> 1 = cited.value ->> 1))",
         (to_unix_seconds(since), None if keys is None else encode_keys(keys)),

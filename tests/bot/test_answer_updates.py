@@ -70,6 +70,20 @@ async def test_a_deleted_post_leaves_the_answer(sandbox: Sandbox, live: Any, hom
         assert "millpond" not in text
 
 
+async def test_a_verdict_falls_with_the_words_it_stands_on(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live():
+        number, _ = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)
+        reply = await say(sandbox, OTTO, f"/verify {REGATTA}")
+        assert reply["reply_markup"]
+        assert REGATTA in current(sandbox, reply)["text"].partition("\n")[2]
+        await sandbox.edit(HARBOUR, number, REGATTA.replace("eleven", "noon"))
+        text = await wait_for_note(sandbox, reply)
+        assert text == (
+            "✏️ Changed since: [1] was edited. The verdict may no longer hold: please check the text again with /verify."
+        )
+        assert current(sandbox, reply)["reply_markup"] == reply["reply_markup"]
+
+
 async def test_words_that_still_stand_and_other_answers_are_left_alone(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
         number, reply = await ask_of(sandbox, home, HARBOUR, REGATTA, REGATTA_ASKED, OTTO)

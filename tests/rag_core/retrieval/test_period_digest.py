@@ -46,6 +46,35 @@ async def test_further_posts_about_a_subject_are_counted_and_not_quoted(tmp_path
     )
 
 
+async def test_what_is_no_news_has_no_line_and_a_subject_counts_the_channels_of_all_its_posts(tmp_path: Path) -> None:
+    texts = {
+        (-1001, 0): "Rates of the harbour exchange today: a crown costs 97 pence, a florin 12 pence.",
+        (-1001, 1): "Rates of the harbour exchange today: a crown costs 98 pence, a florin 14 pence.",
+        (-1001, 2): "Who took the green rowing boat from the landing stage behind the smithy last night?",
+        (-1001, 3): "The new bakery on Reed Lane has honey cakes for half the price, erid=2VtzqwmAG49",
+        (
+            -1001,
+            4,
+        ): "The goats of Upper Mill went shopping in the village store this morning \N{FACE WITH TEARS OF JOY}",
+        (-1001, 5): "And here is another view of the flooded orchard from the tower of the chapel.",
+        (-1001, 6): "The orchestra of bellringers has moved into the barn of the former sawmill.",
+        (-1001, 7): "The regatta on Lake Sorin was cancelled because of the algae that cover the northern shore.",
+        (-1002, 8): "No boats on Lake Sorin this year: its regatta falls victim to algae along the shore.",
+    }
+    written = [
+        Post(PostKey(chat, number), MONDAY + timedelta(hours=number), text) for (chat, number), text in texts.items()
+    ]
+    archive = await Archive.open(tmp_path)
+    await save(archive, written)
+    lines = await build_period_digest(archive, [-1001, -1002], MONDAY, MONDAY + timedelta(days=7))
+    alone = await build_period_digest(archive, [-1001], MONDAY, MONDAY + timedelta(days=7))
+    await archive.close()
+    assert [(line.channels, len(line.related)) for line in lines] == [(2, 1), (1, 0)]
+    assert [line.post.key.message_id for line in lines][1:] == [6]
+    # who may not read the other channel sees nothing of it
+    assert {(line.post.key.message_id, line.channels, line.changed) for line in alone} == {(7, 1, True), (6, 1, False)}
+
+
 async def test_lines_of_real_weeks_are_of_that_week_and_of_different_events(shared_data: Path, tmp_path: Path) -> None:
     folder = shared_data / "tg_ru_news"
     with gzip.open(folder / "posts.jsonl.gz", "rt", encoding="utf-8") as file:

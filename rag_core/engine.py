@@ -109,7 +109,7 @@ class VersionedCache(Generic[V]):
 
 
 class Caches:
-    """Caches of one engine, in memory only: plans, hits, reranked pairs, verdicts, repeated lines by channel."""
+    """Caches of one engine, in memory only: plans, hits, reranked pairs, verdicts."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self.plans: VersionedCache[Plan] = VersionedCache(_MAX_PLANS, _PLANS_TTL_S, clock)
@@ -117,10 +117,7 @@ class Caches:
         self.verdicts: VersionedCache[Verdict] = VersionedCache(_MAX_VERDICTS, _VERDICTS_TTL_S, clock)
         # scores by reranker, question, channels and text: whatever else changes, they stay
         self.pairs: VersionedCache[float] = VersionedCache(_MAX_PAIRS, _PAIRS_TTL_S, clock)
-        self.boilerplate: VersionedCache[frozenset[str]] = VersionedCache(_MAX_BOILERPLATES, _BOILERPLATES_TTL_S, clock)
-        self._all: tuple[VersionedCache[Any], ...] = (
-            self.plans, self.hits, self.verdicts, self.pairs, self.boilerplate
-        )  # fmt: skip
+        self._all: tuple[VersionedCache[Any], ...] = (self.plans, self.hits, self.verdicts, self.pairs)
 
     def forget(self) -> None:
         """Drop everything: keys contain the texts of questions."""
@@ -166,8 +163,9 @@ class Engine:
     Reranker, writer and planner may be replaced while the bot runs: a run that already uses the old one finishes with
     it. `traced` is called with each finished run, for tests and metrics. `plan` is the rule planner, unless another one
     is compared with it; `expands_plan`: spelling is corrected, and aliases are added to it. A copy made by `replace`
-    has `caches` of its own, because other settings find other hits. `recipe` answers where the chat has chosen none;
-    "auto" chooses by question and load. `health` is the circuit breaker of the recipes.
+    has `caches` of its own, because other settings find other hits, and shares `boilerplate`, the repeated lines by
+    channel. `recipe` answers where the chat has chosen none; "auto" chooses by question and load. `health` is the
+    circuit breaker of the recipes.
     """
 
     settings: RagSettings
@@ -185,6 +183,9 @@ class Engine:
     recipe: str = "auto"
     show_results: bool = False  # each run keeps what its stages found, as texts, for the terminal that asked
     health: RecipeHealth = field(default_factory=lambda: RecipeHealth(time.monotonic))
+    boilerplate: VersionedCache[frozenset[str]] = field(
+        default_factory=lambda: VersionedCache(_MAX_BOILERPLATES, _BOILERPLATES_TTL_S, time.monotonic)
+    )
     caches: Caches = field(init=False, default_factory=Caches)
 
     @property

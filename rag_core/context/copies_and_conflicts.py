@@ -68,10 +68,10 @@ async def load_boilerplate(chats: Iterable[int], rag: Engine) -> dict[int, froze
     """Load the boilerplate of channels; cached while the index does not change. Raises ArchiveUnavailable."""
     found, version = {}, rag.version
     for chat in chats:
-        lines = rag.caches.boilerplate.get(chat, version)
+        lines = rag.boilerplate.get(chat, version)
         if lines is None:
             lines = find_repeated_lines(await list_latest_texts(rag.archive, chat, _LATEST_POSTS))
-            rag.caches.boilerplate.store(chat, version, lines)
+            rag.boilerplate.store(chat, version, lines)
         if lines:
             found[chat] = lines
     return found

@@ -121,6 +121,7 @@ CLAIMED = (
     PUBLIC[KILN][0],
 )
 
+PINNED = "Where is the office of the harbour master?"
 WATCHED = ("ferry ticket", "mackerel", "обжиг", "dogs leash", "ferry under 20 euros")
 
 
@@ -180,6 +181,8 @@ async def fill(rag: Engine, hidden: Sequence[Post]) -> None:
     for some in (hidden[:half], public_posts(), hidden[half:]):
         await posts.save_posts(rag.archive, some, source="live")
         await indexer.catch_up()
+    for post in (public_posts()[0], hidden[0]):  # the closed one is the last, and would be the answer
+        await channels.pin_answer(rag.archive, hash_question(PINNED, rag.archive), post.key, 1)
     for post in hidden[:50]:
         await add_synonym(rag.archive, Synonym(post.key.chat_id, "ferry", post.text.split()[0]), 1)
         asked = hash_question(post.text, rag.archive)
@@ -246,7 +249,7 @@ async def suggested_questions(rag: Engine) -> list[object]:
 
 
 async def described_channels(rag: Engine) -> list[object]:
-    """/about of every channel for the same reader, and the digest of a week."""
+    """/about of every channel for the same reader, the digest of a week, and a pinned answer."""
     known = await channels.load_channels(rag.archive)
     readable = {chat: known[chat] for chat in (HARBOUR, KILN)}
     viewer, words = Viewer(1, frozenset(readable)), get_translator("en")
@@ -256,7 +259,9 @@ async def described_channels(rag: Engine) -> list[object]:
     shown = [repr(render_digest(lines, known, RenderContext(words, UTC), *week).as_kwargs())]
     for said in ("@harbour_news", "@pech_i_glina", "Treasurer's Vault", "Resting"):
         shown.append(repr((await render_profile(said, readable, viewer, rag, words, UTC))[0].as_kwargs()))
-    return [*shown]
+    pinned = await answer_from_pin(Question(PINNED, "en", NOW, viewer), rag)
+    assert pinned
+    return [*shown, repr(replace(pinned, trace_id=""))]
 
 
 async def told_by_watches(rag: Engine) -> list[object]:

@@ -159,8 +159,10 @@ _ASKING_PHRASE = re.compile(
 
 def strip_asking_phrase(text: str) -> str:
     """Strip phrases such as "tell me about" from a question; the whole question where nothing would be left."""
-    rest = _ASKING_PHRASE.sub("", text)
-    return rest if tokenize(rest) else text
+    rest, stripped = _ASKING_PHRASE.subn("", text)
+    if not stripped or not tokenize(rest):
+        return text
+    return rest.rstrip(" ?")  # a name with a question mark would ask for yes or no
 
 
 def asks_about_posts(asked: str) -> bool:

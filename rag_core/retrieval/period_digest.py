@@ -3,7 +3,8 @@
 An event is a family of copies among the posts that the reader may read, with the rewordings of other channels within
 half a day; a subject is an event with the posts that share its rarer words within a day. A line is the opening of an
 event's first post, in its own words; the subject's further posts are counted, not quoted. Left out: regular columns,
-advertisements, questions, jokes, and posts that go on from another. From the archive alone: no index is needed.
+advertisements, questions, jokes, and posts that go on from another, unless there is nothing else. From the archive
+alone: no index is needed.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _CONTINUED = re.compile(
     re.IGNORECASE,
 )
 _ADVERTISEMENT = re.compile(r"\berid\b|#(?:реклама|промо|ad|sponsored)\b|\bпромокод\w*|\bpromo ?code", re.IGNORECASE)
-_LAUGHTER = re.compile("[\U0001f600-\U0001f606\U0001f639\U0001f61c\U0001f61d\U0001f921\U0001f923]|\\){3}")
+_LAUGHTER = re.compile("[\U0001f602\U0001f605\U0001f606\U0001f639\U0001f921\U0001f923]")
 _PERIODS = {"daily": 1, "ежедневно": 1, "weekly": 7, "еженедельно": 7}
 _SCHEDULE = re.compile(rf"({'|'.join(_PERIODS)})(?:\s+(?:at\s+|в\s+)?(\d{{1,2}})(?::00)?)?(?:\s|$)", re.I)
 _OFF_WORDS, _NOW_WORDS = frozenset({"off", "выкл", "stop", "стоп"}), frozenset({"now", "сейчас"})
@@ -125,8 +126,16 @@ def _select_lines(found: Sequence[Post], copies: Mapping[PostKey, PostCopies]) -
         subject = [families[one.key] for one in (post, *subjects[post.key])]
         carried[post.key] = len({copy.key.chat_id for family in subject for copy in family})
         latest[post.key] = max(newest[family[0].key] for family in subject)
-    columns = Counter(_build_column_key(post) for post in firsts)
-    news = [post for post in firsts if _is_news(post, columns)]
+    spans = {post.key: span for post in firsts if (span := find_opening(post.text, spoken, _MAX_QUOTE_LENGTH))}
+    openings = {post.key: post.text[slice(*spans[post.key])] for post in firsts if post.key in spans}
+    # a regular column opens with the same words and other numbers; a heading alone is no part of an opening
+    columns = Counter(_build_column_key(*one) for one in openings.items())
+    told_of = [post for post in firsts if len(openings.get(post.key, "")) >= _MIN_OPENING_LENGTH]
+    news = [
+        post
+        for post in told_of
+        if columns[_build_column_key(post.key, openings[post.key])] == 1 and _is_news(post.text, openings[post.key])
+    ] or told_of
 
     def rank(post: Post) -> tuple[int, float, int, int, PostKey]:
         # of one subject the event that most channels copied and most posts are about
@@ -138,37 +147,27 @@ def _select_lines(found: Sequence[Post], copies: Mapping[PostKey, PostCopies]) -
     lines: list[DigestLine] = []
     told: set[PostKey] = set()
     for post in [*shared, *single]:
-        span = find_opening(post.text, spoken, _MAX_QUOTE_LENGTH)
         if not told.isdisjoint({post.key, *(one.key for one in subjects[post.key])}):
-            continue
-        if not span or not _says_news(post.text[slice(*span)]):
             continue
         related = tuple(subjects[post.key])
         told |= {post.key, *(one.key for other in (post, *related) for one in subjects[other.key])}
-        changed = bool(_CORRECTION.search(post.text[slice(*span)]))
-        lines.append(DigestLine(post, *span, carried[post.key], changed, related))
+        changed = bool(_CORRECTION.search(openings[post.key]))
+        lines.append(DigestLine(post, *spans[post.key], carried[post.key], changed, related))
         if len(lines) == MAX_DIGEST_LINES:
             break
     return lines
 
 
-def _build_column_key(post: Post) -> tuple[int, str]:
-    """Key of a regular column: its channel, and the first sentence without numbers."""
-    start, end = next(iter(split_sentences(post.text)), (0, 0))
-    return post.key.chat_id, build_text_key(_DIGITS.sub(" ", post.text[start:end]))
+def _build_column_key(key: PostKey, opening: str) -> tuple[int, str]:
+    start, end = split_sentences(opening)[0]
+    return key.chat_id, build_text_key(_DIGITS.sub(" ", opening[start:end]))
 
 
-def _is_news(post: Post, columns: Mapping[tuple[int, str], int]) -> bool:
-    return columns[_build_column_key(post)] == 1 and not (
-        _ADVERTISEMENT.search(post.text) or _LAUGHTER.search(post.text)
-    )
-
-
-def _says_news(opening: str) -> bool:
-    """Whether an opening states something and can be understood alone; half a quotation cannot."""
-    if len(opening) < _MIN_OPENING_LENGTH or opening.count("«") != opening.count("»"):
+def _is_news(text: str, opening: str) -> bool:
+    """Whether a post's opening states something and can be understood alone; half a quotation cannot."""
+    if _ADVERTISEMENT.search(text) or _LAUGHTER.search(text) or _CONTINUED.match(opening):
         return False
-    return not opening.rstrip().endswith("?") and not _CONTINUED.match(opening)
+    return opening.count("«") == opening.count("»") and not opening.rstrip().endswith("?")
 
 
 def _find_subjects(firsts: Sequence[Post], spoken: Mapping[str, int]) -> dict[PostKey, list[Post]]:

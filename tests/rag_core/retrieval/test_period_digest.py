@@ -75,6 +75,29 @@ async def test_what_is_no_news_has_no_line_and_a_subject_counts_the_channels_of_
     assert {(line.post.key.message_id, line.channels, line.changed) for line in alone} == {(7, 1, True), (6, 1, False)}
 
 
+async def test_a_heading_of_every_post_is_no_column_and_columns_alone_are_shown(tmp_path: Path) -> None:
+    events = ("The ferry pier closes for repairs until Monday.", "A walrus sleeps beside the fish market of the port.")
+    written = [
+        *(
+            Post(PostKey(-1001, n), MONDAY + timedelta(hours=n), f"Harbour News\n\n{text}")
+            for n, text in enumerate(events)
+        ),
+        *(
+            Post(PostKey(-1002, n), MONDAY + timedelta(hours=n), f"Depth of the river today: {n} metres.")
+            for n in (2, 3)
+        ),
+    ]
+    archive = await Archive.open(tmp_path)
+    await save(archive, written)
+    week = MONDAY, MONDAY + timedelta(days=7)
+    headed = await build_period_digest(archive, [-1001], *week)
+    columns = await build_period_digest(archive, [-1002], *week)
+    both = await build_period_digest(archive, [-1001, -1002], *week)
+    await archive.close()
+    assert {line.quote for line in headed} == {line.quote for line in both} == set(events)
+    assert columns
+
+
 async def test_lines_of_real_weeks_are_of_that_week_and_of_different_events(shared_data: Path, tmp_path: Path) -> None:
     folder = shared_data / "tg_ru_news"
     with gzip.open(folder / "posts.jsonl.gz", "rt", encoding="utf-8") as file:

@@ -60,6 +60,11 @@ class Odd(Bm25Index):
             time.sleep(LONG_S)
         return super().search(terms, only, n)
 
+    def search_each(
+        self, queries: Sequence[Sequence[str]], only: SearchFilter, n: int = 50
+    ) -> list[list[tuple[PassageRef, float]]]:
+        return [self.search(terms, only, n) for terms in queries]
+
 
 class Down(Odd):
     def touches(self, terms: Sequence[str], n: int) -> bool:
@@ -269,6 +274,9 @@ async def test_an_archive_that_takes_too_long_is_an_error_and_no_refusal(library
 
 class Uncountable(Bm25Index):
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
+        raise IndexUnavailable("The index cannot be counted.")
+
+    def mentioning(self, terms: Sequence[str], only: SearchFilter) -> Sequence[PassageRef] | None:
         raise IndexUnavailable("The index cannot be counted.")
 
 

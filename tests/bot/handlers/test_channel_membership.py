@@ -236,7 +236,7 @@ async def test_taking_the_bot_out_and_in_is_told_a_few_times_and_then_together(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = sandbox.world
-    monkeypatch.setattr(channel_notices, "_DIGEST_SECONDS", 4.0)
+    monkeypatch.setattr(channel_notices, "_DIGEST_SECONDS", 15.0)  # all changes come first, on any machine
     started(sandbox, ADMIN, OTTO)
     async with live():
         for _ in range(60):

@@ -48,7 +48,7 @@ chaos: .venv/.dev  ## every fault in the midst of every activity: is anything lo
 	@$(BIN)/python tests/chaos/fault_matrix.py $(ARGS)
 
 cluster: .venv/.dev  ## three real Qdrant nodes, QDRANT_BIN each: killed, cut off, full, emptied: is anything lost?
-	@$(BIN)/python tests/cluster/cluster_life.py $(ARGS)
+	@$(BIN)/python tests/cluster/qdrant_cluster_faults.py $(ARGS)
 
 noninterference: .venv/.dev  ## do closed channels change what an outsider is shown? 500 questions on every store: an hour
 	@NONINTERFERENCE=full $(BIN)/python -m pytest -q tests/rag_core/test_noninterference.py $(ARGS)

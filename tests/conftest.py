@@ -40,7 +40,13 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"
 LONGEST = {"chaos", "bench", "sandbox", "control"}
-LONGEST |= {"test_processor_time.py", "test_image.py", "test_demo.py", "test_access_recheck.py", "test_logs_secrets.py"}
+LONGEST |= {
+    "test_linear_time_on_hostile_texts.py",
+    "test_image.py",
+    "test_demo.py",
+    "test_access_recheck.py",
+    "test_logs_secrets.py",
+}
 # What takes long is measured in tests of its own; a busy machine fails no property.
 settings.register_profile(
     "citegram", max_examples=choose_size(300, 50), deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -125,7 +131,7 @@ def offline_models(request: pytest.FixtureRequest) -> Iterator[Path]:
         raise
     load, loaded = embedder.load_offline_model, dict[tuple[Path, ModelSpec, str], Any]()
 
-    @wraps(load)  # test_processor_time.py lists functions by their modules
+    @wraps(load)  # test_linear_time_on_hostile_texts.py lists functions by their modules
     def load_once(part: Path, row: ModelSpec, session: dict[str, Any]) -> Any:
         key = part, row, str(session)
         if folder not in part.parents:

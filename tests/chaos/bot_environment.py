@@ -13,9 +13,9 @@ from pathlib import Path
 from chaos.bot_process import BotHome
 from chaos.channel_traffic import CHANNELS, ChannelTraffic
 from chaos.expected_posts import ExpectedPost
-from chaos.fault_injection import FaultInjection
 from chaos.model_server import ModelServer
 from chaos.prepared_archive import EXPORTED, make_expected_posts, write_export
+from chaos.slow_disk_and_clock import FaultInjection
 from chaos.supervisor import Supervisor
 from qdrant_stand_in import FakeQdrant
 

@@ -18,8 +18,8 @@ from chaos.bot_environment import ADMIN, BotEnvironment, Needs
 from chaos.channel_traffic import CHANNELS
 from chaos.consistency_check import check_consistency
 from chaos.expected_posts import ExpectedPost, list_expected_posts
-from chaos.fault_injection import FaultInjection
 from chaos.faults import OFFLINE, Fault, small_disk
+from chaos.slow_disk_and_clock import FaultInjection
 from qdrant_client import AsyncQdrantClient
 
 WITHIN_S = 60.0  # after a fault all goes on without a hand

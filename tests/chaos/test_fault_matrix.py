@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chaos.fault_injection import FaultInjection
 from chaos.fault_matrix import table
 from chaos.fault_run import FaultRun
 from chaos.faults import FAULTS
+from chaos.slow_disk_and_clock import FaultInjection
 
 HERE = Path(__file__).parent
 

@@ -15,7 +15,7 @@ from itertools import islice
 
 from adversarial_drafts import AdversarialDraft, drafts, may_be_shown
 from scripted_model import FakeLlm
-from test_adversarial_drafts import PASSAGES
+from test_adversarial_drafts_generator import PASSAGES
 
 from rag_core import Question, RagSettings, Viewer, open_engine
 from rag_core.errors import GenerationFailed

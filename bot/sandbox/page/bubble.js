@@ -2,7 +2,7 @@
 
 import { avatar, button, followed, icon, make } from "./dom.js";
 import { findability } from "./findable.js";
-import { howFound } from "./found.js";
+import { howFound } from "./answer_sources.js";
 import { act, quotedIn, store } from "./store.js";
 import { shown } from "./text.js";
 import { clock, compact, fully, say } from "./words.js";

@@ -1,11 +1,11 @@
 // Conversation pane: header, a window of messages around a position, drafts, the composer.
 
-import { arrange } from "./arrange.js";
+import { updateByKey } from "./keyed_update.js";
 import { bubble, isOwn, isService, serviceText, textOf } from "./bubble.js";
 import { composer } from "./composer.js";
 import { avatar, button, icon, make } from "./dom.js";
 import { findableSign, howFar } from "./findable.js";
-import { foundSign } from "./found.js";
+import { foundSign } from "./answer_sources.js";
 import { act, alive, idsOf, load, messagesOf, quotedIn, store } from "./store.js";
 import { shown } from "./text.js";
 import { counted, day, dayKey, say } from "./words.js";
@@ -144,7 +144,7 @@ export class Pane {
     const rows = this.plan(chat, ids.slice(this.low, this.high).map((id) => messagesOf(this.chat).get(id)));
     if (this.high === ids.length) rows.push(...this.passing());
     if (!rows.length && store.loaded.has(this.chat)) rows.push(this.empty(chat));
-    this.rows = arrange(this.list, this.rows, rows);
+    this.rows = updateByKey(this.list, this.rows, rows);
     if (this.mark) this.list.querySelector(`[data-message="${this.mark}"]`)?.classList.add("highlight");
     this.renderFoot(chat, ids.length > 0);
     this.showDown();

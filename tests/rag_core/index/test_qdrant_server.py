@@ -160,6 +160,6 @@ async def test_a_cluster_answers_while_most_of_it_lives_and_says_so_when_it_does
 
 
 async def _until_whole(node: QdrantNode) -> None:
-    from cluster.cluster_life import wait_until_active
+    from cluster.qdrant_cluster_faults import wait_until_active
 
     await wait_until_active(node, 60)

@@ -1,6 +1,6 @@
 """The life of a Qdrant cluster under Citegram: both legs on three real nodes, questions all the time, and every fault.
 
-QDRANT_BIN=/path/to/qdrant python tests/cluster/cluster_life.py [--posts 100000] [--rate 5] [--json FILE]
+QDRANT_BIN=/path/to/qdrant python tests/cluster/qdrant_cluster_faults.py [--posts 100000] [--rate 5] [--json FILE]
 
 Posts are indexed while questions are asked; one node is killed in the midst of it and comes back, one is held (what a
 cut cable looks like), one has no room on its disk, a collection is deleted by hand, and the indexes move to the data

@@ -1,7 +1,7 @@
 // Keyed DOM update: unchanged elements are kept, so that selections, folded quotes and animations survive.
 
 // Make `rows` ({key, sign, build}) the children of a container; returns the current rows by key.
-export function arrange(container, kept, rows) {
+export function updateByKey(container, kept, rows) {
   const now = new Map();
   let spot = container.firstChild;
   for (const { key, sign, build } of rows) {

@@ -1,5 +1,5 @@
 /* A slow disk and a clock that jumps, for a process that runs with this library preloaded.
-   The three numbers lie in the file CHAOS_WEATHER and may change at any time: see fault_injection.py. */
+   The three numbers lie in the file CHAOS_WEATHER and may change at any time: see slow_disk_and_clock.py. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

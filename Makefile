@@ -20,7 +20,7 @@ demo: .venv/.run  ## the sandbox: make demo ARGS='--once "question"'
 local: .venv/.run  ## llama.cpp, to write answers with a model of your own: four minutes, needs a C++ compiler
 	@$(BIN)/python -m pip install -q --disable-pip-version-check 'llama-cpp-python>=0.3.36,<0.4'
 
-# Six at once on two cores: two thirds of their time tests wait, for processes, timeouts and browsers.
+# Four at once on two cores: half of their time tests wait, for processes, timeouts and browsers.
 test: .venv/.dev  ## all tests
 ifdef ARGS
 	@$(BIN)/python -m pytest $(ARGS)

@@ -57,7 +57,6 @@ class QuestionSuggester:
         while True:
             with suppress(RagError):  # the archive or an index is down: the next run makes up for it
                 seq = await posts.get_last_seq(self._rag.archive)
-                # a question asked before its post can be found would be given up
                 if seq != self._seq and self._rag.lexical.watermark >= seq:
                     await self.make_suggestions()
                     self._seq = seq
@@ -83,6 +82,9 @@ class QuestionSuggester:
         mark = hash_text_version(post.text)
         if (post.key, mark) in self._asked:
             return
+        # a question asked before its post can be found, or while a search fails, would be given up for good
+        if self._rag.lexical.watermark < await posts.get_last_seq(self._rag.archive):
+            return
         self._asked.add((post.key, mark))
         for generated in await asyncio.to_thread(lambda: list(generate_questions(post.text))):
             if generated.kind == "count":  # "How many visitors?" says nothing away from its post
@@ -95,6 +97,8 @@ class QuestionSuggester:
                 await asyncio.sleep(_PAUSE_SECONDS)
             viewer = Viewer(0, frozenset({post.key.chat_id}))
             answer = await answer_question(Question(text, generated.lang, datetime.now(UTC), viewer), self._rag)
+            if answer.shortfalls:
+                self._asked.discard((post.key, mark))
             sure = answer.certainty is Certainty.SURE and answer.posts()[:1] == (post.key,)
             if sure and generated.answer in answer.sentences[0].text:
                 kept.append(SuggestedQuestion(text, generated.lang, post.key, mark))

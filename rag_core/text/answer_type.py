@@ -47,7 +47,8 @@ _NOW_RU = r"(?:(?:щас|сейчас|счас|теперь|примерно|в�
 _ANSWER_TYPE_WORDS = (
     (AnswerType.REASON, r"почему|отчего|зачем|из-за чего|по какой причине|с чего вдруг|в чем причина|why|how come|what for|"
                         r"for what reason|what caused"),
-    (AnswerType.PHONE, r"телефон\w*|номер телефон\w*|(?:куда|как) (?:по|до)звонить\w*|phone(?: number)?|telephone|"
+    (AnswerType.PHONE, r"номер телефон\w*|(?<!мой )(?<!новый )(?<!потерян )(?<!нашли )(?<!нашел )(?<!потерял )(?<!потеряли )телефон\w*|"
+                       r"(?:куда|как) (?:по|до)звонить\w*|phone number|(?<!my )(?<!a )(?<!new )(?<!lost )phone|telephone|"
                        r"what number|the number (?:to call|for|if|of)|whats? the number if"),
     (AnswerType.PRICE, rf"{_HOW_MUCH_RU} {_NOW_RU}(?:сто[ия]\w*|платить|заплат\w+|отда[тл]\w+|беру?т|просят|надо денег)|"
                        rf"за {_HOW_MUCH_RU}|{_HOW_MUCH_RU} (?:денег|руб\w*)|{_HOW_MUCH_RU}(?= (?:[^\s?]+ ){{1,4}}?сто[ия](?:т|ть|л[аои]?)(?!\w))|"
@@ -83,7 +84,7 @@ _ANSWER_TYPE_WORDS = (
     (AnswerType.LIST, r"как(?:ие|их|ими)|что входит|перечисли\w*|назови\w*|список|what (?:kinds?|types?|sorts?) of|"
                       r"list|name all|what(?:'s|s) in|меню"),
     (AnswerType.YES_NO, r"ли|есть|можно|нельзя|нужн[ао]?|надо|правда|действительно|разве|остал[ои]сь|"
-                        r"^(?:(?:so|and|hey|hi|but|excuse me),? )?(?:is|are|was|were|am|do|does|did|can|could|will|would|has|have|had|should|may|might|any)"
+                        r"(?:^|(?<=[,;.!] ))(?:(?:so|and|hey|hi|but|excuse me),? )?(?:is|are|was|were|am|do|does|did|can|could|will|would|has|have|had|should|may|might|any)"
                         r"(?: (?:it|there|i|you|we|they|he|she)(?: (?:still|true|need|have|possible))?(?: (?:to|that))?)?|"
                         r"(?:is|are) there|is it|do i need|can i"),
 )  # fmt: skip

@@ -41,6 +41,7 @@ _PHRASE_FACTOR = 0.5  # for a word of a phrase
 _MAX_WORDS = 40  # words of a question that are looked up
 _MAX_PHRASE_WORDS = 3
 _WORD = re.compile(r"[^\W_]+")
+_ORDINAL_OR_DAY = re.compile(r"(?a:([1-9]|[12]\d|3[01])(st|nd|rd|th)?)")
 
 _ANNOTATIONS = {
     "<money>": re.compile(
@@ -132,12 +133,19 @@ def expand_words(text: str) -> dict[str, dict[str, float]]:
     """
     words = [word.lower().replace("ё", "е") for word in _WORD.findall(text)[:_MAX_WORDS]]
     variants: dict[str, dict[str, float]] = {}
+    for word in words:
+        if day := _ORDINAL_OR_DAY.fullmatch(word):  # "the 11th" and "11 July"
+            variants[word] = {day[1]: 1.0} if day[2] else {f"{word}{_find_ordinal_ending(int(word))}": 1.0}
     for term, lang, group in _find_groups(words):
         mine = variants.setdefault(term, {})
         for variant, weight in group.list_variants(lang):
             if variant != term:
                 mine[variant] = max(weight, mine.get(variant, 0.0))
     return variants
+
+
+def _find_ordinal_ending(number: int) -> str:
+    return "th" if number in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
 
 
 def _find_groups(words: list[str]) -> Iterator[tuple[str, str, _Group]]:
@@ -156,7 +164,8 @@ def _find_groups(words: list[str]) -> Iterator[tuple[str, str, _Group]]:
 
 _MAX_SOUGHT_WORDS = 5  # unknown words that are looked for in the vocabulary: 20 ms each among 150,000
 _MIN_LENGTH, _MAX_LENGTH = 4, 30  # letters of a word that is corrected; in four only an exchange of two
-_LONG_WORD, _EDITS_OF_LONG_WORD = 8, 2  # letters and edits; in a shorter word one edit
+_LONG_WORD, _LONG_STEM, _EDITS_OF_LONG_WORD = 8, 6, 2  # letters and edits; in a shorter word one edit
+_MAX_CUT = 4  # letters by which a word may be cut off: "postgres" for "PostgreSQL"
 _TABLE_FREQUENCY = 3  # posts that a word of our tables counts for beside those of the posts
 _MIN_TERM = 3  # letters of a term that is read
 _MIN_SWITCHED = 3  # letters of a word in the other keyboard layout
@@ -229,16 +238,23 @@ def _is_known(word: str, frequency: Callable[[str], int], is_asking_word: Callab
 
 
 def _find_nearest_term(word: str, vocabulary: Sequence[str], frequency: Callable[[str], int]) -> str | None:
-    """Find the term of the posts, the table or the stop words with the fewest edits; a frequent one wins a tie."""
+    """Find the term of the posts, the table or the stop words with the fewest edits; a frequent one wins a tie.
+
+    A term of the posts that begins with a long word counts as one edit.
+    """
     from rapidfuzz import process
     from rapidfuzz.distance import OSA
 
-    most = _EDITS_OF_LONG_WORD if len(word) >= _LONG_WORD else 1
-    low, high = len(stem(word)) - most, len(word) + most
+    long = len(word) >= _LONG_WORD
+    low, high = len(stem(word)) - 1 - long, len(word) + 1 + long
+    beginnings = [term for term in vocabulary if long and term.startswith(word) and len(term) <= len(word) + _MAX_CUT]
     vocabulary = [term for term in vocabulary if low <= len(term) <= high]
-    ranked = []
+    ranked = [(1, True, False, -frequency(term), term) for term in beginnings if frequency(term)]
+    forms = (word, stem(word), f"{word[:-1]}i" if word.endswith("y") else word)
     for choices, ours in ((vocabulary, False), (list_table_stems(), True), (_STOP_WORDS, True)):
-        for typed in dict.fromkeys((word, stem(word))):
+        for typed in dict.fromkeys(forms):
+            # a short stem of a long word ("comun" of "comunity") is near to anything
+            most = _EDITS_OF_LONG_WORD if long and len(typed) >= _LONG_STEM else 1
             for term, edits, _ in process.extract(typed, choices, scorer=OSA.distance, score_cutoff=most, limit=None):
                 swapped, same_start = sorted(term) == sorted(typed), term[:1] == typed[:1]
                 plausible = swapped or (len(typed) > _MIN_LENGTH and (edits <= 1 or same_start))
@@ -250,6 +266,8 @@ def _find_nearest_term(word: str, vocabulary: Sequence[str], frequency: Callable
 
 def _restore_ending(word: str, term: str) -> str:
     """Give a term the ending that was typed, where it is the same term with it."""
+    if term.startswith(word):
+        return term
     typed = stem(word)
     ending = word[len(typed) :] if word.startswith(typed) else ""
     for full in (f"{term[:-1]}y" if term.endswith("i") else "", term + ending if ending else ""):
@@ -301,6 +319,7 @@ _ASKING_STEMS = frozenset(
         "become became led lead result mean means consider considered known use used make made  locate located refer "
         "referred say said begin began start give gave example term word title year day time city country  group "
         "thing many several main"
+        " today yet still now current currently nowadays сегодня нынче нынешний текущий актуальный"
         " cost costs price prices стоит стоить стоят стоила стоило цена цены обойдется"
     ).split()
 )

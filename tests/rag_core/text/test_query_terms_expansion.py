@@ -79,7 +79,7 @@ def test_a_word_counts_as_met_by_its_variant_and_matters_as_much_as_that() -> No
     assert asked.matched_share(frozenset()) == 0
 
 
-POSTS = {"библиотек": 3, "librari": 2, "подписк": 1, "road": 4, "borisov": 0}
+POSTS = {"библиотек": 3, "librari": 2, "подписк": 1, "road": 4, "borisov": 0, "communiti": 2, "postgresql": 1, "come": 9}
 
 
 @pytest.mark.parametrize(
@@ -87,6 +87,7 @@ POSTS = {"библиотек": 3, "librari": 2, "подписк": 1, "road": 4, 
     [
         ("где библеотека", "где библиотека"), ("the raod", "the road"), ("is the libary open", "is the library open"),
         ("ghbdtn", "привет"), ("хлебная потписка", "хлебная подписка"), ("Where is Borislov", "Where is Borislov"),
+        ("the comunity call", "the community call"), ("which postgres", "which postgresql"),
         ("кот на дереве", "кот на дереве"), ("1.0 и 27-й", "1.0 и 27-й"),
     ],
 )  # fmt: skip
@@ -94,6 +95,12 @@ def test_a_misspelt_word_is_read_as_a_near_word_of_posts_that_the_asker_may_read
     text, read_as = correct_spelling(typed, list(POSTS), lambda term: POSTS.get(term, 0))
     assert text == read
     assert bool(read_as) == (typed != read)
+
+
+def test_a_day_of_the_month_is_met_as_a_number_and_as_an_ordinal() -> None:
+    assert expand_words("the 11th")["11th"] == {"11": 1.0}
+    assert [expand_words(day)[day] for day in ("1", "12", "23")] == [{"1st": 1.0}, {"12th": 1.0}, {"23rd": 1.0}]
+    assert not expand_words("32 132nd 0")
 
 
 def test_a_stop_word_is_not_expanded_as_a_word_with_its_stem() -> None:

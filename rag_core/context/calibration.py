@@ -29,7 +29,7 @@ from rag_core.text.answer_type import (
     extract_capitalized_stems,
     extract_name_stems,
 )
-from rag_core.text.query_terms import QueryTerms, find_similar_stems
+from rag_core.text.query_terms import ASKING_STEMS, QueryTerms, find_similar_stems
 from rag_core.text.tokens import tokenize
 from rag_core.types import Certainty
 from rag_core.writing.extract_candidates import ExtractCandidate
@@ -45,7 +45,7 @@ BRIEF_SIGNS = {
     "likeness": 1,
 }  # fmt: skip
 _LEAST_PIECE = 0.25  # of a brief question's weight; below, only its most common words are met
-_BRIEF_SHIFT = -5.58
+_BRIEF_SHIFT = -5.28
 _BRIEF_WEIGHTS = (0.94, 2.61, 2.63, 1.58, -0.24, 2.08, -0.84, 1.24, 1.89)
 
 
@@ -152,7 +152,8 @@ def measure_coverage(
     words = tokenize(f"{passage.header}\n{passage.text}")
     there = frozenset(words)
     names, asking = extract_name_stems(asked.text) & asked.share.keys(), extract_asking_stems(asked.text)
-    if math.log(len(asked.share)) > _FEW_TERMS:
+    topical = [t for t in asked.share if t not in asking and t not in ASKING_STEMS] or list(asked.share)
+    if math.log(len(topical)) > _FEW_TERMS:
         # among many words one has a synonym in any post by chance: only the question's own words tell
         asked = replace(asked, variants={})
     written = extract_capitalized_stems(f"{passage.header}\n{passage.text}") if names else frozenset[str]()
@@ -164,7 +165,7 @@ def measure_coverage(
         # a name is not met by a common word of the same stem ("Марте" and "с 1 марта")
         names=sum(near[name] * (name not in there or name in written) for name in names) / len(names) if names else 0.5,
         count=sum(near.values()) / len(near),
-        length=math.log(len(asked.share)),
+        length=math.log(len(topical)),
         chances=math.log1p(sum(map(statistics.frequency, asked.share))),
         known=sum(share for term, share in asked.share.items() if statistics.frequency(term)),
         heard=sum(share for term, share in asked.share.items() if _is_heard(term, asked, asking, statistics)),

@@ -151,7 +151,7 @@ _ASKING_PHRASE = re.compile(
     r"|what (?:was|is|has been) (?:written|said|known|reported|posted)|what(?:'s| is) (?:known|said)"
     r"|(?:is|was) there (?:anything|something|any news)|anything|(?:any )?(?:news|information))"
     r" (?:о|об|обо|про|насчет|насчёт|about|regarding) "
-    r"|^(?:что нового|что слышно|какие новости|what(?:'s| is) new|what(?:'s| is) going on)"
+    r"|^(?:что нового|что слышно|какие новости|what(?:'?s| is) new|what(?:'?s| is) going on)"
     r" (?:о|об|про|на|в|во|у|с|со|по|about|at|in|on|with) ",
     re.IGNORECASE,
 )

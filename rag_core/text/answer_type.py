@@ -128,7 +128,7 @@ _WEEKDAYS = (
 _CALENDAR_NAME = re.compile(rf"(?=[a-z])(?:{_MONTHS}|{_WEEKDAYS})")  # capitalized in English only
 _DATE = re.compile(
     rf"\b(?:1\d{{3}}|20\d\d)\b|\b\d{{1,2}}[./]\d{{1,2}}\b|\b\d{{1,2}}:\d\d\b|\b(?:{_MONTHS}|{_WEEKDAYS})\b|"
-    r"\b(?:век[аеу]?|century|centuries|decade)\b"
+    r"\b(?:век[аеу]?|century|centuries|decade)\b|\b\d{1,4}\s(?:ah|ad|bce?|ce|г\.?х|(?:до\s)?н\.?\s?э)\b"
 )
 _WEEKDAY = re.compile(rf"\b(?:{_WEEKDAYS}|(?:по\s)?(?:понедельник|вторник|сред|четверг|пятниц|суббот|воскресень)\w*)\b")
 _NAME = re.compile(r"[^\W\d_][\w'’-]*")
@@ -160,6 +160,7 @@ _MEASURES = tuple(
          rf"{_AMOUNT}(?:сек|мин|час|дн|ден|сут|недел|мес|год|лет|век|метр|км|sec|min|hour|day|week|month|year|night|decade|centur|mile|met|km|feet|foot)|"
          r"(?<!\w)(?:до|по|until|till|half an hour|an hour|полчаса|час|сутки|неделю|месяц|год)(?!\w)"),
         (r"how (?:cold|hot|warm)|температур\w*|what temperature", rf"{_AMOUNT}(?:°|градус|degree|[cf]\b)|°|(?:минус|minus|плюс) ?\d"),
+        (r"зарплат\w*|salar\w+|wages?", _PRICE.pattern),
         (r"how heavy|сколько весит|какой вес", rf"{_AMOUNT}(?:кг|кило|г\b|грамм|тонн|kg|kilo|gram|pound|lbs?|ton)"),
         (r"сколько раз|how many times|how often|как часто",
          rf"{_AMOUNT}раз|(?<!\w)(?:раз(?:а|у|ом)?|дважды|трижды|once|twice|times|every|each|daily|weekly|monthly|ежедневн\w+|еженедельн\w+|кажд\w+)(?!\w)"),
@@ -186,6 +187,10 @@ _PLACE_NAME = re.compile(
 _REASON = re.compile(
     r"\b(?:потому|так как|поскольку|из-за|поэтому|ведь|чтобы|ради|причин\w+|благодаря|иначе|because|due to|since|so that|"
     r"therefore|reason|owing|in order|otherwise|that's why|to keep|so)\b"
+)
+_REASON_UNSAID = re.compile(
+    r"\b(?:причин\w*|reasons?)\b[^.!?]{0,80}\b(?:не\s\w{0,12}(?:уточн|назв|назыв|раскр|сообщ|извест|комментир)\w*|неизвест\w+|"
+    r"(?:not|n't)\s(?:\w+\s)?(?:known|given|named|said|clear)|unknown|unclear)"
 )
 _VERDICT = re.compile(
     r"\b(?:да|нет|не|ни|нельзя|можно|нужно|надо|есть|без|только|никто|всегда|запрещ\w+|разреш\w+|теперь|уже|закры\w+|откры\w+|"
@@ -331,6 +336,11 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
     if want is AnswerType.PLACE and (_PLACE.search(low) or _PLACE_NAME.search(text)):
         return True
     return bool(extract_name_stems(text) - stems)
+
+
+def leaves_reason_open(text: str) -> bool:
+    """Whether a text says that the reason of something is not known or not told."""
+    return bool(_REASON_UNSAID.search(_normalize_text(text)))
 
 
 @lru_cache(maxsize=256)  # one question is held against each sentence of the posts that were found

@@ -305,7 +305,7 @@ def find_similar_stems(asked: Iterable[str], others: Iterable[str]) -> dict[str,
 
 
 # Words that only name the kind of answer and say nothing of the topic: posts seldom repeat them.
-_ASKING_STEMS = frozenset(
+ASKING_STEMS = frozenset(
     stem(word)
     for word in (
         "назвать называется называется называют называлась называли название имя зовут звали тип вид род часть число "
@@ -334,7 +334,7 @@ _UNKNOWN_TERM = "\0"  # no term of any index
 def is_asking_word(word: str) -> bool:
     """Whether a word only names the kind of answer that is asked for."""
     terms = tokenize(word)
-    return bool(terms) and _ASKING_STEMS.issuperset(terms)
+    return bool(terms) and ASKING_STEMS.issuperset(terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +354,7 @@ class QueryTerms:
     def of(cls, text: str, weigh: TermWeight, aliases: Iterable[tuple[str, str]] = ()) -> QueryTerms:
         """Build from the text of the question, the term weights of the index, and (term, other name)."""
         order, variants = tuple(tokenize(text)), expand_words(text)
-        asking = _ASKING_STEMS | extract_asking_stems(text)
+        asking = ASKING_STEMS | extract_asking_stems(text)
         for term, name in aliases:
             variants.setdefault(term, {})[name] = _ALIAS_WEIGHT
         unknown = weigh(_UNKNOWN_TERM)

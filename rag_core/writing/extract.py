@@ -23,6 +23,7 @@ from rag_core.text.answer_type import (
     contains_answer_type,
     counts_what_is_asked,
     extract_values,
+    leaves_reason_open,
 )
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, split_sentences
@@ -50,7 +51,9 @@ _CHANGING_TYPES = frozenset(
 _VALUE_TYPES = frozenset({AnswerType.PRICE, AnswerType.HOURS, AnswerType.PHONE})
 _MEASURED_TYPES = frozenset({AnswerType.PRICE, AnswerType.HOURS})
 # Without a value of these types in the piece nothing is sure.
-_CERTAIN_TYPES = _VALUE_TYPES | {AnswerType.NUMBER, AnswerType.LIST, AnswerType.NAME}
+_CERTAIN_TYPES = _VALUE_TYPES | {
+    AnswerType.NUMBER, AnswerType.LIST, AnswerType.NAME, AnswerType.PERSON, AnswerType.PLACE, AnswerType.DATE,
+}  # fmt: skip
 _SERIES_TOPIC = 0.85  # share of the best post's topic that a post of the series has, and its piece of that of the best
 _CONTESTED_TOPIC = 0.4  # as _SERIES_TOPIC, of a later value that makes the best doubtful unless that has every term
 _COMPLETE = 0.99
@@ -87,7 +90,7 @@ _STATE = re.compile(
     r"почин\w+|отремонтир\w+|ремонт\w*|верну\w+|возобнов\w+|восстанов\w+|запусти\w+|приостанов\w+|отмен\w+|"
     r"готов[аыо]?|заверш\w+|законч\w+|снова|опять|ещё|еще|уже|open(?:s|ed|ing)?|re-?open\w*|clos(?:e|es|ed|ing)|"
     r"shut|works?|working|worked|broken|out of order|fixed|repair\w*|back|resum\w+|restor\w+|suspend\w*|cancel\w*|"
-    r"ready|finished|again|still|yet)\b",
+    r"ready|finished|again|still|yet|наш(?:[её]л|л)\w*|потеря\w+|объяви\w+ся|продан\w*|продал\w*|found|lost|missing|sold)\b",
     re.IGNORECASE,
 )
 _SUBJECT = 0.75  # of the weight of the terms that are no words of a state
@@ -150,7 +153,8 @@ class RankedPieces:
         best, want = self.best, self.asked.want
         if best is None:
             return False
-        unsaid = bool(best.features.question) or bool(_HEARSAY.search(best.text)) or self._split
+        unsaid = bool(best.features.question) or self._asked_itself or self._split
+        unsaid = unsaid or leaves_reason_open(best.text) or bool(_HEARSAY.search(best.text))
         uncounted = (
             want is AnswerType.NUMBER
             and asks_for_count(self.asked.text)
@@ -174,6 +178,14 @@ class RankedPieces:
         said = [n for n, found in enumerate(stems) if self.asked.match(predicate, found)]
         named = [n for n, found in enumerate(stems) if any(self.asked.match(term, found) for term in subject)]
         return bool(said and named) and said[-1] < named[0]
+
+    @property
+    def _asked_itself(self) -> bool:
+        """Whether all terms of the question that the best piece has stand in questions that it asks itself."""
+        text, terms = self.best.text if self.best else "", self.asked.share.keys()
+        sentences = [text[a:b] for a, b in split_sentences(text)]
+        met = [one for one in sentences if not terms.isdisjoint(tokenize(one))]
+        return bool(met) and all(one.rstrip().endswith("?") for one in met)
 
     @property
     def _changed(self) -> bool:

@@ -319,7 +319,8 @@ ASKING_STEMS = frozenset(
         "become became led lead result mean means consider considered known use used make made  locate located refer "
         "referred say said begin began start give gave example term word title year day time city country  group "
         "thing many several main"
-        " today yet still now current currently nowadays сегодня нынче нынешний текущий актуальный"
+        " today tomorrow yesterday yet still now current currently nowadays week month  сегодня завтра вчера неделя месяц"
+        " нынче нынешний текущий актуальный"
         " cost costs price prices стоит стоить стоят стоила стоило цена цены обойдется"
     ).split()
 )

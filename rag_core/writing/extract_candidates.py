@@ -260,7 +260,8 @@ def _score_candidates(
     source, text = scored.source, scored.source.passage.text
     found = _list_sentences(source, evidence)
     stems = [frozenset(tokenize(text[a:b])) for a, b in found]
-    title = frozenset(tokenize(source.passage.header))
+    title, _, beside = source.passage.header.partition(" · ")
+    scope, around = frozenset(tokenize(title)), frozenset(tokenize(beside))
     pairs = set(pairwise(asked.order))
     kin_of = find_similar_stems(asked.share, chain.from_iterable(stems))
     index = _TermIndex(asked, kin_of)
@@ -278,8 +279,9 @@ def _score_candidates(
         piece = text[start:end]
         order = tokenize(piece)
         here = frozenset(order)
-        near = frozenset().union(title, *stems[max(0, i - 1) : i], *stems[j + 1 : j + 2]) - here
-        (met, kin), (nearby, _) = index.measure(here), index.measure(near)
+        # all posts of a channel are about what its title names: "the ferry", "у вас в клинике"
+        near = frozenset().union(around, *stems[max(0, i - 1) : i], *stems[j + 1 : j + 2]) - here - scope
+        (met, kin), (nearby, _) = index.measure(here | scope), index.measure(near)
         has = contains_answer_type(asked.want, piece, asked.text)
         held = 0.5 if asked.want is AnswerType.ANYTHING else float(has)
         vague = asked.want in VAGUE_TYPES and asked.want is not AnswerType.ANYTHING

@@ -57,11 +57,11 @@ _ANSWER_TYPE_WORDS = (
                        r"(?: (?:it|that|one))?(?: costs?\b)?|what(?= (?:[^\s?]+ ){1,6}?(?:costs?|pay)(?!\w))|how much (?:money|cash)|"
                        r"costs?|prices?|pricing|fees?|fares?|how expensive|expensive|cheap|charge"),
     (AnswerType.HOURS, r"во ск[оа]л?ьк[оаи]|(?:до|со?|к) ск[оа]л?ьк[иоа]|(?:до|с|в) како(?:го|й|м) час\w*|часы работы|"
-                       r"режим работы|график\w*|расписани\w+|когда (?:[^\s?]+ ){0,3}?работа(?:ет|ют|ете)(?!\w)|"
+                       r"режим работы|(?:по|в) как(?:им|ие) (?:дн\w+|вечер\w*)|(?:what|which) (?:days|nights|evenings|mornings)(?= (?:are|is|do|does|can)(?!\w))|график\w*|расписани\w+|когда (?:[^\s?]+ ){0,3}?работа(?:ет|ют|ете)(?!\w)|"
                        r"как работа\w+|(?:at |until |till |by )?what time|opening hours|working hours|hours|how late|how early|"
                        r"when do (?:you|they|we)"),
-    (AnswerType.DATE, r"когда|(?:до |с |к )?как(?:ой|ого|ом|ому) (?:год|числ|век|дн|день|месяц|дат|врем)\w*|как(?:ая|ую|ой) дат\w*|"
-                      r"до какого|с какого|when|(?:what|which|on what|on which) (?:year|date|day|night|month|century|decade)|whens|"
+    (AnswerType.DATE, r"ко?гда|када|(?:до |с |к )?как(?:ой|ого|ом|ому) (?:год|числ|век|дн|день|месяц|дат|врем)\w*|как(?:ая|ую|ой) дат\w*|"
+                      r"до какого|с какого|when|(?:what|which|on what|on which) (?:year|date|days?|nights?|month|century|decade)|whens|"
                       r"how soon|until when|since when|how long (?:can|until|till)"),
     (AnswerType.NAME, r"как (?:его |ее |их )?(?:зовут|звали|звать|называ\w+|именуют|назвали)|(?:what|which)'?s? (?:is |was |are |were )?the names?(?: of)?|"
                       r"what(?:'s|s| is| are| was| were)(?= (?:[^\s?]+ ){1,4}?(?:called|named))|что за|как(?:ой|ая|ое|ие) (?:имя|название|фамилия)"),
@@ -131,6 +131,7 @@ _DATE = re.compile(
     r"\b(?:век[аеу]?|century|centuries|decade)\b|\b\d{1,4}\s(?:ah|ad|bce?|ce|г\.?х|(?:до\s)?н\.?\s?э)\b"
 )
 _WEEKDAY = re.compile(rf"\b(?:{_WEEKDAYS}|(?:по\s)?(?:понедельник|вторник|сред|четверг|пятниц|суббот|воскресень)\w*)\b")
+_DAYS_ASKED = re.compile(r"^(?:когда|when)|(?:по|в) как(?:им|ие) дн|(?:what|which) (?:days|nights|evenings|mornings)")
 _NAME = re.compile(r"[^\W\d_][\w'’-]*")
 _PRICE = re.compile(
     r"(?<!\d)\d{1,9}(?:[\s.,]\d{1,3}){0,4}\s?(?:(?:тыс|млн|млрд|million|thousand|k)\w{0,3}\.?\s?)?"
@@ -156,7 +157,7 @@ _MEASURES = tuple(
     for asking, holding in (
         (r"how old|сколько (?:\w+ )?лет|лет сколько|возраст",
          rf"{_AMOUNT}(?:лет|год|years?|yrs|летн)|(?<!\w)(?:born|родил\w+|исполн\w+)"),
-        (r"how long|how soon|сколько времени|сколько (?:по времени|длит\w+|ид[её]т|занима\w+|ехать|идти|ждать)|как долго",
+        (r"how long|how soon|сколько времени|сколько (?:по времени|длит\w+|ид[её]т|занима\w+|(?:\w+ )?(?!плат|куп|брать|взять|отда|стоит)\w+[аеиоуыя]ть(?:ся)?(?!\w))|как долго",
          rf"{_AMOUNT}(?:сек|мин|час|дн|ден|сут|недел|мес|год|лет|век|метр|км|sec|min|hour|day|week|month|year|night|decade|centur|mile|met|km|feet|foot)|"
          r"(?<!\w)(?:до|по|until|till|half an hour|an hour|полчаса|час|сутки|неделю|месяц|год)(?!\w)"),
         (r"how (?:cold|hot|warm)|температур\w*|what temperature", rf"{_AMOUNT}(?:°|градус|degree|[cf]\b)|°|(?:минус|minus|плюс) ?\d"),
@@ -322,7 +323,7 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
         low = re.sub(rf"(?<!\d)\d[\d\s.,]{{0,15}}{currency[1]}\w*", " ", low)
     if (pattern := _TYPE_PATTERNS.get(want)) and any(m[0] not in asked for m in pattern.finditer(low)):
         return True
-    if want is AnswerType.HOURS and asked.startswith(("когда", "when")) and _WEEKDAY.search(low):
+    if want is AnswerType.HOURS and _DAYS_ASKED.search(asked) and _WEEKDAY.search(low):
         return True
     if want is AnswerType.NUMBER:
         for asking, holding in _MEASURES:

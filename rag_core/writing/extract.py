@@ -27,7 +27,7 @@ from rag_core.text.answer_type import (
 )
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, split_sentences
-from rag_core.text.tokens import detect_language, read_word, tokenize
+from rag_core.text.tokens import detect_language, measure_stem_similarity, read_word, tokenize
 from rag_core.types import Citation, Evidence, Sentence
 from rag_core.writing.extract_candidates import (
     MAX_SENTENCE_GAP,
@@ -78,7 +78,7 @@ _CHANGE = re.compile(
     r"с \d{1,2} (?:янв|фев|мар|апр|ма[йя]|июн|июл|авг|сен|окт|ноя|дек)\w*|со? (?:понедельник|вторник|сред[ыу]|"
     r"четверг|пятниц|суббот|воскресень|завтра|сегодня|следующ|нового)\w*|нов(?:ая|ый|ое|ые|ому) (?:дат|срок|цен|"
     r"адрес|врем|мест|график|режим|расписани|тариф|прайс|номер|телефон|час)\w*|отлож\w+|не состоится|now|"
-    r"corrections?|updated?|postponed|put off|rescheduled|brought forward|re-?open\w*|moved?|no longer|instead|"
+    r"corrections?|updated?|delayed|pushed back|postponed|put off|rescheduled|brought forward|re-?open\w*|moved?|no longer|instead|"
     r"extended|goes (?:up|down|from)|(?:goes|went|gone) (?:up|down)|rises?|raised?|increas\w+|chang(?:e|es|ed)|"
     r"is back|are back|cancel\w+|as of|effective|(?:from|starting) (?:\d{1,2} [A-Z][a-z]+|next|tomorrow|today|"
     r"[A-Z][a-z]+day)|new (?:price|rate|fee|time|date|place|hours|schedule|number|address|venue)s?)\b",
@@ -389,9 +389,9 @@ def _find_series(
         later = posted > first.source.passage.date
         changed = (
             later
-            and (not rarest or asked.match(rarest, frozenset(tokenize(one.text))) > 0)
+            and (not rarest or _names(one, rarest, asked))
             and (
-                announces_change(one.text)
+                announces_change(_read_around(one))
                 or (asked.want is AnswerType.NUMBER and counts_what_is_asked(one.text, asked.text))
             )
         )
@@ -404,6 +404,18 @@ def _find_series(
         if one.topic >= shares[0] * first.topic and one.features.terms + one.features.kin >= shares[1] * own:
             best.setdefault(one.source.number, one)
     return sorted(best.values(), key=lambda one: one.source.passage.date, reverse=True)
+
+
+def _names(one: ExtractCandidate, term: str, asked: QueryTerms) -> bool:
+    """Whether a piece names a term of the question, in any form: "dredger" for "dredge"."""
+    found = frozenset(tokenize(one.text))
+    return asked.match(term, found) > 0 or measure_stem_similarity(term, found) > 0
+
+
+def _read_around(one: ExtractCandidate) -> str:
+    """Read a piece, with all of its post where that is short: "Prices go up", and then the list."""
+    text = one.source.passage.text
+    return text if len(text) <= MAX_ANSWER_LENGTH else one.text
 
 
 def _list_subject(asked: QueryTerms) -> frozenset[str]:

@@ -102,10 +102,10 @@ class Coverage:
         """Whether the lower threshold of brief questions holds.
 
         A question of many words names its topic: a post that lacks most of it is about something else. So is any post
-        if no post has the telling words of the question.
+        if no post has the telling words of the question, or the piece no value of the wanted kind.
         """
         written_out = self.words >= _MANY_WORDS and (self.count < 0.5 or self.known < _MOSTLY_KNOWN)
-        return self.brief and self.known >= _HALF_KNOWN and not written_out
+        return self.brief and self.held > 0 and self.known >= _HALF_KNOWN and not written_out
 
     @property
     def brief_features(self) -> tuple[float, ...]:
@@ -225,7 +225,7 @@ class ClaimThreshold:
 
 
 # Of the bars, for a question of few terms.
-_BRIEF_SHARE, _BRIEF_SURE_SHARE = 0.64, 1.2
+_BRIEF_SHARE, _BRIEF_SURE_SHARE = 0.64, 1.1
 _FOREIGN_SHARE = 1.2  # of the lower bar, for a post of another language: a few loan words match by chance
 
 

@@ -60,7 +60,7 @@ _COMPLETE = 0.99
 _FEW_SOURCES = 3  # of ten: a term of more of them tells nothing
 _CHANGE_TOPIC, _CHANGE_OWN = 0.6, 0.5  # as _SERIES_TOPIC, for a later piece that says that something has changed
 # Of the question's weight: what a later post may say less than the best piece, and what a sure piece says itself.
-_RIVAL_SLACK, _SURE_TERMS, _REPLACED_TERMS = 0.1, 0.6, 0.75
+_RIVAL_SLACK, _SURE_TERMS, _REPLACED_TERMS = 0.1, 0.55, 0.75
 _BOUND_SHARE = 0.3  # of the terms of a piece, in the sentence with the value
 _FEW_TERMS = 2
 _PERIOD_BONUS = 1.5
@@ -78,8 +78,9 @@ _CHANGE = re.compile(
     r"с \d{1,2} (?:янв|фев|мар|апр|ма[йя]|июн|июл|авг|сен|окт|ноя|дек)\w*|со? (?:понедельник|вторник|сред[ыу]|"
     r"четверг|пятниц|суббот|воскресень|завтра|сегодня|следующ|нового)\w*|нов(?:ая|ый|ое|ые|ому) (?:дат|срок|цен|"
     r"адрес|врем|мест|график|режим|расписани|тариф|прайс|номер|телефон|час)\w*|отлож\w+|не состоится|now|"
-    r"corrections?|updated?|delayed|pushed back|postponed|put off|rescheduled|brought forward|re-?open\w*|moved?|no longer|instead|"
-    r"extended|goes (?:up|down|from)|(?:goes|went|gone) (?:up|down)|rises?|raised?|increas\w+|chang(?:e|es|ed)|"
+    r"corrections?|updated?|delayed|pushed back|postponed|put off|rescheduled|brought forward|re-?open\w*|moved?|"
+    r"no longer|instead|extended|goes (?:up|down|from)|"
+    r"(?:goes|went|gone) (?:up|down)|rises?|raised?|increas\w+|chang(?:e|es|ed)|"
     r"is back|are back|cancel\w+|as of|effective|(?:from|starting) (?:\d{1,2} [A-Z][a-z]+|next|tomorrow|today|"
     r"[A-Z][a-z]+day)|new (?:price|rate|fee|time|date|place|hours|schedule|number|address|venue)s?)\b",
     re.IGNORECASE,
@@ -111,6 +112,22 @@ _NAMED_TIME = re.compile(
 _CALENDAR_TIME = re.compile(
     rf"{_NAMED_TIME.pattern}|\b(?:год\w*|недел\w+|месяц\w*|years?|weeks?|months?)\b", re.IGNORECASE
 )
+
+
+_DEFINITION_ASKED = re.compile(
+    r"\W*(?:who|what|кто|что)(?:['’]?s| is| are| was| were| так\w+) (?:(?:an?|the|это) )?([\w'’-]{2,40})\W*",
+    re.IGNORECASE,
+)
+_DEFINITION_BONUS, _MAX_DEFINITION_LENGTH = 3.0, 100
+
+
+def _compile_definition(question: str) -> re.Pattern[str] | None:
+    """Compile a pattern of what a post says of a thing, for "who is X" and "what is X": "X is", "X — это", "X, our"."""
+    asked = _DEFINITION_ASKED.fullmatch(question[:_MAX_DEFINITION_LENGTH])
+    name = re.escape(asked[1]) if asked else ""
+    return (
+        re.compile(rf"(?<!\w){name}[»”\"]?\s?(?:[,(—–]|- |(?:is|was|are|were|это)\b)", re.IGNORECASE) if name else None
+    )
 
 
 def announces_change(text: str) -> bool:
@@ -205,12 +222,29 @@ class RankedPieces:
         if best is None:
             return False
         own = best.features.terms + best.features.kin
-        if own < _SURE_TERMS or (asked.want in _MEASURED_TYPES and self._bound < _BOUND_SHARE * own):
+        if self._said < _SURE_TERMS or (asked.want in _MEASURED_TYPES and self._bound < _BOUND_SHARE * own):
             return True
+        definition = _compile_definition(asked.text)
         vague = asked.want is AnswerType.ANYTHING and len(asked.share) <= _FEW_TERMS and asks_of_topic(asked.text)
-        return vague or any(
-            one.features.terms + one.features.kin >= own - _RIVAL_SLACK and _is_later(one, best) for one in self.pieces
+        undefined = definition is not None and not definition.search(best.text)
+        return (
+            undefined
+            or vague
+            or any(
+                one.features.terms + one.features.kin >= own - _RIVAL_SLACK and _is_later(one, best)
+                for one in self.pieces
+            )
         )
+
+    @property
+    def _said(self) -> float:
+        """Weight share of the terms, but those of the channel's title, that one sentence of the best piece has."""
+        text, header = (self.best.text, self.best.source.passage.header) if self.best else ("", "")
+        own = self.asked.share.keys() - frozenset(tokenize(header.partition(" · ")[0]))
+        asked = replace(self.asked, share={term: self.asked.share[term] for term in self.asked.order if term in own})
+        said = [frozenset(tokenize(text[a:b])) for a, b in split_sentences(text)]
+        most = max((asked.matched_share(found) + asked.similar_share(found) for found in said), default=0.0)
+        return most / sum(asked.share.values()) if asked.share else 1.0
 
     @property
     def _bound(self) -> float:
@@ -294,6 +328,8 @@ def rank_pieces(
     the time of the question; where a coming day is asked for, pieces that name only earlier ones come later.
     """
     ranked = rank_candidates(asked, evidence, longest)
+    if definition := _compile_definition(asked.text):
+        ranked = sorted(ranked, key=lambda one: -one.score - _DEFINITION_BONUS * bool(definition.search(one.text)))
     if period is not None and not _CALENDAR_TIME.search(period.words):
         period = None  # "on Sunday" is a part of the topic
     if period is not None:

@@ -178,7 +178,8 @@ class RankedPieces:
             and not asks_for_measure(self.asked.text)
             and not counts_what_is_asked(best.text, self.asked.text)
         )
-        valueless = want in _CERTAIN_TYPES and not best.holds
+        timed = want is AnswerType.DATE and contains_answer_type(AnswerType.HOURS, best.text, self.asked.text)
+        valueless = want in _CERTAIN_TYPES and not (best.holds or timed)
         untimely = (self.contested and not self._changed) or self.dated_otherwise or self.passed
         return untimely or self.in_other_language or unsaid or uncounted or valueless
 

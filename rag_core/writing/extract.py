@@ -428,7 +428,7 @@ def _find_series(
             later
             and (not rarest or _names(one, rarest, asked))
             and (
-                announces_change(_read_around(one))
+                announces_change(_read_around(one) if asked.want in _VALUE_TYPES else one.text)
                 or (asked.want is AnswerType.NUMBER and counts_what_is_asked(one.text, asked.text))
             )
         )

@@ -338,6 +338,20 @@ def is_asking_word(word: str) -> bool:
     return bool(terms) and ASKING_STEMS.issuperset(terms)
 
 
+# Beginnings of Russian compounds, whose second part may stand alone in a post: "главврач", "авиабилет", "микрочип".
+_COMBINING_FORM = re.compile(
+    r"(?:авиа|авто|агро|аква|био|вело|ветеринар|вет|видео|газо|глав|гос|дет|евро|зам|зоо|инфо|кино|мед|микро|мини|мото|мульти|"
+    r"онлайн|пол|проф|радио|само|санит|спец|спорт|стом|супер|теле|тур|физ|фото|хоз|экспресс|электро)(?=[а-я]{3})"
+)
+
+
+def _strip_combining_form(term: str) -> str:
+    """Strip the first part of a Russian compound: "врач" of "главврач"; empty for another stem."""
+    found = _COMBINING_FORM.match(term)
+    rest = term[found.end() :] if found else term
+    return rest if rest != term else ""
+
+
 @dataclass(frozen=True, slots=True)
 class QueryTerms:
     """Query terms with weights: each term's share of the total weight; the shares add up to 1.
@@ -363,6 +377,8 @@ class QueryTerms:
         for term in dict.fromkeys(order):
             weight = weigh(term)
             if weight >= unknown:  # no post has it: it matters as much as its rarest variant that one has
+                if (head := _strip_combining_form(term)) and weigh(head) < unknown:
+                    variants.setdefault(term, {}).setdefault(head, _SYNONYM_WEIGHT)
                 known = (other for variant in variants.get(term, ()) if (other := weigh(variant)) < unknown)
                 weight = max(known, default=weight)
             weights[term] = weight * (_ASKING_WEIGHT if term in asking else 1.0)

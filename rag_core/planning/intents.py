@@ -190,6 +190,12 @@ def extract_topic(asked: str) -> str:
     return " ".join(_FRAME_WORDS.sub(" ", asked).split())
 
 
+def strip_catch_all_words(topic: str) -> str:
+    """Strip the words that ask for all posts of a period, and function words."""
+    words = _CATCH_ALL_WORDS.sub(" ", topic).split()
+    return " ".join(word for word in words if tokenize(word))
+
+
 def is_empty_topic(topic: str) -> bool:
     """Whether a topic is empty: "what's new" and "a digest" ask for all posts of a period."""
-    return not tokenize(_CATCH_ALL_WORDS.sub(" ", topic))
+    return not strip_catch_all_words(topic)

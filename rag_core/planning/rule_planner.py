@@ -18,6 +18,7 @@ from rag_core.planning.intents import (
     extract_topic,
     is_empty_topic,
     strip_asking_phrase,
+    strip_catch_all_words,
 )
 from rag_core.planning.queries import (
     MAX_QUERIES,
@@ -237,6 +238,11 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     )
     posting_period = period if period and _is_posting_period(period, question, asked, kind, filters, topic) else None
     kind = _adjust_intent(kind, topic, asked, bounded=bool(posting_period or filters.words))
+    if kind is Kind.FACT and posting_period and asks_about_recent_events(asked):
+        # "what happened at the barn players in August": a digest of the channel of that title, else of those mentions
+        topic = strip_catch_all_words(topic)
+        own = _match_channel_name(topic, {key: c for key, c in known.items() if key in question.viewer.channels})
+        kind, filters = (Kind.POSTED, replace(filters, channels=frozenset(own))) if own else (Kind.NEWS, filters)
     query = _remove_filter_words(text, (*filters.words, posting_period.words if posting_period else ""))
     plan = Plan((query, *generate_query_variants(query)), kind, topic if tokenize(topic) else asked, *extract_phrases(query), asked=strip_asking_phrase(query),
                 channels=filters.channels, authors=filters.authors, origins=filters.origins, media=filters.media,

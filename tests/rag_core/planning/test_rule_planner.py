@@ -301,3 +301,22 @@ def test_words_that_say_who_or_what_is_asked_for_stay(text: str) -> None:
 def test_the_words_to_search_for_are_those_of_the_topic() -> None:
     assert extract_search_words("How much is a ticket to Bear Island?") == "ticket Bear Island"
     assert extract_search_words("почем?") == "почем?"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "channels", "topic"),
+    [
+        ("what happened at the harbour in january", Kind.POSTED, {HARBOUR}, "harbour"),
+        ("что интересного было про мост в январе", Kind.NEWS, None, "мост"),
+        ("what happened with the bridge this week", Kind.NEWS, None, "bridge"),
+        ("what happened at the vault in january", Kind.NEWS, None, "vault"),  # this title may not be read
+        ("what happened with the bridge", Kind.FACT, None, "bridge"),
+    ],
+)
+def test_events_of_a_period_are_those_of_the_channel_of_that_name_or_those_that_name_the_topic(
+    text: str, kind: Kind, channels: set[int] | None, topic: str
+) -> None:
+    found = plan(text)
+    assert (found.kind, found.channels) == (kind, channels and frozenset(channels))
+    assert set(tokenize(topic)) <= set(tokenize(found.topic))
+    assert (found.since is None) == (kind is Kind.FACT)

@@ -177,7 +177,10 @@ class Life:
             await asyncio.gather(task, return_exceptions=True)
             row = {"part": name, "seconds": round(time.monotonic() - started, 1), **asked.outcomes}
             if asked.seconds:
-                row |= {key: round(value, 1) for key, value in percentiles([1000 * seconds for seconds in asked.seconds]).items()}
+                row |= {
+                    key: round(value, 1)
+                    for key, value in percentiles([1000 * seconds for seconds in asked.seconds]).items()
+                }
             self.rows.append(row)
             print(json.dumps(row | {"reasons": dict(asked.reasons.most_common(3))}, ensure_ascii=False), flush=True)
 

@@ -79,7 +79,16 @@ def test_a_word_counts_as_met_by_its_variant_and_matters_as_much_as_that() -> No
     assert asked.matched_share(frozenset()) == 0
 
 
-POSTS = {"библиотек": 3, "librari": 2, "подписк": 1, "road": 4, "borisov": 0, "communiti": 2, "postgresql": 1, "come": 9}
+POSTS = {
+    "библиотек": 3,
+    "librari": 2,
+    "подписк": 1,
+    "road": 4,
+    "borisov": 0,
+    "communiti": 2,
+    "postgresql": 1,
+    "come": 9,
+}
 
 
 @pytest.mark.parametrize(
@@ -106,3 +115,10 @@ def test_a_day_of_the_month_is_met_as_a_number_and_as_an_ordinal() -> None:
 def test_a_stop_word_is_not_expanded_as_a_word_with_its_stem() -> None:
     assert not expand_words("за и на по it do").keys() & {"за", "и", "на", "по", "it", "do"}
     assert "кред" in expand_words("займ").get("за", {})
+
+
+def test_a_compound_that_no_post_has_is_met_by_its_second_part() -> None:
+    posts = {"врач": 1.0, "билет": 2.0}
+    asked = QueryTerms.of("главврач авиабилет микроклимат", lambda term: posts.get(term, 7.0))
+    assert asked.match("главврач", frozenset({"врач"})) == asked.match("авиабилет", frozenset({"билет"})) == 0.5
+    assert not asked.variants.get("микроклимат")

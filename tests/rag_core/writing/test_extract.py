@@ -405,3 +405,54 @@ def test_of_another_language_only_the_best_post_is_among_the_closest() -> None:
 def test_of_what_a_colon_announces_the_beginning_is_shown() -> None:
     text = "There are three levels of forbidding evil:\nFirst with the hand, " + "then with the tongue and so on, " * 12
     assert "with the hand" in best("levels of forbidding evil", evidence(text), most=1)[0]
+
+
+def titled(found: Evidence, *titles: str) -> Evidence:
+    sources = zip(found.sources, titles, strict=True)
+    return Evidence(tuple(replace(one, passage=replace(one.passage, header=title)) for one, title in sources))
+
+
+def test_the_post_that_says_what_a_thing_is_comes_first_and_another_one_is_not_sure() -> None:
+    texts = "Moth says it is DNS.", "For newcomers, Moth is Timothy Oakes."
+    assert best("who is moth", evidence(*texts))[0] == texts[1]
+    assert rank_pieces(asked("who is moth"), evidence(texts[0])).disputable
+    assert not rank_pieces(asked("who is moth"), evidence(texts[1])).disputable
+
+
+def test_what_the_title_of_a_channel_names_is_met_in_all_its_posts() -> None:
+    texts = "Закрыто по воскресеньям, в субботу до 15:00.", "По воскресеньям автобус ходит до 18:00."
+    found = titled(evidence(*texts, chats=(-1, -2)), "Мухтар, ветклиника", "Дачи")
+    assert best("до скольки ветклиника в воскресенье", found)[0] == texts[0]
+
+
+def test_sure_is_what_one_sentence_says_beyond_the_title_of_its_channel() -> None:
+    apart = "The late bus was full again. Boats carry bread. We sail on Friday."
+    assert rank_pieces(asked("is the late friday boat going"), evidence(apart)).disputable
+    assert not rank_pieces(
+        asked("is the late friday boat going"), evidence("The late Friday boat is going.")
+    ).disputable
+    found = titled(evidence("Cards are sold out."), "Harbour boats")
+    assert rank_pieces(asked("can i pay by card on boats"), found).disputable
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "unsure"),
+    [
+        ("Why was the start moved?", "The start was moved, the reasons are not known.", True),
+        ("Why was the start moved?", "The start was moved because of fog.", False),
+        ("Почему перенесли старт?", "Старт перенесли, причину не называют.", True),
+        ("When does the day of rest end?", "When does the day of rest end?\nBy our editor", True),
+        ("Who runs the club?", "The club has three rooms.", True),
+        ("Who runs the club?", "The club: chaired by Delphine Marsh.", False),
+        ("When does the gate close?", "The gate closes at midnight.", False),
+    ],
+)
+def test_a_piece_that_asks_itself_or_lacks_what_is_asked_for_may_not_answer(
+    question: str, text: str, unsure: bool
+) -> None:
+    assert rank_pieces(asked(question), evidence(text)).may_not_answer == unsure
+
+
+def test_a_new_price_in_a_list_below_the_line_that_says_so_holds() -> None:
+    texts = "Цены:\n• приём 900 ₽\n• укол 300 ₽", "С июля меняем часть цен:\nприём 1 100 ₽\nповторный 600 ₽"
+    assert "1 100" in best("сколько стоит приём", evidence(*texts, days=(0, 30)))[0]

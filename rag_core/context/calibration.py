@@ -58,8 +58,8 @@ class Coverage:
     names: share of the question's names in the post, 0..1; 0.5 where the question has none
     count: share of the query terms in the post, similar stems in part, 0..1
     length: logarithm of the number of query terms; a share of few terms is more easily matched by chance
-    known: share of the query weight matched by any post that the asker may read; terms that other posts have and
-        this one lacks count against it
+    known: share of the query weight matched by any post that the asker may read, or in other words by this one; terms
+        that other posts have and this one lacks count against it
     heard: as `known`, and the words of asking
     chances: logarithm of the number of posts with a query term, summed over the terms; among many posts one
         matches by chance
@@ -167,7 +167,7 @@ def measure_coverage(
         count=sum(near.values()) / len(near),
         length=math.log(len(topical)),
         chances=math.log1p(sum(map(statistics.frequency, asked.share))),
-        known=sum(share for term, share in asked.share.items() if statistics.frequency(term)),
+        known=sum(share * (statistics.frequency(term) > 0 or near[term]) for term, share in asked.share.items()),
         heard=sum(share for term, share in asked.share.items() if _is_heard(term, asked, asking, statistics)),
         piece=best.features.terms + best.features.kin,
         contested=float(contested),

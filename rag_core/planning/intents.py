@@ -127,6 +127,7 @@ _CATCH_ALL_WORDS = re.compile(
     r"новенького|новенькое|интересного|творится|творилось|хроника|последнее|самое|свежие|последние|свежее|последних|че|чо|шо|событий|мероприятия|мероприятий|пропустил\w*|я|"
     r"расскажи(?:те)?|обсуждали|обсуждают|покажи|пожалуйста|канале?|(?<![\d.])\d+(?!\.?\d)|"
     r"new|whats|happened|happening|going on|went on|been happening|events|recap|digest|summar\w+|overview|list|name all|make|give|me|important|main|"
+    r"район[еа]|город[еа]|округе|поселке|селе|деревне|town|village|city|area|neighbou?rhood|around|local|"
     r"highlights|updates?|miss\w*|catch|up|any|anything|today|lately|recently|latest|recent|posts?|please|show|tell)\b"
 )
 

@@ -52,7 +52,7 @@ _ANSWER_TYPE_WORDS = (
                        r"what number|the number (?:to call|for|if|of)|whats? the number if"),
     (AnswerType.PRICE, rf"{_HOW_MUCH_RU} {_NOW_RU}(?:сто[ия]\w*|платить|заплат\w+|отда[тл]\w+|беру?т|просят|надо денег)|"
                        rf"за {_HOW_MUCH_RU}|{_HOW_MUCH_RU} (?:денег|руб\w*)|{_HOW_MUCH_RU}(?= (?:[^\s?]+ ){{1,4}}?сто[ия](?:т|ть|л[аои]?)(?!\w))|"
-                       rf"во {_HOW_MUCH_RU} (?:обойд|вста[нё]|стоит)\w*|поч[её]м|почом|цен[аыу]|ценник\w*|прайс|стоимость|тариф\w*|(?:какой|курс) (?:счет|курс|тариф)|"
+                       rf"во {_HOW_MUCH_RU} (?:обойд|вста[нё]|выйд|стоит)\w*|поч[её]м|почом|цен[аыу]|ценник\w*|прайс|стоимость|тариф\w*|(?:какой|курс) (?:счет|курс|тариф)|"
                        r"дорог(?:ой|ая|о|ие|ое)|(?:by |for )?how much (?:is|are|was|were|does|do|did|for|to|will|would|it|a|an|the|per)"
                        r"(?: (?:it|that|one))?(?: costs?\b)?|what(?= (?:[^\s?]+ ){1,6}?(?:costs?|pay)(?!\w))|how much (?:money|cash)|"
                        r"costs?|prices?|pricing|fees?|fares?|how expensive|expensive|cheap|charge"),
@@ -147,6 +147,7 @@ _PRICED_CURRENCY = re.compile(
 _HOURS = re.compile(
     r"\b\d{1,2}[:.]\d\d\b|\b\d{1,2}\s?(?:am|pm|a\.m|p\.m|o'clock|час|утра|вечера|дня|ночи)|"
     rf"\b(?:с|до|from|until|till|at|by|к)\s\d{{1,2}}\b(?!\s?(?:{_MONTHS})\b)|"
+    rf"(?:{_WEEKDAYS}|будни|будням|выходные|выходным|ежедневно|часы|daily|hours)[^.\n]{{0,20}}?\b\d{{1,2}}\s?[–—-]\s?\d{{1,2}}\b|"
     r"круглосуточно|без выходных|выходной|\b(?:noon|midnight|sunset|dusk|dawn|полдень|полноч\w+)\b"
 )
 _PHONE = re.compile(r"(?<![\d.])\+?\d(?:[\s()-]{0,2}\d){4,14}(?![\d.])|(?<!\w)@\w{4,}")

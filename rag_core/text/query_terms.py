@@ -163,6 +163,7 @@ def _find_groups(words: list[str]) -> Iterator[tuple[str, str, _Group]]:
 
 
 _MAX_SOUGHT_WORDS = 5  # unknown words that are looked for in the vocabulary: 20 ms each among 150,000
+_SHORT_WORD = 5  # letters
 _MIN_LENGTH, _MAX_LENGTH = 4, 30  # letters of a word that is corrected; in four only an exchange of two
 _LONG_WORD, _LONG_STEM, _EDITS_OF_LONG_WORD = 8, 6, 2  # letters and edits; in a shorter word one edit
 _MAX_CUT = 4  # letters by which a word may be cut off: "postgres" for "PostgreSQL"
@@ -257,7 +258,10 @@ def _find_nearest_term(word: str, vocabulary: Sequence[str], frequency: Callable
             most = _EDITS_OF_LONG_WORD if long and len(typed) >= _LONG_STEM else 1
             for term, edits, _ in process.extract(typed, choices, scorer=OSA.distance, score_cutoff=most, limit=None):
                 swapped, same_start = sorted(term) == sorted(typed), term[:1] == typed[:1]
-                plausible = swapped or (len(typed) > _MIN_LENGTH and (edits <= 1 or same_start))
+                # the first letter of a short word is seldom mistyped
+                plausible = swapped or (
+                    len(typed) > _MIN_LENGTH and (same_start or (edits <= 1 and len(word) > _SHORT_WORD))
+                )
                 count = _TABLE_FREQUENCY if ours else frequency(term)
                 if plausible and count and len(term) >= _MIN_TERM and term.isascii() == typed.isascii():
                     ranked.append((edits, not swapped, not same_start, -count, term))
@@ -320,7 +324,7 @@ ASKING_STEMS = frozenset(
         "referred say said begin began start give gave example term word title year day time city country  group "
         "thing many several main"
         " today tomorrow yesterday yet still now current currently nowadays week month  сегодня завтра вчера неделя месяц"
-        " нынче нынешний текущий актуальный"
+        " нынче нынешний текущий актуальный тот та те каким какими будут буду будем get gets got one"
         " cost costs price prices стоит стоить стоят стоила стоило цена цены обойдется"
     ).split()
 )

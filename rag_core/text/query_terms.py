@@ -323,7 +323,7 @@ ASKING_STEMS = frozenset(
         "become became led lead result mean means consider considered known use used make made  locate located refer "
         "referred say said begin began start give gave example term word title year day time city country  group "
         "thing many several main"
-        " today tomorrow yesterday yet still now current currently nowadays week month  сегодня завтра вчера неделя месяц"
+        " today tomorrow yesterday yet still now current currently nowadays сегодня завтра вчера"
         " нынче нынешний текущий актуальный тот та те каким какими будут буду будем get gets got one"
         " cost costs price prices стоит стоить стоят стоила стоило цена цены обойдется"
     ).split()

@@ -100,10 +100,14 @@ class QdrantVectorStore:
     def remove(self, posts: Mapping[int, list[int]], but: list[str]) -> None:
         """Remove all parts of posts, given as message ids by channel, except the point ids in `but`."""
         kept = [models.HasIdCondition(has_id=list(but))] if but else []
-        for chat, messages in posts.items():
-            some = models.Filter(must=[match_any("chat", [chat]), match_any("message", messages)], must_not=[*kept])
-            selector = models.FilterSelector(filter=some)
-            self._calls(lambda client, s=selector: client.delete(self._name, s, wait=True))  # type: ignore[misc]
+        # one request for all channels: each waits until all copies have it
+        each: list[models.Condition] = [
+            models.Filter(must=[match_any("chat", [chat]), match_any("message", messages)])
+            for chat, messages in posts.items()
+        ]
+        selector = models.FilterSelector(filter=models.Filter(should=each, must_not=[*kept]))
+        if each:
+            self._calls(lambda client: client.delete(self._name, selector, wait=True))
 
     def search(self, vector: VectorArray, only: StoreFilter, n: int) -> list[tuple[Mapping[str, Any], float]]:
         """Find the n nearest allowed points: payloads and cosines."""

@@ -30,7 +30,7 @@ from bot.evaluation.indexed_dataset import (
     open_indexed_dataset,
     run_interleaved,
 )
-from bot.evaluation.replay import Recording
+from bot.evaluation.recorded_replies import Recording
 from bot.evaluation.scoring import (
     Metrics,
     compute_difference_intervals,

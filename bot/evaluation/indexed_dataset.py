@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from bot.cli.index_commands import catch_up_vectors
 from bot.evaluation.datasets import Dataset, EvaluationQuery
-from bot.evaluation.replay import Recording, make_key
+from bot.evaluation.recorded_replies import Recording, make_key
 from bot.evaluation.scoring import JudgedAnswer, Metrics, RankedQuery, judge_answer, measure_answer_cost
 from ingest.exports.json_export import ImportOptions, import_export
 from ingest.indexer import LexicalIndexer

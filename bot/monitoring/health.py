@@ -23,8 +23,8 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 
 from bot import files
 from bot.context import AppContext
+from bot.http_listener import check_listen_host, refuse_foreign_pages, serve_http
 from bot.monitoring.metrics import Meter, TelegramCallMetrics
-from bot.network import check_listen_host, refuse_foreign_pages, serve_http
 from bot.settings import MonitoringSettings
 from ingest.dedup import describe_fingerprint
 from rag_core.engine import Engine

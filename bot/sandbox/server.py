@@ -26,7 +26,7 @@ from aiogram.methods import TelegramMethod
 from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
-from bot.network import refuse_foreign_pages
+from bot.http_listener import refuse_foreign_pages
 from bot.sandbox import methods, user_actions
 from bot.sandbox.chats import Json, SandboxUser
 from bot.sandbox.demo_observer import DemoObserver

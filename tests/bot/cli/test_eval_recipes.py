@@ -13,7 +13,7 @@ from scripted_model import FakeLlm
 
 from bot.evaluation.datasets import read_dataset
 from bot.evaluation.indexed_dataset import Variant, answer_query, open_indexed_dataset, run_interleaved
-from bot.evaluation.replay import Recording
+from bot.evaluation.recorded_replies import Recording
 from bot.evaluation.scoring import JudgedAnswer, compute_answer_metrics, format_recipes
 from rag_core.engine import Engine
 from rag_core.errors import ImportRefused

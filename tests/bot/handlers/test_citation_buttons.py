@@ -12,7 +12,7 @@ import pytest
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, bind, open_more, query_archive
 from sandbox_changes import create_topic
 
-from bot.handlers.quotes import load_cited_words, locate_quote
+from bot.handlers.citation_buttons import load_cited_words, locate_quote
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
 from bot.views import answer, keyboards

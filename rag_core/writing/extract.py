@@ -78,7 +78,8 @@ _CHANGE = re.compile(
     r"с \d{1,2} (?:янв|фев|мар|апр|ма[йя]|июн|июл|авг|сен|окт|ноя|дек)\w*|со? (?:понедельник|вторник|сред[ыу]|"
     r"четверг|пятниц|суббот|воскресень|завтра|сегодня|следующ|нового)\w*|нов(?:ая|ый|ое|ые|ому) (?:дат|срок|цен|"
     r"адрес|врем|мест|график|режим|расписани|тариф|прайс|номер|телефон|час)\w*|отлож\w+|не состоится|now|"
-    r"corrections?|updated?|delayed|pushed back|postponed|put off|rescheduled|brought forward|re-?open\w*|moved?|"
+    r"двига\w+|передума\w+|вс[её]-таки|corrections?|updated?|delayed|(?:pushed|put) back|after all|u-turn|"
+    r"postponed|put off|rescheduled|brought forward|re-?open\w*|moved?|"
     r"no longer|instead|extended|goes (?:up|down|from)|"
     r"(?:goes|went|gone) (?:up|down)|rises?|raised?|increas\w+|chang(?:e|es|ed)|"
     r"is back|are back|cancel\w+|as of|effective|(?:from|starting) (?:\d{1,2} [A-Z][a-z]+|next|tomorrow|today|"
@@ -426,7 +427,7 @@ def _find_series(
         later = posted > first.source.passage.date
         changed = (
             later
-            and (not rarest or _names(one, rarest, asked))
+            and (not rarest or _names(one.text, rarest, asked))
             and (
                 announces_change(_read_around(one) if asked.want in _VALUE_TYPES else one.text)
                 or (asked.want is AnswerType.NUMBER and counts_what_is_asked(one.text, asked.text))
@@ -443,9 +444,9 @@ def _find_series(
     return sorted(best.values(), key=lambda one: one.source.passage.date, reverse=True)
 
 
-def _names(one: ExtractCandidate, term: str, asked: QueryTerms) -> bool:
-    """Whether a piece names a term of the question, in any form: "dredger" for "dredge"."""
-    found = frozenset(tokenize(one.text))
+def _names(text: str, term: str, asked: QueryTerms) -> bool:
+    """Whether a text names a term of the question, in any form: "dredger" for "dredge"."""
+    found = frozenset(tokenize(text))
     return asked.match(term, found) > 0 or measure_stem_similarity(term, found) > 0
 
 

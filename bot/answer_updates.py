@@ -7,7 +7,6 @@ every message. Of a text that was checked the quotes that still stand are shown,
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -56,30 +55,24 @@ class AnswerUpdater:
 
     def __init__(self, bot: Bot, context: AppContext) -> None:
         self._bot, self._context, self._archive = bot, context, context.archive
+        self._seq = -1  # last change that was read
         self._due: dict[PostKey, float] = {}  # changed post -> when its answers are looked at
         self._edited_at: dict[int, float] = {}  # question -> last edit of its answer
 
     async def run(self) -> None:
-        """Update answers until cancelled; after a failure the pause doubles."""
-        pause, job_log, seq = _INTERVAL_SECONDS, self._context.indexing.job_log, -1
-        while True:
-            started = time.monotonic()
-            try:
-                if seq < 0:
-                    last = await posts.get_last_seq(self._archive)
-                    await self._update_answers(None)
-                    seq = last
-                seq = await self._collect_changes(seq)
-                ripe = {key for key, moment in self._due.items() if moment <= time.monotonic()}
-                if ripe:
-                    await self._update_answers(ripe)
-            except Exception as exc:
-                job_log.record_failure(_JOB, exc)
-                pause = min(2 * pause, _MAX_PAUSE_SECONDS)
-            else:
-                job_log.record_success(_JOB, time.monotonic() - started)
-                pause = _INTERVAL_SECONDS
-            await asyncio.sleep(pause)
+        """Update answers until cancelled."""
+        job_log = self._context.indexing.job_log
+        await job_log.repeat(_JOB, self._update_due, _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS)
+
+    async def _update_due(self) -> None:
+        if self._seq < 0:  # after the start answers to posts that changed meanwhile are looked at, too
+            last = await posts.get_last_seq(self._archive)
+            await self._update_answers(None)
+            self._seq = last
+        self._seq = await self._collect_changes(self._seq)
+        ripe = {key for key, moment in self._due.items() if moment <= time.monotonic()}
+        if ripe:
+            await self._update_answers(ripe)
 
     async def _collect_changes(self, seq: int) -> int:
         """Collect edited and deleted posts after a sequence number; returns the last one that was read."""

@@ -20,8 +20,8 @@ from aiogram.types import Update
 from aiogram.utils.token import TokenValidationError
 
 from bot.access import AdminRegistry, MembershipCache
+from bot.admin_channel_notices import ChannelNotificationLimiter
 from bot.answer_updates import AnswerUpdater
-from bot.channel_notices import ChannelNotificationLimiter
 from bot.context import AppContext
 from bot.control.client import hold_folder
 from bot.control.socket_server import RequestHandlers, serve_control_socket

@@ -6,8 +6,6 @@ rescheduled after it was sent: a process that dies in between sends it again.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -47,20 +45,13 @@ class DigestSender:
         self._bot, self._context, self._archive = bot, context, context.archive
 
     async def run(self) -> None:
-        """Send what is due until cancelled; after a failure the pause doubles."""
-        pause, job_log = _INTERVAL_SECONDS, self._context.indexing.job_log
-        while True:
-            started = time.monotonic()
-            try:
-                for plan in await list_due_digests(self._archive, datetime.now(UTC)):
-                    await self._send_due(plan)
-            except Exception as exc:
-                job_log.record_failure(_JOB, exc)
-                pause = min(2 * pause, _MAX_PAUSE_SECONDS)
-            else:
-                job_log.record_success(_JOB, time.monotonic() - started)
-                pause = _INTERVAL_SECONDS
-            await asyncio.sleep(pause)
+        """Send what is due until cancelled."""
+        job_log = self._context.indexing.job_log
+        await job_log.repeat(_JOB, self._send_all_due, _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS)
+
+    async def _send_all_due(self) -> None:
+        for plan in await list_due_digests(self._archive, datetime.now(UTC)):
+            await self._send_due(plan)
 
     async def _send_due(self, plan: DigestPlan) -> None:
         now = datetime.now(UTC)

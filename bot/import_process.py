@@ -30,7 +30,7 @@ from threading import Thread
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from ingest.exports.json_export import ImportOptions, ImportReport, import_export
+from ingest.exports.telegram_desktop import ImportOptions, ImportReport, import_export
 from rag_core.errors import RagError
 from rag_core.storage import Archive
 from rag_core.worker_process import CONFINED, Message, WorkerExited, WorkerProcess, open_parent_pipes, write_message

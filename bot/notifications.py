@@ -32,7 +32,7 @@ from ingest.heartbeat import (
     PostsMissing,
     get_monotonic_time,
 )
-from rag_core.storage import Archive, usage_stats
+from rag_core.storage import Archive, monitoring_stats
 from rag_core.storage.gaps import Gap
 from rag_core.types import Channel
 
@@ -141,7 +141,7 @@ class AdminNotifier:
         reached = False
         for admin in self._admins:
             # Telegram does not report a user's language unasked; the language of their last question is a good guess.
-            lang = await usage_stats.get_user_language(self._archive, admin) or self._settings.language
+            lang = await monitoring_stats.get_user_language(self._archive, admin) or self._settings.language
             text = self._format_notice(notice, get_translator(lang))
             try:
                 await self._bot.send_message(admin, **text.as_kwargs())

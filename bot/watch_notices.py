@@ -72,20 +72,13 @@ class WatchNotifier:
         self._bot, self._context, self._archive = bot, context, context.archive
 
     async def run(self) -> None:
-        """Match posts and send notices until cancelled; after a failure the pause doubles."""
-        pause, job_log = _INTERVAL_SECONDS, self._context.indexing.job_log
-        while True:
-            started = time.monotonic()
-            try:
-                await self.match_changes()
-                await self.send_notices()
-            except Exception as exc:
-                job_log.record_failure(_JOB, exc)
-                pause = min(2 * pause, _MAX_PAUSE_SECONDS)
-            else:
-                job_log.record_success(_JOB, time.monotonic() - started)
-                pause = _INTERVAL_SECONDS
-            await asyncio.sleep(pause)
+        """Match posts and send notices until cancelled."""
+        job_log = self._context.indexing.job_log
+        await job_log.repeat(_JOB, self._match_and_send, _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS)
+
+    async def _match_and_send(self) -> None:
+        await self.match_changes()
+        await self.send_notices()
 
     async def match_changes(self) -> None:
         """Match the changes of posts since the watermark. Raises ArchiveUnavailable."""

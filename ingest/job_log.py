@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
+from typing import NoReturn
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -33,11 +34,11 @@ from rag_core import os_support
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.settings import DataSettings
-from rag_core.storage import Archive, questions, usage_stats, users
+from rag_core.storage import Archive, monitoring_stats, questions, users
 from rag_core.storage import raw_updates as updates
 from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
 from rag_core.storage.gaps import get_last_heartbeat
-from rag_core.storage.usage_stats import JobRecord
+from rag_core.storage.monitoring_stats import JobRecord
 from rag_core.storage.watches import forget_old_watches
 
 _WRITE_INTERVAL_SECONDS = 60.0
@@ -64,13 +65,13 @@ class JobLog:
 
     async def read(self) -> None:
         """Load the records of earlier runs of the bot. Raises ArchiveUnavailable."""
-        self._jobs = {job.name: job for job in await usage_stats.load_jobs(self._archive)} | self._jobs
+        self._jobs = {job.name: job for job in await monitoring_stats.load_jobs(self._archive)} | self._jobs
 
     async def write(self) -> None:
         """Save new records. Raises ArchiveUnavailable; they are then saved the next time."""
         fresh = [self._jobs[name] for name in self._unwritten]
         if fresh:
-            await usage_stats.save_jobs(self._archive, fresh)
+            await monitoring_stats.save_jobs(self._archive, fresh)
             self._unwritten -= {job.name for job in fresh if self._jobs[job.name] is job}
 
     async def keep(self) -> None:
@@ -102,6 +103,24 @@ class JobLog:
         bug = problem if isinstance(problem, Exception) and not isinstance(problem, RagError) else None
         log.error("%s: %s", name, reason, exc_info=bug)
         return True
+
+    async def repeat(self, name: str, work: Callable[[], Awaitable[None]], seconds: float, longest: float) -> NoReturn:
+        """Run a job every few seconds until cancelled, and record each run.
+
+        After a failure the pause doubles, up to `longest` seconds, until the job works again.
+        """
+        pause = seconds
+        while True:
+            started = get_monotonic_time()
+            try:
+                await work()
+            except Exception as exc:
+                self.record_failure(name, exc)
+                pause = min(2 * pause, longest)
+            else:
+                self.record_success(name, get_monotonic_time() - started)
+                pause = seconds
+            await asyncio.sleep(pause)
 
     def _store(self, job: JobRecord) -> None:
         self._jobs[job.name] = job
@@ -334,7 +353,7 @@ class MaintenanceJobs:
         if now is None:
             return ""
         numbers = await updates.forget_done_updates(self.rag.archive, now)
-        texts = await usage_stats.forget_question_texts(self.rag.archive, now - kept)
+        texts = await monitoring_stats.forget_question_texts(self.rag.archive, now - kept)
         unread = await updates.forget_poison_updates(self.rag.archive, now - kept)
         votes = await questions.forget_voters(self.rag.archive, now - kept)
         links = await questions.forget_old_links(self.rag.archive, now - kept)

@@ -12,9 +12,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from bot.cli import eval_options as options
+from bot.cli import eval_runner as options
 from bot.cli.eval_calibration import declare_calibrate, declare_coverage, declare_make, declare_ranking
-from bot.cli.eval_options import Measurement, run_measurement
+from bot.cli.eval_runner import Measurement, run_measurement
 from bot.evaluation.claim_accuracy import (
     VERIFICATION_LAYERS,
     JudgedClaim,

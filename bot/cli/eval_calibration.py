@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bot.cli import eval_options as options
-from bot.cli.eval_options import describe_engine, describe_settings
+from bot.cli import eval_runner as options
+from bot.cli.eval_runner import describe_engine, describe_settings
 from bot.evaluation.coverage_and_ranking_fit import (
     DEPTHS,
     CoverageRow,

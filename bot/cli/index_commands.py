@@ -26,7 +26,7 @@ from rag_core.types import Channel, Visibility
 
 if TYPE_CHECKING:  # imported where they are used: `ask` opens its engine here, and imports and rebuilds nothing
     from bot.indexing import RebuildRunner
-    from ingest.exports.json_export import ImportOptions, ImportReport
+    from ingest.exports.telegram_desktop import ImportOptions, ImportReport
 
 _DEMO_FOLDER = "demo"  # in the data folder, where `citegram demo` keeps its channels
 
@@ -128,7 +128,7 @@ def declare_import(parser: argparse.ArgumentParser) -> None:
 
 async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
     """Import the export and update the indexes. Returns the exit code."""
-    from ingest.exports.json_export import ImportOptions
+    from ingest.exports.telegram_desktop import ImportOptions
 
     visibility = Visibility(args.visibility) if args.visibility else None
     name = args.username.lstrip("@") if args.username else None
@@ -163,7 +163,7 @@ async def _import_beside_bot(
 
 
 async def _import_with_progress(archive: Archive, path: Path, options: ImportOptions) -> ImportReport:
-    from ingest.exports.json_export import import_export
+    from ingest.exports.telegram_desktop import import_export
 
     with show_progress_bar("import", "B") as moved:
         return await import_export(archive, path, options, moved)

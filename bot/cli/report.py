@@ -18,7 +18,7 @@ from bot.settings import Settings
 from bot.views.post_phrases import strip_control_characters
 from rag_core.errors import SettingsWrong
 from rag_core.retrieval.channel_profile import ChannelProfile, profile_channel
-from rag_core.storage import Archive, channels, posts, usage_stats
+from rag_core.storage import Archive, channels, monitoring_stats, posts
 from rag_core.types import Channel
 
 _WIDTH, _HEIGHT, _LABELS_HEIGHT, _SCALE_WIDTH = 720, 130, 22, 44  # of a plot, in its own units
@@ -100,7 +100,7 @@ async def build_report(archive: Archive, since: datetime, weeks: int) -> str:
             weekly = await posts.count_posts_by_week(archive, channel.chat_id, since)
             cards.append(_build_channel_card(channel, profile, _fill_weeks(weekly, weeks), since))
             total += profile.posts
-    by_week = await usage_stats.count_questions_by_week(archive, since)
+    by_week = await monitoring_stats.count_questions_by_week(archive, since)
     asked = _fill_weeks({week: counts[0] for week, counts in by_week.items()}, weeks)
     unanswered = _fill_weeks({week: counts[1] for week, counts in by_week.items()}, weeks)
     figures = {"channels": len(known), "posts": total, "questions": sum(asked), "unanswered": sum(unanswered)}

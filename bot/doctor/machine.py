@@ -20,7 +20,7 @@ from rag_core.errors import ModelUnavailable
 from rag_core.llm.local import check_gguf_file, measure_free_memory
 from rag_core.models.catalog import MODELS, measure_folder_size, verify_model_checksums
 from rag_core.models.selection import UNDECIDED_VALUES, get_models_folder, is_gguf_path, list_models_in_use
-from rag_core.storage import usage_stats, users
+from rag_core.storage import monitoring_stats, users
 
 _MIN_FREE_BYTES = 1 << 30  # for logs, imports and models
 _MOUNTS_FILE = Path("/proc/mounts")
@@ -75,7 +75,7 @@ async def check_file_system(case: CheckContext) -> AsyncIterator[Finding]:
     if kind in _NETWORK_FILE_SYSTEMS:
         yield Finding(False, _NETWORK_FILE_SYSTEM_TEXT.format(folder=folder, kind=kind))
     if case.archive is not None:
-        mode = await usage_stats.get_journal_mode(case.archive)
+        mode = await monitoring_stats.get_journal_mode(case.archive)
         if mode != "wal":
             yield Finding(False, _NO_WAL_TEXT.format(folder=folder, mode=mode))
 

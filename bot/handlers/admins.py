@@ -26,7 +26,7 @@ from bot.settings import is_person
 from bot.views.answer import format_one_line
 from bot.views.keyboards import build_keyboard, make_callback_token, redraw_message
 from bot.views.message_text import neutralize_links
-from rag_core.storage import Archive, usage_stats
+from rag_core.storage import Archive, monitoring_stats
 
 _PERSON_ID_PATTERN = re.compile(r"[1-9][0-9]{0,15}")  # of people: channels and groups have negative ids
 _CONFIRMATION_SECONDS = 600  # an older button was probably pressed by mistake
@@ -142,7 +142,7 @@ async def _notify_other_admins(bot: Bot, but: tuple[int, ...], said: str, contex
 
 async def _notify_user(bot: Bot, user_id: int, said: str, context: AppContext, **values: str) -> bool:
     """Send a user a sentence in the language of their questions; False where they cannot be reached."""
-    lang = await usage_stats.get_user_language(context.archive, user_id) or context.settings.bot.language
+    lang = await monitoring_stats.get_user_language(context.archive, user_id) or context.settings.bot.language
     try:
         await bot.send_message(user_id, get_translator(lang)(said, help="/help", **values))
     except (TelegramAPIError, ClientDecodeError) as exc:  # the user never wrote to the bot, or blocked it

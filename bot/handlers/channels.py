@@ -22,7 +22,7 @@ from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadR
 from aiogram.types import CallbackQuery, ChatMemberUpdated, InlineKeyboardMarkup, Message, Update
 from aiogram.utils.formatting import Bold, Text, as_list
 
-from bot.channel_notices import (
+from bot.admin_channel_notices import (
     ChannelNotificationLimiter,
     iterate_admin_translators,
     leave_channel,

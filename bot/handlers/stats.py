@@ -16,9 +16,9 @@ from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
 from bot.views.post_phrases import strip_control_characters
 from rag_core.errors import IndexUnavailable
-from rag_core.storage import channels, gaps, history, index_state, posts, questions, raw_updates, usage_stats
+from rag_core.storage import channels, gaps, history, index_state, monitoring_stats, posts, questions, raw_updates
 from rag_core.storage.backups import get_backup_time, list_backups
-from rag_core.storage.usage_stats import JobRecord
+from rag_core.storage.monitoring_stats import JobRecord
 
 _MAX_REASONS = 3  # reasons for quarantined updates that are listed
 _MAX_ERROR_LENGTH = 200  # characters of an error message
@@ -64,7 +64,7 @@ async def _describe_backlog(context: AppContext, words: Translator) -> AsyncIter
     aside = (await raw_updates.count_updates_by_state(context.archive))["poison"]
     if aside:
         yield words("stats-inbox", aside=aside)
-    for poison in await usage_stats.list_poison_updates(context.archive, _MAX_REASONS) if aside else ():
+    for poison in await monitoring_stats.list_poison_updates(context.archive, _MAX_REASONS) if aside else ():
         yield f"• {poison.update_id}: {_cut_line(poison.error)}"
     for job in (await history.list_backfills(context.archive)).values():
         if job.state in ("running", "paused", "failed"):
@@ -78,10 +78,10 @@ async def _describe_questions(context: AppContext, words: Translator) -> AsyncIt
     now = datetime.now(context.settings.bot.zone)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     for name, since in (("stats-today", midnight), ("stats-week", now - timedelta(days=7))):
-        asked = await usage_stats.count_questions_since(context.archive, since)
+        asked = await monitoring_stats.count_questions_since(context.archive, since)
         done = {"answered": asked.answered, "refused": asked.refused, "failed": asked.failed}
         yield words(name, count=asked.asked, waiting=asked.asked - sum(done.values()), **done)
-    if talk := await usage_stats.measure_talks_since(context.archive, now - timedelta(days=7)):
+    if talk := await monitoring_stats.measure_talks_since(context.archive, now - timedelta(days=7)):
         yield words("stats-talks", talks=talk.talks, questions=words.number(talk.questions, 1),
                     refused=words.number(talk.refused, 1), seconds=words.number(talk.seconds, 1),
                     tokens=words.number(talk.tokens, 1), tools=words.number(talk.tools, 1),

@@ -35,10 +35,10 @@ from rag_core.storage import (
     gaps,
     history,
     index_state,
+    monitoring_stats,
     near_duplicates,
     posts,
     raw_updates,
-    usage_stats,
 )
 from rag_core.storage.backups import get_backup_time, list_backups
 from rag_core.storage.questions import VOTE_REASONS
@@ -89,8 +89,8 @@ class StateCollector:
         self._change_counts: dict[tuple[str, str], int] = {}
         self._counting = asyncio.Lock()
         self._post_row_count, self._vote_counts = (
-            _CachedValue(usage_stats.count_post_rows),
-            _CachedValue(usage_stats.count_votes_by_reason),
+            _CachedValue(monitoring_stats.count_post_rows),
+            _CachedValue(monitoring_stats.count_votes_by_reason),
         )
 
     async def read(self) -> list[Metric]:
@@ -150,7 +150,7 @@ class StateCollector:
         async with self._counting:  # two concurrent scrapes would count the same changes twice
             last = await posts.get_last_seq(context.archive)
             after = last if self._seq is None else self._seq
-            for source, deleted, number in await usage_stats.count_changes_by_source(context.archive, after, last):
+            for source, deleted, number in await monitoring_stats.count_changes_by_source(context.archive, after, last):
                 key = source, "deleted" if deleted else "kept"
                 self._change_counts[key] = self._change_counts.get(key, 0) + number
             self._seq = last
@@ -167,7 +167,7 @@ class StateCollector:
 
     async def _line(self, context: AppContext) -> AsyncIterator[Metric]:
         """Measure the question queue."""
-        queue = await usage_stats.fetch_queue_stats(context.archive)
+        queue = await monitoring_stats.fetch_queue_stats(context.archive)
         oldest = max(0.0, time.time() - queue.oldest) if queue.oldest else 0.0
         yield _make_value_gauge("questions_waiting", "Questions in the queue.", queue.waiting)
         yield _make_value_gauge("questions_running", "Questions that are worked on.", queue.running)
@@ -180,7 +180,7 @@ class StateCollector:
         yield _make_value_gauge(
             "updates_waiting",
             "Updates that are kept and not worked in.",
-            await usage_stats.count_unhandled_updates(context.archive),
+            await monitoring_stats.count_unhandled_updates(context.archive),
         )
         gap_counts = [len(channel_gaps) for channel_gaps in (await gaps.list_open_gaps(context.archive)).values()]
         yield _make_value_gauge(
@@ -197,7 +197,7 @@ class StateCollector:
         number = {("good", _NO_REASON): 0, ("bad", _NO_REASON): 0, **{("bad", reason): 0 for reason in VOTE_REASONS}}
         number |= {
             ("good" if good else "bad", why or _NO_REASON): n
-            for good, why, n in await usage_stats.count_votes_by_reason(context.archive)
+            for good, why, n in await monitoring_stats.count_votes_by_reason(context.archive)
         }
         for labels, count in number.items():
             votes.add_metric(labels, count)
@@ -282,7 +282,7 @@ class ReadinessCheck:
 async def _check_archive(context: AppContext) -> str:
     try:
         async with asyncio.timeout(_CHECK_TIMEOUT_SECONDS):
-            await usage_stats.check_writable(context.archive)
+            await monitoring_stats.check_writable(context.archive)
     except TimeoutError:
         return "busy"
     except RagError as exc:

@@ -1,9 +1,11 @@
 """What planning costs: questions searched with their plan, and with the question alone, side by side.
 
-    python tests/bench/planning_cost.py --posts 100000 [--models DIR] [--data DIR] [--questions N] [--json FILE]
+    python tests/bench/planning_cost.py --posts 100000 [--models DIR] [--data DIR] [--questions N] [--answers]
+                                        [--json FILE]
 
 Measured are the plan by rules and the search with its fusion, up to the hits, with empty caches. A question is
-asked in both ways, turn and turn about, and the best of three rounds counts. With --models there is a vector for
+asked in both ways, turn and turn about, and the best of three rounds counts. With --answers it is the whole answers
+that are timed, once each, by recipe direct and with empty caches. With --models there is a vector for
 each post as well; they are invented (to embed 100,000 posts would take an hour), the questions' are the model's own.
 """
 
@@ -30,6 +32,7 @@ from bench.reindex_latency import RandomEmbedder
 
 from ingest.indexer import DenseIndexer
 from rag_core import RagSettings, open_engine
+from rag_core.answer import answer_question
 from rag_core.planning.rule_planner import build_bare_plan, plan_by_rules
 from rag_core.retrieval.search import search_passages
 from rag_core.storage import channels
@@ -63,7 +66,21 @@ async def _took(question: Question, plan: Callable[[Question], Plan], rag: Any) 
     return took
 
 
-async def measured(folder: Path, models: Path | None, count: int) -> Row:
+async def _time_answers(questions: list[Question], rag: Any) -> Row:
+    """Milliseconds and processor milliseconds of whole answers; the first five are asked before to warm up."""
+    took, spent = [], []
+    for n, question in enumerate([*questions[:5], *questions]):
+        fresh = replace(rag, recipe="direct")
+        started, cpu = time.perf_counter(), time.process_time()
+        await answer_question(question, fresh)
+        if n >= 5:
+            took.append((time.perf_counter() - started) * 1000)
+            spent.append((time.process_time() - cpu) * 1000)
+    figures = (("answer", took), ("answer_cpu", spent))
+    return {f"{name}_p{share}_ms": float(np.percentile(row, share)) for name, row in figures for share in (50, 95)}
+
+
+async def measured(folder: Path, models: Path | None, count: int, *, answers: bool = False) -> Row:
     """Figures of a filled folder."""
     told = json.loads((folder / "questions.json").read_text(encoding="utf-8"))[:count]
     chosen = {"dir": models, "reranker": "none"} if models else {"embedder": "none", "reranker": "none"}
@@ -77,6 +94,8 @@ async def measured(folder: Path, models: Path | None, count: int) -> Row:
             Question(asked(q["text"], n), "en" if q["text"].isascii() else "ru", _NOW, viewer)
             for n, q in enumerate(told)
         ]
+        if answers:
+            return await _time_answers(questions, rag)
         return _figures(*[np.array(row) for row in await _both(questions, known, rag)]) | _plans(questions, known)
 
 
@@ -122,6 +141,7 @@ def main(argv: list[str] | None = None) -> Row:
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--models", type=Path, help="folder with the offline embedder: vectors too")
     parser.add_argument("--data", type=Path, help="folder of the archive, filled where it is empty, and kept")
+    parser.add_argument("--answers", action="store_true", help="time whole answers")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as made:
@@ -129,7 +149,7 @@ def main(argv: list[str] | None = None) -> Row:
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / "questions.json").exists():
             end_to_end_engine.fill(args.posts, folder, min(args.questions, args.posts // 5))
-        row = asyncio.run(measured(folder, args.models, args.questions))
+        row = asyncio.run(measured(folder, args.models, args.questions, answers=args.answers))
     for name, value in row.items():
         print(f"{name:16} {value:10,.2f}")
     if args.json:

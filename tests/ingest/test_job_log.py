@@ -7,7 +7,7 @@ import pytest
 from ingest import job_log as module
 from ingest.job_log import JobLog
 from rag_core.errors import ArchiveUnavailable
-from rag_core.storage import Archive, usage_stats
+from rag_core.storage import Archive, monitoring_stats
 
 FULL = ArchiveUnavailable("The disk is full.")
 
@@ -19,7 +19,7 @@ async def test_every_run_is_counted_and_the_last_failure_stays_to_be_seen(archiv
     assert job_log.jobs["backup"].failing
     job_log.record_success("backup", 0.25, "made again")
     await job_log.write()
-    (job,) = await usage_stats.load_jobs(archive)
+    (job,) = await monitoring_stats.load_jobs(archive)
     assert (job.name, job.runs, job.failures, job.took_ms, job.said) == ("backup", 3, 1, 250, "made again")
     assert job.error == "The disk is full."
     assert job.failed_at is not None
@@ -80,10 +80,10 @@ async def test_work_of_every_second_is_not_written_every_second(archive: Archive
     for _ in range(100):
         job_log.record_success("inbox", 0.01)
         await job_log.keep()
-    assert (await usage_stats.load_jobs(archive))[0].runs == 1
+    assert (await monitoring_stats.load_jobs(archive))[0].runs == 1
     job_log.record_failure("inbox", FULL)  # this is not kept back
     await job_log.keep()
-    assert (await usage_stats.load_jobs(archive))[0].failures == 1
+    assert (await monitoring_stats.load_jobs(archive))[0].failures == 1
 
 
 async def test_what_cannot_be_written_is_written_when_the_archive_can_be(
@@ -95,8 +95,8 @@ async def test_what_cannot_be_written_is_written_when_the_archive_can_be(
         await connection.execute("PRAGMA query_only = ON")
     job_log.record_failure("inbox", FULL)
     await job_log.keep()  # fails in silence: what met the same failure says so itself
-    assert await usage_stats.load_jobs(archive) == []
+    assert await monitoring_stats.load_jobs(archive) == []
     async with archive._turn:
         await archive._writer.execute("PRAGMA query_only = OFF")
     await job_log.write()
-    assert [job.error for job in await usage_stats.load_jobs(archive)] == ["The disk is full."]
+    assert [job.error for job in await monitoring_stats.load_jobs(archive)] == ["The disk is full."]

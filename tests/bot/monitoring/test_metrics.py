@@ -187,7 +187,7 @@ def test_what_a_run_notes_of_tools_and_models_is_counted() -> None:
 
 
 async def test_what_is_counted_row_by_row_is_counted_seldom(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rag_core.storage import usage_stats as census
+    from rag_core.storage import monitoring_stats as census
 
     counted, real = 0, census.count_post_rows
 
@@ -219,7 +219,7 @@ def test_the_names_of_one_label_leave_room_for_those_of_another() -> None:
 async def test_two_who_scrape_at_once_count_a_post_once(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rag_core.storage import usage_stats as census
+    from rag_core.storage import monitoring_stats as census
 
     real = census.count_changes_by_source
 
@@ -246,7 +246,7 @@ async def test_what_cannot_be_read_leaves_the_rest_of_the_page(
     async def gone(*args: Any) -> Any:
         raise ArchiveUnavailable("The archive is gone.")
 
-    monkeypatch.setattr("bot.monitoring.health.usage_stats.fetch_queue_stats", gone)
+    monkeypatch.setattr("bot.monitoring.health.monitoring_stats.fetch_queue_stats", gone)
     port = find_free_port()
     async with live(sections=watching(port)):
         found = await fetch_metrics(port)
@@ -288,7 +288,7 @@ async def test_the_bot_says_whether_it_lives_and_is_ready(
         async def full(*args: Any) -> None:
             raise ArchiveUnavailable("The disk is full: /srv/secret/place.")
 
-        monkeypatch.setattr("bot.monitoring.health.usage_stats.check_writable", full)
+        monkeypatch.setattr("bot.monitoring.health.monitoring_stats.check_writable", full)
         monkeypatch.setattr("bot.monitoring.health._MAX_SILENCE_SECONDS", 0.0)
         status, text = await fetch_text(port, "readyz")
     assert status == 503

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ingest.exports.json_export import ImportOptions, import_export
+from ingest.exports.telegram_desktop import ImportOptions, import_export
 from ingest.messages import parse_live_post
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, posts

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ingest.exports.json_export import ImportOptions, import_export
+from ingest.exports.telegram_desktop import ImportOptions, import_export
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, posts
 

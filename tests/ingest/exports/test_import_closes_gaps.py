@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ingest.exports.json_export import ImportOptions, import_export
+from ingest.exports.telegram_desktop import ImportOptions, import_export
 from rag_core.storage import Archive, channels, gaps
 from rag_core.types import Channel
 

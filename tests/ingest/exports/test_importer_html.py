@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ingest.exports.importer import assign_albums
-from ingest.exports.json_export import ImportOptions, import_export
+from ingest.exports.telegram_desktop import ImportOptions, import_export
 from ingest.messages import parse_exported_post
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import fetch_stored_posts

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ingest.exports.json_export import ImportOptions, import_export
+from ingest.exports.telegram_desktop import ImportOptions, import_export
 from rag_core.storage import Archive, posts
 from rag_core.storage.posts import PostTally
 
@@ -24,7 +24,7 @@ POSTS = 6000
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from ingest.exports.json_export import ImportOptions, import_export
+from ingest.exports.telegram_desktop import ImportOptions, import_export
 from rag_core.storage import Archive
 
 async def main():

@@ -1,4 +1,4 @@
-"""Evaluation options: command-line arguments and the measuring loop that the `eval` commands share.
+"""Evaluation runner: the measuring loop and the command-line options that the `eval` commands share.
 
 Variants are measured in processes of their own: the same questions in lockstep, so that memory differs and other load
 does not. Each process indexes the dataset and opens its models; then one question after the other is asked of all, and

@@ -1,4 +1,4 @@
-"""Rate limit of admin notifications about channels: a token bucket for each actor and one for all, and a digest.
+"""Admin notices about channels, with a rate limit: a token bucket for each actor and one for all, and a digest.
 
 The owner of a channel can add and remove the bot without end. Events over the limit are merged by channel: an hour
 later one message tells the current state of each, so that what matters arrives, once.
@@ -23,7 +23,7 @@ from bot.views.channel_card import awaits_approval
 from bot.worker.limits import TokenBuckets
 from ingest.inbox import MAX_WAITING_CHANNELS
 from rag_core.errors import RagError
-from rag_core.storage import channels, usage_stats
+from rag_core.storage import channels, monitoring_stats
 from rag_core.types import Channel
 
 # Per hour: for one actor, and in total.
@@ -131,7 +131,7 @@ async def iterate_admin_translators(
         if actor is not None and actor.id == admin:
             yield get_translator(choose_interface_language(actor.language_code, spoken)), admin
         else:
-            yield get_translator(await usage_stats.get_user_language(context.archive, admin) or spoken), admin
+            yield get_translator(await monitoring_stats.get_user_language(context.archive, admin) or spoken), admin
 
 
 async def send_channel_notice(bot: Bot, user_id: int, said: Text, buttons: InlineKeyboardMarkup | None = None) -> None:

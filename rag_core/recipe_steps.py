@@ -16,6 +16,7 @@ from dataclasses import replace
 from rag_core.context.calibration import measure_coverage
 from rag_core.context.copies_and_conflicts import add_conflicting_post, gather_evidence
 from rag_core.context.evidence import compose_evidence
+from rag_core.context.successors import Successor, find_successor
 from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine, make_plan_key
 from rag_core.errors import IndexUnavailable, RagError
@@ -49,7 +50,13 @@ from rag_core.types import (
     Shortfall,
     Viewer,
 )
-from rag_core.writing.extract import is_outdated_plan, quote_earlier_piece, quote_piece, rank_pieces
+from rag_core.writing.extract import (
+    RankedPieces,
+    is_outdated_plan,
+    quote_earlier_piece,
+    quote_piece,
+    rank_pieces,
+)
 from rag_core.writing.extract_candidates import ExtractCandidate
 from rag_core.writing.grammar import build_paragraph_grammar, clean_reply
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_dated_line, format_post_date
@@ -196,10 +203,32 @@ async def extract_from_hits(
     )
     async with run.stage(Stage.EXTRACT):
         # long posts have many pieces to score: in a thread, not on the event loop
-        draft = await asyncio.to_thread(extract_draft, question, plan, evidence, rag)
+        ranked = await asyncio.to_thread(rank_evidence, question, plan, evidence, rag)
+    if ranked.may_be_superseded and not plan.has_filters:
+        finding = find_successor(ranked.pieces[0], ranked.asked, evidence, question, rag)
+        ranked, evidence = _add_successor(await run.attempt(Stage.SUCCESSOR, finding, None), ranked, evidence)
+    async with run.stage(Stage.EXTRACT):
+        draft = await asyncio.to_thread(extract_draft, question, plan, ranked, evidence, rag)
         run.note(sources=len(evidence.sources), covered=round(draft.covered, 3), sentences=len(draft.sentences),
                  queries=len(plan.queries), legs=plan.legs, route=", ".join(plan.reasons))  # fmt: skip
     return draft, evidence
+
+
+_SUCCESSOR_FIRST, _SUCCESSOR_DOUBT = 0.3, 0.15  # probability that a later post supersedes the best piece
+
+
+def _add_successor(
+    successor: Successor | None, ranked: RankedPieces, evidence: Evidence
+) -> tuple[RankedPieces, Evidence]:
+    """Put a likely successor first, a less likely one second; its post becomes a source."""
+    if successor is None or successor.likely < _SUCCESSOR_DOUBT:
+        return ranked, evidence
+    source = successor.piece.source
+    if source not in evidence.sources:
+        evidence = replace(evidence, sources=(*evidence.sources, source))
+    if successor.likely >= _SUCCESSOR_FIRST:
+        return ranked.put_successor_first(successor.piece), evidence
+    return replace(ranked, rival=successor.piece), evidence
 
 
 async def add_hyde_query(question: Question, plan: Plan, draft: Draft, rag: Engine, run: Run) -> Plan:
@@ -255,18 +284,24 @@ async def note_unindexed_posts(viewer: Viewer, rag: Engine, run: Run) -> None:
         run.shortfalls.append(Shortfall("search", f"{behind} changes of posts are not in the index yet."))
 
 
-def extract_draft(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> Draft:
+def rank_evidence(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> RankedPieces:
+    """Rank the pieces of the evidence for a question and its plan."""
+    weight = rag.lexical.statistics(question.viewer.channels).weight
+    asked = QueryTerms.of(plan.asked or question.text, weight, plan.aliases)
+    if plan.kind is Kind.WHEN:
+        return rank_pieces(asked, evidence, MAX_FRAMED_QUOTE_LENGTH, None, question.asked_at)
+    period = parse_period(question.text, question.asked_at)
+    return rank_pieces(asked, evidence, MAX_SENTENCE_LENGTH, period, question.asked_at)
+
+
+def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence: Evidence, rag: Engine) -> Draft:
     """Quote the best pieces of the evidence where it surely covers the question, the closest ones where it may.
 
     An empty draft where it does not.
     """
     statistics = rag.lexical.statistics(question.viewer.channels)
-    asked = QueryTerms.of(plan.asked or question.text, statistics.weight, plan.aliases)
-    dated = plan.kind is Kind.WHEN
-    most, longest = (1, MAX_FRAMED_QUOTE_LENGTH) if dated else (rag.settings.answer.sentences, MAX_SENTENCE_LENGTH)
-    period = None if dated else parse_period(question.text, question.asked_at)
-    ranked = rank_pieces(asked, evidence, longest, period, question.asked_at)
-    best = ranked.best
+    asked, best, dated = ranked.asked, ranked.best, plan.kind is Kind.WHEN
+    most = 1 if dated else rag.settings.answer.sentences
     cosine = best.source.likeness if best else 0.0
     # without a result of the dense retriever, words alone decide
     model = rag.dense.model if rag.dense and cosine else None
@@ -367,7 +402,9 @@ async def report_extract(question: Question, plan: Plan, hits: Sequence[Hit], ra
     """Report the extract from these hits as a preview, before slower stages."""
     if run.on_extract is None:
         return
-    draft = await asyncio.to_thread(lambda: extract_draft(question, plan, compose_evidence(hits), rag))
+    evidence = compose_evidence(hits)
+    ranked = await asyncio.to_thread(rank_evidence, question, plan, evidence, rag)
+    draft = await asyncio.to_thread(extract_draft, question, plan, ranked, evidence, rag)
     if draft.sentences:
         await run.on_extract(draft)
 

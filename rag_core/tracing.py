@@ -123,6 +123,7 @@ class Stage(StrEnum):
     RECALL = "recall", "fetch"
     CITE = "cite", "fetch"
     COPIES = "copies", "fetch"
+    SUCCESSOR = "successor", "fetch"
     NEAREST = "nearest", "fetch"
     RERANK = "rerank", "rerank"
     WRITE = "write", "write"

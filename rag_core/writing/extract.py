@@ -144,7 +144,8 @@ class RankedPieces:
     the first of `pieces` is newer than the best one, the second, and gives a value of perhaps the same thing;
     `series`: all pieces of the series, oldest first, where the question asks how a value changed; `dated_otherwise`:
     the first of `pieces` is not of the time that the question names; `closest`: the best piece, if it is superseded;
-    `passed`: a coming day is asked for, and the first of `pieces` names only days before the question.
+    `passed`: a coming day is asked for, and the first of `pieces` names only days before the question; `rival`: a
+    piece of a later post that perhaps supersedes the first.
     """
 
     asked: QueryTerms
@@ -155,6 +156,18 @@ class RankedPieces:
     dated_otherwise: bool = False
     closest: ExtractCandidate | None = None
     passed: bool = False
+    rival: ExtractCandidate | None = None
+
+    @property
+    def may_be_superseded(self) -> bool:
+        """Whether a later post may supersede the first piece: it gives what changes, and no time is named."""
+        timed = self.dated_otherwise or _NAMED_TIME.search(self.asked.text)
+        return bool(self.pieces) and not (self.contested or self.series or timed) and self.asked.want in _CHANGING_TYPES
+
+    def put_successor_first(self, piece: ExtractCandidate) -> RankedPieces:
+        """Put a piece of a later post first that probably supersedes the first one."""
+        first, others = self.pieces[0], (one for one in self.pieces if one.source.number != piece.source.number)
+        return replace(self, pieces=(replace(piece, score=first.score), *others), contested=True, closest=None)
 
     @property
     def best(self) -> ExtractCandidate | None:
@@ -181,7 +194,7 @@ class RankedPieces:
         )
         timed = want is AnswerType.DATE and contains_answer_type(AnswerType.HOURS, best.text, self.asked.text)
         valueless = want in _CERTAIN_TYPES and not (best.holds or timed)
-        untimely = (self.contested and not self._changed) or self.dated_otherwise or self.passed
+        untimely = (self.contested and not self._changed) or self.dated_otherwise or self.passed or bool(self.rival)
         return untimely or self.in_other_language or unsaid or uncounted or valueless
 
     @property
@@ -299,6 +312,8 @@ class RankedPieces:
             others = [one for one in others if one.features.best or detect_language(one.text) == lang]
         if not any(one.features.best for one in (first, *others[: most - 1])):
             others[most - 2 : most - 2] = [one for one in others if one.features.best][:1]
+        if self.rival:
+            others = [self.rival, *(one for one in others if one.source.number != self.rival.source.number)]
         first, *others = (extend_forward(one, evidence, MAX_ANSWER_LENGTH // most) for one in (first, *others))
         if not others or others[0].score < first.score - _FAR_BEHIND:
             more = (one for one in self.pieces if one.source.number == first.source.number and not one.overlaps(first))

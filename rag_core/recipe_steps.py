@@ -306,7 +306,8 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     # without a result of the dense retriever, words alone decide
     model = rag.dense.model if rag.dense and cosine else None
     likeness = rag.calibration.likeness(cosine, model, question.lang)
-    coverage = measure_coverage(asked, best, statistics, contested=ranked.contested, likeness=likeness)
+    contested = ranked.contested and not ranked.succeeded
+    coverage = measure_coverage(asked, best, statistics, contested=contested, likeness=likeness)
     covered = rag.calibration.likely(coverage, cosine, model, question.lang)
     certainty = rag.calibration.grade(
         covered, brief=coverage.brief, lenient=coverage.lenient, foreign=ranked.in_other_language

@@ -145,7 +145,8 @@ class RankedPieces:
     `series`: all pieces of the series, oldest first, where the question asks how a value changed; `dated_otherwise`:
     the first of `pieces` is not of the time that the question names; `closest`: the best piece, if it is superseded;
     `passed`: a coming day is asked for, and the first of `pieces` names only days before the question; `rival`: a
-    piece of a later post that perhaps supersedes the first.
+    piece of a later post that perhaps supersedes the first; `succeeded`: the first of `pieces` was found by the words
+    of the second, and not by those of the question (`rag_core/context/successors.py`).
     """
 
     asked: QueryTerms
@@ -157,6 +158,7 @@ class RankedPieces:
     closest: ExtractCandidate | None = None
     passed: bool = False
     rival: ExtractCandidate | None = None
+    succeeded: bool = False
 
     @property
     def may_be_superseded(self) -> bool:
@@ -167,7 +169,7 @@ class RankedPieces:
     def put_successor_first(self, piece: ExtractCandidate) -> RankedPieces:
         """Put a piece of a later post first that probably supersedes the first one."""
         first, others = self.pieces[0], (one for one in self.pieces if one.source.number != piece.source.number)
-        return replace(self, pieces=(replace(piece, score=first.score), *others), contested=True, closest=None)
+        return replace(self, pieces=(replace(piece, score=first.score), *others), contested=True, succeeded=True)
 
     @property
     def best(self) -> ExtractCandidate | None:

@@ -31,6 +31,7 @@ from rag_core.retrieval.search import add_neighbours, fetch_passages, search_lex
 from rag_core.storage import channels, posts
 from rag_core.storage.channels import list_synonyms
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
+from rag_core.text.answer_type import REQUIRED_TYPES
 from rag_core.text.names import find_aliases, list_names_in_other_script
 from rag_core.text.query_terms import TRANSLATION_WEIGHT, QueryTerms, correct_spelling, expand_words
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, is_pasted
@@ -312,8 +313,8 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     certainty = rag.calibration.grade(
         covered, brief=coverage.brief, lenient=coverage.lenient, foreign=ranked.in_other_language
     )
-    # where no term of the question was met, nothing of it was
-    if best is None or best.topic <= 0:
+    # where no term of the question was met, nothing of it was; nor where a price is asked for and none is there
+    if best is None or best.topic <= 0 or (asked.want in REQUIRED_TYPES and not best.holds):
         certainty = Certainty.NONE
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)

@@ -19,6 +19,7 @@ class AnswerType(StrEnum):
     PRICE = "price"
     HOURS = "hours"
     PHONE = "phone"
+    EMAIL = "email"
     DATE = "date"
     NUMBER = "number"
     PLACE = "place"
@@ -36,9 +37,11 @@ class AnswerType(StrEnum):
 VALUED_TYPES = frozenset(
     {
         AnswerType.PRICE, AnswerType.HOURS, AnswerType.PHONE, AnswerType.DATE, AnswerType.NUMBER, AnswerType.PLACE,
-        AnswerType.PERSON, AnswerType.NAME, AnswerType.LIST,
+        AnswerType.PERSON, AnswerType.NAME, AnswerType.LIST, AnswerType.EMAIL,
     }
 )  # fmt: skip
+# Of these a text that holds no value is no answer, however near its topic is.
+REQUIRED_TYPES = frozenset({AnswerType.PRICE, AnswerType.PHONE, AnswerType.NUMBER, AnswerType.EMAIL})
 
 _HOW_MUCH_RU = r"ск[оа]л?ь?к[оаи]?"  # сколько, скока, скоко, сколька
 _NOW_RU = r"(?:(?:щас|сейчас|счас|теперь|примерно|вообще|сегодня|будет|это|там|у вас) ){0,2}"
@@ -50,6 +53,7 @@ _ANSWER_TYPE_WORDS = (
     (AnswerType.PHONE, r"номер телефон\w*|(?<!мой )(?<!новый )(?<!потерян )(?<!нашли )(?<!нашел )(?<!потерял )(?<!потеряли )телефон\w*|"
                        r"(?:куда|как) (?:по|до)звонить\w*|phone number|(?<!my )(?<!a )(?<!new )(?<!lost )phone|telephone|"
                        r"what number|the number (?:to call|for|if|of)|whats? the number if"),
+    (AnswerType.EMAIL, r"e-?mail(?: address)?|(?:е|э|и)-?ме[ий]л\w{0,2}|электронн\w+ (?:почт|адрес)\w*"),
     (AnswerType.PRICE, rf"{_HOW_MUCH_RU} {_NOW_RU}(?:сто[ия]\w*|платить|заплат\w+|отда[тл]\w+|беру?т|просят|надо денег)|"
                        rf"за {_HOW_MUCH_RU}|{_HOW_MUCH_RU} (?:денег|руб\w*)|{_HOW_MUCH_RU}(?= (?:[^\s?]+ ){{1,4}}?сто[ия](?:т|ть|л[аои]?)(?!\w))|"
                        rf"во {_HOW_MUCH_RU} (?:обойд|вста[нё]|выйд|стоит)\w*|поч[её]м|почом|цен[аыу]|ценник\w*|прайс|стоимость|тариф\w*|(?:какой|курс) (?:счет|курс|тариф)|"
@@ -151,6 +155,7 @@ _HOURS = re.compile(
     r"круглосуточно|без выходных|выходной|\b(?:noon|midnight|sunset|dusk|dawn|полдень|полноч\w+)\b"
 )
 _PHONE = re.compile(r"(?<![\d.])\+?\d(?:[\s()-]{0,2}\d){4,14}(?![\d.])|(?<!\w)@\w{4,}")
+_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}\.\w{2}")
 _AMOUNT = rf"(?:\d|(?<!\w)(?:{'|'.join(sorted(_NUMBER_WORDS))}))[\s-]?"
 # Measures by the words that ask for them: "how old" wants years, not any number.
 _MEASURES = tuple(
@@ -353,6 +358,7 @@ def _read_question(question: str) -> tuple[str, frozenset[str]]:
 
 _TYPE_PATTERNS = {
     AnswerType.PRICE: _PRICE, AnswerType.HOURS: _HOURS, AnswerType.PHONE: _PHONE, AnswerType.DATE: _DATE,
+    AnswerType.EMAIL: _EMAIL,
     AnswerType.REASON: _REASON, AnswerType.YES_NO: _VERDICT, AnswerType.STEPS: _STEPS, AnswerType.LIST: _LIST,
     AnswerType.STATE: re.compile(r"\w"),
 }  # fmt: skip

@@ -45,7 +45,7 @@ BRIEF_SIGNS = {
     "likeness": 1,
 }  # fmt: skip
 _LEAST_PIECE = 0.25  # of a brief question's weight; below, only its most common words are met
-_BRIEF_SHIFT = -5.28
+_BRIEF_SHIFT = -5.45
 _BRIEF_WEIGHTS = (0.94, 2.61, 2.63, 1.58, -0.24, 2.08, -0.84, 1.24, 1.89)
 
 
@@ -164,7 +164,7 @@ def measure_coverage(
         kin=asked.similar_share(there),
         # a name is not met by a common word of the same stem ("Марте" and "с 1 марта")
         names=sum(near[name] * (name not in there or name in written) for name in names) / len(names) if names else 0.5,
-        count=sum(near.values()) / len(near),
+        count=sum(near[term] for term in topical) / len(topical),
         length=math.log(len(topical)),
         chances=math.log1p(sum(map(statistics.frequency, asked.share))),
         known=sum(share * (statistics.frequency(term) > 0 or near[term]) for term, share in asked.share.items()),

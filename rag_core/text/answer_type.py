@@ -52,7 +52,7 @@ _ANSWER_TYPE_WORDS = (
                         r"for what reason|what caused"),
     (AnswerType.PHONE, r"номер телефон\w*|(?<!мой )(?<!новый )(?<!потерян )(?<!нашли )(?<!нашел )(?<!потерял )(?<!потеряли )телефон\w*|"
                        r"(?:куда|как) (?:по|до)звонить\w*|phone number|(?<!my )(?<!a )(?<!new )(?<!lost )phone|telephone|"
-                       r"what number|the number (?:to call|for|if|of)|whats? the number if"),
+                       r"what number|what(?:'s|s| is) (?!the |this |its )[^\W\d_]{2,20}'?s number(?! of)|the number (?:to call|for|if|of)|whats? the number if"),
     (AnswerType.EMAIL, r"e-?mail(?: address)?|(?:е|э|и)-?ме[ий]л\w{0,2}|электронн\w+ (?:почт|адрес)\w*"),
     (AnswerType.PRICE, rf"{_HOW_MUCH_RU} {_NOW_RU}(?:сто[ия]\w*|платить|заплат\w+|отда[тл]\w+|беру?т|просят|надо денег)|"
                        rf"за {_HOW_MUCH_RU}|{_HOW_MUCH_RU} (?:денег|руб\w*)|{_HOW_MUCH_RU}(?= (?:[^\s?]+ ){{1,4}}?сто[ия](?:т|ть|л[аои]?)(?!\w))|"
@@ -154,7 +154,7 @@ _HOURS = re.compile(
     rf"(?:{_WEEKDAYS}|будни|будням|выходные|выходным|ежедневно|часы|daily|hours)[^.\n]{{0,20}}?\b\d{{1,2}}\s?[–—-]\s?\d{{1,2}}\b|"
     r"круглосуточно|без выходных|выходной|\b(?:noon|midnight|sunset|dusk|dawn|полдень|полноч\w+)\b"
 )
-_PHONE = re.compile(r"(?<![\d.])\+?\d(?:[\s()-]{0,2}\d){4,14}(?![\d.])|(?<!\w)@\w{4,}")
+_PHONE = re.compile(r"(?<![\d./=])\+?\d(?:[\s()-]{0,2}\d){4,14}(?![\d.])|(?<!\w)@\w{4,}")
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}\.\w{2}")
 _AMOUNT = rf"(?:\d|(?<!\w)(?:{'|'.join(sorted(_NUMBER_WORDS))}))[\s-]?"
 # Measures by the words that ask for them: "how old" wants years, not any number.

@@ -31,7 +31,7 @@ from rag_core.retrieval.search import add_neighbours, fetch_passages, search_lex
 from rag_core.storage import channels, posts
 from rag_core.storage.channels import list_synonyms
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
-from rag_core.text.answer_type import REQUIRED_TYPES
+from rag_core.text.answer_type import lacks_required_value
 from rag_core.text.names import find_aliases, list_names_in_other_script
 from rag_core.text.query_terms import TRANSLATION_WEIGHT, QueryTerms, correct_spelling, expand_words
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, is_pasted
@@ -202,7 +202,7 @@ async def extract_from_hits(
     evidence = await run.attempt(
         Stage.COPIES, gather_evidence(hits, question.viewer, rag), lambda: compose_evidence(hits)
     )
-    async with run.stage(Stage.EXTRACT):
+    async with run.stage(Stage.RANK):
         # long posts have many pieces to score: in a thread, not on the event loop
         ranked = await asyncio.to_thread(rank_evidence, question, plan, evidence, rag)
     if ranked.may_be_superseded and not plan.has_filters:
@@ -215,7 +215,7 @@ async def extract_from_hits(
     return draft, evidence
 
 
-_SUCCESSOR_FIRST, _SUCCESSOR_DOUBT = 0.3, 0.15  # probability that a later post supersedes the best piece
+_SUCCESSOR_FIRST, _SUCCESSOR_DOUBT = 0.25, 0.15  # probability that a later post supersedes the best piece
 
 
 def _add_successor(
@@ -314,7 +314,7 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
         covered, brief=coverage.brief, lenient=coverage.lenient, foreign=ranked.in_other_language
     )
     # where no term of the question was met, nothing of it was; nor where a price is asked for and none is there
-    if best is None or best.topic <= 0 or (asked.want in REQUIRED_TYPES and not best.holds):
+    if best is None or best.topic <= 0 or lacks_required_value(asked.want, best.text, asked.text):
         certainty = Certainty.NONE
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)

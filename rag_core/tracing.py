@@ -127,6 +127,7 @@ class Stage(StrEnum):
     NEAREST = "nearest", "fetch"
     RERANK = "rerank", "rerank"
     WRITE = "write", "write"
+    RANK = "rank", "write"
     EXTRACT = "extract", "write"
     VERIFY = "verify", "verify"
     CONFLICTS = "conflicts", "verify"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeVar
 
 from rag_core.errors import GenerationFailed
@@ -25,16 +26,21 @@ from rag_core.writing.prompts import PromptTemplate, escape_prompt_text, load_pr
 MAX_SOURCES = 10  # beyond the tenth hit the answer was found in 1 of 200 questions (XQuAD among news)
 
 _LINKS_AND_MENTIONS = re.compile(r"https?://\S+|\bt\.me/\S+|(?<!\w)@\w+")
-_SEPARATORS = re.compile(r"[\W_]+")
+_LINK_SIGNS = ("://", "t.me/", "@")
+_WORD = re.compile(r"[^\W_]+")
 
 
 DatedPost = Post | Passage | PostCopy
 D = TypeVar("D", bound=DatedPost)
 
 
+@lru_cache(maxsize=1000)  # each passage of a question is compared several times
 def build_text_key(text: str) -> str:
     """Build the comparison key of a text: its words, without links, mentions and punctuation."""
-    return _SEPARATORS.sub(" ", _LINKS_AND_MENTIONS.sub(" ", text.lower().replace("ё", "е"))).strip()
+    low = text.lower().replace("ё", "е")
+    if any(sign in low for sign in _LINK_SIGNS):
+        low = _LINKS_AND_MENTIONS.sub(" ", low)
+    return " ".join(_WORD.findall(low))
 
 
 def order_copies(copies: Iterable[D]) -> list[D]:

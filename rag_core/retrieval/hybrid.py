@@ -66,16 +66,13 @@ class RetrievalResult:
     cosines: Mapping[PassageRef, float] = field(default_factory=dict)
 
 
-async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run, *, meaning: bool = True) -> RetrievalResult:
+async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run) -> RetrievalResult:
     """Search the lexical and the dense index, as `query.legs` says, and fuse both rankings.
 
-    If one index fails, the other alone gives the result. `meaning` false: no dense search, whatever the route.
-    Raises IndexUnavailable or StageTimeout where neither gives hits.
+    If one index fails, the other alone gives the result. Raises IndexUnavailable or StageTimeout where neither gives
+    hits.
     """
-    dense = rag.dense if meaning else None
-    dense_task = asyncio.ensure_future(
-        _search_dense_if_wanted(query if dense else replace(query, legs=LEXICAL_ONLY), rag, run)
-    )
+    dense_task = asyncio.ensure_future(_search_dense_if_wanted(query, rag, run))
     failed: RagError | None = None
     try:
         try:
@@ -86,7 +83,7 @@ async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run, *, meaning
         near, vector = await dense_task
     finally:
         dense_task.cancel()
-    if dense and query.legs == LEXICAL_ONLY and len(lexical) < _FEW_HITS:
+    if rag.dense and query.legs == LEXICAL_ONLY and len(lexical) < _FEW_HITS:
         near, vector = await _search_dense_if_wanted(replace(query, legs=HYBRID), rag, run)
     if failed:
         if not near:
@@ -94,7 +91,7 @@ async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run, *, meaning
         run.shortfalls.append(Shortfall("lexical", failed.reason))
     legs = {place: LEXICAL for place, _ in lexical}
     legs |= {place: BOTH if place in legs else DENSE for place, _ in near}
-    return RetrievalResult(_fuse_rankings(lexical, near, query, rag), legs, vector, failed is None, dict(near))
+    return RetrievalResult(fuse_rankings(lexical, near, query, rag), legs, vector, failed is None, dict(near))
 
 
 async def _search_dense_if_wanted(query: RetrievalQuery, rag: Engine, run: Run) -> tuple[RankedPlaces, Vector | None]:
@@ -128,7 +125,21 @@ async def search_dense(query: str, only: SearchFilter, n: int, rag: Engine) -> t
     return [(place, score) for place, score in hits if score > _MIN_COSINE], vector
 
 
-def _fuse_rankings(lexical: RankedPlaces, near: RankedPlaces, query: RetrievalQuery, rag: Engine) -> RankedPlaces:
+async def rank_by_meaning(query: str, places: Sequence[PassageRef], rag: Engine) -> RankedPlaces:
+    """Rank these passages by the cosine of their stored vectors to a query, best first; empty without a model.
+
+    Raises VectorsUnavailable.
+    """
+    if rag.dense is None:
+        return []
+    vector = await rag.dense.embedder.query(query)
+    stored = await rag.dense.vectors.vectors_of(places)
+    scores = ((place, float(there @ vector)) for place, there in stored.items())
+    return sorted((pair for pair in scores if pair[1] > _MIN_COSINE), key=lambda pair: -pair[1])
+
+
+def fuse_rankings(lexical: RankedPlaces, near: RankedPlaces, query: RetrievalQuery, rag: Engine) -> RankedPlaces:
+    """Fuse the rankings of both searches, as fitted for the model and the question's language."""
     if not near or rag.dense is None:
         return lexical
     fusion = rag.calibration.fusion(rag.dense.model, query.lang, rag.settings.retrieval.dense)

@@ -24,7 +24,7 @@ from rag_core.retrieval.fusion import fuse_weighted_sum
 from rag_core.retrieval.hybrid import BOTH, RetrievalResult
 from rag_core.text.answer_type import AnswerType, contains_answer_type
 from rag_core.text.query_terms import QueryTerms
-from rag_core.text.sentences import split_sentences
+from rag_core.text.sentences import tokenize_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run
 from rag_core.types import Hit, Passage, PassageRef, Plan, Question
@@ -99,8 +99,9 @@ def measure_hit_features(
     def measure(place: PassageRef, score: float) -> HitFeatures:
         passage = passages[place]
         header = frozenset(tokenize(passage.header))
-        sentences = [passage.text[start:end] for start, end in split_sentences(passage.text)]
-        terms = [frozenset(tokenize(sentence)) for sentence in sentences]
+        split = tokenize_sentences(passage.text)
+        sentences = [passage.text[start:end] for (start, end), _ in split]
+        terms = [frozenset(found) for _, found in split]
         met = asked.matched_share(header.union(*terms))
         age = max(0.0, (question.asked_at - passage.date).total_seconds() / 86_400)
         return HitFeatures(

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 
+from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Post
 
 MAX_SENTENCE_LENGTH = 300  # characters of one shown sentence: a reader takes in that much at a glance
@@ -57,6 +59,12 @@ def split_sentences(text: str) -> list[TextSpan]:
     cuts.append(len(text))
     spans = (_strip_span(text, start, end) for start, end in pairwise(cuts))
     return [span for span in spans if span[0] < span[1]]
+
+
+@lru_cache(maxsize=500)  # each passage of a question is read by the ranking, the extract and the search for copies
+def tokenize_sentences(text: str) -> tuple[tuple[TextSpan, tuple[str, ...]], ...]:
+    """Split a text into sentences, each with its terms, in order; of the last 500 texts from a cache."""
+    return tuple((span, tuple(tokenize(text[slice(*span)]))) for span in split_sentences(text))
 
 
 def _strip_span(text: str, start: int, end: int) -> TextSpan:

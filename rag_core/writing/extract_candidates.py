@@ -16,7 +16,7 @@ from typing import NamedTuple
 from rag_core.context.evidence import build_text_key
 from rag_core.text.answer_type import AnswerType, contains_answer_type
 from rag_core.text.query_terms import QueryTerms, find_similar_stems
-from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, tokenize_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import Evidence, Source
 
@@ -174,7 +174,7 @@ def _list_sentences(source: Source, evidence: Evidence) -> list[TextSpan]:
         return []
     return [
         (a, b)
-        for a, b in split_sentences(text)
+        for (a, b), _ in tokenize_sentences(text)
         if (_has_plain_words(text[a:b]) or text[max(0, a - MAX_SENTENCE_GAP) : a].rstrip().endswith(":"))
         and not (repeated and build_text_key(_get_line(text, a)) in repeated)
     ]
@@ -194,7 +194,10 @@ class _ScoredSource:
 def _score_sources(asked: QueryTerms, evidence: Evidence) -> list[_ScoredSource]:
     """Score the sources: rank, and whether later posts of the same channel say as much about the same."""
     top = max((source.score for source in evidence.sources), default=0.0)
-    words = [frozenset(tokenize(f"{s.passage.header}\n{s.passage.text}")) for s in evidence.sources]
+    words = [
+        frozenset(tokenize(s.passage.header)).union(*(terms for _, terms in tokenize_sentences(s.passage.text)))
+        for s in evidence.sources
+    ]
     said = [
         asked.matched_share(there)
         + asked.similar_share(there)
@@ -259,7 +262,8 @@ def _score_candidates(
     """Score every piece of a source."""
     source, text = scored.source, scored.source.passage.text
     found = _list_sentences(source, evidence)
-    stems = [frozenset(tokenize(text[a:b])) for a, b in found]
+    terms_of = dict(tokenize_sentences(text))
+    stems = [frozenset(terms_of[span]) for span in found]
     title, _, beside = source.passage.header.partition(" · ")
     scope, around = frozenset(tokenize(title)), frozenset(tokenize(beside))
     pairs = set(pairwise(asked.order))
@@ -277,7 +281,10 @@ def _score_candidates(
         ):
             continue  # a greeting before the answer is none of it
         piece = text[start:end]
-        order = tokenize(piece)
+        if (start, end) == (found[i][0], found[j][1]):
+            order = [term for span in found[i : j + 1] for term in terms_of[span]]
+        else:  # a part of a long sentence
+            order = tokenize(piece)
         here = frozenset(order)
         # all posts of a channel are about what its title names: "the ferry", "у вас в клинике"
         near = frozenset().union(around, *stems[max(0, i - 1) : i], *stems[j + 1 : j + 2]) - here - scope

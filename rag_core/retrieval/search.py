@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from rag_core.context.evidence import build_text_key
 from rag_core.engine import CachedHit, Engine, make_hits_key
+from rag_core.errors import VectorsUnavailable
 from rag_core.planning.router import is_chain
 from rag_core.retrieval.fusion import select_by_mmr
 from rag_core.retrieval.hybrid import (
@@ -310,7 +311,10 @@ async def _search_with_found_names(
         return [lexical]
     # of the hits at hand only: to compare all vectors once more took a fifth of the time of an answer
     places = dict.fromkeys(place for place, _ in (*lexical, *own.ranked))
-    near = await rank_by_meaning(again, [*places], rag)
+    try:
+        near = await rank_by_meaning(again, [*places], rag)
+    except VectorsUnavailable:  # words alone; the choice of diverse hits meets the same error, and it is told there
+        return [lexical]
     return [fuse_rankings(lexical, near, query, rag)]
 
 

@@ -196,7 +196,8 @@ class RankedPieces:
         )
         timed = want is AnswerType.DATE and contains_answer_type(AnswerType.HOURS, best.text, self.asked.text)
         valueless = want in _CERTAIN_TYPES and not (best.holds or timed)
-        untimely = (self.contested and not self._changed) or self.dated_otherwise or self.passed or bool(self.rival)
+        contested = self.contested and (self.succeeded or not self._changed)
+        untimely = contested or self.dated_otherwise or self.passed or bool(self.rival)
         return untimely or self.in_other_language or unsaid or uncounted or valueless
 
     @property

@@ -349,6 +349,9 @@ def lacks_required_value(want: AnswerType, text: str, question: str) -> bool:
     """Whether a price, number, phone number or e-mail is wanted and the text holds none; a price may lack its sign."""
     if want not in _REQUIRED_TYPES or contains_answer_type(want, text, question):
         return False
+    asked = _normalize_text(question[:_MAX_ASKING_LENGTH])
+    if any(kind is not want and kind in VALUED_TYPES and has.search(asked) for kind, has in _ANSWER_TYPE_PATTERNS):
+        return False  # "phone line hours" asks for another value as well
     return want is not AnswerType.PRICE or not extract_values(text)
 
 

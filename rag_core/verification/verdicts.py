@@ -52,7 +52,7 @@ from rag_core.verification.support import filter_current_passages, find_best_quo
 from rag_core.verification.types import Claim, Label, Support, Verdict
 
 _MAX_NEWER_POSTS = 12  # later posts of one channel
-_NUMBER_WORDS = re.compile(r"\S*\d\S*")
+_NUMBER_WORDS = re.compile(r"(?<!\S)[^\s\d]*+\d\S*+")  # possessive: linear in a long word
 
 
 def plan_claim_search(question: Question) -> Plan:

@@ -153,9 +153,10 @@ def measure_coverage(
     there = frozenset(words)
     names, asking = extract_name_stems(asked.text) & asked.share.keys(), extract_asking_stems(asked.text)
     topical = [t for t in asked.share if t not in asking and t not in ASKING_STEMS] or list(asked.share)
+    counted = topical
     if math.log(len(topical)) > _FEW_TERMS:
         # among many words one has a synonym in any post by chance: only the question's own words tell
-        asked = replace(asked, variants={})
+        asked, counted = replace(asked, variants={}), [*asked.share]  # as the weights for longer questions were fitted
     written = extract_capitalized_stems(f"{passage.header}\n{passage.text}") if names else frozenset[str]()
     similar = find_similar_stems(asked.share, words)
     near = {term: max(asked.match(term, there), *(one for one, _ in similar[term][:1]), 0.0) for term in asked.share}
@@ -164,7 +165,7 @@ def measure_coverage(
         kin=asked.similar_share(there),
         # a name is not met by a common word of the same stem ("Марте" and "с 1 марта")
         names=sum(near[name] * (name not in there or name in written) for name in names) / len(names) if names else 0.5,
-        count=sum(near[term] for term in topical) / len(topical),
+        count=sum(map(near.__getitem__, counted)) / len(counted),
         length=math.log(len(topical)),
         chances=math.log1p(sum(map(statistics.frequency, asked.share))),
         known=sum(share * (statistics.frequency(term) > 0 or near[term]) for term, share in asked.share.items()),

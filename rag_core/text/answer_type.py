@@ -41,7 +41,7 @@ VALUED_TYPES = frozenset(
     }
 )  # fmt: skip
 # Of these a text that holds no value is no answer, however near its topic is.
-_REQUIRED_TYPES = frozenset({AnswerType.PRICE, AnswerType.PHONE, AnswerType.NUMBER, AnswerType.EMAIL})
+_REQUIRED_TYPES = frozenset({AnswerType.PRICE, AnswerType.PHONE, AnswerType.EMAIL})
 
 _HOW_MUCH_RU = r"ск[оа]л?ь?к[оаи]?"  # сколько, скока, скоко, сколька
 _NOW_RU = r"(?:(?:щас|сейчас|счас|теперь|примерно|вообще|сегодня|будет|это|там|у вас) ){0,2}"
@@ -346,7 +346,7 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
 
 
 def lacks_required_value(want: AnswerType, text: str, question: str) -> bool:
-    """Whether a price, number, phone number or e-mail is wanted and the text holds none; a price may lack its sign."""
+    """Whether a price, phone number or e-mail is wanted and the text holds none; a price may lack its sign."""
     if want not in _REQUIRED_TYPES or contains_answer_type(want, text, question):
         return False
     asked = _normalize_text(question[:_MAX_ASKING_LENGTH])

@@ -19,7 +19,9 @@ from rag_core.types import Post, PostKey
 ATTACKERS = range(9000, 9006)
 PATTERNS = ["не ", "Anna Ivanova ", "monday ", "isn't ", "1 ", "Анна и "]
 MOST_S = 2.0  # of waiting
-MOST_CPU_S = 1.5  # of the whole process until the plain question is answered
+# Of the whole process until the plain question is answered: below 1.5 s where it was written, 1.7 s on a slower machine; it
+# was minutes before hostile texts were bounded.
+MOST_CPU_S = 2.5
 
 
 async def keep_hostile_posts(home: Path) -> None:

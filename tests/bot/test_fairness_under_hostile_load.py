@@ -19,8 +19,8 @@ from rag_core.types import Post, PostKey
 ATTACKERS = range(9000, 9006)
 PATTERNS = ["не ", "Anna Ivanova ", "monday ", "isn't ", "1 ", "Анна и "]
 MOST_S = 2.0  # of waiting
-# Of the whole process until the plain question is answered: below 1.5 s where it was written, 1.7 s on a slower machine; it
-# was minutes before hostile texts were bounded.
+# Of the whole process until the plain question is answered: up to 1.7 s on a slow machine, and minutes before
+# hostile texts were bounded.
 MOST_CPU_S = 2.5
 
 

@@ -84,11 +84,16 @@ class TextMatcher:
         highlights = [
             Highlight(*m.span(), -n) for n, phrase in enumerate(self.phrases, 1) for m in phrase.finditer(low)
         ]
+        number_of: dict[str, int] = {}  # of the first word with a term: one look-up for each word of the text
+        for n, word in enumerate(self.words):
+            for term in () if word.form else word.terms:
+                number_of.setdefault(term, n)
+        forms = [(n, word.form) for n, word in enumerate(self.words) if word.form]
         for piece in _WORD.finditer(low):
-            stems = frozenset(tokenize(piece[0]))
-            which = next((n for n, word in enumerate(self.words) if word.stands_in(piece[0], stems)), None)
-            if which is not None:
-                highlights.append(Highlight(*piece.span(), which))
+            numbers = [number_of[term] for term in tokenize(piece[0]) if term in number_of]
+            numbers += [n for n, form in forms if form.search(piece[0])][:1]
+            if numbers:
+                highlights.append(Highlight(*piece.span(), min(numbers)))
         highlights.sort(key=lambda spot: (spot.start, -spot.end))
         kept: list[Highlight] = []
         for spot in highlights:

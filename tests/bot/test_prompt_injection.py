@@ -70,7 +70,9 @@ def check(sandbox: Sandbox, *chats: int, said: str = "") -> int:
             assert all(OURS.match(button["url"]) for button in row if "url" in button)
     calls = [call for call in sandbox.transcript if call["params"].get("chat_id") in {*chats, *map(str, chats)}]
     whole = json.dumps([call["params"] for call in calls], ensure_ascii=False)
-    assert [word for word in HIDDEN if word in whole and word not in said] == []
+    # as a word: the random letters of a button may hold four digits by chance
+    found = [word for word in HIDDEN if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", whole)]
+    assert [word for word in found if word not in said] == []
     assert not prompt_leaks("\n".join(message.get("text", "") for message in messages))
     refused = [call for call in calls if call.get("error") and "can't parse" in str(call["error"])]
     assert refused == []

@@ -135,7 +135,7 @@ class IndexingWorker:
         pause = self._interval
         while True:
             bell.clear()
-            if await self._run_once(leg, work):
+            if await self._job_log.run_once(leg, work):
                 pause = self._interval
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(pause):
@@ -143,16 +143,6 @@ class IndexingWorker:
             else:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _MAX_PAUSE_SECONDS)
-
-    async def _run_once(self, leg: str, work: Callable[[], Awaitable[None]]) -> bool:
-        started = time.monotonic()
-        try:
-            await work()
-        except Exception as exc:
-            self._job_log.record_failure(leg, exc)
-            return False
-        self._job_log.record_success(leg, time.monotonic() - started)
-        return True
 
     async def _catch_up(self) -> None:
         await inbox.process_pending_posts(self._archive)

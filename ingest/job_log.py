@@ -111,16 +111,19 @@ class JobLog:
         """
         pause = seconds
         while True:
-            started = get_monotonic_time()
-            try:
-                await work()
-            except Exception as exc:
-                self.record_failure(name, exc)
-                pause = min(2 * pause, longest)
-            else:
-                self.record_success(name, get_monotonic_time() - started)
-                pause = seconds
+            pause = seconds if await self.run_once(name, work) else min(2 * pause, longest)
             await asyncio.sleep(pause)
+
+    async def run_once(self, name: str, work: Callable[[], Awaitable[None]]) -> bool:
+        """Run a job and record the run; False where it failed."""
+        started = get_monotonic_time()
+        try:
+            await work()
+        except Exception as exc:
+            self.record_failure(name, exc)
+            return False
+        self.record_success(name, get_monotonic_time() - started)
+        return True
 
     def _store(self, job: JobRecord) -> None:
         self._jobs[job.name] = job

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 # Before numpy is imported: its matrices here are small, and threads that spin for them took half of the processor time
-# of an answer.
+# of an answer. They would also take memory for every processor core, of which a process that imports has little.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if TYPE_CHECKING:

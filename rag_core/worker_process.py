@@ -228,8 +228,6 @@ def limit_process() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (_MAX_CPU_SECONDS, _MAX_CPU_SECONDS + 5))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold posts
     os.nice(_NICENESS)
-    # numpy reserves memory for every processor core, and an import does not compute with it.
-    os.putenv("OPENBLAS_NUM_THREADS", "1")
 
 
 if __name__ == "__main__":

@@ -56,7 +56,8 @@ class Coverage:
     strength: BM25 score of the post over the weight of all query terms
     kin: share of the query weight matched by similar stems only, 0..1
     names: share of the question's names in the post, 0..1; 0.5 where the question has none
-    count: share of the query terms in the post, similar stems in part, 0..1
+    count: share of the query terms in the post, similar stems in part, 0..1; of a brief question without words of
+        asking
     length: logarithm of the number of query terms; a share of few terms is more easily matched by chance
     known: share of the query weight matched by any post that the asker may read, or in other words by this one; terms
         that other posts have and this one lacks count against it

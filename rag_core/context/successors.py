@@ -21,7 +21,7 @@ from rag_core.engine import Engine
 from rag_core.retrieval.search import fetch_passages
 from rag_core.text.answer_type import extract_values
 from rag_core.text.query_terms import QueryTerms, TermWeight
-from rag_core.text.sentences import MAX_ANSWER_LENGTH
+from rag_core.text.sentences import MAX_ANSWER_LENGTH, collect_terms
 from rag_core.text.tokens import tokenize
 from rag_core.types import Evidence, Passage, Question, SearchFilter, Source
 from rag_core.writing.extract import announces_change
@@ -82,7 +82,7 @@ async def find_successor(
     old = piece.source.passage
     if old.key.chat_id not in question.viewer.channels:
         return None
-    terms = list(dict.fromkeys(tokenize(piece.text)))
+    terms = tuple(dict.fromkeys(tokenize(piece.text)))
     only = SearchFilter(frozenset({old.key.chat_id}), old.date + timedelta(seconds=1), question.asked_at)
     found = await asyncio.to_thread(rag.lexical.search, terms, only, _FOUND_POSTS)
     passages = await fetch_passages([place for place, _ in found], rag)
@@ -90,13 +90,18 @@ async def find_successor(
     if not later:
         return None
     weight = rag.lexical.statistics(question.viewer.channels).weight
-    return await asyncio.to_thread(_choose_successor, piece, later, asked, evidence, weight)
+    own = {term: weight(term) for term in terms}
+    return await asyncio.to_thread(_choose_successor, piece, own, later, asked, evidence, weight)
 
 
 def _choose_successor(
-    piece: ExtractCandidate, later: Sequence[Passage], asked: QueryTerms, evidence: Evidence, weight: TermWeight
+    piece: ExtractCandidate,
+    own: Mapping[str, float],
+    later: Sequence[Passage],
+    asked: QueryTerms,
+    evidence: Evidence,
+    weight: TermWeight,
 ) -> Successor | None:
-    own = {term: weight(term) for term in tokenize(piece.text)}
     top = max((source.score for source in evidence.sources), default=0.0)
     known = {source.passage.key: source for source in evidence.sources}
     likely = {
@@ -108,13 +113,13 @@ def _choose_successor(
     best = max(later, key=lambda passage: likely[passage.key])
     number = len(evidence.sources) + 1
     source = known.get(best.key) or Source(number, best, 0.0)
-    chosen = _choose_piece(source, own | {term: weight(term) for term in asked.share}, asked, evidence)
+    chosen = _choose_piece(source, {**own, **{term: weight(term) for term in asked.share}}, asked, evidence)
     return Successor(chosen, likely[best.key]) if chosen else None
 
 
 def measure_succession(piece: str, post: str, rank: int, own: Mapping[str, float], score: float) -> SuccessionFeatures:
     """Measure the features of a piece and a later post; `rank` is from 0, `own` the weights of the piece's terms."""
-    there = frozenset(tokenize(post))
+    there = collect_terms(post)
     shared = [weight for term, weight in own.items() if term in there]
     before = extract_values(piece)
     return SuccessionFeatures(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Post
@@ -65,6 +65,11 @@ def split_sentences(text: str) -> list[TextSpan]:
 def tokenize_sentences(text: str) -> tuple[tuple[TextSpan, tuple[str, ...]], ...]:
     """Split a text into sentences, each with its terms, in order; of the last 500 texts from a cache."""
     return tuple((span, tuple(tokenize(text[slice(*span)]))) for span in split_sentences(text))
+
+
+def collect_terms(text: str) -> frozenset[str]:
+    """Collect the distinct terms of a text."""
+    return frozenset(chain.from_iterable(terms for _, terms in tokenize_sentences(text)))
 
 
 def _strip_span(text: str, start: int, end: int) -> TextSpan:

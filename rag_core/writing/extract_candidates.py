@@ -16,7 +16,7 @@ from typing import NamedTuple
 from rag_core.context.evidence import build_text_key
 from rag_core.text.answer_type import AnswerType, contains_answer_type
 from rag_core.text.query_terms import QueryTerms, find_similar_stems
-from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, tokenize_sentences
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, collect_terms, split_long_span, tokenize_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import Evidence, Source
 
@@ -194,10 +194,7 @@ class _ScoredSource:
 def _score_sources(asked: QueryTerms, evidence: Evidence) -> list[_ScoredSource]:
     """Score the sources: rank, and whether later posts of the same channel say as much about the same."""
     top = max((source.score for source in evidence.sources), default=0.0)
-    words = [
-        frozenset(tokenize(s.passage.header)).union(*(terms for _, terms in tokenize_sentences(s.passage.text)))
-        for s in evidence.sources
-    ]
+    words = [frozenset(tokenize(s.passage.header)) | collect_terms(s.passage.text) for s in evidence.sources]
     said = [
         asked.matched_share(there)
         + asked.similar_share(there)

@@ -49,8 +49,11 @@ from rag_core.types import (
     SearchFilter,
     Sentence,
     Shortfall,
+    Source,
     Viewer,
 )
+from rag_core.verification.support import attribute_sentence
+from rag_core.verification.types import Claim, Label
 from rag_core.writing.extract import (
     RankedPieces,
     is_outdated_plan,
@@ -267,7 +270,12 @@ async def write_or_extract(
 async def finish_draft(
     question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine, run: Run
 ) -> tuple[Draft, Evidence]:
-    """Finish a recipe: add a conflicting post to a sure answer, and the number of unindexed posts to a refusal."""
+    """Finish a recipe: search for what is doubted, add a conflicting post to a sure answer.
+
+    A refusal gets the number of unindexed posts as a shortfall.
+    """
+    if draft.doubted and draft.sentences:
+        draft, evidence = await search_for_doubted(question, plan, draft, evidence, rag, run)
     if not draft.sentences:
         await note_unindexed_posts(question.viewer, rag, run)
     if draft.certainty is not Certainty.SURE or not draft.sentences:
@@ -275,6 +283,55 @@ async def finish_draft(
     return await run.attempt(
         Stage.CONFLICTS, add_conflicting_post(question, plan, draft, evidence, rag), draft
     ), evidence
+
+
+_MAX_DOUBTED = 2  # sentences that get a search of their own
+_ONE_LEFT_OUT = "1 sentence was left out: the posts do not say it."
+_SEVERAL_LEFT_OUT = "{} sentences were left out: the posts do not say them."
+
+
+async def search_for_doubted(
+    question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine, run: Run
+) -> tuple[Draft, Evidence]:
+    """Verify each sentence of a model that the posts it names do not support; keep it where other posts say so.
+
+    The number of sentences that stay doubted is a shortfall of the answer.
+    """
+    left_out = len(draft.doubted)
+    for text in draft.doubted[:_MAX_DOUBTED]:
+        checking = _verify_sentence(replace(question, text=text), plan, rag, run)
+        sentence, sources = await run.attempt(Stage.FOLLOW, checking, (None, ()))
+        if sentence is None:
+            continue
+        left_out -= 1
+        said = (*draft.sentences, sentence)
+        if sum(len(one.text) for one in said) <= MAX_ANSWER_LENGTH and sentence not in draft.sentences:
+            draft, known = replace(draft, sentences=said), {source.passage.key for source in evidence.sources}
+            evidence = evidence.extend([source for source in sources if source.passage.key not in known])
+            if run.on_sentence:
+                run.on_sentence(sentence)
+    if left_out:
+        message = _ONE_LEFT_OUT if left_out == 1 else _SEVERAL_LEFT_OUT.format(left_out)
+        run.shortfalls.append(Shortfall("support", message))
+    return draft, evidence
+
+
+async def _verify_sentence(
+    claimed: Question, plan: Plan, rag: Engine, run: Run
+) -> tuple[Sentence | None, tuple[Source, ...]]:
+    """Verify a sentence as /verify does, within the period and channels of the plan; None where the posts differ."""
+    from rag_core.verification.verdicts import plan_claim_search, verify_claim  # late: its tables take 0.1 s
+
+    search = replace(plan_claim_search(claimed), since=plan.since, until=plan.until, channels=plan.channels)
+    async with run.use_separate_budgets():
+        known = await channels.load_channels(rag.archive)
+        verdict = await verify_claim(Claim(claimed.text, claimed.lang), claimed, search, known, rag, run)
+        if verdict.label is not Label.SUPPORTED or verdict.superseded or verdict.likely < rag.settings.verify.threshold:
+            return None, ()
+        cited = {citation.post for citation in verdict.citations}
+        hits = [hit for hit in await search_passages(search, claimed, rag, run) if hit.passage.key in cited]
+    sources = compose_evidence(hits).sources
+    return await asyncio.to_thread(attribute_sentence, claimed.text, sources), sources
 
 
 async def note_unindexed_posts(viewer: Viewer, rag: Engine, run: Run) -> None:
@@ -405,9 +462,12 @@ async def report_extract(question: Question, plan: Plan, hits: Sequence[Hit], ra
     """Report the extract from these hits as a preview, before slower stages."""
     if run.on_extract is None:
         return
-    evidence = compose_evidence(hits)
-    ranked = await asyncio.to_thread(rank_evidence, question, plan, evidence, rag)
-    draft = await asyncio.to_thread(extract_draft, question, plan, ranked, evidence, rag)
+
+    def extract() -> Draft:
+        evidence = compose_evidence(hits)
+        return extract_draft(question, plan, rank_evidence(question, plan, evidence, rag), evidence, rag)
+
+    draft = await asyncio.to_thread(extract)
     if draft.sentences:
         await run.on_extract(draft)
 

@@ -7,7 +7,7 @@ units (https://core.telegram.org/api/entities#entity-length). All datetimes are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -330,6 +330,12 @@ class Evidence:
         """Sources by number."""
         return {source.number: source for source in self.sources}
 
+    def extend(self, sources: Sequence[Source]) -> Evidence:
+        """Copy with further sources, numbered after its own."""
+        after = max((source.number for source in self.sources), default=0)
+        more = (replace(source, number=after + n) for n, source in enumerate(sources, 1))
+        return replace(self, sources=(*self.sources, *more))
+
 
 @dataclass(frozen=True, slots=True)
 class Citation:
@@ -364,7 +370,7 @@ class Draft:
     """Answer before it is checked; `covered` is the probability that the evidence answers the question, 0..1.
 
     `model`: the name of the model that wrote it; None for a verbatim or computed answer. `missing`: the parts of the
-    question that nothing was found for.
+    question that nothing was found for. `doubted`: sentences of the model that none of its posts supports.
     """
 
     sentences: tuple[Sentence, ...] = ()
@@ -372,6 +378,7 @@ class Draft:
     model: str | None = None
     certainty: Certainty = Certainty.SURE
     missing: tuple[str, ...] = ()
+    doubted: tuple[str, ...] = ()
 
     def graded_by(self, extract: Draft) -> Draft:
         """Copy with the certainty of the extract; where that found nothing, what a model wrote is probable."""

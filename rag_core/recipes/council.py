@@ -238,7 +238,8 @@ async def _answer_open_parts(
             continue
         added = await run.attempt(Stage.WRITE, write_draft(question, more, rag, run), Draft)
         if added.sentences:
-            draft = replace(draft, sentences=_limit_answer_length((*draft.sentences, *added.sentences)))
+            sentences = _limit_answer_length((*draft.sentences, *added.sentences))
+            draft = replace(draft, sentences=sentences, doubted=(*draft.doubted, *added.doubted))
             evidence = Evidence((*evidence.sources, *more.sources))
     return draft, evidence
 

@@ -21,7 +21,7 @@ from rag_core.errors import GenerationFailed
 from rag_core.llm import DecodingParams, FinishReason, Generation, LanguageModel, LlmSession, Prompt, collect_generation
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.tracing import LlmCosts, Run, Stage
-from rag_core.types import Draft, Evidence, Question, Sentence, Shortfall, Source
+from rag_core.types import Draft, Evidence, Question, Sentence, Source
 from rag_core.verification.support import (
     MIN_SUPPORT,
     attribute_sentence,
@@ -42,8 +42,6 @@ from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_ques
 
 _NO_MODEL = "There is no model to write with: set LLM__MODEL."
 _NOTHING_SUPPORTED = "The model wrote no sentence that the posts say: try another model with LLM__MODEL."
-_ONE_LEFT_OUT = "1 sentence was left out: the posts do not say it."
-_SEVERAL_LEFT_OUT = "{} sentences were left out: the posts do not say them."
 
 
 async def write_draft(
@@ -65,13 +63,10 @@ async def write_draft(
             prompt = await _write_free_draft(budget, seat, state) if rag.settings.llm.two_pass else budget.prompt
             await _write_answer(prompt, budget, seat, state)
     finally:
-        run.note(**state.costs.to_counts(), sentences=len(state.kept), left_out=state.left_out)
+        run.note(**state.costs.to_counts(), sentences=len(state.kept), left_out=len(state.doubted))
     if not state.kept and not state.refused:
         raise GenerationFailed(_NOTHING_SUPPORTED)
-    if state.kept and state.left_out:
-        message = _ONE_LEFT_OUT if state.left_out == 1 else _SEVERAL_LEFT_OUT.format(state.left_out)
-        run.shortfalls.append(Shortfall("support", message))
-    return Draft(tuple(state.kept), model=model.name)
+    return Draft(tuple(state.kept), model=model.name, doubted=tuple(state.doubted))
 
 
 @dataclass
@@ -84,14 +79,14 @@ class _WritingState:
     sources: dict[int, Source]
     costs: LlmCosts = field(default_factory=LlmCosts)
     kept: list[Sentence] = field(default_factory=list)
-    left_out: int = 0
+    doubted: list[str] = field(default_factory=list)
     refused: bool = False
     full: bool = False
 
     async def line(self, line: str, *, cut: bool = False) -> None:
         """Keep the supported sentences of a line.
 
-        If the line was `cut` off, a rest without source numbers is not counted as left out.
+        If the line was `cut` off, a rest without source numbers is no sentence.
         """
         if equals_phrase(line, self.refusal):
             self.refused = True
@@ -99,7 +94,8 @@ class _WritingState:
         for written in parse_answer_line(line, self.sources):
             sentence = await self._check_sentence(written.text, written.numbers)
             if sentence is None:
-                self.left_out += not (cut and not written.numbers)
+                if written.numbers or not cut:
+                    self.doubted.append(written.text)
             elif sum(len(one.text) for one in (*self.kept, sentence)) > MAX_ANSWER_LENGTH:
                 self.full = True
             elif all(sentence.text != one.text for one in self.kept):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sys
 import tempfile
 import time
@@ -25,6 +26,7 @@ from typing import Any
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy, as rag_core does in the bot
 
 import numpy as np
 from bench import end_to_end_engine

@@ -412,7 +412,7 @@ def extract_closest(question: Question, plan: Plan, evidence: Evidence, rag: Eng
     covered = rag.calibration.likely(coverage, 0.0, None, question.lang)
     if ranked.best is None or ranked.best.topic <= 0:
         return Draft((), covered, certainty=Certainty.NONE)
-    pieces = ranked.select_closest(rag.settings.answer.sentences, evidence)
+    pieces = ranked.select_closest(rag.settings.answer.sentences, evidence, chained=True)
     return Draft(tuple(map(quote_piece, pieces)), covered, certainty=Certainty.PROBABLE)
 
 

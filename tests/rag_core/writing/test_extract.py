@@ -224,6 +224,13 @@ def test_the_closest_pieces_are_of_different_posts() -> None:
     assert sorted(piece.source.number for piece in pieces) == [1, 2, 3]
 
 
+def test_a_post_that_says_much_less_of_the_question_is_not_among_the_closest_unless_it_is_a_part_of_a_chain() -> None:
+    found = evidence("Мост у рынка закрыт до мая.", "Рынок открыт.", "Мост у рынка чинят.")
+    pieces = ranked("мост у рынка закрыт", found)
+    assert [piece.source.number for piece in pieces.select_closest(3, found)] == [1, 3]
+    assert [piece.source.number for piece in pieces.select_closest(3, found, chained=True)] == [1, 3, 2]
+
+
 def test_lines_that_a_channel_repeats_and_polls_answer_nothing() -> None:
     footer = "Наш мост · @most"
     lines = find_repeated_lines([f"Новость {n}.\n{footer}" for n in range(10)] + ["Мост открыт."])

@@ -52,7 +52,8 @@ _VALUE_TYPES = frozenset({AnswerType.PRICE, AnswerType.HOURS, AnswerType.PHONE})
 _MEASURED_TYPES = frozenset({AnswerType.PRICE, AnswerType.HOURS})
 # Without a value of these types in the piece nothing is sure.
 _CERTAIN_TYPES = _VALUE_TYPES | {
-    AnswerType.EMAIL, AnswerType.NUMBER, AnswerType.LIST, AnswerType.NAME, AnswerType.PLACE, AnswerType.DATE,
+    AnswerType.EMAIL, AnswerType.NUMBER, AnswerType.LIST, AnswerType.NAME, AnswerType.PERSON, AnswerType.PLACE,
+    AnswerType.DATE,
 }  # fmt: skip
 _SERIES_TOPIC = 0.85  # share of the best post's topic that a post of the series has, and its piece of that of the best
 _CONTESTED_TOPIC = 0.4  # as _SERIES_TOPIC, of a later value that makes the best doubtful unless that has every term

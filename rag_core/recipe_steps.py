@@ -31,7 +31,7 @@ from rag_core.retrieval.search import add_neighbours, fetch_passages, search_lex
 from rag_core.storage import channels, posts
 from rag_core.storage.channels import list_synonyms
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
-from rag_core.text.answer_type import lacks_required_value
+from rag_core.text.answer_type import AnswerType, detect_answer_type, lacks_required_value
 from rag_core.text.names import find_aliases, list_names_in_other_script
 from rag_core.text.query_terms import TRANSLATION_WEIGHT, QueryTerms, correct_spelling, expand_words
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, is_pasted
@@ -346,7 +346,12 @@ async def note_unindexed_posts(viewer: Viewer, rag: Engine, run: Run) -> None:
 def rank_evidence(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> RankedPieces:
     """Rank the pieces of the evidence for a question and its plan."""
     weight = rag.lexical.statistics(question.viewer.channels).weight
-    asked = QueryTerms.of(plan.asked or question.text, weight, plan.aliases)
+    text, aliases = plan.asked or question.text, plan.aliases
+    if (
+        detect_answer_type(text) is AnswerType.PERSON
+    ):  # the name of who holds an office is the answer, no other word for it
+        aliases = tuple((term, name) for term, name in aliases if term.isascii() != name.isascii())
+    asked = QueryTerms.of(text, weight, aliases)
     if plan.kind is Kind.WHEN:
         return rank_pieces(asked, evidence, MAX_FRAMED_QUOTE_LENGTH, None, question.asked_at)
     period = parse_period(question.text, question.asked_at)

@@ -30,6 +30,7 @@ from rag_core.recipe_steps import (
     search_and_extract,
     write_or_extract,
 )
+from rag_core.retrieval.fusion import fuse_rankings
 from rag_core.retrieval.hybrid import LEXICAL, RetrievalQuery, search_hybrid
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import (
@@ -322,11 +323,10 @@ class _Chain:
         return linked * (_LINK_WORTH + gain) + _UNLINKED_WORTH * gain
 
     def order_hits(self) -> tuple[Hit, ...]:
-        """Order the hits: the first of the question, the chain, and the others in turn."""
+        """Order the hits: the first of the question, the chain, and the others by reciprocal rank fusion."""
         ranked = sorted(self._scores.items(), key=lambda pair: (-pair[1], pair[0]))
         own, linked = [_locate(hit.passage) for hit in self._first], [p for p, score in ranked if score > _MIN_LINK]
-        lists = own, linked, self._again
-        rest = [places[n] for n in range(max(map(len, lists))) for places in lists if n < len(places)]
+        rest = [place for place, _ in fuse_rankings([own, linked, self._again])]
         order = dict.fromkeys((*own[:_PROTECTED_HITS], *(_locate(passage) for passage in self.passages), *rest))
         hits = {_locate(hit.passage): hit for hit in self._first}
         return tuple(

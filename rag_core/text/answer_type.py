@@ -191,6 +191,16 @@ _PLACE = re.compile(
 _PLACE_NAME = re.compile(
     r"\b(?:[Вв]о?|[Нн]а|[Уу]|[Зз]а|[Пп]од|[Пп]о|[Ии]з|[Aa]t|[Ii]n|[Oo]n|[Tt]o|[Ff]rom|[Nn]ear)\s+[A-ZА-ЯЁ][\w'’-]+"
 )
+# Who did it need not have a name: a firm, the neighbours, nobody.
+_ROLE = re.compile(
+    r"\b(?:директор\w*|владел\w+|хозя(?:ин|ев|йк)\w*|глав[ауеой]{1,2}|мэр(?:ия|ии|ом|а)?|губернатор\w*|министр\w*|министерств\w+|президент\w*|"
+    r"председател\w+|администрац\w+|полици\w+|прокур\w+|компани\w+|фирм[аыуе]|организаци\w+|команд[аыуе]|сборн(?:ая|ой|ую)|университет\w*|"
+    r"врач\w*|учител\w+|тренер\w*|водител\w+|волонтер\w*|сосед\w*|жител\w+|студент\w*|школьник\w*|пенсионер\w*|"
+    r"мужчин\w+|женщин\w+|дет(?:и|ей|ям|ьми)|никто|"
+    r"director|owners?|manager|head|mayor|governor|minister|ministry|president|chair(?:man|woman)?|police|prosecutors?|company|firm|"
+    r"council|committee|team|university|doctors?|teachers?|coach|drivers?|volunteers?|neighbou?rs?|residents?|students?|children|"
+    r"kids|pensioners?|m[ae]n|wom[ae]n|nobody)\b"
+)
 _REASON = re.compile(
     r"\b(?:потому|так как|поскольку|из-за|поэтому|ведь|чтобы|ради|причин\w+|благодаря|иначе|because|due to|since|so that|"
     r"therefore|reason|owing|in order|otherwise|that's why|to keep|so)\b"
@@ -343,6 +353,12 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
     if want is AnswerType.PLACE and (_PLACE.search(low) or _PLACE_NAME.search(text)):
         return True
     return bool(extract_name_stems(text) - stems)
+
+
+def names_a_role(text: str, question: str) -> bool:
+    """Whether a text says who by a role or a group that the question does not name: a firm, the neighbours, nobody."""
+    asked, _ = _read_question(question)
+    return any(m[0] not in asked for m in _ROLE.finditer(_normalize_text(text)))
 
 
 def lacks_required_value(want: AnswerType, text: str, question: str) -> bool:

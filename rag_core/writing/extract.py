@@ -24,6 +24,7 @@ from rag_core.text.answer_type import (
     counts_what_is_asked,
     extract_values,
     leaves_reason_open,
+    names_a_role,
 )
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, split_sentences
@@ -199,7 +200,8 @@ class RankedPieces:
             and not counts_what_is_asked(best.text, self.asked.text)
         )
         timed = want is AnswerType.DATE and contains_answer_type(AnswerType.HOURS, best.text, self.asked.text)
-        valueless = want in _CERTAIN_TYPES and not (best.holds or timed)
+        done_by_role = want is AnswerType.PERSON and names_a_role(best.text, self.asked.text)
+        valueless = want in _CERTAIN_TYPES and not (best.holds or timed or done_by_role)
         contested = self.contested and (self.succeeded or not self._changed)
         untimely = contested or self.dated_otherwise or self.passed or bool(self.rival)
         return untimely or self.in_other_language or unsaid or uncounted or valueless

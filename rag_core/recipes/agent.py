@@ -172,16 +172,17 @@ def _join_evidence(given: Sequence[Evidence]) -> Evidence:
 
 
 # Iterative retrieval for chains, fitted on the development halves of HotpotQA and MuSiQue (pooled all_relevant@20:
-# direct 0.86, agent 0.89). Names are read in so many of the first passages, so many names are searched, with so many
+# direct 0.88, agent 0.91). Names are read in so many of the first passages, so many names are searched, with so many
 # hits each.
-_MAX_ROUNDS, _NAMING_PASSAGES, _MAX_NAMES, _HITS_OF_NAME = 3, 3, 10, 3
+_MAX_ROUNDS, _NAMING_PASSAGES, _MAX_NAMES, _HITS_OF_NAME = 3, 8, 10, 3
 # Shares of the weight of the question's words: that ends the search, and with less than which nothing is shown. Of
 # chains over XQuAD's unanswerable questions 11 of 13 cover less, of the right ones of HotpotQA and MuSiQue none.
 _ENOUGH_COVERED, _LEAST_COVERED = 0.9, 0.6
 _PROTECTED_HITS = 3  # first hits of the question itself, which stay first
+_CHAIN_FIRST = 3  # passages of the chain that follow these
 _LINK_WORTH, _UNLINKED_WORTH = 0.3, 0.3  # of a name without a word of the question, and of words without the name
 _RANK_DECAY, _NAME_DECAY = 0.3, 0.1
-_MIN_LINK, _HITS_AGAIN = 0.2, 5  # least score of a passage that is kept; hits of the last search
+_MIN_LINK, _HITS_AGAIN = 0.15, 5  # least score of a passage that is kept; hits of the last search
 
 
 async def search_in_rounds(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Hit, ...]:
@@ -327,7 +328,9 @@ class _Chain:
         ranked = sorted(self._scores.items(), key=lambda pair: (-pair[1], pair[0]))
         own, linked = [_locate(hit.passage) for hit in self._first], [p for p, score in ranked if score > _MIN_LINK]
         rest = [place for place, _ in fuse_rankings([own, linked, self._again])]
-        order = dict.fromkeys((*own[:_PROTECTED_HITS], *(_locate(passage) for passage in self.passages), *rest))
+        order = dict.fromkeys(
+            (*own[:_PROTECTED_HITS], *(_locate(passage) for passage in self.passages[:_CHAIN_FIRST]), *rest)
+        )
         hits = {_locate(hit.passage): hit for hit in self._first}
         return tuple(
             replace(hits[place], score=1 / n) if place in hits else Hit(self._found[place], 1 / n, LEXICAL)

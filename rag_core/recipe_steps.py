@@ -113,7 +113,7 @@ async def plan_by_rules(question: Question, known: Mapping[int, Channel], rag: E
 def plan_corrected(question: Question, known: Mapping[int, Channel], rag: Engine) -> Plan:
     """Plan a question after its spelling was corrected by the words of the posts that the asker may read."""
     frequency = rag.lexical.statistics(question.viewer.channels).frequency
-    text, read_as = correct_spelling(question.text, rag.lexical.vocabulary, frequency, is_asking_word)
+    text, read_as = correct_spelling(question.text, rag.lexical.list_vocabulary, frequency, is_asking_word)
     return replace(rag.plan(replace(question, text=text), known), read_as=read_as)
 
 

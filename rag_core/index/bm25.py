@@ -300,8 +300,7 @@ class LexicalIndex(Protocol):
     def outdated(self) -> bool:
         """Whether its terms were made by an earlier text analysis: it answers until a rebuild replaces it."""
 
-    @property
-    def vocabulary(self) -> list[str]:
+    def list_vocabulary(self) -> list[str]:
         """Terms of all channels; before any is shown, its frequency in the asker's channels has to be looked at."""
 
 
@@ -500,8 +499,7 @@ class Bm25Index:
         """Whether its terms were made by an earlier text analysis."""
         return self._analysis != ANALYSIS_VERSION
 
-    @property
-    def vocabulary(self) -> list[str]:
+    def list_vocabulary(self) -> list[str]:
         """Terms of all channels."""
         return list(self._now.postings.vocabulary)
 

@@ -493,9 +493,8 @@ class QdrantLexicalIndex:
         """Implement `LexicalIndex.outdated`."""
         return self._analysis != ANALYSIS_VERSION
 
-    @property
-    def vocabulary(self) -> list[str]:
-        """Implement `LexicalIndex.vocabulary`. A kill loses the terms since the last save, for spelling only."""
+    def list_vocabulary(self) -> list[str]:
+        """Implement `LexicalIndex.list_vocabulary`. A kill loses the terms since the last save, for spelling only."""
         return list(self._words)
 
     def search(

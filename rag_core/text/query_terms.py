@@ -179,13 +179,13 @@ _TO_RUSSIAN, _TO_LATIN = str.maketrans(_LATIN_KEYS, _RUSSIAN_KEYS), str.maketran
 
 def correct_spelling(
     text: str,
-    vocabulary: Sequence[str],
+    list_vocabulary: Callable[[], Sequence[str]],
     frequency: Callable[[str], int],
     is_asking_word: Callable[[str], bool] = lambda word: False,
 ) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Correct the words of a question that neither the posts nor the tables know: the text, and (typed, read as).
 
-    `vocabulary` holds terms; those whose `frequency` in the posts that the asker may read is 0 are not used.
+    `list_vocabulary` gives terms; those whose `frequency` in the posts that the asker may read is 0 are not used.
     `is_asking_word`: whether a word is one of those that ask for posts, such as "запостили"; posts seldom have them.
     """
     read: dict[str, str] = {}
@@ -213,7 +213,7 @@ def correct_spelling(
                 return found[0]
             if is_known(word):
                 return found[0]
-            nearest = _find_nearest_term(word, vocabulary, frequency)
+            nearest = _find_nearest_term(word, list_vocabulary(), frequency)
             sought[word] = _restore_ending(word, nearest) if nearest else ""
         if not sought[word]:
             return found[0]
@@ -398,7 +398,13 @@ class QueryTerms:
 
     def matched_share(self, found: frozenset[str]) -> float:
         """Weight share of the question's terms that are among the found terms; variants count by their weights."""
-        return sum(share * self.match(term, found) for term, share in self.share.items())
+        covered = 0.0
+        for term, share in self.share.items():  # without `match`: a question calls this for hundreds of sentences
+            if term in found:
+                covered += share
+            elif near := self.variants.get(term):
+                covered += share * max((weight for variant, weight in near.items() if variant in found), default=0.0)
+        return covered
 
     def similar_share(self, found: frozenset[str]) -> float:
         """Weight share that similar stems cover beyond what `matched_share` counts, in proportion to their similarity."""

@@ -124,6 +124,11 @@ READABLE_ANALYSES = frozenset({3, 4, 5, ANALYSIS_VERSION})
 
 _WORD = re.compile(r"[^\W_]+")
 _CYRILLIC = re.compile(r"[а-я]")
+# What may need composition, or be invisible or styled: all but ASCII, Russian letters, dashes, quotation marks and
+# pictures. Looking for it takes a tenth of the time of normalizing.
+_UNUSUAL = re.compile(
+    "[^\\n -~\u0410-\u044f\u0401\u0451\xab\xbb\xb0\u2012-\u2026\u2116\u20ac\u20bd\U0001f300-\U0001faff]"
+)
 # Marks left after NFC composition: the stress mark of "за́мок" is no part of the word.
 _COMBINING_MARKS = re.compile("[\u0300-\u036f]")
 _RUSSIAN_STEMMER, _ENGLISH_STEMMER = SnowballStemmer("russian"), SnowballStemmer("english")
@@ -193,7 +198,7 @@ def stem(word: str) -> str:
 
 def tokenize(text: str) -> list[str]:
     """Split a text into stemmed terms, in order, with repetitions and without stop words."""
-    if not text.isascii():
+    if _UNUSUAL.search(text):
         text = _COMBINING_MARKS.sub("", unicodedata.normalize("NFC", normalize_characters(text).lower()))
     return [s for word in _WORD.findall(text.lower()) if (s := stem(word))]
 

@@ -247,8 +247,8 @@ class _TermIndex:
 
     def _find_best(self, words: frozenset[str], index: Mapping[str, Sequence[tuple[str, float]]]) -> dict[str, float]:
         best: dict[str, float] = {}
-        for word in words:
-            for term, credit in index.get(word, ()):
+        for word in index.keys() & words:
+            for term, credit in index[word]:
                 best[term] = max(credit, best.get(term, 0.0))
         return best
 

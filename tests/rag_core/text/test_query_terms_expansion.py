@@ -101,7 +101,7 @@ POSTS = {
     ],
 )  # fmt: skip
 def test_a_misspelt_word_is_read_as_a_near_word_of_posts_that_the_asker_may_read(typed: str, read: str) -> None:
-    text, read_as = correct_spelling(typed, list(POSTS), lambda term: POSTS.get(term, 0))
+    text, read_as = correct_spelling(typed, lambda: list(POSTS), lambda term: POSTS.get(term, 0))
     assert text == read
     assert bool(read_as) == (typed != read)
 

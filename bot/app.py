@@ -21,7 +21,8 @@ from aiogram.utils.token import TokenValidationError
 
 from bot.access import AdminRegistry, MembershipCache
 from bot.admin_channel_notices import ChannelNotificationLimiter
-from bot.answer_updates import AnswerUpdater
+from bot.admin_notifications import AdminNotifier, notify_of_errors
+from bot.answer_corrections import AnswerUpdater
 from bot.context import AppContext
 from bot.control.client import hold_folder
 from bot.control.socket_server import RequestHandlers, serve_control_socket
@@ -62,7 +63,6 @@ from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
 from bot.logs import throttle_polling_errors
 from bot.middlewares import AdminsOnlyMiddleware, DeduplicationMiddleware, LanguageMiddleware, RateLimitMiddleware
 from bot.monitoring.health import monitor_bot
-from bot.notifications import AdminNotifier, notify_of_errors
 from bot.settings import BotSettings, Settings
 from bot.suggestions import QuestionSuggester
 from bot.telegram.access_recheck import RecheckMiddleware

@@ -14,9 +14,9 @@ from aiogram.filters.callback_data import CallbackData
 from aiogram.types import InlineKeyboardMarkup
 from aiogram.utils.formatting import Text, as_list
 
+from bot.admin_notifications import format_gap
 from bot.context import AppContext
 from bot.i18n import Translator
-from bot.notifications import format_gap
 from bot.views.answer import link_channel_title
 from bot.views.keyboards import build_keyboard, make_callback_token
 from rag_core.storage import Archive, gaps

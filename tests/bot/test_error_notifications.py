@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from driver import ADMIN, OTTO, RITA
 
-from bot import access, notifications
-from bot.notifications import notify_of_errors
+from bot import access, admin_notifications
+from bot.admin_notifications import notify_of_errors
 from bot.sandbox import Sandbox
 from ingest.heartbeat import AdminNotice, ErrorsLogged
 
@@ -40,8 +40,8 @@ class Admins:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notifications, "_GATHER_SECONDS", 0.05)
-    monkeypatch.setattr(notifications, "_MIN_INTERVAL_SECONDS", 0.05)
+    monkeypatch.setattr(admin_notifications, "_GATHER_SECONDS", 0.05)
+    monkeypatch.setattr(admin_notifications, "_MIN_INTERVAL_SECONDS", 0.05)
 
 
 async def test_many_errors_are_one_message() -> None:
@@ -105,7 +105,7 @@ async def test_a_question_that_fails_is_told_to_the_admins_once(
         raise RuntimeError("when does the ferry leave?")
 
     monkeypatch.setattr(access, "build_viewer", broken)
-    monkeypatch.setattr(notifications, "_GATHER_SECONDS", 1.0)
+    monkeypatch.setattr(admin_notifications, "_GATHER_SECONDS", 1.0)
     sandbox.world.people[ADMIN].started = sandbox.world.people[RITA].started = True
     async with live(admins=(ADMIN, RITA), language="ru"):
         for _ in range(3):

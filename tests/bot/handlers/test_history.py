@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, OTTO, buttons, current, press, query_archive, say
-from history_server import CHANNEL, CHAT_ID, TelegramServer, make_message, serve
+from fake_history_client import CHANNEL, CHAT_ID, TelegramServer, make_message, serve
 from telethon import errors
 
 from bot import history as service

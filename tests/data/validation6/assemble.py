@@ -1,4 +1,4 @@
-"""Corpus builder: puts the posts of the shared data sets that this sixth validation set asks about beside its questions.
+"""Corpus builder: puts the posts of the shared data sets that this validation set asks about beside its questions.
 
     python assemble.py TARGET DATA_DIR
 

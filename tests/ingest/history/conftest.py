@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from history_server import CHANNEL, CHAT_ID, TelegramServer, serve
+from fake_history_client import CHANNEL, CHAT_ID, TelegramServer, serve
 
 from ingest.history.backfill import PacedSource
 from ingest.history.client import HistoryAccount, HistoryClient

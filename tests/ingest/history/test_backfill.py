@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from history_server import CHANNEL, CHAT_ID, START, TelegramServer, flood, make_message
+from fake_history_client import CHANNEL, CHAT_ID, START, TelegramServer, flood, make_message
 from telethon import errors, types
 
 from ingest.history.backfill import BackfillRunner, PacedSource, begin_gap_backfills, find_newest_id

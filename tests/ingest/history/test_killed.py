@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from history_server import CHANNEL, CHAT_ID, TelegramServer, serve
+from fake_history_client import CHANNEL, CHAT_ID, TelegramServer, serve
 
 from ingest.history.backfill import BackfillRunner, PacedSource
 from ingest.history.client import HistoryAccount, HistoryClient

@@ -80,7 +80,7 @@ async def read_json(process: asyncio.subprocess.Process) -> Any:
 
 @pytest.fixture
 async def server() -> AsyncIterator[MtprotoServer]:
-    words = [f"{CHECKOUT}/.venv/bin/python", str(Path(__file__).with_name("mtproto_server.py")), CHECKOUT]
+    words = [f"{CHECKOUT}/.venv/bin/python", str(Path(__file__).with_name("piltover_server.py")), CHECKOUT]
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
     try:

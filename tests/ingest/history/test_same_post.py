@@ -7,7 +7,7 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from history_server import BARE_ID, CHANNEL, CHAT_ID, START, make_message
+from fake_history_client import BARE_ID, CHANNEL, CHAT_ID, START, make_message
 from telethon import types
 
 from ingest.history.convert import convert_message, index_peers

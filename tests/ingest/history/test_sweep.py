@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from history_server import CHAT_ID, START, TelegramServer, flood, make_message
+from fake_history_client import CHAT_ID, START, TelegramServer, flood, make_message
 from telethon import errors
 
 from ingest.heartbeat import AdminNotice, PostsMissing

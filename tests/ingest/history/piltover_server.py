@@ -1,7 +1,7 @@
 """An independent Telegram server (piltover) with one channel, run by the interpreter of its checkout.
 
-python mtproto_server.py CHECKOUT: prints one line of JSON (port, public key, token of the bot, channel), then does what
-each line of its input says: {"post": 300}, {"album": ["caption", ""]}, {"delete": [5, 6]}, {"edit": [9, "text"]},
+python piltover_server.py CHECKOUT: prints one line of JSON (port, public key, token of the bot, channel), then does
+what each line of its input says: {"post": 300}, {"album": ["caption", ""]}, {"delete": [5, 6]}, {"edit": [9, "text"]},
 {"leave": true}; {"silent": true} makes it say of all ids that they are empty, {"flood": 2} answers the next request
 with a flood wait. Everything listens on loopback. Telegram names ids that are empty
 (https://core.telegram.org/constructor/messageEmpty), which this server leaves out of its replies: they are added here.

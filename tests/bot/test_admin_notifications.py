@@ -13,7 +13,7 @@ from aiogram.client.telegram import TelegramAPIServer
 from driver import ADMIN, HARBOUR, OTTO
 from sandbox_changes import set_bot_blocked
 
-from bot.notifications import AdminNotifier
+from bot.admin_notifications import AdminNotifier
 from bot.sandbox import Sandbox
 from bot.settings import BotSettings
 from bot.telegram.session import TelegramSession

@@ -5,9 +5,9 @@ Pure functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,13 +88,13 @@ def _sort_by_score(scores: Mapping[T, float]) -> list[tuple[T, float]]:
 
 def select_by_mmr(
     ranking: Ranking[T], vectors: Mapping[T, Vector], keep: int, balance: float = 0.5,
-    alike: Callable[[T, T], float] | None = None,
+    alike: NDArray[np.floating[Any]] | None = None,
 ) -> list[tuple[T, float]]:  # fmt: skip
     """Select `keep` items by maximal marginal relevance, in their original order.
 
     MMR (Carbonell & Goldstein 1998) only decides which items are dropped, not their order: near-copies displace
-    other sources, but the best hit stays first. Similarity is the cosine of the stored vectors, or `alike` where
-    one of two items has no vector.
+    other sources, but the best hit stays first. Similarity is the cosine of the stored vectors, or that of `alike`, a
+    matrix in the order of the ranking, where one of two items has no vector.
     """
     if len(ranking) <= keep:
         return list(ranking)
@@ -114,19 +114,16 @@ def select_by_mmr(
 
 
 def _compute_similarities(
-    items: Sequence[T], vectors: Mapping[T, Vector], alike: Callable[[T, T], float] | None
+    items: Sequence[T], vectors: Mapping[T, Vector], alike: NDArray[np.floating[Any]] | None
 ) -> NDArray[np.float64]:
     """Matrix of pairwise similarities; cosines may be below 0."""
     known = [n for n, item in enumerate(items) if item in vectors]
     result = np.zeros((len(items), len(items)))
+    if alike is not None and len(known) < len(items):
+        result[:] = alike
+        np.fill_diagonal(result, 0.0)
     if known:
         matrix = np.stack([vectors[items[n]] for n in known]).astype(np.float64)
         matrix /= np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-12)
         result[np.ix_(known, known)] = matrix @ matrix.T
-    if alike is not None and len(known) < len(items):
-        have = set(known)
-        for a in range(len(items)):
-            for b in range(a):
-                if not (a in have and b in have):
-                    result[a, b] = result[b, a] = alike(items[a], items[b])
     return result

@@ -10,6 +10,7 @@ recall@20 on MuSiQue. Similarity is the cosine of stored vectors, or the overlap
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
@@ -320,15 +321,21 @@ async def _search_with_found_names(
 
 async def fetch_passages(places: Sequence[PassageRef], rag: Engine) -> dict[PassageRef, Passage]:
     """Read passages from the archive as they are now; those deleted or shortened since are left out."""
-    keys = {place.key for place in places}
-    stored = await posts.fetch_posts(rag.archive, keys)
-    parents = await posts.fetch_replied_texts(rag.archive, [key for key, post in stored.items() if post.reply_to])
-    known = await channels.load_channels(rag.archive)
-    return {
-        place: _build_passage(place, post, build_header(post, known.get(post.key.chat_id), parents.get(post.key)))
-        for place in places
-        if (post := stored.get(place.key)) and place.end <= len(post.text)
-    }
+    keys = list(dict.fromkeys(place.key for place in places))
+    if not keys:
+        return {}
+
+    def read(connection: sqlite3.Connection) -> dict[PassageRef, Passage]:
+        stored = posts.read_posts(connection, keys)
+        parents = posts.read_replied_texts(connection, [key for key, post in stored.items() if post.reply_to])
+        known = channels.read_channels(connection)
+        return {
+            place: _build_passage(place, post, build_header(post, known.get(post.key.chat_id), parents.get(post.key)))
+            for place in places
+            if (post := stored.get(place.key)) and place.end <= len(post.text)
+        }
+
+    return await rag.archive.read(read)
 
 
 def _build_passage(place: PassageRef, post: Post, line: str) -> Passage:
@@ -398,30 +405,25 @@ def _select_diverse(
     protected = min(_PROTECTED_HITS, settings.keep)
     exempt, rest = firsts[:protected], firsts[protected:]
     ranked = [(place, 1 - n / len(rest)) for n, (place, _) in enumerate(rest)]
-    number = {place: n for n, (place, _) in enumerate(rest)}
-    shared = (
-        _compute_jaccard([text_keys[place].split() for place in number]) if any(p not in stored for p in number) else []
-    )
-
-    def alike(one: PassageRef, other: PassageRef) -> float:
-        return shared[number[one]][number[other]]
-
+    wordwise = any(place not in stored for place, _ in rest)
+    alike = _compute_jaccard([text_keys[place].split() for place, _ in rest]) if wordwise else None
     chosen = select_by_mmr(ranked, stored, settings.keep - len(exempt), settings.diversity, alike)
     kept = {place for place, _ in (*exempt, *chosen)}
     selected = {place for group in groups.values() if group[0][0] in kept for place, _ in group}
     return [pair for pair in fused if pair[0] in selected]
 
 
-def _compute_jaccard(texts: list[list[str]]) -> list[list[float]]:
+def _compute_jaccard(texts: list[list[str]]) -> NDArray[np.float32]:
     """Jaccard similarity of each pair of texts, given by their words, 0..1."""
     sets = [frozenset(words) for words in texts]
-    columns: dict[str, int] = {}  # of words of more than one text: the others only count for the sizes
-    for word, times in Counter(chain.from_iterable(sets)).items():
-        if times > 1:
-            columns[word] = len(columns)
-    has = np.zeros((len(sets), max(1, len(columns))), np.float32)
-    for row, words in zip(has, sets, strict=True):
-        row[[columns[word] for word in words & columns.keys()]] = 1.0
-    both, sizes = has @ has.T, np.array([len(words) for words in sets], np.float32)
-    shares: list[list[float]] = (both / np.maximum(sizes[:, None] + sizes[None, :] - both, 1.0)).tolist()
+    flat = list(chain.from_iterable(sets))
+    # words of one text alone, all in column 0, only count for the sizes
+    shared = (word for word, times in Counter(flat).items() if times > 1)
+    columns = {word: n for n, word in enumerate(shared, 1)}
+    lengths = [len(words) for words in sets]
+    has = np.zeros((len(sets), len(columns) + 1), np.float32)
+    has[np.repeat(np.arange(len(sets)), lengths), [columns.get(word, 0) for word in flat]] = 1.0
+    has[:, 0] = 0.0
+    both, sizes = has @ has.T, np.array(lengths, np.float32)
+    shares: NDArray[np.float32] = both / np.maximum(sizes[:, None] + sizes[None, :] - both, 1.0)
     return shares

@@ -6,9 +6,11 @@ approved are dropped, and the first such date is kept in the channel's row, so t
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 import aiosqlite
@@ -268,23 +270,27 @@ async def allow_guarded_posts(archive: Archive, chat_id: int, allowed: bool) -> 
 
 async def load_channels(archive: Archive) -> dict[int, Channel]:
     """Load all channels by chat id."""
-    rows = await archive.rows(
-        "SELECT *, joined_at IS NOT NULL AND left_at IS NULL AS inside FROM channels ORDER BY chat_id"
+    return await archive.read(read_channels)
+
+
+def read_channels(connection: sqlite3.Connection) -> dict[int, Channel]:
+    """Read all channels by chat id; for `Archive.read`."""
+    rows = connection.execute(
+        "SELECT chat_id, title, username, kind, visibility, state, joined_at IS NOT NULL AND left_at IS NULL, "
+        "guarded_too, bindable FROM channels ORDER BY chat_id"
     )
-    return {
-        row["chat_id"]: Channel(
-            row["chat_id"],
-            row["title"],
-            row["username"],
-            row["kind"],
-            Visibility(row["visibility"]),
-            row["state"],
-            bool(row["inside"]),
-            bool(row["guarded_too"]),
-            bool(row["bindable"]),
-        )
-        for row in rows
-    }
+    return {row[0]: _decode_channel(*row) for row in rows}
+
+
+@lru_cache(maxsize=10_000)  # a question reads them several times, and they change seldom
+def _decode_channel(
+    chat_id: int, title: str, username: str | None, kind: str, visibility: str, state: str, inside: int,
+    guarded_too: int, bindable: int,
+) -> Channel:  # fmt: skip
+    """Decode a row of `channels`."""
+    return Channel(
+        chat_id, title, username, kind, Visibility(visibility), state, bool(inside), bool(guarded_too), bool(bindable)
+    )
 
 
 async def get_first_channel_date(archive: Archive) -> datetime | None:

@@ -12,10 +12,11 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import aiosqlite
 
@@ -51,6 +52,8 @@ _MIGRATION_FAILED = (
 
 # Errors of a migration that does not fit the rows; a full disk and the like have messages of their own.
 _MIGRATION_ERROR_CODES = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH)
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -137,6 +140,15 @@ class Archive:
         """Run a query on the committed state; rows can be read by column name."""
         with translate_sqlite_errors(self.folder / ARCHIVE_FILE):
             return list(await self._reader.execute_fetchall(sql, values))
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run several queries on the committed state, and what is made of their rows, in the reader's thread.
+
+        One way there and back instead of one for each query, and no work on the event loop.
+        """
+        with translate_sqlite_errors(self.folder / ARCHIVE_FILE):
+            result: T = await self._reader._execute(work, self._reader._conn)  # type: ignore[no-untyped-call]
+            return result
 
 
 def needs_migration(folder: Path) -> bool:

@@ -17,7 +17,7 @@ from enum import StrEnum
 import numpy as np
 
 from rag_core.storage.db import Archive
-from rag_core.storage.rows import JOIN_BY_KEY, decode_post, encode_keys, from_unix_seconds
+from rag_core.storage.rows import JOIN_BY_KEY, POST_FIELDS, decode_post, encode_keys, from_unix_seconds
 from rag_core.text.tokens import detect_language
 from rag_core.types import Post, PostKey, PostKeySet
 
@@ -33,7 +33,8 @@ class StoredPost:
 
 async def fetch_stored_posts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, StoredPost]:
     """Fetch posts in their newest version, deleted and hidden ones included."""
-    rows = await archive.rows(f"SELECT t.* {JOIN_BY_KEY.format(table='posts')}", (encode_keys(keys),))
+    sql = f"SELECT {POST_FIELDS}, t.stamp, t.update_id {JOIN_BY_KEY.format(table='posts')}"
+    rows = await archive.rows(sql, (encode_keys(keys),))
     posts = (StoredPost(decode_post(row), from_unix_seconds(row["stamp"]), row["update_id"]) for row in rows)
     return {each.post.key: each for each in posts}
 

@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import islice
 
 import aiosqlite
@@ -20,6 +21,7 @@ from rag_core.storage.db import Archive
 from rag_core.storage.rows import (
     JOIN_BY_KEY,
     POST_COLUMNS,
+    POST_FIELDS,
     SECONDS_PER_WEEK,
     MergeState,
     PostMerger,
@@ -53,6 +55,8 @@ __all__ = [
     "mark_posts_deleted",
     "mark_posts_suspected",
     "purge_removed_posts",
+    "read_posts",
+    "read_replied_texts",
     "remove_channel",
     "restore_posts",
     "save_arrivals_in_transaction",
@@ -215,7 +219,8 @@ async def list_posts_between(
 ) -> list[Post]:
     """List the newest visible posts of channels from `since` until before `until`, oldest first; of albums captions."""
     rows = await archive.rows(
-        "SELECT t.* FROM posts AS t WHERE t.chat_id IN (SELECT value FROM json_each(?)) AND t.date >= ? AND t.date < ? "
+        f"SELECT {POST_FIELDS} FROM posts AS t "
+        "WHERE t.chat_id IN (SELECT value FROM json_each(?)) AND t.date >= ? AND t.date < ? "
         f"AND t.text <> '' AND {VISIBLE_POSTS} ORDER BY t.date DESC, t.chat_id, t.message_id DESC LIMIT ?",
         (json.dumps([*channels]), to_unix_seconds(since), to_unix_seconds(until), most),
     )
@@ -265,28 +270,32 @@ class PostVersion:
 async def fetch_posts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, Post]:
     """Fetch the visible posts among the keys; an album as one post under its own key (see `merge_album`)."""
     wanted = list(dict.fromkeys(keys))
-    rows = await archive.rows(
-        f"SELECT t.* {JOIN_BY_KEY.format(table='posts')} WHERE {VISIBLE_POSTS}", (encode_keys(wanted),)
-    )
-    posts = [decode_post(row) for row in rows]
-    albums = await _fetch_albums(archive, {(post.key.chat_id, post.album) for post in posts if post.album})
-    merged = {album.key: album for album, _ in albums.values() if album}
+    return await archive.read(partial(read_posts, keys=wanted)) if wanted else {}
+
+
+def read_posts(connection: sqlite3.Connection, keys: Sequence[PostKey]) -> dict[PostKey, Post]:
+    """Read the posts of `fetch_posts`, each key once; for `Archive.read`."""
+    sql = f"SELECT {POST_FIELDS} {JOIN_BY_KEY.format(table='posts')} WHERE {VISIBLE_POSTS}"
+    posts = [decode_post(row) for row in connection.execute(sql, (encode_keys(keys),))]
     single = {post.key: post for post in posts if not post.album}
-    return single | {key: merged[key] for key in wanted if key in merged}
+    if len(single) == len(posts):
+        return single
+    albums = _read_albums(connection, {(post.key.chat_id, post.album) for post in posts if post.album})
+    merged = {album.key: album for album, _ in albums.values() if album}
+    return single | {key: merged[key] for key in keys if key in merged}
 
 
-async def _fetch_albums(
-    archive: Archive, which: Iterable[_AlbumKey]
+def _read_albums(
+    connection: sqlite3.Connection, which: Collection[_AlbumKey]
 ) -> dict[_AlbumKey, tuple[Post | None, list[PostKey]]]:
-    """Fetch albums: (chat id, album) -> the merged post, None if no member is visible, and the keys of all members."""
-    asked = json.dumps(list(which))
-    if asked == "[]":
+    """Read albums: (chat id, album) -> the merged post, None if no member is visible, and the keys of all members."""
+    if not which:
         return {}
-    rows = await archive.rows(
-        f"SELECT t.*, {_SHOWN_COLUMN} FROM json_each(?) AS k CROSS JOIN posts AS t "
+    rows = connection.execute(
+        f"SELECT {POST_FIELDS}, {_SHOWN_COLUMN} FROM json_each(?) AS k CROSS JOIN posts AS t "
         "ON t.chat_id = json_extract(k.value, '$[0]') AND t.album = json_extract(k.value, '$[1]') "
         "ORDER BY t.chat_id, t.message_id",
-        (asked,),
+        (json.dumps(list(which)),),
     )
     members: dict[_AlbumKey, list[sqlite3.Row]] = {}
     for row in rows:
@@ -303,13 +312,18 @@ async def _fetch_albums(
 async def fetch_replied_texts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, str]:
     """Fetch the texts that posts reply to, where visible: key of the reply -> text of its parent."""
     replies = list(keys)
-    if not replies:
+    return await archive.read(partial(read_replied_texts, keys=replies)) if replies else {}
+
+
+def read_replied_texts(connection: sqlite3.Connection, keys: Sequence[PostKey]) -> dict[PostKey, str]:
+    """Read the texts of `fetch_replied_texts`; for `Archive.read`."""
+    if not keys:
         return {}
-    rows = await archive.rows(
+    rows = connection.execute(
         "SELECT r.chat_id, r.message_id, t.text FROM json_each(?) AS k CROSS JOIN posts AS r "
         "ON r.chat_id = json_extract(k.value, '$[0]') AND r.message_id = json_extract(k.value, '$[1]') "
         f"JOIN posts AS t ON t.chat_id = r.chat_id AND t.message_id = r.reply_to WHERE {VISIBLE_POSTS}",
-        (encode_keys(replies),),
+        (encode_keys(keys),),
     )
     return {PostKey(chat_id, message_id): text for chat_id, message_id, text in rows}
 
@@ -329,9 +343,10 @@ async def list_post_changes(archive: Archive, after: int, limit: int = 1000) -> 
 
     A changed post brings along its album, and its replies, whose headers hold its first words.
     """
-    sql = f"SELECT t.*, {_SHOWN_COLUMN} FROM posts AS t WHERE t.seq > ? ORDER BY t.seq LIMIT ?"
+    sql = f"SELECT {POST_FIELDS}, t.seq, {_SHOWN_COLUMN} FROM posts AS t WHERE t.seq > ? ORDER BY t.seq LIMIT ?"
     rows = await archive.rows(sql, (after, limit))
-    albums = await _fetch_albums(archive, {(row["chat_id"], row["album"]) for row in rows if row["album"]})
+    grouped = {(row["chat_id"], row["album"]) for row in rows if row["album"]}
+    albums = await archive.read(partial(_read_albums, which=grouped)) if grouped else {}
     changes: dict[PostKey, PostChange] = {}
     for change in [change for row in rows for change in _expand_row_changes(row, albums)]:
         changes.pop(change.key, None)  # a repeated post moves to the end, so that the list stays in order of `seq`
@@ -416,7 +431,8 @@ async def save_arrivals_in_transaction(
 
 async def _load_merger(connection: aiosqlite.Connection, posts: Sequence[Post]) -> PostMerger:
     keys = encode_keys(post.key for post in posts)
-    rows = await connection.execute_fetchall(f"SELECT t.* {JOIN_BY_KEY.format(table='posts')}", (keys,))
+    fields = f"{POST_FIELDS}, t.seq, t.stamp, t.update_id, t.deleted_at, t.deleted_how, t.suspected"
+    rows = await connection.execute_fetchall(f"SELECT {fields} {JOIN_BY_KEY.format(table='posts')}", (keys,))
     merger = PostMerger(
         MergeState(
             decode_post(row),

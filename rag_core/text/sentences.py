@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain, pairwise
 
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import tokenize_spans
 from rag_core.types import Channel, Post
 
 MAX_SENTENCE_LENGTH = 300  # characters of one shown sentence: a reader takes in that much at a glance
@@ -20,8 +20,9 @@ MAX_ANSWER_LENGTH = 600  # characters of all shown sentences together
 
 TextSpan = tuple[int, int]
 
-# Possessive, and only from the beginning of a run of marks: linear time in a text of nothing but dots.
-_SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'»”’)\]]*+(?=\s)|\n+")
+# Possessive, and only from the beginning of a run of marks: linear time in a text of nothing but dots. The marks and the
+# line end come first in the pattern, so that it is not tried at every letter.
+_SENTENCE_END = re.compile(r"[.!?…\n](?:(?<=\n)\n*|(?<![.!?…].)[.!?…]*+[\"'»”’)\]]*+(?=\s))")
 _SENTENCE_START = re.compile(r"[\s\"'«“„‘(\[—–\-*•]*(?:[A-ZА-ЯЁ0-9]|[^\w\s])")
 _LAST_WORD = re.compile(r"[^\W\d_]+(?=\.$)")
 # Abbreviations that always have a word after them: the full stop behind them never ends a sentence.
@@ -29,6 +30,7 @@ _OPEN_ABBREVIATIONS = frozenset(
     "ул пр просп пер пл д кв стр корп им св акад проф доц тов гр гл рис табл см ср напр т тел обл р оз о "
     "mr mrs ms dr prof st vs no fig gen col lt sgt rev hon jr sr approx al e g i".split()
 )
+_MAX_ABBREVIATION_LENGTH = 9  # characters, with the full stop, and more: a longer word is none
 _MIN_CUT_DISTANCE = 10  # least average distance between two cuts, in characters
 _WHITESPACE = re.compile(r"\s+")
 _CLAUSE_BREAK = re.compile(r"(?<=[,;:)])\s+|\s+(?=[—–(])")
@@ -38,7 +40,7 @@ def _is_sentence_end(text: str, dot: int) -> bool:
     """Whether the punctuation ending at `dot` closes a sentence: a new one starts there, and no abbreviation ends."""
     if not _SENTENCE_START.match(text, dot):
         return False
-    word = _LAST_WORD.search(text[max(0, dot - 15) : dot])
+    word = _LAST_WORD.search(text[max(0, dot - _MAX_ABBREVIATION_LENGTH) : dot]) if text[dot - 1] == "." else None
     if not word:
         return True
     # an initial ("J. Smith", "К. Чуковский") or an abbreviation does not end a sentence
@@ -64,7 +66,8 @@ def split_sentences(text: str) -> list[TextSpan]:
 @lru_cache(maxsize=500)  # each passage of a question is read by the ranking, the extract and the search for copies
 def tokenize_sentences(text: str) -> tuple[tuple[TextSpan, tuple[str, ...]], ...]:
     """Split a text into sentences, each with its terms, in order; of the last 500 texts from a cache."""
-    return tuple((span, tuple(tokenize(text[slice(*span)]))) for span in split_sentences(text))
+    spans = split_sentences(text)
+    return tuple(zip(spans, tokenize_spans(text, spans), strict=True))
 
 
 def collect_terms(text: str) -> frozenset[str]:

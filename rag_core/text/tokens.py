@@ -124,10 +124,11 @@ READABLE_ANALYSES = frozenset({3, 4, 5, ANALYSIS_VERSION})
 
 _WORD = re.compile(r"[^\W_]+")
 _CYRILLIC = re.compile(r"[а-я]")
-# What may need composition, or be invisible or styled: all but ASCII, Russian letters, dashes, quotation marks and
-# pictures. Looking for it takes a tenth of the time of normalizing.
+# What may need normalizing before its words are told: all but ASCII, Western European and Cyrillic letters, and signs
+# and pictures, which are no part of a word in any form. Looking for it takes a tenth of the time of normalizing.
 _UNUSUAL = re.compile(
-    "[^\\n -~\u0410-\u044f\u0401\u0451\xab\xbb\xb0\u2012-\u2026\u2116\u20ac\u20bd\U0001f300-\U0001faff]"
+    "[^\\t\\n\\r -~\xa0-\xff\u0400-\u045f\u2000-\u20ff\u2190-\u2bff\ufe0e\ufe0f"
+    "\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff]"
 )
 # Marks left after NFC composition: the stress mark of "за́мок" is no part of the word.
 _COMBINING_MARKS = re.compile("[\u0300-\u036f]")
@@ -200,7 +201,15 @@ def tokenize(text: str) -> list[str]:
     """Split a text into stemmed terms, in order, with repetitions and without stop words."""
     if _UNUSUAL.search(text):
         text = _COMBINING_MARKS.sub("", unicodedata.normalize("NFC", normalize_characters(text).lower()))
-    return [s for word in _WORD.findall(text.lower()) if (s := stem(word))]
+    return [s for s in map(stem, _WORD.findall(text.lower())) if s]
+
+
+def tokenize_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[str, ...]]:
+    """Tokenize parts of a text, (start, end) of each: `tokenize` of every part, the text being read once."""
+    if _UNUSUAL.search(text):
+        return [tuple(tokenize(text[start:end])) for start, end in spans]
+    low = text.lower()
+    return [tuple([s for s in map(stem, _WORD.findall(low, start, end)) if s]) for start, end in spans]
 
 
 def detect_language(text: str) -> str:

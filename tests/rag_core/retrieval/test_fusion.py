@@ -62,7 +62,8 @@ def test_a_near_copy_is_left_out_before_another_view() -> None:
 
 def test_without_vectors_likeness_is_asked_for() -> None:
     ranking = [("red cat", 1.0), ("red cats", 0.9), ("blue dog", 0.8), ("x", 0.0)]
-    kept = select_by_mmr(ranking, {}, keep=2, alike=lambda a, b: float(a[:3] == b[:3]))
+    alike = np.array([[float(one[:3] == other[:3]) for other, _ in ranking] for one, _ in ranking])
+    kept = select_by_mmr(ranking, {}, keep=2, alike=alike)
     assert [item for item, _ in kept] == ["red cat", "blue dog"]
 
 

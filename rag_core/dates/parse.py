@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import date, datetime, time, tzinfo
+from functools import lru_cache
 from itertools import chain, islice, pairwise
 
 from rag_core.dates.date_grammar import MONTH_SHORT, DateMatch
@@ -159,6 +160,12 @@ _FUTURE = re.compile(
 
 def parse_period(text: str, now: datetime) -> Period | None:
     """Parse the period a text names, relative to `now` in the asker's time zone; None where it names none."""
+    return _parse_period(text, now, now.tzinfo)
+
+
+@lru_cache(maxsize=256)  # the plan of a question and the order of its answers read the same text
+def _parse_period(text: str, now: datetime, _zone: tzinfo | None) -> Period | None:
+    """Parse as `parse_period`; equal moments of two time zones are two keys."""
     low = text.lower().replace("ё", "е")
     today = now.date()
     dates = list(find_dates(low))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError, StageTimeout
+from rag_core.index.vectors import VectorStore
 from rag_core.planning.router import DENSE_FIRST, HYBRID, LEXICAL_ONLY
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
@@ -56,7 +57,7 @@ class RetrievalResult:
     """Retrieval result: ranked places, the retriever of each, and the query vector where the dense search answered.
 
     `by_words` is false where the lexical search failed and only dense hits are returned; `cosines` are those of the
-    dense hits.
+    dense hits. `stored`: vectors of passages that later steps have read, for those after them.
     """
 
     ranked: RankedPlaces
@@ -64,6 +65,7 @@ class RetrievalResult:
     vector: Vector | None
     by_words: bool = True
     cosines: Mapping[PassageRef, float] = field(default_factory=dict)
+    stored: dict[PassageRef, Vector] = field(default_factory=dict)
 
 
 async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run) -> RetrievalResult:
@@ -125,17 +127,36 @@ async def search_dense(query: str, only: SearchFilter, n: int, rag: Engine) -> t
     return [(place, score) for place, score in hits if score > _MIN_COSINE], vector
 
 
-async def rank_by_meaning(query: str, places: Sequence[PassageRef], rag: Engine) -> RankedPlaces:
+async def rank_by_meaning(
+    query: str, places: Sequence[PassageRef], rag: Engine, known: dict[PassageRef, Vector]
+) -> RankedPlaces:
     """Rank these passages by the cosine of their stored vectors to a query, best first; empty without a model.
 
-    Raises VectorsUnavailable.
+    `known`: vectors that were read before; those that are read now are added. Raises VectorsUnavailable.
     """
     if rag.dense is None:
         return []
     vector = await rag.dense.embedder.query(query)
-    stored = await rag.dense.vectors.vectors_of(places)
-    scores = ((place, float(there @ vector)) for place, there in stored.items())
+    stored = await read_vectors(places, rag.dense.vectors, known)
+    scores = measure_cosines(stored, vector).items()
     return sorted((pair for pair in scores if pair[1] > _MIN_COSINE), key=lambda pair: -pair[1])
+
+
+async def read_vectors(
+    places: Sequence[PassageRef], vectors: VectorStore, known: dict[PassageRef, Vector]
+) -> dict[PassageRef, Vector]:
+    """Read the stored vectors of passages, except the `known` ones, to which they are added.
+
+    Raises VectorsUnavailable.
+    """
+    if unknown := [place for place in places if place not in known]:
+        known |= await vectors.vectors_of(unknown)
+    return {place: known[place] for place in places if place in known}
+
+
+def measure_cosines(stored: Mapping[PassageRef, Vector], vector: Vector) -> dict[PassageRef, float]:
+    """Cosine of each vector to that of a query; all are of unit length."""
+    return {place: float(there @ vector) for place, there in stored.items()}
 
 
 def fuse_rankings(lexical: RankedPlaces, near: RankedPlaces, query: RetrievalQuery, rag: Engine) -> RankedPlaces:

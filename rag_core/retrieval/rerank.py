@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
+from operator import mul
 from typing import NamedTuple
 
 from rag_core.engine import Engine
@@ -56,7 +57,8 @@ class HitFeatures(NamedTuple):
 
     def weigh(self, weights: HitFeatures) -> float:
         """Weighted sum."""
-        return sum(weight * value for weight, value in zip(weights, self, strict=True))
+        total: float = sum(map(mul, weights, self))
+        return total
 
 
 # Of the order, fitted by `citegram eval ranking`, with `terms` raised until nothing was lost on XQuAD.
@@ -100,8 +102,7 @@ def measure_hit_features(
         passage = passages[place]
         header = frozenset(tokenize(passage.header))
         split = tokenize_sentences(passage.text)
-        sentences = [passage.text[start:end] for (start, end), _ in split]
-        terms = [frozenset(found) for _, found in split]
+        terms = [found for _, found in split]
         met = asked.matched_share(header.union(*terms))
         age = max(0.0, (question.asked_at - passage.date).total_seconds() / 86_400)
         return HitFeatures(
@@ -110,23 +111,26 @@ def measure_hit_features(
             beginning=asked.matched_share(header.union(*terms[:1])),
             recency=met * math.exp(-age / _RECENCY_DAYS) if present else 0.0,
             likeness=found.cosines.get(place, 0.0),
-            wanted=_measure_wanted(asked, question, header, sentences, terms),
+            wanted=_measure_wanted(asked, question, header, passage.text),
         )
 
     known = [(place, score) for place, score in found.ranked if place in passages]
     return [(place, measure(place, score)) for place, score in known[:_MAX_RERANKED]]
 
 
-def _measure_wanted(
-    asked: QueryTerms, question: Question, header: frozenset[str], sentences: list[str], terms: list[frozenset[str]]
-) -> float:
+def _measure_wanted(asked: QueryTerms, question: Question, header: frozenset[str], text: str) -> float:
     """Measure the terms near the best sentence with the wanted kind of answer: "Bread. 90 a loaf."."""
     if asked.want is AnswerType.ANYTHING:
         return 0.0
-    near = [(asked.matched_share(header.union(*terms[max(0, n - 1) : n + 1])), n) for n in range(len(sentences))]
+    split = tokenize_sentences(text)
+    terms = [found for _, found in split]
+    near = [(asked.matched_share(header.union(*terms[max(0, n - 1) : n + 1])), n) for n in range(len(split))]
     near.sort(reverse=True)  # the kind takes longer to look for than the terms: best first, up to the first that has it
-    wanted = (share for share, n in near if share and contains_answer_type(asked.want, sentences[n], question.text))
-    return next(wanted, 0.0)
+    for share, n in near:
+        start, end = split[n][0]
+        if share and contains_answer_type(asked.want, text[start:end], question.text):
+            return share
+    return 0.0
 
 
 MAX_RERANKED = 20  # passages: more would take too long, and the answer is seldom beyond them

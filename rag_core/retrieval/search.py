@@ -16,6 +16,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,9 @@ from rag_core.retrieval.hybrid import (
     RetrievalQuery,
     RetrievalResult,
     fuse_rankings,
+    measure_cosines,
     rank_by_meaning,
+    read_vectors,
     search_dense,
     search_hybrid,
     search_lexical,
@@ -272,7 +275,7 @@ async def _run_search(
     fused = [pair for pair in fused if pair[0] in passages]
     nothing: tuple[dict[PassageRef, float], RankedPlaces] = ({}, fused[:keep])
     mmr = plan.fusion == "mmr"
-    work = diversify_hits(fused if mmr else fused[:keep], own.vector, passages, rag)
+    work = diversify_hits(fused if mmr else fused[:keep], own.vector, passages, rag, own.stored)
     likeness, fused = await run.attempt(Stage.DIVERSE, work, nothing)
     hits = (CachedHit(place, score, own.legs.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused)
     return tuple(hits), passages
@@ -313,7 +316,7 @@ async def _search_with_found_names(
     # of the hits at hand only: to compare all vectors once more took a fifth of the time of an answer
     places = dict.fromkeys(place for place, _ in (*lexical, *own.ranked))
     try:
-        near = await rank_by_meaning(again, [*places], rag)
+        near = await rank_by_meaning(again, [*places], rag, own.stored)
     except VectorsUnavailable:  # words alone; the choice of diverse hits meets the same error, and it is told there
         return [lexical]
     return [fuse_rankings(lexical, near, query, rag)]
@@ -375,16 +378,17 @@ Vector = NDArray[np.float32]
 
 
 async def diversify_hits(
-    fused: RankedPlaces, vector: Vector | None, passages: dict[PassageRef, Passage], rag: Engine
-) -> tuple[dict[PassageRef, float], RankedPlaces]:
+    fused: RankedPlaces, vector: Vector | None, passages: dict[PassageRef, Passage], rag: Engine,
+    vectors: dict[PassageRef, Vector],
+) -> tuple[dict[PassageRef, float], RankedPlaces]:  # fmt: skip
     """Select diverse hits by MMR; returns the cosine of each hit to the question vector, and the kept hits.
 
-    Raises VectorsUnavailable.
+    `vectors` as in `rank_by_meaning`. Raises VectorsUnavailable.
     """
     stored: dict[PassageRef, Vector] = {}
     if vector is not None and rag.dense is not None:
-        stored = await rag.dense.vectors.vectors_of([place for place, _ in fused])
-    likeness = {place: float(v @ vector) for place, v in stored.items()} if vector is not None else {}
+        stored = await read_vectors([place for place, _ in fused], rag.dense.vectors, vectors)
+    likeness = measure_cosines(stored, vector) if vector is not None else {}
     return likeness, await asyncio.to_thread(_select_diverse, fused, stored, passages, rag.settings.retrieval)
 
 
@@ -413,7 +417,7 @@ def _select_diverse(
     return [pair for pair in fused if pair[0] in selected]
 
 
-def _compute_jaccard(texts: list[list[str]]) -> NDArray[np.float32]:
+def _compute_jaccard(texts: list[list[str]]) -> NDArray[np.floating[Any]]:
     """Jaccard similarity of each pair of texts, given by their words, 0..1."""
     sets = [frozenset(words) for words in texts]
     flat = list(chain.from_iterable(sets))
@@ -425,5 +429,5 @@ def _compute_jaccard(texts: list[list[str]]) -> NDArray[np.float32]:
     has[np.repeat(np.arange(len(sets)), lengths), [columns.get(word, 0) for word in flat]] = 1.0
     has[:, 0] = 0.0
     both, sizes = has @ has.T, np.array(lengths, np.float32)
-    shares: NDArray[np.float32] = both / np.maximum(sizes[:, None] + sizes[None, :] - both, 1.0)
+    shares: NDArray[np.floating[Any]] = both / np.maximum(sizes[:, None] + sizes[None, :] - both, 1.0)
     return shares

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import aiosqlite
 
@@ -279,18 +279,13 @@ def read_channels(connection: sqlite3.Connection) -> dict[int, Channel]:
         "SELECT chat_id, title, username, kind, visibility, state, joined_at IS NOT NULL AND left_at IS NULL, "
         "guarded_too, bindable FROM channels ORDER BY chat_id"
     )
-    return {row[0]: _decode_channel(*row) for row in rows}
+    return {row[0]: _decode_channel(tuple(row)) for row in rows}
 
 
 @lru_cache(maxsize=10_000)  # a question reads them several times, and they change seldom
-def _decode_channel(
-    chat_id: int, title: str, username: str | None, kind: str, visibility: str, state: str, inside: int,
-    guarded_too: int, bindable: int,
-) -> Channel:  # fmt: skip
-    """Decode a row of `channels`."""
-    return Channel(
-        chat_id, title, username, kind, Visibility(visibility), state, bool(inside), bool(guarded_too), bool(bindable)
-    )
+def _decode_channel(row: tuple[Any, ...]) -> Channel:
+    chat_id, title, username, kind, visibility, state, *switches = row
+    return Channel(chat_id, title, username, kind, Visibility(visibility), state, *map(bool, switches))
 
 
 async def get_first_channel_date(archive: Archive) -> datetime | None:

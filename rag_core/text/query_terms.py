@@ -131,6 +131,11 @@ def expand_words(text: str) -> dict[str, dict[str, float]]:
 
     A phrase ("how much", "bus stop") is expanded under the phrase itself, which is no term of any post.
     """
+    return {term: dict(variants) for term, variants in _expand_words(text).items()}
+
+
+@lru_cache(maxsize=256)  # search, reranking, extract and coverage of one question ask for the same words
+def _expand_words(text: str) -> Mapping[str, Mapping[str, float]]:
     words = [word.lower().replace("ё", "е") for word in _WORD.findall(text)[:_MAX_WORDS]]
     variants: dict[str, dict[str, float]] = {}
     for word in words:
@@ -292,16 +297,18 @@ _MAX_COMPARED_STEMS, _MAX_SIMILAR_STEMS = 64, 8
 
 def find_similar_stems(asked: Iterable[str], others: Iterable[str]) -> dict[str, list[tuple[float, str]]]:
     """Map each asked stem to its similar stems, most similar first, at most `_MAX_SIMILAR_STEMS`, itself left out."""
-    by_start: dict[str, list[str]] = {}
+    asked, by_start = tuple(asked), dict[str, list[str]]()
+    for term in asked:
+        by_start[term[:_MIN_COMMON_PREFIX]] = []
     for other in dict.fromkeys(others):
-        listed = by_start.setdefault(other[:_MIN_COMMON_PREFIX], [])
-        if len(listed) < _MAX_COMPARED_STEMS:
+        listed = by_start.get(other[:_MIN_COMMON_PREFIX])
+        if listed is not None and len(listed) < _MAX_COMPARED_STEMS:
             listed.append(other)
     similar = {}
     for term in asked:
         near = (
             (measure_stem_similarity(term, (other,)), other)
-            for other in by_start.get(term[:_MIN_COMMON_PREFIX], ())
+            for other in by_start[term[:_MIN_COMMON_PREFIX]]
             if other != term
         )
         similar[term] = sorted((one for one in near if one[0]), key=lambda one: -one[0])[:_MAX_SIMILAR_STEMS]

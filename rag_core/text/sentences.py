@@ -155,7 +155,7 @@ def build_header(post: Post, channel: Channel | None, parent: str | None = None)
     title = channel.title if channel else ""
     if post.origin and post.origin.chat_id != post.key.chat_id:
         title = " → ".join(filter(None, (post.origin.name, title)))
-    parts = [title, f"{post.date:%Y-%m-%d}"]
+    parts = [title, post.date.date().isoformat()]
     if post.media and post.media.file_name:
         parts.append(post.media.file_name)
     if parent:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
+from operator import mul
 from typing import NamedTuple
 
 from rag_core.context.evidence import build_text_key
@@ -57,7 +58,8 @@ class PieceFeatures(NamedTuple):
     @property
     def score(self) -> float:
         """Weighted sum."""
-        return sum(weight * value for weight, value in zip(_WEIGHTS, self, strict=True))
+        total: float = sum(map(mul, _WEIGHTS, self))
+        return total
 
 
 _WEIGHTS = PieceFeatures(

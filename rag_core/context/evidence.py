@@ -27,7 +27,7 @@ MAX_SOURCES = 10  # beyond the tenth hit the answer was found in 1 of 200 questi
 
 _LINKS_AND_MENTIONS = re.compile(r"https?://\S+|\bt\.me/\S+|(?<!\w)@\w+")
 _LINK_SIGNS = ("://", "t.me/", "@")
-_WORD = re.compile(r"[^\W_]+")
+_NO_WORD = re.compile(r"[\W_]+")
 
 
 DatedPost = Post | Passage | PostCopy
@@ -40,7 +40,7 @@ def build_text_key(text: str) -> str:
     low = text.lower().replace("ё", "е")
     if any(sign in low for sign in _LINK_SIGNS):
         low = _LINKS_AND_MENTIONS.sub(" ", low)
-    return " ".join(_WORD.findall(low))
+    return _NO_WORD.sub(" ", low).strip()
 
 
 def order_copies(copies: Iterable[D]) -> list[D]:

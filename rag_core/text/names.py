@@ -252,6 +252,9 @@ _APPOSITION = re.compile(rf"(?<![\w-])(?P<common>[\w-]{{3,30}}) {_QUOTED}")  # t
 # A bakery opens on Saturday. It is called Ember: the common noun stands before.
 _CALLED = re.compile(rf"(?<!\w)(?:[Нн]азывается|[Нн]азвали|зовут|звать|called|named|nicknamed):? {_NAME}")
 _OURS = re.compile(rf"(?<!\w){_NAME}(?:,| is| are| —) {_OUR} (?P<common>[\w -]{{3,40}})")  # Ember, our bakery
+# What a text must hold for each of the three to match: most texts hold none of it, and looking takes a tenth of the time.
+_OPENING_QUOTES, _NAMING_WORDS = '«„“"', ("азывается", "азвали", "зовут", "звать", "called", "named")
+_OURS_AHEAD = re.compile(rf"(?:,| is| are| —) {_OUR} ")
 _MAX_DISTANCE = 120  # characters between a common noun and the verb of naming after it
 _MAX_NAME_TERMS, _MAX_NAMES_OF_TERM = 3, 2
 _MAX_NAMING_TEXT = 1500  # characters of a post that are read
@@ -302,7 +305,12 @@ def _list_namings(text: str) -> Iterator[tuple[str, frozenset[str]]]:
 
 
 def _match_namings(text: str) -> Iterator[tuple[re.Match[str], str, frozenset[str]]]:
-    for pattern in (_APPOSITION, _CALLED, _OURS):
+    likely = (
+        (_APPOSITION, any(mark in text for mark in _OPENING_QUOTES)),
+        (_CALLED, any(word in text for word in _NAMING_WORDS)),
+        (_OURS, bool(_OURS_AHEAD.search(text))),
+    )
+    for pattern in (pattern for pattern, may_match in likely if may_match):
         for match in pattern.finditer(text):
             groups = match.groupdict()
             name = frozenset(tokenize(groups["quoted"] or groups.get("plain") or ""))

@@ -17,12 +17,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 from rag_core.engine import Engine
 from rag_core.storage import posts
 from rag_core.text.answer_type import extract_name_stems
 from rag_core.text.query_terms import find_similar_stems
-from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, extract_speakers, split_long_span, split_sentences
+from rag_core.text.sentences import (
+    MAX_SENTENCE_LENGTH,
+    TextSpan,
+    extract_speakers,
+    split_long_span,
+    split_sentences,
+    tokenize_sentences,
+)
 from rag_core.text.tokens import detect_language, measure_stem_similarity, tokenize
 from rag_core.types import Citation, Draft, Passage, Post, PostKey, Sentence, Source, Viewer
 from rag_core.verification.types import Label
@@ -146,17 +154,19 @@ def _is_verbatim(text: str, passage: Passage) -> bool:
 def find_best_quote(sentence_text: str, passage: Passage) -> TextSpan | None:
     """Find the span of the passage most similar to the sentence; None for a passage without text."""
     terms, numbers = frozenset(tokenize(sentence_text)), _parse_number_values(sentence_text)
-    kin = find_similar_stems(terms, tokenize(passage.text))
+    sentences = tokenize_sentences(passage.text)
+    kin = find_similar_stems(terms, chain.from_iterable(found for _, found in sentences))
     best, most = None, -1.0
-    for sentence in split_sentences(passage.text):
+    for sentence, found in sentences:
         for start, end in split_long_span(passage.text, sentence):
             piece = passage.text[start:end]
-            there = frozenset(tokenize(piece))
+            there = frozenset(found if (start, end) == sentence else tokenize(piece))
             similarities = (
                 1.0 if term in there else next((n for n, o in kin[term] if o in there), 0.0) for term in terms
             )
             like = sum(similarities)
-            like += len(numbers & _parse_number_values(piece)) - 0.01 * len(there)  # of two equal matches the shorter
+            same = len(numbers & _parse_number_values(piece)) if numbers else 0
+            like += same - 0.01 * len(there)  # of two equal matches the shorter
             if best is None or like > most:
                 best, most = (start, end), like
     return best

@@ -249,7 +249,7 @@ class _TermIndex:
 
     def _find_best(self, words: frozenset[str], index: Mapping[str, Sequence[tuple[str, float]]]) -> dict[str, float]:
         best: dict[str, float] = {}
-        for word in index.keys() & words:
+        for word in index.keys() & words if index else ():
             for term, credit in index[word]:
                 best[term] = max(credit, best.get(term, 0.0))
         return best
@@ -270,13 +270,14 @@ def _score_candidates(
     index = _TermIndex(asked, kin_of)
     everywhere, _ = index.measure(scored.words)
     related = asked.share.keys() | {other for near in kin_of.values() for _, other in near}
-    useful = [bool(there & related) for there in stems]
+    useful = [not related.isdisjoint(there) for there in stems]
+    vague_type, any_type = asked.want in VAGUE_TYPES, asked.want is AnswerType.ANYTHING
     result = []
     for (start, end), i, j in _enumerate_spans(text, found, longest):
         if (
             i < j
             and not useful[i]
-            and (asked.want in VAGUE_TYPES or not contains_answer_type(asked.want, text[slice(*found[i])], asked.text))
+            and (vague_type or not contains_answer_type(asked.want, text[slice(*found[i])], asked.text))
         ):
             continue  # a greeting before the answer is none of it
         piece = text[start:end]
@@ -289,8 +290,8 @@ def _score_candidates(
         near = frozenset().union(around, *stems[max(0, i - 1) : i], *stems[j + 1 : j + 2]) - here - scope
         (met, kin), (nearby, _) = index.measure(here | scope), index.measure(near)
         has = contains_answer_type(asked.want, piece, asked.text)
-        held = 0.5 if asked.want is AnswerType.ANYTHING else float(has)
-        vague = asked.want in VAGUE_TYPES and asked.want is not AnswerType.ANYTHING
+        held = 0.5 if any_type else float(has)
+        vague = vague_type and not any_type
         features = PieceFeatures(
             rank=scored.rank,
             best=scored.best,
@@ -303,11 +304,11 @@ def _score_candidates(
             pairs=len(pairs & set(pairwise(order))) / max(1, len(pairs)),
             density=len(here & asked.share.keys()) / max(5, len(here)),
             length=(end - start) / MAX_SENTENCE_LENGTH,
-            open_length=(end - start) / MAX_SENTENCE_LENGTH if asked.want in VAGUE_TYPES else 0.0,
+            open_length=(end - start) / MAX_SENTENCE_LENGTH if vague_type else 0.0,
             question=float(piece.rstrip().endswith("?")),
             superseded=scored.superseded,
         )
-        worth = met + kin > 0 or (has and asked.want is not AnswerType.ANYTHING)
+        worth = met + kin > 0 or (has and not any_type)
         result.append(ExtractCandidate(source, start, end, features.score, worth, has, features))
     return result
 

@@ -221,21 +221,25 @@ class Run:
         A library's own TimeoutError is not mistaken for the stage's.
         """
         started, error = time.perf_counter(), None
-        budget = Stage(name).budget
+        budget = (name if isinstance(name, Stage) else Stage(name)).budget
         seconds: float = getattr(self.budgets, budget)
         if (left := max(_MIN_STAGE_S, self.left - self.after)) < seconds:
             seconds, budget = left, "question"
         clock = asyncio.timeout(seconds)
         clocks = _STAGE_TIMEOUTS.set((*_STAGE_TIMEOUTS.get(()), clock))
-        late = f"The stage {name} took longer than {seconds:.3g} s: ask again, or raise BUDGETS__{budget.upper()}."
         counts: dict[str, float | str] = {}
         outer = _STAGE_COUNTS.set(counts)
         if self.on_stage:
             self.on_stage(name)
         try:
-            with translate_errors(StageTimeout, TimeoutError, say=late, when=clock.expired):
+            try:
                 async with clock:
                     yield
+            except TimeoutError as exc:
+                if not clock.expired():
+                    raise
+                say = f"The stage {name} took longer than {seconds:.3g} s: ask again, or raise BUDGETS__"
+                raise StageTimeout(f"{say}{budget.upper()}.") from exc
         except BaseException as exc:
             error = type(exc).__name__
             raise

@@ -162,7 +162,9 @@ def find_best_quote(sentence_text: str, passage: Passage) -> TextSpan | None:
             piece = passage.text[start:end]
             there = frozenset(found if (start, end) == sentence else tokenize(piece))
             similarities = (
-                1.0 if term in there else next((n for n, o in kin[term] if o in there), 0.0) for term in terms
+                1.0 if term in there else next((n for n, o in kin[term] if o in there), 0.0)
+                for term in terms
+                if term in there or kin[term]
             )
             like = sum(similarities)
             same = len(numbers & _parse_number_values(piece)) if numbers else 0

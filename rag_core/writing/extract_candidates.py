@@ -239,19 +239,21 @@ class _TermIndex:
     def measure(self, words: frozenset[str]) -> tuple[float, float]:
         """Weight shares of the terms that words match, as `QueryTerms.met` and `QueryTerms.kin`."""
         met = self._find_best(words, self._exact)
-        similar = self._find_best(words, self._similar)
-        kin = sum(
-            self._share[term] * max(0.0, credit - met.get(term, 0.0))
-            for term, credit in similar.items()
-            if term not in words
-        )
-        return sum(self._share[term] * credit for term, credit in met.items()), kin
+        similar, kin = self._find_best(words, self._similar), 0.0
+        for term, credit in similar.items():
+            if term not in words:
+                kin += self._share[term] * max(0.0, credit - met.get(term, 0.0))
+        covered = 0.0
+        for term, credit in met.items():
+            covered += self._share[term] * credit
+        return covered, kin
 
     def _find_best(self, words: frozenset[str], index: Mapping[str, Sequence[tuple[str, float]]]) -> dict[str, float]:
         best: dict[str, float] = {}
         for word in index.keys() & words if index else ():
             for term, credit in index[word]:
-                best[term] = max(credit, best.get(term, 0.0))
+                if credit > best.get(term, 0.0):
+                    best[term] = credit
         return best
 
 

@@ -1,10 +1,10 @@
-"""Binary sketch of the stored vectors: sign bits and filter columns, with which the embedded store finds candidates.
+"""Sketch of the stored vectors: two bits a component and filter columns, by which the embedded store finds candidates.
 
-One bit a component, 48 bytes for 384 numbers, beside the columns that filters use. A search takes three steps:
+96 bytes for 384 numbers: one bit for the sign, one for the size of a component. A search takes three steps:
 
 1. Filter: channels, dates, language and single posts give the allowed rows.
-2. Sketch: of these the 8,192 with the fewest bits that differ from the question's, of those the 2,048 with the
-   greatest product of the question's numbers and the row's signs. Fewer allowed rows than that are all candidates.
+2. Sketch: of these the 8,192 in which the fewest signs differ from the question's, of those the 768 with the greatest
+   product of the question's numbers and the row's two bits. Fewer allowed rows than that are all candidates.
 3. The engine computes the cosines of the candidates from the whole vectors: scores and order are the exact ones.
 
 A row depends on its own vector and payload alone. Nothing is learned from other vectors (no ranges, codebooks or
@@ -14,7 +14,8 @@ nothing: a row that has no component in common with the question has the cosine 
 
 Files, one a column, all of eight bytes a row, mapped into memory:
     id_high .. words      the point's id and what filters compare; a row without a chat is free
-    bits0, bits1 ..       the sign bits, 64 components in each
+    signs0, signs1 ..     the first bits, 64 components in each
+    sizes0, sizes1 ..     the second bits
     changing              ids of the points that are being written or removed
     state.json            written when the columns are complete, and with a checksum when they are closed
 
@@ -48,13 +49,14 @@ _FILTER_COLUMNS = ("id_high", "id_low", "chat", "message", "date", "lang", "hash
 _WORD_BITS = 64
 _SCANNED_ROWS = 65_536  # at a time: their columns fit the processor's cache
 _FIRST_ROWS = 4_096  # the files hold them from the beginning, and grow by at least as many
-# Candidates at 384 bits, more where there are fewer bits, since the estimate is coarser then. In a million invented
-# vectors, and in 177,000 of real texts, 2,048 hold more than 99.5 % of the 50 nearest (deploy/CAPACITY.md).
-_CANDIDATE_BITS = 2_048 * 384
-_POOL_FACTOR = 4  # rows that are chosen by differing bits, for each candidate
-_CANDIDATES_PER_HIT = 4  # if more hits are wanted than usual
+# Rows at 384 components; more where there are fewer, since the estimates are coarser then. Of the 50 nearest they hold
+# at least 99.5 %, in a million invented vectors and in 200,000 of real texts (deploy/CAPACITY.md).
+_POOL_ROWS, _CANDIDATES, _COMPONENTS = 8_192, 768, 384
+_POOL_ROWS_PER_HIT, _CANDIDATES_PER_HIT = 96, 12  # if more hits are wanted than usual
 _LOOKUP_MASK = 2**20 - 1  # last bits of a value, for a table that most rows fail
 _DIFFERENT = np.uint16(2**16 - 1)  # more bits than any vector has
+# The eight components that an octet stands for: 1 for a bit that is set, -1 for one that is not.
+_OCTETS = 2 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(np.float32) - 1
 _BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -78,7 +80,8 @@ class VectorSketch:
 
     def __init__(self, folder: Path, dimension: int) -> None:
         self._folder, self._dimension = folder, dimension
-        self._bit_columns = [f"bits{n}" for n in range(-(-dimension // _WORD_BITS))]
+        words = range(-(-dimension // _WORD_BITS))
+        self._signs, self._sizes = [f"signs{n}" for n in words], [f"sizes{n}" for n in words]
         self._columns: dict[str, NDArray[Any]] = {}
         self._capacity = self._end = 0  # rows that the files hold, and the end of those in use
         self._free: list[int] = []
@@ -115,7 +118,7 @@ class VectorSketch:
 
     @property
     def _names(self) -> list[str]:
-        return [*_FILTER_COLUMNS, *self._bit_columns]
+        return [*_FILTER_COLUMNS, *self._signs, *self._sizes]
 
     def _map_columns(self, rows: int) -> None:
         """Map files of so many rows, which are allocated: a full disk is an error now, and not a crash later."""
@@ -123,7 +126,7 @@ class VectorSketch:
             with (self._folder / name).open("ab") as file:
                 if file.tell() < rows * 8:
                     _allocate(file.fileno(), rows * 8)
-            dtype = np.uint64 if name in self._bit_columns else np.int64
+            dtype = np.int64 if name in _FILTER_COLUMNS else np.uint64
             self._columns[name] = np.asarray(np.memmap(self._folder / name, dtype, "r+", shape=(rows,)))
         self._codes = np.concatenate([self._codes, np.zeros(rows - self._capacity, np.int32)])
         self._capacity = rows
@@ -210,7 +213,8 @@ class VectorSketch:
         filters["lang"] = [_hash_language(str(payload["lang"])) for payload in payloads]
         rows: dict[str, NDArray[Any]] = {name: np.array(values, np.int64) for name, values in filters.items()}
         rows |= {"id_high": ids[:, 0], "id_low": ids[:, 1], "words": _find_words(vectors)}
-        return rows | dict(zip(self._bit_columns, _pack_signs(vectors).T, strict=True))
+        rows |= zip(self._signs, _pack_bits(vectors > 0).T, strict=True)
+        return rows | dict(zip(self._sizes, _pack_bits(_find_sizes(vectors)).T, strict=True))
 
     def write(self, rows: Mapping[str, NDArray[Any]]) -> None:
         """Write the rows of points, in place of their old ones."""
@@ -282,16 +286,18 @@ class VectorSketch:
 
     def find_candidates(self, vector: NDArray[np.float32], only: Mapping[str, Any], hits: int) -> set[str]:
         """Ids of the allowed points among which the nearest are: more than `hits` if so many are allowed."""
-        words = [n for n in range(len(self._bit_columns)) if vector[n * _WORD_BITS : (n + 1) * _WORD_BITS].any()]
-        count = max(_CANDIDATE_BITS // (_WORD_BITS * len(words)), _CANDIDATES_PER_HIT * hits)
-        signs, active = _pack_signs(vector[None])[0], int(_find_words(vector[None])[0])
+        words = [n for n in range(len(self._signs)) if vector[n * _WORD_BITS : (n + 1) * _WORD_BITS].any()]
+        components = sum(len(vector[n * _WORD_BITS : (n + 1) * _WORD_BITS]) for n in words)
+        count = max(_CANDIDATES * _COMPONENTS // components, _CANDIDATES_PER_HIT * hits)
+        pool = max(_POOL_ROWS * _COMPONENTS // components, _POOL_ROWS_PER_HIT * hits)
+        signs, active = _pack_bits(vector[None] > 0)[0], int(_find_words(vector[None])[0])
         found, differing = [np.zeros(0, np.intp)], [np.zeros(0, np.uint16)]
         for part, allowed in self._find_allowed(only):
             found.append(allowed + part.start)
-            differing.append(self._count_differing_bits(part, allowed, words, signs, active))
-        rows, bits = np.concatenate(found), np.concatenate(differing)
+            differing.append(self._count_differing_signs(part, allowed, words, signs, active))
+        rows, different = np.concatenate(found), np.concatenate(differing)
         if len(rows) > count:
-            rows = rows[self._select_smallest(bits, rows, _POOL_FACTOR * count)]
+            rows = rows[self._select_smallest(different, rows, pool)]
             rows = rows[self._select_smallest(-self._estimate_cosines(rows, vector, words, active), rows, count)]
         return set(encode_point_ids(self._ids(rows)))
 
@@ -315,7 +321,7 @@ class VectorSketch:
                 allowed &= self._columns["lang"][part] == _hash_language(only["lang"])
             yield part, np.flatnonzero(allowed)
 
-    def _count_differing_bits(
+    def _count_differing_signs(
         self, part: slice, allowed: Rows, words: list[int], signs: NDArray[np.uint64], active: int
     ) -> NDArray[np.uint16]:
         whole = 3 * len(allowed) > part.stop - part.start  # then it is quicker to count in all rows
@@ -325,23 +331,26 @@ class VectorSketch:
 
         differing = np.zeros(part.stop - part.start if whole else len(allowed), np.uint16)
         for n in words:
-            differing += np.bitwise_count(read(self._bit_columns[n]) ^ signs[n])
+            differing += np.bitwise_count(read(self._signs[n]) ^ signs[n])
         differing[(read("words") & active) == 0] = _DIFFERENT
         return differing[allowed] if whole else differing
 
     def _estimate_cosines(
         self, rows: Rows, vector: NDArray[np.float32], words: list[int], active: int
     ) -> NDArray[np.float32]:
-        """Products of the question's numbers and the rows' signs, from a table for each eight components."""
-        padded = np.zeros(len(self._bit_columns) * _WORD_BITS, np.float32)
+        """Products of the question's numbers and the rows' components, by a table for each eight of them.
+
+        The two bits of a component stand for -1.5, -0.5, 0.5 and 1.5: the first for -1 or 1, the second for half of it.
+        """
+        padded = np.zeros(len(self._signs) * _WORD_BITS, np.float32)
         padded[: len(vector)] = vector
-        signs = 2 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(np.float32)
-        tables = padded.reshape(-1, 8) @ (signs - 1).T
         estimates = np.zeros(len(rows), np.float32)
         for n in words:
-            octets = self._columns[self._bit_columns[n]][rows].astype("<u8").view(np.uint8).reshape(-1, 8)
-            for octet in range(8):
-                estimates += tables[8 * n + octet][octets[:, octet]]
+            tables = (padded[n * _WORD_BITS : (n + 1) * _WORD_BITS].reshape(8, 1, 8) * _OCTETS).sum(axis=2)
+            for name, weight in ((self._signs[n], np.float32(1)), (self._sizes[n], np.float32(0.5))):
+                octets = self._columns[name][rows].astype("<u8").view(np.uint8).reshape(-1, 8).T.astype(np.intp)
+                for table, octet in zip(weight * tables, octets, strict=True):
+                    estimates += table.take(octet)
         estimates[(self._columns["words"][rows] & active) == 0] = -np.inf
         return estimates
 
@@ -357,11 +366,16 @@ class VectorSketch:
         return np.concatenate([below, equal])
 
 
-def _pack_signs(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
-    """Sign bits of vectors: shape (vectors, words)."""
-    padding = -vectors.shape[1] % _WORD_BITS
-    packed = np.packbits(np.pad(vectors > 0, ((0, 0), (0, padding))), axis=1, bitorder="little")
+def _pack_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Pack bits into words: shape (vectors, words)."""
+    packed = np.packbits(np.pad(bits, ((0, 0), (0, -bits.shape[1] % _WORD_BITS))), axis=1, bitorder="little")
     return packed.view("<u8").astype(np.uint64)
+
+
+def _find_sizes(vectors: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Second bits: set from the vector's own standard deviation on, and for negative components from minus it on."""
+    deviations = 1 / np.sqrt(np.maximum(1, np.count_nonzero(vectors, axis=1, keepdims=True)))
+    return vectors > np.where(vectors > 0, deviations, -deviations)
 
 
 def _find_words(vectors: NDArray[np.float32]) -> Ints:

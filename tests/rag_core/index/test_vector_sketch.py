@@ -189,7 +189,7 @@ def test_the_fifty_nearest_are_among_the_candidates_in_models_of_one_block_and_o
         candidates = sketch.find_candidates(vector, any_of(-1), 50)
         best = np.argsort(-(rows @ vector))[:50]
         found.append(len(candidates & set(names[best].tolist())) / 50)
-        assert 2_048 <= len(candidates) <= 2_800
+        assert 768 <= len(candidates) <= 983
         assert not candidates & set(names[rows @ vector == 0].tolist())  # rows of the other block come last
     assert float(np.mean(found)) >= 0.995
     sketch.release()
@@ -197,7 +197,10 @@ def test_the_fifty_nearest_are_among_the_candidates_in_models_of_one_block_and_o
 
 def test_what_an_outsider_finds_does_not_depend_on_hidden_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also among rows that are equal for the sketch, of which not all are candidates, whatever their order."""
-    monkeypatch.setattr(vector_sketch, "_CANDIDATE_BITS", 64 * 64)
+    for name, rows_of_64 in (("_CANDIDATES", 64), ("_POOL_ROWS", 256), ("_COMPONENTS", 64)):
+        monkeypatch.setattr(vector_sketch, name, rows_of_64)
+    for name in ("_CANDIDATES_PER_HIT", "_POOL_ROWS_PER_HIT"):
+        monkeypatch.setattr(vector_sketch, name, 1)
     rng = np.random.default_rng(2)
     rows = unit(rng.standard_normal((3_000, 64), dtype=np.float32))
     rows[1_000:2_000] = rows[0]  # reposts
@@ -300,9 +303,9 @@ def disagreement(shard: VectorShard) -> str | None:
         if shard._sketch.find_candidates(vector, only, 1) != {str(record.id).replace("-", "")}:
             return f"{row} is not found by its own values"
         (number,) = shard._sketch._find_posts(only["posts"])
-        bits = [shard._sketch._columns[name][number] for name in shard._sketch._bit_columns]
-        if (np.array(bits) != vector_sketch._pack_signs(vector[None])[0]).any():
-            return f"{row} has other bits"
+        bits = [shard._sketch._columns[name][number] for name in shard._sketch._signs]
+        if (np.array(bits) != vector_sketch._pack_bits(vector[None] > 0)[0]).any():
+            return f"{row} has other signs"
     return None
 
 
@@ -385,15 +388,15 @@ def noise(name: str) -> Callable[[Path], None]:
 
 
 def linked(sketch: Path) -> None:
-    (sketch / "bits0").rename(sketch.parents[1] / "elsewhere")
-    (sketch / "bits0").symlink_to(sketch.parents[1] / "elsewhere")
+    (sketch / "signs0").rename(sketch.parents[1] / "elsewhere")
+    (sketch / "signs0").symlink_to(sketch.parents[1] / "elsewhere")
 
 
 def restarted(sketch: Path) -> None:
     """As if the machine had been stopped while the sketch was in use, and had lost what was not yet on disk."""
     state = json.loads((sketch / "state.json").read_text())
     (sketch / "state.json").write_text(json.dumps({**state, "closed": False, "boot": "another"}))
-    noise("bits0")(sketch)
+    noise("signs0")(sketch)
 
 
 HARM: dict[str, Callable[[Path], object]] = {
@@ -401,7 +404,8 @@ HARM: dict[str, Callable[[Path], object]] = {
     "a column is gone": lambda sketch: (sketch / "date").unlink(),
     "a column is cut": cut("date"),
     "a column is a link": linked,
-    "noise in the bits": noise("bits0"),
+    "noise in the signs": noise("signs0"),
+    "noise in the sizes": noise("sizes0"),
     "noise in the ids": noise("id_low"),
     "its state is gone": lambda sketch: (sketch / "state.json").unlink(),
     "its state says nothing": lambda sketch: (sketch / "state.json").write_text('{"format": 1, "dimension": [}'),

@@ -56,7 +56,7 @@ _POOL_ROWS_PER_HIT, _CANDIDATES_PER_HIT = 96, 12  # if more hits are wanted than
 _LOOKUP_MASK = 2**20 - 1  # last bits of a value, for a table that most rows fail
 _DIFFERENT = np.uint16(2**16 - 1)  # more bits than any vector has
 # The eight components that an octet stands for: 1 for a bit that is set, -1 for one that is not.
-_OCTETS = 2 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(np.float32) - 1
+_OCTETS = 2 * np.unpackbits(np.arange(256, dtype=np.uint8)[None], axis=0, bitorder="little").astype(np.float32) - 1
 _BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -346,7 +346,7 @@ class VectorSketch:
         padded[: len(vector)] = vector
         estimates = np.zeros(len(rows), np.float32)
         for n in words:
-            tables = (padded[n * _WORD_BITS : (n + 1) * _WORD_BITS].reshape(8, 1, 8) * _OCTETS).sum(axis=2)
+            tables = padded[n * _WORD_BITS : (n + 1) * _WORD_BITS].reshape(8, 8) @ _OCTETS
             for name, weight in ((self._signs[n], np.float32(1)), (self._sizes[n], np.float32(0.5))):
                 octets = self._columns[name][rows].astype("<u8").view(np.uint8).reshape(-1, 8).T.astype(np.intp)
                 for table, octet in zip(weight * tables, octets, strict=True):

@@ -370,8 +370,9 @@ class VectorStore:
     ) -> list[tuple[PassageRef, float]]:
         """Find the n nearest passages that the filter and the language allow, with their cosine, best first.
 
-        Exact: the same as comparing with every allowed vector, unless a server is configured to approximate
-        (QDRANT__LINKS, QDRANT__QUANTIZATION). Raises VectorRefused; VectorsUnavailable also if the filter
+        Cosines and order are exact. On a server also which passages are found, unless it is configured to approximate
+        (QDRANT__LINKS, QDRANT__QUANTIZATION); in a folder where no more than 768 are allowed, above that 99.5 % and
+        more of the 50 nearest (`vector_sketch.py`). Raises VectorRefused; VectorsUnavailable also if the filter
         names more than `MAX_FILTER_POSTS` single posts, which would delay other searches.
         """
         asked, allowed = normalize_vector(vector, self.dimension), make_store_filter(only, lang)

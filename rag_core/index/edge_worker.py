@@ -81,7 +81,7 @@ class VectorShard:
             return self._build_sketch()
 
     def _build_sketch(self) -> VectorSketch:
-        """Make the sketch from the stored vectors: 20 s for a million."""
+        """Make the sketch from the stored vectors: 40 s of processor time for a million."""
         sketch = VectorSketch.create(self._sketch_folder, self._size)
         after: Any = None
         while True:

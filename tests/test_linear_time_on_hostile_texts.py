@@ -59,6 +59,7 @@ NOT_REACHED = {
     "rag_core.index.vectors_edge": "numbers, not texts",
     "rag_core.index.vectors_qdrant": "talks to a server",
     "rag_core.index.edge_worker": "numbers, not texts",
+    "rag_core.index.vector_sketch": "numbers, not texts",
     "rag_core.index.vectors": "numbers, not texts",
     "rag_core.index.qdrant_client": "talks to a server",
     "rag_core.worker_process": "starts processes: its arguments are the bot's",

@@ -4,109 +4,131 @@ qdrant-edge 0.9.0 holds Python's global lock (GIL) in every call, searches inclu
 in a million vectors would block the event loop for 60 ms, and opening them for 3 s. And native code that reads a
 damaged file may crash its process. So the shard is opened in a process of its own.
 
+The engine keeps vectors and payloads, without indexes over them: filters and candidates are found in the sketch
+(`vector_sketch.py`), and the engine compares only these. Indexes of the engine over the same fields would take 0.9 GB
+and 2 to 4 s of every opening at a million points, and gather more slowly.
+
 Vectors are float32 numbers behind the messages.
 """
 
 from __future__ import annotations
 
 import os
-from array import array
+import sys
+from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import qdrant_edge as edge
+from numpy.typing import NDArray
 
+from rag_core.index.vector_sketch import SketchUnusable, VectorSketch, decode_point_ids, encode_point_ids
 from rag_core.os_support import release_mapped_pages
 from rag_core.worker_process import open_parent_pipes, read_message, write_message
 
 _REF_PAYLOAD = edge.PayloadSelector.Include(["chat", "message", "part", "start", "end"])
 _EXACT_SEARCH = edge.SearchParams(exact=True)
-_DELETE_BATCH_IDS = 500
+_BATCH_IDS = 256  # of a change: its ids are recorded in the sketch
+_REBUILD_PAGE_POINTS = 2_000
 # The log of changes is a mapped file of 32 MB that is written from its beginning to its end, 2 kB a change, and never
 # read before the next opening: written pages stay in this process's memory unless they are returned.
 _LOG_RELEASE_CHANGES = 200
-# Costs of a filtered search in units of one comparison (0.06 µs), measured at a million points: for each point that
-# the narrowest condition allows (7 to 11 if that is not the slot), and for each point that is ranked and then filtered.
-_GATHER_COST, _RANK_COST = 13, 80
-_NAMED_POST_COST = 40  # the same unit, for each post that a filter names
-EdgeCondition = edge.FieldCondition | edge.Filter
 WorkerReply = tuple[dict[str, Any], bytes]
 _EMPTY_REPLY: WorkerReply = {}, b""
 
 
-def _decode_vectors(raw: bytes, size: int) -> list[list[float]]:
-    numbers = array("f", raw).tolist()
-    return [numbers[at : at + size] for at in range(0, len(numbers), size)]
+def _read_vectors(found: list[edge.Record]) -> NDArray[np.float32]:
+    return np.array([record.vector["dense"] for record in found], np.float32)  # type: ignore[call-overload,index]
 
 
-def _encode_vectors(found: list[edge.Record] | list[edge.ScoredPoint]) -> bytes:
-    numbers = array("f")
-    for record in found:
-        numbers.extend(record.vector["dense"])  # type: ignore[arg-type,call-overload,index]
-    return numbers.tobytes()
-
-
-def _make_conditions(only: dict[str, Any], *of: edge.FieldCondition) -> list[EdgeCondition]:
-    dates = edge.FieldCondition("date", range=edge.RangeFloat(gte=only["since"], lt=only["until"]))
-    bounded = only["since"] is not None or only["until"] is not None
-    return [*of, *([dates] if bounded else ()), *_make_language_conditions(only)]
-
-
-def _make_language_conditions(only: dict[str, Any]) -> list[EdgeCondition]:
-    return [] if only["lang"] is None else [edge.FieldCondition("lang", match=edge.MatchValue(only["lang"]))]
-
-
-def _make_slot_conditions(only: dict[str, Any]) -> list[EdgeCondition]:
-    """Channels and dates as one condition on slots; empty if the filter has no slots."""
-    if only["slots"] is None:
-        return []
-    slots = edge.FieldCondition("slot", match=edge.MatchAny(only["slots"]))
-    if only["later"] is None:
-        return [slots]
-    return [edge.Filter(should=[slots, edge.FieldCondition("date", range=edge.RangeFloat(gte=only["later"]))])]
+def _make_rows(sketch: VectorSketch, found: list[edge.Record]) -> dict[str, NDArray[Any]]:
+    """Rows of the sketch for records that were read with their payloads and vectors."""
+    ids = decode_point_ids([str(record.id) for record in found])
+    return sketch.make_rows(ids, [record.payload or {} for record in found], _read_vectors(found))
 
 
 class VectorShard:
-    """Open shard; its public methods are the requests of the protocol, except `close`."""
+    """Open shard and its sketch; its public methods are the requests of the protocol, except `close`."""
 
     def __init__(self, path: str, size: int, *, make: bool) -> None:
-        self._size, self._slotted = size, True
+        self._size, self._sketch_folder = size, Path(path, "sketch")
         self._log, self._changes = f"{os.path.realpath(path)}/wal/", 0
-        if not make:
+        if make:
+            halves, place = edge.VectorStorageDatatype.Float16, edge.Memory.Cold
+            dense = edge.EdgeVectorParams(size=size, distance=edge.Distance.Cosine, datatype=halves, memory=place)
+            self._shard = edge.EdgeShard.create(path, edge.EdgeConfig(vectors={"dense": dense}))
+            self._sketch = VectorSketch.create(self._sketch_folder, size)
+        else:
             self._shard = edge.EdgeShard.load(path)
             self._shard.scroll(
                 edge.ScrollRequest(limit=1, with_payload=True, with_vector=True)
             )  # raises if the files cannot be read
-            self._slotted = "slot" in self._shard.info().payload_schema  # False for shards made before slots existed
-            return
-        halves = edge.VectorStorageDatatype.Float16
-        dense = edge.EdgeVectorParams(size=size, distance=edge.Distance.Cosine, datatype=halves)
-        self._shard = edge.EdgeShard.create(path, edge.EdgeConfig(vectors={"dense": dense}))
-        for field in ("chat", "slot", "message", "hash"):
-            lookup = edge.IntegerIndexParams(lookup=True, range=False)
-            self._shard.update(edge.UpdateOperation.create_field_index(field, lookup))
-        dates = edge.IntegerIndexParams(lookup=False, range=True)
-        self._shard.update(edge.UpdateOperation.create_field_index("date", dates))
-        self._shard.update(edge.UpdateOperation.create_field_index("lang", edge.KeywordIndexParams()))
+            for field in self._shard.info().payload_schema:  # of shards made before there was a sketch
+                self._shard.update(edge.UpdateOperation.delete_field_index(field))
+            self._sketch = self._open_sketch()
+        self._sketch.mark_open()
+
+    def _open_sketch(self) -> VectorSketch:
+        try:
+            sketch = VectorSketch.open(self._sketch_folder, self._size)
+            self._settle_change(sketch)
+            points = self._count_points()
+            if len(sketch) == points:
+                return sketch
+            raise SketchUnusable(f"it has {len(sketch)} points of {points}")
+        except SketchUnusable as exc:
+            print(f"the sketch is made anew: {exc}", file=sys.stderr)
+            return self._build_sketch()
+
+    def _build_sketch(self) -> VectorSketch:
+        """Make the sketch from the stored vectors: 40 s of processor time for a million."""
+        sketch = VectorSketch.create(self._sketch_folder, self._size)
+        after: Any = None
+        while True:
+            page = edge.ScrollRequest(offset=after, limit=_REBUILD_PAGE_POINTS, with_payload=True, with_vector=True)
+            found, after = self._shard.scroll(page)
+            if found:
+                sketch.reserve_rows(len(found))
+                sketch.write(_make_rows(sketch, found))
+            if after is None:
+                return sketch
+
+    def _settle_change(self, sketch: VectorSketch) -> None:
+        """Take over from the engine what became of a change that was interrupted."""
+        ids = sketch.read_changing()
+        if len(ids):
+            found = self._shard.retrieve([*encode_point_ids(ids)], with_payload=True, with_vector=True)
+            sketch.remove(ids)
+            if found:
+                sketch.write(_make_rows(sketch, found))
+            sketch.end_change()
 
     def upsert(self, ask: dict[str, Any], raw: bytes) -> WorkerReply:
         """Write points: `ids`, `payloads`, and in `raw` a vector for each."""
-        rows = zip(ask["ids"], _decode_vectors(raw, self._size), ask["payloads"], strict=True)
-        points = [edge.Point(name, {"dense": row}, payload) for name, row, payload in rows]
-        self._change(edge.UpdateOperation.upsert_points(points))
+        vectors, ids = np.frombuffer(raw, np.float32).reshape(-1, self._size), decode_point_ids(ask["ids"])
+        rows = self._sketch.make_rows(ids, ask["payloads"], vectors)
+        each = zip(ask["ids"], vectors.tolist(), ask["payloads"], strict=True)
+        points = [edge.Point(name, {"dense": row}, payload) for name, row, payload in each]
+        self._change(ids, edge.UpdateOperation.upsert_points(points))
+        self._sketch.write(rows)
+        self._sketch.end_change()
         return _EMPTY_REPLY
 
     def remove(self, ask: dict[str, Any], _: bytes) -> WorkerReply:
         """Delete all points of `posts` (pairs of a channel and its message ids), except the point ids in `but`."""
-        kept = [edge.HasIdCondition(set(ask["but"]))] if ask["but"] else []
-        for chat, messages in ask["posts"]:
-            for at in range(0, len(messages), _DELETE_BATCH_IDS):
-                some = edge.MatchAny(messages[at : at + _DELETE_BATCH_IDS])
-                of_chat = edge.FieldCondition("chat", match=edge.MatchValue(chat))
-                posts = edge.Filter(must=[of_chat, edge.FieldCondition("message", match=some)], must_not=[*kept])
-                self._change(edge.UpdateOperation.delete_points_by_filter(posts))
+        kept = {tuple(row) for row in decode_point_ids(ask["but"]).tolist()}
+        there = self._sketch.find_posts(ask["posts"])
+        ids = there[[tuple(row) not in kept for row in there.tolist()]]
+        for at in range(0, len(ids), _BATCH_IDS):
+            some = ids[at : at + _BATCH_IDS]
+            self._change(some, edge.UpdateOperation.delete_points([*encode_point_ids(some)]))
+            self._sketch.remove(some)
+            self._sketch.end_change()
         return _EMPTY_REPLY
 
-    def _change(self, operation: edge.UpdateOperation) -> None:
+    def _change(self, ids: NDArray[np.int64], operation: edge.UpdateOperation) -> None:
+        self._settle_change(self._sketch)  # of a change that the engine refused
+        self._sketch.begin_change(ids)
         self._shard.update(operation)
         self._changes += 1
         if self._changes % _LOG_RELEASE_CHANGES == 0:
@@ -114,88 +136,37 @@ class VectorShard:
 
     def search(self, ask: dict[str, Any], raw: bytes) -> WorkerReply:
         """Find the `n` nearest points that `only` allows: `hits` are pairs of a payload and a cosine."""
-        (vector,) = _decode_vectors(raw, self._size)
-        only, n = ask["only"], ask["n"]
-        points = (self._search_channels if only["posts"] is None else self._search_posts)(vector, only, n)
-        return {"hits": [(point.payload, point.score) for point in points]}, b""
-
-    def _search_posts(self, vector: list[float], only: dict[str, Any], n: int) -> list[Any]:
-        """Search single posts: many posts by filtering a ranking, else channel by channel.
-
-        12,000 of 100,000 points: 20 ms by ranking, 40 ms channel by channel, 70 ms as one filter with "or" between 12
-        channels; 1,200 points: 12 ms channel by channel, 16 ms with "or".
-        """
-        found = self._rank_and_filter_posts(vector, only, n)
-        for chat, messages in only["posts"] if not found else ():
-            of_chat = edge.FieldCondition("chat", match=edge.MatchValue(chat))
-            conditions = _make_conditions(only, of_chat, edge.FieldCondition("message", match=edge.MatchAny(messages)))
-            found += self._nearest(vector, edge.Filter(must=[*conditions]), n)
-        return sorted(found, key=lambda point: -point.score)[:n]
-
-    def _rank_and_filter_posts(self, vector: list[float], only: dict[str, Any], n: int) -> list[Any]:
-        """Rank all points and keep those of the posts; empty if too costly, not applicable, or below n hits."""
-        posts, points = {(chat, one) for chat, some in only["posts"] for one in some}, self._estimate_count(None)
-        pool = 3 * n * points // (2 * len(posts)) + 100
-        bounded = any(only[name] is not None for name in ("since", "until", "lang"))
-        if bounded or _NAMED_POST_COST * len(posts) < points + _RANK_COST * pool:
-            return []
-        found = [p for p in self._nearest(vector, None, pool) if (p.payload["chat"], p.payload["message"]) in posts]
-        return found[:n] if len(found) >= n else []
-
-    def _nearest(self, vector: list[float], allowed: edge.Filter | None, n: int, *, payload: bool = True) -> list[Any]:
-        query, fields = edge.Query.Nearest(vector, using="dense"), _REF_PAYLOAD if payload else False
-        return self._shard.query(
-            edge.QueryRequest(limit=n, query=query, filter=allowed, with_payload=fields, params=_EXACT_SEARCH)
+        vector = np.frombuffer(raw, np.float32)
+        candidates = self._sketch.find_candidates(vector, ask["only"], ask["n"])
+        if not candidates:
+            return {"hits": []}, b""
+        request = edge.QueryRequest(
+            limit=ask["n"],
+            query=edge.Query.Nearest(vector.tolist(), using="dense"),
+            filter=edge.Filter(must=[edge.HasIdCondition({*candidates})]),
+            with_payload=_REF_PAYLOAD,
+            params=_EXACT_SEARCH,
         )
-
-    def _search_channels(self, vector: list[float], only: dict[str, Any], n: int) -> list[Any]:
-        """Search whole channels by the cheaper of two query plans.
-
-        The engine gathers all points that a filter allows before it compares, which can cost more than comparing
-        with all points. So if the filter allows many, the nearest of all points are ranked first, 1.5 times as many
-        as expected to be needed, and the filtered query runs over those. If it finds n, no other allowed point can be
-        nearer, since it would be among the ranked. If it finds fewer, the full filtered query is needed.
-        """
-        conditions = _make_conditions(only, edge.FieldCondition("chat", match=edge.MatchAny(only["channels"])))
-        slots = _make_slot_conditions(only) if self._slotted else []
-        points = self._estimate_count(None)
-        allowed = self._estimate_count(
-            edge.Filter(must=[*slots, *_make_language_conditions(only)] if slots else [*conditions])
-        )
-        narrowest = min(self._estimate_count(edge.Filter(must=[one])) for one in conditions)
-        in_slots = self._estimate_count(edge.Filter(must=[*slots]))
-        slots, narrowest = (slots, in_slots) if 3 * in_slots < 2 * narrowest else ([], narrowest)
-        pool = 3 * n * points // (2 * max(1, allowed)) + 100
-        if _GATHER_COST * narrowest >= points + _RANK_COST * pool:
-            ranked = self._nearest(vector, None, pool, payload=False)
-            found = self._nearest(
-                vector, edge.Filter(must=[edge.HasIdCondition({p.id for p in ranked}), *conditions]), n
-            )
-            if len(found) == n or len(ranked) < pool:
-                return found
-        return self._nearest(vector, edge.Filter(must=[*slots, *conditions]), n)
-
-    def _estimate_count(self, allowed: edge.Filter | None) -> int:
-        """Estimate the number of points that a filter allows, from the payload indexes."""
-        return self._shard.count(edge.CountRequest(exact=False, filter=allowed))
+        return {"hits": [(point.payload, point.score) for point in self._shard.query(request)]}, b""
 
     def vectors(self, ask: dict[str, Any], _: bytes) -> WorkerReply:
         """Read the vectors of the points among `ids` that exist, and their ids."""
         found = self._shard.retrieve(ask["ids"], with_payload=False, with_vector=True)
-        return {"ids": [str(record.id) for record in found]}, _encode_vectors(found)
+        return {"ids": [str(record.id) for record in found]}, _read_vectors(found).tobytes()
 
     def vectors_by_hash(self, ask: dict[str, Any], _: bytes) -> WorkerReply:
-        """Read vectors and text hashes of points whose `hash` is among `numbers`, twice as many at most."""
-        some = edge.Filter(must=[edge.FieldCondition("hash", match=edge.MatchAny(ask["numbers"]))])
+        """Read vectors and text hashes of one point for each of the `numbers` that is the `hash` of a point."""
+        ids = encode_point_ids(self._sketch.find_hashes(ask["numbers"]))
         payload = edge.PayloadSelector.Include(["text_hash"])
-        limit = 2 * len(ask["numbers"])
-        page = edge.ScrollRequest(limit=limit, filter=some, with_payload=payload, with_vector=True)
-        found, _next = self._shard.scroll(page)
-        return {"hashes": [(record.payload or {})["text_hash"] for record in found]}, _encode_vectors(found)
+        found = self._shard.retrieve([*ids], with_payload=payload, with_vector=True)
+        return {"hashes": [(record.payload or {})["text_hash"] for record in found]}, _read_vectors(found).tobytes()
 
     def count(self, ask: dict[str, Any], _: bytes) -> WorkerReply:
         """Count the points."""
-        return {"points": self._shard.count(edge.CountRequest(exact=True))}, b""
+        return {"points": self._count_points()}, b""
+
+    def _count_points(self) -> int:
+        return self._shard.count(edge.CountRequest(exact=True))
 
     def page(self, ask: dict[str, Any], _: bytes) -> WorkerReply:
         """Read the `fields` of the next `n` points from the id `after` on, and the id of the next page."""
@@ -210,8 +181,9 @@ class VectorShard:
         return _EMPTY_REPLY
 
     def close(self) -> None:
-        """Flush and close the shard."""
+        """Flush and close the shard and its sketch."""
         self._shard.close()
+        self._sketch.close()
 
 
 def _open_shard(ask: dict[str, Any]) -> VectorShard:

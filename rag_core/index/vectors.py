@@ -6,18 +6,12 @@ alone, so that writing a passage twice stores it once.
 
 The store is derived: it holds vectors and passage references, no texts, and can be rebuilt from the archive. The
 archive records which changes are in the store, under the store's `identity`.
-
-Slots: a channel and a fortnight as one number, so that a filter by both is a filter by one. The embedded engine
-gathers the points of one condition and checks the other conditions for each of them: where 150,000 of a million
-points are of three channels and 250,000 of some months, that is 150,000 look-ups for the 37,500 points that match
-both. An index over slots gives these 37,500 and the edges of the first and the last fortnight.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -60,42 +54,6 @@ class StoredPoint(NamedTuple):
     text_hash: str
 
 
-# A fortnight keeps both the edges and the number of slots small: 20 channels and two years are 1,060 slots.
-_SLOT_S = 14 * 86_400
-# 2,048 slots are 78 years: 11 bits beside the 52 of a chat id. Slots may collide, as the filters are checked too.
-_SLOTS_PER_CHAT = 2_048
-_SLOT_MODULUS = 2**63
-_MAX_FILTER_SLOTS = 1_000  # slots in a filter: 1 ms of the engine
-
-
-def compute_slot(chat: int, date: int) -> int:
-    """Compute the slot of a post of a chat by its date in Unix seconds."""
-    return _number_slot(chat, date // _SLOT_S)
-
-
-def list_filter_slots(
-    channels: Iterable[int], since: int | None, until: int | None, now: int
-) -> tuple[list[int], int | None] | None:
-    """List the slots of a filter, and the second from which on posts are found by date alone; None if no use.
-
-    A period that ends after `now` has slots up to the end of the next fortnight. Posts dated later than that exist
-    only by mistake, but must be found.
-    """
-    horizon = (now // _SLOT_S + 2) * _SLOT_S
-    open_ended = until is None or until > horizon
-    end = horizon if until is None else min(until, horizon)
-    if since is None or since >= end:
-        return None
-    spans, named = range(since // _SLOT_S, (end - 1) // _SLOT_S + 1), [*channels]
-    if len(spans) * len(named) > _MAX_FILTER_SLOTS:
-        return None
-    return [_number_slot(chat, span) for chat in named for span in spans], horizon if open_ended else None
-
-
-def _number_slot(chat: int, span: int) -> int:
-    return (chat * _SLOTS_PER_CHAT + span) % _SLOT_MODULUS
-
-
 T = TypeVar("T")
 
 BATCH_POINTS = 256  # points of one write: 15 ms of a store's time, for which a search has to wait at most
@@ -127,13 +85,9 @@ class StoreFilter(TypedDict):
     """Filter in plain values, as the stores use it in their queries; dates in whole Unix seconds.
 
     `posts`: for a filter by single posts, pairs of a channel (one of `channels`) and its message ids.
-    `slots`: the slots of all points that the channels and dates allow, except points from `later` on. An
-    optimisation only, not a condition: a store may collect candidates by them. None if they are no use.
     """
 
     channels: list[int]
-    slots: list[int] | None
-    later: int | None
     posts: list[tuple[int, list[int]]] | None
     since: int | None
     until: int | None
@@ -202,15 +156,14 @@ def _normalize_points(points: list[VectorPoint], dimension: int) -> VectorArray:
 
 
 def _make_point_payload(point: VectorPoint) -> dict[str, int | str]:
-    place, date = point.place, int(point.date.timestamp())
+    place = point.place
     return {
         "chat": place.key.chat_id,
         "message": place.key.message_id,
         "part": place.part,
         "start": place.start,
         "end": place.end,
-        "date": date,
-        "slot": compute_slot(place.key.chat_id, date),
+        "date": int(point.date.timestamp()),
         "lang": point.lang,
         "hash": hash_to_number(point.text_hash),
         "text_hash": point.text_hash,
@@ -224,11 +177,8 @@ def make_store_filter(only: SearchFilter, lang: str | None) -> StoreFilter:
     """
     since = None if only.since is None else math.ceil(only.since.timestamp())
     until = None if only.until is None else math.ceil(only.until.timestamp())
-    named, later = list_filter_slots(only.channels, since, until, int(time.time())) or (None, None)
     return {
         "channels": sorted(only.channels),
-        "slots": named,
-        "later": later,
         "posts": None if only.keys is None else _list_filter_posts(only.keys, only.channels),
         "since": since,
         "until": until,
@@ -420,8 +370,9 @@ class VectorStore:
     ) -> list[tuple[PassageRef, float]]:
         """Find the n nearest passages that the filter and the language allow, with their cosine, best first.
 
-        Exact: the same as comparing with every allowed vector, unless a server is configured to approximate
-        (QDRANT__LINKS, QDRANT__QUANTIZATION). Raises VectorRefused; VectorsUnavailable also if the filter
+        Cosines and order are exact. On a server also which passages are found, unless it is configured to approximate
+        (QDRANT__LINKS, QDRANT__QUANTIZATION); in a folder where no more than 768 are allowed, above that 99.5 % and
+        more of the 50 nearest (`vector_sketch.py`). Raises VectorRefused; VectorsUnavailable also if the filter
         names more than `MAX_FILTER_POSTS` single posts, which would delay other searches.
         """
         asked, allowed = normalize_vector(vector, self.dimension), make_store_filter(only, lang)

@@ -7,7 +7,7 @@ The folder:
     engine.lock           held by its worker, which may outlive it for a moment
     about.json            identity, model, dimension; written last: a folder without it has no finished store
     seal.json             sizes and checksums of the shard's files at the last flush, and whether it was closed then
-    shard-<identity>/     the engine's own files
+    shard-<identity>/     the engine's own files, and in `sketch` those of vector_sketch.py
     engine.log            the output of the worker process
 
 The engine opens a folder without its segments as an empty shard, and one with a truncated id list with the remaining
@@ -46,8 +46,13 @@ EDGE_CALL_TIMEOUT_S = 120.0
 EDGE_OPEN_TIMEOUT_S = 900.0
 
 # Errors of the environment, not of the shard: EPERM, EIO, EAGAIN, ENOMEM, EACCES, ENFILE, EMFILE, ENOSPC, EROFS,
-# EDQUOT, or "WouldBlock" if another program has the log open. The engine reports errors as text only.
-_ENVIRONMENT_ERRORS = ("WouldBlock", *(f"(os error {code})" for code in (1, 5, 11, 12, 13, 23, 24, 28, 30, 122)))
+# EDQUOT, or "WouldBlock" if another program has the log open. The engine reports errors as text only; the second form
+# is Python's, of the sketch.
+_ENVIRONMENT_CODES = (1, 5, 11, 12, 13, 23, 24, 28, 30, 122)
+_ENVIRONMENT_ERRORS = (
+    "WouldBlock",
+    *(form.format(code) for code in _ENVIRONMENT_CODES for form in ("(os error {})", "[Errno {}]")),
+)
 
 
 class EdgeWorkerRefused(Exception):
@@ -59,11 +64,12 @@ class EdgeWorkerRefused(Exception):
         self.kind = "around" if any(words in said for words in _ENVIRONMENT_ERRORS) else "failed"
 
 
-_FOLDER_FORMAT = 2
-_READABLE_FORMATS = {1, _FOLDER_FORMAT}  # 1 has no slots: the worker detects that and searches without them
+_FOLDER_FORMAT = 3
+_READABLE_FORMATS = {1, 2, _FOLDER_FORMAT}  # older ones have no sketch: the worker makes it
 _CHECKSUM_BYTES = 65_536  # bytes at each end of a file that are checksummed: reading a million vectors takes seconds
 # After a kill -9 files differ from the seal. Files with these names only ever grow.
 _GROWING_FILES = ("chunk_", "page_", "mutable_id_tracker.", "segment.json", "version.info")
+_SKETCH_FOLDER = "sketch/"  # derived from the engine's files
 # If this process was killed, its worker notices and ends; with a million vectors it needs 2 s to flush.
 _ORPHAN_TIMEOUT_S = 15.0
 _FOLDER_IN_USE = (
@@ -140,9 +146,15 @@ class StoreFolder:
         try:
             if found["format"] not in _READABLE_FORMATS:
                 raise StoreDamaged("it is of another version")
-            return StoreInfo(str(found["identity"]), str(found["model"]), int(found["dimension"]))
+            about = StoreInfo(str(found["identity"]), str(found["model"]), int(found["dimension"]))
         except (KeyError, TypeError, ValueError, OverflowError) as exc:
             raise StoreDamaged("about.json cannot be read") from exc
+        if found["format"] != _FOLDER_FORMAT:  # a version that knows no sketch would change the points without it
+            self._write_about(about)
+        return about
+
+    def _write_about(self, about: StoreInfo) -> None:
+        self._write("about.json", {"format": _FOLDER_FORMAT, **asdict(about)})
 
     def shard(self, about: StoreInfo) -> Path:
         """Folder of the engine's files, separate for each store: a worker left behind writes into no new store."""
@@ -162,7 +174,7 @@ class StoreFolder:
     def finish(self, about: StoreInfo) -> None:
         """Finish the creation of a store by writing about.json."""
         self.seal(about, closed=False)
-        self._write("about.json", {"format": _FOLDER_FORMAT, **asdict(about)})
+        self._write_about(about)
 
     def seal(self, about: StoreInfo, *, closed: bool) -> None:
         """Record the present files; to be called after a flush, or after the worker has ended."""
@@ -171,17 +183,23 @@ class StoreFolder:
         self._write("seal.json", {"closed": closed, "files": files})
 
     def check(self, about: StoreInfo) -> None:
-        """Compare the files with the seal, and mark it as open, since they change from now on. Raises StoreDamaged."""
+        """Compare the files with the seal, and mark it as open, since they change from now on. Raises StoreDamaged.
+
+        A sketch that is not as it was left is removed: the worker makes it anew from the engine's files.
+        """
         sealed = self._read("seal.json")
         try:
             closed, before = bool(sealed["closed"]), dict(sealed["files"])
             with self._usable():
                 now = _list_shard_files(self.shard(about), checksums=closed)
-            wrong = _find_changed_file(before, now) if closed else _find_shrunk_file(before, now)
+            wrong = _find_changed_files(before, now) if closed else _find_shrunk_files(before, now)
         except (LookupError, TypeError, ValueError) as exc:
             raise StoreDamaged("seal.json cannot be read") from exc
+        if engine_files := [name for name in wrong if not name.startswith(_SKETCH_FOLDER)]:
+            raise StoreDamaged(f"{engine_files[0]} is not as it was left")
         if wrong:
-            raise StoreDamaged(f"{wrong} is not as it was left")
+            log.warning("the sketch of the vector index in %s is damaged: it is made anew", self.folder)
+            shutil.rmtree(self.shard(about) / _SKETCH_FOLDER, ignore_errors=True)
         self._write("seal.json", {"closed": False, "files": before})
 
     def free(self) -> int:
@@ -227,13 +245,13 @@ def _compute_file_checksum(file: Path, size: int) -> int:
         return zlib.crc32(data.read(_CHECKSUM_BYTES), head)
 
 
-def _find_changed_file(before: dict[str, list[int]], now: dict[str, list[int]]) -> str | None:
-    return next((name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)), None)
+def _find_changed_files(before: dict[str, list[int]], now: dict[str, list[int]]) -> list[str]:
+    return [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
 
 
-def _find_shrunk_file(before: dict[str, list[int]], now: dict[str, list[int]]) -> str | None:
+def _find_shrunk_files(before: dict[str, list[int]], now: dict[str, list[int]]) -> list[str]:
     grows = [name for name in before if Path(name).name.startswith(_GROWING_FILES)]
-    return next((name for name in grows if now.get(name, [-1])[0] < before[name][0]), None)
+    return [name for name in grows if now.get(name, [-1])[0] < before[name][0]]
 
 
 log = logging.getLogger(__name__)

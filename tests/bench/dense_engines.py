@@ -85,7 +85,7 @@ class Engine(Protocol):
 
 
 class Ours:
-    """rag_core.index.vectors, embedded: 16-bit numbers, exact."""
+    """rag_core.index.vectors, embedded: candidates by sign bits, compared by 16-bit numbers."""
 
     def __init__(self, frame: Frame, folder: Path) -> None:
         self.frame, self.folder = frame, folder
@@ -104,13 +104,14 @@ class Ours:
         self.run(self.store.upsert(points))
 
     def search(self, near: Near) -> list[int]:
-        return self._found(near, self.all)
+        return self.find(near, self.all)
 
     def within(self, near: Near) -> list[int]:
         window = near.window
-        return self._found(near, SearchFilter(window.channels, window.since, window.until))
+        return self.find(near, SearchFilter(window.channels, window.since, window.until))
 
-    def _found(self, near: Near, only: SearchFilter) -> list[int]:
+    def find(self, near: Near, only: SearchFilter) -> list[int]:
+        """The posts nearest to a vector that pass a filter, nearest first."""
         return [place.key.message_id - 1 for place, _ in self.run(self.store.search(near.vector, only, MOST))]
 
     def close(self) -> None:

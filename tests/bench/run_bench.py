@@ -125,7 +125,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _size(word: str) -> int:
+def parse_size(word: str) -> int:
     unit = {"k": 1000, "m": 1_000_000}.get(word[-1:].lower())
     return int(word[:-1]) * unit if unit else int(word)
 
@@ -139,7 +139,7 @@ def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("data/bench"), help="folder of bench.json and bench.png")
     args = parser.parse_args(argv)
     try:
-        args.sizes = [_size(word) for word in args.sizes.split(",")]
+        args.sizes = [parse_size(word) for word in args.sizes.split(",")]
     except ValueError:
         parser.error("--sizes takes numbers such as 10k,100k,1m")
     args.legs = args.legs.split(",")

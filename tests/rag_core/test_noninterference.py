@@ -21,8 +21,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from driver import make_local_bot
+from numpy.typing import NDArray
 from qdrant_stand_in import FakeQdrant
 
 from bot.access import AdminRegistry, MembershipCache
@@ -42,6 +44,7 @@ from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.job_log import JobLog
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine
+from rag_core.index.vectors import VectorPoint, open_vector_store
 from rag_core.retrieval.period_digest import build_period_digest
 from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import channels, posts, watches
@@ -49,7 +52,7 @@ from rag_core.storage.channels import Synonym, add_synonym
 from rag_core.storage.users import save_channel_sets
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
-from rag_core.types import Channel, Post, PostKey, Visibility
+from rag_core.types import Channel, PassageRef, Post, PostKey, SearchFilter, Visibility
 from rag_core.verification.verdicts import verify_text
 
 pytestmark = pytest.mark.slow
@@ -350,6 +353,42 @@ async def test_closed_channels_change_nothing_on_a_qdrant_server(tmp_path: Path,
         ]
         # the stand-in scans in Python: a tenth of the posts, and time enough
         await assert_same_bytes(tmp_path, settings, *((CLOSED_POSTS // 10, QUESTIONS) if IN_FULL else (80, 24)))
+
+
+async def test_closed_channels_change_nothing_among_more_vectors_than_are_compared_whole(tmp_path: Path) -> None:
+    """The sketch of the embedded store chooses which vectors are compared: by those of open channels alone."""
+    rng = np.random.default_rng(16)
+    topics = rng.standard_normal((30, 384), dtype=np.float32)
+
+    def near(count: int) -> NDArray[np.float32]:
+        return topics[rng.integers(30, size=count)] + rng.standard_normal((count, 384), dtype=np.float32)
+
+    open_vectors = near(6_000)
+    open_vectors[5_000:] = open_vectors[0]  # one text, again and again
+    public = [_make_point((HARBOUR, KILN)[n % 2], n, row) for n, row in enumerate(open_vectors)]
+    asked = [*near(40), open_vectors[0]]
+    found: list[list[object]] = []
+    for store, count in enumerate((50, 5_000)):
+        closed = [_make_point(CLOSED[n % len(CLOSED)], n, row) for n, row in enumerate(near(count))]
+        vectors = await open_vector_store(tmp_path / str(store), model="tiny", dimension=384)
+        await vectors.upsert(closed[: count // 2])
+        await vectors.remove([point.place.key for point in closed[: count // 3]])  # their places are used again
+        await vectors.upsert(public[:3_000])
+        await vectors.upsert(closed)
+        await vectors.upsert(public[3_000:])
+        await vectors.upsert([replace(point, vector=-point.vector) for point in closed[::5]])
+        since = SearchFilter(frozenset({HARBOUR, KILN}), since=START + timedelta(hours=500))
+        seen = [await vectors.search(row, only, 50) for row in asked for only in (replace(since, since=None), since)]
+        all_channels = SearchFilter(since.channels | {*CLOSED})
+        found.append([repr(seen), repr([await vectors.search(row, all_channels, 50) for row in asked])])
+        await vectors.close()
+    assert found[0][0] == found[1][0]
+    assert found[0][1] != found[1][1]  # members see the difference: otherwise this could not fail
+
+
+def _make_point(chat: int, number: int, row: NDArray[np.float32]) -> VectorPoint:
+    place = PassageRef(PostKey(chat, number), 0, 0, 9)
+    return VectorPoint(place, START + timedelta(hours=number % 4_000), "en", f"{chat} {number}", row)
 
 
 async def test_a_member_of_the_closed_channel_does_see_the_difference(tmp_path: Path) -> None:

@@ -35,7 +35,16 @@ def test_what_was_written_to_the_log_leaves_memory_and_is_read_again_after_a_kil
     rows = np.random.default_rng(1).normal(size=(_CHANGES, _SIZE)).astype(np.float32)
     for number, row in enumerate(rows):
         name = make_point_id(PassageRef(PostKey(-1, number), 0, 0, 1))
-        payload = {"chat": -1, "message": number, "part": 0, "start": 0, "end": 1, "date": 1, "lang": "en"}
+        payload = {
+            "chat": -1,
+            "message": number,
+            "part": 0,
+            "start": 0,
+            "end": 1,
+            "date": 1,
+            "lang": "en",
+            "hash": number,
+        }
         shard.upsert({"ids": [name], "payloads": [payload]}, row.tobytes())
     written = _CHANGES * _SIZE * 4 // 1024  # kB of vectors alone
     assert _resident_kb(tmp_path / "shard" / "wal") < written / 2

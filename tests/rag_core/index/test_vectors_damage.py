@@ -70,7 +70,7 @@ HARM = {
     "another version wrote it": written("about.json", '{"format": 99}'),
     "the seal is gone": gone("seal.json"),
     "the seal says nothing": written("seal.json", '{"closed": true, "files": [1]}'),
-    "noise in an index": noise("shard-*/segments/*/payload_index/*-chat-map/page_0.dat"),
+    "noise in the payloads": noise("shard-*/segments/*/payload_storage/page_0.dat"),
     "noise in the vectors": noise("shard-*/segments/*/vector_storage-dense/vectors/chunk_0.mmap"),
     "noise in the log": noise("shard-*/wal/first-index"),
 }

@@ -1,0 +1,456 @@
+"""The sketch of the embedded store: it finds the candidates, follows every change, and is never behind the engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import qdrant_edge as edge
+from numpy.typing import NDArray
+from vector_store_helpers import get_engine
+
+from rag_core.index import vector_sketch
+from rag_core.index.edge_worker import VectorShard
+from rag_core.index.vector_sketch import VectorSketch, decode_point_ids, encode_point_ids
+from rag_core.index.vectors import VectorPoint, VectorStore, hash_to_number, make_point_id, open_vector_store
+from rag_core.index.vectors_edge import StoreFolder
+from rag_core.types import PassageRef, PostKey, SearchFilter
+
+pytestmark = pytest.mark.slow
+
+DAY = 86_400
+NOW = int(datetime.now(UTC).timestamp())
+SIZE = 8
+CHANNELS = [-1001000000000 - n for n in range(5)] + [-4_500_000_000_000, 777]
+Rows = NDArray[np.float32]
+
+
+def edges() -> list[int]:
+    """Seconds at which a month begins, and those beside them."""
+    firsts = [datetime(year, month, 1, tzinfo=UTC) for year in range(2019, 2029) for month in range(1, 13)]
+    exact = [int(day.timestamp()) for day in firsts]
+    return [second + beside for second in (*exact, NOW, NOW + 400 * DAY) for beside in (-1, 0, 1)]
+
+
+EDGES = edges()
+
+
+def made() -> list[VectorPoint]:
+    rng, some = np.random.default_rng(3), random.Random(3)
+    rows = rng.standard_normal((5_000, SIZE)).astype(np.float32)
+    seconds = [some.choice(EDGES) if n % 2 else some.randrange(EDGES[0], NOW) for n in range(len(rows))]
+    return [
+        VectorPoint(
+            PassageRef(PostKey(some.choice(CHANNELS), n), 0, 0, 9),
+            datetime.fromtimestamp(second, UTC),
+            some.choice(["ru", "ru", "ru", "en"]),
+            str(n),
+            row,
+        )
+        for n, (second, row) in enumerate(zip(seconds, rows, strict=True))
+    ]
+
+
+POINTS = made()
+ROWS = np.stack([point.vector / np.linalg.norm(point.vector) for point in POINTS])
+
+
+def drawn(some: random.Random) -> tuple[SearchFilter, str | None]:
+    """A filter with both bounds, or one, or none."""
+
+    def second() -> datetime:
+        return datetime.fromtimestamp(some.choice(EDGES) if some.random() < 0.7 else some.randrange(EDGES[0], NOW), UTC)
+
+    low, high = sorted((second(), second()))
+    since, until = some.choice([(low, high), (low, high), (high, None), (low, None), (None, low), (None, None)])
+    channels = frozenset(some.sample(CHANNELS, some.randint(1, len(CHANNELS))))
+    return SearchFilter(channels, since, until), some.choice([None, None, "en"])
+
+
+async def differing(store: VectorStore, only: SearchFilter, lang: str | None, seed: int) -> str | None:
+    """What is wrong with the hits of one search, or None."""
+    allowed = [
+        n for n, p in enumerate(POINTS)
+        if p.place.key.chat_id in only.channels and (lang is None or p.lang == lang)
+        and (only.since is None or only.since <= p.date) and (only.until is None or p.date < only.until)
+    ]  # fmt: skip
+    asked = np.random.default_rng(seed).standard_normal(SIZE).astype(np.float32)
+    hits = await store.search(asked, only, 20, lang)
+    cosines = ROWS[allowed] @ (asked / np.linalg.norm(asked))
+    by_place = {POINTS[n].place: cosine for n, cosine in zip(allowed, cosines, strict=True)}
+    found = [by_place.get(place, np.inf) for place, _ in hits]
+    best = np.sort(cosines)[::-1][:20]
+    same = (
+        len(found) == len(best) and len({place for place, _ in hits}) == len(hits) and np.allclose(found, best, 0, 2e-3)
+    )
+    return None if same else f"{only} {lang}: {len(found)} hits for {len(best)}"
+
+
+async def filled(folder: Path) -> VectorStore:
+    store = await open_vector_store(folder, model="tiny", dimension=SIZE)
+    await store.upsert(POINTS)
+    return store
+
+
+async def test_random_filters_find_what_a_comparison_with_everything_finds(tmp_path: Path) -> None:
+    some = random.Random(8)
+    store = await filled(tmp_path)
+    assert [await differing(store, *drawn(some), seed) for seed in range(300)] == [None] * 300
+    await store.close()
+
+
+async def test_a_store_from_before_the_sketch_finds_all_the_same(tmp_path: Path) -> None:
+    await (await filled(tmp_path)).close()
+    folder = StoreFolder(tmp_path)
+    about = folder.about()
+    assert about is not None
+    shutil.rmtree(folder.shard(about) / "sketch")
+    shard = edge.EdgeShard.load(str(folder.shard(about)))
+    lookup = edge.IntegerIndexParams(lookup=True, range=False)
+    for field in ("chat", "message", "hash"):
+        shard.update(edge.UpdateOperation.create_field_index(field, lookup))
+    shard.close()
+    folder.seal(about, closed=True)
+    folder.release()
+    file = tmp_path / "about.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "format": 2}))
+    some = random.Random(5)
+    store = await open_vector_store(tmp_path, model="tiny", dimension=SIZE)
+    assert (store.identity, await store.count()) == (about.identity, len(POINTS))
+    assert [await differing(store, *drawn(some), seed) for seed in range(40)] == [None] * 40
+    assert len(await store.by_hash(["7", "8"])) == 2
+    await store.close()
+    shard = edge.EdgeShard.load(str(folder.shard(about)))
+    assert dict(shard.info().payload_schema) == {}  # a gigabyte for a million points, and of no use any more
+    shard.close()
+    assert json.loads(file.read_text())["format"] == 3  # the version before would write points without a sketch
+
+
+# Rows of a sketch by itself
+
+
+def payload(chat: int, message: int, date: int = 1, lang: str = "ru") -> dict[str, Any]:
+    text_hash = f"{chat} {message}"
+    return {
+        "chat": chat, "message": message, "part": 0, "start": 0, "end": 9, "date": date, "lang": lang,
+        "hash": hash_to_number(text_hash), "text_hash": text_hash,
+    }  # fmt: skip
+
+
+def ids_of(payloads: list[dict[str, Any]]) -> list[str]:
+    return [make_point_id(PassageRef(PostKey(row["chat"], row["message"]), row["part"], 0, 9)) for row in payloads]
+
+
+def put(sketch: VectorSketch, payloads: list[dict[str, Any]], vectors: Rows) -> list[str]:
+    """Write rows as the worker does; the ids as the sketch spells them."""
+    ids = decode_point_ids(ids_of(payloads))
+    for at in range(0, len(ids), 256):
+        rows = sketch.make_rows(ids[at : at + 256], payloads[at : at + 256], vectors[at : at + 256])
+        sketch.begin_change(ids[at : at + 256])
+        sketch.write(rows)
+        sketch.end_change()
+    return encode_point_ids(ids)
+
+
+def any_of(*channels: int, **bounds: Any) -> dict[str, Any]:
+    return {"channels": [*channels], "posts": None, "since": None, "until": None, "lang": None} | bounds
+
+
+def unit(rows: Rows) -> Rows:
+    normalized: Rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return normalized
+
+
+def test_the_fifty_nearest_are_among_the_candidates_in_models_of_one_block_and_of_two(tmp_path: Path) -> None:
+    """Two blocks as in the offline models: English texts have zeros in the one, Russian ones in the other."""
+    rng = np.random.default_rng(1)
+    topics = rng.standard_normal((40, 684)).astype(np.float32)
+    rows = topics[rng.integers(40, size=30_000)] + 1.2 * rng.standard_normal((30_000, 684), dtype=np.float32)
+    english = np.arange(len(rows)) % 10 == 0
+    rows[english, 384:], rows[~english, :384] = 0, 0
+    asked = topics + rng.standard_normal(topics.shape, dtype=np.float32)
+    asked[::2, 384:], asked[1::2, :384] = 0, 0
+    sketch = VectorSketch.create(tmp_path / "sketch", 684)
+    rows, asked = unit(rows), unit(asked)
+    names = np.array(put(sketch, [payload(-1, n) for n in range(len(rows))], rows))
+    found = []
+    for vector in asked:
+        candidates = sketch.find_candidates(vector, any_of(-1), 50)
+        best = np.argsort(-(rows @ vector))[:50]
+        found.append(len(candidates & set(names[best].tolist())) / 50)
+        assert 768 <= len(candidates) <= 983
+        assert not candidates & set(names[rows @ vector == 0].tolist())  # rows of the other block come last
+    assert float(np.mean(found)) >= 0.995
+    sketch.release()
+
+
+def test_what_an_outsider_finds_does_not_depend_on_hidden_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also among rows that are equal for the sketch, of which not all are candidates, whatever their order."""
+    for name, rows_of_64 in (("_CANDIDATES", 64), ("_POOL_ROWS", 256), ("_COMPONENTS", 64)):
+        monkeypatch.setattr(vector_sketch, name, rows_of_64)
+    for name in ("_CANDIDATES_PER_HIT", "_POOL_ROWS_PER_HIT"):
+        monkeypatch.setattr(vector_sketch, name, 1)
+    rng = np.random.default_rng(2)
+    rows = unit(rng.standard_normal((3_000, 64), dtype=np.float32))
+    rows[1_000:2_000] = rows[0]  # reposts
+    public = [payload(-1, n, date=n) for n in range(len(rows))]
+    order = rng.permutation(len(rows))
+    plain, other = (VectorSketch.create(tmp_path / name, 64) for name in ("plain", "other"))
+    put(plain, public, rows)
+    hidden = [payload(-2, n, date=n) for n in range(4_000)]
+    near = unit(rows[rng.integers(3_000, size=4_000)] + 0.1 * rng.standard_normal((4_000, 64), dtype=np.float32))
+    put(other, hidden[:2_000], near[:2_000])
+    other.remove(decode_point_ids(ids_of(hidden[:1_500])))  # their rows are used again
+    put(other, [public[n] for n in order[:1_500]], rows[order[:1_500]])
+    put(other, hidden[2_000:], near[2_000:])
+    put(other, [public[n] for n in order[1_500:]], rows[order[1_500:]])
+    affected = 0
+    for n in range(60):
+        asked, only = rows[n * 40], any_of(-1, since=n * 10)
+        expected = plain.find_candidates(asked, only, 10)
+        assert other.find_candidates(asked, only, 10) == expected
+        assert len(expected) == 64
+        affected += other.find_candidates(asked, any_of(-1, -2, since=n * 10), 10) != expected
+    assert affected > 30  # else this could not fail
+    plain.release()
+    other.release()
+
+
+def test_rows_of_edited_and_removed_points_leave_and_the_files_do_not_grow(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    sketch = VectorSketch.create(tmp_path / "sketch", 64)
+    first = unit(rng.standard_normal((3_000, 64), dtype=np.float32))
+    names = put(sketch, [payload(-1, n, date=1) for n in range(3_000)], first)
+    size = sum(file.stat().st_size for file in (tmp_path / "sketch").iterdir())
+    for turn in range(2, 8):
+        rows = unit(rng.standard_normal((3_000, 64), dtype=np.float32))
+        put(sketch, [payload(-1, n, date=turn, lang="en") for n in range(3_000)], rows)
+        assert len(sketch) == 3_000
+        assert sketch.find_candidates(first[0], any_of(-1, until=turn), 5) == set()
+        assert sketch.find_candidates(first[0], any_of(-1, lang="ru"), 5) == set()
+        assert len(sketch.find_candidates(first[0], any_of(-1, since=turn, lang="en"), 5)) == 3_000
+        gone = decode_point_ids(names[: turn * 100])
+        sketch.remove(gone)
+        assert len(sketch) == 3_000 - turn * 100
+        assert len(sketch.find_posts([(-1, range(3_000)), (-9, [1])])) == 3_000 - turn * 100
+        assert not sketch.find_candidates(first[0], any_of(-1), 5) & set(names[: turn * 100])
+    put(sketch, [payload(-1, n) for n in range(3_000)], first)
+    assert size == sum(file.stat().st_size for file in (tmp_path / "sketch").iterdir())
+    sketch.release()
+
+
+# Kills and damage
+
+STOPPED = """
+import os, signal, sys
+import numpy as np
+from test_vector_sketch import ids_of, payload, shard_rows
+from rag_core.index import edge_worker
+from rag_core.index.edge_worker import VectorShard
+from rag_core.index.vector_sketch import VectorSketch
+
+def stop(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+shard = VectorShard(sys.argv[1], 64, make=False)
+engine, sketch = shard._shard, shard._sketch
+if sys.argv[2] == "before the engine":
+    shard._shard = type("Engine", (), {"update": stop, "retrieve": engine.retrieve})()
+elif sys.argv[2] == "before the sketch":
+    sketch.write = sketch.remove = stop
+elif sys.argv[2] == "within the sketch":
+    columns = sketch._columns
+    class Columns(dict):
+        def __getitem__(self, name):
+            return stop() if name == "chat" else columns[name]
+    sketch._columns = Columns(columns)
+else:
+    sketch.end_change = stop
+payloads, rows = shard_rows(sys.argv[3], 5)
+if sys.argv[3] == "remove":
+    shard.remove({"posts": [[-1, [row["message"] for row in payloads]]], "but": []}, b"")
+else:
+    shard.upsert({"ids": ids_of(payloads), "payloads": payloads}, rows.tobytes())
+"""
+
+
+def shard_rows(change: str, seed: int) -> tuple[list[dict[str, Any]], Rows]:
+    """Points of a change: 0 to 499 are there already."""
+    some = {"write": range(400, 600), "remove": range(50, 250)}.get(change, range(500))
+    rows = unit(np.random.default_rng(seed).standard_normal((len(some), 64), dtype=np.float32))
+    return [payload(-1, n, date=seed) for n in some], rows
+
+
+def disagreement(shard: VectorShard) -> str | None:
+    """In what the sketch differs from the engine, or None."""
+    records = shard._shard.scroll(edge.ScrollRequest(limit=10_000, with_payload=True, with_vector=True))[0]
+    if len(records) != len(shard._sketch):
+        return f"{len(shard._sketch)} rows for {len(records)} points"
+    for record in records:
+        row, vector = record.payload or {}, np.array(record.vector["dense"], np.float32)  # type: ignore[call-overload,index]
+        only = any_of(-1, posts=[(-1, [row["message"]])], since=row["date"], until=row["date"] + 1, lang=row["lang"])
+        if shard._sketch.find_candidates(vector, only, 1) != {str(record.id).replace("-", "")}:
+            return f"{row} is not found by its own values"
+        (number,) = shard._sketch._find_posts(only["posts"])
+        bits = [shard._sketch._columns[name][number] for name in shard._sketch._signs]
+        if (np.array(bits) != vector_sketch._pack_bits(vector[None] > 0)[0]).any():
+            return f"{row} has other signs"
+    return None
+
+
+@pytest.mark.parametrize("change", ["write", "remove"])
+@pytest.mark.parametrize("where", ["before the engine", "before the sketch", "within the sketch", "after the sketch"])
+def test_a_kill_at_any_step_of_a_change_leaves_the_sketch_as_the_engine_is(
+    tmp_path: Path, where: str, change: str
+) -> None:
+    shard = VectorShard(str(tmp_path / "shard"), 64, make=True)
+    payloads, rows = shard_rows("all", 4)
+    shard.upsert({"ids": ids_of(payloads), "payloads": payloads}, rows.tobytes())
+    shard.close()
+    paths = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[1]), *sys.path])
+    child = subprocess.run(
+        [sys.executable, "-c", STOPPED, str(tmp_path / "shard"), where, change],
+        env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert child.returncode == -signal.SIGKILL, child.stderr
+    made_before = (tmp_path / "shard" / "sketch" / "id_low").stat().st_ino
+    again = VectorShard(str(tmp_path / "shard"), 64, make=False)
+    assert disagreement(again) is None
+    assert (tmp_path / "shard" / "sketch" / "id_low").stat().st_ino == made_before  # read, not made anew
+    done = {"write": 600, "remove": 300}[change]
+    assert again.count({}, b"")[0]["points"] == (500 if where == "before the engine" else done)
+    again.close()
+
+
+class RefusingEngine:
+    """The engine, in a state in which it refuses changes."""
+
+    def __init__(self, engine: edge.EdgeShard) -> None:
+        self.retrieve = engine.retrieve
+
+    def update(self, operation: edge.UpdateOperation) -> None:
+        raise ValueError("refused")
+
+
+def test_a_change_that_the_engine_or_a_full_disk_refuses_is_no_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shard = VectorShard(str(tmp_path / "shard"), 64, make=True)
+    payloads, rows = shard_rows("all", 4)
+    ask = {"ids": ids_of(payloads), "payloads": payloads}
+    shard.upsert(ask, rows.tobytes())
+    with pytest.raises(OverflowError):
+        shard.upsert({**ask, "payloads": [{**row, "date": 2**70} for row in payloads]}, rows.tobytes())
+    assert disagreement(shard) is None
+    engine = shard._shard
+    shard._shard = RefusingEngine(engine)  # type: ignore[assignment]
+    with pytest.raises(ValueError, match="refused"):
+        shard.upsert(ask, (-rows).tobytes())
+    shard._shard = engine
+    assert disagreement(shard) is None
+    shard.remove({"posts": [[-1, [0]]], "but": []}, b"")  # the next change after one that was refused
+    assert disagreement(shard) is None
+    monkeypatch.setattr(vector_sketch, "_FIRST_ROWS", 1)
+
+    def refuse(file: int, size: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(vector_sketch, "_allocate", refuse)
+    many = [payload(-1, n) for n in range(1_000, 5_000)]
+    with pytest.raises(OSError, match=r"\[Errno 28\]"):
+        shard.upsert({"ids": ids_of(many), "payloads": many}, np.ones((4_000, 64), np.float32).tobytes())
+    assert disagreement(shard) is None
+    shard.close()
+
+
+def cut(name: str) -> Callable[[Path], None]:
+    return lambda sketch: os.truncate(sketch / name, 800)
+
+
+def noise(name: str) -> Callable[[Path], None]:
+    def harm(sketch: Path) -> None:
+        with (sketch / name).open("r+b") as data:
+            data.seek(16_000)  # in the middle, where the seal does not look
+            data.write(b"\xa7" * 800)
+
+    return harm
+
+
+def linked(sketch: Path) -> None:
+    (sketch / "signs0").rename(sketch.parents[1] / "elsewhere")
+    (sketch / "signs0").symlink_to(sketch.parents[1] / "elsewhere")
+
+
+def restarted(sketch: Path) -> None:
+    """As if the machine had been stopped while the sketch was in use, and had lost what was not yet on disk."""
+    state = json.loads((sketch / "state.json").read_text())
+    (sketch / "state.json").write_text(json.dumps({**state, "closed": False, "boot": "another"}))
+    noise("signs0")(sketch)
+
+
+HARM: dict[str, Callable[[Path], object]] = {
+    "gone": shutil.rmtree,
+    "a column is gone": lambda sketch: (sketch / "date").unlink(),
+    "a column is cut": cut("date"),
+    "a column is a link": linked,
+    "noise in the signs": noise("signs0"),
+    "noise in the sizes": noise("sizes0"),
+    "noise in the ids": noise("id_low"),
+    "its state is gone": lambda sketch: (sketch / "state.json").unlink(),
+    "its state says nothing": lambda sketch: (sketch / "state.json").write_text('{"format": 1, "dimension": [}'),
+    "of another version": lambda sketch: (sketch / "state.json").write_text('{"format": 0, "dimension": 8}'),
+    "the machine was stopped": restarted,
+}
+
+
+@pytest.mark.parametrize("harm", HARM)
+async def test_a_damaged_sketch_is_made_anew_and_no_vector_with_it(tmp_path: Path, harm: str) -> None:
+    store = await filled(tmp_path)
+    await store.close()
+    (sketch,) = tmp_path.glob("shard-*/sketch")
+    HARM[harm](sketch)
+    again = await open_vector_store(tmp_path, model="tiny", dimension=SIZE)
+    assert (again.identity, await again.count()) == (store.identity, len(POINTS))
+    some = random.Random(6)
+    assert [await differing(again, *drawn(some), seed) for seed in range(30)] == [None] * 30
+    await again.close()
+
+
+async def test_a_sketch_older_than_the_engine_is_not_used(tmp_path: Path) -> None:
+    """Put back from a copy: whole, and with as many points, but of earlier versions."""
+    store = await filled(tmp_path / "store")
+    await store.close()
+    (sketch,) = (tmp_path / "store").glob("shard-*/sketch")
+    shutil.copytree(sketch, tmp_path / "copy")
+    store = await open_vector_store(tmp_path / "store", model="tiny", dimension=SIZE)
+    moved = [VectorPoint(p.place, p.date, "fr", p.text_hash, -p.vector) for p in POINTS[:100]]
+    await store.upsert(moved)
+    await store.close()
+    shutil.rmtree(sketch)
+    shutil.copytree(tmp_path / "copy", sketch)
+    store = await open_vector_store(tmp_path / "store", model="tiny", dimension=SIZE)
+    hits = await store.search(moved[0].vector, SearchFilter(frozenset(CHANNELS)), 200, "fr")
+    assert {place for place, _ in hits} == {p.place for p in moved}
+    await store.close()
+
+
+async def test_the_engine_may_be_killed_again_and_again_while_points_change(tmp_path: Path) -> None:
+    store = await filled(tmp_path)
+    some = random.Random(7)
+    for turn in range(6):
+        os.kill(get_engine(store)._engine.pid, signal.SIGKILL)
+        await store.upsert(POINTS[turn * 200 : turn * 200 + 400])
+        assert await differing(store, *drawn(some), turn) is None
+        assert await store.count() == len(POINTS)
+    await store.close()

@@ -27,8 +27,15 @@ from rag_core.recipe_steps import (
     plan_or_answer_exactly,
     write_or_extract,
 )
-from rag_core.recipes.react_tool_schemas import MAX_POSTS, SUM_FORMAT
-from rag_core.recipes.react_tools import Tool, ToolContext, ToolOutcome, call_tool, select_allowed_tools
+from rag_core.recipes.react_tools import (
+    MAX_POSTS,
+    SUM_FORMAT,
+    Tool,
+    ToolContext,
+    ToolOutcome,
+    call_tool,
+    select_allowed_tools,
+)
 from rag_core.text.sentences import split_sentences
 from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import Citation, Draft, Evidence, Passage, Plan, Question, Sentence

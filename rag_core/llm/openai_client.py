@@ -505,15 +505,14 @@ class _StreamCollector:
         took = self._now() - self._began
         first = (self._first - self._began) if self._first else took
         finish = FinishReason.LENGTH if self._finish == "length" else FinishReason.STOP
-        return Generation("".join(self._pieces), finish, self._figures(1000 * first, 1000 * took))
-
-    def _figures(self, first_ms: float, took_ms: float) -> GenerationStats:
         usage, timings = self._usage.get("usage", {}), self._usage.get("timings", {})
         known = _read_int(usage.get("prompt_tokens_details"), "cached_tokens")
         prompt = _read_int(usage, "prompt_tokens")
         evaluated = _read_int(timings, "prompt_n") or max(0, prompt - known)
         tokens = _read_int(usage, "completion_tokens") or len(self._pieces)
-        return GenerationStats(prompt, evaluated, tokens, first_ms, took_ms)
+        return Generation(
+            "".join(self._pieces), finish, GenerationStats(prompt, evaluated, tokens, 1000 * first, 1000 * took)
+        )
 
 
 def _read_int(given: Any, name: str) -> int:

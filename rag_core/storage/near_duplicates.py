@@ -100,8 +100,7 @@ async def load_copy_watermark(archive: Archive, recipe: str) -> CopyWatermark:
 async def count_uncompared_changes(archive: Archive, recipe: str) -> int:
     """Count the changes of posts that were not compared yet."""
     sql = "SELECT count(*) FROM posts WHERE seq > coalesce((SELECT watermark FROM copying WHERE recipe = ?), 0)"
-    ((number,),) = await archive.rows(sql, (recipe,))
-    return int(number)
+    return int(await archive.value(sql, (recipe,)))
 
 
 async def find_texts_by_band(

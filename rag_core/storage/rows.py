@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import Field, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rag_core.types import Entity, Media, Origin, Post, PostKey
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 # In the order of `encode_post`; columns that the archive adds (seq, stamp ...) are not included.
 POST_COLUMNS = (
@@ -49,6 +52,38 @@ def to_unix_seconds(moment: datetime) -> int:
 def from_unix_seconds(value: int) -> datetime:
     """Convert Unix seconds to a UTC datetime."""
     return datetime.fromtimestamp(value, UTC)
+
+
+T = TypeVar("T")
+
+# By the annotation of a field: how its column is written, and how it is read.
+_COLUMN_CODECS: dict[str, tuple[Callable[[Any], object], Callable[[Any], object]]] = {
+    "bool": (int, bool),
+    "datetime": (to_unix_seconds, from_unix_seconds),
+    "frozenset[int]": (lambda ids: json.dumps(sorted(ids)), lambda text: frozenset(json.loads(text))),
+}
+
+
+def encode_row(value: DataclassInstance) -> dict[str, object]:
+    """Encode a dataclass whose fields are columns: times as Unix seconds, sets of ids as JSON text."""
+    row = {}
+    for column in fields(value):
+        held, (write, _) = getattr(value, column.name), _get_codec(column)
+        row[column.name] = None if held is None else write(held)
+    return row
+
+
+def decode_row(kind: type[T], row: sqlite3.Row, **given: object) -> T:
+    """Decode a row into a dataclass whose fields are columns, except those that are `given`."""
+    for column in fields(kind):  # type: ignore[arg-type]
+        if column.name not in given:
+            held, (_, read) = row[column.name], _get_codec(column)
+            given[column.name] = None if held is None else read(held)
+    return kind(**given)
+
+
+def _get_codec(column: Field[Any]) -> tuple[Callable[[Any], object], Callable[[Any], object]]:
+    return _COLUMN_CODECS.get(str(column.type).removesuffix(" | None"), (lambda held: held, lambda held: held))
 
 
 def hash_post_text(text: str) -> bytes:
@@ -91,6 +126,7 @@ def encode_post(post: Post) -> tuple[object, ...]:
 
 def decode_post(row: sqlite3.Row) -> Post:
     """Decode a row of `posts`."""
+    kind = row["media_kind"]
     return Post(
         key=PostKey(row["chat_id"], row["message_id"]),
         date=from_unix_seconds(row["date"]),
@@ -99,7 +135,7 @@ def decode_post(row: sqlite3.Row) -> Post:
         author=row["author"],
         entities=tuple(Entity(*values) for values in _decode_list(row["entities"])),
         links=tuple(_decode_list(row["links"])),
-        media=_decode_media(row),
+        media=Media(kind, row["media_file_name"], row["media_mime"]) if kind else None,
         origin=decode_origin(row["origin"]) if row["origin"] else None,
         reply_to=row["reply_to"],
         album=row["album"],
@@ -119,11 +155,6 @@ def _decode_list(text: str) -> list[Any]:
 def _encode_origin(origin: Origin) -> str:
     date = to_unix_seconds(origin.date) if origin.date else None
     return _encode_json([origin.name, origin.chat_id, origin.message_id, date])
-
-
-def _decode_media(row: sqlite3.Row) -> Media | None:
-    kind = row["media_kind"]
-    return Media(kind, row["media_file_name"], row["media_mime"]) if kind else None
 
 
 def decode_origin(text: str) -> Origin:

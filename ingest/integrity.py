@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingest.heartbeat import IndexesRepaired, NotifyAdmins
-from ingest.indexer import LexicalIndexer, PreparedPassage, build_lexical_entry, prepare_passage, read_posts_again
+from ingest.indexer import LexicalIndexer, build_lexical_entry, load_or_embed_vectors, prepare_passage, read_posts_again
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, translate_errors
 from rag_core.index.bm25 import LexicalIndex
@@ -255,24 +255,13 @@ async def compare_vector_posts(archive: Archive, dense: DenseIndex, keys: Sequen
     beyond = {key: PassageRef(key, len(parts), 0, 0) for key, parts in ready.items()}
     every = [one for parts in ready.values() for one in parts]
     stored = await dense.vectors.vectors_of([*(one.held.place for one in every), *beyond.values()])
-    right = await _compute_expected_vectors(dense, every)
+    right, _ = await load_or_embed_vectors(dense.vectors, dense.embedder, every)
     return [
         key
         for key, parts in ready.items()
         if beyond[key] in stored
         or not all(_are_same_vectors(stored.get(one.held.place), right.get(one.mark)) for one in parts)
     ]
-
-
-async def _compute_expected_vectors(dense: DenseIndex, every: Sequence[PreparedPassage]) -> Mapping[str, VectorArray]:
-    """Expected vectors by text hash. A text that embeds to zero has none."""
-    texts = {one.mark: one.text for one in every}
-    known = await dense.vectors.by_hash(list(texts)) if texts else {}
-    missing = [mark for mark in texts if mark not in known]
-    if missing:
-        rows = await dense.embedder.passages([texts[mark] for mark in missing])
-        known |= {mark: row for mark, row in zip(missing, rows, strict=True) if np.any(row)}
-    return known
 
 
 def _are_same_vectors(stored: VectorArray | None, right: VectorArray | None) -> bool:

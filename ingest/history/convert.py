@@ -52,7 +52,8 @@ def convert_message(message: Any, channel: Channel, peers: Peers) -> Post | None
 
     Raises MalformedMessage.
     """
-    name = _get_media_name(message)
+    media = getattr(message, "media", None)
+    name = type(media).__name__.removeprefix("MessageMedia") if media else ""
     if type(message).__name__ != "Message" or name in _UNREADABLE_MEDIA or getattr(message, "rich_message", None):
         return None
     text = message.message or ""
@@ -108,14 +109,10 @@ def _is_automatic_forward(message: Any) -> bool:
 
 def _convert_entity(entity: Any) -> JsonObject:
     name = type(entity).__name__.removeprefix("MessageEntity")
-    kind = _ENTITY_TYPES.get(name) or _make_snake_case(name)
+    kind = _ENTITY_TYPES.get(name) or re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
     if kind == "blockquote" and entity.collapsed:
         kind = "expandable_blockquote"
     return {"type": kind, "offset": entity.offset, "length": entity.length, "url": getattr(entity, "url", None)}
-
-
-def _make_snake_case(name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 def _convert_reply(header: Any, chat_id: int) -> JsonObject:
@@ -140,11 +137,6 @@ def _convert_origin(header: Any, peers: Peers) -> JsonObject:
     if peer_id < 0:
         return origin | {"type": "chat", "sender_chat": described}
     return origin | {"type": "user", "sender_user": described}
-
-
-def _get_media_name(message: Any) -> str:
-    media = getattr(message, "media", None)
-    return type(media).__name__.removeprefix("MessageMedia") if media else ""
 
 
 def _convert_media(media: Any, name: str, text: str) -> JsonObject:

@@ -265,11 +265,6 @@ def _build_token(found: re.Match[str], cyrillic: bool) -> DateToken:
     if found["decade"]:
         first = int(re.match(r"\d+", text)[0])  # type: ignore[index]
         return DateToken("decade", first + 1900 if first < 100 else first, *at, text)
-    return _build_numeric_date(found, cyrillic)
-
-
-def _build_numeric_date(found: re.Match[str], cyrillic: bool) -> DateToken:
-    """Numeric date: 31.10.74, 2024-05-06, 5/13/2021. Where a/b is ambiguous, English has the month first."""
     parts = {
         key.rstrip("0123456789"): value for key, value in found.groupdict().items() if value and key[-1].isdecimal()
     }

@@ -21,6 +21,7 @@ from rag_core.storage.rows import (
     JOIN_BY_KEY,
     POST_COLUMNS,
     SECONDS_PER_WEEK,
+    VISIBLE_POSTS,
     MergeState,
     PostMerger,
     PostTally,
@@ -34,7 +35,6 @@ from rag_core.storage.rows import (
 from rag_core.types import Post, PostKey
 
 __all__ = [
-    "VISIBLE_POSTS",
     "PostChange",
     "PostTally",
     "PostVersion",
@@ -183,11 +183,6 @@ async def purge_removed_posts(archive: Archive, taken: int) -> int:
             return purged
 
 
-VISIBLE_POSTS = (
-    "t.chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed')) "
-    "AND t.deleted_at IS NULL AND t.suspected = 0 AND (t.guarded IS NULL OR EXISTS "
-    "(SELECT 1 FROM channels AS c WHERE c.chat_id = t.chat_id AND c.guarded_too))"
-)
 _SHOWN_COLUMN = f"({VISIBLE_POSTS}) AS shown"
 _AlbumKey = tuple[int, str]
 

@@ -35,6 +35,12 @@ JOIN_BY_KEY = (
     "ON t.chat_id = json_extract(k.value, '$[0]') AND t.message_id = json_extract(k.value, '$[1]')"
 )
 
+# Condition on a table `t` of posts: those that may be found.
+VISIBLE_POSTS = (
+    "t.chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed')) "
+    "AND t.deleted_at IS NULL AND t.suspected = 0 AND (t.guarded IS NULL OR EXISTS "
+    "(SELECT 1 FROM channels AS c WHERE c.chat_id = t.chat_id AND c.guarded_too))"
+)
 
 SECONDS_PER_WEEK = 7 * 86400
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
@@ -41,15 +41,13 @@ from rag_core.types import (
     Post,
     PostKey,
     Question,
-    Shortfall,
     Viewer,
-    format_channel_post_link,
 )
 from rag_core.verification.entailment import assess_by_words, assess_passages
 from rag_core.verification.facts import extract_facts
 from rag_core.verification.message_claims import extract_claims
 from rag_core.verification.support import filter_current_passages, find_best_quote
-from rag_core.verification.types import Claim, Label, Support, Verdict
+from rag_core.verification.types import Claim, Label, Support, Verdict, Verification
 
 _MAX_NEWER_POSTS = 12  # later posts of one channel
 _NUMBER_WORDS = re.compile(r"(?<!\S)[^\s\d]*+\d\S*+")  # possessive: linear in a long word
@@ -308,40 +306,6 @@ MAX_CHECKED_CLAIMS = 8
 # Characters of all claims checked together, as many as a question may have; and of a message, as many as a post has.
 MOST_CLAIMED = 1000
 LONGEST_MESSAGE = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """Verification of a message: a verdict for each claim in the order of the text; `left` claims were not checked.
-
-    No verdicts: the text has no claims. `same` is the post that the message is, word for word.
-    """
-
-    verdicts: tuple[Verdict, ...]
-    left: int = 0
-    shortfalls: tuple[Shortfall, ...] = ()
-    trace_id: str = ""
-    channels: dict[int, Channel] = field(default_factory=dict)
-    same: Post | None = None
-
-    @property
-    def same_post_state(self) -> str:
-        """Whether a later post changed a statement of the post that the message is: "changed", "holds" or "unknown"."""
-        if any(verdict.superseded for verdict in self.verdicts):
-            return "changed"
-        held = all(verdict.label is Label.SUPPORTED for verdict in self.verdicts)
-        return "holds" if self.verdicts and held and not self.left and not self.shortfalls else "unknown"
-
-    def link(self, key: PostKey) -> str:
-        """Link to a post, by the current username of its channel."""
-        return format_channel_post_link(key, self.channels.get(key.chat_id))
-
-    def posts(self) -> tuple[PostKey, ...]:
-        """Posts that are shown, each once: the post that the message is, supporting and contradicting ones claim by claim, then the earliest sources."""
-        cited = [c for v in self.verdicts for c in (*v.citations, *v.against, *filter(None, (v.superseded,)))]
-        first = [v.earliest for v in self.verdicts if v.earliest]
-        same = [self.same.key] if self.same else []
-        return tuple(dict.fromkeys((*same, *(citation.post for citation in cited), *first)))
 
 
 async def verify_text(question: Question, rag: Engine) -> Verification:

@@ -400,7 +400,6 @@ class CopyIndexer:
         )  # another process was faster
 
     async def _find_near_texts(self, some: Sequence[_FingerprintedPost]) -> _TextsByBand:
-        """Texts in the archive that share a band with these posts and were written at about the same time."""
         if not some:
             return {}
         moments = [one.written for one in some]
@@ -411,7 +410,6 @@ class CopyIndexer:
 
 
 def _fingerprint_posts(batch: Sequence[PostChange]) -> list[_FingerprintedPost]:
-    """Fingerprint the posts of a batch that have words."""
     fingerprinted = []
     for change in batch:
         if change.post is not None and (words := parse_compared_text(write_out_links(change.post))).all:

@@ -27,8 +27,6 @@ log = logging.getLogger(__name__)
 
 
 class _ClockReading(NamedTuple):
-    """Reading of both clocks: monotonic seconds, and wall time."""
-
     passed: float
     at: datetime
 

@@ -190,7 +190,6 @@ def _find_lexical_differences(lexical: LexicalIndex, ready: Mapping[PostKey, Seq
 
 
 def _is_passage_found(lexical: LexicalIndex, passage: Passage) -> bool:
-    """Check that a search for all words of a passage, in the second of its date, finds it at its place."""
     wanted = build_lexical_entry(passage)
     if not wanted.terms:
         return True

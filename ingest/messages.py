@@ -161,7 +161,6 @@ def extract_file_names(value: object) -> tuple[str, ...]:
 
 
 def _iterate_objects(value: object) -> Iterator[Mapping[str, Any]]:
-    """Iterate all nested objects, outer before inner."""
     if isinstance(value, dict):
         yield value
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():

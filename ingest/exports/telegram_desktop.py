@@ -50,7 +50,6 @@ def _ignore_progress(done: int, total: int) -> None:
 
 
 def _open_source(path: Path, options: ImportOptions, known: Mapping[int, Channel]) -> ExportSource:
-    """Open the export at a path, in either format."""
     file, head, size = _find_export_file(path)
     if head.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"<"):
         return HtmlExport(find_pages(file), options, known)

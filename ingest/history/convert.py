@@ -100,7 +100,6 @@ def _join_names(peer: Any) -> str:
 
 
 def _is_automatic_forward(message: Any) -> bool:
-    """Whether this is the copy of a channel's post in its discussion group."""
     header = message.fwd_from
     if message.post or not header or not header.saved_from_peer or not message.from_id:
         return False

@@ -140,7 +140,6 @@ async def _rewrite_by_model(
 
 
 def _format_turns(turns: Sequence[ConversationTurn]) -> str:
-    """Format the last turns as data between markers."""
     formatted = [
         f"{escape_prompt_text(turn.question)} ({escape_prompt_text(', '.join(turn.entities))})"
         for turn in turns[-_SHOWN_TURNS:]

@@ -277,7 +277,6 @@ def _is_genitive(readings: tuple[WordReading, ...]) -> bool:
 
 
 def _replace_english_thing(question: str, rest: str) -> str | None:
-    """Replace the thing of a question by one with the same determiner, or in questions of price without one."""
     if len(rest.split()) > 4:
         return None
     found = _ENGLISH_THING_PATTERN.search(fold_case(question))

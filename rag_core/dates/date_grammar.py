@@ -168,7 +168,6 @@ _GLUE_WORDS = "the of in on at за в во на по до к и and to through 
 
 
 def _build_lexicon() -> dict[str, tuple[str, object, bool]]:
-    """Map each word to the kind and the value of its token, and whether it is an abbreviation."""
     months = zip(_MONTH_FORMS, (short for *_, short in _MONTH_STEMS), strict=True)
     rows: list[tuple[str, object, str, bool]] = []
     for kind, named in (("month", enumerate(((" ".join(full), short) for full, short in months), 1)),
@@ -421,7 +420,6 @@ class TokenReader:
         return (2000, i + 1) if value == 2000 and kind == "ordinal" else None
 
     def _trailing_year(self, i: int) -> tuple[int | None, int]:
-        """Year after a day or a month, and the token after it."""
         at = self.skip(i, ",", "of", "in", "-", "/")
         found = self.year(at)
         if found:

@@ -266,7 +266,6 @@ class IndexSnapshot:
 
 
 def _filter_docs(snapshot: IndexSnapshot, allowed: DocFilter | None, docs: DocIdArray) -> DocIdArray:
-    """Documents of the snapshot that are allowed."""
     if snapshot.seen is not None:
         docs = docs[snapshot.seen(docs)]
     return docs if allowed is None else docs[allowed(docs)]

@@ -313,7 +313,6 @@ class LlmServer:
         raise AssertionError("a failure is raised")
 
     async def _raise_for_status(self, response: ClientResponse) -> None:
-        """Raise the error of an HTTP status."""
         status, said = response.status, ""
         with self._translate_errors():
             said = (await response.content.read(_MAX_ERROR_BYTES)).decode("utf-8", "replace").lower()
@@ -347,7 +346,6 @@ class LlmServer:
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
-        """Translate failures of a response into errors with a sentence."""
         try:
             yield
         except ServerTimeoutError:
@@ -473,8 +471,6 @@ async def count_server_tokens(server: LlmServer, met: ServerInfo, text: str) -> 
 
 
 class _StreamCollector:
-    """Collector of a streamed reply."""
-
     def __init__(self) -> None:
         self._now = asyncio.get_running_loop().time
         self._began, self._first = self._now(), 0.0
@@ -654,7 +650,6 @@ def _read_model_rows(listed: Any) -> list[dict[str, Any]]:
 
 
 async def _can_count_tokens(server: LlmServer, model: str) -> bool:
-    """Whether the server counts tokens by the path that only llama_cpp.server has."""
     try:
         return await count_server_tokens(server, ServerInfo(ServerDialect.LLAMA_PYTHON, model, 0), "a") > 0
     except ServerRefused:
@@ -662,7 +657,6 @@ async def _can_count_tokens(server: LlmServer, model: str) -> bool:
 
 
 async def _fetch_context_size(server: LlmServer, dialect: ServerDialect, row: dict[str, Any]) -> int:
-    """Fetch the context size of the server, in tokens; 0 where it is unknown."""
     try:
         if dialect is ServerDialect.LLAMA_SERVER:
             return int((await server.ask("/props"))["default_generation_settings"]["n_ctx"])

@@ -171,7 +171,6 @@ class _BertGraph:
         return g.op("Reshape", g.op("Transpose", g.op("MatMul", shares, value), perm=(0, 2, 1, 3)), joined)
 
     def _linear(self, x: str, name: str) -> str:
-        """Multiply x by an integer weight and add the bias."""
         g, weight = self.graph, self._weights[name + ".weight"].astype(np.float32).T
         scale = np.maximum(np.abs(weight).max(axis=0), 1e-9) / _MAX_WEIGHT
         whole, per_token = self._as_whole(x)

@@ -167,7 +167,6 @@ def choose_retrievers(plan: Plan) -> tuple[str, str]:
 
 
 def _choose_recipe(text: str, plan: Plan, now: datetime) -> tuple[str, str]:
-    """Choose the agent for a question that one search does not answer."""
     if parse_comparison(text):
         return "agent", "a comparison"
     if len(split_question(text, now)) > 1:

@@ -142,7 +142,6 @@ def parse_filters(asked: str, readable: Mapping[int, Channel]) -> QueryFilters:
 
 
 def _match_names(patterns: tuple[re.Pattern[str], ...], asked: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names matched by the patterns, and the matched pieces in lower case."""
     names: dict[str, None] = {}
     pieces: dict[str, None] = {}  # each once: a question of 4,000 characters may repeat a piece 300 times
     for pattern in patterns:
@@ -159,7 +158,6 @@ def _blank_out(asked: str, pieces: tuple[str, ...]) -> str:
 
 
 def _find_channels(asked: str, readable: Mapping[int, Channel]) -> tuple[frozenset[int] | None, tuple[str, ...]]:
-    """Find channels by @username, link, words of the title or the whole title."""
     chosen = {
         match[0].lower(): {key for key, c in readable.items() if _is_channel(c, match["name"] or "", match["bare"])}
         for match in _CHANNEL_HANDLE.finditer(asked)

@@ -73,8 +73,6 @@ class _PartReply(BaseModel):
 
 
 class _PartsReply(BaseModel):
-    """The reply as it must be."""
-
     model_config = ConfigDict(extra="ignore")
 
     parts: list[_PartReply] = Field(min_length=1)
@@ -175,7 +173,6 @@ async def _judge_hits(
 async def _write_final_answer(
     question: Question, extract: Draft, evidence: Evidence, model: LanguageModel, rag: Engine, run: Run
 ) -> Draft:
-    """Write the final answer from the posts with a prediction; where that fails, use the predictions."""
     predictions = await _predict_from_each_source(question, evidence.sources, rag, run)
     answering = tuple(source for source in evidence.sources if predictions.get(source.number, Draft()).sentences)
     if predictions and not answering:
@@ -217,7 +214,6 @@ async def _predict_from_each_source(
 async def _answer_open_parts(
     open_parts: Sequence[Question], plan: Plan, draft: Draft, evidence: Evidence, rag: Engine, run: Run
 ) -> tuple[Draft, Evidence]:
-    """Search and write for the open parts of the question, and add the sentences to the draft."""
     for question in open_parts:
         more = await run.attempt(Stage.FOLLOW, _search_for_part(question, plan, evidence, rag, run), Evidence)
         if not more.sources:

@@ -435,8 +435,6 @@ log = logging.getLogger(__name__)
 
 
 class _StrictModel(BaseModel):
-    """Strict model: exactly the declared keys, and no conversion of types."""
-
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 

@@ -266,7 +266,6 @@ def _join_same_day_copies(
 
 
 def _select_earliest(family: Iterable[PostCopy]) -> tuple[PostCopy, ...]:
-    """The earliest post and the earliest forward of each channel, by date."""
     first: dict[tuple[int, bool], PostCopy] = {}
     for one in sorted(family, key=lambda one: (one.date, one.key)):
         first.setdefault((one.key.chat_id, one.origin is None), one)
@@ -274,8 +273,6 @@ def _select_earliest(family: Iterable[PostCopy]) -> tuple[PostCopy, ...]:
 
 
 class _DisjointSets(Generic[T]):
-    """Disjoint sets (union-find)."""
-
     def __init__(self) -> None:
         self._parents: dict[T, T] = {}
 

@@ -181,7 +181,6 @@ def _is_price(number: Number, low: str) -> bool:
 
 
 def _counts_nothing(number: Number) -> bool:
-    """Check whether a number has no counted noun."""
     return not number.weak and not stem(_get_counted_noun(number))
 
 
@@ -223,7 +222,6 @@ def find_moment_differences(
 def _is_said_elsewhere(
     moment: Moment, post: Sequence[Moment], unnamed: Sequence[Moment], date: datetime | None, *, copied: bool
 ) -> bool:
-    """Check whether another sentence has the moment, and this one no other in its place."""
     if copied or _find_rival_moment(moment, unnamed):
         return False
     return any(_moments_agree(moment, other, date) for other in post)
@@ -247,7 +245,6 @@ def _is_closed_then(moment: Moment, claim: SentenceFacts, best: SentenceFacts) -
 
 
 def _is_one_of_weekdays(moment: Moment, claim: SentenceFacts, many: int) -> bool:
-    """Check whether the same words name exactly `many` weekdays, this one among them."""
     return moment.weekday is not None and sum(one.start == moment.start for one in claim.moments) == many
 
 
@@ -295,12 +292,10 @@ def _may_omit_year(mine: Mapping[str, int], theirs: Mapping[str, int]) -> bool:
 
 
 def _drop_duplicate_moments(moments: Iterable[Moment]) -> list[Moment]:
-    """Distinct moments, in order."""
     return list({(*one.fields().items(), one.either): one for one in reversed(list(moments))}.values())[::-1]
 
 
 def _find_unnamed_moments(here: Sequence[Moment], claim: SentenceFacts) -> list[Moment]:
-    """Moments that the claim does not name."""
     mine = _drop_duplicate_moments(claim.moments)
     return [
         other
@@ -320,7 +315,6 @@ def _find_rival_moment(claimed: Moment, unnamed: Sequence[Moment]) -> Moment | N
 
 
 def _is_number(moment: Moment, bare: AbstractSet[float]) -> bool:
-    """Check whether a year or an hour appears as a bare number."""
     if moment.day is not None or moment.month is not None or moment.either:
         return False
     return not bare.isdisjoint(float(value) for value in _list_bare_numbers(moment))

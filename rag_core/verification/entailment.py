@@ -59,7 +59,6 @@ def _build_prompt(told: PromptTemplate, asked: str, text: str) -> Prompt:
 
 
 def _truncate_text(text: str, tokens: int, most: int) -> str:
-    """Cut a text that has too many tokens."""
     return text if tokens <= most else text[: int(len(text) * most / tokens)]
 
 

@@ -218,7 +218,6 @@ def join_facts(sentences: Sequence[SentenceFacts]) -> SentenceFacts:
 
 
 def _blank_spans(text: str, spans: Iterable[tuple[int, int]], blank: str) -> str:
-    """Text with each character of the spans replaced by a filler."""
     letters = list(text)
     for start, end in spans:
         letters[start:end] = blank * (end - start)

@@ -352,7 +352,6 @@ def _read_together(
 
 
 def _read_denial(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts | None) -> _Reading | None:
-    """Read an explicit denial or correction."""
     score = seen.own + seen.about / 2 + 1
     close = seen.about >= _MIN_EXPLICIT and (
         seen.matched or (seen.own >= _MIN_OWN_SUPPORTING and not claim.facts.moments)
@@ -447,5 +446,4 @@ def _has_verb(claim: ClaimTerms, here: SentenceFacts) -> bool:
 
 
 def _count_denials(here: SentenceFacts, stems: AbstractSet[str]) -> int:
-    """Count the denials that touch words of the claim."""
     return sum(not stems.isdisjoint(scope.wide) for scope in here.denied)

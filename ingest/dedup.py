@@ -21,7 +21,7 @@ from itertools import pairwise
 from rensa import RMinHash
 
 from rag_core.storage import Archive, near_duplicates, posts
-from rag_core.storage.near_duplicates import NEAR_COPY_MAX_S, CopyRow, CopyWatermark
+from rag_core.storage.near_duplicates import NEAR_COPY_MAX_S, CopyRow
 from rag_core.storage.posts import PostChange
 from rag_core.text.tokens import normalize_characters, stem
 from rag_core.types import Post, PostKey
@@ -374,7 +374,7 @@ class CopyIndexer:
         done = 0
         async with self._turn:
             mark = await near_duplicates.load_copy_watermark(self._archive, describe_fingerprint())
-            while batch := await posts.list_post_changes(self._archive, mark.watermark, _BATCH_CHANGES):
+            while batch := await posts.list_post_changes(self._archive, mark, _BATCH_CHANGES):
                 mark = await self._take(batch, mark)
                 done += len(batch)
                 if progress:
@@ -385,12 +385,12 @@ class CopyIndexer:
         """Count the changes still to process."""
         return await near_duplicates.count_uncompared_changes(self._archive, describe_fingerprint())
 
-    async def _take(self, batch: Sequence[PostChange], before: CopyWatermark) -> CopyWatermark:
+    async def _take(self, batch: Sequence[PostChange], before: int) -> int:
         ready = await asyncio.to_thread(_fingerprint_posts, batch)
         texts_by_band = await self._find_near_texts([one for one in ready if one.bands])
         pairs = await asyncio.to_thread(_find_duplicate_pairs, ready, texts_by_band)
         rows = [CopyRow(one.key, one.seq, one.written, one.words.today, one.exact, one.bands) for one in ready]
-        after = CopyWatermark(batch[-1].seq)
+        after = batch[-1].seq
         if await near_duplicates.save_copies(
             self._archive, before, after, rows, [change.key for change in batch], pairs
         ):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -201,15 +201,6 @@ _COMPARISON_PAUSE_SECONDS = 0.01  # between pages, so that searches get through
 _MIN_COSINE = 0.999  # cosine of a vector with its copies stored in 16 bits
 
 
-@dataclass(slots=True)
-class _StoredVectors:
-    """Posts in the vector store by number, and text hashes of a sample. Mutable: filled page by page."""
-
-    marks: dict[PostKey, set[str]]
-    there: dict[int, set[int]] = field(default_factory=dict)
-    count: int = 0
-
-
 async def find_wrong_vector_posts(
     archive: Archive, dense: DenseIndex, expected: MessageIdsByChat, some: Sequence[PostKey]
 ) -> tuple[list[PostKey], int]:
@@ -217,31 +208,27 @@ async def find_wrong_vector_posts(
 
     Queued posts do not count as wrong. Raises ArchiveUnavailable, VectorsUnavailable, ModelUnavailable.
     """
-    stored = await _read_stored_vectors(dense, some)
-    suspects = await asyncio.to_thread(find_differing_posts, expected, stored.there)
+    there, count = dict[int, set[int]](), 0
+    marks: dict[PostKey, set[str]] = {key: set() for key in some}  # text hashes of the sample
+    async for page in dense.vectors.iterate_points():
+        for held in page:
+            key = held.place.key
+            there.setdefault(key.chat_id, set()).add(key.message_id)
+            if key in marks:
+                marks[key].add(held.text_hash)
+        count += len(page)
+        await asyncio.sleep(_COMPARISON_PAUSE_SECONDS)
+    suspects = await asyncio.to_thread(find_differing_posts, expected, there)
     for part in split_into_slices(some):
         for key, passages in (await read_current_passages(archive, part)).items():
-            if stored.marks[key] != {prepare_passage(p, dense.embedder.name).mark for p in passages}:
+            if marks[key] != {prepare_passage(p, dense.embedder.name).mark for p in passages}:
                 suspects.append(key)
     await index_state.queue_changed_posts(archive, dense.vectors.identity)
     wrong: list[PostKey] = []
     for part in split_into_slices(list(dict.fromkeys(suspects))):
         on_their_way = await filter_queued_keys(archive, part)
         wrong += await compare_vector_posts(archive, dense, [key for key in part if key not in on_their_way])
-    return wrong, stored.count
-
-
-async def _read_stored_vectors(dense: DenseIndex, some: Sequence[PostKey]) -> _StoredVectors:
-    stored = _StoredVectors({key: set() for key in some})
-    async for page in dense.vectors.iterate_points():
-        for held in page:
-            key = held.place.key
-            stored.there.setdefault(key.chat_id, set()).add(key.message_id)
-            if key in stored.marks:
-                stored.marks[key].add(held.text_hash)
-        stored.count += len(page)
-        await asyncio.sleep(_COMPARISON_PAUSE_SECONDS)
-    return stored
+    return wrong, count
 
 
 async def compare_vector_posts(archive: Archive, dense: DenseIndex, keys: Sequence[PostKey]) -> list[PostKey]:

@@ -31,13 +31,6 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class CopyWatermark:
-    """Watermark of the copies: the sequence number of the last change that was compared."""
-
-    watermark: int
-
-
-@dataclass(frozen=True, slots=True)
 class CopyRow:
     """Row of `copies`: a post in its state at `seq`; `written` in Unix seconds; `bands` six numbers or none.
 
@@ -85,15 +78,18 @@ class _ReadableCopy:
     linked: bool
 
 
-async def load_copy_watermark(archive: Archive, recipe: str) -> CopyWatermark:
-    """Load the watermark. Rows made by another recipe are deleted: they cannot be compared with new ones."""
-    rows = await archive.rows("SELECT watermark FROM copying WHERE recipe = ?", (recipe,))
-    if rows:
-        return CopyWatermark(*rows[0])
+async def load_copy_watermark(archive: Archive, recipe: str) -> int:
+    """Load the sequence number of the last change that was compared.
+
+    Rows made by another recipe are deleted: they cannot be compared with new ones.
+    """
+    watermark: int | None = await archive.value("SELECT watermark FROM copying WHERE recipe = ?", (recipe,))
+    if watermark is not None:
+        return watermark
     async with archive.writing() as connection:
         await connection.execute("DELETE FROM copies")
         await connection.execute("INSERT OR REPLACE INTO copying VALUES (0, ?, 0)", (recipe,))
-    return CopyWatermark(0)
+    return 0
 
 
 async def count_uncompared_changes(archive: Archive, recipe: str) -> int:
@@ -128,13 +124,13 @@ def _make_placeholders(values: Collection[object]) -> str:
 
 async def save_copies(
     archive: Archive,
-    before: CopyWatermark,
-    after: CopyWatermark,
+    before: int,
+    after: int,
     rows: Sequence[CopyRow],
     gone: Iterable[PostKey],
     alike: Iterable[tuple[bytes, bytes]] = (),
 ) -> bool:
-    """Insert rows, delete posts and move the watermark in one transaction.
+    """Insert rows, delete posts and move the watermark from `before` to `after` in one transaction.
 
     `gone` holds the keys to delete, those that `rows` replace included. `alike` holds pairs of hashes of
     near-duplicate texts. Returns False and changes nothing if another writer moved the watermark meanwhile.
@@ -142,9 +138,7 @@ async def save_copies(
     columns = ("chat_id", "message_id", "seq", "written", "today", "exact", *_BAND_COLUMNS)
     none = (None,) * _BAND_COUNT
     async with archive.writing() as connection:
-        cursor = await connection.execute(
-            "UPDATE copying SET watermark = ? WHERE watermark = ?", (after.watermark, before.watermark)
-        )
+        cursor = await connection.execute("UPDATE copying SET watermark = ? WHERE watermark = ?", (after, before))
         if not cursor.rowcount:
             return False
         await connection.executemany("DELETE FROM copies WHERE chat_id = ? AND message_id = ?", gone)

@@ -320,7 +320,8 @@ async def verify_text(question: Question, rag: Engine) -> Verification:
             run.note(claims=len(claims))
         known = await channels.load_channels(rag.archive)
         readable = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
-        chosen = _limit_claims(claims)
+        lengths = accumulate(len(claim.text) for claim in claims[:MAX_CHECKED_CLAIMS])
+        chosen = claims[: max(1, sum(length <= MOST_CLAIMED for length in lengths))]
         verdicts = [await _get_verdict(claim, question, readable, rag, run) for claim in chosen]
         same = await find_same_post(question, verdicts, rag)
         if any(verdict.label is Label.NOT_FOUND for verdict in verdicts):
@@ -338,12 +339,6 @@ def _extract_claims_to_check(question: Question) -> tuple[tuple[Claim, ...], int
     text = question.text
     unread = split_sentences(text[LONGEST_MESSAGE:]) if len(text) > LONGEST_MESSAGE else []
     return extract_claims(text[:LONGEST_MESSAGE], question.lang), len(unread)
-
-
-def _limit_claims(claims: Sequence[Claim]) -> Sequence[Claim]:
-    """First claims: at most `MAX_CHECKED_CLAIMS`, at most `MOST_CLAIMED` characters together, at least one."""
-    lengths = accumulate(len(claim.text) for claim in claims[:MAX_CHECKED_CLAIMS])
-    return claims[: max(1, sum(length <= MOST_CLAIMED for length in lengths))]
 
 
 async def _get_verdict(claim: Claim, question: Question, known: dict[int, Channel], rag: Engine, run: Run) -> Verdict:

@@ -27,7 +27,7 @@ from ingest.messages import MAX_ID, MalformedMessage, parse_exported_post, parse
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, gaps, posts
 from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts
-from rag_core.storage.posts import PostTally
+from rag_core.storage.rows import PostTally
 from rag_core.types import Channel, Media, Origin, Post, PostKey
 
 # Telegram's limits: photos with videos, documents, and music make separate albums.

@@ -26,8 +26,6 @@ from rag_core.storage import Archive, channels
 from rag_core.storage.post_lookup import StoredPost
 from rag_core.types import Channel, Post, PostKey
 
-__all__ = ["ImportOptions", "ImportReport", "import_export"]
-
 _EXPORT_FILE_NAMES = ("result.json", "messages.html")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ingest.messages import MalformedMessage, parse_live_post
+from ingest.messages import parse_live_post
 from rag_core.types import Channel, Post
 
 JsonObject = dict[str, Any]
@@ -177,6 +177,3 @@ def _convert_document(document: Any) -> JsonObject:
     if audio := found.get("Audio"):
         return {"voice" if audio.voice else "audio": raw}
     return {"document": raw}
-
-
-__all__ = ["MalformedMessage", "convert_message", "get_peer_id", "index_peers"]

@@ -33,23 +33,6 @@ from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import is_pasted
 from rag_core.text.tokens import STOP_WORDS, detect_language, tokenize
 
-__all__ = [
-    "LEAD_IN_PATTERN",
-    "OCCURRENCE_PATTERNS",
-    "PREPOSITION",
-    "QUESTION_WORD_PATTERN",
-    "NameSpan",
-    "Pronoun",
-    "extract_content_words",
-    "extract_subject",
-    "find_pronoun",
-    "find_question_names",
-    "fold_case",
-    "is_followup",
-    "rewrite_by_rules",
-    "strip_lead_in",
-]
-
 LEAD_IN_PATTERN = re.compile(
     r"^\W*(?:(?:ну\s+)?(?:а|и|но)(?:\s+как\s+насчет|\s+что\s+насчет|\s+если)?|как\s+насчет|что\s+насчет|"
     r"(?:and|but|or|so)(?:\s+(?:what|how)\s+about)?|(?:what|how)\s+about)\s+(?=\w|[«\"“@])"

@@ -13,9 +13,10 @@ from datetime import datetime, timedelta
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.posts import PostTally, mark_posts_deleted, restore_posts, save_posts_in_transaction
+from rag_core.storage.posts import mark_posts_deleted, restore_posts, save_posts_in_transaction
 from rag_core.storage.rows import (
     JOIN_BY_KEY,
+    PostTally,
     decode_row,
     encode_keys,
     from_unix_seconds,

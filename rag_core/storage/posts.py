@@ -34,32 +34,6 @@ from rag_core.storage.rows import (
 )
 from rag_core.types import Post, PostKey
 
-__all__ = [
-    "PostChange",
-    "PostTally",
-    "PostVersion",
-    "clear_suspicion",
-    "count_posts",
-    "count_unindexed_posts",
-    "fetch_posts",
-    "fetch_replied_texts",
-    "find_missing_posts",
-    "get_last_seq",
-    "list_latest_texts",
-    "list_message_ids",
-    "list_post_changes",
-    "list_post_versions",
-    "mark_posts_changed",
-    "mark_posts_deleted",
-    "mark_posts_suspected",
-    "purge_removed_posts",
-    "remove_channel",
-    "restore_posts",
-    "save_arrivals_in_transaction",
-    "save_posts",
-    "save_posts_in_transaction",
-]
-
 # Rows of one transaction: about 50 ms on an ordinary disk, so that other writers do not wait long.
 _TRANSACTION_ROWS = 500
 _REMOVED_STATE = "removed"

@@ -18,22 +18,7 @@ from rag_core.text.numbers import CURRENCIES, Number
 from rag_core.text.tokens import stem
 from rag_core.verification.date_time_parsing import Moment
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts
-from rag_core.verification.vocabulary import Vocabulary, Word, aliases, fold_text, likeness
-
-__all__ = [
-    "COPIED_SHARE",
-    "TermWeight",
-    "common_blocks",
-    "contains_name",
-    "find_moment_differences",
-    "find_nearest_word",
-    "find_number_differences",
-    "is_same_name",
-    "is_same_value",
-    "likeness",
-    "measure_copied_share",
-    "measure_covered_share",
-]
+from rag_core.verification.vocabulary import Vocabulary, Word, aliases, fold_text
 
 TermWeight = Callable[[str], float]  # weight of a term (its rarity), above 0
 

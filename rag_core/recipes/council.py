@@ -11,8 +11,8 @@ import math
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -47,35 +47,23 @@ PARTS_GRAMMAR = "\n".join(
 )
 
 
-class PartCoverage(StrEnum):
-    """Coverage of a part of a question by the answer."""
+class QuestionPart(BaseModel):
+    """Part of a question; `ask` is a query for the missing information, empty where none is missing.
 
-    FULLY = "FULLY"
-    PARTIALLY = "PARTIALLY"
-    NOT = "NOT"
+    `claims` are the numbers of the claims that answer it; None where the model named none.
+    """
 
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
-@dataclass(frozen=True, slots=True)
-class QuestionPart:
-    """Part of a question; `ask` is a query for the missing information, empty where none is missing."""
-
-    covered: PartCoverage
+    state: Literal["FULLY", "PARTIALLY", "NOT"]
     ask: str = ""
-    claims: tuple[int, ...] | None = None  # numbers of the claims that answer it; None where the model named none
-
-
-class _PartReply(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-    state: PartCoverage
-    ask: str = ""
-    claims: list[int] | None = None
+    claims: tuple[int, ...] | None = None
 
 
 class _PartsReply(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    parts: list[_PartReply] = Field(min_length=1)
+    parts: list[QuestionPart] = Field(min_length=1)
 
 
 async def judge_question_parts(
@@ -107,9 +95,9 @@ def parse_parts_reply(text: str) -> tuple[QuestionPart, ...]:
         reply = _PartsReply.model_validate(parse_json_object(text))
     parts = []
     for one in reply.parts[:_MAX_PARTS]:
-        state = PartCoverage.NOT if one.claims == [] else one.state
-        ask = "" if state is PartCoverage.FULLY else sanitize_query(one.ask)[:_MAX_ASK_LENGTH]
-        parts.append(QuestionPart(state, ask, None if one.claims is None else tuple(one.claims)))
+        state = "NOT" if one.claims == () else one.state
+        ask = "" if state == "FULLY" else sanitize_query(one.ask)[:_MAX_ASK_LENGTH]
+        parts.append(one.model_copy(update={"state": state, "ask": ask}))
     return tuple(parts)
 
 

@@ -9,9 +9,10 @@ and lists are JSON text.
 from __future__ import annotations
 
 import json
+import operator
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import Field, astuple, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -227,13 +228,7 @@ class PostTally:
     deleted: int = 0
 
     def __add__(self, other: PostTally) -> PostTally:
-        return PostTally(
-            self.new + other.new,
-            self.edited + other.edited,
-            self.unchanged + other.unchanged,
-            self.skipped + other.skipped,
-            self.deleted + other.deleted,
-        )
+        return PostTally(*map(operator.add, astuple(self), astuple(other)))
 
 
 @dataclass(slots=True)

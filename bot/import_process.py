@@ -30,7 +30,9 @@ from threading import Thread
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from ingest.exports.telegram_desktop import ImportOptions, ImportReport, import_export
+from ingest.exports.importer import ImportReport
+from ingest.exports.scan import ImportOptions
+from ingest.exports.telegram_desktop import import_export
 from rag_core.errors import RagError
 from rag_core.storage import Archive
 from rag_core.worker_process import CONFINED, Message, WorkerExited, WorkerProcess, open_parent_pipes, write_message

@@ -21,7 +21,7 @@ from itertools import pairwise
 from rensa import RMinHash
 
 from rag_core.storage import Archive, near_duplicates, posts
-from rag_core.storage.near_duplicates import NEAR_COPY_MAX_S, CopyRow, CopyWatermark
+from rag_core.storage.near_duplicates import NEAR_COPY_MAX_S, CopyRow
 from rag_core.storage.posts import PostChange
 from rag_core.text.tokens import normalize_characters, stem
 from rag_core.types import Post, PostKey
@@ -374,7 +374,7 @@ class CopyIndexer:
         done = 0
         async with self._turn:
             mark = await near_duplicates.load_copy_watermark(self._archive, describe_fingerprint())
-            while batch := await posts.list_post_changes(self._archive, mark.watermark, _BATCH_CHANGES):
+            while batch := await posts.list_post_changes(self._archive, mark, _BATCH_CHANGES):
                 mark = await self._take(batch, mark)
                 done += len(batch)
                 if progress:
@@ -385,12 +385,12 @@ class CopyIndexer:
         """Count the changes still to process."""
         return await near_duplicates.count_uncompared_changes(self._archive, describe_fingerprint())
 
-    async def _take(self, batch: Sequence[PostChange], before: CopyWatermark) -> CopyWatermark:
+    async def _take(self, batch: Sequence[PostChange], before: int) -> int:
         ready = await asyncio.to_thread(_fingerprint_posts, batch)
         texts_by_band = await self._find_near_texts([one for one in ready if one.bands])
         pairs = await asyncio.to_thread(_find_duplicate_pairs, ready, texts_by_band)
         rows = [CopyRow(one.key, one.seq, one.written, one.words.today, one.exact, one.bands) for one in ready]
-        after = CopyWatermark(batch[-1].seq)
+        after = batch[-1].seq
         if await near_duplicates.save_copies(
             self._archive, before, after, rows, [change.key for change in batch], pairs
         ):
@@ -400,7 +400,6 @@ class CopyIndexer:
         )  # another process was faster
 
     async def _find_near_texts(self, some: Sequence[_FingerprintedPost]) -> _TextsByBand:
-        """Texts in the archive that share a band with these posts and were written at about the same time."""
         if not some:
             return {}
         moments = [one.written for one in some]
@@ -411,7 +410,6 @@ class CopyIndexer:
 
 
 def _fingerprint_posts(batch: Sequence[PostChange]) -> list[_FingerprintedPost]:
-    """Fingerprint the posts of a batch that have words."""
     fingerprinted = []
     for change in batch:
         if change.post is not None and (words := parse_compared_text(write_out_links(change.post))).all:

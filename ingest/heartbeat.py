@@ -27,8 +27,6 @@ log = logging.getLogger(__name__)
 
 
 class _ClockReading(NamedTuple):
-    """Reading of both clocks: monotonic seconds, and wall time."""
-
     passed: float
     at: datetime
 
@@ -69,17 +67,13 @@ class Heartbeat:
                 if doubted is None or abs(_measure_clock_difference(now, doubted)) > _MAX_CLOCK_DIFFERENCE:
                     return 0
             return await self._write(now, before or now.at, silence)
-        now = now._replace(at=self._choose_time(now, last))
-        return await self._write(now, last.at, timedelta(seconds=now.passed - last.passed))
-
-    def _choose_time(self, now: _ClockReading, last: _ClockReading) -> datetime:
-        """Wall time; the last time plus monotonic seconds while the wall clock is not trusted."""
         self._odd_beats = (
             self._odd_beats + 1 if abs(_measure_clock_difference(now, last)) > _MAX_CLOCK_DIFFERENCE else 0
         )
         if self._odd_beats >= _TRUSTED_AFTER_BEATS:
             self._odd_beats = 0
-        return now.at if not self._odd_beats else last.at + timedelta(seconds=now.passed - last.passed)
+        now = now._replace(at=now.at if not self._odd_beats else last.at + timedelta(seconds=now.passed - last.passed))
+        return await self._write(now, last.at, timedelta(seconds=now.passed - last.passed))
 
     async def _write(self, now: _ClockReading, since: datetime, silence: timedelta) -> int:
         noted = await gaps.note_outage_gaps(self._archive, since, now.at) if silence > gaps.UPDATE_RETENTION else 0

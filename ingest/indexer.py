@@ -13,7 +13,7 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil
@@ -291,6 +291,19 @@ def prepare_passage(p: Passage, model: str) -> PreparedPassage:
     )
 
 
+async def load_or_embed_vectors(
+    store: VectorStore, embedder: Embedder, ready: Iterable[PreparedPassage]
+) -> tuple[dict[str, NDArray[np.float32]], int]:
+    """Vectors by text hash, and how many were not stored yet. A text that embeds to zero has none."""
+    texts = {one.mark: one.text for one in ready}
+    vectors = dict(await store.by_hash(list(texts))) if texts else {}
+    missing = [mark for mark in texts if mark not in vectors]
+    if missing:
+        rows = await embedder.passages([texts[mark] for mark in missing])
+        vectors |= {mark: row for mark, row in zip(missing, rows, strict=True) if np.any(row)}
+    return vectors, len(missing)
+
+
 class DenseIndexer:
     """Indexer that brings the vector store up to the archive. One per process."""
 
@@ -343,24 +356,14 @@ class DenseIndexer:
         ready = [
             prepare_passage(p, self._embedder.name) for change in changed.changes for p in changed.passages(change)
         ]
-        vectors = await self._get_vectors(ready)
+        vectors, computed = await load_or_embed_vectors(self._vectors, self._embedder, ready)
+        self.computed += computed
         points = [_build_point(one.held, vectors[one.mark]) for one in ready if one.mark in vectors]
         # Points are written before surplus parts are removed, so that no search misses a post in between. After a
         # crash here the posts are still queued.
         if points:
             await self._vectors.upsert(points)
         await self._vectors.remove([one.key for one in batch], but=[point.place for point in points])
-
-    async def _get_vectors(self, ready: Sequence[PreparedPassage]) -> dict[str, NDArray[np.float32]]:
-        """Vectors by text hash; stored ones are reused. A text that embeds to zero has none."""
-        texts = {one.mark: one.text for one in ready}
-        vectors = await self._vectors.by_hash(list(texts)) if texts else {}
-        missing = [mark for mark in texts if mark not in vectors]
-        if missing:
-            rows = await self._embedder.passages([texts[mark] for mark in missing])
-            vectors |= {mark: row for mark, row in zip(missing, rows, strict=True) if np.any(row)}
-            self.computed += len(missing)
-        return vectors
 
 
 def _build_point(held: StoredPoint, vector: NDArray[np.float32]) -> VectorPoint:

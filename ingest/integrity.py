@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingest.heartbeat import IndexesRepaired, NotifyAdmins
-from ingest.indexer import LexicalIndexer, PreparedPassage, build_lexical_entry, prepare_passage, read_posts_again
+from ingest.indexer import LexicalIndexer, build_lexical_entry, load_or_embed_vectors, prepare_passage, read_posts_again
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, translate_errors
 from rag_core.index.bm25 import LexicalIndex
@@ -190,7 +190,6 @@ def _find_lexical_differences(lexical: LexicalIndex, ready: Mapping[PostKey, Seq
 
 
 def _is_passage_found(lexical: LexicalIndex, passage: Passage) -> bool:
-    """Check that a search for all words of a passage, in the second of its date, finds it at its place."""
     wanted = build_lexical_entry(passage)
     if not wanted.terms:
         return True
@@ -202,15 +201,6 @@ _COMPARISON_PAUSE_SECONDS = 0.01  # between pages, so that searches get through
 _MIN_COSINE = 0.999  # cosine of a vector with its copies stored in 16 bits
 
 
-@dataclass(slots=True)
-class _StoredVectors:
-    """Posts in the vector store by number, and text hashes of a sample. Mutable: filled page by page."""
-
-    marks: dict[PostKey, set[str]]
-    there: dict[int, set[int]] = field(default_factory=dict)
-    count: int = 0
-
-
 async def find_wrong_vector_posts(
     archive: Archive, dense: DenseIndex, expected: MessageIdsByChat, some: Sequence[PostKey]
 ) -> tuple[list[PostKey], int]:
@@ -218,31 +208,27 @@ async def find_wrong_vector_posts(
 
     Queued posts do not count as wrong. Raises ArchiveUnavailable, VectorsUnavailable, ModelUnavailable.
     """
-    stored = await _read_stored_vectors(dense, some)
-    suspects = await asyncio.to_thread(find_differing_posts, expected, stored.there)
+    there, count = dict[int, set[int]](), 0
+    marks: dict[PostKey, set[str]] = {key: set() for key in some}  # text hashes of the sample
+    async for page in dense.vectors.iterate_points():
+        for held in page:
+            key = held.place.key
+            there.setdefault(key.chat_id, set()).add(key.message_id)
+            if key in marks:
+                marks[key].add(held.text_hash)
+        count += len(page)
+        await asyncio.sleep(_COMPARISON_PAUSE_SECONDS)
+    suspects = await asyncio.to_thread(find_differing_posts, expected, there)
     for part in split_into_slices(some):
         for key, passages in (await read_current_passages(archive, part)).items():
-            if stored.marks[key] != {prepare_passage(p, dense.embedder.name).mark for p in passages}:
+            if marks[key] != {prepare_passage(p, dense.embedder.name).mark for p in passages}:
                 suspects.append(key)
     await index_state.queue_changed_posts(archive, dense.vectors.identity)
     wrong: list[PostKey] = []
     for part in split_into_slices(list(dict.fromkeys(suspects))):
         on_their_way = await filter_queued_keys(archive, part)
         wrong += await compare_vector_posts(archive, dense, [key for key in part if key not in on_their_way])
-    return wrong, stored.count
-
-
-async def _read_stored_vectors(dense: DenseIndex, some: Sequence[PostKey]) -> _StoredVectors:
-    stored = _StoredVectors({key: set() for key in some})
-    async for page in dense.vectors.iterate_points():
-        for held in page:
-            key = held.place.key
-            stored.there.setdefault(key.chat_id, set()).add(key.message_id)
-            if key in stored.marks:
-                stored.marks[key].add(held.text_hash)
-        stored.count += len(page)
-        await asyncio.sleep(_COMPARISON_PAUSE_SECONDS)
-    return stored
+    return wrong, count
 
 
 async def compare_vector_posts(archive: Archive, dense: DenseIndex, keys: Sequence[PostKey]) -> list[PostKey]:
@@ -255,24 +241,13 @@ async def compare_vector_posts(archive: Archive, dense: DenseIndex, keys: Sequen
     beyond = {key: PassageRef(key, len(parts), 0, 0) for key, parts in ready.items()}
     every = [one for parts in ready.values() for one in parts]
     stored = await dense.vectors.vectors_of([*(one.held.place for one in every), *beyond.values()])
-    right = await _compute_expected_vectors(dense, every)
+    right, _ = await load_or_embed_vectors(dense.vectors, dense.embedder, every)
     return [
         key
         for key, parts in ready.items()
         if beyond[key] in stored
         or not all(_are_same_vectors(stored.get(one.held.place), right.get(one.mark)) for one in parts)
     ]
-
-
-async def _compute_expected_vectors(dense: DenseIndex, every: Sequence[PreparedPassage]) -> Mapping[str, VectorArray]:
-    """Expected vectors by text hash. A text that embeds to zero has none."""
-    texts = {one.mark: one.text for one in every}
-    known = await dense.vectors.by_hash(list(texts)) if texts else {}
-    missing = [mark for mark in texts if mark not in known]
-    if missing:
-        rows = await dense.embedder.passages([texts[mark] for mark in missing])
-        known |= {mark: row for mark, row in zip(missing, rows, strict=True) if np.any(row)}
-    return known
 
 
 def _are_same_vectors(stored: VectorArray | None, right: VectorArray | None) -> bool:

@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
 from typing import NoReturn
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
@@ -173,16 +174,19 @@ def make_one_time_trigger(after: timedelta) -> BaseTrigger:
     return DateTrigger(datetime.now(UTC) + after)
 
 
+JobWork = Callable[[], Awaitable[str | None]]
+
+
 @dataclass(frozen=True, slots=True)
 class ScheduledJob:
-    """Job with its schedule; `work` returns a line for the job log ("" for nothing).
+    """Job with its schedule; `work` returns a line for the job log (None or "" for nothing).
 
     `grace`: how late a run may still begin (None: any time). `overdue`: if the last run is longer ago, the job runs
     soon after the start. `loud`: admins are notified when it begins to fail.
     """
 
     name: str
-    work: Callable[[], Awaitable[str]]
+    work: JobWork
     trigger: BaseTrigger
     grace: timedelta | None = None
     overdue: timedelta | None = None
@@ -239,7 +243,7 @@ async def _run_job(job: ScheduledJob, job_log: JobLog, tell: NotifyAdmins, runni
         if job_log.record_failure(job.name, exc) and job.loud:
             await tell(JobFailing(job.name, job_log.jobs[job.name].error or ""))
     else:
-        job_log.record_success(job.name, asyncio.get_running_loop().time() - started, result)
+        job_log.record_success(job.name, asyncio.get_running_loop().time() - started, result or "")
     await job_log.keep()
 
 
@@ -292,56 +296,43 @@ class MaintenanceJobs:
     def jobs(self, settings: DataSettings, zone: tzinfo) -> tuple[ScheduledJob, ...]:
         """All jobs, scheduled in this time zone."""
 
-        def nightly(name: str, work: Callable[[], Awaitable[str]], hour: int, minute: int) -> ScheduledJob:
+        def nightly(name: str, work: JobWork, hour: int, minute: int) -> ScheduledJob:
             return ScheduledJob(
                 name, work, make_daily_trigger(hour, minute, zone), _GRACE_PERIOD, _OVERDUE_AFTER, loud=True
             )
 
-        async def backup() -> str:
-            return await self.backup(settings.backups)
+        async def wake() -> None:  # in case a wake-up was lost
+            self.wake()
 
-        async def forget() -> str:
-            return await self.forget(timedelta(days=settings.keep_questions_days))
+        async def free_memory() -> None:
+            await asyncio.to_thread(os_support.release_free_memory)
 
+        archive, kept = self.rag.archive, timedelta(days=settings.keep_questions_days)
         jobs = [
-            ScheduledJob("inbox", self.inbox, FixedDelayTrigger(_INBOX_SECONDS)),
+            ScheduledJob("inbox", wake, FixedDelayTrigger(_INBOX_SECONDS)),
             ScheduledJob(
                 "heartbeat",
                 self.heartbeat,
                 FixedDelayTrigger(_HEARTBEAT_SECONDS, min(_HEARTBEAT_SECONDS, _FIRST_HEARTBEAT_SECONDS)),
             ),
-            ScheduledJob("gaps", self.gaps, FixedDelayTrigger(_GAPS_SECONDS)),
-            ScheduledJob("save", self.save, FixedDelayTrigger(_SAVE_SECONDS)),
-            ScheduledJob("forget", forget, FixedDelayTrigger(_FORGET_SECONDS)),
-            ScheduledJob("memory", self.memory, FixedDelayTrigger(_MEMORY_SECONDS)),
+            ScheduledJob("gaps", partial(report_gaps, archive, self.tell), FixedDelayTrigger(_GAPS_SECONDS)),
+            ScheduledJob("save", self.indexer.save, FixedDelayTrigger(_SAVE_SECONDS)),
+            ScheduledJob("forget", partial(self.forget, kept), FixedDelayTrigger(_FORGET_SECONDS)),
+            ScheduledJob("memory", free_memory, FixedDelayTrigger(_MEMORY_SECONDS)),
             nightly("check", self.check, *_CHECK_TIME),
         ]
-        if self.rag.archive.large:
-            jobs.append(ScheduledJob("damage", self.damage, make_one_time_trigger(_START_DELAY), loud=True))
+        if archive.large:  # too large to be checked when it is opened
+            jobs.append(ScheduledJob("damage", archive.check_pages, make_one_time_trigger(_START_DELAY), loud=True))
         if settings.backups:
-            jobs.append(nightly("backup", backup, *_BACKUP_TIME))
+            jobs.append(nightly("backup", partial(self.backup, settings.backups), *_BACKUP_TIME))
         return tuple(jobs)
-
-    async def inbox(self) -> str:
-        """Wake the processing of pending posts, in case a wake-up was lost."""
-        self.wake()
-        return ""
 
     async def heartbeat(self) -> str:
         """Record contact with Telegram; notify admins if it was lost for too long."""
         noted = await self.pulse.beat()
         if noted:
-            await self.gaps()
+            await report_gaps(self.rag.archive, self.tell)
         return f"{noted} gaps" if noted else ""
-
-    async def gaps(self) -> str:
-        """Notify admins of gaps not reported yet."""
-        return await report_gaps(self.rag.archive, self.tell)
-
-    async def save(self) -> str:
-        """Compact the lexical index and save it, so that a start after a crash is quick."""
-        await self.indexer.save()
-        return ""
 
     async def forget(self, kept: timedelta) -> str:
         """Delete expired data.
@@ -366,16 +357,6 @@ class MaintenanceJobs:
         removed = ((numbers + unread, "updates"), (texts, "questions"), (votes, "votes"), (links, "links"),
                 (talked, "remembered questions"), (watched, "watches"), (posts, "posts"))  # fmt: skip
         return ", ".join(f"{number} {what}" for number, what in removed if number)
-
-    async def memory(self) -> str:
-        """Return free heap memory to the system."""
-        await asyncio.to_thread(os_support.release_free_memory)
-        return ""
-
-    async def damage(self) -> str:
-        """Check an archive that is too large to be checked when it is opened."""
-        await self.rag.archive.check_pages()
-        return ""
 
     async def check(self) -> str:
         """Compare the archive with both indexes and repair them."""

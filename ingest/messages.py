@@ -161,7 +161,6 @@ def extract_file_names(value: object) -> tuple[str, ...]:
 
 
 def _iterate_objects(value: object) -> Iterator[Mapping[str, Any]]:
-    """Iterate all nested objects, outer before inner."""
     if isinstance(value, dict):
         yield value
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
@@ -251,9 +250,20 @@ def parse_live_post(message: Mapping[str, Any]) -> tuple[Channel, Post]:
         raise MalformedMessage("the copy of a post in its channel's discussion group is no post of its own")
     chat = parse_object(message.get("chat"))
     chat_id = parse_integer(chat.get("id"), -MAX_ID)
-    text, entities = _extract_live_text(message)
+    # text, caption or poll description, then the attachment; quotes of other posts are left out
+    poll = parse_object(message.get("poll"))
+    places = (
+        (message, "text", "entities"),
+        (message, "caption", "caption_entities"),
+        (poll, "description", _DESCRIPTION_ENTITIES),
+    )
+    text, spans = next(((t, place.get(s)) for place, key, s in places if (t := parse_text(place.get(key)))), ("", None))
+    more = format_attachment(message) or ("" if text else flatten_blocks(message.get("rich_message")))
+    text, entities = "\n".join(filter(None, (text, more))), parse_entities(spans)
     edited = message.get("edit_date")
     forwarded = parse_object(message.get("forward_origin"))
+    parent = parse_object(message.get("reply_to_message"))
+    elsewhere = "external_reply" in message or parse_object(parent.get("chat")).get("id", chat_id) != chat_id
     post = Post(
         key=PostKey(chat_id, parse_integer(message.get("message_id"))),
         date=_parse_time(message.get("date")),
@@ -265,7 +275,7 @@ def parse_live_post(message: Mapping[str, Any]) -> tuple[Channel, Post]:
         links=(*extract_link_addresses(text, entities), *extract_block_links(message.get("rich_message"))),
         media=_extract_live_media(message),
         origin=_extract_live_origin(message.get("forward_origin")),
-        reply_to=_extract_live_reply(message, chat_id),
+        reply_to=None if elsewhere or "message_id" not in parent else parse_integer(parent["message_id"]),
         album=parse_text(message.get("media_group_id")),
         guarded=_get_copy_protection(message),
     )
@@ -327,26 +337,6 @@ def _parse_exported_edit_time(message: Mapping[str, Any], date: datetime, zone: 
         return None
     # Old exports write 1970 where a message was never edited.
     return edited if edited > date else None
-
-
-def _extract_live_text(message: Mapping[str, Any]) -> tuple[str, tuple[Entity, ...]]:
-    """Text, caption or poll description, then the attachment. Quotes of other posts are left out."""
-    poll = parse_object(message.get("poll"))
-    places = (
-        (message, "text", "entities"),
-        (message, "caption", "caption_entities"),
-        (poll, "description", _DESCRIPTION_ENTITIES),
-    )
-    text, spans = next(((t, place.get(s)) for place, key, s in places if (t := parse_text(place.get(key)))), ("", None))
-    more = format_attachment(message) or ("" if text else flatten_blocks(message.get("rich_message")))
-    return "\n".join(filter(None, (text, more))), parse_entities(spans)
-
-
-def _extract_live_reply(message: Mapping[str, Any], chat_id: int) -> int | None:
-    """Id of the replied-to post of the same channel; a reply to another chat (`external_reply`) gives None."""
-    parent = parse_object(message.get("reply_to_message"))
-    elsewhere = "external_reply" in message or parse_object(parent.get("chat")).get("id", chat_id) != chat_id
-    return None if elsewhere or "message_id" not in parent else parse_integer(parent["message_id"])
 
 
 def _get_copy_protection(message: Mapping[str, Any]) -> str | None:

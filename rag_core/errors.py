@@ -117,6 +117,10 @@ class RecipeFailed(RagError):
     """Recipe was not completed: something it needs is missing, or its steps are used up."""
 
 
+class ToolFailed(RagError):
+    """Tool of a model cannot do what it was asked; the sentence is for the model."""
+
+
 class SettingsWrong(RagError):
     """Setting that cannot be used."""
 

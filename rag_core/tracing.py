@@ -13,16 +13,24 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
 from time import perf_counter
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from rag_core.errors import RagError, StageTimeout, translate_errors
-from rag_core.llm import GenerationStats, LanguageModel, LlmSession, QueuePositionCallback
+from rag_core.llm import (
+    DecodingParams,
+    GenerationStats,
+    LanguageModel,
+    LlmSession,
+    Prompt,
+    QueuePositionCallback,
+    collect_generation,
+)
 from rag_core.settings import Budgets
 from rag_core.types import Action, Draft, Plan, Sentence, Shortfall
 
@@ -286,6 +294,24 @@ class Run:
                 yield session
         finally:
             resume()
+
+    async def ask_model(
+        self,
+        model: LanguageModel,
+        reader: int,
+        prompt: Prompt,
+        decoding: DecodingParams,
+        *,
+        grammar: str | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Ask a model in a session of its own, inside a stage, which gets the costs. Raises GenerationFailed."""
+        costs = LlmCosts(calls=1)
+        async with self.open_session(model, reader) as session:
+            end = await collect_generation(session.stream(prompt, decoding, grammar=grammar, schema=schema))
+        costs.add_stats(end.figures)
+        self.note(**costs.to_counts())
+        return end.text
 
     @asynccontextmanager
     async def use_separate_budgets(self) -> AsyncIterator[None]:

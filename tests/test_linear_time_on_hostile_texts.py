@@ -88,6 +88,7 @@ NOT_MADE = {
     "asyncio.streams.StreamWriter": "a connection",
     "asyncio.timeouts.Timeout": "a clock",
     "bot.admin_channel_notices.ChannelNotificationLimiter": "a counter of the bot",
+    "collections.abc.Awaitable[dict[str, typing.Any]]": "a tool",
     "collections.abc.Awaitable[str]": "a call that waits",
     "collections.abc.Hashable": "a key of a cache",
     "ingest.exports.html_export.TextBlock": "a page of an export, read by a parser of the standard library",
@@ -106,8 +107,8 @@ NOT_MADE = {
     "sqlite3.Row": "a row of the archive",
     "type[BaseException]": "an error",
     "type[aiogram.utils.formatting.Text]": "a style",
+    "type[pydantic.main.BaseModel]": "a form of a model's call",
     "type[rag_core.errors.RagError]": "an error",
-    "type[rag_core.recipes.react_tool_schemas.ToolSchema]": "a form of a model's call",
     "zipfile.ZipFile": "a file, read by its caller",
 }
 # Functions that cannot be called for another reason, by their exact names.

@@ -22,7 +22,8 @@ from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER, Json, Membership
 from bot.sandbox.server import Sandbox
 from bot.sandbox.state import SuggestedQuestion
 from bot.settings import Settings, WebhookSettings
-from ingest.exports.telegram_desktop import ImportOptions, import_export
+from ingest.exports.scan import ImportOptions
+from ingest.exports.telegram_desktop import import_export
 from rag_core.engine import open_engine
 from rag_core.errors import ArchiveUnavailable, ModelUnavailable, RagError, SettingsWrong, translate_errors
 from rag_core.models.catalog import ModelRole, ModelTier, find_models

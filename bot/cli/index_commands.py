@@ -26,7 +26,8 @@ from rag_core.types import Channel, Visibility
 
 if TYPE_CHECKING:  # imported where they are used: `ask` opens its engine here, and imports and rebuilds nothing
     from bot.indexing import RebuildRunner
-    from ingest.exports.telegram_desktop import ImportOptions, ImportReport
+    from ingest.exports.importer import ImportReport
+    from ingest.exports.scan import ImportOptions
 
 _DEMO_FOLDER = "demo"  # in the data folder, where `citegram demo` keeps its channels
 
@@ -128,7 +129,7 @@ def declare_import(parser: argparse.ArgumentParser) -> None:
 
 async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
     """Import the export and update the indexes. Returns the exit code."""
-    from ingest.exports.telegram_desktop import ImportOptions
+    from ingest.exports.scan import ImportOptions
 
     visibility = Visibility(args.visibility) if args.visibility else None
     name = args.username.lstrip("@") if args.username else None

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 from bot.i18n import Translator, get_translator
 from bot.views.post_phrases import (
@@ -44,10 +44,7 @@ from rag_core.types import (
     Viewer,
     format_channel_post_link,
 )
-from rag_core.verification.types import Label, Verdict
-
-if TYPE_CHECKING:
-    from rag_core.verification.verdicts import Verification
+from rag_core.verification.types import Label, Verdict, Verification
 
 _TERMINAL_CHAT_ID = -1  # of a conversation on the terminal: no chat of Telegram has this id
 _MAX_EXCERPT_LENGTH = 200

@@ -22,7 +22,8 @@ from bot.cli.index_commands import catch_up_vectors
 from bot.evaluation.datasets import Dataset, EvaluationQuery
 from bot.evaluation.recorded_replies import Recording, make_key
 from bot.evaluation.scoring import JudgedAnswer, Metrics, RankedQuery, judge_answer, measure_answer_cost
-from ingest.exports.telegram_desktop import ImportOptions, import_export
+from ingest.exports.scan import ImportOptions
+from ingest.exports.telegram_desktop import import_export
 from ingest.indexer import LexicalIndexer
 from rag_core.answer import answer_question, choose_recipe
 from rag_core.context.calibration import Calibration

@@ -25,7 +25,7 @@ from bot.views.answer import JsonObject, hash_text_version
 from rag_core.errors import ArchiveUnavailable, RagError
 from rag_core.storage import Archive, posts
 from rag_core.types import Answer, Citation, Post, PostKey, Sentence, Viewer
-from rag_core.verification.verdicts import Verification
+from rag_core.verification.types import Verification
 
 # A draft changes every second or so: a membership is asked from Telegram at most this often, unless an update
 # reports a change. A message that stays is never sent on a cached membership.

@@ -16,8 +16,8 @@ from bot.views.post_phrases import (
     strip_control_characters,
 )
 from rag_core.types import Citation, Post, PostKey
-from rag_core.verification.types import Label, Verdict
-from rag_core.verification.verdicts import NON_SEARCH_STAGES, Verification
+from rag_core.verification.types import Label, Verdict, Verification
+from rag_core.verification.verdicts import NON_SEARCH_STAGES
 
 _INNER_QUOTE_MARKS = str.maketrans("«»“”", "„“‘’")
 

@@ -68,8 +68,6 @@ TagAttributes = Mapping[str, str]
 
 @dataclass(slots=True, eq=False, frozen=True)
 class _OpenTag:
-    """Open tag, with the formatting that applies to text inside it."""
-
     tag: str
     kind: str = ""
     fields: TagAttributes | None = None
@@ -151,7 +149,6 @@ class TextBlock:
         return [(span.fields or {}).get("href", "") for span, _ in self._pieces if span.kind == "a"]
 
     def _join_pieces(self) -> list[tuple[_OpenTag, str]]:
-        """Pieces of text without the line breaks of the page layout."""
         pieces = [(span, "".join(texts)) for span, texts in self._pieces]
         if pieces and pieces[0][0] is _NO_TAG:
             pieces[0] = (_NO_TAG, pieces[0][1].removeprefix("\n"))
@@ -172,7 +169,6 @@ def _build_part(span: _OpenTag, text: str) -> dict[str, str]:
 
 
 def _classify_link(href: str, text: str) -> str:
-    """Classify a link: a shown address, a hidden one, or something Telegram recognised."""
     if _strip_address(href) == _strip_address(text):
         return "link"
     if href == f"mailto:{text}":
@@ -423,7 +419,6 @@ class MessagePageParser(HTMLParser):
             self._text.data(data)
 
     def _begin(self, draft: MessageDraft, tag: str, fields: TagAttributes, classes: Sequence[str]) -> None:
-        """Begin a part of the message: its date, media, or a block of text."""
         if "date" in classes:
             draft.date = draft.date or fields.get("title", "")
         elif "forwarded" in classes and "body" in classes:
@@ -493,8 +488,6 @@ def find_pages(file: Path) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class _PageDetails:
-    """Details of a message in a page that its post does not hold."""
-
     flattened: bool
     origin_date: datetime | None
 
@@ -662,7 +655,6 @@ def _refuse_unreadable() -> Iterator[None]:
 
 
 def _read_page_head(file: Path) -> bytes:
-    """Head of a page. Raises `ImportRefused` if Telegram Desktop did not write it."""
     with file.open("rb") as page:
         head = page.read(_HEAD_BYTES)
     if b'class="history"' not in head:
@@ -675,7 +667,6 @@ def _read_page_head(file: Path) -> bytes:
 
 
 def _get_export_type(chat_id: int, channel: Channel | None, public: str) -> tuple[str, int]:
-    """Telegram Desktop's type of a chat, and its bare id."""
     digits = str(chat_id)
     if digits.startswith("-100"):
         kind = "supergroup" if channel and channel.kind == "supergroup" else "channel"

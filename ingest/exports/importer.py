@@ -20,14 +20,14 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta, tzinfo
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from ingest.exports.scan import AdmittedChat, ExportedChat, ImportNote, ImportOptions, admit_chats
 from ingest.messages import MAX_ID, MalformedMessage, parse_exported_post, parse_object
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, gaps, posts
 from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts
-from rag_core.storage.posts import PostTally
+from rag_core.storage.rows import PostTally
 from rag_core.types import Channel, Media, Origin, Post, PostKey
 
 # Telegram's limits: photos with videos, documents, and music make separate albums.
@@ -146,7 +146,8 @@ class ChatReader:
             if type(message_id) is int and 0 < message_id <= MAX_ID:
                 self.seen.append(message_id)
             try:
-                post = self._post(entry)
+                channel = self.channel
+                post = parse_exported_post(entry, channel.chat_id, zone=self.zone, broadcast=channel.kind == "channel")
             except MalformedMessage:
                 self.broken += 1
                 continue
@@ -156,10 +157,6 @@ class ChatReader:
                 self.first = min(self.first or post.date, post.date)
                 self.last = max(self.last or post.date, post.date)
                 yield post
-
-    def _post(self, entry: Mapping[str, Any]) -> Post | None:
-        channel = self.channel
-        return parse_exported_post(entry, channel.chat_id, zone=self.zone, broadcast=channel.kind == "channel")
 
     def count_skipped(self) -> int:
         """Number of entries that became no post."""

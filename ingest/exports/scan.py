@@ -181,21 +181,18 @@ def _note_value(chats: list[ExportedChat], keys: list[str], depth: int, event: s
         if depth == 3:
             chats.append(ExportedChat(f"{keys[1]}.list.item.messages.item"))
     if depth >= level and chats:
-        _fill_chat(chats[-1] if level == 4 else chats[0], keys[level : depth + 1], event, value)
+        chat = chats[-1] if level == 4 else chats[0]
+        match keys[level : depth + 1]:
+            case ["name" | "type" | "id" as field]:
+                setattr(chat, field, value)
+            case ["messages"]:
+                chat.listed = chat.listed or event == "start_array"
+            case ["messages", "item"]:
+                chat.messages += 1
+            case ["messages", "item", "from_id"]:
+                # Later versions write "user123", "channel123".
+                chat.old = chat.old or event == "number"
     return 0
-
-
-def _fill_chat(chat: ExportedChat, path: list[str], event: str, value: object) -> None:
-    match path:
-        case ["name" | "type" | "id" as field]:
-            setattr(chat, field, value)
-        case ["messages"]:
-            chat.listed = chat.listed or event == "start_array"
-        case ["messages", "item"]:
-            chat.messages += 1
-        case ["messages", "item", "from_id"]:
-            # Later versions write "user123", "channel123".
-            chat.old = chat.old or event == "number"
 
 
 # Telegram Desktop's type -> the Bot API's kind and the prefix of the bare id. Other types are private.

@@ -26,8 +26,6 @@ from rag_core.storage import Archive, channels
 from rag_core.storage.post_lookup import StoredPost
 from rag_core.types import Channel, Post, PostKey
 
-__all__ = ["ImportOptions", "ImportReport", "import_export"]
-
 _EXPORT_FILE_NAMES = ("result.json", "messages.html")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -50,7 +48,6 @@ def _ignore_progress(done: int, total: int) -> None:
 
 
 def _open_source(path: Path, options: ImportOptions, known: Mapping[int, Channel]) -> ExportSource:
-    """Open the export at a path, in either format."""
     file, head, size = _find_export_file(path)
     if head.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"<"):
         return HtmlExport(find_pages(file), options, known)

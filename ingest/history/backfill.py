@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Protocol
 
-from ingest.history.convert import MalformedMessage, convert_message
+from ingest.history.convert import convert_message
+from ingest.messages import MalformedMessage
 from rag_core.errors import HistoryUnavailable, RagError
 from rag_core.storage import Archive, channels, gaps, history
 from rag_core.storage.history import Backfill

@@ -180,13 +180,10 @@ class HistoryClient:
             await client.disconnect()
             raise
         self._client = client
-        self._write_session(session.save())
-        return client
-
-    def _write_session(self, saved: str) -> None:
         fresh = self._file.with_suffix(".new")
         with suppress(FileNotFoundError):
             fresh.unlink()
         fresh.touch(mode=0o600)
-        fresh.write_text(saved)
+        fresh.write_text(session.save())
         fresh.replace(self._file)
+        return client

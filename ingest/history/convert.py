@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ingest.messages import MalformedMessage, parse_live_post
+from ingest.messages import parse_live_post
 from rag_core.types import Channel, Post
 
 JsonObject = dict[str, Any]
@@ -52,7 +52,8 @@ def convert_message(message: Any, channel: Channel, peers: Peers) -> Post | None
 
     Raises MalformedMessage.
     """
-    name = _get_media_name(message)
+    media = getattr(message, "media", None)
+    name = type(media).__name__.removeprefix("MessageMedia") if media else ""
     if type(message).__name__ != "Message" or name in _UNREADABLE_MEDIA or getattr(message, "rich_message", None):
         return None
     text = message.message or ""
@@ -99,7 +100,6 @@ def _join_names(peer: Any) -> str:
 
 
 def _is_automatic_forward(message: Any) -> bool:
-    """Whether this is the copy of a channel's post in its discussion group."""
     header = message.fwd_from
     if message.post or not header or not header.saved_from_peer or not message.from_id:
         return False
@@ -108,14 +108,10 @@ def _is_automatic_forward(message: Any) -> bool:
 
 def _convert_entity(entity: Any) -> JsonObject:
     name = type(entity).__name__.removeprefix("MessageEntity")
-    kind = _ENTITY_TYPES.get(name) or _make_snake_case(name)
+    kind = _ENTITY_TYPES.get(name) or re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
     if kind == "blockquote" and entity.collapsed:
         kind = "expandable_blockquote"
     return {"type": kind, "offset": entity.offset, "length": entity.length, "url": getattr(entity, "url", None)}
-
-
-def _make_snake_case(name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 def _convert_reply(header: Any, chat_id: int) -> JsonObject:
@@ -140,11 +136,6 @@ def _convert_origin(header: Any, peers: Peers) -> JsonObject:
     if peer_id < 0:
         return origin | {"type": "chat", "sender_chat": described}
     return origin | {"type": "user", "sender_user": described}
-
-
-def _get_media_name(message: Any) -> str:
-    media = getattr(message, "media", None)
-    return type(media).__name__.removeprefix("MessageMedia") if media else ""
 
 
 def _convert_media(media: Any, name: str, text: str) -> JsonObject:
@@ -186,6 +177,3 @@ def _convert_document(document: Any) -> JsonObject:
     if audio := found.get("Audio"):
         return {"voice" if audio.voice else "audio": raw}
     return {"document": raw}
-
-
-__all__ = ["MalformedMessage", "convert_message", "get_peer_id", "index_peers"]

@@ -33,23 +33,6 @@ from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import is_pasted
 from rag_core.text.tokens import STOP_WORDS, detect_language, tokenize
 
-__all__ = [
-    "LEAD_IN_PATTERN",
-    "OCCURRENCE_PATTERNS",
-    "PREPOSITION",
-    "QUESTION_WORD_PATTERN",
-    "NameSpan",
-    "Pronoun",
-    "extract_content_words",
-    "extract_subject",
-    "find_pronoun",
-    "find_question_names",
-    "fold_case",
-    "is_followup",
-    "rewrite_by_rules",
-    "strip_lead_in",
-]
-
 LEAD_IN_PATTERN = re.compile(
     r"^\W*(?:(?:ну\s+)?(?:а|и|но)(?:\s+как\s+насчет|\s+что\s+насчет|\s+если)?|как\s+насчет|что\s+насчет|"
     r"(?:and|but|or|so)(?:\s+(?:what|how)\s+about)?|(?:what|how)\s+about)\s+(?=\w|[«\"“@])"
@@ -257,7 +240,6 @@ def is_followup(text: str, now: datetime) -> bool:
 
 
 def _is_elliptical(text: str, plain: str, own: Sequence[str], now: datetime) -> bool:
-    """Whether a question without a lead-in is an ellipsis, too short to be standalone."""
     if _TELL_MORE_PATTERN.match(plain):
         return True
     if not own:
@@ -408,7 +390,6 @@ def _carry_over_subject(rest: str, last: ConversationTurn, now: datetime) -> str
 
 
 def _split_time(text: str, now: datetime) -> tuple[str, str]:
-    """Split a text into its words of time and the rest."""
     period = parse_period(text, now)
     if period is None:
         return "", text
@@ -430,7 +411,6 @@ def _replace_time(question: str, when: str, now: datetime) -> str:
 
 
 def _swap_first_and_last(question: str, rest: str) -> str | None:
-    """Swap first and last: "впервые" becomes "в последний раз"."""
     for pattern, words in OCCURRENCE_PATTERNS:
         if pattern.fullmatch(fold_case(rest)):
             for other, _ in OCCURRENCE_PATTERNS:
@@ -440,7 +420,6 @@ def _swap_first_and_last(question: str, rest: str) -> str | None:
 
 
 def _replace_name(question: str, rest: str) -> str | None:
-    """Replace a name in the question, preferably one with the same preposition; None where there is none."""
     preposition = re.match(rf"({PREPOSITION})\s+", fold_case(rest))
     name = rest[preposition.end() :] if preposition else rest
     if [found.text for found in find_question_names(f", {name}")] != [name]:
@@ -470,7 +449,6 @@ def _find_preposition_before(question: str, at: int) -> str | None:
 
 
 def _replace_beneficiary(question: str, rest: str) -> str | None:
-    """Replace "for children" by "for students", or append it to the question."""
     wanted = re.match(rf"({PREPOSITION})\s", fold_case(rest))
     if wanted is None:
         return None

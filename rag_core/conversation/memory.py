@@ -19,12 +19,12 @@ from rag_core.conversation.followups import (
 )
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
-from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generation
+from rag_core.llm import DecodingParams, LanguageModel, Prompt
 from rag_core.storage import users
 from rag_core.storage.users import ConversationKey, ConversationTurn
 from rag_core.text.answer_type import extract_numbers
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import LlmCosts, Run, Stage
+from rag_core.tracing import Run, Stage
 from rag_core.types import Answer, Question
 from rag_core.writing.grammar import build_paragraph_grammar, clean_reply
 from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_question
@@ -130,24 +130,16 @@ async def _rewrite_by_model(
     """Rewrite by the model; call it in a stage. Raises GenerationFailed, also for an unfaithful rewrite."""
     template = load_prompt("followup", question.lang)
     prompt = Prompt(template.system, f"{_format_turns(turns)}\n{quote_question(question.text)}", template.shots)
-    costs = LlmCosts()
-    async with run.open_session(model, question.viewer.user_id) as session:
-        costs.call()
-        end = await collect_generation(
-            session.stream(
-                prompt, DecodingParams(_MAX_REWRITE_TOKENS, 0.0), grammar=build_paragraph_grammar(_MAX_REWRITE_LENGTH)
-            )
-        )
-    costs.add_stats(end.figures)
-    run.note(**costs.to_counts())
-    text = " ".join(clean_reply(end.text).split())[:_MAX_REWRITE_LENGTH]
+    grammar = build_paragraph_grammar(_MAX_REWRITE_LENGTH)
+    decoding = DecodingParams(_MAX_REWRITE_TOKENS, 0.0)
+    reply = await run.ask_model(model, question.viewer.user_id, prompt, decoding, grammar=grammar)
+    text = " ".join(clean_reply(reply).split())[:_MAX_REWRITE_LENGTH]
     if not _is_faithful_rewrite(text, question.text, turns):
         raise GenerationFailed(_REWRITE_REJECTED)
     return text
 
 
 def _format_turns(turns: Sequence[ConversationTurn]) -> str:
-    """Format the last turns as data between markers."""
     formatted = [
         f"{escape_prompt_text(turn.question)} ({escape_prompt_text(', '.join(turn.entities))})"
         for turn in turns[-_SHOWN_TURNS:]

@@ -103,7 +103,12 @@ def replace_slot(question: str, rest: str) -> str | None:
 def replace_thing(question: str, rest: str) -> str | None:
     """Replace the thing of a question, or its adjective, by another one; None where the words are of another kind."""
     if preposition := _PREPOSITION_PATTERN.match(fold_case(rest)):
-        return _replace_prepositional(question, rest, preposition)
+        wanted = {r.case for _, readings in list(_read_words(rest[preposition.end() :]))[-1:] for r in readings[:2]}
+        for found in reversed(list(re.finditer(rf"(?<!\w){re.escape(preposition[0])}(\w+)", fold_case(question)))):
+            same_case = not wanted or wanted & {r.case for r in read_word(found[1])[:2]}
+            if same_case and not _DAYS_PATTERN.fullmatch(found[0]):
+                return f"{question[: found.start()]}{rest}{question[found.end() :]}"
+        return None
     if _PRO_FORM_PATTERN.search(fold_case(rest)):
         return None
     if detect_language(rest) == "ru":
@@ -119,16 +124,6 @@ def add_past_aside(question: str, rest: str) -> str | None:
         return None
     said = "до этого" if aside[0].startswith("до ") else "before" if aside[0].startswith("before") else aside[0]
     return f"{strip_aside(question)} ({said})"
-
-
-def _replace_prepositional(question: str, rest: str, preposition: re.Match[str]) -> str | None:
-    """Replace the words after the same preposition, in Russian those in the same case: "на поезд" by "на самолет"."""
-    wanted = {r.case for _, readings in list(_read_words(rest[preposition.end() :]))[-1:] for r in readings[:2]}
-    for found in reversed(list(re.finditer(rf"(?<!\w){re.escape(preposition[0])}(\w+)", fold_case(question)))):
-        same_case = not wanted or wanted & {r.case for r in read_word(found[1])[:2]}
-        if same_case and not _DAYS_PATTERN.fullmatch(found[0]):
-            return f"{question[: found.start()]}{rest}{question[found.end() :]}"
-    return None
 
 
 _TURNING_VERB_PATTERN = re.compile(r"(?<!\w)(?:(?:re)?open|close|start|begin|end|finish|leave|arrive|return)s?(?!\w)")
@@ -282,7 +277,6 @@ def _is_genitive(readings: tuple[WordReading, ...]) -> bool:
 
 
 def _replace_english_thing(question: str, rest: str) -> str | None:
-    """Replace the thing of a question by one with the same determiner, or in questions of price without one."""
     if len(rest.split()) > 4:
         return None
     found = _ENGLISH_THING_PATTERN.search(fold_case(question))

@@ -51,7 +51,6 @@ _PHRASES_FILE = Path(__file__).with_name("talk_phrases.txt")
 
 
 def _read_phrases() -> dict[str, str]:
-    """Read the alternatives of each section of the phrases file."""
     sections: dict[str, list[str]] = {}
     for line in _PHRASES_FILE.read_text("utf-8").splitlines():
         if line.startswith("["):
@@ -203,7 +202,6 @@ def _is_keyboard_mash(word: str) -> bool:
 
 
 def _list_key_runs() -> str:
-    """List the runs of neighbouring keys, in both directions, longest first, as a pattern."""
     rows = [row for keys in _KEYBOARD_ROWS for row in (keys, keys[::-1])]
     runs = (row[start:end] for row in rows for start in range(len(row)) for end in range(start + 3, len(row) + 1))
     return "|".join(sorted(runs, key=len, reverse=True))

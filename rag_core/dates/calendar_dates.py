@@ -99,7 +99,6 @@ class CalendarReader(TokenReader):
     def _build_date(
         self, start: int, end: int, fields: tuple[int | None, int, int | None], last: int | None = None, needs: str = ""
     ) -> DateMatch | None:
-        """Build the match of a calendar date, or of a range of days in one month, up to the day `last`."""
         y, m, d = fields
         if last is not None:
 

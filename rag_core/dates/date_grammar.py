@@ -168,7 +168,6 @@ _GLUE_WORDS = "the of in on at за в во на по до к и and to through 
 
 
 def _build_lexicon() -> dict[str, tuple[str, object, bool]]:
-    """Map each word to the kind and the value of its token, and whether it is an abbreviation."""
     months = zip(_MONTH_FORMS, (short for *_, short in _MONTH_STEMS), strict=True)
     rows: list[tuple[str, object, str, bool]] = []
     for kind, named in (("month", enumerate(((" ".join(full), short) for full, short in months), 1)),
@@ -265,11 +264,6 @@ def _build_token(found: re.Match[str], cyrillic: bool) -> DateToken:
     if found["decade"]:
         first = int(re.match(r"\d+", text)[0])  # type: ignore[index]
         return DateToken("decade", first + 1900 if first < 100 else first, *at, text)
-    return _build_numeric_date(found, cyrillic)
-
-
-def _build_numeric_date(found: re.Match[str], cyrillic: bool) -> DateToken:
-    """Numeric date: 31.10.74, 2024-05-06, 5/13/2021. Where a/b is ambiguous, English has the month first."""
     parts = {
         key.rstrip("0123456789"): value for key, value in found.groupdict().items() if value and key[-1].isdecimal()
     }
@@ -426,7 +420,6 @@ class TokenReader:
         return (2000, i + 1) if value == 2000 and kind == "ordinal" else None
 
     def _trailing_year(self, i: int) -> tuple[int | None, int]:
-        """Year after a day or a month, and the token after it."""
         at = self.skip(i, ",", "of", "in", "-", "/")
         found = self.year(at)
         if found:

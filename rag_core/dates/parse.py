@@ -203,12 +203,10 @@ _PeriodCandidate = tuple[DateRange, tuple[int, int], int]  # days, place in the 
 
 
 def _match_before(text: str, at: int, words: re.Pattern[str]) -> re.Match[str] | None:
-    """Match the words directly before a place in the text."""
     return words.search(text, max(0, at - _CONTEXT_LENGTH), at)
 
 
 def _read_range(text: str, one: DateMatch, other: DateMatch, today: date) -> _PeriodCandidate | None:
-    """Range of two dates, by the words between and before them."""
     between = text[one.to : other.at]
     opened, both = _match_before(text, one.at, _FROM), _match_before(text, one.at, _BETWEEN)
     # "5.10 - 5.11" may be numbers, "2010-2015" not
@@ -255,7 +253,6 @@ def _resolve_range_ends(one: DateMatch, other: DateMatch, today: date) -> tuple[
 
 
 def _read_single_date(text: str, point: DateMatch, today: date) -> _PeriodCandidate | None:
-    """Single date, or a range open to one side: since, after, before."""
     days = point.read(today)
     if days is None or point.needs == "range":
         return None

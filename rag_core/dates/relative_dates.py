@@ -141,7 +141,6 @@ class RelativeReader(CalendarReader):
         return self.match(i, inner.end, read)
 
     def _weekend(self, i: int, depth: int) -> DateMatch | None:
-        """The weekend, the latest that has begun."""
         at = self.skip(i, "the")
         if self.kind(at) != "weekend":
             return None
@@ -212,7 +211,6 @@ class RelativeReader(CalendarReader):
                           slack=_SLACK_DAYS[name])  # fmt: skip
 
     def _skip_half(self, i: int) -> int:
-        """Skip "and a half" or "с половиной"."""
         if self.word(i) == "and" and self.word(i + 1) == "a" and self.kind(i + 2) == "half":
             return i + 3
         return i + 2 if self.word(i) == "с" and self.kind(i + 1) == "half" else i
@@ -274,7 +272,6 @@ class RelativeReader(CalendarReader):
     def _inside(
         self, i: int, end: int, resolve: Callable[[DateRange], DateRange | None], depth: int
     ) -> DateMatch | None:
-        """Something inside of the range that follows: "… of last year"."""
         at = self.skip(end, "of", "in", "the", "-")
         outer = self.parse_date(at, depth + 1, inner=True)
         if outer is None or (outer.needs == "range" and outer.fields is None):
@@ -333,13 +330,10 @@ class RelativeReader(CalendarReader):
 
 
 def _convert_unit(n: int, name: str) -> tuple[int, str]:
-    """Convert hours and fortnights to days and weeks."""
     return (-(-n // 24), "day") if name == "hour" else (2 * n, "week") if name == "fortnight" else (n, name)
 
 
 def _from_start(first: DateMatch, build: Callable[[date], DateRange]) -> Callable[[date], DateRange | None]:
-    """Resolve a range that begins where a date begins."""
-
     def read(today: date) -> DateRange | None:
         box = first.read(today)
         return build(box.since) if box and box.since else None

@@ -164,7 +164,6 @@ class PassageTable:
         return allowed
 
     def _among(self, docs: DocIdArray, keys: PostKeySet) -> BoolArray:
-        """Mask of the documents of these posts."""
         of, messages = self.columns["chat"].take(docs), self.columns["message"].take(docs)
         found: BoolArray = np.zeros(len(docs), np.bool_)
         for chat in keys.by_chat.keys() & set(self.chats):
@@ -428,7 +427,6 @@ class Bm25Index:
         self._count(np.zeros(0, np.intp), gone)
 
     def _count(self, come: DocIdArray, gone: DocIdArray) -> None:
-        """Update the sizes and the revision after documents were added and deleted."""
         state = self._now
         self._now = replace(state, sizes=state.sizes.plus(state.postings, state.places, come, gone))
         self._revision += 1
@@ -475,7 +473,6 @@ class Bm25Index:
         return True
 
     def _snapshot(self, channels: frozenset[int]) -> tuple[_IndexState, IndexSnapshot]:
-        """Snapshot for the readers of these channels; cached with its term frequencies until the index changes."""
         state = self._now
         with self._snapshots_lock:
             if self._snapshots_of is not state:

@@ -242,7 +242,6 @@ DocFilter = Callable[[DocIdArray], BoolArray]  # document numbers -> mask of tho
 
 _NO_DOC_IDS, _NO_COUNTS = np.zeros(0, np.intp), np.zeros(0, np.uint16)
 _MERGE_RATIO = 4  # a segment is merged with its left neighbour if that is less than 4 times larger
-_BATCH_TOKENS = 2_000_000  # tokens gathered before a segment is made: 16 MB of working memory
 _NEVER_DELETED = 2**31 - 1
 _MIN_SEEN_SHARE = 0.7  # of a term's documents: if a lower share is visible, the others are removed before scoring
 _MAX_CACHED_FREQUENCIES = 20_000  # terms whose frequency a snapshot caches: 2 MB
@@ -267,7 +266,6 @@ class IndexSnapshot:
 
 
 def _filter_docs(snapshot: IndexSnapshot, allowed: DocFilter | None, docs: DocIdArray) -> DocIdArray:
-    """Documents of the snapshot that are allowed."""
     if snapshot.seen is not None:
         docs = docs[snapshot.seen(docs)]
     return docs if allowed is None else docs[allowed(docs)]
@@ -276,7 +274,7 @@ def _filter_docs(snapshot: IndexSnapshot, allowed: DocFilter | None, docs: DocId
 class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published without types
     """BM25Okapi over postings lists. Documents are numbered from 0 in the order they were added."""
 
-    def __init__(self, corpus: Iterable[Sequence[str]] = (), *, k1: float = 1.5, b: float = 0.75) -> None:
+    def __init__(self, corpus: Sequence[Sequence[str]] = (), *, k1: float = 1.5, b: float = 0.75) -> None:
         # The parent's __init__ is not called: it builds one dict per document and fails on an empty corpus.
         self.k1, self.b = k1, b
         self.vocabulary: dict[str, int] = {}
@@ -285,7 +283,8 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         # A document is visible to readers whose snapshot size is below this number.
         self.until = np.zeros(0, np.int32)
         self._size = 0
-        self.extend(corpus)
+        if corpus:
+            self._add(corpus)
 
     @property
     def corpus_size(self) -> int:
@@ -298,19 +297,6 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         size = self._size
         alive: BoolArray = self.until[:size] > size
         return alive
-
-    def extend(self, corpus: Iterable[Sequence[str]]) -> range:
-        """Add documents, none of which has a header; returns their numbers."""
-        first, batch, tokens = self._size, list[Sequence[str]](), 0
-        for document in corpus:
-            batch.append(document)
-            tokens += len(document)
-            if tokens >= _BATCH_TOKENS:
-                self._add(batch)
-                batch, tokens = [], 0
-        if batch:
-            self._add(batch)
-        return range(first, self._size)
 
     def replace(
         self, documents: NDArray[np.int64], corpus: Sequence[Sequence[str]], headers: Sequence[Collection[str]] = ()
@@ -330,21 +316,18 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         marked = np.array([number[w] for w in chain.from_iterable(headers)], np.int32)
         marks = marked, np.fromiter(map(len, headers), np.int32, len(headers))
         segment = PostingsSegment.counted(np.frombuffer(flat, np.int32), lengths, self._size, marks)
-        self._grow(len(documents), lengths)
-        segments = [*self.segments, segment] if len(flat) else list(self.segments)
-        while len(segments) > 1 and len(segments[-2].docs) < _MERGE_RATIO * len(segments[-1].docs):
-            segments[-2:] = [merge_segments(segments[-2:])]
-        self.segments = tuple(segments)
-        self._size += len(documents)  # last, so that readers see a document only when all its data is in place
-
-    def _grow(self, documents: int, lengths: NDArray[np.uint32]) -> None:
-        need = self._size + documents
+        need = self._size + len(documents)
         if need > len(self.lengths):
             room = max(1024, need * 5 // 4)
             more = room - len(self.lengths)
             self.lengths = np.concatenate([self.lengths, np.zeros(more, np.uint32)])
             self.until = np.concatenate([self.until, np.zeros(more, np.int32)])
         self.lengths[self._size : need], self.until[self._size : need] = lengths, _NEVER_DELETED
+        segments = [*self.segments, segment] if len(flat) else list(self.segments)
+        while len(segments) > 1 and len(segments[-2].docs) < _MERGE_RATIO * len(segments[-1].docs):
+            segments[-2:] = [merge_segments(segments[-2:])]
+        self.segments = tuple(segments)
+        self._size += len(documents)  # last, so that readers see a document only when all its data is in place
 
     def delete(self, documents: Sequence[int] | NDArray[np.int64]) -> None:
         """Delete documents from later searches and their statistics; `compact` frees their memory."""
@@ -469,10 +452,6 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         if snapshot.seen is not None:
             scores[~snapshot.seen(np.arange(snapshot.size))] = 0.0
         return scores
-
-    def get_batch_scores(self, query: Sequence[str], doc_ids: Sequence[int]) -> list[float]:
-        """Compute the scores of some documents, like the parent's method of this name."""
-        return [float(score) for score in self.get_scores(query)[list(doc_ids)]]
 
     def top(self, query: Sequence[str], n: int = 50, snapshot: IndexSnapshot | None = None) -> list[tuple[int, float]]:
         """Find the n best living documents with a query term, best first, as (number, score)."""

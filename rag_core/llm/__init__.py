@@ -16,18 +16,6 @@ from typing import Any, Protocol
 
 from rag_core.errors import GenerationFailed
 
-__all__ = [
-    "DecodingParams",
-    "FinishReason",
-    "Generation",
-    "GenerationStats",
-    "LanguageModel",
-    "LlmSession",
-    "Prompt",
-    "QueuePositionCallback",
-    "collect_generation",
-]
-
 QueuePositionCallback = Callable[[int], None]  # number of requests before this one; 0: it has its turn
 
 

@@ -322,7 +322,6 @@ _LOG_CALLBACK = llama_cpp.llama_log_callback(_write_llama_error)  # must live as
 
 
 def _count_common_tokens(some: Sequence[int], others: Sequence[int]) -> int:
-    """Length of the common prefix."""
     pairs = enumerate(zip(some, others, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(some), len(others)))
 

@@ -439,7 +439,6 @@ class LocalModel:
         self._restart_at = asyncio.get_running_loop().time() + pause
 
     async def _stop_worker(self) -> None:
-        """Stop the worker, also one that is still loading."""
         if self._loading is not None:
             loading, self._loading = self._loading, None
             loading.cancel()

@@ -148,44 +148,28 @@ def build_choice_constraint(dialect: ServerDialect, *words: str) -> dict[str, An
     return build_reply_constraint(dialect, "root ::= " + " | ".join(f'"{word}"' for word in words), None)
 
 
-@dataclass(frozen=True, slots=True)
-class _TokenLogprob:
-    token: str
-    logprob: float
-
-
 def compute_log_odds(reply: Any, yes: str, no: str) -> float | None:
     """Log odds, log P(yes) - log P(no), from the top logprobs of the first token; None without logprobs.
 
     A word that is not among them gets the logprob of the last of them; where both are missing the odds are even.
     """
-    top = _read_top_logprobs(reply)
-    if not top:
-        return None
-    least = min(each.logprob for each in top)
-    return _find_word_logprob(top, yes, no, least) - _find_word_logprob(top, no, yes, least)
-
-
-def _find_word_logprob(top: list[_TokenLogprob], word: str, other: str, least: float) -> float:
-    begins = [
-        each.logprob
-        for each in top
-        if _token_begins_word(each.token, word) and not _token_begins_word(each.token, other)
-    ]
-    return max(begins, default=least)
-
-
-def _token_begins_word(token: str, word: str) -> bool:
-    plain = token.replace("▁", " ").strip().casefold()
-    return bool(plain) and word.casefold().startswith(plain)
-
-
-def _read_top_logprobs(reply: Any) -> list[_TokenLogprob]:
     try:
         given = reply["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
-        return [_TokenLogprob(str(each["token"]), float(each["logprob"])) for each in given]
+        top = [(str(each["token"]), float(each["logprob"])) for each in given]
     except (LookupError, TypeError, ValueError):
-        return []
+        return None
+    if not top:
+        return None
+
+    def begins(token: str, word: str) -> bool:
+        plain = token.replace("▁", " ").strip().casefold()
+        return bool(plain) and word.casefold().startswith(plain)
+
+    def find(word: str, other: str) -> float:
+        found = [logprob for token, logprob in top if begins(token, word) and not begins(token, other)]
+        return max(found, default=min(logprob for _, logprob in top))
+
+    return find(yes, no) - find(no, yes)
 
 
 _CONNECT_TIMEOUT_S, _INFO_TIMEOUT_S = 5.0, 10.0
@@ -286,34 +270,32 @@ class LlmServer:
         )
         async for attempt in tries:
             with attempt:
-                return await self._send(path, body)
+                if self._session is None:
+                    self._session = ClientSession(headers=self._headers, connector=TCPConnector(limit=_MAX_CONNECTIONS))
+                # requests that need no model are answered at once, unless the server hangs
+                patience = min(self._patience, _INFO_TIMEOUT_S) if body is None else self._patience
+                silence = ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=patience)
+                given: dict[str, Any] = {"json": body, "timeout": silence, "allow_redirects": False}
+                try:
+                    response = await self._session.request(
+                        "GET" if body is None else "POST", self._root + path, **given
+                    )
+                except ServerTimeoutError:
+                    raise
+                except (ClientError, OSError):
+                    raise _TransientServerFailure(
+                        f"The language model's server {self.place} cannot be reached: start it."
+                    ) from None
+                if response.status == 200:
+                    return response
+                try:
+                    await self._raise_for_status(response)
+                finally:
+                    response.close()
+                raise AssertionError("a failure is raised")
         raise AssertionError("the last attempt returns or raises")
 
-    async def _send(self, path: str, body: Mapping[str, Any] | None) -> ClientResponse:
-        if self._session is None:
-            self._session = ClientSession(headers=self._headers, connector=TCPConnector(limit=_MAX_CONNECTIONS))
-        # requests that need no model are answered at once, unless the server hangs
-        patience = min(self._patience, _INFO_TIMEOUT_S) if body is None else self._patience
-        silence = ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=patience)
-        given: dict[str, Any] = {"json": body, "timeout": silence, "allow_redirects": False}
-        try:
-            response = await self._session.request("GET" if body is None else "POST", self._root + path, **given)
-        except ServerTimeoutError:
-            raise
-        except (ClientError, OSError):
-            raise _TransientServerFailure(
-                f"The language model's server {self.place} cannot be reached: start it."
-            ) from None
-        if response.status == 200:
-            return response
-        try:
-            await self._raise_for_status(response)
-        finally:
-            response.close()
-        raise AssertionError("a failure is raised")
-
     async def _raise_for_status(self, response: ClientResponse) -> None:
-        """Raise the error of an HTTP status."""
         status, said = response.status, ""
         with self._translate_errors():
             said = (await response.content.read(_MAX_ERROR_BYTES)).decode("utf-8", "replace").lower()
@@ -347,7 +329,6 @@ class LlmServer:
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
-        """Translate failures of a response into errors with a sentence."""
         try:
             yield
         except ServerTimeoutError:
@@ -473,8 +454,6 @@ async def count_server_tokens(server: LlmServer, met: ServerInfo, text: str) -> 
 
 
 class _StreamCollector:
-    """Collector of a streamed reply."""
-
     def __init__(self) -> None:
         self._now = asyncio.get_running_loop().time
         self._began, self._first = self._now(), 0.0
@@ -505,15 +484,14 @@ class _StreamCollector:
         took = self._now() - self._began
         first = (self._first - self._began) if self._first else took
         finish = FinishReason.LENGTH if self._finish == "length" else FinishReason.STOP
-        return Generation("".join(self._pieces), finish, self._figures(1000 * first, 1000 * took))
-
-    def _figures(self, first_ms: float, took_ms: float) -> GenerationStats:
         usage, timings = self._usage.get("usage", {}), self._usage.get("timings", {})
         known = _read_int(usage.get("prompt_tokens_details"), "cached_tokens")
         prompt = _read_int(usage, "prompt_tokens")
         evaluated = _read_int(timings, "prompt_n") or max(0, prompt - known)
         tokens = _read_int(usage, "completion_tokens") or len(self._pieces)
-        return GenerationStats(prompt, evaluated, tokens, first_ms, took_ms)
+        return Generation(
+            "".join(self._pieces), finish, GenerationStats(prompt, evaluated, tokens, 1000 * first, 1000 * took)
+        )
 
 
 def _read_int(given: Any, name: str) -> int:
@@ -655,7 +633,6 @@ def _read_model_rows(listed: Any) -> list[dict[str, Any]]:
 
 
 async def _can_count_tokens(server: LlmServer, model: str) -> bool:
-    """Whether the server counts tokens by the path that only llama_cpp.server has."""
     try:
         return await count_server_tokens(server, ServerInfo(ServerDialect.LLAMA_PYTHON, model, 0), "a") > 0
     except ServerRefused:
@@ -663,7 +640,6 @@ async def _can_count_tokens(server: LlmServer, model: str) -> bool:
 
 
 async def _fetch_context_size(server: LlmServer, dialect: ServerDialect, row: dict[str, Any]) -> int:
-    """Fetch the context size of the server, in tokens; 0 where it is unknown."""
     try:
         if dialect is ServerDialect.LLAMA_SERVER:
             return int((await server.ask("/props"))["default_generation_settings"]["n_ctx"])

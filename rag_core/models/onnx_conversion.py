@@ -171,7 +171,6 @@ class _BertGraph:
         return g.op("Reshape", g.op("Transpose", g.op("MatMul", shares, value), perm=(0, 2, 1, 3)), joined)
 
     def _linear(self, x: str, name: str) -> str:
-        """Multiply x by an integer weight and add the bias."""
         g, weight = self.graph, self._weights[name + ".weight"].astype(np.float32).T
         scale = np.maximum(np.abs(weight).max(axis=0), 1e-9) / _MAX_WEIGHT
         whole, per_token = self._as_whole(x)
@@ -223,7 +222,22 @@ class NavecVectors:
 def convert_navec_wheel(wheel: ZipFile, inside: str, out: Path, max_tokens: int) -> None:
     """Convert the navec tar at `inside` in a wheel: write model.onnx and a tokenizer to `out`."""
     navec = read_navec(wheel.read(inside))
-    _write_navec_tokenizer(navec.words, out, max_tokens)
+    vocabulary = {word: number for number, word in enumerate(navec.words)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=_UNKNOWN_TOKEN))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{_UNKNOWN_TOKEN} $A",
+        pair=f"{_UNKNOWN_TOKEN} $A $B",
+        special_tokens=[(_UNKNOWN_TOKEN, vocabulary[_UNKNOWN_TOKEN])],
+    )
+    tokenizer.enable_padding(pad_id=vocabulary[_PAD_TOKEN], pad_token=_PAD_TOKEN)
+    tokenizer.save(str(out / "tokenizer.json"))
+    special = {"pad_token": _PAD_TOKEN, "unk_token": _UNKNOWN_TOKEN}
+    (out / "special_tokens_map.json").write_text(json.dumps(special), encoding="utf-8")
+    about = {"model_max_length": max_tokens, **special}
+    (out / "tokenizer_config.json").write_text(json.dumps(about), encoding="utf-8")
+    (out / "config.json").write_text(json.dumps({"pad_token_id": vocabulary[_PAD_TOKEN]}), encoding="utf-8")
     write_navec_onnx(navec, out / "model.onnx")
 
 
@@ -248,25 +262,6 @@ def _read_tar_member(tar: tarfile.TarFile, name: str) -> bytes:
     if file is None:
         raise ValueError(f"{name} is not a file")
     return file.read()
-
-
-def _write_navec_tokenizer(words: list[str], out: Path, max_tokens: int) -> None:
-    vocabulary = {word: number for number, word in enumerate(words)}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=_UNKNOWN_TOKEN))
-    tokenizer.normalizer = normalizers.Lowercase()
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{_UNKNOWN_TOKEN} $A",
-        pair=f"{_UNKNOWN_TOKEN} $A $B",
-        special_tokens=[(_UNKNOWN_TOKEN, vocabulary[_UNKNOWN_TOKEN])],
-    )
-    tokenizer.enable_padding(pad_id=vocabulary[_PAD_TOKEN], pad_token=_PAD_TOKEN)
-    tokenizer.save(str(out / "tokenizer.json"))
-    special = {"pad_token": _PAD_TOKEN, "unk_token": _UNKNOWN_TOKEN}
-    (out / "special_tokens_map.json").write_text(json.dumps(special), encoding="utf-8")
-    about = {"model_max_length": max_tokens, **special}
-    (out / "tokenizer_config.json").write_text(json.dumps(about), encoding="utf-8")
-    (out / "config.json").write_text(json.dumps({"pad_token_id": vocabulary[_PAD_TOKEN]}), encoding="utf-8")
 
 
 def write_navec_onnx(navec: NavecVectors, file: Path) -> None:

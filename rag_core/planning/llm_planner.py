@@ -311,12 +311,8 @@ async def _request_plan(
     question: Question, around: KnownEntities, planner: LanguageModel, run: Run, heard: list[str], *, short: bool
 ) -> PlanProposal:
     """Request a plan. Raises GenerationFailed, StageTimeout."""
-    asked, request = partial(build_plan_prompt, question, around, short=short), _PLAN_REQUEST
-    if short:
-        request = _SHORT_REQUEST
-    async with run.open_session(planner, question.viewer.user_id) as seat:
-        prompt = await fit_prompt(asked, planner.context - request.decoding.max_tokens, seat)
-        reply = (await _read_reply(seat, prompt, request, run, heard)).text
+    asked = partial(build_plan_prompt, question, around, short=short)
+    reply = await _ask_planner(_SHORT_REQUEST if short else _PLAN_REQUEST, asked, question, planner, run, heard)
     proposal = parse_short_plan(reply) if short else parse_proposal(reply)
     if not proposal.queries:
         raise GenerationFailed(_UNREADABLE_REPLY.format("plan"))
@@ -327,12 +323,31 @@ async def _request_rewrite(
     asked: Callable[[int], Prompt], question: Question, planner: LanguageModel, run: Run
 ) -> tuple[str, ...]:
     """Request more queries. Raises GenerationFailed, StageTimeout."""
-    async with run.open_session(planner, question.viewer.user_id) as seat:
-        prompt = await fit_prompt(asked, planner.context - REWRITE_DECODING.max_tokens, seat)
-        queries = parse_rewrite((await _read_reply(seat, prompt, _REWRITE_REQUEST, run, [])).text)
+    queries = parse_rewrite(await _ask_planner(_REWRITE_REQUEST, asked, question, planner, run, []))
     if not queries:
         raise GenerationFailed(_UNREADABLE_REPLY.format("rewrite"))
     return queries
+
+
+async def _ask_planner(
+    request: _PlannerRequest,
+    asked: Callable[[int], Prompt],
+    question: Question,
+    planner: LanguageModel,
+    run: Run,
+    heard: list[str],
+) -> str:
+    """Ask for a whole reply; pieces are appended to `heard` as they arrive. Raises GenerationFailed."""
+    async with run.open_session(planner, question.viewer.user_id) as session:
+        prompt = await fit_prompt(asked, planner.context - request.decoding.max_tokens, session)
+        pieces = session.stream(prompt, request.decoding, grammar=request.grammar, schema=request.schema)
+        async for piece in pieces:
+            if isinstance(piece, Generation):
+                figures = piece.figures
+                run.note(tokens=figures.tokens, read=figures.evaluated, first_ms=round(figures.first_ms, 1))
+                return piece.text
+            heard.append(piece)
+    raise GenerationFailed("The model ended without a reply: only the rules' queries are searched with.")
 
 
 async def rewrite_question(
@@ -342,17 +357,3 @@ async def rewrite_question(
     own = truncate_query(sanitize_query(question.text))
     asked = partial(build_rewrite_prompt, question, around, (own,), around.other_language(own))
     return await _request_rewrite(asked, question, planner, run)
-
-
-async def _read_reply(
-    seat: LlmSession, prompt: Prompt, request: _PlannerRequest, run: Run, heard: list[str]
-) -> Generation:
-    """Read the whole reply; pieces are appended to `heard` as they arrive. Raises GenerationFailed."""
-    pieces = seat.stream(prompt, request.decoding, grammar=request.grammar, schema=request.schema)
-    async for piece in pieces:
-        if isinstance(piece, Generation):
-            figures = piece.figures
-            run.note(tokens=figures.tokens, read=figures.evaluated, first_ms=round(figures.first_ms, 1))
-            return piece
-        heard.append(piece)
-    raise GenerationFailed("The model ended without a reply: only the rules' queries are searched with.")

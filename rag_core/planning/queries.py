@@ -166,7 +166,6 @@ def _drop_one_word(text: str) -> Iterator[str]:
 
 
 def _list_content_words(text: str) -> list[str]:
-    """Words with a term, each term once."""
     by_terms: dict[tuple[str, ...], str] = {}
     for word in _WORD.findall(text):
         if terms := tuple(tokenize(word)):

@@ -151,10 +151,6 @@ def is_chain(text: str) -> bool:
     return len(asked) <= MAX_QUESTION_LENGTH and any(pattern.search(asked) for pattern in _CHAIN_PATTERNS)
 
 
-def _has_filters(plan: Plan) -> bool:
-    return bool(plan.since or plan.until or plan.channels or plan.has_filters)
-
-
 def choose_retrievers(plan: Plan) -> tuple[str, str]:
     """Choose the retrievers by the first query of the plan, with the reason."""
     text = plan.queries[0] if plan.queries else ""
@@ -163,7 +159,7 @@ def choose_retrievers(plan: Plan) -> tuple[str, str]:
         return LEXICAL_ONLY, "no terms"
     if _IDENTIFIER_OR_QUOTE.search(text) and terms <= _SHORT_QUERY_TERMS:
         return LEXICAL_ONLY, "numbers or quotes"
-    if _has_filters(plan) and terms <= _SHORT_QUERY_TERMS:
+    if (plan.since or plan.until or plan.channels or plan.has_filters) and terms <= _SHORT_QUERY_TERMS:
         return LEXICAL_ONLY, "a filter and few terms"
     if terms >= _LONG_QUERY_TERMS and not plan.should:
         return DENSE_FIRST, "long and without names"
@@ -171,7 +167,6 @@ def choose_retrievers(plan: Plan) -> tuple[str, str]:
 
 
 def _choose_recipe(text: str, plan: Plan, now: datetime) -> tuple[str, str]:
-    """Choose the agent for a question that one search does not answer."""
     if parse_comparison(text):
         return "agent", "a comparison"
     if len(split_question(text, now)) > 1:

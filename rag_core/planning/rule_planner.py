@@ -142,7 +142,6 @@ def parse_filters(asked: str, readable: Mapping[int, Channel]) -> QueryFilters:
 
 
 def _match_names(patterns: tuple[re.Pattern[str], ...], asked: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names matched by the patterns, and the matched pieces in lower case."""
     names: dict[str, None] = {}
     pieces: dict[str, None] = {}  # each once: a question of 4,000 characters may repeat a piece 300 times
     for pattern in patterns:
@@ -159,7 +158,6 @@ def _blank_out(asked: str, pieces: tuple[str, ...]) -> str:
 
 
 def _find_channels(asked: str, readable: Mapping[int, Channel]) -> tuple[frozenset[int] | None, tuple[str, ...]]:
-    """Find channels by @username, link, words of the title or the whole title."""
     chosen = {
         match[0].lower(): {key for key, c in readable.items() if _is_channel(c, match["name"] or "", match["bare"])}
         for match in _CHANNEL_HANDLE.finditer(asked)
@@ -243,7 +241,10 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
         topic = strip_catch_all_words(topic)
         own = _match_channel_name(topic, {key: c for key, c in known.items() if key in question.viewer.channels})
         kind, filters = (Kind.POSTED, replace(filters, channels=frozenset(own))) if own else (Kind.NEWS, filters)
-    query = _remove_filter_words(text, (*filters.words, posting_period.words if posting_period else ""))
+    rest = text
+    for words in dict.fromkeys(filter(None, (*filters.words, posting_period.words if posting_period else ""))):
+        rest = re.sub(rf"(?<!\w){re.escape(words)}(?!\w)".replace("е", "[её]"), " ", rest, flags=re.I)
+    query = " ".join(rest.split()).strip(" ,;:") if tokenize(rest) else text
     plan = Plan((query, *generate_query_variants(query)), kind, topic if tokenize(topic) else asked, *extract_phrases(query), asked=strip_asking_phrase(query),
                 channels=filters.channels, authors=filters.authors, origins=filters.origins, media=filters.media,
                 files=filters.files)  # fmt: skip
@@ -308,11 +309,3 @@ def _remove_pieces(asked: str, pieces: Iterable[str]) -> str:
     for words in dict.fromkeys(filter(None, pieces)):
         asked = asked.replace(words, " ")
     return asked
-
-
-def _remove_filter_words(text: str, pieces: Iterable[str]) -> str:
-    """Remove the words that became filters: the posts themselves do not contain them."""
-    rest = text
-    for words in dict.fromkeys(filter(None, pieces)):
-        rest = re.sub(rf"(?<!\w){re.escape(words)}(?!\w)".replace("е", "[её]"), " ", rest, flags=re.I)
-    return " ".join(rest.split()).strip(" ,;:") if tokenize(rest) else text

@@ -30,8 +30,6 @@ PhraseText = Annotated[str, StringConstraints(min_length=1, max_length=MAX_PHRAS
 
 
 class _StrictModel(BaseModel):
-    """Strict model: exactly the declared keys, and no conversion of types."""
-
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
@@ -200,7 +198,6 @@ def _read_complete_strings(text: str) -> list[str]:
 
 
 def _clean_queries(texts: Iterable[str]) -> tuple[str, ...]:
-    """Sanitize and truncate queries, and drop those similar to an earlier one."""
     kept: list[str] = []
     for text in islice(texts, MAX_PHRASES):
         query = truncate_query(sanitize_query(text))

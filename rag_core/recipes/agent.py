@@ -358,8 +358,6 @@ async def _extract_from_chain(question: Question, plan: Plan, rag: Engine, run: 
 
 @dataclass(frozen=True, slots=True)
 class _SearchRound:
-    """Result of one search round: plan, extract with its coverage, and evidence."""
-
     plan: Plan
     draft: Draft
     evidence: Evidence

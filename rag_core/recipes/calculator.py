@@ -11,8 +11,7 @@ from typing import Any
 
 from simpleeval import InvalidExpression, SimpleEval
 
-from rag_core.errors import translate_errors
-from rag_core.recipes.react_tool_schemas import ToolFailed
+from rag_core.errors import ToolFailed, translate_errors
 
 _MAX_NUMBER = 1e30  # no question needs more, and larger integers are slow
 _MAX_EXPONENT = 200

@@ -11,15 +11,15 @@ import math
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rag_core.context.evidence import compose_evidence
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RecipeFailed, translate_errors
-from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generation
+from rag_core.llm import DecodingParams, LanguageModel, Prompt
 from rag_core.planning.queries import sanitize_query
 from rag_core.recipe_steps import extract_from_hits, finish_draft, plan_or_answer_exactly, report_extract
 from rag_core.retrieval.search import format_hit, search_passages
@@ -47,37 +47,23 @@ PARTS_GRAMMAR = "\n".join(
 )
 
 
-class PartCoverage(StrEnum):
-    """Coverage of a part of a question by the answer."""
+class QuestionPart(BaseModel):
+    """Part of a question; `ask` is a query for the missing information, empty where none is missing.
 
-    FULLY = "FULLY"
-    PARTIALLY = "PARTIALLY"
-    NOT = "NOT"
+    `claims` are the numbers of the claims that answer it; None where the model named none.
+    """
 
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
-@dataclass(frozen=True, slots=True)
-class QuestionPart:
-    """Part of a question; `ask` is a query for the missing information, empty where none is missing."""
-
-    covered: PartCoverage
+    state: Literal["FULLY", "PARTIALLY", "NOT"]
     ask: str = ""
-    claims: tuple[int, ...] | None = None  # numbers of the claims that answer it; None where the model named none
-
-
-class _PartReply(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-    state: PartCoverage
-    ask: str = ""
-    claims: list[int] | None = None
+    claims: tuple[int, ...] | None = None
 
 
 class _PartsReply(BaseModel):
-    """The reply as it must be."""
-
     model_config = ConfigDict(extra="ignore")
 
-    parts: list[_PartReply] = Field(min_length=1)
+    parts: list[QuestionPart] = Field(min_length=1)
 
 
 async def judge_question_parts(
@@ -94,21 +80,12 @@ async def judge_question_parts(
     numbered = "\n".join(f"{n}. {claim}" for n, claim in enumerate(claims[:_MAX_CLAIMS], 1))
     asked = quote_question(question.text[:_MAX_QUESTION_LENGTH])
     prompt = Prompt(template.system, f"{asked}\n{quote_post(numbered)}", template.shots)
-    costs = LlmCosts()
-    async with run.open_session(model, question.viewer.user_id) as session:
-        costs.call()
-        stream = session.stream(
-            prompt,
-            DecodingParams(_REPLY_TOKENS, temperature=0.0),
-            grammar=PARTS_GRAMMAR,
-            schema=_PartsReply.model_json_schema(),
-        )
-        end = await collect_generation(stream)
-    costs.add_stats(end.figures)
-    parts = parse_parts_reply(end.text)
+    decoding, schema = DecodingParams(_REPLY_TOKENS, temperature=0.0), _PartsReply.model_json_schema()
+    reply = await run.ask_model(model, question.viewer.user_id, prompt, decoding, grammar=PARTS_GRAMMAR, schema=schema)
+    parts = parse_parts_reply(reply)
     mapped = {n for part in parts for n in part.claims or () if n <= len(claims)}
-    run.note(**costs.to_counts(), parts=len(parts), missing=sum(bool(part.ask) for part in parts))
-    run.note(claims=len(claims), mapped=len(mapped))
+    missing = sum(bool(part.ask) for part in parts)
+    run.note(parts=len(parts), missing=missing, claims=len(claims), mapped=len(mapped))
     return parts
 
 
@@ -116,13 +93,12 @@ def parse_parts_reply(text: str) -> tuple[QuestionPart, ...]:
     """Parse the judge's reply. Raises GenerationFailed."""
     with translate_errors(GenerationFailed, ValidationError, say="The model's check has no form."):
         reply = _PartsReply.model_validate(parse_json_object(text))
-    return tuple(_build_part(one) for one in reply.parts[:_MAX_PARTS])
-
-
-def _build_part(one: _PartReply) -> QuestionPart:
-    state = PartCoverage.NOT if one.claims == [] else one.state
-    ask = "" if state is PartCoverage.FULLY else sanitize_query(one.ask)[:_MAX_ASK_LENGTH]
-    return QuestionPart(state, ask, None if one.claims is None else tuple(one.claims))
+    parts = []
+    for one in reply.parts[:_MAX_PARTS]:
+        state = "NOT" if one.claims == () else one.state
+        ask = "" if state == "FULLY" else sanitize_query(one.ask)[:_MAX_ASK_LENGTH]
+        parts.append(one.model_copy(update={"state": state, "ask": ask}))
+    return tuple(parts)
 
 
 _UNJUDGED_POSTS = 5  # kept without the judge where it fails
@@ -140,9 +116,14 @@ async def run_council(question: Question, rag: Engine, run: Run) -> tuple[Draft,
     plan, exact = await plan_or_answer_exactly(question, rag, run)
     if exact is not None:
         return exact, Evidence()
-    extract, evidence = await extract_from_hits(
-        question, plan, await _select_hits(question, plan, model, rag, run), rag, run
-    )
+    # both retrievers, and the posts above the judge's threshold, which depends on all scores
+    both_legs = rag.settings.retrieval.model_copy(update={"dense": rag.settings.council.alpha})
+    hybrid = replace(rag, settings=rag.settings.model_copy(update={"retrieval": both_legs}))
+    hits = (await search_passages(plan, question, hybrid, run))[: rag.settings.council.top_k]
+    await report_extract(question, plan, hits, rag, run)
+    judging = _judge_hits(question, hits, model, rag, run)
+    kept = await run.attempt(Stage.JUDGE, judging, hits[:_UNJUDGED_POSTS])
+    extract, evidence = await extract_from_hits(question, plan, kept, rag, run)
     if run.on_extract and extract.sentences:
         await run.on_extract(extract)
     draft = await _write_final_answer(question, extract, evidence, model, rag, run)
@@ -151,15 +132,6 @@ async def run_council(question: Question, rag: Engine, run: Run) -> tuple[Draft,
         open_parts = [replace(question, text=part.ask) for part in parts if part.ask]
         draft, evidence = await _answer_open_parts(open_parts[:_MAX_FOLLOW_UPS], plan, draft, evidence, rag, run)
     return await finish_draft(question, plan, draft, evidence, rag, run)
-
-
-async def _select_hits(question: Question, plan: Plan, model: LanguageModel, rag: Engine, run: Run) -> tuple[Hit, ...]:
-    """Search with both retrievers and select the posts above the judge's threshold, which depends on all scores."""
-    both_legs = rag.settings.retrieval.model_copy(update={"dense": rag.settings.council.alpha})
-    hybrid = replace(rag, settings=rag.settings.model_copy(update={"retrieval": both_legs}))
-    hits = (await search_passages(plan, question, hybrid, run))[: rag.settings.council.top_k]
-    await report_extract(question, plan, hits, rag, run)
-    return await run.attempt(Stage.JUDGE, _judge_hits(question, hits, model, rag, run), hits[:_UNJUDGED_POSTS])
 
 
 async def _judge_hits(
@@ -189,7 +161,6 @@ async def _judge_hits(
 async def _write_final_answer(
     question: Question, extract: Draft, evidence: Evidence, model: LanguageModel, rag: Engine, run: Run
 ) -> Draft:
-    """Write the final answer from the posts with a prediction; where that fails, use the predictions."""
     predictions = await _predict_from_each_source(question, evidence.sources, rag, run)
     answering = tuple(source for source in evidence.sources if predictions.get(source.number, Draft()).sentences)
     if predictions and not answering:
@@ -231,7 +202,6 @@ async def _predict_from_each_source(
 async def _answer_open_parts(
     open_parts: Sequence[Question], plan: Plan, draft: Draft, evidence: Evidence, rag: Engine, run: Run
 ) -> tuple[Draft, Evidence]:
-    """Search and write for the open parts of the question, and add the sentences to the draft."""
     for question in open_parts:
         more = await run.attempt(Stage.FOLLOW, _search_for_part(question, plan, evidence, rag, run), Evidence)
         if not more.sources:

@@ -57,8 +57,6 @@ class PassageFacts:
 
 
 class _MapReply(BaseModel):
-    """The reply as it must be."""
-
     model_config = ConfigDict(extra="ignore", strict=True)
 
     relevant: bool
@@ -135,7 +133,6 @@ async def run_mapreduce(question: Question, rag: Engine, run: Run) -> tuple[Draf
 async def _map_sources(
     question: Question, sources: Sequence[Source], model: LanguageModel, rag: Engine, run: Run
 ) -> Mapping[int, tuple[Sentence, ...]]:
-    """Extract the supported facts of each source, by its number. Raises GenerationFailed."""
     facts: dict[int, tuple[Sentence, ...]] = {}
     costs, failed, relevant = LlmCosts(), 0, 0
     try:
@@ -174,17 +171,13 @@ def _keep_supported_facts(question: Question, one: PassageFacts, source: Source,
 async def _reduce_facts(
     question: Question, evidence: Evidence, facts: Mapping[int, tuple[Sentence, ...]], rag: Engine, run: Run
 ) -> Draft:
-    """Write the answer from the facts; the facts themselves where the model fails."""
-    shown = Evidence(tuple(_replace_text_by_facts(source, facts[source.number]) for source in evidence.sources))
+    # in the prompt the text of a post is replaced by its facts
+    texts = {number: "\n".join(fact.text for fact in found) for number, found in facts.items()}
+    shown = Evidence(tuple(replace(s, passage=replace(s.passage, text=texts[s.number])) for s in evidence.sources))
     model = rag.writer.name if rag.writer else None
     first_facts = [fact for of_source in facts.values() for fact in of_source[:1]]
     fallback = Draft(tuple(first_facts[:_SHOWN_FACTS]), model=model)
     return await run.attempt(Stage.WRITE, write_draft(question, evidence, rag, run, shown), fallback)
-
-
-def _replace_text_by_facts(source: Source, facts: Sequence[Sentence]) -> Source:
-    """Replace the text of a source by its facts, for the prompt."""
-    return replace(source, passage=replace(source.passage, text="\n".join(fact.text for fact in facts)))
 
 
 def measure_overlap(question: Question, draft: Draft, rag: Engine) -> float:

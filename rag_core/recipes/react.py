@@ -27,8 +27,15 @@ from rag_core.recipe_steps import (
     plan_or_answer_exactly,
     write_or_extract,
 )
-from rag_core.recipes.react_tool_schemas import MAX_POSTS, SUM_FORMAT
-from rag_core.recipes.react_tools import Tool, ToolContext, ToolOutcome, call_tool, select_allowed_tools
+from rag_core.recipes.react_tools import (
+    MAX_POSTS,
+    SUM_FORMAT,
+    Tool,
+    ToolContext,
+    ToolOutcome,
+    call_tool,
+    select_allowed_tools,
+)
 from rag_core.text.sentences import split_sentences
 from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import Citation, Draft, Evidence, Passage, Plan, Question, Sentence
@@ -64,7 +71,6 @@ def _extract_numbers(text: str) -> set[str]:
 
 
 def _cite_number(number: str, passage: Passage) -> Citation | None:
-    """Cite the sentence of a passage that contains the number."""
     for start, end in split_sentences(passage.text):
         quote = passage.text[start:end]
         if number in _extract_numbers(quote) and len(quote) <= _MAX_SENTENCE_LENGTH:
@@ -130,7 +136,6 @@ def build_step_grammar(tools: tuple[Tool, ...]) -> str:
 
 
 def _build_tool_rule(tool: Tool) -> str:
-    """Build the rule of a tool call: all its fields in order."""
     parts = [f'"\\"tool\\": \\"{tool.name}\\", \\"input\\": {{"']
     for n, (name, field) in enumerate(tool.wants.model_json_schema()["properties"].items()):
         parts.append(f'"{", " if n else ""}\\"{name}\\": " {_build_value_rule(field)}')
@@ -214,7 +219,6 @@ async def _run_steps(context: ToolContext, model: LanguageModel) -> str:
 async def _request_step(
     context: ToolContext, model: LanguageModel, tools: tuple[Tool, ...], seen: list[tuple[AgentStep, str]]
 ) -> AgentStep | None:
-    """Ask the model for its next step; call it in a stage. Raises GenerationFailed."""
     costs = LlmCosts()
     async with context.run.open_session(model, context.question.viewer.user_id) as session:
         prompt = await _build_prompt(context, model, tools, seen, session)
@@ -262,13 +266,11 @@ async def _build_prompt(
 
 
 def _format_observation(outcome: ToolOutcome) -> str:
-    """Format a tool's result for the prompt, truncated."""
     text = json.dumps(outcome.data, ensure_ascii=False) if outcome.ok else f"error: {outcome.meta.error}"
     return text[:_MAX_OBSERVATION_LENGTH]
 
 
 async def _write_from_found_posts(plan: Plan, context: ToolContext) -> tuple[Draft, Evidence]:
-    """Extract and write from the posts that the tools found, as in every recipe."""
     question, rag, run = context.question, context.rag, context.run
     # Interleave the hits of all tools by rank, the last tool first: it was called with the most information
     rows = zip_longest(*reversed(context.batches))

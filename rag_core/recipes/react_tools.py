@@ -16,14 +16,15 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
 from functools import partial
-from typing import Any
+from inspect import signature
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
 
 from rag_core.context.copies_and_conflicts import gather_evidence
 from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine
-from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, translate_errors
+from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, ToolFailed, translate_errors
 from rag_core.planning.llm_planner import rewrite_question
 from rag_core.planning.queries import generate_query_variants
 from rag_core.planning.router import HYBRID
@@ -31,30 +32,12 @@ from rag_core.planning.rule_planner import build_bare_plan
 from rag_core.planning.schema import format_plan
 from rag_core.recipe_steps import load_known_entities, plan_by_rules
 from rag_core.recipes.calculator import evaluate_expression
-from rag_core.recipes.react_tool_schemas import (
-    MAX_POSTS,
-    CalculationInput,
-    FusionInput,
-    LegInput,
-    MentionsInput,
-    NeighboursInput,
-    NewestInput,
-    PostsInput,
-    QueryInput,
-    RerankInput,
-    SearchInput,
-    SummaryInput,
-    TimeInput,
-    ToolFailed,
-    ToolSchema,
-    VerifyInput,
-)
 from rag_core.retrieval.aggregate import answer_by_aggregation, extract_mention_terms, find_mentions
 from rag_core.retrieval.fusion import fuse_rankings
 from rag_core.retrieval.hybrid import RetrievalQuery, search_hybrid
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import DENSE, LEXICAL, fetch_passages, search_dense, search_lexical, search_passages
-from rag_core.storage import channels
+from rag_core.storage.channels import load_channels
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.tracing import Run, Span, Stage
@@ -80,7 +63,20 @@ from rag_core.writing.extract import select_best_pieces
 
 _MAX_SNIPPET_LENGTH = 160  # characters
 
+SUM_FORMAT = "sum"  # format of a text in a schema: arithmetic only
+MAX_POSTS = 99  # of one question: two digits in the grammar
+
 ToolData = dict[str, Any]  # of JSON; days are ISO texts
+QueryText = Annotated[str, StringConstraints(min_length=1, max_length=120)]
+PostNumber = Annotated[int, Field(ge=1, le=MAX_POSTS)]
+# The range of posts; days outside it may be no valid times in every time zone.
+PostDay = Annotated[date, Field(ge=date(1970, 1, 1), le=date(2099, 12, 31))]
+PostNumbers = Annotated[list[PostNumber], Field(min_length=1, max_length=5)]
+NeighbourCount = Annotated[int, Field(ge=0, le=3)]
+ChannelName = Annotated[str, StringConstraints(min_length=1, max_length=32)]  # @username or beginning of the title
+HitCount = Annotated[int, Field(ge=1, le=50)]
+# numbers, + - * / // % **, brackets, abs, max, min, round, sqrt
+ExpressionText = Annotated[QueryText, Field(json_schema_extra={"format": SUM_FORMAT})]
 
 
 @dataclass
@@ -126,7 +122,7 @@ class ToolContext:
 
     async def list_posts(self, hits: Iterable[Hit], *, scored: bool = False) -> ToolData:
         """Add hits and summarize them: number, channel, day, snippet, and the score where it says something."""
-        known, summaries, listed = await channels.load_channels(self.rag.archive), [], list(hits)
+        known, summaries, listed = await load_channels(self.rag.archive), [], list(hits)
         scores = {(hit.passage.key, hit.passage.start): hit.score for hit in listed}
         for number in self.add_hits(listed):
             passage = self.passage(number)
@@ -138,16 +134,16 @@ class ToolContext:
         return {"posts": summaries}
 
 
-async def calculate(asked: CalculationInput, context: ToolContext) -> ToolData:
+async def calculate(context: ToolContext, expression: ExpressionText) -> ToolData:
     """Evaluate arithmetic, and record it for the answer."""
-    result = evaluate_expression(asked.expression)
-    context.reckoned.append((asked.expression, result))
+    result = evaluate_expression(expression)
+    context.reckoned.append((expression, result))
     return {"result": result}
 
 
-async def normalize_time(asked: TimeInput, context: ToolContext) -> ToolData:
+async def normalize_time(context: ToolContext, text: QueryText) -> ToolData:
     """Parse words of time to days from `since` to before `until`; None where open or where they name no time."""
-    period = parse_period(asked.text, context.question.asked_at)
+    period = parse_period(text, context.question.asked_at)
     bounds = {"since": period.since, "until": period.until} if period else {"since": None, "until": None}
     return {name: f"{moment:%Y-%m-%d}" if moment else None for name, moment in bounds.items()}
 
@@ -169,154 +165,165 @@ def resolve_day_bounds(
     )
 
 
-async def search_posts(asked: SearchInput, context: ToolContext) -> ToolData:
+async def search_posts(  # noqa: PLR0913 - its parameters are what the model writes
+    context: ToolContext,
+    queries: Annotated[list[QueryText], Field(min_length=1, max_length=3)],
+    channels: Annotated[list[ChannelName], Field(min_length=1, max_length=3)] | None = None,
+    since: PostDay | None = None,
+    until: PostDay | None = None,
+    k: HitCount = 5,
+    threshold: Annotated[float, Field(ge=0, le=1)] = 0,
+) -> ToolData:
     """Search posts for each query and fuse the rankings by reciprocal rank, best first; the best score is 1."""
-    known = await channels.load_channels(context.rag.archive)
-    chosen = _resolve_channels(asked.channels, known, context) if asked.channels else None
-    since, until = resolve_day_bounds(asked.since, asked.until, context)
-    rankings: list[dict[tuple[PostKey, int], Hit]] = []
-    for query in dict.fromkeys(asked.queries):
-        question = replace(context.question, text=query)
-        plan: Plan = await asyncio.to_thread(context.rag.plan, question, known)
-        if not plan.queries:
-            plan = build_bare_plan(question)
-        if since or until:
-            plan = replace(plan, since=since, until=until, slack=0)
-        plan = replace(plan, channels=chosen) if chosen else plan
-        hits = await search_passages(plan, question, context.rag, context.run)
-        rankings.append({(hit.passage.key, hit.passage.start): hit for hit in hits})
-    ranked = list(rankings[0].values())
-    if len(rankings) > 1:
-        by_place = {place: hit for ranking in rankings for place, hit in ranking.items()}
-        ranked = [replace(by_place[place], score=score) for place, score in fuse_rankings([*map(list, rankings)])]
-    above = [hit for hit in ranked if hit.score >= asked.threshold]
-    return await context.list_posts(above[: asked.k], scored=True)
-
-
-def _resolve_channels(names: Sequence[str], known: Mapping[int, Channel], context: ToolContext) -> frozenset[int]:
-    """Readable channels by @username or beginning of the title. Raises ToolFailed where a name is of none."""
-    found = set[int]()
-    for name in (name.strip().removeprefix("@").casefold() for name in names):
+    known = await load_channels(context.rag.archive)
+    found = set[int]()  # readable channels by @username or beginning of the title
+    for name in (name.strip().removeprefix("@").casefold() for name in channels or ()):
         readable = [(chat, known[chat]) for chat in context.question.viewer.channels if chat in known]
         exact = {chat for chat, channel in readable if (channel.username or "").casefold() == name}
         meant = exact or {chat for chat, channel in readable if channel.title.casefold().startswith(name)}
         if not name or not meant:
             raise ToolFailed("There is no channel of this name: give a name that a search showed, or null.")
         found |= meant
-    return frozenset(found)
+    first, end = resolve_day_bounds(since, until, context)
+    rankings: list[dict[tuple[PostKey, int], Hit]] = []
+    for query in dict.fromkeys(queries):
+        question = replace(context.question, text=query)
+        plan: Plan = await asyncio.to_thread(context.rag.plan, question, known)
+        if not plan.queries:
+            plan = build_bare_plan(question)
+        if first or end:
+            plan = replace(plan, since=first, until=end, slack=0)
+        plan = replace(plan, channels=frozenset(found)) if found else plan
+        hits = await search_passages(plan, question, context.rag, context.run)
+        rankings.append({(hit.passage.key, hit.passage.start): hit for hit in hits})
+    ranked = list(rankings[0].values())
+    if len(rankings) > 1:
+        by_place = {place: hit for ranking in rankings for place, hit in ranking.items()}
+        ranked = [replace(by_place[place], score=score) for place, score in fuse_rankings([*map(list, rankings)])]
+    above = [hit for hit in ranked if hit.score >= threshold]
+    return await context.list_posts(above[:k], scored=True)
 
 
-async def search_leg(asked: LegInput, context: ToolContext, *, leg: str) -> ToolData:
+async def search_leg(leg: str, context: ToolContext, query: QueryText, k: HitCount = 5) -> ToolData:
     """Search with one retriever, or fuse both; scores are those of the retriever. Raises ToolFailed."""
     question, rag = context.question, context.rag
     only = SearchFilter(question.viewer.channels)
     if leg == LEXICAL:
-        ranked = await search_lexical(asked.query, only, asked.k, rag)
+        ranked = await search_lexical(query, only, k, rag)
     elif rag.dense is None and leg == DENSE:
         raise ToolFailed("There is no embedding model here: use bm25_search.")
     elif leg == DENSE:
-        ranked, _ = await search_dense(asked.query, only, asked.k, rag)
+        ranked, _ = await search_dense(query, only, k, rag)
     else:
-        query = RetrievalQuery(asked.query, leg, asked.k, only, question.lang)
-        ranked = (await search_hybrid(query, rag, context.run)).ranked[: asked.k]
+        both = RetrievalQuery(query, leg, k, only, question.lang)
+        ranked = (await search_hybrid(both, rag, context.run)).ranked[:k]
     passages = await fetch_passages([place for place, _ in ranked], rag)
     hits = [Hit(passages[place], score, leg) for place, score in ranked if place in passages]
     return await context.list_posts(hits, scored=True)
 
 
-async def fuse_post_rankings(asked: FusionInput, context: ToolContext) -> ToolData:
+async def fuse_post_rankings(
+    context: ToolContext, rankings: Annotated[list[PostNumbers], Field(min_length=2, max_length=4)]
+) -> ToolData:
     """Fuse rankings of found posts by reciprocal rank."""
-    fused = fuse_rankings([list(dict.fromkeys(ranking)) for ranking in asked.rankings])
+    fused = fuse_rankings([list(dict.fromkeys(ranking)) for ranking in rankings])
     hits = [Hit(context.passage(number), score, "both") for number, score in fused]
     return await context.list_posts(hits, scored=True)
 
 
-async def rewrite_query(asked: QueryInput, context: ToolContext) -> ToolData:
+async def rewrite_query(context: ToolContext, query: QueryText) -> ToolData:
     """Write one to three other queries, by the planner model, else by rules."""
-    question, rag = replace(context.question, text=asked.query), context.rag
-    queries = generate_query_variants(asked.query)[:3]
+    question, rag = replace(context.question, text=query), context.rag
+    queries = generate_query_variants(query)[:3]
     if rag.planner:
-        entities = await load_known_entities(question, await channels.load_channels(rag.archive), rag)
+        entities = await load_known_entities(question, await load_channels(rag.archive), rag)
         rewriting = rewrite_question(question, entities, rag.planner, context.run)
         queries = await context.run.attempt(Stage.REWRITE, rewriting, queries)
     return {"queries": list(queries)}
 
 
-async def plan_query(asked: QueryInput, context: ToolContext) -> ToolData:
+async def plan_query(context: ToolContext, query: QueryText) -> ToolData:
     """Plan the search for a question by rules, in the format of the planner model."""
-    return format_plan(*await _plan_and_channels(asked, context))
+    return format_plan(*await _plan_and_channels(query, context))
 
 
-async def route_query(asked: QueryInput, context: ToolContext) -> ToolData:
+async def route_query(context: ToolContext, query: QueryText) -> ToolData:
     """Choose the retrievers and the recipe of a question, with the reasons."""
-    plan, _ = await _plan_and_channels(asked, context)
+    plan, _ = await _plan_and_channels(query, context)
     recipe = plan.reasons[-1].partition(":")[0] if plan.reasons else "direct"
     return {"legs": plan.legs, "recipe": recipe, "reasons": list(plan.reasons)}
 
 
-async def _plan_and_channels(asked: QueryInput, context: ToolContext) -> tuple[Plan, Mapping[int, Channel]]:
-    known = await channels.load_channels(context.rag.archive)
-    return await plan_by_rules(replace(context.question, text=asked.query), known, context.rag), known
+async def _plan_and_channels(query: str, context: ToolContext) -> tuple[Plan, Mapping[int, Channel]]:
+    known = await load_channels(context.rag.archive)
+    return await plan_by_rules(replace(context.question, text=query), known, context.rag), known
 
 
-async def compose_posts(asked: PostsInput, context: ToolContext) -> ToolData:
+async def compose_posts(context: ToolContext, posts: PostNumbers) -> ToolData:
     """Compose the evidence from posts as the writer gets it: copies merged, boilerplate left out."""
-    chosen = [context.found[n - 1] for n in dict.fromkeys(asked.posts) if context.passage(n)]
+    chosen = [context.found[n - 1] for n in dict.fromkeys(posts) if context.passage(n)]
     evidence = await gather_evidence(chosen, context.question.viewer, context.rag)
     numbers = context.add_hits(Hit(s.passage, s.score, s.leg, s.likeness) for s in evidence.sources)
-    posts = [_format_text(n, p, p.text[:_MAX_POST_LENGTH]) for n in numbers for p in (context.passage(n),)]
-    return {"posts": posts, "left_out": sorted(set(asked.posts) - set(numbers))}
+    return {
+        "posts": [_format_text(n, context.passage(n)) for n in numbers],
+        "left_out": sorted(set(posts) - set(numbers)),
+    }
 
 
-async def read_post_texts(asked: PostsInput, context: ToolContext) -> ToolData:
+async def read_post_texts(context: ToolContext, posts: PostNumbers) -> ToolData:
     """Read the texts of posts, truncated."""
-    passages = [(number, context.passage(number)) for number in dict.fromkeys(asked.posts)]
-    return {"posts": [_format_text(n, p, p.text[:_MAX_POST_LENGTH]) for n, p in passages]}
+    return {"posts": [_format_text(n, context.passage(n)) for n in dict.fromkeys(posts)]}
 
 
-def _format_text(number: int, passage: Passage, text: str) -> ToolData:
-    return {"post": number, "date": f"{passage.date:%Y-%m-%d}", "text": text}
+def _format_text(number: int, passage: Passage, text: str | None = None) -> ToolData:
+    return {"post": number, "date": f"{passage.date:%Y-%m-%d}", "text": text or passage.text[:_MAX_POST_LENGTH]}
 
 
-async def list_neighbours(asked: NeighboursInput, context: ToolContext) -> ToolData:
+async def list_neighbours(
+    context: ToolContext, post: PostNumber, before: NeighbourCount = 2, after: NeighbourCount = 2
+) -> ToolData:
     """List the posts before and after one in its channel, oldest first."""
-    passage = context.passage(asked.post)
+    passage = context.passage(post)
     only = SearchFilter(
         frozenset({passage.key.chat_id}), passage.date - _NEIGHBOUR_WINDOW, passage.date + _NEIGHBOUR_WINDOW
     )
     places = await asyncio.to_thread(context.rag.lexical.all_of, only)
     at = next((n for n, place in enumerate(places) if place.key == passage.key), None)
-    neighbours = [] if at is None else [*places[max(0, at - asked.before) : at], *places[at + 1 : at + 1 + asked.after]]
+    neighbours = [] if at is None else [*places[max(0, at - before) : at], *places[at + 1 : at + 1 + after]]
     return await _list_places(neighbours, context)
 
 
-async def list_newest_posts(asked: NewestInput, context: ToolContext) -> ToolData:
+async def list_newest_posts(
+    context: ToolContext,
+    about: Annotated[str, StringConstraints(max_length=120)] | None = None,
+    limit: Annotated[int, Field(ge=1, le=9)] = 5,
+) -> ToolData:
     """List the newest posts, of all or about a topic, newest first."""
-    topic, lexical = tokenize(asked.about or ""), context.rag.lexical
+    topic, lexical = tokenize(about or ""), context.rag.lexical
 
     def find_places() -> list[PassageRef]:
-        if asked.about:
+        if about:
             return lexical.matching(topic, SearchFilter(context.question.viewer.channels)) if topic else []
         places: list[PassageRef] = []
         for days in _RECENT_WINDOW_DAYS:
             since = context.question.asked_at - timedelta(days=days)
             places = lexical.all_of(SearchFilter(context.question.viewer.channels, since))
-            if len(places) >= asked.limit:
+            if len(places) >= limit:
                 break
         return places
 
     places = list({place.key: place for place in await asyncio.to_thread(find_places)}.values())
-    return await _list_places(places[: -asked.limit - 1 : -1], context)
+    return await _list_places(places[: -limit - 1 : -1], context)
 
 
-async def rerank_posts(asked: RerankInput, context: ToolContext) -> ToolData:
+async def rerank_posts(context: ToolContext, query: QueryText, posts: PostNumbers) -> ToolData:
     """Rank posts by a question: with the reranker, or by words where there is none."""
-    query, statistics = tokenize(asked.query), context.rag.lexical.statistics(context.question.viewer.channels)
-    passages = [context.passage(n) for n in dict.fromkeys(asked.posts)]
-    scored = [Hit(p, statistics.score(query, tokenize(f"{p.header}\n{p.text}")), LEXICAL) for p in passages]
+    terms, statistics = tokenize(query), context.rag.lexical.statistics(context.question.viewer.channels)
+    passages = [context.passage(n) for n in dict.fromkeys(posts)]
+    scored = [Hit(p, statistics.score(terms, tokenize(f"{p.header}\n{p.text}")), LEXICAL) for p in passages]
     best = tuple(sorted(scored, key=lambda hit: -hit.score))
     async with context.run.stage(Stage.RERANK):
-        best = await rerank_hits(replace(context.question, text=asked.query), best, context.rag, context.run)
+        best = await rerank_hits(replace(context.question, text=query), best, context.rag, context.run)
     return await context.list_posts(best)
 
 
@@ -328,31 +335,39 @@ async def _list_places(places: Sequence[PassageRef], context: ToolContext) -> To
 _TIMELINE_POSTS = 5  # posts of a timeline, including the first and the last
 
 
-async def find_first_mention(asked: MentionsInput, context: ToolContext) -> ToolData:
+async def find_first_mention(
+    context: ToolContext, topic: QueryText, since: PostDay | None = None, until: PostDay | None = None
+) -> ToolData:
     """Find the first post that mentions a topic; an empty list where no post does."""
-    passages, _ = await _collect_mentions(asked, Kind.FIRST, context)
+    passages, _ = await _collect_mentions(context, topic, (since, until), Kind.FIRST)
     return await context.list_posts(Hit(passage, 0.0, LEXICAL) for passage in passages[:1])
 
 
-async def count_mentions(asked: MentionsInput, context: ToolContext) -> ToolData:
+async def count_mentions(
+    context: ToolContext, topic: QueryText, since: PostDay | None = None, until: PostDay | None = None
+) -> ToolData:
     """Count the posts that mention a topic, with the first and the last day."""
-    passages, count = await _collect_mentions(asked, Kind.HOW_MANY, context)
+    passages, count = await _collect_mentions(context, topic, (since, until), Kind.HOW_MANY)
     days = sorted(f"{passage.date:%Y-%m-%d}" for passage in passages)
     return {"count": count, "first": days[0] if days else None, "last": days[-1] if days else None}
 
 
-async def build_timeline(asked: MentionsInput, context: ToolContext) -> ToolData:
+async def build_timeline(
+    context: ToolContext, topic: QueryText, since: PostDay | None = None, until: PostDay | None = None
+) -> ToolData:
     """Sample the posts that mention a topic, in order of date."""
-    passages, count = await _collect_mentions(asked, Kind.TIMELINE, context)
+    passages, count = await _collect_mentions(context, topic, (since, until), Kind.TIMELINE)
     return {"count": count, **await context.list_posts(Hit(passage, 0.0, LEXICAL) for passage in passages)}
 
 
-async def _collect_mentions(asked: MentionsInput, kind: Kind, context: ToolContext) -> tuple[list[Passage], int]:
+async def _collect_mentions(
+    context: ToolContext, topic: str, days: tuple[date | None, date | None], kind: Kind
+) -> tuple[list[Passage], int]:
     """Sample the posts that mention a topic, oldest first, and count them; sets `context.exact` to the exact answer."""
     context.exact = None  # the answer of an earlier call
-    since, until = resolve_day_bounds(asked.since, asked.until, context)
-    question = replace(context.question, text=asked.topic)
-    plan = Plan((asked.topic,), kind, asked.topic, asked=asked.topic, since=since, until=until)
+    since, until = resolve_day_bounds(*days, context)
+    question = replace(context.question, text=topic)
+    plan = Plan((topic,), kind, topic, asked=topic, since=since, until=until)
     # in a thread: the index may be on a server
     words = await asyncio.to_thread(extract_mention_terms, question, plan, context.rag)
     places = await find_mentions(words, plan, question.viewer, context.rag)
@@ -368,16 +383,18 @@ async def _collect_mentions(asked: MentionsInput, kind: Kind, context: ToolConte
 _SUMMARY_SENTENCES, _SUMMARY_MARGIN, _MAX_PIECE_LENGTH = 5, 6.0, 240
 
 
-async def summarize_posts(asked: SummaryInput, context: ToolContext) -> ToolData:
+async def summarize_posts(
+    context: ToolContext, posts: PostNumbers, max_length: Annotated[int, Field(ge=60, le=600)] = 500
+) -> ToolData:
     """Summarize posts on the question by their own sentences, up to a length; each can be cited."""
-    numbers = list(dict.fromkeys(asked.posts))
+    numbers = list(dict.fromkeys(posts))
     evidence = Evidence(tuple(Source(n, context.passage(n), 1.0) for n in numbers))
     about = QueryTerms.of(
         context.question.text, context.rag.lexical.statistics(context.question.viewer.channels).weight
     )
-    longest = min(asked.max_length, _MAX_PIECE_LENGTH)
+    longest = min(max_length, _MAX_PIECE_LENGTH)
     pieces = await asyncio.to_thread(select_best_pieces, about, evidence, _SUMMARY_SENTENCES, _SUMMARY_MARGIN, longest)
-    sentences, left = [], asked.max_length
+    sentences, left = [], max_length
     for one in pieces:
         text = one.source.passage.text[one.start : one.end]
         if (left := left - len(text)) < 0:
@@ -386,16 +403,18 @@ async def summarize_posts(asked: SummaryInput, context: ToolContext) -> ToolData
     return {"sentences": sentences}
 
 
-async def verify_claim(asked: VerifyInput, context: ToolContext) -> ToolData:
+async def verify_claim(
+    context: ToolContext, claim: Annotated[str, StringConstraints(min_length=1, max_length=300)]
+) -> ToolData:
     """Search for a claim and hold it against the posts found; those that decide are added as posts.
 
     `confidence` is the likelihood that the posts support the claim, 0..1: near 0 where they contradict it.
     """
     rag, run = context.rag, context.run
-    claim = Claim(asked.claim, detect_language(asked.claim))
-    question = replace(context.question, text=claim.text, lang=claim.lang)
-    plan, known = verdicts.plan_claim_search(question), await channels.load_channels(rag.archive)
-    verdict = await verdicts.verify_claim(claim, question, plan, known, rag, run)
+    lang = detect_language(claim)
+    question = replace(context.question, text=claim, lang=lang)
+    plan, known = verdicts.plan_claim_search(question), await load_channels(rag.archive)
+    verdict = await verdicts.verify_claim(Claim(claim, lang), question, plan, known, rag, run)
     found = {hit.passage.key: hit for hit in reversed(await search_passages(plan, question, rag, run))}
 
     def list_evidence(citations: Sequence[Citation], supports: bool) -> list[ToolData]:
@@ -415,21 +434,25 @@ _MIN_SECONDS = 0.05
 log = logging.getLogger(__name__)
 
 
-class ToolCall(ToolSchema):
+class _StrictModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class ToolCall(_StrictModel):
     """Tool call: name and input."""
 
     tool: str
     input: dict[str, Any]
 
 
-class ToolMeta(ToolSchema):
+class ToolMeta(_StrictModel):
     """Duration of a call in milliseconds, and one sentence where it failed."""
 
     took_ms: float
     error: str | None = None
 
 
-class ToolOutcome(ToolSchema):
+class ToolOutcome(_StrictModel):
     """Result of a call; `data` is the tool's output, None where it failed."""
 
     ok: bool
@@ -437,24 +460,22 @@ class ToolOutcome(ToolSchema):
     meta: ToolMeta
 
 
-class ToolTraceLine(ToolSchema):
-    """Trace line of a call. No texts of readers or posts: `error` is a fixed sentence."""
-
-    request_id: str
-    step: int
-    tool: str
-    took_ms: float
-    ok: bool
-    error: str | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Tool: `work` takes the input and the context."""
+    """Tool: `work` takes the context and the fields of `wants`, the model of the input."""
 
     name: str
-    wants: type[ToolSchema]
-    work: Callable[[Any, ToolContext], Awaitable[ToolData]]
+    wants: type[BaseModel]
+    work: Callable[..., Awaitable[ToolData]]
+
+
+def make_tool(name: str, work: Callable[..., Awaitable[ToolData]]) -> Tool:
+    """Make a tool of a function: its parameters after the context are the input, its docstring describes it."""
+    function = work.func if isinstance(work, partial) else work
+    hints = get_type_hints(function, include_extras=True)
+    parameters = [*signature(work).parameters.values()][1:]
+    fields: dict[str, Any] = {p.name: (hints[p.name], ... if p.default is p.empty else p.default) for p in parameters}
+    return Tool(name, create_model(name, __base__=_StrictModel, __doc__=function.__doc__, **fields), work)
 
 
 async def call_tool(asked: object, tools: Collection[Tool], context: ToolContext) -> ToolOutcome:
@@ -477,7 +498,7 @@ async def call_tool(asked: object, tools: Collection[Tool], context: ToolContext
                 with translate_errors(ToolFailed, TypeError, ValueError, RecursionError, say="The input is not JSON."):
                     given = json.dumps(request.input)
                 # validated as JSON, in which days are text, and strictly otherwise
-                data = await tool.work(tool.wants.model_validate_json(given), context)
+                data = await tool.work(context, **dict(tool.wants.model_validate_json(given)))
     except ValidationError as exc:
         # Format the first validation error as one sentence, without any given value or unknown key
         first = exc.errors(include_input=False, include_url=False)[0]
@@ -497,49 +518,38 @@ async def call_tool(asked: object, tools: Collection[Tool], context: ToolContext
     outcome = ToolOutcome(
         ok=error is None, data=data if error is None else None, meta=ToolMeta(took_ms=took, error=error)
     )
-    _trace_call(name, outcome, context, late=late)
+    # no texts of readers or posts: `error` is a fixed sentence
+    line = {"request_id": context.run.trace_id, "step": context.step, "tool": name,
+            "took_ms": took, "ok": outcome.ok, "error": error}  # fmt: skip
+    log.info("%s", json.dumps(line))
+    context.lines.append(line)
+    counts: dict[str, float | str] = {"step": context.step, "ok": float(outcome.ok), "late": float(late)}
+    context.run.spans.append(Span(f"tool.{name}", took, counts, error))
     context.run.show(f"tool.{name}", [json.dumps(outcome.data, ensure_ascii=False)])
     return outcome
 
 
-def _trace_call(name: str, outcome: ToolOutcome, context: ToolContext, *, late: bool) -> None:
-    """Log a call as a JSON line, and add a span to the run."""
-    meta = outcome.meta
-    line = ToolTraceLine(
-        request_id=context.run.trace_id,
-        step=context.step,
-        tool=name,
-        took_ms=meta.took_ms,
-        ok=outcome.ok,
-        error=meta.error,
-    )
-    log.info("%s", line.model_dump_json())
-    context.lines.append(line.model_dump())
-    counts: dict[str, float | str] = {"step": context.step, "ok": float(outcome.ok), "late": float(late)}
-    context.run.spans.append(Span(f"tool.{name}", meta.took_ms, counts, meta.error))
-
-
 TOOLS: tuple[Tool, ...] = (
-    Tool("search", SearchInput, search_posts),
-    Tool("bm25_search", LegInput, partial(search_leg, leg=LEXICAL)),
-    Tool("dense_search", LegInput, partial(search_leg, leg=DENSE)),
-    Tool("hybrid_search", LegInput, partial(search_leg, leg=HYBRID)),
-    Tool("fusion_rank", FusionInput, fuse_post_rankings),
-    Tool("rerank", RerankInput, rerank_posts),
-    Tool("rewrite", QueryInput, rewrite_query),
-    Tool("query_plan", QueryInput, plan_query),
-    Tool("route", QueryInput, route_query),
-    Tool("fetch", PostsInput, read_post_texts),
-    Tool("neighbours", NeighboursInput, list_neighbours),
-    Tool("newest", NewestInput, list_newest_posts),
-    Tool("first_mention", MentionsInput, find_first_mention),
-    Tool("count_mentions", MentionsInput, count_mentions),
-    Tool("timeline", MentionsInput, build_timeline),
-    Tool("time_normalize", TimeInput, normalize_time),
-    Tool("calculate", CalculationInput, calculate),
-    Tool("compose", PostsInput, compose_posts),
-    Tool("summarize", SummaryInput, summarize_posts),
-    Tool("verify", VerifyInput, verify_claim),
+    make_tool("search", search_posts),
+    make_tool("bm25_search", partial(search_leg, LEXICAL)),
+    make_tool("dense_search", partial(search_leg, DENSE)),
+    make_tool("hybrid_search", partial(search_leg, HYBRID)),
+    make_tool("fusion_rank", fuse_post_rankings),
+    make_tool("rerank", rerank_posts),
+    make_tool("rewrite", rewrite_query),
+    make_tool("query_plan", plan_query),
+    make_tool("route", route_query),
+    make_tool("fetch", read_post_texts),
+    make_tool("neighbours", list_neighbours),
+    make_tool("newest", list_newest_posts),
+    make_tool("first_mention", find_first_mention),
+    make_tool("count_mentions", count_mentions),
+    make_tool("timeline", build_timeline),
+    make_tool("time_normalize", normalize_time),
+    make_tool("calculate", calculate),
+    make_tool("compose", compose_posts),
+    make_tool("summarize", summarize_posts),
+    make_tool("verify", verify_claim),
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ import aiosqlite
 
 from rag_core.storage.db import Archive
 from rag_core.storage.posts import mark_posts_changed
-from rag_core.storage.rows import from_unix_seconds, get_unix_time, to_unix_seconds
+from rag_core.storage.rows import decode_row, encode_row, from_unix_seconds, get_unix_time, to_unix_seconds
 from rag_core.types import Channel, PostKey, Visibility
 
 
@@ -38,16 +38,12 @@ class GroupRules:
 async def load_group_rules(archive: Archive, group_id: int) -> GroupRules:
     """Load the rules of a group; the defaults if nobody chose any."""
     rows = await archive.rows("SELECT * FROM group_rules WHERE group_id = ?", (group_id,))
-    return (
-        GroupRules(bool(rows[0]["cited_only"]), bool(rows[0]["admins_ask"]), rows[0]["lang"]) if rows else GroupRules()
-    )
+    return decode_row(GroupRules, rows[0]) if rows else GroupRules()
 
 
 async def save_group_rules(archive: Archive, group_id: int, rules: GroupRules) -> None:
     """Save the rules of a group in place of earlier ones."""
-    async with archive.writing() as connection:
-        sql = "INSERT OR REPLACE INTO group_rules (group_id, cited_only, admins_ask, lang) VALUES (?, ?, ?, ?)"
-        await connection.execute(sql, (group_id, rules.cited_only, rules.admins_ask, rules.lang))
+    await archive.save_rows("group_rules", [{"group_id": group_id, **encode_row(rules)}])
 
 
 async def move_group(archive: Archive, old: int, new: int) -> None:
@@ -87,7 +83,7 @@ class ChannelStatus:
 async def fetch_channel_status(archive: Archive, chat_id: int, watermark: int, store: str | None) -> ChannelStatus:
     """Fetch the status of a channel. `watermark` is the lexical index's; `store` the identity of the vector store."""
     ((count, last, guarded),) = await archive.rows(_COUNT_POSTS_SQL, (chat_id,))
-    ((lexical,),) = await archive.rows(f"SELECT count(*) FROM ({_CHANGED_POSTS_SQL})", (watermark, chat_id))
+    lexical = await archive.value(f"SELECT count(*) FROM ({_CHANGED_POSTS_SQL})", (watermark, chat_id))
     gone = await archive.rows("SELECT 1 FROM channels WHERE chat_id = ? AND left_at IS NOT NULL", (chat_id,))
     dense = None if store is None else await _count_dense_backlog(archive, chat_id, store)
     return ChannelStatus(count, guarded, None if last is None else from_unix_seconds(last), lexical, dense, bool(gone))
@@ -98,14 +94,13 @@ async def _count_dense_backlog(archive: Archive, chat_id: int, store: str) -> in
     mark = rows[0][0] if rows else 0
     queued = "SELECT message_id FROM to_embed WHERE chat_id = ? UNION " if rows else ""
     values = (chat_id, mark, chat_id) if rows else (mark, chat_id)
-    ((number,),) = await archive.rows(f"SELECT count(*) FROM ({queued}{_CHANGED_POSTS_SQL})", values)
-    return int(number)
+    return int(await archive.value(f"SELECT count(*) FROM ({queued}{_CHANGED_POSTS_SQL})", values))
 
 
 async def list_unapproved_channels(archive: Archive, since: datetime) -> list[int]:
     """List channels that wait for approval, or were removed, since before this moment."""
     sql = "SELECT chat_id FROM channels WHERE state IN ('pending', 'removed') AND added_at < ?"
-    return [row[0] for row in await archive.rows(sql, (to_unix_seconds(since),))]
+    return await archive.column(sql, (to_unix_seconds(since),))
 
 
 Connection = aiosqlite.Connection
@@ -174,8 +169,7 @@ async def note_dropped_posts_gap(connection: aiosqlite.Connection, chat_id: int)
 
 async def is_approval_queue_full(archive: Archive, most: int) -> bool:
     """Whether `most` or more channels are pending or removed."""
-    rows = await archive.rows(f"SELECT count(*) >= ? FROM channels WHERE {_IS_UNAPPROVED_SQL}", (most,))
-    return bool(rows[0][0])
+    return bool(await archive.value(f"SELECT count(*) >= ? FROM channels WHERE {_IS_UNAPPROVED_SQL}", (most,)))
 
 
 async def save_channel(archive: Archive, channel: Channel) -> None:
@@ -209,9 +203,8 @@ async def save_channel_in_transaction(
 
 async def set_channel_visibility(archive: Archive, chat_id: int, visibility: Visibility) -> None:
     """Set who may read a known channel; a change ends the permission of group admins to bind it."""
-    async with archive.writing() as connection:
-        sql = "UPDATE channels SET bindable = bindable AND visibility = ?1, visibility = ?1 WHERE chat_id = ?2"
-        await connection.execute(sql, (visibility.value, chat_id))
+    sql = "UPDATE channels SET bindable = bindable AND visibility = ?1, visibility = ?1 WHERE chat_id = ?2"
+    await archive.execute(sql, (visibility.value, chat_id))
 
 
 async def set_channel_state(archive: Archive, chat_id: int, state: str) -> None:
@@ -238,17 +231,15 @@ async def reindex_retitled_channels(archive: Archive) -> int:
     touched = 0
     for row in await archive.rows("SELECT chat_id, retitled FROM channels WHERE retitled"):
         touched += await mark_posts_changed(archive, row["chat_id"])
-        async with archive.writing() as connection:
-            sql = "UPDATE channels SET retitled = 0 WHERE chat_id = ? AND retitled = ?"
-            await connection.execute(sql, (row["chat_id"], row["retitled"]))
+        sql = "UPDATE channels SET retitled = 0 WHERE chat_id = ? AND retitled = ?"
+        await archive.execute(sql, (row["chat_id"], row["retitled"]))
     return touched
 
 
 async def record_bot_joined(archive: Archive, chat_id: int) -> None:
     """Record that the bot joined a known channel, for the first time or again."""
-    async with archive.writing() as connection:
-        sql = "UPDATE channels SET joined_at = ?, left_at = NULL WHERE chat_id = ?"
-        await connection.execute(sql, (get_unix_time(), chat_id))
+    sql = "UPDATE channels SET joined_at = ?, left_at = NULL WHERE chat_id = ?"
+    await archive.execute(sql, (get_unix_time(), chat_id))
 
 
 async def record_bot_heard(connection: aiosqlite.Connection, chat_ids: Iterable[int]) -> None:
@@ -290,7 +281,7 @@ def _decode_channel(row: tuple[Any, ...]) -> Channel:
 
 async def get_first_channel_date(archive: Archive) -> datetime | None:
     """Time when the first channel was added; None if there is none."""
-    ((first,),) = await archive.rows("SELECT min(added_at) FROM channels")
+    first = await archive.value("SELECT min(added_at) FROM channels")
     return None if first is None else from_unix_seconds(first)
 
 
@@ -307,12 +298,11 @@ async def bind_channel(archive: Archive, group_id: int, chat_id: int, *, own: bo
 
     `own`: the group's own admins bound it, which counts only as long as they may.
     """
-    async with archive.writing() as connection:
-        sql = (
-            "INSERT INTO bindings (group_id, chat_id, own) VALUES (?, ?, ?) "
-            "ON CONFLICT (group_id, chat_id) DO UPDATE SET own = min(own, excluded.own)"
-        )
-        await connection.execute(sql, (group_id, chat_id, own))
+    sql = (
+        "INSERT INTO bindings (group_id, chat_id, own) VALUES (?, ?, ?) "
+        "ON CONFLICT (group_id, chat_id) DO UPDATE SET own = min(own, excluded.own)"
+    )
+    await archive.execute(sql, (group_id, chat_id, own))
 
 
 async def unbind_channel(archive: Archive, group_id: int, chat_id: int) -> None:
@@ -322,7 +312,7 @@ async def unbind_channel(archive: Archive, group_id: int, chat_id: int) -> None:
 
 async def list_bound_groups(archive: Archive) -> list[int]:
     """List the groups with bound channels."""
-    return [row[0] for row in await archive.rows("SELECT DISTINCT group_id FROM bindings ORDER BY group_id")]
+    return await archive.column("SELECT DISTINCT group_id FROM bindings ORDER BY group_id")
 
 
 async def list_bound_channels(archive: Archive, group_id: int) -> frozenset[int]:
@@ -334,7 +324,7 @@ async def list_bound_channels(archive: Archive, group_id: int) -> frozenset[int]
         "SELECT chat_id FROM bindings JOIN channels USING (chat_id) "
         "WHERE group_id = ? AND (NOT own OR visibility = 'public' OR bindable)"
     )
-    return frozenset(row[0] for row in await archive.rows(sql, (group_id,)))
+    return frozenset(await archive.column(sql, (group_id,)))
 
 
 MAX_SYNONYMS = 500  # per channel
@@ -350,22 +340,18 @@ class Synonym(NamedTuple):
 
 async def add_synonym(archive: Archive, synonym: Synonym, by: int) -> bool:
     """Add a synonym; False if it is there, or if the channel has MAX_SYNONYMS. Drop the engine's caches afterwards."""
-    async with archive.writing() as connection:
-        cursor = await connection.execute(
-            "INSERT OR IGNORE INTO channel_synonyms (chat_id, word, meaning, added_by, added_at) SELECT ?, ?, ?, ?, ? "
-            "WHERE (SELECT count(*) FROM channel_synonyms WHERE chat_id = ?) < ?",
-            (*synonym, by, to_unix_seconds(datetime.now(UTC)), synonym.chat_id, MAX_SYNONYMS),
-        )
-        return cursor.rowcount > 0
+    added = await archive.execute(
+        "INSERT OR IGNORE INTO channel_synonyms (chat_id, word, meaning, added_by, added_at) SELECT ?, ?, ?, ?, ? "
+        "WHERE (SELECT count(*) FROM channel_synonyms WHERE chat_id = ?) < ?",
+        (*synonym, by, get_unix_time(), synonym.chat_id, MAX_SYNONYMS),
+    )
+    return added > 0
 
 
 async def remove_synonym(archive: Archive, synonym: Synonym) -> bool:
     """Remove a synonym; False if there was none. Drop the engine's caches afterwards."""
-    async with archive.writing() as connection:
-        cursor = await connection.execute(
-            "DELETE FROM channel_synonyms WHERE chat_id = ? AND word = ? AND meaning = ?", synonym
-        )
-        return cursor.rowcount > 0
+    sql = "DELETE FROM channel_synonyms WHERE chat_id = ? AND word = ? AND meaning = ?"
+    return await archive.execute(sql, synonym) > 0
 
 
 async def list_synonyms(archive: Archive, channels: Collection[int]) -> list[Synonym]:
@@ -382,9 +368,8 @@ async def pin_answer(archive: Archive, asked: str, post: PostKey, by: int) -> No
 
 async def unpin_answer(archive: Archive, asked: str, channels: Collection[int]) -> None:
     """Unpin the answers to a question in these channels."""
-    async with archive.writing() as connection:
-        sql = "DELETE FROM pinned_answers WHERE asked = ? AND chat_id = ?"
-        await connection.executemany(sql, [(asked, chat_id) for chat_id in channels])
+    sql = "DELETE FROM pinned_answers WHERE asked = ? AND chat_id = ?"
+    await archive.execute_many(sql, [(asked, chat_id) for chat_id in channels])
 
 
 async def find_pinned_post(archive: Archive, asked: str, channels: Collection[int]) -> PostKey | None:

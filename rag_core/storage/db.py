@@ -12,11 +12,11 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import aiosqlite
 
@@ -149,6 +149,21 @@ class Archive:
         with translate_sqlite_errors(self.folder / ARCHIVE_FILE):
             result: T = await self._reader._execute(work, self._reader._conn)  # type: ignore[no-untyped-call]
             return result
+
+    async def value(self, sql: str, values: Sequence[object] = ()) -> Any:
+        """Run a query for one value: the first column of its first row, None without rows."""
+        rows = await self.rows(sql, values)
+        return rows[0][0] if rows else None
+
+    async def column(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
+        """Run a query for the first column of its rows."""
+        return [row[0] for row in await self.rows(sql, values)]
+
+    async def save_rows(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
+        """Save rows, given by column, in place of those with the same key."""
+        for columns in [tuple(row) for row in rows[:1]]:
+            sql = f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+            await self.execute_many(sql, [tuple(row.values()) for row in rows])
 
 
 def needs_migration(folder: Path) -> bool:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from dataclasses import dataclass
 from datetime import datetime
 
 from rag_core.storage.db import Archive
-from rag_core.storage.rows import from_unix_seconds, to_unix_seconds
+from rag_core.storage.rows import decode_row, encode_row, to_unix_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,35 +24,21 @@ class DigestPlan:
     due: datetime
 
 
-def _decode_plan(row: sqlite3.Row) -> DigestPlan:
-    named = frozenset(json.loads(row["channels"])) if row["channels"] else None
-    return DigestPlan(
-        row["chat_id"], row["user_id"], bool(row["private"]), row["days"], row["hour"], named, row["lang"],
-        from_unix_seconds(row["since"]), from_unix_seconds(row["due"]),
-    )  # fmt: skip
-
-
 async def save_digest_plan(archive: Archive, plan: DigestPlan) -> None:
     """Save the plan of a chat in place of an earlier one."""
-    named = json.dumps(sorted(plan.channels)) if plan.channels is not None else None
-    await archive.execute(
-        "INSERT OR REPLACE INTO digests (chat_id, user_id, private, days, hour, channels, lang, since, due) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (plan.chat_id, plan.user_id, plan.private, plan.days, plan.hour, named, plan.lang,
-         to_unix_seconds(plan.since), to_unix_seconds(plan.due)),
-    )  # fmt: skip
+    await archive.save_rows("digests", [encode_row(plan)])
 
 
 async def fetch_digest_plan(archive: Archive, chat_id: int) -> DigestPlan | None:
     """Fetch the plan of a chat."""
     rows = await archive.rows("SELECT * FROM digests WHERE chat_id = ?", (chat_id,))
-    return _decode_plan(rows[0]) if rows else None
+    return decode_row(DigestPlan, rows[0]) if rows else None
 
 
 async def list_due_digests(archive: Archive, now: datetime) -> list[DigestPlan]:
     """List the plans whose next digest is due."""
     rows = await archive.rows("SELECT * FROM digests WHERE due <= ? ORDER BY due", (to_unix_seconds(now),))
-    return [_decode_plan(row) for row in rows]
+    return [decode_row(DigestPlan, row) for row in rows]
 
 
 async def list_user_digests(archive: Archive, user_id: int) -> list[dict[str, object]]:

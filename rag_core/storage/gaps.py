@@ -7,7 +7,6 @@ unknown.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,7 +14,7 @@ from datetime import datetime, timedelta
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.rows import from_unix_seconds, get_unix_time, to_unix_seconds
+from rag_core.storage.rows import decode_row, from_unix_seconds, get_unix_time, to_unix_seconds
 
 # Telegram keeps updates for so long: https://core.telegram.org/bots/api#getting-updates
 UPDATE_RETENTION = timedelta(hours=24)
@@ -37,8 +36,8 @@ class Gap:
 
 async def get_last_heartbeat(archive: Archive) -> datetime | None:
     """Time at which the bot was last known to be connected to Telegram."""
-    rows = await archive.rows("SELECT at FROM heartbeat")
-    return from_unix_seconds(rows[0][0]) if rows else None
+    moment = await archive.value("SELECT at FROM heartbeat")
+    return None if moment is None else from_unix_seconds(moment)
 
 
 async def record_heartbeat(archive: Archive, moment: datetime) -> None:
@@ -83,12 +82,11 @@ async def note_gap_before_joining(archive: Archive, chat_id: int) -> bool:
 
 async def list_channels_without_gaps(archive: Archive) -> list[int]:
     """List channels of the bot for which no joining was noted: without a gap, open or closed, and without an import."""
-    rows = await archive.rows(
+    return await archive.column(
         f"SELECT chat_id FROM channels AS c WHERE {_BOT_IS_MEMBER} "
         "AND NOT EXISTS (SELECT 1 FROM gaps AS g WHERE g.chat_id = c.chat_id) "
         "AND NOT EXISTS (SELECT 1 FROM posts AS p WHERE p.chat_id = c.chat_id AND p.source = 'import')"
     )
-    return [row[0] for row in rows]
 
 
 async def _insert_gap(connection: aiosqlite.Connection, chat_id: int, since: int | None, until: int) -> None:
@@ -112,12 +110,7 @@ async def list_unreported_gaps(archive: Archive) -> list[Gap]:
 
 async def _fetch_open_gaps(archive: Archive, which: str = "true") -> list[Gap]:
     rows = await archive.rows(f"SELECT * FROM gaps WHERE closed_at IS NULL AND {which} ORDER BY until, chat_id")
-    return [_decode_gap(row) for row in rows]
-
-
-def _decode_gap(row: sqlite3.Row) -> Gap:
-    since = None if row["since"] is None else from_unix_seconds(row["since"])
-    return Gap(row["id"], row["chat_id"], since, from_unix_seconds(row["until"]))
+    return [decode_row(Gap, row) for row in rows]
 
 
 async def mark_gaps_reported(archive: Archive, gaps: Iterable[Gap]) -> None:
@@ -146,24 +139,16 @@ async def close_covered_gaps(
             if end <= since or start >= until:
                 continue
             changed += 1
-            await _narrow_gap(connection, gap_id, (since < start, end < until), (start, end))
+            if since < start:
+                await connection.execute("UPDATE gaps SET until = ? WHERE id = ?", (start, gap_id))
+            elif end < until:
+                await connection.execute("UPDATE gaps SET since = ? WHERE id = ?", (end, gap_id))
+            else:
+                await connection.execute("UPDATE gaps SET closed_at = ? WHERE id = ?", (get_unix_time(), gap_id))
             if since < start and end < until:
                 await _insert_gap(connection, chat_id, end, until)
                 await connection.execute("UPDATE gaps SET told_at = ? WHERE id = last_insert_rowid()", (told_at,))
     return changed
-
-
-async def _narrow_gap(
-    connection: aiosqlite.Connection, gap_id: int, left: tuple[bool, bool], by: tuple[int, int]
-) -> None:
-    """Cut the period `by` out of a gap; `left` says whether a part remains before and after it."""
-    before, after = left
-    if before:
-        await connection.execute("UPDATE gaps SET until = ? WHERE id = ?", (by[0], gap_id))
-    elif after:
-        await connection.execute("UPDATE gaps SET since = ? WHERE id = ?", (by[1], gap_id))
-    else:
-        await connection.execute("UPDATE gaps SET closed_at = ? WHERE id = ?", (get_unix_time(), gap_id))
 
 
 async def close_complete_gaps(archive: Archive) -> int:
@@ -181,14 +166,14 @@ async def close_complete_gaps(archive: Archive) -> int:
 
 async def _is_gap_complete(archive: Archive, gap: Gap) -> bool:
     ends = "SELECT {which}(message_id) FROM posts WHERE chat_id = ? AND date {side} ?"
-    ((last,),) = await archive.rows(ends.format(which="min", side=">="), (gap.chat_id, to_unix_seconds(gap.until)))
+    last = await archive.value(ends.format(which="min", side=">="), (gap.chat_id, to_unix_seconds(gap.until)))
     if last is None:
         return False
     first = min(_FIRST_POST_ID, last)
     if gap.since is not None:
-        ((first,),) = await archive.rows(ends.format(which="max", side="<="), (gap.chat_id, to_unix_seconds(gap.since)))
+        first = await archive.value(ends.format(which="max", side="<="), (gap.chat_id, to_unix_seconds(gap.since)))
         if first is None or first >= last:
             return False
     sql = "SELECT count(*) FROM posts WHERE chat_id = ? AND message_id BETWEEN ? AND ?"
-    ((known,),) = await archive.rows(sql, (gap.chat_id, first, last))
+    known = await archive.value(sql, (gap.chat_id, first, last))
     return bool(known == last - first + 1)

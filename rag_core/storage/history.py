@@ -6,7 +6,6 @@ crash neither loses a post nor asks twice for more than one batch. Only approved
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,8 +13,16 @@ from datetime import datetime, timedelta
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.posts import PostTally, mark_posts_deleted, restore_posts, save_posts_in_transaction
-from rag_core.storage.rows import JOIN_BY_KEY, encode_keys, from_unix_seconds, get_unix_time, to_unix_seconds
+from rag_core.storage.posts import mark_posts_deleted, restore_posts, save_posts_in_transaction
+from rag_core.storage.rows import (
+    JOIN_BY_KEY,
+    PostTally,
+    decode_row,
+    encode_keys,
+    from_unix_seconds,
+    get_unix_time,
+    to_unix_seconds,
+)
 from rag_core.types import Post, PostKey
 
 # How posts that a sweep did not find are marked as deleted; such a tombstone can be undone for a week.
@@ -58,15 +65,7 @@ class Backfill:
 
 async def list_backfills(archive: Archive) -> dict[int, Backfill]:
     """List the backfills of all channels, by chat id."""
-    return {row["chat_id"]: _decode_backfill(row) for row in await archive.rows("SELECT * FROM history")}
-
-
-def _decode_backfill(row: sqlite3.Row) -> Backfill:
-    since = None if row["since"] is None else from_unix_seconds(row["since"])
-    began_at = from_unix_seconds(row["began_at"])
-    return Backfill(
-        row["chat_id"], row["state"], began_at, since, row["newest_id"], row["next_id"], row["saved"], row["problem"]
-    )
+    return {row["chat_id"]: decode_row(Backfill, row) for row in await archive.rows("SELECT * FROM history")}
 
 
 async def begin_backfill(archive: Archive, chat_id: int, since: datetime | None = None) -> bool:
@@ -140,14 +139,14 @@ async def _save_seen(connection: aiosqlite.Connection, posts: Sequence[Post], mo
 async def list_due_ids(archive: Archive, chat_id: int, now: datetime) -> list[int]:
     """List the ids of living posts to look at in one sweep: recent ones, those missing last time, the rest in turn."""
     hour_ago = to_unix_seconds(now - LOOK_INTERVAL)
-    recent = await archive.rows(
+    recent = await archive.column(
         "SELECT p.message_id FROM posts AS p LEFT JOIN post_looks AS l USING (chat_id, message_id) "
         "WHERE p.chat_id = ?1 AND p.deleted_at IS NULL AND coalesce(l.looked_at, 0) <= ?2 "
         "AND (p.date >= ?3 OR l.missing_since IS NOT NULL)",
         (chat_id, hour_ago, to_unix_seconds(now - _RECENT)),
     )
-    ids = {row[0] for row in recent}
-    ((total,),) = await archive.rows("SELECT count(*) FROM posts WHERE chat_id = ? AND deleted_at IS NULL", (chat_id,))
+    ids = set(recent)
+    total = await archive.value("SELECT count(*) FROM posts WHERE chat_id = ? AND deleted_at IS NULL", (chat_id,))
     wanted = max(_MIN_SWEEP_POSTS, -(-total // _SWEEPS_PER_ROUND))
     for sql in (
         "SELECT message_id FROM posts AS p WHERE chat_id = ?1 AND deleted_at IS NULL AND NOT EXISTS ("
@@ -157,14 +156,14 @@ async def list_due_ids(archive: Archive, chat_id: int, now: datetime) -> list[in
         "WHERE l.chat_id = ?1 AND l.looked_at <= ?2 AND p.deleted_at IS NULL ORDER BY l.looked_at LIMIT ?3",
     ):
         if len(ids) < wanted:
-            ids |= {row[0] for row in await archive.rows(sql, (chat_id, hour_ago, wanted))}
+            ids |= set(await archive.column(sql, (chat_id, hour_ago, wanted)))
     return sorted(ids, reverse=True)
 
 
 async def list_newest_ids(archive: Archive, chat_id: int, limit: int) -> list[int]:
     """List the ids of the newest living posts of a channel."""
     sql = "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL ORDER BY message_id DESC LIMIT ?"
-    return [row[0] for row in await archive.rows(sql, (chat_id, limit))]
+    return await archive.column(sql, (chat_id, limit))
 
 
 async def find_stale_keys(archive: Archive, keys: Iterable[PostKey], now: datetime) -> list[PostKey]:

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.posts import VISIBLE_POSTS, fetch_posts
-from rag_core.storage.rows import encode_keys, get_unix_time
+from rag_core.storage.posts import fetch_posts
+from rag_core.storage.rows import VISIBLE_POSTS, encode_keys, get_unix_time
 from rag_core.types import PostKey
 
 _QUEUE_BATCH_CHANGES = 20_000  # changes queued in one transaction: about 100 ms
@@ -104,12 +104,12 @@ async def dequeue_posts(archive: Archive, done: Sequence[QueuedPost]) -> None:
 
 async def count_unembedded_changes(archive: Archive, identity: str) -> int:
     """Count the changes that the store of this identity has not processed, queued or not."""
-    ((queued,),) = await archive.rows("SELECT count(*) FROM to_embed")
-    ((later,),) = await archive.rows(
+    queued = await archive.value("SELECT count(*) FROM to_embed")
+    later = await archive.value(
         "SELECT count(*) FROM posts WHERE seq > coalesce((SELECT watermark FROM dense WHERE identity = ?), 0)",
         (identity,),
     )
-    ((same,),) = await archive.rows("SELECT count(*) FROM dense WHERE identity = ?", (identity,))
+    same = await archive.value("SELECT count(*) FROM dense WHERE identity = ?", (identity,))
     return int(later) + (int(queued) if same else 0)
 
 
@@ -159,14 +159,17 @@ async def begin_rebuild(archive: Archive, chat_id: int | None, tell: ProgressMes
 async def find_running_rebuild(archive: Archive) -> Rebuild | None:
     """Find the unfinished rebuild, if there is one."""
     rows = await archive.rows("SELECT * FROM rebuilds WHERE state = 'running' ORDER BY id DESC LIMIT 1")
-    return _decode_rebuild(rows[0]) if rows else None
+    if not rows:
+        return None
+    row = rows[0]
+    tell = ProgressMessage(row["tell_chat"], row["tell_message"], row["lang"]) if row["tell_chat"] is not None else None
+    return Rebuild(row["id"], row["chat_id"], row["state"], row["done"], row["total"], tell)
 
 
 async def save_rebuild_progress(archive: Archive, rebuild: Rebuild) -> None:
     """Save the progress of a rebuild."""
-    async with archive.writing() as connection:
-        values = (rebuild.done, rebuild.total, rebuild.id)
-        await connection.execute("UPDATE rebuilds SET done = ?, total = ? WHERE id = ?", values)
+    values = (rebuild.done, rebuild.total, rebuild.id)
+    await archive.execute("UPDATE rebuilds SET done = ?, total = ? WHERE id = ?", values)
 
 
 async def finish_rebuild(archive: Archive, rebuild: Rebuild) -> None:
@@ -182,13 +185,7 @@ async def count_changed_posts(archive: Archive, chat_id: int | None, after: int,
     sql = (
         "SELECT count(*) FROM posts WHERE seq > ? AND seq <= ? AND deleted_at IS NULL AND (?3 IS NULL OR chat_id = ?3)"
     )
-    ((number,),) = await archive.rows(sql, (after, until, chat_id))
-    return int(number)
-
-
-def _decode_rebuild(row: aiosqlite.Row) -> Rebuild:
-    tell = ProgressMessage(row["tell_chat"], row["tell_message"], row["lang"]) if row["tell_chat"] is not None else None
-    return Rebuild(row["id"], row["chat_id"], row["state"], row["done"], row["total"], tell)
+    return int(await archive.value(sql, (after, until, chat_id)))
 
 
 _HAS_WORDS_SQL = "(trim(t.text) <> '' OR t.media_file_name <> '')"

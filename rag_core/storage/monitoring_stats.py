@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rag_core.storage.db import Archive
-from rag_core.storage.rows import SECONDS_PER_WEEK, from_unix_seconds, get_unix_time, to_unix_seconds
+from rag_core.storage.rows import SECONDS_PER_WEEK, decode_row, encode_row, get_unix_time, to_unix_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,7 @@ async def fetch_queue_stats(archive: Archive) -> QueueStats:
 
 async def count_post_rows(archive: Archive) -> int:
     """Count the rows of `posts`, tombstones of deleted posts included."""
-    ((number,),) = await archive.rows("SELECT count(*) FROM posts INDEXED BY posts_seq")
-    return int(number)
+    return int(await archive.value("SELECT count(*) FROM posts INDEXED BY posts_seq"))
 
 
 async def count_changes_by_source(archive: Archive, after: int, until: int) -> list[tuple[str, bool, int]]:
@@ -57,7 +56,7 @@ async def count_votes_by_reason(archive: Archive) -> list[tuple[bool, str | None
 
 async def get_journal_mode(archive: Archive) -> str:
     """SQLite's journal mode: "wal", unless the file system does not support it."""
-    ((mode,),) = await archive.rows("PRAGMA journal_mode")
+    mode = await archive.value("PRAGMA journal_mode")
     return str(mode)
 
 
@@ -157,12 +156,13 @@ async def measure_talks_since(archive: Archive, moment: datetime) -> TalkStats |
 
 async def count_unhandled_updates(archive: Archive) -> int:
     """Count updates with posts that are not saved yet, and other updates unhandled for more than a minute."""
-    ((number,),) = await archive.rows(
-        "SELECT count(*) FROM updates WHERE state = 'pending' "
-        "AND (kind IN ('channel_post', 'edited_channel_post') OR received_at < ?)",
-        (get_unix_time() - _HANDLING_TIME_S,),
+    return int(
+        await archive.value(
+            "SELECT count(*) FROM updates WHERE state = 'pending' "
+            "AND (kind IN ('channel_post', 'edited_channel_post') OR received_at < ?)",
+            (get_unix_time() - _HANDLING_TIME_S,),
+        )
     )
-    return int(number)
 
 
 async def list_poison_updates(archive: Archive, most: int) -> list[PoisonUpdate]:
@@ -227,38 +227,9 @@ class JobRecord:
 async def load_jobs(archive: Archive) -> list[JobRecord]:
     """Load the records of all jobs that ever ran, by name."""
     rows = await archive.rows("SELECT * FROM jobs ORDER BY name")
-    return [
-        JobRecord(
-            row["name"],
-            None if row["ran_at"] is None else from_unix_seconds(row["ran_at"]),
-            row["took_ms"] or 0,
-            row["runs"],
-            row["failures"],
-            None if row["failed_at"] is None else from_unix_seconds(row["failed_at"]),
-            row["error"],
-            row["said"],
-        )
-        for row in rows
-    ]
+    return [decode_row(JobRecord, row, took_ms=row["took_ms"] or 0) for row in rows]
 
 
 async def save_jobs(archive: Archive, done: Sequence[JobRecord]) -> None:
     """Save job records in place of the earlier ones."""
-    rows = [
-        (
-            job.name,
-            to_unix_seconds(job.ran_at) if job.ran_at else None,
-            job.took_ms,
-            job.runs,
-            job.failures,
-            to_unix_seconds(job.failed_at) if job.failed_at else None,
-            job.error,
-            job.said,
-        )
-        for job in done
-    ]
-    await archive.execute_many(
-        "INSERT OR REPLACE INTO jobs (name, ran_at, took_ms, runs, failures, failed_at, error, said) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        rows,
-    )
+    await archive.save_rows("jobs", [encode_row(job) for job in done])

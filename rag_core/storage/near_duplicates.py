@@ -17,8 +17,7 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from rag_core.storage.db import Archive
-from rag_core.storage.posts import VISIBLE_POSTS
-from rag_core.storage.rows import JOIN_BY_KEY, decode_origin, encode_keys, from_unix_seconds
+from rag_core.storage.rows import JOIN_BY_KEY, VISIBLE_POSTS, decode_origin, encode_keys, from_unix_seconds
 from rag_core.types import Origin, PostKey
 
 # Copies are made within hours. A similar post much later ("more pictures of the fire") is about another event.
@@ -29,13 +28,6 @@ _BAND_COUNT = 6
 _BAND_COLUMNS = tuple(f"band{n}" for n in range(_BAND_COUNT))
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class CopyWatermark:
-    """Watermark of the copies: the sequence number of the last change that was compared."""
-
-    watermark: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +78,24 @@ class _ReadableCopy:
     linked: bool
 
 
-async def load_copy_watermark(archive: Archive, recipe: str) -> CopyWatermark:
-    """Load the watermark. Rows made by another recipe are deleted: they cannot be compared with new ones."""
-    rows = await archive.rows("SELECT watermark FROM copying WHERE recipe = ?", (recipe,))
-    if rows:
-        return CopyWatermark(*rows[0])
+async def load_copy_watermark(archive: Archive, recipe: str) -> int:
+    """Load the sequence number of the last change that was compared.
+
+    Rows made by another recipe are deleted: they cannot be compared with new ones.
+    """
+    watermark: int | None = await archive.value("SELECT watermark FROM copying WHERE recipe = ?", (recipe,))
+    if watermark is not None:
+        return watermark
     async with archive.writing() as connection:
         await connection.execute("DELETE FROM copies")
         await connection.execute("INSERT OR REPLACE INTO copying VALUES (0, ?, 0)", (recipe,))
-    return CopyWatermark(0)
+    return 0
 
 
 async def count_uncompared_changes(archive: Archive, recipe: str) -> int:
     """Count the changes of posts that were not compared yet."""
     sql = "SELECT count(*) FROM posts WHERE seq > coalesce((SELECT watermark FROM copying WHERE recipe = ?), 0)"
-    ((number,),) = await archive.rows(sql, (recipe,))
-    return int(number)
+    return int(await archive.value(sql, (recipe,)))
 
 
 async def find_texts_by_band(
@@ -130,13 +124,13 @@ def _make_placeholders(values: Collection[object]) -> str:
 
 async def save_copies(
     archive: Archive,
-    before: CopyWatermark,
-    after: CopyWatermark,
+    before: int,
+    after: int,
     rows: Sequence[CopyRow],
     gone: Iterable[PostKey],
     alike: Iterable[tuple[bytes, bytes]] = (),
 ) -> bool:
-    """Insert rows, delete posts and move the watermark in one transaction.
+    """Insert rows, delete posts and move the watermark from `before` to `after` in one transaction.
 
     `gone` holds the keys to delete, those that `rows` replace included. `alike` holds pairs of hashes of
     near-duplicate texts. Returns False and changes nothing if another writer moved the watermark meanwhile.
@@ -144,9 +138,7 @@ async def save_copies(
     columns = ("chat_id", "message_id", "seq", "written", "today", "exact", *_BAND_COLUMNS)
     none = (None,) * _BAND_COUNT
     async with archive.writing() as connection:
-        cursor = await connection.execute(
-            "UPDATE copying SET watermark = ? WHERE watermark = ?", (after.watermark, before.watermark)
-        )
+        cursor = await connection.execute("UPDATE copying SET watermark = ? WHERE watermark = ?", (after, before))
         if not cursor.rowcount:
             return False
         await connection.executemany("DELETE FROM copies WHERE chat_id = ? AND message_id = ?", gone)
@@ -268,7 +260,6 @@ def _join_same_day_copies(
 
 
 def _select_earliest(family: Iterable[PostCopy]) -> tuple[PostCopy, ...]:
-    """The earliest post and the earliest forward of each channel, by date."""
     first: dict[tuple[int, bool], PostCopy] = {}
     for one in sorted(family, key=lambda one: (one.date, one.key)):
         first.setdefault((one.key.chat_id, one.origin is None), one)
@@ -276,8 +267,6 @@ def _select_earliest(family: Iterable[PostCopy]) -> tuple[PostCopy, ...]:
 
 
 class _DisjointSets(Generic[T]):
-    """Disjoint sets (union-find)."""
-
     def __init__(self) -> None:
         self._parents: dict[T, T] = {}
 

@@ -23,6 +23,7 @@ from rag_core.storage.rows import (
     POST_COLUMNS,
     POST_FIELDS,
     SECONDS_PER_WEEK,
+    VISIBLE_POSTS,
     MergeState,
     PostMerger,
     PostTally,
@@ -34,35 +35,6 @@ from rag_core.storage.rows import (
     to_unix_seconds,
 )
 from rag_core.types import Post, PostKey
-
-__all__ = [
-    "VISIBLE_POSTS",
-    "PostChange",
-    "PostTally",
-    "PostVersion",
-    "clear_suspicion",
-    "count_posts",
-    "count_unindexed_posts",
-    "fetch_posts",
-    "fetch_replied_texts",
-    "find_missing_posts",
-    "get_last_seq",
-    "list_latest_texts",
-    "list_message_ids",
-    "list_post_changes",
-    "list_post_versions",
-    "mark_posts_changed",
-    "mark_posts_deleted",
-    "mark_posts_suspected",
-    "purge_removed_posts",
-    "read_posts",
-    "read_replied_texts",
-    "remove_channel",
-    "restore_posts",
-    "save_arrivals_in_transaction",
-    "save_posts",
-    "save_posts_in_transaction",
-]
 
 # Rows of one transaction: about 50 ms on an ordinary disk, so that other writers do not wait long.
 _TRANSACTION_ROWS = 500
@@ -126,7 +98,7 @@ async def mark_posts_changed(archive: Archive, chat_id: int | None = None, *, gu
 
     With `guarded` only the protected and paid ones.
     """
-    ((last,),) = await archive.rows("SELECT value FROM sequence")
+    last = await archive.value("SELECT value FROM sequence")
     touched = 0
     while True:
         async with archive.writing() as connection:
@@ -187,11 +159,6 @@ async def purge_removed_posts(archive: Archive, taken: int) -> int:
             return purged
 
 
-VISIBLE_POSTS = (
-    "t.chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed')) "
-    "AND t.deleted_at IS NULL AND t.suspected = 0 AND (t.guarded IS NULL OR EXISTS "
-    "(SELECT 1 FROM channels AS c WHERE c.chat_id = t.chat_id AND c.guarded_too))"
-)
 _SHOWN_COLUMN = f"({VISIBLE_POSTS}) AS shown"
 _AlbumKey = tuple[int, str]
 
@@ -207,11 +174,11 @@ class PostChange:
 
 async def list_latest_texts(archive: Archive, chat_id: int, most: int) -> list[str]:
     """List the texts of the latest visible posts of a channel, the newest first."""
-    rows = await archive.rows(
+    texts: list[str] = await archive.column(
         f"SELECT t.text FROM posts AS t WHERE t.chat_id = ? AND {VISIBLE_POSTS} ORDER BY t.message_id DESC LIMIT ?",
         (chat_id, most),
     )
-    return [text for (text,) in rows]
+    return texts
 
 
 async def list_posts_between(
@@ -455,8 +422,7 @@ async def _load_merger(connection: aiosqlite.Connection, posts: Sequence[Post]) 
 
 async def get_last_seq(archive: Archive) -> int:
     """Sequence number of the latest change; 0 in an empty archive."""
-    ((value,),) = await archive.rows("SELECT value FROM sequence")
-    return int(value)
+    return int(await archive.value("SELECT value FROM sequence"))
 
 
 async def count_unindexed_posts(archive: Archive, after: int, channels: Collection[int]) -> int:
@@ -466,8 +432,7 @@ async def count_unindexed_posts(archive: Archive, after: int, channels: Collecti
     """
     # The plus keeps SQLite on the index of changes, of which there are few, and away from the channels' posts.
     sql = "SELECT count(*) FROM posts WHERE seq > ? AND +chat_id IN (SELECT value FROM json_each(?))"
-    ((number,),) = await archive.rows(sql, (after, json.dumps([*channels])))
-    return int(number)
+    return int(await archive.value(sql, (after, json.dumps([*channels]))))
 
 
 async def list_message_ids(archive: Archive, chat_id: int) -> set[int]:
@@ -492,5 +457,4 @@ async def count_posts(archive: Archive, chat_id: int | None = None) -> int:
     """Count the living posts of one channel, or of all channels that an admin approved."""
     which = "chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed'))"
     sql = f"SELECT count(*) FROM posts WHERE deleted_at IS NULL AND ({which} OR chat_id = ?1) "
-    ((number,),) = await archive.rows(f"{sql} AND (?1 IS NULL OR chat_id = ?1)", (chat_id,))
-    return int(number)
+    return int(await archive.value(f"{sql} AND (?1 IS NULL OR chat_id = ?1)", (chat_id,)))

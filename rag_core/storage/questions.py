@@ -12,14 +12,14 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.rows import encode_keys, from_unix_seconds, get_unix_time, to_unix_seconds
+from rag_core.storage.rows import decode_row, encode_keys, encode_row, from_unix_seconds, get_unix_time, to_unix_seconds
 from rag_core.types import PostKey
 
 
@@ -40,8 +40,8 @@ async def save_linked_question(archive: Archive, user_id: int, text: str, handle
 
 async def get_linked_question(archive: Archive, handle: str) -> str | None:
     """Text of the question behind a link; None if the handle is unknown or was dropped."""
-    rows = await archive.rows("SELECT text FROM linked_questions WHERE handle = ?", (handle,))
-    return rows[0]["text"] if rows else None
+    text: str | None = await archive.value("SELECT text FROM linked_questions WHERE handle = ?", (handle,))
+    return text
 
 
 async def forget_old_links(archive: Archive, before: datetime) -> int:
@@ -201,7 +201,7 @@ async def queue_question(archive: Archive, asked: QuestionRow) -> int | None:
             "text, lang, asked_at, private, mode, kind, state, handle, turn) "
             "VALUES (:bot_id, :update_id, :chat_id, :message_id, :thread, :user_id, :text, :lang, :asked_at, :private, "
             f":mode, :kind, 'queued', lower(hex(randomblob(10))), {_NEXT_TURN_SQL})",
-            {**asdict(asked), "asked_at": to_unix_seconds(asked.asked_at)},
+            encode_row(asked),
         )
         return cursor.lastrowid if cursor.rowcount == 1 else None
 
@@ -224,24 +224,14 @@ async def take_next_question(archive: Archive) -> QuestionRow | None:
     return None
 
 
-_COLUMNS = [field.name for field in fields(QuestionRow)]
-
-
 def decode_question(row: sqlite3.Row) -> QuestionRow:
     """Decode a row of `questions`."""
-    return QuestionRow(**_decode_columns(row))
-
-
-def _decode_columns(row: sqlite3.Row) -> dict[str, Any]:
-    moment, handle = from_unix_seconds(row["asked_at"]), row["handle"] or ""
-    return {name: row[name] for name in _COLUMNS} | {
-        "asked_at": moment, "private": bool(row["private"]), "handle": handle
-    }  # fmt: skip
+    return decode_row(QuestionRow, row, handle=row["handle"] or "")
 
 
 def _decode_answered(row: sqlite3.Row) -> AnsweredQuestion:
-    moment = from_unix_seconds(row["finished_at"])
-    return AnsweredQuestion(**_decode_columns(row), answered_at=moment, answer=row["answer"])
+    answered_at = from_unix_seconds(row["finished_at"])
+    return decode_row(AnsweredQuestion, row, handle=row["handle"] or "", answered_at=answered_at)
 
 
 async def requeue_running_questions(archive: Archive) -> int:
@@ -292,8 +282,7 @@ async def fetch_last_answered(
 
 async def count_waiting_questions(archive: Archive) -> int:
     """Count the queued questions."""
-    ((number,),) = await archive.rows("SELECT count(*) FROM questions WHERE state = 'queued'")
-    return int(number)
+    return int(await archive.value("SELECT count(*) FROM questions WHERE state = 'queued'"))
 
 
 async def list_answers_citing(
@@ -447,13 +436,7 @@ async def load_delivery(archive: Archive, question_id: int) -> tuple[list[Delive
     """Load the messages of an undelivered answer, in order, and the JSON text of the answer."""
     sql = "SELECT d.*, q.answer FROM deliveries d JOIN questions q ON q.id = d.question_id WHERE q.id = ? ORDER BY page"
     rows = await archive.rows(sql, (question_id,))
-    messages = [
-        DeliveryMessage(
-            r["page"], r["text"], r["entities"], r["markup"], bool(r["tried"]), r["message_id"], bool(r["sent"])
-        )
-        for r in rows
-    ]
-    return messages, rows[0]["answer"] if rows else None
+    return [decode_row(DeliveryMessage, row) for row in rows], rows[0]["answer"] if rows else None
 
 
 async def update_delivery_message(archive: Archive, question_id: int, message: DeliveryMessage) -> None:

@@ -9,13 +9,18 @@ and lists are JSON text.
 from __future__ import annotations
 
 import json
+import operator
 import sqlite3
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import Field, astuple, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rag_core.types import Entity, Media, Origin, Post, PostKey
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 # In the order of `encode_post`; columns that the archive adds (seq, stamp ...) are not included.
 POST_COLUMNS = (
@@ -35,6 +40,12 @@ JOIN_BY_KEY = (
     "ON t.chat_id = json_extract(k.value, '$[0]') AND t.message_id = json_extract(k.value, '$[1]')"
 )
 
+# Condition on a table `t` of posts: those that may be found.
+VISIBLE_POSTS = (
+    "t.chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed')) "
+    "AND t.deleted_at IS NULL AND t.suspected = 0 AND (t.guarded IS NULL OR EXISTS "
+    "(SELECT 1 FROM channels AS c WHERE c.chat_id = t.chat_id AND c.guarded_too))"
+)
 
 SECONDS_PER_WEEK = 7 * 86400
 
@@ -52,6 +63,38 @@ def to_unix_seconds(moment: datetime) -> int:
 def from_unix_seconds(value: int) -> datetime:
     """Convert Unix seconds to a UTC datetime."""
     return datetime.fromtimestamp(value, UTC)
+
+
+T = TypeVar("T")
+
+# By the annotation of a field: how its column is written, and how it is read.
+_COLUMN_CODECS: dict[str, tuple[Callable[[Any], object], Callable[[Any], object]]] = {
+    "bool": (int, bool),
+    "datetime": (to_unix_seconds, from_unix_seconds),
+    "frozenset[int]": (lambda ids: json.dumps(sorted(ids)), lambda text: frozenset(json.loads(text))),
+}
+
+
+def encode_row(value: DataclassInstance) -> dict[str, object]:
+    """Encode a dataclass whose fields are columns: times as Unix seconds, sets of ids as JSON text."""
+    row = {}
+    for column in fields(value):
+        held, (write, _) = getattr(value, column.name), _get_codec(column)
+        row[column.name] = None if held is None else write(held)
+    return row
+
+
+def decode_row(kind: type[T], row: sqlite3.Row, **given: object) -> T:
+    """Decode a row into a dataclass whose fields are columns, except those that are `given`."""
+    for column in fields(kind):  # type: ignore[arg-type]
+        if column.name not in given:
+            held, (_, read) = row[column.name], _get_codec(column)
+            given[column.name] = None if held is None else read(held)
+    return kind(**given)
+
+
+def _get_codec(column: Field[Any]) -> tuple[Callable[[Any], object], Callable[[Any], object]]:
+    return _COLUMN_CODECS.get(str(column.type).removesuffix(" | None"), (lambda held: held, lambda held: held))
 
 
 def hash_post_text(text: str) -> bytes:
@@ -189,13 +232,7 @@ class PostTally:
     deleted: int = 0
 
     def __add__(self, other: PostTally) -> PostTally:
-        return PostTally(
-            self.new + other.new,
-            self.edited + other.edited,
-            self.unchanged + other.unchanged,
-            self.skipped + other.skipped,
-            self.deleted + other.deleted,
-        )
+        return PostTally(*map(operator.add, astuple(self), astuple(other)))
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from datetime import datetime
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.rows import from_unix_seconds, get_unix_time, to_unix_seconds
+from rag_core.storage.rows import decode_row, encode_row, from_unix_seconds, get_unix_time, to_unix_seconds
 
 
 async def load_choices(archive: Archive) -> dict[str, str]:
@@ -30,8 +30,7 @@ async def save_choice(archive: Archive, name: str, value: str) -> None:
 
 async def load_chat_zone(archive: Archive, chat_id: int) -> str:
     """Load the name of the time zone that a chat chose; "" where it chose none."""
-    rows = await archive.rows("SELECT value FROM choices WHERE name = ?", (f"zone {chat_id}",))
-    return str(rows[0]["value"]) if rows else ""
+    return str(await archive.value("SELECT value FROM choices WHERE name = ?", (f"zone {chat_id}",)) or "")
 
 
 async def save_chat_zone(archive: Archive, chat_id: int, zone: str) -> None:
@@ -41,8 +40,8 @@ async def save_chat_zone(archive: Archive, chat_id: int, zone: str) -> None:
 
 async def load_channel_sets(archive: Archive, chat_id: int) -> dict[str, frozenset[int]]:
     """Load the named sets of channels of a chat: lower-case name -> channels, which the reader may not all read now."""
-    rows = await archive.rows("SELECT value FROM choices WHERE name = ?", (f"sets {chat_id}",))
-    return {name: frozenset(chosen) for name, chosen in json.loads(rows[0]["value"]).items()} if rows else {}
+    value = await archive.value("SELECT value FROM choices WHERE name = ?", (f"sets {chat_id}",)) or "{}"
+    return {name: frozenset(chosen) for name, chosen in json.loads(value).items()}
 
 
 async def save_channel_sets(archive: Archive, chat_id: int, sets: Mapping[str, Collection[int]]) -> None:
@@ -68,9 +67,8 @@ async def list_admin_grants(archive: Archive) -> list[AdminGrant]:
 
 async def grant_admin(archive: Archive, user_id: int, by: int) -> None:
     """Grant admin rights to a user; an existing grant is not changed."""
-    async with archive.writing() as connection:
-        sql = "INSERT OR IGNORE INTO grants (user_id, granted_by, granted_at) VALUES (?, ?, ?)"
-        await connection.execute(sql, (user_id, by, get_unix_time()))
+    sql = "INSERT OR IGNORE INTO grants (user_id, granted_by, granted_at) VALUES (?, ?, ?)"
+    await archive.execute(sql, (user_id, by, get_unix_time()))
 
 
 async def revoke_admin(archive: Archive, user_id: int) -> None:
@@ -92,15 +90,12 @@ class AnswerMode:
 async def load_answer_mode(archive: Archive, chat_id: int) -> AnswerMode:
     """Load the answer mode of a chat; the default is "auto"."""
     rows = await archive.rows("SELECT recipe, careful FROM modes WHERE chat_id = ?", (chat_id,))
-    return AnswerMode(rows[0]["recipe"], bool(rows[0]["careful"])) if rows else AnswerMode()
+    return decode_row(AnswerMode, rows[0]) if rows else AnswerMode()
 
 
 async def save_answer_mode(archive: Archive, chat_id: int, mode: AnswerMode) -> None:
     """Save the answer mode of a chat."""
-    await archive.execute(
-        "INSERT OR REPLACE INTO modes (chat_id, recipe, careful) VALUES (?, ?, ?)",
-        (chat_id, mode.recipe, mode.careful),
-    )
+    await archive.save_rows("modes", [{"chat_id": chat_id, **encode_row(mode)}])
 
 
 # Updates of a user that the bot could not read or has not handled yet: the JSON paths of the author's id.
@@ -189,11 +184,8 @@ async def erase_user_data(archive: Archive, user_id: int, chat_id: int | None = 
 
 async def list_waiting_chats(archive: Archive, user_id: int, chat_id: int | None = None) -> list[int]:
     """List the chats in which a user waits for an answer; with `chat_id`, only that chat or none."""
-    rows = await archive.rows(
-        f"SELECT DISTINCT chat_id FROM questions WHERE {_USER_ROWS} AND state IN ('queued', 'running')",
-        (user_id, chat_id),
-    )
-    return [row["chat_id"] for row in rows]
+    sql = f"SELECT DISTINCT chat_id FROM questions WHERE {_USER_ROWS} AND state IN ('queued', 'running')"
+    return await archive.column(sql, (user_id, chat_id))
 
 
 async def list_user_questions(archive: Archive, user_id: int) -> list[sqlite3.Row]:

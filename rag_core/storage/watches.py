@@ -6,15 +6,13 @@ dies in between sends it again, and loses none. Hits hold no words of posts.
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from rag_core.storage.db import Archive
-from rag_core.storage.rows import from_unix_seconds, get_unix_time
+from rag_core.storage.rows import decode_row, encode_row, from_unix_seconds, get_unix_time
 from rag_core.types import PostKey
 
 MAX_WATCHES = 20  # a reader, and a group
@@ -55,22 +53,6 @@ class WatchHit:
     found_at: int
 
 
-def _decode_watch(row: sqlite3.Row) -> Watch:
-    return Watch(
-        row["id"],
-        row["user_id"],
-        row["chat_id"],
-        bool(row["private"]),
-        row["text"],
-        row["query"],
-        frozenset(json.loads(row["channels"])) if row["channels"] else None,
-        row["made_at"],
-        bool(row["paused"]),
-        row["muted_until"],
-        row["quiet"],
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class NewWatch:
     """Watch to add; fields as those of `Watch`."""
@@ -85,7 +67,6 @@ class NewWatch:
 
 async def add_watch(archive: Archive, new: NewWatch) -> bool:
     """Add a watch; False where the chat has `MAX_WATCHES`. The same text again changes nothing."""
-    named = json.dumps(sorted(new.channels)) if new.channels is not None else None
     async with archive.writing() as connection:
         sql = "SELECT text, quiet FROM watches WHERE chat_id = ?"
         rows = list(await connection.execute_fetchall(sql, (new.chat_id,)))
@@ -96,10 +77,9 @@ async def add_watch(archive: Archive, new: NewWatch) -> bool:
             return False
         await connection.execute(
             "INSERT INTO watches (user_id, chat_id, private, text, query, channels, made_at, quiet) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (new.user_id, new.chat_id, new.private, new.text, new.query, named, get_unix_time(),
-             rows[0][1] if rows else ""),
-        )  # fmt: skip
+            "VALUES (:user_id, :chat_id, :private, :text, :query, :channels, :made_at, :quiet)",
+            {**encode_row(new), "made_at": get_unix_time(), "quiet": rows[0][1] if rows else ""},
+        )
     return True
 
 
@@ -108,7 +88,7 @@ async def list_watches(archive: Archive, chat_id: int | None = None) -> list[Wat
     rows = await archive.rows(
         "SELECT * FROM watches WHERE chat_id = ?1 OR (?1 IS NULL AND blocked_at IS NULL) ORDER BY id", (chat_id,)
     )
-    return [_decode_watch(row) for row in rows]
+    return [decode_row(Watch, row) for row in rows]
 
 
 async def list_user_watches(archive: Archive, user_id: int) -> list[dict[str, object]]:
@@ -155,8 +135,7 @@ async def unblock_chat(archive: Archive, chat_id: int) -> None:
 
 async def load_watermark(archive: Archive) -> int:
     """Load the sequence number of the last change of a post that was matched."""
-    ((value,),) = await archive.rows("SELECT watermark FROM watching")
-    return int(value)
+    return int(await archive.value("SELECT watermark FROM watching"))
 
 
 async def save_hits(archive: Archive, hits: Iterable[tuple[int, PostKey]], watermark: int) -> None:
@@ -183,28 +162,28 @@ async def list_hits(archive: Archive, watch_id: int, states: Sequence[HitState],
 
 async def list_pending_watches(archive: Archive) -> set[int]:
     """List the watches that have something to send."""
-    rows = await archive.rows("SELECT DISTINCT watch_id FROM watch_hits WHERE state IN ('waiting', 'over')")
-    return {row["watch_id"] for row in rows}
+    sql = "SELECT DISTINCT watch_id FROM watch_hits WHERE state IN ('waiting', 'over')"
+    return set(await archive.column(sql))
 
 
 async def mark_hits(archive: Archive, hits: Iterable[WatchHit], state: HitState) -> None:
     """Mark what became of hits."""
     now = get_unix_time()
-    async with archive.writing() as connection:
-        await connection.executemany(
-            "UPDATE watch_hits SET state = ?, done_at = ? WHERE watch_id = ? AND chat_id = ? AND message_id = ?",
-            [(state, now, hit.watch_id, *hit.key) for hit in hits],
-        )
+    await archive.execute_many(
+        "UPDATE watch_hits SET state = ?, done_at = ? WHERE watch_id = ? AND chat_id = ? AND message_id = ?",
+        [(state, now, hit.watch_id, *hit.key) for hit in hits],
+    )
 
 
 async def count_told(archive: Archive, chat_id: int, since: int) -> int:
     """Count the notices that a chat got since a moment."""
-    ((number,),) = await archive.rows(
-        "SELECT count(*) FROM watch_hits WHERE state = 'told' AND done_at >= ? "
-        "AND watch_id IN (SELECT id FROM watches WHERE chat_id = ?)",
-        (since, chat_id),
+    return int(
+        await archive.value(
+            "SELECT count(*) FROM watch_hits WHERE state = 'told' AND done_at >= ? "
+            "AND watch_id IN (SELECT id FROM watches WHERE chat_id = ?)",
+            (since, chat_id),
+        )
     )
-    return int(number)
 
 
 async def forget_old_watches(archive: Archive, now: datetime) -> int:

@@ -7,7 +7,7 @@ the value is missing. Pure functions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from difflib import Match, SequenceMatcher
@@ -18,22 +18,7 @@ from rag_core.text.numbers import CURRENCIES, Number
 from rag_core.text.tokens import stem
 from rag_core.verification.date_time_parsing import Moment
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts
-from rag_core.verification.vocabulary import Vocabulary, Word, aliases, fold_text, likeness
-
-__all__ = [
-    "COPIED_SHARE",
-    "TermWeight",
-    "common_blocks",
-    "contains_name",
-    "find_moment_differences",
-    "find_nearest_word",
-    "find_number_differences",
-    "is_same_name",
-    "is_same_value",
-    "likeness",
-    "measure_copied_share",
-    "measure_covered_share",
-]
+from rag_core.verification.vocabulary import Vocabulary, Word, aliases, fold_text
 
 TermWeight = Callable[[str], float]  # weight of a term (its rarity), above 0
 
@@ -181,7 +166,6 @@ def _is_price(number: Number, low: str) -> bool:
 
 
 def _counts_nothing(number: Number) -> bool:
-    """Check whether a number has no counted noun."""
     return not number.weak and not stem(_get_counted_noun(number))
 
 
@@ -193,7 +177,12 @@ def find_moment_differences(
     everywhere = _drop_duplicate_moments(moment for one in post for moment in one.moments)
     own = list(_build_post_moments(date, fold_text(best.text))) if date else []
     here += _build_relative_years(date, fold_text(best.text)) if date else []
-    unnamed = _find_unnamed_moments(here, claim)
+    mine = _drop_duplicate_moments(claim.moments)
+    unnamed = [
+        other
+        for other in here
+        if not any(all(_fields_agree(name, one, other) for name in other.fields()) for one in mine)
+    ]
     bare = {v for one in post for n in one.numbers if not n.unit and _counts_nothing(n) for v in n.values}
     copied = measure_copied_share(claim, best) >= COPIED_SHARE
     for moment in claim.moments:
@@ -207,8 +196,8 @@ def find_moment_differences(
             continue
         quoted = claim.text[moment.start : moment.end]
         rival = _find_rival_moment(moment, unnamed)
-        if _is_one_of_weekdays(
-            moment, claim, _WEEK_DAYS
+        if (
+            moment.weekday is not None and sum(one.start == moment.start for one in claim.moments) == _WEEK_DAYS
         ):  # "daily" has synonyms, but a list of some days contradicts it
             rival = rival or next((one for one in here if one.weekday is not None), None)
             if rival is None:
@@ -223,7 +212,6 @@ def find_moment_differences(
 def _is_said_elsewhere(
     moment: Moment, post: Sequence[Moment], unnamed: Sequence[Moment], date: datetime | None, *, copied: bool
 ) -> bool:
-    """Check whether another sentence has the moment, and this one no other in its place."""
     if copied or _find_rival_moment(moment, unnamed):
         return False
     return any(_moments_agree(moment, other, date) for other in post)
@@ -244,11 +232,6 @@ def _is_closed_then(moment: Moment, claim: SentenceFacts, best: SentenceFacts) -
         or _CLOSED_ON_WORDS.search(low, max(0, one.start - _BESIDE), one.start)
         for one in same
     )
-
-
-def _is_one_of_weekdays(moment: Moment, claim: SentenceFacts, many: int) -> bool:
-    """Check whether the same words name exactly `many` weekdays, this one among them."""
-    return moment.weekday is not None and sum(one.start == moment.start for one in claim.moments) == many
 
 
 _YEARS_FROM_POST = (
@@ -284,29 +267,15 @@ def _moments_agree(claimed: Moment, said: Moment, date: datetime | None) -> bool
     if date is not None and "year" not in theirs and "month" in theirs:
         theirs["year"] = mine.get("year", date.year) if abs(mine.get("year", date.year) - date.year) <= 1 else date.year
     shared = mine.keys() & theirs.keys()
-    if any(name in mine and name not in theirs for name in ("day", "year")) and not _may_omit_year(mine, theirs):
+    if any(name in mine and name not in theirs for name in ("day", "year")) and not (
+        "month" in theirs and ("day" in theirs or "day" not in mine)
+    ):
         return False
     return bool(shared) and all(mine[name] == theirs[name] or _fields_agree(name, claimed, said) for name in shared)
 
 
-def _may_omit_year(mine: Mapping[str, int], theirs: Mapping[str, int]) -> bool:
-    """Check whether a post may omit the year: it names the day, or the month if the claim has no day."""
-    return "month" in theirs and ("day" in theirs or "day" not in mine)
-
-
 def _drop_duplicate_moments(moments: Iterable[Moment]) -> list[Moment]:
-    """Distinct moments, in order."""
     return list({(*one.fields().items(), one.either): one for one in reversed(list(moments))}.values())[::-1]
-
-
-def _find_unnamed_moments(here: Sequence[Moment], claim: SentenceFacts) -> list[Moment]:
-    """Moments that the claim does not name."""
-    mine = _drop_duplicate_moments(claim.moments)
-    return [
-        other
-        for other in here
-        if not any(all(_fields_agree(name, one, other) for name in other.fields()) for one in mine)
-    ]
 
 
 def _find_rival_moment(claimed: Moment, unnamed: Sequence[Moment]) -> Moment | None:
@@ -320,7 +289,6 @@ def _find_rival_moment(claimed: Moment, unnamed: Sequence[Moment]) -> Moment | N
 
 
 def _is_number(moment: Moment, bare: AbstractSet[float]) -> bool:
-    """Check whether a year or an hour appears as a bare number."""
     if moment.day is not None or moment.month is not None or moment.either:
         return False
     return not bare.isdisjoint(float(value) for value in _list_bare_numbers(moment))

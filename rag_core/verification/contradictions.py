@@ -65,7 +65,6 @@ def has_pronoun(best: SentenceFacts) -> bool:
 
 
 def _is_omitted_first_name(name: Name, claim: SentenceFacts, best: SentenceFacts) -> bool:
-    """Check for an omitted first name ("Lopez" for "Jennifer Lopez") that no other name replaces."""
     after = next((n for n in claim.names if 0 < n.word.start - name.word.end <= 1), None)
     if after is None or not contains_name(after.word, [best]):
         return False
@@ -84,7 +83,6 @@ def _map_neighbours(sentence: SentenceFacts) -> dict[int, Neighbours]:
 
 
 def _have_same_neighbours(mine: Neighbours, theirs: Neighbours) -> bool:
-    """Check whether the word before or the word after is the same."""
     return any(a == b and a for a, b in zip(mine, theirs, strict=True))
 
 
@@ -99,7 +97,6 @@ def _index_by_neighbour(words: Sequence[Word], neighbours: Mapping[int, Neighbou
 
 
 def _find_in_same_place(mine: Neighbours, words: Sequence[Word], beside: Mapping[tuple[int, str], int]) -> Word | None:
-    """First of the words with a neighbour in common."""
     first = min((beside[key] for key in enumerate(mine) if key in beside), default=None)
     return None if first is None else words[first]
 
@@ -258,7 +255,6 @@ class _OtherName:
 def _find_other_names(
     parts: Sequence[Sequence[Word]], best: SentenceFacts, claim: SentenceFacts
 ) -> list[list[_OtherName]]:
-    """Names of each part that the claim lacks."""
     strong = {name.word.start for name in best.names if not name.weak}
     strange = {name.word.start for name in best.names if not name.weak and not contains_name(name.word, [claim])}
     return [_find_other_names_in(part, strong, strange) for part in parts]

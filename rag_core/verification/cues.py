@@ -6,11 +6,9 @@ Each check returns the reason, "" for none. A cue that the claim has itself is n
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
-from rag_core.text.numbers import CURRENCIES, Number
 from rag_core.text.tokens import WordReading, is_dictionary_word, read_word, stem
-from rag_core.verification.compare import find_nearest_word, is_same_name, is_same_value
+from rag_core.verification.compare import find_nearest_word, is_same_name
 from rag_core.verification.facts import SentenceFacts
 from rag_core.verification.message_claims import is_verb
 from rag_core.verification.vocabulary import Word, fold_text, likeness
@@ -45,10 +43,6 @@ _CLOSED_WORDS = re.compile(
 )
 _NOT_CLOSED_WORDS = re.compile(
     r"(?<!\w)(?:без (?:выходных|перерывов?|обеда)|не закры\w+|not closed|never close[sd]?|no (?:days? off|closing days?))(?!\w)"
-)
-_PRICE_CHANGE_WORDS = re.compile(
-    r"(?<!\w)(?:подорожа\w+|подешеве\w+|повы[шс]\w+|поднима\w+|подн(?:я|им)\w+|сниз\w+|сниж\w+|(?:go|goes|going|went|gone) (?:up|down)|"
-    r"ris(?:e|es|en|ing)|rose|dearer|cheaper|increas\w+|raised?|reduced|drops?|dropped)(?!\w)"
 )
 _CEASED_WORDS = re.compile(
     r"(?<!\w)(?:больше не|уже не(?! в первый)|перест\w+|прекра[тщ]\w+|переезжа\w+|переех\w+|сложил\w* полномочия|уволи\w+|съехал\w*|no longer|not any ?more|"
@@ -189,18 +183,6 @@ def find_opposite_opening(claim: SentenceFacts, here: SentenceFacts) -> str:
     return f"closed ≠ {found[0]}" if found else ""
 
 
-def find_price_change(claimed: Sequence[Number], here: SentenceFacts) -> bool:
-    """Check whether the sentence says that a price rises or falls, to another one than the single one claimed."""
-    prices = [number for number in claimed if number.unit in CURRENCIES]
-    others = [number for number in here.numbers if number.unit in {price.unit for price in prices}]
-    return (
-        len(prices) == 1
-        and bool(others)
-        and not any(is_same_value(prices[0], other) for other in others)
-        and bool(_PRICE_CHANGE_WORDS.search(fold_text(here.text)))
-    )
-
-
 def goes_on(claim: SentenceFacts, here: SentenceFacts) -> tuple[str, bool]:
     """Find that the claim says something ended of which the sentence says no such thing; True if it says "again"."""
     low = fold_text(here.text)
@@ -222,17 +204,6 @@ _PAST_EN = re.compile(
 _FORMERLY_WORDS = re.compile(
     r"(?<!\w)(?:раньше|ранее|прежде|когда-то|в прошл\w+ (?:год\w|месяц\w|недел\w|раз|понедельник|вторник|сред\w|четверг|пятниц\w)|до этого|"
     r"до недавнего|formerly|previously|used to|once upon|in the past|back then|until (?:recently|now)|last (?:year|month|week|time))(?!\w)"
-)
-_UNIVERSAL_WORDS = re.compile(
-    r"(?<!\w)(?:вс[еёю]|всех|всем|всеми|всей|вся|люб\w{2,3}|кажд\w{2,3}|всегда|везде|повсюду|полностью|all|any|every|everyone|everybody|"
-    r"always|everywhere|whole|entire\w*|completely)(?!\w)(?! (?:еще|равно|же))"
-)
-_RESTRICTIVE_WORDS = re.compile(
-    r"(?<!\w)(?:только|лишь|исключительно|единственн\w+|кроме|за исключением|only|except|solely|exclusively|sole)(?!\w)"
-)
-_STILL_SO_WORDS = re.compile(r"(?<!\w)(?:все еще|до сих пор|по-прежнему|still|as yet)(?!\w)")
-_SUPERLATIVE_WORDS = re.compile(
-    r"(?<!\w)(?:сам(?:ый|ая|ое|ые|ого|ой|ых|ым)|впервые|most|least|ever|never before)(?!\w)"
 )
 
 
@@ -297,13 +268,3 @@ def find_formerly(claim: SentenceFacts, here: SentenceFacts) -> str:
         return ""
     found = _FORMERLY_WORDS.search(fold_text(here.text))
     return f"was so: {found[0]}" if found else ""
-
-
-def find_scope_difference(claim: SentenceFacts, here: SentenceFacts) -> tuple[str, bool]:
-    """Find "all", "only" or "the most" of the claim that the sentence lacks; True if it restricts what "all" claims."""
-    mine, theirs = fold_text(claim.text), fold_text(here.text)
-    for pattern in (_UNIVERSAL_WORDS, _RESTRICTIVE_WORDS, _STILL_SO_WORDS, _SUPERLATIVE_WORDS):
-        if (found := pattern.search(mine)) and not pattern.search(theirs):
-            restricted = pattern is _UNIVERSAL_WORDS and bool(_RESTRICTIVE_WORDS.search(theirs))
-            return f"not {found[0]}", restricted
-    return "", False

@@ -59,7 +59,6 @@ def _build_prompt(told: PromptTemplate, asked: str, text: str) -> Prompt:
 
 
 def _truncate_text(text: str, tokens: int, most: int) -> str:
-    """Cut a text that has too many tokens."""
     return text if tokens <= most else text[: int(len(text) * most / tokens)]
 
 
@@ -93,7 +92,19 @@ async def assess_passages(
     """
     weight = rag.lexical.statistics(viewer.channels).weight
     supports = await asyncio.to_thread(assess_by_words, claim, passages, weight)
-    return await _apply_judge_layer(claim, passages, supports, rag, run)
+    open_ones = [n for n, support in enumerate(supports) if support.why == TOO_LITTLE and support.likely > _UNDECIDED]
+    if rag.writer is None or not open_ones:
+        return supports
+    async with run.open_session(rag.writer, 0) as seat:
+        odds = await judge_support(claim, [passages[n] for n in open_ones], seat)
+    if rag.writer.bare_verdicts:
+        run.shortfalls.append(Shortfall("judge", _BARE_VERDICTS))
+    for n, more in zip(open_ones, odds, strict=True):
+        z = math.log(supports[n].likely / (1 - supports[n].likely)) + _JUDGE_WEIGHT * more
+        likely = min(_MAX_LIKELIHOOD, 1 / (1 + math.exp(-max(-30.0, min(30.0, z)))))
+        label = Label.SUPPORTED if likely >= SUPPORT_THRESHOLD else Label.NOT_FOUND
+        supports[n] = replace(supports[n], label=label, likely=round(likely, 4), layer="judge")
+    return supports
 
 
 def assess_by_words(claim: Claim, passages: Sequence[Passage], weight: TermWeight = uniform_weight) -> list[Support]:
@@ -135,21 +146,3 @@ def _find_verbatim(checked: RuleCheck) -> tuple[int, int] | None:
                 words = sentence.all_words
                 return sentence.start + words[at].start, sentence.start + words[at + len(claim_words) - 1].end
     return None
-
-
-async def _apply_judge_layer(
-    claim: Claim, passages: Sequence[Passage], found: list[Support], rag: Engine, run: Run
-) -> list[Support]:
-    open_ones = [n for n, support in enumerate(found) if support.why == TOO_LITTLE and support.likely > _UNDECIDED]
-    if rag.writer is None or not open_ones:
-        return found
-    async with run.open_session(rag.writer, 0) as seat:
-        odds = await judge_support(claim, [passages[n] for n in open_ones], seat)
-    if rag.writer.bare_verdicts:
-        run.shortfalls.append(Shortfall("judge", _BARE_VERDICTS))
-    for n, more in zip(open_ones, odds, strict=True):
-        z = math.log(found[n].likely / (1 - found[n].likely)) + _JUDGE_WEIGHT * more
-        likely = min(_MAX_LIKELIHOOD, 1 / (1 + math.exp(-max(-30.0, min(30.0, z)))))
-        label = Label.SUPPORTED if likely >= SUPPORT_THRESHOLD else Label.NOT_FOUND
-        found[n] = replace(found[n], label=label, likely=round(likely, 4), layer="judge")
-    return found

@@ -93,12 +93,11 @@ def find_modals(low: str, words: Sequence[Word]) -> list[Scope]:
         ("may", _POSSIBILITY_WORDS.__contains__), ("plans", _INTENTION_WORDS.__contains__), ("must", _OBLIGATION_WORDS.__contains__)
     )  # fmt: skip
     return [
-        _build_scope(kind, low, words, n) for n, word in enumerate(words) for kind, has in kinds if _is_modal(word, has)
+        _build_scope(kind, low, words, n)
+        for n, word in enumerate(words)
+        for kind, has in kinds
+        if has(word.low) and not (word.low == "may" and word.capital and not word.opens)
     ]
-
-
-def _is_modal(word: Word, has: Callable[[str], bool]) -> bool:
-    return has(word.low) and not (word.low == "may" and word.capital and not word.opens)
 
 
 def _build_scope(kind: str, low: str, words: Sequence[Word], n: int) -> Scope:
@@ -218,7 +217,6 @@ def join_facts(sentences: Sequence[SentenceFacts]) -> SentenceFacts:
 
 
 def _blank_spans(text: str, spans: Iterable[tuple[int, int]], blank: str) -> str:
-    """Text with each character of the spans replaced by a filler."""
     letters = list(text)
     for start, end in spans:
         letters[start:end] = blank * (end - start)

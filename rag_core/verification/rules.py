@@ -243,7 +243,6 @@ def _reject(said: SentenceFacts, why: str) -> RuleCheck:
 
 
 def _score_nearness(claim: SentenceFacts, sentence: SentenceFacts, weight: TermWeight) -> float:
-    """Score how much a sentence is about the subject of the claim."""
     facts = _count_shared([a.values for a in claim.numbers], [b.values for b in sentence.numbers])
     facts += _count_shared([a.fields().items() for a in claim.moments], [b.fields().items() for b in sentence.moments])
     back = measure_covered_share(sentence.words, claim.words, weight)

@@ -31,8 +31,6 @@ from rag_core.verification.cues import (
     find_formerly,
     find_main_verb,
     find_opposite_opening,
-    find_price_change,
-    find_scope_difference,
     find_unasserted,
     find_unrealised,
     goes_on,
@@ -62,12 +60,9 @@ _LIGHT_STEMS = frozenset(
         "get gets can may held carries around now already go goes going do does run runs work works last lasts".split(),
     )
 )
-_MIN_SUBJECT = 0.6  # share of the subject's terms in the sentence and around it
 # Share of the predicate's terms in the sentence itself; of subject or predicate where a value agrees; of the subject
 # in the sentence itself where a value stands for the predicate.
 _MIN_PREDICATE, _MIN_VALUED, _MIN_OWN_SUBJECT = 0.5, 0.3, 0.8
-_SLIGHT = 0.2  # share of a claim's terms that may be missing from its subject
-_MIN_RESTRICTED = 0.6  # share of the terms for "only" to contradict "all"
 TOO_LITTLE, _NO_VALUE, _NO_NAME = "too little is said", "a value is not there", "a name is not there"
 _GAPS = frozenset({TOO_LITTLE, _NO_VALUE, _NO_NAME})  # what another sentence may supply
 _JOINED_SENTENCES = (2, 3)  # sentences of a post read together
@@ -185,12 +180,6 @@ class ClaimTerms:
         )
         return met / total if total else 1.0
 
-    def is_subject_there(self, sentences: Sequence[SentenceFacts], least: float) -> bool:
-        """Check that enough of the subject is there, or that what is missing hardly counts in this claim."""
-        share = self.measure_share(self.subject, sentences)
-        missing = (1 - share) * sum(each for word, each in self.subject if not self.is_light(word))
-        return share >= least or missing <= _SLIGHT * self.total
-
     @staticmethod
     def is_light(word: Word) -> bool:
         """Check for a word like "costs" or "can" that posts leave out."""
@@ -210,10 +199,6 @@ class ClaimTerms:
         if last is None or number.start - last.end > 3 or not last.stem or is_asking_word(last.low):
             return False
         return last.capital or len(before) <= 2
-
-    def is_measure_word(self, word: Word) -> bool:
-        """Check for "old" in "sixty years old", "high" in "46 metres high"."""
-        return any(0 <= word.start - number.end <= _LONGEST_MEASURE for number in self.facts.numbers if number.unit)
 
     def share(self, opposites: Sequence[tuple[Word, Word]]) -> float:
         """Share of the claim's terms that stand in a sentence as antonyms."""
@@ -279,7 +264,7 @@ def _compare(
     here, facts = post[n], claim.facts
     parent = extract_facts(header.partition(" · ")[2], "ru")
     around = [*post[max(0, n - 3) : n], *post[n + 1 : n + 2], *post[: min(2, n)], parent]
-    opposites = [pair for pair in find_opposite_words(facts, here) if not claim.is_measure_word(pair[0])]
+    opposites = list(find_opposite_words(facts, here))
     own, about = claim.measure_about(here, around, {word.start for word, _ in opposites})
     moments = list(find_moment_differences(facts, here, post, date))
     lacking = sum(not _has_value(mine, here) for mine in claim.values)
@@ -301,15 +286,12 @@ def _compare(
     if opposites and (matched or not claim.dated):
         found += [why for differs, why in find_opposite_statements(facts, here, 1.0) if differs]
     enough = own >= _MIN_OWN or matched > 1 or (about >= _MIN_SUPPORTING and own >= _MIN_OWN / 2)
-    everywhere = [here, *around, claim.title]
     subject = (
         enough
         and (not opposites or (own + about) / 2 - claim.share(opposites) >= _MIN_LEANING)
-        and claim.is_subject_there(everywhere, _MIN_SUBJECT)
         and (bool(opposites) or _has_verb(claim, here))
     )
-    repriced = bool(own) and find_price_change(claim.values, here)
-    same = lacking <= 1 and not opposites and not claim.dated and (repriced or items.is_same_attribute())
+    same = lacking <= 1 and not opposites and not claim.dated and items.is_same_attribute()
     return _Comparison(
         here, around, own, about, matched, lacking, moments, next(filter(None, found), ""), find_denied_word(facts, here),
         subject and about >= _MIN_ABOUT_VALUE, same and about >= _MIN_LEANING, items.is_mixed(),
@@ -352,7 +334,6 @@ def _read_together(
 
 
 def _read_denial(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts | None) -> _Reading | None:
-    """Read an explicit denial or correction."""
     score = seen.own + seen.about / 2 + 1
     close = seen.about >= _MIN_EXPLICIT and (
         seen.matched or (seen.own >= _MIN_OWN_SUPPORTING and not claim.facts.moments)
@@ -399,10 +380,7 @@ def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts |
 
 
 def _read_gap(claim: ClaimTerms, seen: _Comparison, date: datetime, holder: str) -> _Reading | None:
-    """Read what the sentence lacks of the claim: its scope, a value, the thing or the name that a value belongs to."""
-    why, restricted = find_scope_difference(claim.facts, seen.here)
-    if why:
-        return _reject(seen, why, contradicts=restricted and seen.subject and seen.about >= _MIN_RESTRICTED)
+    """Read what the sentence lacks of the claim: a value, the thing or the name that a value belongs to."""
     if seen.lacking or seen.moments or (not seen.matched and (claim.values or claim.facts.moments)):
         return _reject(seen, _NO_VALUE)
     if claim.happened and _is_announcement(claim.facts, seen.here, date):
@@ -418,7 +396,7 @@ def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
     """Read support: the predicate, the names and as many denials are in the sentence, the subject in or around it."""
     long = any(mine.unit and max(mine.values) >= _LONG_VALUE for mine in claim.values)
     least = _MIN_SUPPORTING - _VALUE_BONUS * min(2, seen.matched + long)
-    odd = _count_denials(seen.here, claim.stems) % 2 != len(claim.facts.denied) % 2
+    odd = sum(not claim.stems.isdisjoint(scope.wide) for scope in seen.here.denied) % 2 != len(claim.facts.denied) % 2
     everywhere = [seen.here, *seen.around, claim.title]
     named = all(contains_name(name, everywhere) for name in claim.names)
     own = _MIN_OWN_SUPPORTING if seen.matched else _MIN_ABOUT
@@ -428,8 +406,7 @@ def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
     said = claim.measure_share(claim.predicate, [seen.here]) >= (_MIN_VALUED if seen.matched else _MIN_PREDICATE)
     said = said and _has_verb(claim, seen.here)
     said = said or (bool(seen.matched) and not claim.values and own_subject >= _MIN_OWN_SUBJECT) or seen.matched > 1
-    subject = claim.is_subject_there(everywhere, _MIN_VALUED if seen.matched else _MIN_SUBJECT)
-    if seen.about >= least and seen.own >= own and named and said and subject and not odd:
+    if seen.about >= least and seen.own >= own and named and said and not odd:
         return _Reading(Label.SUPPORTED, seen.here, seen.about, seen.score, "", Label.SUPPORTED)
     leans = seen.known and named and not odd and any(mine.unit for mine in claim.values)
     why, leaning = TOO_LITTLE if named else _NO_NAME, Label.SUPPORTED if leans else Label.NOT_FOUND
@@ -444,8 +421,3 @@ def _has_verb(claim: ClaimTerms, here: SentenceFacts) -> bool:
     """Check that the claim's main verb is in the sentence in some form; true for a light one or none."""
     verb = find_main_verb(claim.facts)
     return verb is None or claim.is_light(verb) or not verb.stem or find_nearest_word(verb, here.words)[0] >= _SAME_WORD
-
-
-def _count_denials(here: SentenceFacts, stems: AbstractSet[str]) -> int:
-    """Count the denials that touch words of the claim."""
-    return sum(not stems.isdisjoint(scope.wide) for scope in here.denied)

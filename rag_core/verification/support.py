@@ -145,7 +145,6 @@ def _match_terms(text: str, said: str) -> dict[str, float]:
 
 
 def _is_verbatim(text: str, passage: Passage) -> bool:
-    """Check for a verbatim run of whole words, long enough to mean something."""
     words = _join_words(text)
     at = f" {_join_words(passage.text)} ".find(f" {words} ")
     return len(words) >= _MIN_VERBATIM_LENGTH and at >= 0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from rag_core.types import Citation, PostKey
+from rag_core.types import Channel, Citation, Post, PostKey, Shortfall, format_channel_post_link
 
 
 class Label(StrEnum):
@@ -70,3 +70,37 @@ class Verdict:
     def contested(self) -> bool:
         """Check whether posts disagree and no later post of the same channel supersedes the claim."""
         return self.label is Label.CONTRADICTED and bool(self.citations) and self.superseded is None
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Verification of a message: a verdict for each claim in the order of the text; `left` claims were not checked.
+
+    No verdicts: the text has no claims. `same` is the post that the message is, word for word.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    left: int = 0
+    shortfalls: tuple[Shortfall, ...] = ()
+    trace_id: str = ""
+    channels: dict[int, Channel] = field(default_factory=dict)
+    same: Post | None = None
+
+    @property
+    def same_post_state(self) -> str:
+        """Whether a later post changed a statement of the post that the message is: "changed", "holds" or "unknown"."""
+        if any(verdict.superseded for verdict in self.verdicts):
+            return "changed"
+        held = all(verdict.label is Label.SUPPORTED for verdict in self.verdicts)
+        return "holds" if self.verdicts and held and not self.left and not self.shortfalls else "unknown"
+
+    def link(self, key: PostKey) -> str:
+        """Link to a post, by the current username of its channel."""
+        return format_channel_post_link(key, self.channels.get(key.chat_id))
+
+    def posts(self) -> tuple[PostKey, ...]:
+        """Posts that are shown, each once: the post that the message is, supporting and contradicting ones claim by claim, then the earliest sources."""
+        cited = [c for v in self.verdicts for c in (*v.citations, *v.against, *filter(None, (v.superseded,)))]
+        first = [v.earliest for v in self.verdicts if v.earliest]
+        same = [self.same.key] if self.same else []
+        return tuple(dict.fromkeys((*same, *(citation.post for citation in cited), *first)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
@@ -41,15 +41,13 @@ from rag_core.types import (
     Post,
     PostKey,
     Question,
-    Shortfall,
     Viewer,
-    format_channel_post_link,
 )
 from rag_core.verification.entailment import assess_by_words, assess_passages
 from rag_core.verification.facts import extract_facts
 from rag_core.verification.message_claims import extract_claims
 from rag_core.verification.support import filter_current_passages, find_best_quote
-from rag_core.verification.types import Claim, Label, Support, Verdict
+from rag_core.verification.types import Claim, Label, Support, Verdict, Verification
 
 _MAX_NEWER_POSTS = 12  # later posts of one channel
 _NUMBER_WORDS = re.compile(r"(?<!\S)[^\s\d]*+\d\S*+")  # possessive: linear in a long word
@@ -310,40 +308,6 @@ MOST_CLAIMED = 1000
 LONGEST_MESSAGE = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """Verification of a message: a verdict for each claim in the order of the text; `left` claims were not checked.
-
-    No verdicts: the text has no claims. `same` is the post that the message is, word for word.
-    """
-
-    verdicts: tuple[Verdict, ...]
-    left: int = 0
-    shortfalls: tuple[Shortfall, ...] = ()
-    trace_id: str = ""
-    channels: dict[int, Channel] = field(default_factory=dict)
-    same: Post | None = None
-
-    @property
-    def same_post_state(self) -> str:
-        """Whether a later post changed a statement of the post that the message is: "changed", "holds" or "unknown"."""
-        if any(verdict.superseded for verdict in self.verdicts):
-            return "changed"
-        held = all(verdict.label is Label.SUPPORTED for verdict in self.verdicts)
-        return "holds" if self.verdicts and held and not self.left and not self.shortfalls else "unknown"
-
-    def link(self, key: PostKey) -> str:
-        """Link to a post, by the current username of its channel."""
-        return format_channel_post_link(key, self.channels.get(key.chat_id))
-
-    def posts(self) -> tuple[PostKey, ...]:
-        """Posts that are shown, each once: the post that the message is, supporting and contradicting ones claim by claim, then the earliest sources."""
-        cited = [c for v in self.verdicts for c in (*v.citations, *v.against, *filter(None, (v.superseded,)))]
-        first = [v.earliest for v in self.verdicts if v.earliest]
-        same = [self.same.key] if self.same else []
-        return tuple(dict.fromkeys((*same, *(citation.post for citation in cited), *first)))
-
-
 async def verify_text(question: Question, rag: Engine) -> Verification:
     """Verify the claims of `question.text` against the posts its asker may read.
 
@@ -356,7 +320,8 @@ async def verify_text(question: Question, rag: Engine) -> Verification:
             run.note(claims=len(claims))
         known = await channels.load_channels(rag.archive)
         readable = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
-        chosen = _limit_claims(claims)
+        lengths = accumulate(len(claim.text) for claim in claims[:MAX_CHECKED_CLAIMS])
+        chosen = claims[: max(1, sum(length <= MOST_CLAIMED for length in lengths))]
         verdicts = [await _get_verdict(claim, question, readable, rag, run) for claim in chosen]
         same = await find_same_post(question, verdicts, rag)
         if any(verdict.label is Label.NOT_FOUND for verdict in verdicts):
@@ -374,12 +339,6 @@ def _extract_claims_to_check(question: Question) -> tuple[tuple[Claim, ...], int
     text = question.text
     unread = split_sentences(text[LONGEST_MESSAGE:]) if len(text) > LONGEST_MESSAGE else []
     return extract_claims(text[:LONGEST_MESSAGE], question.lang), len(unread)
-
-
-def _limit_claims(claims: Sequence[Claim]) -> Sequence[Claim]:
-    """First claims: at most `MAX_CHECKED_CLAIMS`, at most `MOST_CLAIMED` characters together, at least one."""
-    lengths = accumulate(len(claim.text) for claim in claims[:MAX_CHECKED_CLAIMS])
-    return claims[: max(1, sum(length <= MOST_CLAIMED for length in lengths))]
 
 
 async def _get_verdict(claim: Claim, question: Question, known: dict[int, Channel], rag: Engine, run: Run) -> Verdict:

@@ -39,8 +39,7 @@ from rag_core.verification.date_time_parsing import Moment
 from rag_core.verification.facts import SentenceFacts, extract_facts, extract_facts_by_sentence
 from rag_core.verification.rules import RuleCheck, check_by_rules
 from rag_core.verification.stance import ClaimTerms
-from rag_core.verification.types import Claim
-from rag_core.verification.verdicts import Verification
+from rag_core.verification.types import Claim, Verification
 from rag_core.verification.vocabulary import Word, split_words
 
 NOW = dt.datetime(2026, 1, 15, 9, tzinfo=dt.UTC)

@@ -12,12 +12,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ingest.exports.telegram_desktop import ImportOptions, import_export
+from ingest.exports.scan import ImportOptions
+from ingest.exports.telegram_desktop import import_export
 from ingest.messages import parse_live_post
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage import post_lookup as rows
-from rag_core.storage.posts import PostTally
+from rag_core.storage.rows import PostTally
 from rag_core.types import Channel, Post, PostKey, Visibility
 
 Make = Callable[..., dict[str, Any]]

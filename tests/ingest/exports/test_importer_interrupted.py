@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from ingest.exports.telegram_desktop import ImportOptions, import_export
+from ingest.exports.scan import ImportOptions
+from ingest.exports.telegram_desktop import import_export
 from rag_core.storage import Archive, posts
-from rag_core.storage.posts import PostTally
+from rag_core.storage.rows import PostTally
 
 pytestmark = pytest.mark.slow
 

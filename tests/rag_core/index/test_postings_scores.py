@@ -35,7 +35,7 @@ def test_scores_are_those_of_rank_bm25(corpus: list[list[str]], query: list[str]
 def test_one_by_one_is_the_same_as_all_at_once(corpus: list[list[str]], query: list[str]) -> None:
     whole, grown = PostingsBM25(corpus), PostingsBM25()
     for document in corpus:
-        grown.extend([document])
+        grown.replace(np.zeros(0, np.int64), [document])
     assert np.abs(whole.get_scores(query) - grown.get_scores(query)).max() < 1e-9
 
 
@@ -145,10 +145,8 @@ def test_an_empty_index_answers_nothing() -> None:
     assert list(PostingsBM25().matching(["cat"])) == []
 
 
-def test_the_methods_of_the_parent_keep_working() -> None:
-    index = PostingsBM25([["cat", "sat"], ["dog"], ["cat"]])
-    assert index.get_batch_scores(["cat"], [0, 2]) == pytest.approx(index.get_scores(["cat"])[[0, 2]])
-    assert index.get_top_n(["dog"], ["a", "b", "c"], n=1) == ["b"]
+def test_the_top_of_the_parent_keeps_working() -> None:
+    assert PostingsBM25([["cat", "sat"], ["dog"], ["cat"]]).get_top_n(["dog"], ["a", "b", "c"], n=1) == ["b"]
 
 
 @given(corpus=DOCUMENTS, query=QUERIES)

@@ -13,7 +13,7 @@ from scripted_roles import RoleLlm
 
 from rag_core.errors import GenerationFailed
 from rag_core.llm.local import open_local_model
-from rag_core.recipes.council import PARTS_GRAMMAR, PartCoverage, QuestionPart, judge_question_parts, parse_parts_reply
+from rag_core.recipes.council import PARTS_GRAMMAR, QuestionPart, judge_question_parts, parse_parts_reply
 from rag_core.recipes.mapreduce import MAP_GRAMMAR, PassageFacts, map_passage, parse_map_reply
 from rag_core.settings import LlmSettings
 from rag_core.tracing import LlmCosts, Run
@@ -52,18 +52,18 @@ def test_a_reply_about_a_post_is_read_by_its_two_fields_and_else_counts_as_relev
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ('{"parts": [{"state": "FULLY", "ask": "What else?"}]}', (QuestionPart(PartCoverage.FULLY),)),
+        ('{"parts": [{"state": "FULLY", "ask": "What else?"}]}', (QuestionPart(state="FULLY"),)),
         (
             '{"parts": [{"state": "FULLY", "claims": [1, 2]}, {"state": "FULLY", "claims": [], "ask": "When?"}]}',
-            (QuestionPart(PartCoverage.FULLY, "", (1, 2)), QuestionPart(PartCoverage.NOT, "When?", ())),
+            (QuestionPart(state="FULLY", claims=(1, 2)), QuestionPart(state="NOT", ask="When?", claims=())),
         ),
         (
             'Here: {"parts": [{"state": "PARTIALLY", "ask": ""}, {"state": "NOT", "ask": "What does it cost?"}]} .',
-            (QuestionPart(PartCoverage.PARTIALLY), QuestionPart(PartCoverage.NOT, "What does it cost?")),
+            (QuestionPart(state="PARTIALLY"), QuestionPart(state="NOT", ask="What does it cost?")),
         ),
         (
             '{"parts": [' + ", ".join(['{"state": "NOT", "ask": "x"}'] * 9) + "]}",
-            (QuestionPart(PartCoverage.NOT, "x"),) * 3,
+            (QuestionPart(state="NOT", ask="x"),) * 3,
         ),
     ],
 )

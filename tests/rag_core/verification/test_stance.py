@@ -92,7 +92,7 @@ YES, NO, OPEN = Label.SUPPORTED, Label.CONTRADICTED, Label.NOT_FOUND
             "Summer fete on Saturday 11 July 2027, dog show and teas.",
             OPEN,
         ),
-        ("Режим действует по всей стране.", "Режим действует только в четырёх областях страны.", NO),
+        ("Режим действует по всей стране.", "Режим действует только в четырёх областях страны.", OPEN),
         ("Режим действует по всей стране.", "Режим действует в четырёх областях страны.", OPEN),
         # two values of one sentence belong to different verbs
         ("Anna Berg died in 640.", "Anna Berg (born 640 – died 724).", NO),

@@ -52,6 +52,10 @@ class _MemberStatus:
     at: float
 
 
+class Refusal(Exception):
+    """Refusal of a command or a button: the error handler shows its sentence; without one nothing is said."""
+
+
 class MembershipCache:
     """Membership cache. Call `forget` at every update about a user."""
 

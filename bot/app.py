@@ -296,8 +296,9 @@ async def _open_bot(settings: BotSettings, inbox: InboxMiddleware) -> AsyncItera
     session.middleware(RecheckMiddleware())  # inside the retries: each try is checked
     session.middleware(inbox)
     try:
-        # A link preview would make Telegram fetch an address from a post.
-        bot = Bot(token, session, default=DefaultBotProperties(link_preview_is_disabled=True))
+        # A link preview would make Telegram fetch an address from a post; what a reply is to may be deleted by then.
+        default = DefaultBotProperties(link_preview_is_disabled=True, allow_sending_without_reply=True)
+        bot = Bot(token, session, default=default)
     except TokenValidationError:
         raise SettingsWrong("BOT__TOKEN is not a token: copy it from @BotFather as it is.") from None
     async with bot.context():

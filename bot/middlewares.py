@@ -150,7 +150,7 @@ class RateLimitMiddleware(BaseMiddleware):
             reader = get_reader_id(event)
             wait = limits.count_command(reader, event.chat.id)
             if wait and (notice := limits.build_notice(wait, reader, words)):
-                await event.reply(notice, allow_sending_without_reply=True)
+                await event.reply(notice)
         return None if wait else await handler(event, data)
 
 
@@ -175,7 +175,7 @@ class AdminsOnlyMiddleware(BaseMiddleware):
             return await handler(event, data)
         if event.chat.type == "private":
             return await event.answer(refusal)
-        return await event.reply(refusal, allow_sending_without_reply=True)
+        return await event.reply(refusal)
 
 
 async def _counts_as_command(message: Message, bot: Bot) -> bool:

@@ -64,7 +64,7 @@ async def _on_about(message: Message, command: CommandObject, context: AppContex
     zone = await load_zone(context.archive, message.chat.id, context.settings.bot.zone)
     text, shown = await render_profile((command.args or "").strip(), readable, viewer, context.rag, words, zone)
     with recheck_before_sending(ShownContent(channels=shown), reader, context.archive, context.admins):
-        await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
+        await message.reply(**text.as_kwargs())
 
 
 def routes() -> Router:

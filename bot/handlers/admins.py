@@ -18,6 +18,7 @@ from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
+from bot.access import Refusal
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.handlers.start import publish_menu, withdraw_menu
@@ -89,14 +90,10 @@ async def _press_confirm(
     if not callback_data.token:
         await redraw_message(pressed, Text(words("grant-cancelled")), None)
         return
-    late = not 0 <= time.time() - callback_data.at <= _CONFIRMATION_SECONDS
-    if (
-        late
-        or not _is_button_present(pressed)
-        or callback_data.token != _make_grant_token(context.archive, callback_data, actor)
-    ):
-        await pressed.answer(words("grant-late", grant="/grant"), show_alert=True)
-        return
+    in_time = 0 <= time.time() - callback_data.at <= _CONFIRMATION_SECONDS
+    genuine = callback_data.token == _make_grant_token(context.archive, callback_data, actor)
+    if not (in_time and genuine and _is_button_present(pressed)):
+        raise Refusal(words("grant-late", grant="/grant"))
     if refusal := _check_request(who, callback_data.on, bot.id, context):
         await redraw_message(pressed, Text(words(refusal, id=str(who))), None)
         return

@@ -17,7 +17,7 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, Update
 from aiogram.utils.formatting import Bold, ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
-from bot.access import Reader, get_reader_id
+from bot.access import Reader, Refusal, get_reader_id
 from bot.context import AppContext
 from bot.filters import ChatCommand, check_button_access, find_asked_answer
 from bot.handlers import start
@@ -53,7 +53,7 @@ from bot.worker.limits import format_rate_limit
 from bot.worker.question_worker import DEEP_SENTENCES
 from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage import questions as feedback
-from rag_core.storage.questions import AnsweredQuestion, fetch_answered_question
+from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import Channel, Post, PostKey, Viewer
 
 # These send a message for the asker, or ask again in their name.
@@ -163,18 +163,12 @@ def _list_quotes(key: PostKey, post: Post, answer: StoredAnswer) -> Iterator[str
 
 
 async def _on_sources(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
-    found = await find_asked_answer(message, bot, context.archive)
-    asked = None if isinstance(found, str) else await fetch_answered_question(context.archive, found.handle)
-    if asked is None:
-        if addressed:
-            refusal = words(found, why="/sources") if isinstance(found, str) else words("answer-gone")
-            await message.reply(refusal, allow_sending_without_reply=True)
-        return
+    asked = await find_asked_answer(message, bot, context.archive, words, "/sources", addressed=addressed)
     viewer, checked = await prepare_viewer(asked, get_reader_id(message), context)
     shown = await build_render_context(asked, context)
     text, buttons = await render_sources_page(asked, viewer, context.archive, shown)
     with checked:
-        await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
+        await message.reply(**text.as_kwargs(), reply_markup=buttons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +199,8 @@ class AnswerButtonHandlers:
         words: Translator,
     ) -> None:
         """Handle a press of any button under an answer."""
-        found = await check_button_access(query, callback_data, context, words)
-        if found is None:
-            return
-        pressed = _ButtonPress(query, callback_data, *found, context, words, event_update.update_id)
+        asked, message = await check_button_access(query, callback_data, context, words)
+        pressed = _ButtonPress(query, callback_data, asked, message, context, words, event_update.update_id)
         action = callback_data.action
         if action in _VOTE_ACTIONS:
             await _press_vote(pressed)
@@ -282,8 +274,7 @@ async def _press_text(pressed: _ButtonPress) -> None:
     else:
         text, buttons = await render_sources_page(asked, viewer, archive, shown, pressed.press.page)
     if text is None:
-        await pressed.query.answer(pressed.words("answer-changed"), show_alert=True)
-        return
+        raise Refusal(pressed.words("answer-changed"))
     with checked:
         if action is AnswerAction.PAGE:
             await redraw_message(pressed.query, text, buttons)
@@ -299,8 +290,7 @@ async def _press_deeper(pressed: _ButtonPress) -> None:
             again = replace(asked, update_id=pressed.update_id, mode=DEEP_MODE)
             await questions.queue_question(pressed.context.archive, again)
     if wait is not None:
-        await pressed.query.answer(format_rate_limit(wait, pressed.words)[:200], show_alert=True)
-        return
+        raise Refusal(format_rate_limit(wait, pressed.words))
     pressed.context.worker.wake()
     await _finish_press(pressed, pressed.words("deeper-begins", count=DEEP_SENTENCES))
 
@@ -334,7 +324,6 @@ async def _reply_with_text(pressed: _ButtonPress, text: Text, buttons: InlineKey
             page.text,
             entities=list(page.entities),
             reply_markup=buttons if page is cut[-1] else None,
-            allow_sending_without_reply=True,
         )
     await _finish_press(pressed)
 

@@ -11,6 +11,7 @@ from aiogram.types import Message
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access
+from bot.access import Refusal
 from bot.channel_sets import MAX_NAME_LENGTH
 from bot.context import AppContext
 from bot.filters import ChatCommand
@@ -31,8 +32,7 @@ async def _on_sets(message: Message, command: CommandObject, context: AppContext
     reader = access.get_reader(message)
     given = " ".join((command.args or "").split())
     if not reader.private and not await access.is_group_admin(context.admins, reader.user_id, message.chat.id):
-        await message.reply(words("group-admins-only"), allow_sending_without_reply=True)
-        return
+        raise Refusal(words("group-admins-only"))
     readable = await access.get_readable_channels(context.archive, context.admins, reader)
     sets = await load_channel_sets(context.archive, message.chat.id)
     if not given:
@@ -43,7 +43,7 @@ async def _on_sets(message: Message, command: CommandObject, context: AppContext
         text = await _save_set(given, sets, readable, message, context, words)
     content = ShownContent(counted=frozenset(readable))
     with recheck_before_sending(content, reader, context.archive, context.admins):
-        await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
+        await message.reply(**text.as_kwargs())
 
 
 def _list_sets(sets: Mapping[str, frozenset[int]], readable: Mapping[int, Channel], words: Translator) -> Text:

@@ -22,6 +22,7 @@ from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadR
 from aiogram.types import CallbackQuery, ChatMemberUpdated, InlineKeyboardMarkup, Message, Update
 from aiogram.utils.formatting import Bold, Text, as_list
 
+from bot.access import Refusal
 from bot.admin_channel_notices import (
     ChannelNotificationLimiter,
     iterate_admin_translators,
@@ -67,11 +68,11 @@ _VISIBILITY_BY_ACTION = {
 
 async def find_pressed_channel(
     pressed: CallbackQuery, data: ChannelCallback, context: AppContext, words: Translator
-) -> Channel | None:
-    """Channel of a button; None where it is gone, which the presser is told."""
+) -> Channel:
+    """Channel of a button. Raises Refusal where it is gone."""
     channel = find_channel_by_token(context.archive, data.token, await channels.load_channels(context.archive))
     if channel is None:
-        await pressed.answer(words("channel-gone"), show_alert=True)
+        raise Refusal(words("channel-gone"))
     return channel
 
 
@@ -79,9 +80,9 @@ async def press_card(
     pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, context: AppContext, words: Translator
 ) -> None:
     """Show a channel's card, with its current name and the bot's membership."""
-    if channel := await find_pressed_channel(pressed, callback_data, context, words):
-        await _refresh_channel(bot, context, channel)
-        await _show_card(pressed, channel.chat_id, context, words)
+    channel = await find_pressed_channel(pressed, callback_data, context, words)
+    await _refresh_channel(bot, context, channel)
+    await _show_card(pressed, channel.chat_id, context, words)
 
 
 async def press_switch(
@@ -89,8 +90,6 @@ async def press_switch(
 ) -> None:
     """Change a channel and show its card."""
     channel = await find_pressed_channel(pressed, callback_data, context, words)
-    if channel is None:
-        return
     done = await _apply_action(callback_data.action, channel, context, words)
     await _show_card(pressed, channel.chat_id, context, words, done)
 
@@ -122,8 +121,7 @@ async def _show_card(
 ) -> None:
     channel = (await channels.load_channels(context.archive)).get(chat_id)
     if channel is None:  # removed by another admin meanwhile
-        await pressed.answer(words("channel-gone"), show_alert=True)
-        return
+        raise Refusal(words("channel-gone"))
     (view,) = await load_channel_views(context, [channel])
     text, buttons = render_channel_card(view, context, words)
     await redraw_message(pressed, text, buttons, done)
@@ -329,8 +327,6 @@ async def press_remove(
 ) -> None:
     """First press: say what will be deleted, and ask for confirmation."""
     channel = await find_pressed_channel(pressed, callback_data, context, words)
-    if channel is None:
-        return
     count, token = await posts.count_posts(context.archive, channel.chat_id), callback_data.token
     asked = words.rich("channel-remove-ask", title=link_channel_title(channel, words), count=count)
     yes = ChannelCallback(action=ChannelAction.REMOVE, token=token, number=int(time.time()))
@@ -346,11 +342,8 @@ async def press_confirm_remove(
 ) -> None:
     """Second press: remove the channel."""
     channel = await find_pressed_channel(pressed, callback_data, context, words)
-    if channel is None:
-        return
     if not 0 <= time.time() - callback_data.number <= _CONFIRMATION_SECONDS:
-        await pressed.answer(words("channel-remove-late", channels="/channels"), show_alert=True)
-        return
+        raise Refusal(words("channel-remove-late", channels="/channels"))
     # Half a minute for a million posts: longer than Telegram waits for a callback's answer.
     toast = words("channel-removing", title=format_channel_title(channel, words, 60))
     await redraw_message(pressed, Text(toast), None, toast)
@@ -373,8 +366,7 @@ async def press_leave(
     """Leave a removed channel, and delete what it posted since."""
     chat_id = callback_data.number  # the channel may be deleted by now; the token shows that the id is genuine
     if callback_data.token != make_channel_token(context.archive, chat_id):
-        await pressed.answer(words("channel-gone"), show_alert=True)
-        return
+        raise Refusal(words("channel-gone"))
     try:
         await bot.leave_chat(chat_id)
     except (

@@ -346,7 +346,7 @@ async def _send_native_quote(wanted: _QuoteRequest, place: QuotePlace, bot: Bot)
 async def _send_text_quote(wanted: _QuoteRequest, matter: str, bot: Bot) -> None:
     """Send the words as text, under the answer. Deleted words are not shown here either."""
     text = wanted.render(matter, with_words=matter != "receipt-gone-there").as_kwargs()
-    under = ReplyParameters(message_id=wanted.message_id, allow_sending_without_reply=True)
+    under = ReplyParameters(message_id=wanted.message_id)
     await bot.send_message(wanted.chat_id, **text, message_thread_id=wanted.thread, reply_parameters=under)
 
 

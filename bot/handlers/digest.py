@@ -10,7 +10,7 @@ from aiogram.types import Message
 from aiogram.utils.formatting import Code
 
 from bot import access
-from bot.access import get_reader, may_change_chat_settings
+from bot.access import Refusal, get_reader, may_change_chat_settings
 from bot.context import AppContext
 from bot.digest_sender import get_first_due, send_digest
 from bot.filters import GROUPS, PRIVATE, ChatCommand
@@ -29,8 +29,7 @@ async def _on_digest(
     given, reader = " ".join((command.args or "").split()), get_reader(message)
     archive, chat = context.archive, message.chat.id
     if not await may_change_chat_settings(context.admins, message.chat, reader.user_id):
-        await message.reply(words("group-admins-only"), allow_sending_without_reply=True)
-        return
+        raise Refusal(words("group-admins-only"))
     zone, now = await load_zone(archive, chat, context.settings.bot.zone), datetime.now(UTC)
     plan, wanted = await fetch_digest_plan(archive, chat), parse_digest_command(given)
     if wanted == "off":

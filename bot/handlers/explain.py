@@ -207,11 +207,7 @@ async def _on_why(
         stages = await render_trace(command.args.strip(), context.archive, words)
         await message.reply(**(stages or Text(words("why-trace-unknown", why="/why"))).as_kwargs())
         return
-    asked = await find_asked_answer(message, bot, context.archive)
-    if isinstance(asked, str):
-        if addressed:
-            await message.reply(words(asked, why="/why"), allow_sending_without_reply=True)
-        return
+    asked = await find_asked_answer(message, bot, context.archive, words, "/why", addressed=addressed)
     reader = get_reader(message)
     viewer = await access.build_viewer(context.archive, context.admins, reader)
     content = await collect_content_of_posts(answer.parse_stored_answer(asked.answer).posts, viewer, context.archive)
@@ -224,7 +220,7 @@ async def _on_why(
         text = as_list(text, stages, sep="\n\n")
     first, *rest = split_pages(text)
     with recheck_before_sending(content, reader, context.archive, context.admins):
-        await message.reply(first.text, entities=list(first.entities), allow_sending_without_reply=True)
+        await message.reply(first.text, entities=list(first.entities))
         for page in rest:
             await message.answer(page.text, entities=list(page.entities))
 

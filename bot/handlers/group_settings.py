@@ -17,7 +17,7 @@ from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Bold, Code, Text, as_list
 
-from bot.access import get_reader_id, is_group_admin
+from bot.access import Refusal, get_reader_id, is_group_admin
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, ChatCommand, is_blocked_question
 from bot.handlers.private_settings import ZoneCallback, format_zone, show_zones
@@ -57,7 +57,7 @@ def find_channel(said: str, known: dict[int, Channel]) -> Channel | None:
 
 async def _on_bind(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     text = await _bind_or_unbind(message.chat.id, command, context, words)
-    await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
+    await message.reply(**text.as_kwargs())
 
 
 async def _bind_or_unbind(group: int, command: CommandObject, context: AppContext, words: Translator) -> Text:
@@ -138,13 +138,12 @@ _LANGUAGE_CHOICES = ("", *LANGUAGES)
 
 async def _on_settings(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     if not await is_group_admin(context.admins, get_reader_id(message), message.chat.id):
-        await message.reply(words("group-admins-only"), allow_sending_without_reply=True)
-        return
+        raise Refusal(words("group-admins-only"))
     if command.args:
         await show_zones(message, command.args.strip(), context, words)
         return
     text, buttons = await _render_settings(message.chat.id, context, words)
-    await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
+    await message.reply(**text.as_kwargs(), reply_markup=buttons)
 
 
 async def _press_settings(
@@ -153,12 +152,10 @@ async def _press_settings(
     group = pressed.message.chat if pressed.message else None
     mine = group is not None and group.type != "private" and not pressed.from_user.is_bot
     if group is None or not mine or not await is_group_admin(context.admins, pressed.from_user.id, group.id):
-        await pressed.answer(words("group-admins-only"), show_alert=True)
-        return
+        raise Refusal(words("group-admins-only"))
     done = await _apply_action(callback_data, group.id, context.archive, words)
     if not done:
-        await pressed.answer(words("settings-channel-gone"), show_alert=True)
-        return
+        raise Refusal(words("settings-channel-gone"))
     if callback_data.action is _SettingsAction.LANG:  # the following sentences are in the chosen language
         chosen = (await load_group_rules(context.archive, group.id)).lang
         spoken = choose_interface_language(pressed.from_user.language_code, context.settings.bot.language)
@@ -273,7 +270,7 @@ async def _render_channel_choices(
 
 
 async def _on_blocked_question(message: Message, words: Translator) -> None:
-    await message.reply(words("group-admins-ask"), allow_sending_without_reply=True)
+    await message.reply(words("group-admins-ask"))
 
 
 def blocked_question_routes() -> Router:

@@ -15,6 +15,7 @@ from aiogram.exceptions import ClientDecodeError, TelegramAPIError
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Text
 
+from bot.access import Refusal
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY
 from bot.handlers.channels import find_pressed_channel
@@ -41,8 +42,6 @@ async def press_history(
 ) -> None:
     """Show a running or paused backfill; otherwise estimate one, and offer to begin it."""
     channel, service = await _find_channel(pressed, callback_data, context, words)
-    if channel is None or service is None:
-        return
     job = (await history.list_backfills(context.archive)).get(channel.chat_id)
     if job and job.state in ("running", "paused", "failed") and callback_data.number == 0:
         await redraw_message(pressed, *await _render_progress(context, channel, words))
@@ -64,15 +63,12 @@ async def press_begin(
 ) -> None:
     """Begin a backfill of all posts, or of those of the last days. A group is told before."""
     channel, service = await _find_channel(pressed, callback_data, context, words)
-    if channel is None or service is None:
-        return
     if channel.kind != "channel":
         told = get_translator(context.settings.bot.language)("history-group")
         try:
             await bot.send_message(channel.chat_id, told)
-        except (TelegramAPIError, ClientDecodeError):
-            await pressed.answer(words("history-group-unreached")[:200], show_alert=True)
-            return
+        except (TelegramAPIError, ClientDecodeError) as exc:
+            raise Refusal(words("history-group-unreached")) from exc
     days = max(0, callback_data.number)
     since = datetime.now(UTC) - timedelta(days=min(days, 3650)) if days else None
     await history.begin_backfill(context.archive, channel.chat_id, since)
@@ -85,8 +81,6 @@ async def press_state(
 ) -> None:
     """Pause, resume or cancel a backfill."""
     channel, service = await _find_channel(pressed, callback_data, context, words)
-    if channel is None or service is None:
-        return
     state, among = _STATE_BY_ACTION[callback_data.action]
     await history.set_backfill_state(context.archive, channel.chat_id, state, among=among)
     await redraw_message(pressed, *await _render_progress(context, channel, words))
@@ -99,8 +93,6 @@ async def press_undo(
 ) -> None:
     """Put back the posts of a channel that looks took out within a week."""
     channel, service = await _find_channel(pressed, callback_data, context, words)
-    if channel is None or service is None:
-        return
     count = await history.undo_deletions(context.archive, channel.chat_id, datetime.now(UTC))
     service.wake()
     await redraw_message(
@@ -110,11 +102,10 @@ async def press_undo(
 
 async def _find_channel(
     pressed: CallbackQuery, data: ChannelCallback, context: AppContext, words: Translator
-) -> tuple[Channel | None, HistoryService | None]:
+) -> tuple[Channel, HistoryService]:
     channel = await find_pressed_channel(pressed, data, context, words)
-    if channel and (context.history is None or awaits_approval(channel)):  # an outdated button
-        await pressed.answer(words("button-stale"), show_alert=True)
-        return None, None
+    if context.history is None or awaits_approval(channel):  # an outdated button
+        raise Refusal(words("button-stale"))
     return channel, context.history
 
 

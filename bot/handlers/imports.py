@@ -35,7 +35,7 @@ from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, Document, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
-from bot.access import is_admin
+from bot.access import Refusal, is_admin
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
 from bot.handlers import errors
@@ -176,7 +176,7 @@ class ImportProgressMessage:
         """Start a progress message, in reply to the document or to the admin's command."""
         buttons = build_keyboard([(words("button-stop"), StopImportButton(run=run))])
         text = words("import-fetching", file=file)
-        sent = await to.reply(text, reply_markup=buttons, allow_sending_without_reply=True)
+        sent = await to.reply(text, reply_markup=buttons)
         return cls(sent, file, run, words)
 
     async def at(self, done: int, total: int) -> None:
@@ -423,9 +423,9 @@ async def _on_import(
 async def _begin_import(order: ImportOrder, imports: ImportRunner) -> None:
     words = order.words
     if (order.document.file_size or 0) > MAX_DOCUMENT_BYTES:
-        await order.message.reply(words("import-too-big", file=order.file), allow_sending_without_reply=True)
+        await order.message.reply(words("import-too-big", file=order.file))
     elif not imports.begin(order):
-        await order.message.reply(words("import-busy"), allow_sending_without_reply=True)
+        await order.message.reply(words("import-busy"))
 
 
 async def _resolve_channel(bot: Bot, archive: Archive, asked: str) -> tuple[str, str | None]:
@@ -456,7 +456,7 @@ async def _on_document(message: Message, words: Translator) -> None:
     assert message.document is not None
     file = format_one_line(message.document.file_name or "") or words("import-file")
     offer = words("import-offer", file=file)
-    await message.reply(offer, reply_markup=build_start_keyboard(words), allow_sending_without_reply=True)
+    await message.reply(offer, reply_markup=build_start_keyboard(words))
 
 
 async def _on_start_button(
@@ -465,8 +465,7 @@ async def _on_start_button(
     offer = pressed.message if isinstance(pressed.message, Message) else None
     sent = offer.reply_to_message if offer else None
     if sent is None or sent.document is None or not is_admin(sent, context.admins):
-        await pressed.answer(words("import-gone", command="/import"), show_alert=True)
-        return
+        raise Refusal(words("import-gone", command="/import"))
     await pressed.answer()
     await _begin_import(ImportOrder(sent.document, sent, words), imports)
 

@@ -21,7 +21,7 @@ from aiogram.types import BufferedInputFile, CallbackQuery, InlineKeyboardMarkup
 from aiogram.utils.formatting import Text
 
 from bot import access
-from bot.access import Reader, get_reader_id
+from bot.access import Reader, Refusal, get_reader_id
 from bot.context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import Translator
@@ -162,7 +162,7 @@ def _format_timestamp(seconds: object) -> str | None:
 
 
 async def _on_mydata_in_group(message: Message, words: Translator) -> None:
-    await message.reply(words("mydata-private", mydata="/mydata"), allow_sending_without_reply=True)
+    await message.reply(words("mydata-private", mydata="/mydata"))
 
 
 # Time for stopped answers to be closed.
@@ -181,17 +181,14 @@ class ForgetCallback(CallbackData, prefix="fg"):
 async def _on_forget(message: Message, context: AppContext, words: Translator) -> None:
     private = message.chat.type == "private"
     if message.sender_chat or message.from_user is None:
-        await message.reply(words("forget-masked"), allow_sending_without_reply=True)
-        return
+        raise Refusal(words("forget-masked"))
     user_id = message.from_user.id
     found = await count_user_data(context.archive, user_id, None if private else message.chat.id)
     if found.is_empty:
-        text = words("forget-nothing" if private else "forget-nothing-here")
-        await message.reply(text, allow_sending_without_reply=True)
-        return
+        raise Refusal(words("forget-nothing" if private else "forget-nothing-here"))
     asks = words("forget-ask") if private else words("forget-ask-here", forget="/forget")
     text = "\n".join([asks, *_list_counts(found, words)])
-    await message.reply(text, reply_markup=_build_confirm_keyboard(user_id, words), allow_sending_without_reply=True)
+    await message.reply(text, reply_markup=_build_confirm_keyboard(user_id, words))
 
 
 async def _press_forget(
@@ -199,15 +196,12 @@ async def _press_forget(
 ) -> None:
     """Erase the presser's own data only: anybody can press a visible button, and callback data can be forged."""
     if callback_data.user_id != pressed.from_user.id:
-        await pressed.answer(words("forget-not-yours", forget="/forget"), show_alert=True)
-        return
+        raise Refusal(words("forget-not-yours", forget="/forget"))
     message, now = pressed.message, time.time()
-    if not isinstance(message, Message) or not now - _CONFIRMATION_SECONDS <= callback_data.asked <= now + 1:
-        await pressed.answer(words("forget-late", forget="/forget"), show_alert=True)
-        return
-    if not message.reply_markup:  # pressed twice: already done
-        await pressed.answer(words("forget-late", forget="/forget"), show_alert=True)
-        return
+    in_time = now - _CONFIRMATION_SECONDS <= callback_data.asked <= now + 1
+    # Without buttons it was pressed before.
+    if not isinstance(message, Message) or not in_time or not message.reply_markup:
+        raise Refusal(words("forget-late", forget="/forget"))
     text = words("forget-kept")
     if callback_data.erase:
         text = await _erase_user_data(pressed.from_user.id, message, context, words)

@@ -18,7 +18,7 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text
 
 from bot import access
-from bot.access import Reader, get_reader, get_reader_id
+from bot.access import Reader, Refusal, get_reader, get_reader_id
 from bot.channel_sets import narrow_to_channel_set
 from bot.context import AppContext
 from bot.filters import ChatCommand, check_button_access
@@ -80,7 +80,7 @@ class SearchHandlers:
             text = words.rich("search-empty", example=Code(f"/search {words('search-example')}"))
             if asked:
                 text = Text(words("search-too-long", limit=MAX_QUESTION_LENGTH, length=len(asked)))
-            await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
+            await message.reply(**text.as_kwargs())
             return
         await self._reply_with_first_page(message, get_reader(message), context, words)
 
@@ -88,11 +88,8 @@ class SearchHandlers:
         self, pressed: CallbackQuery, callback_data: AnswerCallback, context: AppContext, words: Translator
     ) -> None:
         """Search for the topic of a refused question: its command is sent, and answered like one of the reader."""
-        found = await check_button_access(pressed, callback_data, context, words)
-        if found is None:
-            return
+        asked, message = await check_button_access(pressed, callback_data, context, words)
         await pressed.answer()
-        asked, message = found
         command = Text("/search", " ", neutralize_links(extract_search_words(asked.text)))
         sent = await message.answer(**command.as_kwargs())
         reader = Reader(pressed.from_user.id, asked.chat_id, asked.private)
@@ -103,28 +100,25 @@ class SearchHandlers:
     ) -> None:
         async with self._wait_turn(reader.user_id) as free:
             if not free:
-                await asked.reply(words("search-busy"), allow_sending_without_reply=True)
+                await asked.reply(words("search-busy"))
                 return
             text, buttons, _, content = await self._render_page(asked, reader, 0, context, words)
             with recheck_before_sending(content, reader, context.archive, context.admins):
-                await asked.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
+                await asked.reply(**text.as_kwargs(), reply_markup=buttons)
 
     async def on_turn(
         self, pressed: CallbackQuery, callback_data: SearchPageCallback, context: AppContext, words: Translator
     ) -> None:
         """Turn a page. In a group only the searcher may; who writes as a chat, or presses a button, is not known."""
-        asked = _find_search_message(pressed, callback_data, context.archive)
-        if asked is None:
-            await pressed.answer(words("search-stale", search="/search"), show_alert=True)
-            return
+        asked = pressed.message.reply_to_message if isinstance(pressed.message, Message) else None
+        if asked is None or _make_search_token(asked, context.archive) != callback_data.search:
+            raise Refusal(words("search-stale", search="/search"))  # deleted or edited, or forged callback data
         by_bot = asked.from_user is not None and asked.from_user.is_bot
         if not (by_bot or asked.sender_chat) and get_reader_id(asked) != pressed.from_user.id:
-            await pressed.answer(words("search-not-yours", search="/search"), show_alert=True)
-            return
+            raise Refusal(words("search-not-yours", search="/search"))
         async with self._wait_turn(pressed.from_user.id) as free:
             if not free:
-                await pressed.answer(words("search-busy"))
-                return
+                raise Refusal(words("search-busy"))
             try:
                 reader = Reader(pressed.from_user.id, asked.chat.id, asked.chat.type == "private")
                 text, buttons, found, content = await self._render_page(
@@ -134,7 +128,7 @@ class SearchHandlers:
                 with recheck_before_sending(content, reader, context.archive, context.admins):
                     await redraw_message(pressed, text, buttons, words("search-changed") if moved else "")
             except RagError as exc:
-                await pressed.answer(errors.format_error(exc, words, admin=False)[:200], show_alert=True)
+                raise Refusal(errors.format_error(exc, words, admin=False)) from exc
 
     @asynccontextmanager
     async def _wait_turn(self, reader: int) -> AsyncIterator[bool]:
@@ -194,13 +188,6 @@ class SearchHandlers:
 def _get_search_text(message: Message) -> str:
     """Text after the command."""
     return "".join((message.text or message.caption or "").split(maxsplit=1)[1:]).strip()
-
-
-def _find_search_message(pressed: CallbackQuery, turn: SearchPageCallback, archive: Archive) -> Message | None:
-    """Find the message with the search; None where it is deleted or edited, or the callback data is forged."""
-    shown = pressed.message
-    asked = shown.reply_to_message if isinstance(shown, Message) else None
-    return asked if asked and _make_search_token(asked, archive) == turn.search else None
 
 
 def _make_search_token(asked: Message, archive: Archive) -> str:

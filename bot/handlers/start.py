@@ -274,13 +274,9 @@ async def _on_start_link(
 
 
 async def _on_link(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
-    asked = await find_asked_answer(message, bot, context.archive)
-    if isinstance(asked, str):
-        if addressed:
-            await message.reply(words(asked, why="/link"), allow_sending_without_reply=True)
-        return
+    asked = await find_asked_answer(message, bot, context.archive, words, "/link", addressed=addressed)
     text = await create_question_link(asked.text, asked.user_id, bot, context.archive, words)
-    await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
+    await message.reply(**text.as_kwargs())
 
 
 def link_routes() -> Router:

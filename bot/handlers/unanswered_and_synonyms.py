@@ -21,7 +21,7 @@ from aiogram.types import CallbackQuery, Message
 from aiogram.utils.formatting import BlockQuote, Code, Text, as_list
 
 from bot import access
-from bot.access import Reader
+from bot.access import Reader, Refusal
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.handlers.post_deletions import find_post_links, resolve_post_link
@@ -137,8 +137,7 @@ async def _press_pin(
     message, archive, asked = pressed.message, context.archive, callback_data.asked
     group = await _find_group(asked, archive)
     if group is None or not isinstance(message, Message):
-        await pressed.answer(words("pin-gone", unanswered="/unanswered"), show_alert=True)
-        return
+        raise Refusal(words("pin-gone", unanswered="/unanswered"))
     if callback_data.action == "ask":
         pinned = await channels.find_pinned_post(archive, asked, await channels.load_channels(archive))
         actions = ["off" if pinned else "nearest"] if pinned or group.nearest else []

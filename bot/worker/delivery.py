@@ -180,7 +180,7 @@ class AnswerDelivery:
 
     def _build_target(self, message: DeliveryMessage) -> dict[str, Any]:
         """Target of a message: in a group the first one replies to the question; in private that stands right above."""
-        reply = ReplyParameters(message_id=self.asked.message_id, allow_sending_without_reply=True)
+        reply = ReplyParameters(message_id=self.asked.message_id)
         quoted = not self.asked.private and not message.page
         return {"message_thread_id": self.asked.thread, "reply_parameters": reply if quoted else None}
 

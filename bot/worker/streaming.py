@@ -114,7 +114,7 @@ class MessageScreen:
         if self.message_id is not None:
             await self._bot(EditWithoutRetry(chat_id=asked.chat_id, message_id=self.message_id, **shown))
             return
-        reply = ReplyParameters(message_id=asked.message_id, allow_sending_without_reply=True)
+        reply = ReplyParameters(message_id=asked.message_id)
         call = SendWithoutRetry(chat_id=asked.chat_id, message_thread_id=asked.thread, reply_parameters=reply, **shown)
         self.message_id = (await self._bot(call)).message_id
         with suppress(RagError):  # a restart then creates another message

@@ -69,19 +69,16 @@ class AnswerUpdater:
             last = await posts.get_last_seq(self._archive)
             await self._update_answers(None)
             self._seq = last
-        self._seq = await self._collect_changes(self._seq)
-        ripe = {key for key, moment in self._due.items() if moment <= time.monotonic()}
-        if ripe:
-            await self._update_answers(ripe)
-
-    async def _collect_changes(self, seq: int) -> int:
-        """Collect edited and deleted posts after a sequence number; returns the last one that was read."""
+        seq = self._seq
         while changes := await posts.list_post_changes(self._archive, seq):
             for change in changes:
                 if change.post is None or change.post.edited:
                     self._due.setdefault(change.key, time.monotonic() + _DEBOUNCE_SECONDS)
             seq = changes[-1].seq
-        return seq
+        self._seq = seq
+        ripe = {key for key, moment in self._due.items() if moment <= time.monotonic()}
+        if ripe:
+            await self._update_answers(ripe)
 
     async def _update_answers(self, keys: Collection[PostKey] | None) -> None:
         """Update the answers that cite one of these posts (None: any); what has to wait is looked at again later."""

@@ -51,21 +51,20 @@ class DigestSender:
 
     async def _send_all_due(self) -> None:
         for plan in await list_due_digests(self._archive, datetime.now(UTC)):
-            await self._send_due(plan)
-
-    async def _send_due(self, plan: DigestPlan) -> None:
-        now = datetime.now(UTC)
-        try:
-            await send_digest(self._bot, self._context, plan, max(plan.since, now - timedelta(days=plan.days + 1)), now)
-        except TelegramForbiddenError:  # the bot was blocked or removed
-            await delete_digest_plan(self._archive, plan.chat_id)
-        except (ContentWithdrawn, RecheckUnavailable, TelegramAPIError, ClientDecodeError) as exc:
-            self._context.indexing.job_log.record_failure(_JOB, f"A digest was not sent: {type(exc).__name__}.")
-            await reschedule_digest(self._archive, plan.chat_id, plan.since, now + _RETRY_AFTER)
-        else:
-            zone = await load_zone(self._archive, plan.chat_id, self._context.settings.bot.zone)
-            due = compute_next_due(now.astimezone(zone), plan.hour, plan.days)
-            await reschedule_digest(self._archive, plan.chat_id, now, due)
+            now = datetime.now(UTC)
+            try:
+                await send_digest(
+                    self._bot, self._context, plan, max(plan.since, now - timedelta(days=plan.days + 1)), now
+                )
+            except TelegramForbiddenError:  # the bot was blocked or removed
+                await delete_digest_plan(self._archive, plan.chat_id)
+            except (ContentWithdrawn, RecheckUnavailable, TelegramAPIError, ClientDecodeError) as exc:
+                self._context.indexing.job_log.record_failure(_JOB, f"A digest was not sent: {type(exc).__name__}.")
+                await reschedule_digest(self._archive, plan.chat_id, plan.since, now + _RETRY_AFTER)
+            else:
+                zone = await load_zone(self._archive, plan.chat_id, self._context.settings.bot.zone)
+                due = compute_next_due(now.astimezone(zone), plan.hour, plan.days)
+                await reschedule_digest(self._archive, plan.chat_id, now, due)
 
 
 async def send_digest(bot: Bot, context: AppContext, plan: DigestPlan, since: datetime, until: datetime) -> bool:

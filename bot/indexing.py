@@ -150,10 +150,6 @@ class IndexingWorker:
             self._dense_wakeup.set()
             self._copies_wakeup.set()
         self._first_pass_done.set()
-        await self._purge()
-
-    async def _purge(self) -> None:
-        """Delete removed channels' posts for good, once both legs have dropped them, on disk too."""
         if all(channel.state != "removed" for channel in (await channels.load_channels(self._archive)).values()):
             return
         if await index_state.find_running_rebuild(self._archive):  # it may have read these posts before their removal

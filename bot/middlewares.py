@@ -67,19 +67,16 @@ class DeduplicationMiddleware(BaseMiddleware):
         finished = self._running[update_id] = asyncio.get_running_loop().create_future()
         try:
             if not await raw_updates.is_update_claimed(self._archive, bot_id, update_id):
-                return await self._handle_and_claim(handler, event, data)
+                try:
+                    return await handler(event, data)
+                finally:
+                    task = asyncio.current_task()
+                    if task is None or not task.cancelling():
+                        await self._claim(data["bot"].id, event.update_id)
         finally:
             del self._running[update_id]
             finished.set_result(None)
         return None
-
-    async def _handle_and_claim(self, handler: _Handler, event: Update, data: dict[str, Any]) -> Any:
-        try:
-            return await handler(event, data)
-        finally:
-            task = asyncio.current_task()
-            if task is None or not task.cancelling():
-                await self._claim(data["bot"].id, event.update_id)
 
     async def _claim(self, bot_id: int, update_id: int) -> None:
         """Claim the update, retrying while the archive is unavailable: the next start would handle it again."""

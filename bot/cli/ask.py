@@ -92,7 +92,10 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     async with _open_answerer(settings) as (owner, rag):
         if args.show_plan:
             plan = await owner.plan(question) if owner else await _make_plan(question, rag, settings)
-            return _print_plan(plan, args, settings)
+            if plan is None:
+                return _report_no_channels(settings, args.lang)
+            print(json.dumps(plan, ensure_ascii=False) if args.json else "\n".join(format_plan_lines(plan)))
+            return 0
         answer = await _make_asker(owner, rag, settings, args.recipe, trace=args.trace)(question, 0)
     if answer is None:
         return _report_no_channels(settings, args.lang)
@@ -103,13 +106,6 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     else:
         text = format_answer_text(answer, get_translator(args.lang), settings.bot.zone)
         print("\n".join([_highlight(text, sys.stdout), *format_answer_trace(answer)]))
-    return 0
-
-
-def _print_plan(plan: PlanJson | None, args: argparse.Namespace, settings: Settings) -> int:
-    if plan is None:
-        return _report_no_channels(settings, args.lang)
-    print(json.dumps(plan, ensure_ascii=False) if args.json else "\n".join(format_plan_lines(plan)))
     return 0
 
 

@@ -255,21 +255,18 @@ async def _ask_once(url: str, settings: Settings, question: str) -> None:
                     state = await _fetch_json(page.get(f"/sandbox/state?since={state['n']}&user={READER_ID}"))
                     after = [m for m in state["messages"] if m["message_id"] > said["result"]["message_id"]]
                     replies = [m for m in after if m["chat"]["id"] == READER_ID and m["from"]["is_bot"]]
-    print(_write_out_link_addresses(replies[0]))
-
-
-async def _fetch_json(call: AbstractAsyncContextManager[aiohttp.ClientResponse]) -> dict[str, Any]:
-    async with call as answer:
-        found: dict[str, Any] = await answer.json()
-        return found
-
-
-def _write_out_link_addresses(message: dict[str, Any]) -> str:
-    """Format the text of a message, with the URL after each link whose label is more than a number."""
+    # Format the text of a message, with the URL after each link whose label is more than a number.
+    message = replies[0]
     units: bytes = message["text"].encode("utf-16-le")
     for entity in sorted(message.get("entities", ()), key=lambda e: -int(e["offset"])):
         start, end = 2 * entity["offset"], 2 * (entity["offset"] + entity["length"])
         label = units[start:end].decode("utf-16-le")
         if entity["type"] == "text_link" and not label.strip("[]").isdigit():
             units = units[:end] + f" <{entity['url']}>".encode("utf-16-le") + units[end:]
-    return units.decode("utf-16-le")
+    print(units.decode("utf-16-le"))
+
+
+async def _fetch_json(call: AbstractAsyncContextManager[aiohttp.ClientResponse]) -> dict[str, Any]:
+    async with call as answer:
+        found: dict[str, Any] = await answer.json()
+        return found

@@ -68,7 +68,20 @@ async def _run_history(args: argparse.Namespace, settings: Settings) -> int:
             if owner:
                 print("The running bot fetches the posts: citegram history shows how far it is.")
             else:
-                await _fetch_alone(settings, channel)
+                # Fetch the posts of one channel and index them; interrupted, the next run goes on.
+                async with open_engine(settings.rag(), language=False) as rag, open_history_client(settings) as client:
+                    assert client is not None
+                    runner = BackfillRunner(rag.archive, PacedSource(client), lambda: None, only=channel.chat_id)
+                    with show_progress_bar("history", "id") as moved:
+                        while await runner.run_once():
+                            job = (await history.list_backfills(rag.archive))[channel.chat_id]
+                            newest = job.newest_id or 0
+                            moved(newest - (job.next_id or 0), newest)
+                            await asyncio.sleep(0)
+                    await catch_up_lexical_index(rag)
+                    await catch_up_copies(rag)
+                    await catch_up_vectors(rag)
+                    await _print_list(rag.archive, as_json=False)
     return 0
 
 
@@ -99,23 +112,6 @@ async def _act(args: argparse.Namespace, archive: Archive, channel: Channel, set
         state, among = _STATE_BY_ACTION[args.action]
         if not await history.set_backfill_state(archive, chat_id, state, among=among):
             raise HistoryUnavailable(_NOTHING_TEXT.format(name=title, action=args.action))
-
-
-async def _fetch_alone(settings: Settings, channel: Channel) -> None:
-    """Fetch the posts of one channel and index them; interrupted, the next run goes on."""
-    async with open_engine(settings.rag(), language=False) as rag, open_history_client(settings) as client:
-        assert client is not None
-        runner = BackfillRunner(rag.archive, PacedSource(client), lambda: None, only=channel.chat_id)
-        with show_progress_bar("history", "id") as moved:
-            while await runner.run_once():
-                job = (await history.list_backfills(rag.archive))[channel.chat_id]
-                newest = job.newest_id or 0
-                moved(newest - (job.next_id or 0), newest)
-                await asyncio.sleep(0)
-        await catch_up_lexical_index(rag)
-        await catch_up_copies(rag)
-        await catch_up_vectors(rag)
-        await _print_list(rag.archive, as_json=False)
 
 
 async def _print_list(archive: Archive, *, as_json: bool) -> None:

@@ -210,27 +210,24 @@ async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
 async def _reindex_alone(args: argparse.Namespace, settings: Settings) -> None:
     async with open_engine(settings.rag(), language=False) as rag:
         channel = await _resolve_channel(rag.archive, args.channel)
-        await _rebuild_indexes(rag, channel.chat_id if channel else None)
+        # Rebuild; an interrupted rebuild is finished first, so that its work is not lost.
+        chat_id = channel.chat_id if channel else None
+        from bot.indexing import RebuildRunner
+
+        dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
+        reindexing = RebuildRunner(rag.archive, LexicalIndexer(rag.archive, rag.lexical), dense)
+        try:
+            left = await reindexing.resume()
+            if left:
+                print("A rebuild was interrupted: it goes on.", file=sys.stderr)
+                await _show_rebuild_progress(reindexing)
+            if left is None or left.chat_id not in (None, chat_id):
+                await reindexing.start(chat_id)
+                await _show_rebuild_progress(reindexing)
+        finally:
+            await reindexing.stop()
         await _print_result(rag.archive, channel)
         await catch_up_vectors(rag)
-
-
-async def _rebuild_indexes(rag: Engine, chat_id: int | None) -> None:
-    """Rebuild; an interrupted rebuild is finished first, so that its work is not lost."""
-    from bot.indexing import RebuildRunner
-
-    dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
-    reindexing = RebuildRunner(rag.archive, LexicalIndexer(rag.archive, rag.lexical), dense)
-    try:
-        left = await reindexing.resume()
-        if left:
-            print("A rebuild was interrupted: it goes on.", file=sys.stderr)
-            await _show_rebuild_progress(reindexing)
-        if left is None or left.chat_id not in (None, chat_id):
-            await reindexing.start(chat_id)
-            await _show_rebuild_progress(reindexing)
-    finally:
-        await reindexing.stop()
 
 
 async def _show_rebuild_progress(reindexing: RebuildRunner) -> None:

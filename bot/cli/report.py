@@ -74,21 +74,19 @@ async def _run(args: argparse.Namespace, settings: Settings) -> int:
         page = await build_report(archive, monday - timedelta(weeks=weeks - 1), weeks)
     finally:
         await archive.close()
-    _write_private(args.out, page)
-    print(f"The report is in {args.out}: open it in a browser. It is readable for you only.")
-    return 0
-
-
-def _write_private(file: Path, page: str) -> None:
-    """Write a file that only its owner may read, in place of an earlier one. Raises SettingsWrong."""
+    # Write a file that only its owner may read, in place of an earlier one. Raises SettingsWrong.
     try:
-        file.unlink(missing_ok=True)
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as written:
+        args.out.unlink(missing_ok=True)
+        with os.fdopen(
+            os.open(args.out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+        ) as written:
             written.write(page)
     except OSError as exc:
         raise SettingsWrong(
-            f"The report cannot be written to {file}: {exc.strerror}. Name another file with --out."
+            f"The report cannot be written to {args.out}: {exc.strerror}. Name another file with --out."
         ) from exc
+    print(f"The report is in {args.out}: open it in a browser. It is readable for you only.")
+    return 0
 
 
 async def build_report(archive: Archive, since: datetime, weeks: int) -> str:

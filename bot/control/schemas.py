@@ -161,7 +161,30 @@ async def answer_as_json(
     dates = {c.post: c.date for s in answer.sentences for c in s.citations}
     cited = await posts.fetch_posts(rag.archive, numbers)
     return AnswerJson(
-        answer=_build_answer_fields(answer, cited),
+        answer={
+            "refused": answer.refused,
+            "sentences": [
+                {
+                    "text": s.text,
+                    "support": s.support,
+                    "citations": [
+                        {"link": answer.link(c.post), "quote": c.quote, "date": c.date.isoformat()}
+                        | _build_post_details(c.post, cited.get(c.post))
+                        for c in s.citations
+                    ],
+                }
+                for s in answer.sentences
+            ],
+            "nearest": [answer.link(p.key) for p in answer.nearest],
+            "certainty": answer.certainty.value,
+            "confidence": round(answer.confidence, 4),
+            "recipe": answer.recipe,
+            "model": answer.model,
+            "missing": list(answer.missing),
+            "without": [s.stage for s in answer.shortfalls],
+            "trace_id": answer.trace_id,
+            "actions": [asdict(action) for action in answer.actions],
+        },
         marks=[[numbers[key] for key in dict.fromkeys(c.post for c in s.citations)] for s in answer.sentences],
         sources=[
             _build_source(answer, key, dates[key], cited.get(key), _find_words_not_shown(answer, key))
@@ -263,27 +286,6 @@ def _build_post_details(key: PostKey, post: Post | Passage | None) -> dict[str, 
     return edited | ({"origin": origin.name} if origin and origin.chat_id != key.chat_id else {})
 
 
-def _build_answer_fields(answer: Answer, cited: Mapping[PostKey, Post]) -> dict[str, Any]:
-    return {
-        "refused": answer.refused,
-        "sentences": [
-            {"text": s.text, "support": s.support,
-             "citations": [{"link": answer.link(c.post), "quote": c.quote, "date": c.date.isoformat()}
-                           | _build_post_details(c.post, cited.get(c.post)) for c in s.citations]}
-            for s in answer.sentences
-        ],
-        "nearest": [answer.link(p.key) for p in answer.nearest],
-        "certainty": answer.certainty.value,
-        "confidence": round(answer.confidence, 4),
-        "recipe": answer.recipe,
-        "model": answer.model,
-        "missing": list(answer.missing),
-        "without": [s.stage for s in answer.shortfalls],
-        "trace_id": answer.trace_id,
-        "actions": [asdict(action) for action in answer.actions],
-    }  # fmt: skip
-
-
 class VerdictsJson(TypedDict):
     """Verdicts as sent over the socket and printed by `--json`. Dates are ISO texts in UTC."""
 
@@ -309,7 +311,17 @@ async def verify_as_json(rag: Engine, text: str, zone: tzinfo, *, trace: bool) -
     return VerdictsJson(
         same=_build_same_post_fields(verification),
         verdicts=[
-            _build_verdict_fields(v, verification) | _build_earliest_field(v, verification, dates)
+            {
+                "claim": v.claim.text,
+                "label": v.label.value,
+                "likely": round(v.likely, 4),
+                "layer": v.layer,
+                "citations": [_build_citation(c, verification) for c in v.citations],
+                "against": [_build_citation(c, verification) for c in v.against],
+                "superseded": _build_citation(v.superseded, verification) if v.superseded else None,
+                "sources": v.sources,
+            }
+            | _build_earliest_field(v, verification, dates)
             for v in verification.verdicts
         ],
         left=verification.left,
@@ -382,19 +394,6 @@ def _build_same_post_fields(found: Verification) -> dict[str, str] | None:
         "title": channel.title if channel else "",
         "date": post.date.isoformat(),
         "state": found.same_post_state,
-    }
-
-
-def _build_verdict_fields(verdict: Verdict, verification: Verification) -> dict[str, Any]:
-    return {
-        "claim": verdict.claim.text,
-        "label": verdict.label.value,
-        "likely": round(verdict.likely, 4),
-        "layer": verdict.layer,
-        "citations": [_build_citation(c, verification) for c in verdict.citations],
-        "against": [_build_citation(c, verification) for c in verdict.against],
-        "superseded": _build_citation(verdict.superseded, verification) if verdict.superseded else None,
-        "sources": verdict.sources,
     }
 
 

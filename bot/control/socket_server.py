@@ -153,20 +153,6 @@ async def _send_final_message(writer: asyncio.StreamWriter, last: Mapping[str, o
 async def _handle_request(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handlers: Mapping[str, RequestHandler]
 ) -> Mapping[str, object]:
-    request = await _read_request(reader)
-    require_same_protocol(request, asked=True)
-    do = request.get("do")
-    handler = handlers.get(do) if isinstance(do, str) else None
-    if handler is None:
-        raise RagError(_UNKNOWN_REQUEST_TEXT.format(do=str(do)[:40]))
-
-    def say(done: int, total: int) -> None:
-        _send_droppable_message(writer, {"at": [done, total]})
-
-    return await _run_while_connected(handler(request, say), reader, writer)
-
-
-async def _read_request(reader: asyncio.StreamReader) -> ControlRequest:
     try:
         async with asyncio.timeout(_CALLER_TIMEOUT_SECONDS):
             raw = await reader.readline()
@@ -181,13 +167,16 @@ async def _read_request(reader: asyncio.StreamReader) -> ControlRequest:
     request = decode_message(raw)
     if request is None:
         raise RagError(_GARBAGE_TEXT)
-    return request
+    require_same_protocol(request, asked=True)
+    do = request.get("do")
+    handler = handlers.get(do) if isinstance(do, str) else None
+    if handler is None:
+        raise RagError(_UNKNOWN_REQUEST_TEXT.format(do=str(do)[:40]))
 
+    def say(done: int, total: int) -> None:
+        _send_droppable_message(writer, {"at": [done, total]})
 
-async def _run_while_connected(
-    work: Awaitable[Mapping[str, object]], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> Mapping[str, object]:
-    """Await the work; cancel it if the caller disconnects."""
+    work = handler(request, say)
     task = asyncio.ensure_future(work)
     watchers = [asyncio.create_task(_wait_for_disconnect(reader)), asyncio.create_task(_send_heartbeats(writer))]
     try:

@@ -36,7 +36,12 @@ async def _on_sets(message: Message, command: CommandObject, context: AppContext
     readable = await access.get_readable_channels(context.archive, context.admins, reader)
     sets = await load_channel_sets(context.archive, message.chat.id)
     if not given:
-        text = _list_sets(sets, readable, words)
+        lines = []
+        for name, chosen in sorted(sets.items()):
+            titles = ", ".join(format_channel_title(readable[one], words) for one in sorted(chosen) if one in readable)
+            lines.append(Text("• ", neutralize_links(f"{name}: {titles or words('sets-closed')}")))
+        how = words.rich("sets-how", example=Code(f"/sets {words('sets-example')}"), asked=Code(words("sets-asked")))
+        text = as_list(words("sets-title", count=len(lines)), *lines, "", how)
     elif removed := _REMOVED.fullmatch(given):
         text = await _remove_set(removed[1], sets, message, context, words)
     else:
@@ -44,15 +49,6 @@ async def _on_sets(message: Message, command: CommandObject, context: AppContext
     content = ShownContent(counted=frozenset(readable))
     with recheck_before_sending(content, reader, context.archive, context.admins):
         await message.reply(**text.as_kwargs())
-
-
-def _list_sets(sets: Mapping[str, frozenset[int]], readable: Mapping[int, Channel], words: Translator) -> Text:
-    lines = []
-    for name, chosen in sorted(sets.items()):
-        titles = ", ".join(format_channel_title(readable[one], words) for one in sorted(chosen) if one in readable)
-        lines.append(Text("• ", neutralize_links(f"{name}: {titles or words('sets-closed')}")))
-    how = words.rich("sets-how", example=Code(f"/sets {words('sets-example')}"), asked=Code(words("sets-asked")))
-    return as_list(words("sets-title", count=len(lines)), *lines, "", how)
 
 
 async def _remove_set(

@@ -178,7 +178,10 @@ async def render_channel_list(
     context: AppContext, number: int, words: Translator
 ) -> tuple[Text, InlineKeyboardMarkup | None]:
     """Render a page of the channel list; the nearest page where this one does not exist."""
-    listed = await _list_channels(context)
+    # List all channels except those being removed; what these post afterwards has to be approved.
+    known = (await channels.load_channels(context.archive)).values()
+    there = [c for c in known if c.state != "removed" or await posts.count_posts(context.archive, c.chat_id)]
+    listed = sorted(there, key=lambda c: (not awaits_approval(c), c.title.casefold(), c.chat_id))
     if not listed:
         return Text(words("channels-none")), None
     shown, number, last = cut_page(listed, number, CHANNELS_PER_PAGE)
@@ -195,13 +198,6 @@ async def render_channel_list(
     ]
     turns = build_page_row(number, last, lambda n: ChannelCallback(action=ChannelAction.LIST, number=n), words)
     return as_list(head, *lines, words("channels-choose"), sep="\n\n"), build_keyboard(*rows, turns)
-
-
-async def _list_channels(context: AppContext) -> list[Channel]:
-    """List all channels except those being removed; what these post afterwards has to be approved."""
-    known = (await channels.load_channels(context.archive)).values()
-    there = [c for c in known if c.state != "removed" or await posts.count_posts(context.archive, c.chat_id)]
-    return sorted(there, key=lambda c: (not awaits_approval(c), c.title.casefold(), c.chat_id))
 
 
 # A bot that is no administrator of a channel receives no posts.

@@ -64,7 +64,12 @@ async def _bind_or_unbind(group: int, command: CommandObject, context: AppContex
     asked = (command.args or "").strip()
     known = await channels.load_channels(context.archive)
     if not asked:
-        return await _list_bound_channels(group, known, context, words)
+        ids = await channels.list_bound_channels(context.archive, group)
+        listed = [channel for key, channel in known.items() if key in ids]
+        how = words.rich("bind-how", example=Code("/bind @channel"))
+        if not listed:
+            return as_list(words("bind-none"), how)
+        return as_list(words("bind-list", count=len(listed)), list_channel_titles(listed, words), "", how)
     channel = find_channel(asked, known)
     if channel is None:
         return words.rich("bind-unknown", name=format_one_line(asked), channels="/channels")
@@ -76,15 +81,6 @@ async def _bind_or_unbind(group: int, command: CommandObject, context: AppContex
         return words.rich("bind-pending", title=title, channels="/channels")
     await channels.bind_channel(context.archive, group, channel.chat_id)
     return words.rich("bind-done", title=title)
-
-
-async def _list_bound_channels(group: int, known: dict[int, Channel], context: AppContext, words: Translator) -> Text:
-    ids = await channels.list_bound_channels(context.archive, group)
-    listed = [channel for key, channel in known.items() if key in ids]
-    how = words.rich("bind-how", example=Code("/bind @channel"))
-    if not listed:
-        return as_list(words("bind-none"), how)
-    return as_list(words("bind-list", count=len(listed)), list_channel_titles(listed, words), "", how)
 
 
 async def _on_bind_in_private(message: Message, words: Translator) -> None:

@@ -20,7 +20,7 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
@@ -75,7 +75,14 @@ async def fetch_document(bot: Bot, document: Document, file: Path) -> None:
             address = bot.session.api.file_url(bot.token, path)
             pieces = bot.session.stream_content(address, timeout=_DOWNLOAD_TIMEOUT_SECONDS, chunk_size=_CHUNK_BYTES)
             async with aclosing(pieces):
-                await _write_chunks(pieces, file)
+                # Write the chunks to a file. The size that Telegram reported is not trusted.
+                size = 0
+                with _create_private_file(file) as written:
+                    async for piece in pieces:
+                        size += len(piece)
+                        if size > MAX_DOCUMENT_BYTES:
+                            raise DocumentRefused("import-too-big")
+                        written.write(piece)
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as exc:
             log.warning("a document could not be fetched: %s", type(exc).__name__)
             if attempt == _MAX_TRIES:
@@ -95,17 +102,6 @@ async def _get_file_path(bot: Bot, document: Document) -> str:
     if not path:
         raise DocumentRefused("import-not-fetched")
     return path
-
-
-async def _write_chunks(pieces: AsyncIterator[bytes], file: Path) -> None:
-    """Write the chunks to a file. The size that Telegram reported is not trusted."""
-    size = 0
-    with _create_private_file(file) as written:
-        async for piece in pieces:
-            size += len(piece)
-            if size > MAX_DOCUMENT_BYTES:
-                raise DocumentRefused("import-too-big")
-            written.write(piece)
 
 
 def _copy_local_file(source: Path, file: Path) -> None:

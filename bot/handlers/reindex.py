@@ -90,8 +90,23 @@ async def _press_reindex(
     elif action is _RebuildAction.NOTHING:
         await redraw_message(pressed, Text(words("reindex-nothing")), None)
     elif action is _RebuildAction.CHOOSE:
+        number = callback_data.number
+        listed = sorted(known.values(), key=lambda c: (c.title.casefold(), c.chat_id))
+        shown, number, last = cut_page(listed, number, CHANNELS_PER_PAGE)
+        rows = [
+            [
+                (
+                    format_channel_title(c, words, _MAX_LABEL_LENGTH),
+                    _RebuildCallback(action=_RebuildAction.ONE, token=make_channel_token(context.archive, c.chat_id)),
+                )
+            ]
+            for c in shown
+        ]
+        turns = build_page_row(number, last, lambda n: _RebuildCallback(action=_RebuildAction.CHOOSE, number=n), words)
         await redraw_message(
-            pressed, Text(words("reindex-which")), _build_channel_keyboard(context, known, callback_data.number, words)
+            pressed,
+            Text(words("reindex-which")),
+            build_keyboard(*rows, turns, [(words("reindex-no"), _RebuildCallback(action=_RebuildAction.NOTHING))]),
         )
     elif action is _RebuildAction.ONE and channel is None:
         await redraw_message(pressed, Text(words("channel-gone")), None)
@@ -125,25 +140,6 @@ async def _start_rebuild(
 
 async def _list_rebuildable_channels(context: AppContext) -> dict[int, Channel]:
     return {key: c for key, c in (await channels.load_channels(context.archive)).items() if c.state != "removed"}
-
-
-def _build_channel_keyboard(
-    context: AppContext, known: dict[int, Channel], number: int, words: Translator
-) -> InlineKeyboardMarkup:
-    """Build a page of the channel list; the nearest page where this one does not exist."""
-    listed = sorted(known.values(), key=lambda c: (c.title.casefold(), c.chat_id))
-    shown, number, last = cut_page(listed, number, CHANNELS_PER_PAGE)
-    rows = [
-        [
-            (
-                format_channel_title(c, words, _MAX_LABEL_LENGTH),
-                _RebuildCallback(action=_RebuildAction.ONE, token=make_channel_token(context.archive, c.chat_id)),
-            )
-        ]
-        for c in shown
-    ]
-    turns = build_page_row(number, last, lambda n: _RebuildCallback(action=_RebuildAction.CHOOSE, number=n), words)
-    return build_keyboard(*rows, turns, [(words("reindex-no"), _RebuildCallback(action=_RebuildAction.NOTHING))])
 
 
 def routes() -> Router:

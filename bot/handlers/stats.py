@@ -18,7 +18,6 @@ from bot.views.post_phrases import strip_control_characters
 from rag_core.errors import IndexUnavailable
 from rag_core.storage import channels, gaps, history, index_state, monitoring_stats, posts, questions, raw_updates
 from rag_core.storage.backups import get_backup_time, list_backups
-from rag_core.storage.monitoring_stats import JobRecord
 
 _MAX_REASONS = 3  # reasons for quarantined updates that are listed
 _MAX_ERROR_LENGTH = 200  # characters of an error message
@@ -113,11 +112,7 @@ async def _describe_jobs(context: AppContext, words: Translator) -> AsyncIterato
         if job.failed_at and (job.failing or datetime.now(UTC) - job.failed_at < _RECENT_FAILURE_AGE):
             sentence = "stats-job-fails" if job.failing else "stats-job-failed"
             moment, reason = format_age(job.failed_at, words), _cut_line(job.error or "")
-            yield words(sentence, job=_format_job_name(job, words), ago=moment, count=job.failures, reason=reason)
-
-
-def _format_job_name(job: JobRecord, words: Translator) -> str:
-    return words("job", name=job.name)
+            yield words(sentence, job=words("job", name=job.name), ago=moment, count=job.failures, reason=reason)
 
 
 def _cut_line(text: str) -> str:

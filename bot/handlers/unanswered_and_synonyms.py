@@ -36,7 +36,7 @@ from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.text.tokens import tokenize
-from rag_core.types import Channel, PostKey, format_channel_post_link
+from rag_core.types import PostKey, format_channel_post_link
 
 _MAX_QUESTIONS, _MAX_GROUPS, _MAX_TEXT_LENGTH = 5000, 10, 150
 _MIN_READERS = 2  # who asked alike, before the words are shown
@@ -200,7 +200,14 @@ async def _on_synonyms(message: Message, command: CommandObject, context: AppCon
     }
     given = (command.args or "").strip()
     if not given:
-        text = await _list_pairs(context, known, words)
+        stored = await list_synonyms(context.archive, known)
+        lines = []
+        for (word, meaning), rows in groupby(stored, key=lambda synonym: (synonym.word, synonym.meaning)):
+            holding = [known[row.chat_id] for row in rows]
+            of = "" if len(holding) == len(known) else ", ".join(format_channel_title(one, words) for one in holding)
+            lines.append(Text("• ", neutralize_links(f"{word} = {meaning}" + (f" ({of})" if of else ""))))
+        how = words.rich("synonyms-how", example=_make_example(words))
+        text = as_list(words("synonyms-title", count=len(lines)), *lines[:_MAX_LISTED_PAIRS], "", how)
     else:
         name = given.split()[0] if given.startswith("@") else ""
         chosen = [one for one in known if not name or (known[one].username or "").casefold() == name[1:].casefold()]
@@ -209,17 +216,6 @@ async def _on_synonyms(message: Message, command: CommandObject, context: AppCon
         else:
             text = words.rich("reindex-unknown", name=neutralize_links(name), channels="/channels")
     await message.answer(**text.as_kwargs())
-
-
-async def _list_pairs(context: AppContext, known: dict[int, Channel], words: Translator) -> Text:
-    stored = await list_synonyms(context.archive, known)
-    lines = []
-    for (word, meaning), rows in groupby(stored, key=lambda synonym: (synonym.word, synonym.meaning)):
-        holding = [known[row.chat_id] for row in rows]
-        of = "" if len(holding) == len(known) else ", ".join(format_channel_title(one, words) for one in holding)
-        lines.append(Text("• ", neutralize_links(f"{word} = {meaning}" + (f" ({of})" if of else ""))))
-    how = words.rich("synonyms-how", example=_make_example(words))
-    return as_list(words("synonyms-title", count=len(lines)), *lines[:_MAX_LISTED_PAIRS], "", how)
 
 
 def _make_example(words: Translator) -> Code:

@@ -262,9 +262,10 @@ class ReadinessCheck:
             starting = "starting"
             return {"archive": starting, "words": starting, "vectors": starting, "telegram": self._check_telegram()}
         archive, vectors = await asyncio.gather(_check_archive(context), _check_vectors(context))
+        jobs = context.indexing.job_log.jobs
         return {
             "archive": archive,
-            "words": _check_lexical_index(context),
+            "words": ("cannot be brought up to date" if "lexical" in jobs and jobs["lexical"].failing else OK),
             "vectors": vectors,
             "telegram": self._check_telegram(),
         }
@@ -289,11 +290,6 @@ async def _check_archive(context: AppContext) -> str:
         log.warning("not ready: %s", exc)
         return "cannot be written"
     return OK
-
-
-def _check_lexical_index(context: AppContext) -> str:
-    jobs = context.indexing.job_log.jobs
-    return "cannot be brought up to date" if "lexical" in jobs and jobs["lexical"].failing else OK
 
 
 async def _check_vectors(context: AppContext) -> str:

@@ -107,17 +107,6 @@ class Instruments:
             LabelLimiter(),
             LabelLimiter(),
         )
-        self._add_question_metrics()
-        self._add_stage_metrics()
-        self._add_external_metrics()
-
-    def _counter(self, name: str, description: str, *labels: str) -> Counter:
-        return Counter(f"citegram_{name}", description, labels, registry=self.registry)
-
-    def _histogram(self, name: str, description: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-        return Histogram(f"citegram_{name}", description, labels, registry=self.registry, buckets=buckets)
-
-    def _add_question_metrics(self) -> None:
         self.questions = self._counter(
             "questions", "Questions: answered, refused, trouble, stopped.", "kind", "recipe", "outcome"
         )
@@ -137,8 +126,6 @@ class Instruments:
         self.coverage = self._histogram(
             "citation_coverage", "Share of an answer's sentences that cite a post.", _SHARE_BUCKETS, "recipe"
         )
-
-    def _add_stage_metrics(self) -> None:
         self.stage = self._histogram(
             "stage_seconds", "How long a stage took, failed or not.", _STAGE_SECONDS_BUCKETS, "stage"
         )
@@ -151,8 +138,6 @@ class Instruments:
         self.reflections = self._counter("reflections", "Drafts that a model judged: ok, failed.", "outcome")
         self.calls = self._counter("model_calls", "Generations asked of a language model.", "stage")
         self.tokens = self._counter("model_tokens", "Tokens that a model read or wrote.", "stage", "kind")
-
-    def _add_external_metrics(self) -> None:
         self.telegram = self._counter(
             "telegram_calls", "Tries of Telegram's methods, by what came of them.", "method", "outcome"
         )
@@ -161,6 +146,12 @@ class Instruments:
         )
         self.logged = self._counter("log_records", "Lines of the log: warning, error.", "level")
         self.scrape_failures = self._counter("scrape_failures", "Parts that a scrape could not tell.", "part")
+
+    def _counter(self, name: str, description: str, *labels: str) -> Counter:
+        return Counter(f"citegram_{name}", description, labels, registry=self.registry)
+
+    def _histogram(self, name: str, description: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"citegram_{name}", description, labels, registry=self.registry, buckets=buckets)
 
 
 # The first match counts; network and server errors are TelegramAPIErrors too.

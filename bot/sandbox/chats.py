@@ -154,7 +154,6 @@ class SandboxChat:
     protected: bool = False
     bot_spoke: bool = False
     last_id: int = 0
-    pinned: int | None = None
     members: dict[int, Membership] = field(default_factory=dict)
     messages: dict[int, Json] = field(default_factory=dict)
     topics: dict[int, str] = field(default_factory=dict)
@@ -176,7 +175,6 @@ class SandboxChat:
         more = _drop_empty_fields(
             linked_chat_id=self.linked,
             has_protected_content=True if self.protected else None,
-            pinned_message=self.messages.get(self.pinned) if self.pinned else None,
             active_usernames=[self.username] if self.username else None,
         )
         return (

@@ -176,7 +176,6 @@ class SandboxState:
     people: dict[int, SandboxUser] = field(default_factory=dict)
     rooms: dict[int, SandboxChat] = field(default_factory=dict)
     commands: dict[tuple[str, str], list[Json]] = field(default_factory=dict)
-    profile: dict[tuple[str, str], str] = field(default_factory=dict)
     drafts: dict[tuple[int, int], SandboxDraft] = field(default_factory=dict)
     actions: dict[tuple[int, int], tuple[str, float]] = field(default_factory=dict)
     reactions: dict[tuple[int, int], dict[int, list[str]]] = field(default_factory=dict)

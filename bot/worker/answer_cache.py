@@ -22,7 +22,7 @@ from rag_core.conversation.followups import is_followup
 from rag_core.conversation.memory import load_turns, remember_answer
 from rag_core.engine import Engine, IndexVersion, VersionedCache
 from rag_core.errors import ArchiveUnavailable
-from rag_core.storage import Archive, channels, near_duplicates
+from rag_core.storage import channels, near_duplicates
 from rag_core.storage.questions import save_trace
 from rag_core.storage.users import load_answer_mode
 from rag_core.tracing import Run
@@ -94,17 +94,6 @@ _MAX_WAITING_TRACES = 200  # limits memory while the archive is busy
 log = logging.getLogger(__name__)
 
 
-async def _save_trace(archive: Archive, run: Run) -> None:
-    """Save one trace. A failure is logged, so that the following traces are still saved."""
-    try:
-        spans = [asdict(span) for span in run.spans]
-        await save_trace(archive, run.trace_id, run.recipe, spans, [short.stage for short in run.shortfalls])
-    except ArchiveUnavailable as exc:
-        log.warning("the trace %s was not kept: %s", run.trace_id, exc.reason)
-    except Exception:  # otherwise the loop would end, and `join` would wait for ever
-        log.exception("the trace %s was not kept", run.trace_id)
-
-
 @asynccontextmanager
 async def record_traces(rag: Engine) -> AsyncIterator[None]:
     """Save the traces of all runs in the background while the block lasts; those waiting at its end are still saved."""
@@ -118,7 +107,16 @@ async def record_traces(rag: Engine) -> AsyncIterator[None]:
 
     async def work() -> None:
         while True:
-            await _save_trace(rag.archive, await waiting.get())
+            run = await waiting.get()
+            try:
+                spans = [asdict(span) for span in run.spans]
+                await save_trace(
+                    rag.archive, run.trace_id, run.recipe, spans, [short.stage for short in run.shortfalls]
+                )
+            except ArchiveUnavailable as exc:
+                log.warning("the trace %s was not kept: %s", run.trace_id, exc.reason)
+            except Exception:  # otherwise the loop would end, and `join` would wait for ever
+                log.exception("the trace %s was not kept", run.trace_id)
             waiting.task_done()
 
     rag.traced = keep_trace

@@ -143,10 +143,7 @@ class AnswerDelivery:
                     await self._save_state(replace(message, tried=False))
                     raise
                 log.warning("question %d: nobody knows whether message %d arrived", self.asked.id, message.page + 1)
-        return await self._send_then_edit(message)
-
-    async def _send_then_edit(self, message: DeliveryMessage) -> int:
-        """Send a short message and edit the text into it: the reader may then see the text twice, which is counted."""
+        # Send a short message and edit the text into it: the reader may then see the text twice, which is counted.
         with self._log_archive_errors():
             await questions.record_repeated_send(self._archive, self.asked.id)
         notice = get_translator(self.asked.lang)("delivery-again")

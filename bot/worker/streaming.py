@@ -233,17 +233,16 @@ class ProgressView:
         if self.sentences and self.extract:
             blocks.insert(0, render_sentences(replace(self.extract, sentences=tuple(self.sentences), model="")))
         elif self.extract:
-            blocks.insert(0, _format_best_quote(self.extract, self.words))
+            extract = self.extract
+            first = extract.sentences[0]
+            key = first.citations[0].post
+            author = link_author(extract.channels.get(key.chat_id), None, extract.link(key), self.words)
+            lines = [BlockQuote(neutralize_links(strip_control_characters(first.text))), author]
+            blocks.insert(
+                0,
+                as_list(*([self.words("answer-probable")] if extract.certainty is Certainty.PROBABLE else []), *lines),
+            )
         return as_list(*blocks, sep="\n\n")
-
-
-def _format_best_quote(extract: Answer, words: Translator) -> Text:
-    """First sentence of the extract, and the link to its post."""
-    first = extract.sentences[0]
-    key = first.citations[0].post
-    author = link_author(extract.channels.get(key.chat_id), None, extract.link(key), words)
-    lines = [BlockQuote(neutralize_links(strip_control_characters(first.text))), author]
-    return as_list(*([words("answer-probable")] if extract.certainty is Certainty.PROBABLE else []), *lines)
 
 
 class Screen(Protocol):

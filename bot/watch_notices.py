@@ -162,7 +162,7 @@ class WatchNotifier:
             await watches.mark_hits(self._archive, [hit], "over")
             return
         others = {one.key.chat_id for one in copies[hit.key].all} - {hit.key.chat_id} if hit.key in copies else set()
-        text = render_notice(watch, post, post.text[slice(*span)], known[hit.key.chat_id], len(others), words)
+        text = _render_notice(watch, post, post.text[slice(*span)], known[hit.key.chat_id], len(others), words)
         content = await collect_content_of_posts([hit.key], viewer, self._archive)
         with recheck_before_sending(content, to.reader, self._archive, self._context.admins):
             await self._bot.send_message(
@@ -192,7 +192,7 @@ def is_quiet(quiet: str, hour: int) -> bool:
     return start <= hour < end if start < end else hour >= start or hour < end
 
 
-def render_notice(watch: Watch, post: Post, quote: str, channel: Channel, others: int, words: Translator) -> Text:
+def _render_notice(watch: Watch, post: Post, quote: str, channel: Channel, others: int, words: Translator) -> Text:
     """Render a notice: the watch, the quoted words, the link, and the number of other readable channels with copies."""
     link = link_author(channel, post.origin, format_post_link(post.key, channel.username), words)
     also = [words("watch-also", count=others)] if others else []

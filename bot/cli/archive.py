@@ -43,7 +43,6 @@ def declare_trace(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run_backup(args: argparse.Namespace, settings: Settings) -> int:
-    """Make a backup and delete the oldest beyond DATA__BACKUPS. Returns the exit code."""
     folder = settings.data.dir
     backup = await run_cancellable(partial(make_backup, folder))
     if settings.data.backups:
@@ -53,7 +52,6 @@ async def _run_backup(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _run_restore(args: argparse.Namespace, settings: Settings) -> int:
-    """Restore a backup. Returns the exit code."""
     folder = settings.data.dir
     async with hold_folder(folder):
         restored = await run_cancellable(lambda stop: restore_backup(folder, args.file, stop))

@@ -140,7 +140,6 @@ async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
 
 @asynccontextmanager
 async def _open_answerer(settings: Settings) -> AsyncIterator[tuple[RunningBot | None, Engine | None]]:
-    """Open what answers: the bot that holds the folder, or an engine in this process."""
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
             yield owner, None
@@ -152,7 +151,6 @@ async def _open_answerer(settings: Settings) -> AsyncIterator[tuple[RunningBot |
 def _make_asker(
     owner: RunningBot | None, rag: Engine | None, settings: Settings, recipe: str, *, trace: bool = False
 ) -> Callable[[str, int], Awaitable[AnswerJson | None]]:
-    """Make the function that answers a question of a conversation, by the bot or by the engine."""
     if owner:
         return lambda text, talk: owner.ask(text, trace=trace, recipe=recipe, conversation=talk)
     assert rag
@@ -189,7 +187,6 @@ def _report_no_channels(settings: Settings, lang: str) -> int:
 
 
 def _report_folder(settings: Settings, *, named: bool) -> None:
-    """Say which folder is read, unless it was named."""
     if not named:
         print(f"(folder: {settings.data.dir})", file=sys.stderr, flush=True)
 

@@ -84,7 +84,6 @@ async def import_sample_channels(archive: Archive) -> list[Channel]:
 
 
 async def _add_people_and_channels(sandbox: Sandbox, archive: Archive, sample_channels: list[Channel]) -> None:
-    """Add the people, a group, the channels with all their posts in the archive, and questions that they answer."""
     world = sandbox.world
     for user_id, (name, lang) in (_READERS | _ADMINS).items():
         world.add_person(user_id, name, lang=lang)
@@ -228,7 +227,6 @@ async def _choose_models(settings: RagSettings) -> tuple[ModelSettings, str]:
 
 
 def _describe_writer(settings: RagSettings) -> str:
-    """Describe in a sentence what writes the answers."""
     if settings.llm.url:
         return "Answers are written by the model that LLM__URL serves."
     try:
@@ -241,7 +239,6 @@ def _describe_writer(settings: RagSettings) -> str:
 
 
 async def _ask_once(url: str, settings: Settings, question: str) -> None:
-    """Ask the bot of a running demo in the name of the reader, over its page, and print the answer."""
     patience = _ANSWER_TIMEOUT_SECONDS + settings.budgets.plan + settings.budgets.write
     async with aiohttp.ClientSession(url) as page:
         state = await _fetch_json(page.get(f"/sandbox/state?since=0&user={READER_ID}"))

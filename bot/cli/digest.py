@@ -26,7 +26,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run(args: argparse.Namespace, settings: Settings) -> int:
-    """Print the digest. Returns the exit code."""
     settings = await choose_folder_with_channels(settings)
     until = datetime.now(UTC)
     since = until - timedelta(days=max(1, args.days))

@@ -66,8 +66,7 @@ _RETRIEVAL_VARIANTS = [
 ]  # a second round depends on what was answered
 
 
-def declare_retrieval(kinds: Any) -> None:
-    """Add the subcommand to the parser."""
+def _declare_retrieval(kinds: Any) -> None:
     parser = kinds.add_parser("retrieval", help="how much is found, and how high")
     options.add_data_options(parser)
     options.add_model_options(parser)
@@ -77,13 +76,11 @@ def declare_retrieval(kinds: Any) -> None:
 
 
 async def _run_retrieval(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, and write the JSON report. Returns the exit code."""
     measurement = Measurement("retrieval", lambda query: bool(query.relevant), search_query, compute_retrieval_metrics)
     return await run_measurement(args, settings, measurement)
 
 
-def declare_answers(kinds: Any) -> None:
-    """Add the subcommand to the parser."""
+def _declare_answers(kinds: Any) -> None:
     parser = kinds.add_parser("answers", help="how many questions are answered rightly, wrongly, or refused")
     options.add_data_options(parser)
     options.add_model_options(parser)
@@ -94,15 +91,13 @@ def declare_answers(kinds: Any) -> None:
 
 
 async def _run_answers(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, and write the JSON report. Returns the exit code."""
     measurement = Measurement(
         "answers", lambda query: True, answer_query, compute_answer_metrics, compute_metrics_by_kind
     )
     return await run_measurement(args, settings, measurement)
 
 
-def declare_dialogues(kinds: Any) -> None:
-    """Add both subcommands to the parser."""
+def _declare_dialogues(kinds: Any) -> None:
     talk = kinds.add_parser("talk", help="whether greetings and thanks are answered as such")
     rows = "texts with `search` (.jsonl); searched are the exports beside it, else the sample channels"
     talk.add_argument("file", type=Path, metavar="FILE", help=rows)
@@ -117,7 +112,6 @@ def declare_dialogues(kinds: Any) -> None:
 
 
 async def _run_dialogues(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, and write the JSON report. Returns the exit code."""
     from bot.evaluation import dialogues
     from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER
 
@@ -144,8 +138,7 @@ async def _run_dialogues(args: argparse.Namespace, settings: Settings) -> int:
 _DATE_READERS = {"citegram": parse_period, "dateparser": read_with_dateparser}
 
 
-def declare_dates(kinds: Any) -> None:
-    """Add the subcommand to the parser."""
+def _declare_dates(kinds: Any) -> None:
     parser = kinds.add_parser("dates", help="how well expressions of time are read, beside dateparser alone")
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder or file of expressions of time (.jsonl)")
     options.add_sample_options(parser, "expressions")
@@ -154,7 +147,6 @@ def declare_dates(kinds: Any) -> None:
 
 
 async def _run_dates(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, and write the JSON report. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
     rows = draw_sample(read_date_rows(args.folder), args.limit, args.seed)
     metrics_by_reader = {
@@ -180,8 +172,7 @@ _SCHEMA_NEEDS_SERVER_TEXT = (
 )
 
 
-def declare_plans(kinds: Any) -> None:
-    """Add the subcommand to the parser."""
+def _declare_plans(kinds: Any) -> None:
     parser = kinds.add_parser("plans", help="how well and how fast a model plans searches")
     parser.add_argument("file", type=Path, metavar="FILE", help="queries.jsonl, or a text file with a question a line")
     form = "what holds the model to the form of a plan (default: gbnf)"
@@ -196,7 +187,6 @@ def declare_plans(kinds: Any) -> None:
 
 
 async def _run_plans(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, and write the JSON report. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
     recording = options.open_recording(args)
     questions = draw_sample(read_questions(args.file, recording.now if recording else None), args.limit, args.seed)
@@ -274,7 +264,6 @@ def declare_verify(kinds: Any) -> None:
 
 
 async def _run_verify(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, and write the JSON report. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
     rows = list(draw_sample(read_claims(args.folder), args.limit, args.seed))
     given = all(row.evidence for row in rows)
@@ -313,11 +302,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
     """Add the kinds of measurement to the parser of the command."""
     kinds = parser.add_subparsers(required=True, metavar="WHAT")
     for declare_kind in (
-        declare_retrieval,
-        declare_answers,
-        declare_dialogues,
-        declare_dates,
-        declare_plans,
+        _declare_retrieval,
+        _declare_answers,
+        _declare_dialogues,
+        _declare_dates,
+        _declare_plans,
         declare_verify,
         declare_calibrate,
         declare_coverage,

@@ -66,7 +66,6 @@ def declare_calibrate(kinds: Any) -> None:
 
 
 async def _run_calibrate(args: argparse.Namespace, settings: Settings) -> int:
-    """Fit the thresholds, print them, and save the calibration beside the archive. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
     if args.verify:
         return _calibrate_claims(args, settings)
@@ -103,7 +102,6 @@ async def _run_calibrate(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _calibrate_claims(args: argparse.Namespace, settings: Settings) -> int:
-    """Fit the threshold for claims and save it with the other fitted values."""
     rows = draw_sample(read_claims(args.folder), args.limit, args.seed)
     threshold = fit_claim_bar(rows, args.unsupported, args.folder.resolve().name)
     rag = settings.rag()
@@ -157,7 +155,6 @@ def declare_ranking(kinds: Any) -> None:
 
 
 async def _run_ranking(args: argparse.Namespace, settings: Settings) -> int:
-    """Fit, and print the weights, and recall on held-out channels. Returns the exit code."""
     variant, sets = Variant(legs=args.legs, rerank="off"), list[list[RankingRow]]()
     for folders, documents in ((args.folders, False), (args.documents, True)):
         rows: list[RankingRow] = []
@@ -181,7 +178,6 @@ async def _run_ranking(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _run_coverage(args: argparse.Namespace, settings: Settings) -> int:
-    """Fit, and print the weights, the bars, and how they did on held-out channels. Returns the exit code."""
     variant = Variant(legs=args.legs, rerank=args.rerank)
     sets: list[list[CoverageRow]] = []
     for folders in (args.folders, args.documents):
@@ -219,7 +215,6 @@ def declare_make(kinds: Any) -> None:
 
 
 async def _run_make(args: argparse.Namespace, settings: Settings) -> int:
-    """Make the question set, write it, and print its size. Returns the exit code."""
     folder: Path = args.folder
     if (folder / "queries.jsonl").exists():
         raise SettingsWrong(_ALREADY_THERE_TEXT.format(folder))

@@ -47,7 +47,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run_history(args: argparse.Namespace, settings: Settings) -> int:
-    """Show or change the histories. Returns the exit code."""
     if args.action == "list":
         archive = await Archive.open(settings.data.dir)
         try:
@@ -93,7 +92,6 @@ async def _find_channel(archive: Archive, name: str) -> Channel:
 
 
 async def _act(args: argparse.Namespace, archive: Archive, channel: Channel, settings: Settings) -> None:
-    """Carry out the action on the archive. Raises HistoryUnavailable."""
     title, chat_id = strip_control_characters(channel.title), channel.chat_id
     if args.action == "begin":
         if channel.kind != "channel":

@@ -127,7 +127,6 @@ def declare_import(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
-    """Import the export and update the indexes. Returns the exit code."""
     from ingest.exports.telegram_desktop import ImportOptions
 
     visibility = Visibility(args.visibility) if args.visibility else None
@@ -191,7 +190,6 @@ def declare_reindex(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
-    """Rebuild the indexes, or have the running bot do it. Returns the exit code."""
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
             archive = await Archive.open(settings.data.dir)

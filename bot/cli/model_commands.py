@@ -55,7 +55,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     elif args.what == "use":
         print(_describe_use(await _use_model(args, settings)))
     else:
-        await pull_models(find_models(args.name), models, args.hub or settings.models.hub, unverified=args.unverified)
+        await _pull_models(find_models(args.name), models, args.hub or settings.models.hub, unverified=args.unverified)
     return 0
 
 
@@ -123,10 +123,9 @@ def _format_cells(row: ModelSpec, folder: Path, used: Mapping[str, str]) -> tupl
     return row.tier, row.name, row.role, " ".join(sorted(row.languages)), size, here, memory, row.licence, row.where
 
 
-async def pull_models(
+async def _pull_models(
     rows: tuple[ModelSpec, ...], models: Path, hub: str = DEFAULT_HUB_URL, *, unverified: bool = False
 ) -> None:
-    """Pull the models into folders below `models` with a progress bar. Raises ModelUnavailable at the first failure."""
     if not rows:
         print(f"The tier {ModelTier.NONE} needs no model.")
     for row in rows:

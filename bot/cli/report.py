@@ -64,7 +64,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run(args: argparse.Namespace, settings: Settings) -> int:
-    """Write the page. Returns the exit code."""
     settings = await choose_folder_with_channels(settings)
     weeks = min(max(args.weeks, 1), _MAX_WEEKS)
     now = datetime.now(UTC)

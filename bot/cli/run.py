@@ -66,7 +66,6 @@ def declare_init(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run_init(args: argparse.Namespace, settings: Settings) -> int:
-    """Check a token with Telegram and write it to `.env`. Returns the exit code."""
     token = _read_token()
     register_secrets([token])
     name = await _fetch_bot_name(settings.bot.model_copy(update={"token": SecretStr(token)}))
@@ -110,7 +109,6 @@ async def _fetch_bot_name(settings: BotSettings) -> str:
 
 
 def _confirm_replacement(name: str) -> bool:
-    """Ask whether another token is replaced. Raises SettingsWrong where nobody can be asked."""
     if not sys.stdin.isatty():
         raise SettingsWrong(_OTHER_TOKEN_TEXT)
     answer = input(f"{_ENV_FILE} has another token. Replace it by that of @{name}? [y/N] ")

@@ -250,7 +250,6 @@ class RunningBot:
             writer.transport.abort()
 
     async def _read_message(self, reader: asyncio.StreamReader, patience: float) -> dict[str, Any]:
-        """Read the next message of the bot."""
         try:
             async with asyncio.timeout(patience):
                 raw = await reader.readline()

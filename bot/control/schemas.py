@@ -261,7 +261,6 @@ def format_stages(spans: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _format_source_lines(source: dict[str, str], words: Translator, zone: tzinfo) -> str:
-    """Format the link, the author and the day of a post, and below them its words."""
     who = format_author(Channel(0, source["title"]), Origin(source["origin"]) if "origin" in source else None, words)
     edited = datetime.fromisoformat(source["edited"]) if "edited" in source else None
     date = format_day_and_edit(datetime.fromisoformat(source["date"]), edited, RenderContext(words, zone))
@@ -280,7 +279,6 @@ def _build_source(
 
 
 def _build_post_details(key: PostKey, post: Post | Passage | None) -> dict[str, str]:
-    """Build the edit date, and the origin of a forwarded post."""
     edited = {"edited": post.edited.isoformat()} if post and post.edited else {}
     origin = post.origin if post else None
     return edited | ({"origin": origin.name} if origin and origin.chat_id != key.chat_id else {})

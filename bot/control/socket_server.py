@@ -105,7 +105,6 @@ async def serve_control_socket(folder: Path, handlers: Mapping[str, RequestHandl
 
 
 def _open_socket(folder: Path) -> socket.socket:
-    """Open a socket that only its user may connect to."""
     with open_socket_path(folder) as path:
         Path(path).unlink(missing_ok=True)
         opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -121,7 +120,6 @@ def _open_socket(folder: Path) -> socket.socket:
 async def _serve_caller(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handlers: Mapping[str, RequestHandler], *, busy: bool
 ) -> None:
-    """Serve one caller from greeting to end."""
     hello = build_greeting(process=os.getpid())
     # If the system does not provide the peer's user, the socket's permissions must do.
     if busy or get_peer_user(writer.get_extra_info("socket")) not in (None, os.geteuid(), _ROOT_USER_ID):

@@ -155,7 +155,6 @@ def _label_by_layers(checked: Sequence[RuleCheck], lang: str, covered: float | N
 
 
 def _join_labels(labels: Sequence[Label]) -> str:
-    """Join the labels of several pieces of evidence."""
     for_it, against = Label.SUPPORTED in labels, Label.CONTRADICTED in labels
     return "disputed" if for_it and against else str(next(filter(None, (
         for_it and Label.SUPPORTED, against and Label.CONTRADICTED)), Label.NOT_FOUND))  # fmt: skip

@@ -138,7 +138,6 @@ async def _notify_other_admins(bot: Bot, but: tuple[int, ...], said: str, contex
 
 
 async def _notify_user(bot: Bot, user_id: int, said: str, context: AppContext, **values: str) -> bool:
-    """Send a user a sentence in the language of their questions; False where they cannot be reached."""
     lang = await monitoring_stats.get_user_language(context.archive, user_id) or context.settings.bot.language
     try:
         await bot.send_message(user_id, get_translator(lang)(said, help="/help", **values))

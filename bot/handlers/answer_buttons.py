@@ -59,7 +59,7 @@ from rag_core.types import Channel, Post, PostKey, Viewer
 # These send a message for the asker, or ask again in their name.
 
 
-async def prepare_viewer(
+async def _prepare_viewer(
     asked: AnsweredQuestion, user_id: int, context: AppContext
 ) -> tuple[Viewer, AbstractContextManager[None]]:
     """Build the viewer of an answer's posts, and the context in which to send what is made of them.
@@ -72,13 +72,12 @@ async def prepare_viewer(
     return viewer, recheck_before_sending(content, here, context.archive, context.admins)
 
 
-async def build_render_context(asked: AnsweredQuestion, context: AppContext) -> RenderContext:
-    """Render context in the language of the answer and the time zone of its chat."""
+async def _build_render_context(asked: AnsweredQuestion, context: AppContext) -> RenderContext:
     zone = await load_zone(context.archive, asked.chat_id, context.settings.bot.zone)
     return RenderContext(get_translator(asked.lang), zone, group=not asked.private)
 
 
-async def shorten_answer(
+async def _shorten_answer(
     asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext
 ) -> Text | None:
     """Shorten an answer to its first sentence with sources; None where a post of it changed or is unavailable."""
@@ -119,7 +118,7 @@ class _SourcesContext:
     shown: RenderContext
 
 
-async def render_sources_page(
+async def _render_sources_page(
     asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext, page: int = 0
 ) -> tuple[Text, InlineKeyboardMarkup | None]:
     """Render a page of the sources that this viewer may read now, and its page buttons."""
@@ -152,7 +151,6 @@ def _render_source(number: int, one: CitedPost, context: _SourcesContext) -> Tex
 
 
 def _list_quotes(key: PostKey, post: Post, answer: StoredAnswer) -> Iterator[str]:
-    """List the cited words of a post, in the order of the post."""
     places = {(start, end) for sentence in answer.sentences for cited, start, end in sentence.places if cited == key}
     found = [text for start, end in sorted(places) if (text := strip_control_characters(post.text[start:end]))][
         :_MAX_QUOTES
@@ -164,9 +162,9 @@ def _list_quotes(key: PostKey, post: Post, answer: StoredAnswer) -> Iterator[str
 
 async def _on_sources(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
     asked = await find_asked_answer(message, bot, context.archive, words, "/sources", addressed=addressed)
-    viewer, checked = await prepare_viewer(asked, get_reader_id(message), context)
-    shown = await build_render_context(asked, context)
-    text, buttons = await render_sources_page(asked, viewer, context.archive, shown)
+    viewer, checked = await _prepare_viewer(asked, get_reader_id(message), context)
+    shown = await _build_render_context(asked, context)
+    text, buttons = await _render_sources_page(asked, viewer, context.archive, shown)
     with checked:
         await message.reply(**text.as_kwargs(), reply_markup=buttons)
 
@@ -248,7 +246,6 @@ async def _press_vote(pressed: _ButtonPress) -> None:
 
 
 async def _press_more(pressed: _ButtonPress) -> None:
-    """Show the other buttons of the answer in place of the first ones, or these again."""
     asked, archive = pressed.asked, pressed.context.archive
     given, words = kept.parse_stored_answer(asked.answer), get_translator(asked.lang)
     questions = list_suggestion_rows(pressed.message.reply_markup)
@@ -264,15 +261,15 @@ async def _press_more(pressed: _ButtonPress) -> None:
 async def _press_text(pressed: _ButtonPress) -> None:
     """Show what is made of the answer's posts, as far as the presser may read them now."""
     asked, archive, action = pressed.asked, pressed.context.archive, pressed.press.action
-    viewer, checked = await prepare_viewer(asked, pressed.query.from_user.id, pressed.context)
-    shown = await build_render_context(asked, pressed.context)
+    viewer, checked = await _prepare_viewer(asked, pressed.query.from_user.id, pressed.context)
+    shown = await _build_render_context(asked, pressed.context)
     text, buttons = None, None
     if action is AnswerAction.WHY:
         text = await explain_answer(asked, viewer, archive, shown, pressed.context.rag)
     elif action is AnswerAction.SHORTER:
-        text = await shorten_answer(asked, viewer, archive, shown)
+        text = await _shorten_answer(asked, viewer, archive, shown)
     else:
-        text, buttons = await render_sources_page(asked, viewer, archive, shown, pressed.press.page)
+        text, buttons = await _render_sources_page(asked, viewer, archive, shown, pressed.press.page)
     if text is None:
         raise Refusal(pressed.words("answer-changed"))
     with checked:

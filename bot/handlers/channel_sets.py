@@ -86,7 +86,6 @@ async def _save_set(
 
 
 def _name_channel(channel: Channel) -> frozenset[str]:
-    """The names by which a reader may mean a channel."""
     username = (channel.username or "").casefold()
     return frozenset(filter(None, (channel.title.casefold(), username and f"@{username}")))
 

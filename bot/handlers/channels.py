@@ -76,26 +76,23 @@ async def find_pressed_channel(
     return channel
 
 
-async def press_card(
+async def _press_card(
     pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, context: AppContext, words: Translator
 ) -> None:
-    """Show a channel's card, with its current name and the bot's membership."""
     channel = await find_pressed_channel(pressed, callback_data, context, words)
     await _refresh_channel(bot, context, channel)
     await _show_card(pressed, channel.chat_id, context, words)
 
 
-async def press_switch(
+async def _press_switch(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
-    """Change a channel and show its card."""
     channel = await find_pressed_channel(pressed, callback_data, context, words)
     done = await _apply_action(callback_data.action, channel, context, words)
     await _show_card(pressed, channel.chat_id, context, words, done)
 
 
 async def _apply_action(action: ChannelAction, channel: Channel, context: AppContext, words: Translator) -> str:
-    """Apply a button's action and return the sentence about it."""
     title, archive, chat_id = format_channel_title(channel, words, 60), context.archive, channel.chat_id
     if visibility := _VISIBILITY_BY_ACTION.get(action):
         await channels.set_channel_visibility(archive, chat_id, visibility)
@@ -127,7 +124,7 @@ async def _show_card(
     await redraw_message(pressed, text, buttons, done)
 
 
-async def mark_channel_joined(archive: Archive, chat_id: int) -> None:
+async def _mark_channel_joined(archive: Archive, chat_id: int) -> None:
     """Mark that the bot is now in a known channel; earlier posts may be missing."""
     await channels.record_bot_joined(archive, chat_id)
     await gaps.note_gap_before_joining(archive, chat_id)
@@ -153,7 +150,7 @@ async def _refresh_channel(bot: Bot, context: AppContext, channel: Channel) -> N
     except (TelegramAPIError, ClientDecodeError, TimeoutError):
         return  # unknown now: the card shows the stored data
     if inside and not channel.inside:
-        await mark_channel_joined(context.archive, channel.chat_id)
+        await _mark_channel_joined(context.archive, channel.chat_id)
     elif channel.inside and not inside:
         await channels.record_bot_left(context.archive, channel.chat_id)
 
@@ -161,23 +158,20 @@ async def _refresh_channel(bot: Bot, context: AppContext, channel: Channel) -> N
 _MAX_LABEL_LENGTH = 60  # characters; phones cut longer labels
 
 
-async def on_channels(message: Message, context: AppContext, words: Translator) -> None:
-    """Answer /channels with the list of channels."""
-    text, buttons = await render_channel_list(context, 0, words)
+async def _on_channels(message: Message, context: AppContext, words: Translator) -> None:
+    text, buttons = await _render_channel_list(context, 0, words)
     await message.answer(**text.as_kwargs(), reply_markup=buttons)
 
 
-async def press_list(
+async def _press_list(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
-    """Show another page of the list."""
-    await redraw_message(pressed, *await render_channel_list(context, callback_data.number, words))
+    await redraw_message(pressed, *await _render_channel_list(context, callback_data.number, words))
 
 
-async def render_channel_list(
+async def _render_channel_list(
     context: AppContext, number: int, words: Translator
 ) -> tuple[Text, InlineKeyboardMarkup | None]:
-    """Render a page of the channel list; the nearest page where this one does not exist."""
     # List all channels except those being removed; what these post afterwards has to be approved.
     known = (await channels.load_channels(context.archive)).values()
     there = [c for c in known if c.state != "removed" or await posts.count_posts(context.archive, c.chat_id)]
@@ -239,7 +233,7 @@ class BotMembershipHandlers:
                 )
                 if known and known.state == "removed":
                     await channels.set_channel_state(context.archive, chat.id, "pending")
-                await mark_channel_joined(context.archive, chat.id)
+                await _mark_channel_joined(context.archive, chat.id)
             elif known:
                 await channels.record_bot_left(context.archive, chat_id)
         if refused:
@@ -300,7 +294,7 @@ class BotMembershipHandlers:
             await send_channel_notice(bot, admin, as_list(text, by, sep="\n\n"))
 
 
-async def on_group_title(message: Message, context: AppContext) -> None:
+async def _on_group_title(message: Message, context: AppContext) -> None:
     """Update the title of an imported group. Channels send theirs with every post."""
     known = (await channels.load_channels(context.archive)).get(message.chat.id)
     if known and message.chat.title:
@@ -309,7 +303,7 @@ async def on_group_title(message: Message, context: AppContext) -> None:
         )
 
 
-async def on_chat_member(event: ChatMemberUpdated, context: AppContext) -> None:
+async def _on_chat_member(event: ChatMemberUpdated, context: AppContext) -> None:
     """Forget a cached membership after a change in a chat where the bot is an administrator."""
     context.admins.members.forget(event.chat.id, event.new_chat_member.user.id)
 
@@ -318,7 +312,7 @@ async def on_chat_member(event: ChatMemberUpdated, context: AppContext) -> None:
 _CONFIRMATION_SECONDS = 600
 
 
-async def press_remove(
+async def _press_remove(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
     """First press: say what will be deleted, and ask for confirmation."""
@@ -333,10 +327,9 @@ async def press_remove(
     await redraw_message(pressed, asked, buttons)
 
 
-async def press_confirm_remove(
+async def _press_confirm_remove(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
-    """Second press: remove the channel."""
     channel = await find_pressed_channel(pressed, callback_data, context, words)
     if not 0 <= time.time() - callback_data.number <= _CONFIRMATION_SECONDS:
         raise Refusal(words("channel-remove-late", channels="/channels"))
@@ -356,7 +349,7 @@ async def press_confirm_remove(
     await edit_message(pressed, as_list(*blocks, sep="\n\n"), build_keyboard(*rows))
 
 
-async def press_leave(
+async def _press_leave(
     pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, context: AppContext, words: Translator
 ) -> None:
     """Leave a removed channel, and delete what it posted since."""
@@ -404,14 +397,14 @@ def routes(notices: ChannelNotificationLimiter) -> Router:
     router.channel_post.register(_on_channel_post)
     router.edited_channel_post.register(_on_channel_post)
     router.my_chat_member.register(BotMembershipHandlers(notices).on_change, F.chat.type == "channel")
-    router.chat_member.register(on_chat_member)
-    router.message.register(on_group_title, F.new_chat_title, IN_GROUP)
-    router.message.register(on_channels, ChatCommand("channels", chats=PRIVATE), flags=ADMINS_ONLY)
+    router.chat_member.register(_on_chat_member)
+    router.message.register(_on_group_title, F.new_chat_title, IN_GROUP)
+    router.message.register(_on_channels, ChatCommand("channels", chats=PRIVATE), flags=ADMINS_ONLY)
     pressed = router.callback_query
-    pressed.register(press_list, ChannelCallback.filter(F.action == ChannelAction.LIST), flags=ADMINS_ONLY)
-    pressed.register(press_card, ChannelCallback.filter(F.action == ChannelAction.CARD), flags=ADMINS_ONLY)
-    pressed.register(press_switch, ChannelCallback.filter(F.action.in_(_SWITCH_ACTIONS)), flags=ADMINS_ONLY)
-    pressed.register(press_remove, ChannelCallback.filter(F.action == ChannelAction.ASK_REMOVE), flags=ADMINS_ONLY)
-    pressed.register(press_confirm_remove, ChannelCallback.filter(F.action == ChannelAction.REMOVE), flags=ADMINS_ONLY)
-    pressed.register(press_leave, ChannelCallback.filter(F.action == ChannelAction.LEAVE), flags=ADMINS_ONLY)
+    pressed.register(_press_list, ChannelCallback.filter(F.action == ChannelAction.LIST), flags=ADMINS_ONLY)
+    pressed.register(_press_card, ChannelCallback.filter(F.action == ChannelAction.CARD), flags=ADMINS_ONLY)
+    pressed.register(_press_switch, ChannelCallback.filter(F.action.in_(_SWITCH_ACTIONS)), flags=ADMINS_ONLY)
+    pressed.register(_press_remove, ChannelCallback.filter(F.action == ChannelAction.ASK_REMOVE), flags=ADMINS_ONLY)
+    pressed.register(_press_confirm_remove, ChannelCallback.filter(F.action == ChannelAction.REMOVE), flags=ADMINS_ONLY)
+    pressed.register(_press_leave, ChannelCallback.filter(F.action == ChannelAction.LEAVE), flags=ADMINS_ONLY)
     return router

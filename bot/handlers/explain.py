@@ -41,7 +41,7 @@ from rag_core.text.tokens import detect_language, list_dictionary_forms, tokeniz
 from rag_core.types import Certainty, Channel, Post, PostKey, Question, Viewer, format_channel_post_link
 
 
-async def render_trace(trace_id: str, archive: Archive, words: Translator) -> Text | None:
+async def _render_trace(trace_id: str, archive: Archive, words: Translator) -> Text | None:
     """Render the trace of an answer; None where it is unknown or expired. Raises ArchiveUnavailable."""
     found = await fetch_trace(archive, trace_id)
     if found is None:
@@ -204,7 +204,7 @@ async def _on_why(
 ) -> None:
     admin = message.chat.type == "private" and is_admin(message, context.admins)
     if admin and command.args:
-        stages = await render_trace(command.args.strip(), context.archive, words)
+        stages = await _render_trace(command.args.strip(), context.archive, words)
         await message.reply(**(stages or Text(words("why-trace-unknown", why="/why"))).as_kwargs())
         return
     asked = await find_asked_answer(message, bot, context.archive, words, "/why", addressed=addressed)
@@ -215,7 +215,7 @@ async def _on_why(
     shown = RenderContext(get_translator(asked.lang), zone, group=not reader.private)
     text = await explain_answer(asked, viewer, context.archive, shown, context.rag)
     if admin and (
-        stages := await render_trace(answer.parse_stored_answer(asked.answer).trace_id, context.archive, words)
+        stages := await _render_trace(answer.parse_stored_answer(asked.answer).trace_id, context.archive, words)
     ):
         text = as_list(text, stages, sep="\n\n")
     first, *rest = split_pages(text)

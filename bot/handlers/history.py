@@ -37,7 +37,7 @@ _STATE_BY_ACTION = {
 }
 
 
-async def press_history(
+async def _press_history(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
     """Show a running or paused backfill; otherwise estimate one, and offer to begin it."""
@@ -58,7 +58,7 @@ async def press_history(
     await edit_message(pressed, text, await _build_buttons(context, channel, words, "" if count else "none"))
 
 
-async def press_begin(
+async def _press_begin(
     pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, context: AppContext, words: Translator
 ) -> None:
     """Begin a backfill of all posts, or of those of the last days. A group is told before."""
@@ -76,10 +76,9 @@ async def press_begin(
     service.spawn(_follow_progress(pressed, channel, context, words))
 
 
-async def press_state(
+async def _press_state(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
-    """Pause, resume or cancel a backfill."""
     channel, service = await _find_channel(pressed, callback_data, context, words)
     state, among = _STATE_BY_ACTION[callback_data.action]
     await history.set_backfill_state(context.archive, channel.chat_id, state, among=among)
@@ -88,7 +87,7 @@ async def press_state(
         service.spawn(_follow_progress(pressed, channel, context, words))
 
 
-async def press_undo(
+async def _press_undo(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
     """Put back the posts of a channel that looks took out within a week."""
@@ -170,8 +169,8 @@ def routes() -> Router:
     """Router of the buttons of a channel's history."""
     router = Router(name="history")
     pressed = router.callback_query
-    pressed.register(press_history, ChannelCallback.filter(F.action == ChannelAction.HISTORY), flags=ADMINS_ONLY)
-    pressed.register(press_begin, ChannelCallback.filter(F.action == ChannelAction.HISTORY_BEGIN), flags=ADMINS_ONLY)
-    pressed.register(press_state, ChannelCallback.filter(F.action.in_(set(_STATE_BY_ACTION))), flags=ADMINS_ONLY)
-    pressed.register(press_undo, ChannelCallback.filter(F.action == ChannelAction.HISTORY_UNDO), flags=ADMINS_ONLY)
+    pressed.register(_press_history, ChannelCallback.filter(F.action == ChannelAction.HISTORY), flags=ADMINS_ONLY)
+    pressed.register(_press_begin, ChannelCallback.filter(F.action == ChannelAction.HISTORY_BEGIN), flags=ADMINS_ONLY)
+    pressed.register(_press_state, ChannelCallback.filter(F.action.in_(set(_STATE_BY_ACTION))), flags=ADMINS_ONLY)
+    pressed.register(_press_undo, ChannelCallback.filter(F.action == ChannelAction.HISTORY_UNDO), flags=ADMINS_ONLY)
     return router

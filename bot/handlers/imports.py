@@ -61,7 +61,7 @@ _DOWNLOAD_TIMEOUT_SECONDS = 300  # for the whole file: 20 MB at half a megabit a
 _CHUNK_BYTES = 2**16
 
 
-async def fetch_document(bot: Bot, document: Document, file: Path) -> None:
+async def _fetch_document(bot: Bot, document: Document, file: Path) -> None:
     """Download the document into `file`, a new file that only its owner may read. Raises DocumentRefused."""
     if (document.file_size or 0) > MAX_DOCUMENT_BYTES:
         raise DocumentRefused("import-too-big")
@@ -152,8 +152,7 @@ class StopImportButton(CallbackData, prefix="import-stop"):
     run: str
 
 
-def build_start_keyboard(words: Translator) -> InlineKeyboardMarkup:
-    """Keyboard of the offer to import."""
+def _build_start_keyboard(words: Translator) -> InlineKeyboardMarkup:
     return build_keyboard([(words("button-import"), StartImportButton())])
 
 
@@ -198,8 +197,7 @@ class ImportProgressMessage:
         return True
 
 
-def format_import_report(file: str, channels: Sequence[Channel], end: Mapping[str, Any], words: Translator) -> Text:
-    """Format the result of an import: numbers and notes."""
+def _format_import_report(file: str, channels: Sequence[Channel], end: Mapping[str, Any], words: Translator) -> Text:
     names = [link_channel_title(channel, words) for channel in channels[:_MAX_TITLES]]
     if more := len(channels) - len(names):
         names.append(Text(words("titles-more", more=more)))
@@ -212,7 +210,7 @@ def format_import_report(file: str, channels: Sequence[Channel], end: Mapping[st
     return as_list(Text(words("import-done", file=file)), as_list(*names, counts), *notes, sep="\n\n")
 
 
-async def ask_who_reads(to: Message, archive: Archive, closed: Sequence[Channel], words: Translator) -> None:
+async def _ask_who_reads(to: Message, archive: Archive, closed: Sequence[Channel], words: Translator) -> None:
     """Offer to open channels that are new here, which only admins can read so far."""
     try:
         if len(closed) > _MAX_ASKED_CHANNELS:
@@ -316,7 +314,7 @@ class ImportRunner:
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
         if not await progress.end(end.said) and end.cut_short:  # the next start reports it then
             await asyncio.to_thread(self._prepare_folder, order, progress)
-        await ask_who_reads(order.message, self._archive, end.closed, order.words)
+        await _ask_who_reads(order.message, self._archive, end.closed, order.words)
 
     async def _import_or_report(self, order: ImportOrder, progress: ImportProgressMessage) -> _ImportOutcome:
         """Run the import and return its result, also after a failure."""
@@ -343,7 +341,7 @@ class ImportRunner:
     async def _import(self, order: ImportOrder, progress: ImportProgressMessage) -> _ImportOutcome:
         before = await channels.load_channels(self._archive)
         document = await asyncio.to_thread(self._prepare_folder, order, progress)
-        await fetch_document(self._bot, order.document, document)
+        await _fetch_document(self._bot, order.document, document)
         end = await self._read_document(order, progress)
         # Finish the imported channels: set the username that the admin gave, and make removed ones active again
         chat_ids = end["channels"]
@@ -359,7 +357,7 @@ class ImportRunner:
         found = [known[chat_id] for chat_id in chat_ids]
         self._wake()
         closed = [c for c in found if c.chat_id not in before and c.visibility is Visibility.ADMINS]
-        return _ImportOutcome(format_import_report(order.file, found, end, order.words), closed)
+        return _ImportOutcome(_format_import_report(order.file, found, end, order.words), closed)
 
     def _prepare_folder(self, order: ImportOrder, progress: ImportProgressMessage) -> Path:
         """Create an empty folder for the document, with the note."""
@@ -452,7 +450,7 @@ async def _on_document(message: Message, words: Translator) -> None:
     assert message.document is not None
     file = format_one_line(message.document.file_name or "") or words("import-file")
     offer = words("import-offer", file=file)
-    await message.reply(offer, reply_markup=build_start_keyboard(words))
+    await message.reply(offer, reply_markup=_build_start_keyboard(words))
 
 
 async def _on_start_button(

@@ -127,7 +127,7 @@ async def _prepare_offer(user: int, typed: str, context: AppContext, words: Tran
         readable = await access.get_readable_channels(context.archive, context.admins, _build_reader(user))
         zone = await load_zone(context.archive, user, context.settings.bot.zone)
         question = Question(
-            text, detect_language(text), datetime.now(zone), Viewer(user, select_showable_channels(readable))
+            text, detect_language(text), datetime.now(zone), Viewer(user, _select_showable_channels(readable))
         )
         articles, content = await find_articles(question, context.rag, RenderContext(words, zone))
     except RagError:  # never shown as "nothing found"
@@ -153,7 +153,7 @@ def _build_reader(user: int) -> Reader:
     return Reader(user, user, private=True)
 
 
-def select_showable_channels(readable: dict[int, Channel]) -> frozenset[int]:
+def _select_showable_channels(readable: dict[int, Channel]) -> frozenset[int]:
     """Select the channels whose posts everybody may read: open to all readers here, and public in Telegram."""
     return frozenset(chat for chat, one in readable.items() if one.visibility is Visibility.PUBLIC and one.username)
 
@@ -209,7 +209,7 @@ def _build_article(post: Post, quote: str, channel: Channel, shown: RenderContex
     )
 
 
-async def is_sent_via_bot(message: Message, bot: Bot) -> bool:
+async def _is_sent_via_bot(message: Message, bot: Bot) -> bool:
     """Filter: an article of this bot that a person has sent: a quote, even in the bot's own chat or as a reply."""
     return message.via_bot is not None and message.via_bot.id == bot.id
 
@@ -224,5 +224,5 @@ def routes(*, guest: bool) -> Router:
     if guest:
         router.guest_message.register(handlers.on_guest_message)
     router.inline_query.register(handlers.on_query)
-    router.message.register(on_article, is_sent_via_bot)
+    router.message.register(on_article, _is_sent_via_bot)
     return router

@@ -209,7 +209,6 @@ async def _press_forget(
 
 
 async def _erase_user_data(user_id: int, message: Message, context: AppContext, words: Translator) -> str:
-    """Erase the user's data and report what was erased."""
     private = message.chat.type == "private"
     where = None if private else message.chat.id
     # Stop the user's questions and wait until they are closed: an answer under way would be stored again

@@ -54,7 +54,7 @@ class _RebuildCallback(CallbackData, prefix="ri"):
     number: int = 0
 
 
-def build_stop_keyboard(rebuild: int, words: Translator) -> InlineKeyboardMarkup:
+def _build_stop_keyboard(rebuild: int, words: Translator) -> InlineKeyboardMarkup:
     """Keyboard that cancels this rebuild, and no later one."""
     return build_keyboard([(words("reindex-stop"), _RebuildCallback(action=_RebuildAction.STOP, number=rebuild))])
 
@@ -134,7 +134,7 @@ async def _start_rebuild(
         await context.reindexing.start(chat_id, tell)
     except RebuildRefused:
         running = context.reindexing.current
-        return build_stop_keyboard(running.id if running else 0, words)
+        return _build_stop_keyboard(running.id if running else 0, words)
     return None
 
 
@@ -176,7 +176,7 @@ async def report_rebuilds(bot: Bot, reindexing: RebuildRunner, archive: Archive)
 async def _edit_progress(bot: Bot, rebuild: Rebuild, tell: ProgressMessage, text: str, words: Translator) -> None:
     """Edit the progress message; where it is gone or too old, the end is sent in a new one."""
     over = rebuild.state != "running"
-    buttons = None if over else build_stop_keyboard(rebuild.id, words)
+    buttons = None if over else _build_stop_keyboard(rebuild.id, words)
     try:
         try:
             await bot.edit_message_text(text, chat_id=tell.chat_id, message_id=tell.message_id, reply_markup=buttons)

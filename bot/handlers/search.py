@@ -186,7 +186,6 @@ class SearchHandlers:
 
 
 def _get_search_text(message: Message) -> str:
-    """Text after the command."""
     return "".join((message.text or message.caption or "").split(maxsplit=1)[1:]).strip()
 
 

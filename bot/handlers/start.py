@@ -154,7 +154,6 @@ async def _on_help(message: Message, command: CommandObject, context: AppContext
 
 
 async def _on_group_help(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
-    """Answer /help@bot in groups."""
     text, checked = await _describe_group_channels(message, context, words)
     if command.command.lower() == "help":
         verifying = words("verify-help-group", verify="/verify")
@@ -240,7 +239,7 @@ def encode_payload(text: str) -> str | None:
     return payload if len(payload) <= _MAX_PAYLOAD_LENGTH else None
 
 
-async def decode_payload(payload: str, archive: Archive) -> str | None:
+async def _decode_payload(payload: str, archive: Archive) -> str | None:
     """Decode a payload to its question; None where it is invalid or unknown."""
     if not _PAYLOAD_PATTERN.fullmatch(payload):
         return None
@@ -266,7 +265,7 @@ async def create_question_link(text: str, user_id: int, bot: Bot, archive: Archi
 async def _on_start_link(
     message: Message, command: CommandObject, event_update: Update, context: AppContext, words: Translator
 ) -> None:
-    text = await decode_payload(command.args or "", context.archive)
+    text = await _decode_payload(command.args or "", context.archive)
     if text is None or len(text) > MAX_QUESTION_LENGTH:
         raise SkipHandler  # handled as a plain /start
     await message.answer(**words.rich("link-asks", question=neutralize_links(text)).as_kwargs())

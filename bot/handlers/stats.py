@@ -39,7 +39,6 @@ async def _on_stats(message: Message, context: AppContext, words: Translator) ->
 
 
 async def _describe_contents(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    """Describe channels and posts, and the indexes where they are behind or fail."""
     known, rag = await channels.load_channels(context.archive), context.rag
     count = await posts.count_posts(context.archive)
     yield Bold(words("channels-title", count=len(known)), " · ", words("channel-posts", count=count))
@@ -59,7 +58,6 @@ async def _describe_contents(context: AppContext, words: Translator) -> AsyncIte
 
 
 async def _describe_backlog(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    """Describe quarantined updates and gaps, where there are any."""
     aside = (await raw_updates.count_updates_by_state(context.archive))["poison"]
     if aside:
         yield words("stats-inbox", aside=aside)
@@ -73,7 +71,6 @@ async def _describe_backlog(context: AppContext, words: Translator) -> AsyncIter
 
 
 async def _describe_questions(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    """Describe the questions of today and of the last seven days, and the votes."""
     now = datetime.now(context.settings.bot.zone)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     for name, since in (("stats-today", midnight), ("stats-week", now - timedelta(days=7))):
@@ -92,7 +89,6 @@ async def _describe_questions(context: AppContext, words: Translator) -> AsyncIt
 
 
 async def _describe_machine(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    """Describe the disk and the last backup."""
     folder = context.archive.folder
     disk = await asyncio.to_thread(files.measure_disk_usage, folder)
     archive, indexes = _format_size(disk.archive, words), _format_size(disk.indexes, words)
@@ -106,7 +102,6 @@ async def _describe_machine(context: AppContext, words: Translator) -> AsyncIter
 
 
 async def _describe_jobs(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    """Describe the jobs that fail or have failed lately, with their error."""
     jobs = [job for _, job in sorted(context.indexing.job_log.jobs.items())]
     for job in jobs:
         if job.failed_at and (job.failing or datetime.now(UTC) - job.failed_at < _RECENT_FAILURE_AGE):

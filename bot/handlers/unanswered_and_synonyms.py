@@ -62,7 +62,7 @@ class UnansweredGroup:
     nearest: PostKey | None
 
 
-def group_unanswered(asked: Iterable[AnsweredQuestion]) -> tuple[list[UnansweredGroup], int]:
+def _group_unanswered(asked: Iterable[AnsweredQuestion]) -> tuple[list[UnansweredGroup], int]:
     """Group refused questions, newest first, by their terms: groups of two and more readers, most readers first.
 
     The number counts the other groups, whose words are not shown.
@@ -80,7 +80,7 @@ def group_unanswered(asked: Iterable[AnsweredQuestion]) -> tuple[list[Unanswered
 
 
 async def _on_unanswered(message: Message, context: AppContext, words: Translator) -> None:
-    groups, others = group_unanswered(await questions.list_refused_questions(context.archive, _MAX_QUESTIONS))
+    groups, others = _group_unanswered(await questions.list_refused_questions(context.archive, _MAX_QUESTIONS))
     shown, more = groups[:_MAX_GROUPS], others + len(groups[_MAX_GROUPS:])
     blocks = [Text(words("unanswered-title" if groups else "unanswered-none"))]
     blocks += [
@@ -127,7 +127,7 @@ async def _render_group(group: UnansweredGroup, context: AppContext, words: Tran
 
 
 async def _find_group(asked: str, archive: Archive) -> UnansweredGroup | None:
-    groups, _ = group_unanswered(await questions.list_refused_questions(archive, _MAX_QUESTIONS))
+    groups, _ = _group_unanswered(await questions.list_refused_questions(archive, _MAX_QUESTIONS))
     return next((group for group in groups if hash_question(group.text, archive) == asked), None)
 
 

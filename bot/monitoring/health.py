@@ -124,7 +124,6 @@ class StateCollector:
             return []
 
     async def _lags(self, context: AppContext) -> AsyncIterator[Metric]:
-        """Measure how far each index is behind the archive."""
         lag = _make_gauge("index_lag_changes", "Changes that a leg has not taken in: words, vectors, copies.", "leg")
         lag.add_metric(["words"], max(0, await posts.get_last_seq(context.archive) - context.rag.lexical.watermark))
         lag.add_metric(
@@ -138,7 +137,6 @@ class StateCollector:
         yield lag
 
     async def _sizes(self, context: AppContext) -> AsyncIterator[Metric]:
-        """Measure the size of each index."""
         size = _make_gauge("index_passages", "Passages that a leg can find.", "leg")
         size.add_metric(["words"], len(context.rag.lexical))
         if context.rag.dense:
@@ -166,7 +164,6 @@ class StateCollector:
         )
 
     async def _line(self, context: AppContext) -> AsyncIterator[Metric]:
-        """Measure the question queue."""
         queue = await monitoring_stats.fetch_queue_stats(context.archive)
         oldest = max(0.0, time.time() - queue.oldest) if queue.oldest else 0.0
         yield _make_value_gauge("questions_waiting", "Questions in the queue.", queue.waiting)
@@ -174,7 +171,6 @@ class StateCollector:
         yield _make_value_gauge("oldest_question_seconds", "How long the first in the queue has waited.", oldest)
 
     async def _waiting(self, context: AppContext) -> AsyncIterator[Metric]:
-        """Count the waiting and quarantined updates, and the gaps in channels."""
         quarantined = (await raw_updates.count_updates_by_state(context.archive))["poison"]
         yield _make_value_gauge("updates_quarantined", "Updates of Telegram's that could not be read.", quarantined)
         yield _make_value_gauge(
@@ -192,7 +188,6 @@ class StateCollector:
         yield _make_value_gauge("channel_gaps_max", "The most such times of one channel.", max(gap_counts, default=0))
 
     async def _votes(self, context: AppContext) -> AsyncIterator[Metric]:
-        """Count the votes on answers."""
         votes = _make_gauge("feedback_votes", "Votes on answers; a vote can be changed.", "vote", "reason")
         number = {("good", _NO_REASON): 0, ("bad", _NO_REASON): 0, **{("bad", reason): 0 for reason in VOTE_REASONS}}
         number |= {
@@ -204,7 +199,6 @@ class StateCollector:
         yield votes
 
     async def _disk(self, context: AppContext) -> AsyncIterator[Metric]:
-        """Measure disk usage."""
         folder = context.archive.folder
         disk = await asyncio.to_thread(files.measure_disk_usage, folder)
         sizes = _make_gauge("disk_bytes", "What lies in the data folder: archive, indexes, backups.", "part")
@@ -217,7 +211,6 @@ class StateCollector:
             yield _make_value_gauge("last_backup_timestamp_seconds", "When the last backup was made.", moment)
 
     async def _caches(self, context: AppContext) -> AsyncIterator[Metric]:
-        """Count cache hits and misses."""
         caches = context.rag.caches
         requests = _make_counter("cache_requests", "Looks into a cache: hit, miss.", "cache", "result")
         for name, cache in (("plans", caches.plans), ("hits", caches.hits), ("verdicts", caches.verdicts)):
@@ -346,7 +339,7 @@ class _MonitoringPages:
 
 
 @asynccontextmanager
-async def serve_monitoring(
+async def _serve_monitoring(
     settings: MonitoringSettings, meter: Meter, states: StateCollector, readiness: ReadinessCheck
 ) -> AsyncIterator[None]:
     """Serve on the configured port until the block ends; without a port do nothing. Raises SettingsWrong."""
@@ -383,7 +376,7 @@ async def monitor_bot(settings: MonitoringSettings, rag: Engine) -> AsyncIterato
     readiness = ReadinessCheck(lambda: monitoring.context, monitoring.meter.wire)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(
-            serve_monitoring(
+            _serve_monitoring(
                 settings, monitoring.meter, StateCollector(lambda: monitoring.context, monitoring.meter), readiness
             )
         )

@@ -317,7 +317,6 @@ class Meter:
 
 
 def _classify_error(error: str) -> str:
-    """Classify a failure by the exception's class name."""
     if "Timeout" in error:
         return "timeout"
     return "stopped" if error == "CancelledError" else "failed"

@@ -69,7 +69,6 @@ _MEMBER_RIGHTS = (
 
 
 def _drop_empty_fields(**fields: Any) -> Json:
-    """Drop fields that are None, as Telegram does."""
     return {name: value for name, value in fields.items() if value is not None}
 
 

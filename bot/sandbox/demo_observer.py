@@ -74,7 +74,6 @@ class DemoObserver:
         return {"insights": insights, "indexing": indexing, "findable": findable}
 
     def _can_open(self, post: Json, visible: Collection[int]) -> bool:
-        """Whether the user can open the post: it is visible and not deleted."""
         chat, message = post["post"]
         room = self._world.rooms.get(chat)
         return room is None or (chat in visible and message in room.messages)
@@ -105,7 +104,6 @@ class DemoObserver:
 
 
 def _build_searched_post(source: Source, cited: Sequence[Citation]) -> Json:
-    """Build a post found by search."""
     passage = source.passage
     head = {"post": list(passage.key), "date": passage.date.timestamp(), "leg": source.leg}
     spans = sorted((max(c.start - passage.start, 0), min(c.end, passage.end) - passage.start) for c in cited)

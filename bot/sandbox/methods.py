@@ -68,8 +68,7 @@ _WHOLE_ENTITY_TYPES = {"custom_emoji", "date_time"}
 NO_MARKUP_TEXT = "can't parse entities: the sandbox reads no markup, send entities"
 
 
-def dump_entities(entities: list[Any] | None) -> list[Json]:
-    """Dump the entities of a call to plain objects."""
+def _dump_entities(entities: list[Any] | None) -> list[Json]:
     return [entity.model_dump(exclude_none=True) for entity in entities or ()]
 
 
@@ -82,7 +81,7 @@ def build_thread_fields(room: SandboxChat, thread: int | None, parent: Json | No
     return {"message_thread_id": topic, "is_topic_message": True} if topic is not None else {}
 
 
-def build_reply_fields(
+def _build_reply_fields(
     world: SandboxState, room: SandboxChat, wanted: ReplyParameters | None, old_style: int | None
 ) -> Json:
     """Build `reply_to_message` (or `external_reply`) and `quote`; 400 if there is no such message or quote."""
@@ -110,7 +109,7 @@ def _build_quote_fields(parent: Json, wanted: ReplyParameters) -> Json:
     """Build the quote, which must match the message word for word and in its styles; a blank quote is ignored."""
     if isinstance(wanted.quote_parse_mode, str):
         raise bad_request(NO_MARKUP_TEXT)
-    text, entities, lead = prepare_quote(wanted.quote or "", dump_entities(wanted.quote_entities))
+    text, entities, lead = prepare_quote(wanted.quote or "", _dump_entities(wanted.quote_entities))
     if not text:
         return {}
     whole = parent.get("text") or parent.get("caption") or ""
@@ -156,7 +155,7 @@ def _collect_styles(entities: list[Json], start: int, length: int) -> set[tuple[
     return inside
 
 
-def build_inline_keyboard(markup: object) -> Json | None:
+def _build_inline_keyboard(markup: object) -> Json | None:
     """Build the inline keyboard that the message stores; None for other keyboards, which no message stores."""
     if not isinstance(markup, InlineKeyboardMarkup):
         return None
@@ -332,7 +331,7 @@ def send_message_draft(call: SendMessageDraft, world: SandboxState) -> bool:
     if not call.draft_id:
         raise bad_request("draft_id must be non-zero")
     build_thread_fields(room, call.message_thread_id)
-    text, entities = prepare_text(call.text, dump_entities(call.entities), empty=True)
+    text, entities = prepare_text(call.text, _dump_entities(call.entities), empty=True)
     ends = world.clock() + _DRAFT_SECONDS
     draft = SandboxDraft(call.draft_id, text, entities, bool(call.can_stop), bool(call.keep_on_stop), ends)
     world.drafts[room.id, call.message_thread_id or 0] = draft
@@ -445,7 +444,7 @@ _NOT_MODIFIED_TEXT = (
 def send_message(call: SendMessage, world: SandboxState) -> Json:
     """Send a text message."""
     room = require_writable_chat(world, call.chat_id)
-    text, entities = prepare_text(call.text, dump_entities(call.entities))
+    text, entities = prepare_text(call.text, _dump_entities(call.entities))
     options = call.link_preview_options
     preview = options.model_dump(exclude_unset=True) if isinstance(options, LinkPreviewOptions) else None
     return _add_bot_message(world, room, call, {"text": text, "entities": entities, "link_preview_options": preview})
@@ -457,7 +456,7 @@ def send_document(call: SendDocument, world: SandboxState) -> Json:
     upload = world.files.get(str(call.document))
     if upload is None:
         raise bad_request("wrong remote file identifier specified: can't unserialize it. Wrong last symbol")
-    given_entities = dump_entities(call.caption_entities)
+    given_entities = _dump_entities(call.caption_entities)
     caption, entities = prepare_text(call.caption, given_entities, MAX_CAPTION_CHARACTERS, empty=True)
     content = {"document": upload.wire(), "caption": caption, "caption_entities": entities}
     return _add_bot_message(world, room, call, content)
@@ -476,7 +475,7 @@ def copy_message(call: CopyMessage, world: SandboxState) -> Json:
     if not content:
         raise bad_request("message can't be copied")
     if call.caption is not None and "text" not in content:
-        given_entities = dump_entities(call.caption_entities)
+        given_entities = _dump_entities(call.caption_entities)
         caption, entities = prepare_text(call.caption, given_entities, MAX_CAPTION_CHARACTERS, empty=True)
         content |= {"caption": caption, "caption_entities": entities}
     return {"message_id": _add_bot_message(world, room, call, content)["message_id"]}
@@ -487,8 +486,8 @@ def edit_message_text(call: EditMessageText, world: SandboxState) -> Json:
     room, message = _get_own_message(world, call.chat_id, call.message_id)
     if "text" not in message:
         raise bad_request("there is no text in the message to edit")
-    text, entities = prepare_text(call.text, dump_entities(call.entities))
-    markup = build_inline_keyboard(call.reply_markup)
+    text, entities = prepare_text(call.text, _dump_entities(call.entities))
+    markup = _build_inline_keyboard(call.reply_markup)
     now = message["text"], message.get("entities", []), message.get("reply_markup")
     if (text, entities, markup) == now:
         raise bad_request(_NOT_MODIFIED_TEXT)
@@ -499,7 +498,7 @@ def edit_message_text(call: EditMessageText, world: SandboxState) -> Json:
 def edit_message_reply_markup(call: EditMessageReplyMarkup, world: SandboxState) -> Json:
     """Replace or remove the buttons, without an edit date."""
     room, message = _get_own_message(world, call.chat_id, call.message_id)
-    markup = build_inline_keyboard(call.reply_markup)
+    markup = _build_inline_keyboard(call.reply_markup)
     if markup == message.get("reply_markup"):
         raise bad_request(_NOT_MODIFIED_TEXT)
     return world.change(room, message["message_id"], reply_markup=markup)
@@ -521,13 +520,12 @@ def delete_message(call: DeleteMessage, world: SandboxState) -> bool:
 
 
 def _add_bot_message(world: SandboxState, room: SandboxChat, call: Any, content: Json) -> Json:
-    """Add a message of the bot to a chat."""
     old_style = getattr(call, "reply_to_message_id", None)
-    reply = build_reply_fields(world, room, getattr(call, "reply_parameters", None), old_style)
+    reply = _build_reply_fields(world, room, getattr(call, "reply_parameters", None), old_style)
     thread = build_thread_fields(room, call.message_thread_id, reply.get("reply_to_message"))
     sender = {"sender_chat": room.wire()} if room.kind == "channel" else {"from": world.bot.wire()}
     protected = {"has_protected_content": True} if call.protect_content is True or room.protected else {}
-    markup = {"reply_markup": build_inline_keyboard(getattr(call, "reply_markup", None))}
+    markup = {"reply_markup": _build_inline_keyboard(getattr(call, "reply_markup", None))}
     world.settle(room, thread.get("message_thread_id"))
     message = world.add(room, sender | content | reply | thread | markup | protected)
     room.bot_spoke = True
@@ -536,7 +534,6 @@ def _add_bot_message(world: SandboxState, room: SandboxChat, call: Any, content:
 
 
 def _get_own_message(world: SandboxState, chat: int | str | None, message_id: int | None) -> tuple[SandboxChat, Json]:
-    """Get a message that the bot may edit."""
     room = require_readable_chat(world, chat)
     if not message_id:
         raise bad_request("message identifier is not specified")

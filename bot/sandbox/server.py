@@ -106,7 +106,7 @@ _MISSING_PARAMETER_TEXTS = {
 }
 
 
-def find_method(name: str) -> BotApiMethod:
+def _find_method(name: str) -> BotApiMethod:
     """Find aiogram's model of a method; 404 if Telegram has no such method, 501 if the sandbox does not have it."""
     method = _METHOD_BY_NAME.get(name.lower())
     if method is None:
@@ -116,7 +116,7 @@ def find_method(name: str) -> BotApiMethod:
     return method
 
 
-async def read_call_parameters(request: web.Request, world: SandboxState) -> Json:
+async def _read_call_parameters(request: web.Request, world: SandboxState) -> Json:
     """Read the parameters of a call from query and body; uploads are stored in the state's files."""
     parameters: Json = dict(request.query)
     if request.content_type == "application/json":
@@ -139,7 +139,7 @@ async def read_call_parameters(request: web.Request, world: SandboxState) -> Jso
     return parameters | {named.get(part, part): file_id for part, file_id in uploads.items()}
 
 
-async def execute_call(method: BotApiMethod, parameters: Json, world: SandboxState) -> Any:
+async def _execute_call(method: BotApiMethod, parameters: Json, world: SandboxState) -> Any:
     """Validate a call, run its handler, and validate the result."""
     handler = _HANDLER_BY_METHOD[method]
     try:
@@ -333,7 +333,6 @@ class Sandbox:
         return await self.world.bell.until(true, timeout)
 
     async def _on_call(self, request: web.Request) -> web.StreamResponse:
-        """Handle one call: meet a fault, answer, and record it in the transcript."""
         name = request.match_info["method"]
         line: Json = {"n": len(self.transcript) + 1, "at": self.world.clock(), "method": name}
         line |= {"params": {}, "ok": False, "error": "not answered"}
@@ -344,11 +343,11 @@ class Sandbox:
                 return broken
             if not self._has_valid_token(request):
                 raise BotApiError(401, "Unauthorized")
-            method = find_method(name)
+            method = _find_method(name)
             line["method"] = method.__api_method__
-            parameters = await read_call_parameters(request, self.world)
+            parameters = await _read_call_parameters(request, self.world)
             line["params"] = parameters
-            result = await execute_call(method, parameters, self.world)
+            result = await _execute_call(method, parameters, self.world)
         except BotApiError as exc:
             line["error"] = exc.description
             return web.json_response(exc.body(), status=exc.code)
@@ -361,7 +360,6 @@ class Sandbox:
         return hmac.compare_digest(request.match_info["token"].encode(errors="replace"), self.token.encode())
 
     async def _apply_fault(self, fault: Fault, request: web.Request) -> web.StreamResponse | None:
-        """Apply a fault to a call; None if the call goes on."""
         if fault.kind == "429":
             raise BotApiError(429, f"Too Many Requests: retry after {fault.retry_after}", retry_after=fault.retry_after)
         if fault.kind == "500":
@@ -393,7 +391,6 @@ class Sandbox:
 
 
 def _close_connection(request: web.Request) -> web.StreamResponse:
-    """Close the connection without a response."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response()

@@ -170,7 +170,6 @@ def stop_draft_as_person(world: SandboxState, chat_id: int, draft_id: int) -> No
 
 
 def _build_message_fields(world: SandboxState, room: SandboxChat, written: UserMessage) -> Json:
-    """Build the fields of a message: text or photo, replied message, origin of a forward."""
     extra = dict(written.extra or {})
     fields: Json = _build_forward_fields(world, written) if written.origin else {}
     if written.text or not (fields.keys() | extra.keys()) & set(CONTENT_FIELDS):

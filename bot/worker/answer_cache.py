@@ -33,7 +33,7 @@ from rag_core.verification.support import check_citations
 _MAX_ANSWERS, _MAX_AGE_SECONDS = 200, 600.0
 
 
-def normalize_question(text: str) -> str:
+def _normalize_question(text: str) -> str:
     """Normalize a question for the cache key: case, white space and final punctuation are ignored."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(" ?!.…")
 
@@ -60,7 +60,7 @@ class AnswerCache:
         switches = tuple((await load_recipe_switches(self._rag)).items())
         asked = question.asked_at
         return (
-            normalize_question(question.text), question.lang, question.viewer.channels, asked.date(), asked.tzinfo,
+            _normalize_question(question.text), question.lang, question.viewer.channels, asked.date(), asked.tzinfo,
             *(model and model.name for model in models), mode, chosen, switches,
         )  # fmt: skip
 

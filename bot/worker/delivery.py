@@ -131,7 +131,6 @@ class AnswerDelivery:
         return sent
 
     async def _deliver_message(self, message: DeliveryMessage) -> int:
-        """Deliver a message and return its id."""
         if message.message_id is not None and await self._edit_message(message, message.message_id):
             return message.message_id
         if not message.tried:

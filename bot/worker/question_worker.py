@@ -188,7 +188,7 @@ _DEEP_ROUNDS = 2
 _DEEP_PASSAGES = 80  # passages kept of both legs: twice as many as usual
 
 
-def widen_search(asked: QuestionRow, rag: Engine) -> Engine:
+def _widen_search(asked: QuestionRow, rag: Engine) -> Engine:
     """Engine for a question: the given one or, for a deeper question, one that searches wider and writes more."""
     if asked.mode != DEEP_MODE:
         return rag
@@ -200,7 +200,7 @@ def widen_search(asked: QuestionRow, rag: Engine) -> Engine:
     return replace(rag, settings=usual.model_copy(update={"answer": answer, "retrieval": retrieval}))
 
 
-async def append_deeper_note(
+async def _append_deeper_note(
     said: Text, asked: QuestionRow, found: JsonObject, archive: Archive, words: Translator
 ) -> Text:
     """Append a line that says whether the deeper search found anything new."""
@@ -316,7 +316,6 @@ class QuestionWorker:
                 await asyncio.sleep(FAILURE_PAUSE_SECONDS)
 
     async def _process(self, asked: QuestionRow) -> None:
-        """Process one question until its row is finished, or its answer is being delivered."""
         waiting, stored = await questions.load_delivery(self._rag.archive, asked.id)
         if waiting:
             try:
@@ -430,7 +429,7 @@ class QuestionWorker:
             return known
         async with self._searches.seat() as leave:
             live.waits = leave
-            rag = widen_search(asked, self._rag)
+            rag = _widen_search(asked, self._rag)
             found = await answer_question(question, rag, **live.callbacks())
         self._cache.store(key, version, found)
         return found
@@ -442,16 +441,12 @@ class QuestionWorker:
         stored = kept.serialize_answer(found, cited) | {"basis": collect_content_of_answer(found, cited).as_json()}
         shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
         text = render_answer(found, cited, shown)
-        return await append_deeper_note(text, asked, stored, self._rag.archive, words), stored
+        return await _append_deeper_note(text, asked, stored, self._rag.archive, words), stored
 
     async def _load_zone(self, asked: QuestionRow) -> tzinfo:
         return await load_zone(self._rag.archive, asked.chat_id, self._settings.zone)
 
     async def _verify(self, asked: QuestionRow, question: Question, words: Translator) -> tuple[Text, kept.JsonObject]:
-        """Verify a text; returns the rendered and the serialized verdicts.
-
-        A forwarded text may be in another language than the reader's.
-        """
         question = replace(question, lang=detect_question_language(asked.text, asked.lang))
         async with self._searches.seat_to_verify():
             found = await verify_text(question, self._rag)

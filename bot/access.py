@@ -7,15 +7,19 @@ group reads the channels bound to it, whoever asks. Nobody reads a channel that 
 wherever anything is unclear.
 
 Admins are those of the settings, whom nobody can revoke, and those that they appointed with /grant.
+
+"In work: what is new?" asks only the channels of the chat's set "work", as far as the asker may read them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
@@ -24,7 +28,8 @@ from aiogram.types import Chat, ChatMemberRestricted, Message, ResultChatMemberU
 from bot.i18n import Translator
 from bot.settings import is_person
 from rag_core.storage import Archive, channels, users
-from rag_core.storage.users import AdminGrant
+from rag_core.storage.users import AdminGrant, load_channel_sets
+from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Viewer, Visibility
 
 # For finding posts. Before a message is sent Telegram is asked again (bot/telegram/access_recheck.py): a user who left
@@ -294,3 +299,26 @@ async def format_no_access(archive: Archive, words: Translator, *, admin: bool, 
         return words("none-visible-reader")
     waiting = any(channel.state == "pending" for channel in (await channels.load_channels(archive)).values())
     return words("none-visible-pending", channels="/channels") if waiting else words("none-visible-admin")
+
+
+MAX_SET_NAME_LENGTH = 30
+_SET_PREFIX_PATTERN = re.compile(
+    rf"([^\n:]{{1,{MAX_SET_NAME_LENGTH + 10}}}):\s*(?=\S)"
+)  # with a preposition, which is no term
+
+
+class NarrowedQuestion(NamedTuple):
+    """Question without the name of its set, and its viewer with the channels of the set that they may read."""
+
+    text: str
+    viewer: Viewer
+
+
+async def narrow_to_channel_set(archive: Archive, chat_id: int, text: str, viewer: Viewer) -> NarrowedQuestion:
+    """Narrow a question that begins with the name of a set of this chat; any other question stays as it is."""
+    found = _SET_PREFIX_PATTERN.match(text)
+    if found and (asked := tokenize(found[1])):
+        for name, chosen in (await load_channel_sets(archive, chat_id)).items():
+            if tokenize(name) == asked:  # "в работе" names the set "работа"
+                return NarrowedQuestion(text[found.end() :], replace(viewer, channels=viewer.channels & chosen))
+    return NarrowedQuestion(text, viewer)

@@ -32,12 +32,13 @@ from bot.views.answer import (
     StoredSentence,
     get_answer_translator,
     hash_text_version,
+    link_number,
     parse_stored_answer,
+    render_stored_sentences,
 )
 from bot.views.keyboards import build_answer_keyboard, build_quote_keyboard, update_vote_counts
 from bot.views.message_text import split_pages
 from bot.views.post_phrases import RenderContext
-from bot.views.stored_answer import link_number, render_stored_sentences
 from bot.worker.delivery import is_permanent_failure
 from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage.questions import AnsweredQuestion

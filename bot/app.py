@@ -20,8 +20,7 @@ from aiogram.types import Update
 from aiogram.utils.token import TokenValidationError
 
 from bot.access import AdminRegistry, MembershipCache
-from bot.admin_channel_notices import ChannelNotificationLimiter
-from bot.admin_notifications import AdminNotifier, notify_of_errors
+from bot.admin_notifications import AdminNotifier, ChannelNotificationLimiter, notify_of_errors
 from bot.answer_corrections import AnswerUpdater
 from bot.context import AppContext
 from bot.control.client import hold_folder

@@ -9,11 +9,10 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from bot.cli.index_commands import choose_folder_with_channels
+from bot.cli.index_commands import choose_folder_with_channels, open_archive
 from bot.control.client import hold_folder
 from bot.control.schemas import format_stages
 from bot.settings import Settings
-from rag_core.storage import Archive
 from rag_core.storage.backups import get_backup_time, make_backup, prune_backups, restore_backup, run_cancellable
 from rag_core.storage.questions import fetch_trace
 
@@ -72,11 +71,8 @@ def _format_size(file: Path) -> str:
 async def _run_trace(args: argparse.Namespace, settings: Settings) -> int:
     """Fetch a trace and print it; this only reads, so it also works while the bot runs. Returns the exit code."""
     settings = await choose_folder_with_channels(settings)
-    archive = await Archive.open(settings.data.dir)
-    try:
+    async with open_archive(settings.data.dir) as archive:
         trace = await fetch_trace(archive, args.id)
-    finally:
-        await archive.close()
     if trace is None:
         print(_UNKNOWN_TRACE_TEXT.format(args.id), file=sys.stderr)
         return 1

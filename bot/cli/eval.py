@@ -13,16 +13,15 @@ from typing import Any
 from tqdm import tqdm
 
 from bot.cli import eval_runner as options
-from bot.cli.eval_calibration import declare_calibrate, declare_coverage, declare_make, declare_ranking
+from bot.cli.eval_calibration import declare_calibrate, declare_fits, declare_make
 from bot.cli.eval_runner import Measurement, run_measurement
 from bot.evaluation.claim_accuracy import (
     VERIFICATION_LAYERS,
-    JudgedClaim,
     compute_label_metrics,
     judge_claim_pairs,
     verify_in_corpus,
 )
-from bot.evaluation.datasets import CLAIMS_FILE_NAME, ClaimRow, draw_sample, read_claims, read_dataset
+from bot.evaluation.datasets import CLAIMS_FILE_NAME, draw_sample, read_claims, read_dataset
 from bot.evaluation.date_accuracy import compute_date_metrics, read_date_rows, read_with_dateparser
 from bot.evaluation.indexed_dataset import (
     VARIANTS,
@@ -43,7 +42,6 @@ from bot.evaluation.plan_validity import (
     read_questions,
 )
 from bot.evaluation.scoring import (
-    MetricsByLanguage,
     compute_answer_metrics,
     compute_metrics_by_kind,
     compute_retrieval_metrics,
@@ -128,10 +126,9 @@ async def _run_dialogues(args: argparse.Namespace, settings: Settings) -> int:
         metrics = compute_by_language(judged, dialogues.compute_followup_metrics)
         judged_fields["judged"] = [asdict(row) for row in judged]
     print(format_report(args.dialogues, {"": metrics}, everything=args.all))
-    if args.json_out:
-        settings_used = {"legs": args.legs, "rerank": args.rerank, "limit": args.limit, "seed": args.seed}
-        about = {"command": args.dialogues, "data": args.file.resolve().name, "settings": settings_used}
-        write_json_report(args.json_out, {**about, "metrics": metrics, "rows": len(rows), **judged_fields})
+    settings_used = {"legs": args.legs, "rerank": args.rerank, "limit": args.limit, "seed": args.seed}
+    data = args.file.resolve().name
+    write_json_report(args.json_out, args.dialogues, data, settings_used, metrics, len(rows), **judged_fields)
     return 0
 
 
@@ -156,13 +153,9 @@ async def _run_dates(args: argparse.Namespace, settings: Settings) -> int:
     print(format_report("dates", metrics_by_reader, everything=args.all))
     dated = sum(bool(row.readings) for row in rows)
     print(f"\n{dated} expressions of time (right), {len(rows) - dated} that only look like one (false_finds)")
-    if args.json_out:
-        ours, theirs = metrics_by_reader.values()
-        about = {"command": "dates", "data": args.folder.resolve().name,
-                "settings": {"limit": args.limit, "seed": args.seed}}  # fmt: skip
-        write_json_report(
-            args.json_out, {**about, "metrics": ours, "rows": len(rows), "beside": {"dateparser": theirs}}
-        )
+    settings_used, beside = {"limit": args.limit, "seed": args.seed}, {"dateparser": metrics_by_reader["dateparser"]}
+    metrics, data = metrics_by_reader["citegram"], args.folder.resolve().name
+    write_json_report(args.json_out, "dates", data, settings_used, metrics, len(rows), beside=beside)
     return 0
 
 
@@ -215,10 +208,8 @@ async def _run_plans(args: argparse.Namespace, settings: Settings) -> int:
     else:
         print(format_report("plans", {"": metrics}, everything=args.all))
     print(f"\n{len(rows)} questions planned by {name}, form: {args.grammar}")
-    if args.json_out:
-        settings_used = {"grammar": args.grammar, "model": name, "limit": args.limit, "seed": args.seed}
-        about = {"command": "plans", "data": args.file.name, "settings": settings_used}
-        write_json_report(args.json_out, {**about, "metrics": metrics, "rows": len(rows)})
+    settings_used = {"grammar": args.grammar, "model": name, "limit": args.limit, "seed": args.seed}
+    write_json_report(args.json_out, "plans", args.file.name, settings_used, metrics, len(rows))
     return 0
 
 
@@ -270,32 +261,24 @@ async def _run_verify(args: argparse.Namespace, settings: Settings) -> int:
     corpus = args.folder.is_dir() and (not given or (args.folder / "corpus.jsonl").exists())
     if not corpus and not given:
         raise ImportRefused(f"{args.folder} holds claims without evidence: name a folder with the posts too.")
-    judged = await _verify_from_corpus(args, settings, rows) if corpus else judge_claim_pairs(rows)
+    if corpus:
+        dataset, variant = (
+            read_dataset(args.folder, asked=(CLAIMS_FILE_NAME,)),
+            Variant(legs=args.legs, rerank=args.rerank),
+        )
+        async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
+            judged = await verify_in_corpus(rows, dataset.queries, opened.select_variant(variant))
+    else:
+        judged = judge_claim_pairs(rows)
     layers = {
         name: compute_by_language(judged, partial(compute_label_metrics, layer=name)) for name in VERIFICATION_LAYERS
     }
     print(format_report("verify", layers, everything=args.all, main="all"))
-    if args.json_out:
-        write_json_report(args.json_out, _build_result(args, layers, len(judged), corpus=corpus))
-    return 0
-
-
-async def _verify_from_corpus(args: argparse.Namespace, settings: Settings, rows: list[ClaimRow]) -> list[JudgedClaim]:
-    dataset = read_dataset(args.folder, asked=(CLAIMS_FILE_NAME,))
-    variant = Variant(legs=args.legs, rerank=args.rerank)
-    async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
-        return await verify_in_corpus(rows, dataset.queries, opened.select_variant(variant))
-
-
-def _build_result(
-    args: argparse.Namespace, layers: Mapping[str, MetricsByLanguage], rows: int, *, corpus: bool
-) -> dict[str, Any]:
     settings_used = {"limit": args.limit, "seed": args.seed, "legs": args.legs, "rerank": args.rerank,
-            "evidence": "looked up" if corpus else "given"}  # fmt: skip
-    return {
-        "command": "verify", "data": args.folder.resolve().name, "settings": settings_used, "metrics": layers["all"],
-        "layers": layers, "rows": rows,
-    }  # fmt: skip
+                     "evidence": "looked up" if corpus else "given"}  # fmt: skip
+    data = args.folder.resolve().name
+    write_json_report(args.json_out, "verify", data, settings_used, layers["all"], len(judged), layers=layers)
+    return 0
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -309,8 +292,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         _declare_plans,
         declare_verify,
         declare_calibrate,
-        declare_coverage,
-        declare_ranking,
+        declare_fits,
         declare_make,
     ):
         declare_kind(kinds)

@@ -11,7 +11,13 @@ import asyncio
 import json
 from datetime import UTC, date, datetime, time
 
-from bot.cli.index_commands import catch_up_copies, catch_up_lexical_index, catch_up_vectors, show_progress_bar
+from bot.cli.index_commands import (
+    catch_up_copies,
+    catch_up_lexical_index,
+    catch_up_vectors,
+    open_archive,
+    show_progress_bar,
+)
 from bot.control.client import hold_folder_or_connect
 from bot.history import open_history_client
 from bot.indexing import find_channel_by_name
@@ -48,21 +54,15 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 async def _run_history(args: argparse.Namespace, settings: Settings) -> int:
     if args.action == "list":
-        archive = await Archive.open(settings.data.dir)
-        try:
+        async with open_archive(settings.data.dir) as archive:
             await _print_list(archive, as_json=args.json)
-        finally:
-            await archive.close()
         return 0
     if not settings.history.api_id:
         raise HistoryUnavailable(_OFF_TEXT)
     async with hold_folder_or_connect(settings.data.dir) as owner:
-        archive = await Archive.open(settings.data.dir)
-        try:
+        async with open_archive(settings.data.dir) as archive:
             channel = await _find_channel(archive, args.channel or "")
             await _act(args, archive, channel, settings)
-        finally:
-            await archive.close()
         if args.action in ("begin", "resume"):
             if owner:
                 print("The running bot fetches the posts: citegram history shows how far it is.")

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bot.control.client import RunningBot, hold_folder_or_connect
+from bot.control.client import hold_folder_or_connect
 from bot.settings import Settings
 from bot.views.post_phrases import strip_control_characters
 from ingest.dedup import CopyIndexer
@@ -50,9 +50,16 @@ async def _has_channels(folder: Path) -> bool:
         return False
     if needs_migration(folder):  # left to the bot, which makes a backup first
         return True
+    async with open_archive(folder) as archive:
+        return bool(await channels.load_channels(archive))
+
+
+@asynccontextmanager
+async def open_archive(folder: Path) -> AsyncIterator[Archive]:
+    """Open the archive alone, without indexes: this is possible while the bot runs, too."""
     archive = await Archive.open(folder)
     try:
-        return bool(await channels.load_channels(archive))
+        yield archive
     finally:
         await archive.close()
 
@@ -133,8 +140,14 @@ async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
     name = args.username.lstrip("@") if args.username else None
     options = ImportOptions(name, args.allow_private, visibility, settings.bot.zone, args.chat, args.title)
     async with hold_folder_or_connect(settings.data.dir) as owner:
-        if owner:
-            await _import_beside_bot(owner, args, settings, options)
+        if owner:  # it owns the indexes: only the archive is written here
+            async with open_archive(settings.data.dir) as archive:
+                report = await _import_with_progress(archive, args.path, options)
+            try:
+                with show_progress_bar("index") as moved:
+                    await owner.wake(moved)
+            finally:  # the posts are stored even if the bot ended: it indexes them at its next start
+                _print_report(report, as_json=args.json)
         else:
             async with open_engine(settings.rag(), language=False) as rag:
                 report = await _import_with_progress(rag.archive, args.path, options)
@@ -143,22 +156,6 @@ async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
                 await catch_up_copies(rag)
                 await catch_up_vectors(rag)
     return 0
-
-
-async def _import_beside_bot(
-    owner: RunningBot, args: argparse.Namespace, settings: Settings, options: ImportOptions
-) -> None:
-    """Write the archive only: the running bot owns the indexes."""
-    archive = await Archive.open(settings.data.dir)
-    try:
-        report = await _import_with_progress(archive, args.path, options)
-    finally:
-        await archive.close()
-    try:
-        with show_progress_bar("index") as moved:
-            await owner.wake(moved)
-    finally:  # the posts are stored even if the bot ended: it indexes them at its next start
-        _print_report(report, as_json=args.json)
 
 
 async def _import_with_progress(archive: Archive, path: Path, options: ImportOptions) -> ImportReport:
@@ -192,14 +189,11 @@ def declare_reindex(parser: argparse.ArgumentParser) -> None:
 async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
-            archive = await Archive.open(settings.data.dir)
-            try:
+            async with open_archive(settings.data.dir) as archive:
                 channel = await _resolve_channel(archive, args.channel)
                 with show_progress_bar("reindex") as moved:
                     await owner.reindex(channel.chat_id if channel else None, moved)
                 await _print_result(archive, channel)
-            finally:
-                await archive.close()
         else:
             await _reindex_alone(args, settings)
     return 0

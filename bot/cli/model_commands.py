@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from bot.cli.index_commands import show_progress_bar
+from bot.cli.index_commands import open_archive, show_progress_bar
 from bot.control.client import hold_folder_or_connect
 from bot.settings import Settings
 from rag_core.models.catalog import MODELS, ModelSpec, ModelTier, find_models, is_model_present, measure_folder_size
@@ -21,7 +21,7 @@ from rag_core.models.selection import (
     is_gguf_path,
     list_models_in_use,
 )
-from rag_core.storage import Archive, users
+from rag_core.storage import users
 from rag_core.storage.backups import ARCHIVE_FILE
 
 
@@ -64,11 +64,8 @@ async def _use_model(args: argparse.Namespace, settings: Settings) -> ModelSwitc
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
             return await owner.use(name, args.wanted)
-        archive = await Archive.open(settings.data.dir)
-        try:
+        async with open_archive(settings.data.dir) as archive:
             return await choose_model_for_next_start(settings.rag(), archive, name, args.wanted)
-        finally:
-            await archive.close()
 
 
 def _describe_use(switch: ModelSwitch) -> str:
@@ -86,11 +83,8 @@ async def _load_choices(settings: Settings) -> dict[str, str]:
     """Load the model choices; empty if there is no archive yet, since listing must not create one."""
     if not (settings.data.dir / ARCHIVE_FILE).exists():
         return {}
-    archive = await Archive.open(settings.data.dir)
-    try:
+    async with open_archive(settings.data.dir) as archive:
         return await users.load_choices(archive)
-    finally:
-        await archive.close()
 
 
 def format_model_list(models: Path, used: Mapping[str, str], *, everything: bool = False) -> list[str]:

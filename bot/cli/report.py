@@ -7,13 +7,13 @@ readable for its owner only; of questions it has numbers alone.
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from html import escape
 from pathlib import Path
 
-from bot.cli.index_commands import choose_folder_with_channels
+from bot.cli.index_commands import choose_folder_with_channels, open_archive
+from bot.files import open_private_file
 from bot.settings import Settings
 from bot.views.post_phrases import strip_control_characters
 from rag_core.errors import SettingsWrong
@@ -68,18 +68,11 @@ async def _run(args: argparse.Namespace, settings: Settings) -> int:
     weeks = min(max(args.weeks, 1), _MAX_WEEKS)
     now = datetime.now(UTC)
     monday = (now - timedelta(days=now.weekday())).replace(hour=0, minute=0, second=0, microsecond=0)
-    archive = await Archive.open(settings.data.dir)
-    try:
+    async with open_archive(settings.data.dir) as archive:
         page = await build_report(archive, monday - timedelta(weeks=weeks - 1), weeks)
-    finally:
-        await archive.close()
-    # Write a file that only its owner may read, in place of an earlier one. Raises SettingsWrong.
     try:
-        args.out.unlink(missing_ok=True)
-        with os.fdopen(
-            os.open(args.out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
-        ) as written:
-            written.write(page)
+        with open_private_file(args.out) as written:
+            written.write(page.encode())
     except OSError as exc:
         raise SettingsWrong(
             f"The report cannot be written to {args.out}: {exc.strerror}. Name another file with --out."

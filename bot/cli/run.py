@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from bot.app import run_bot
 from bot.doctor.telegram import check_proxy, explain_call_error, open_bot
-from bot.files import find_exposed_files
+from bot.files import find_exposed_files, open_private_file
 from bot.logs import register_secrets
 from bot.settings import BotSettings, Settings, read_settings
 from rag_core.errors import SettingsWrong, translate_errors
@@ -133,7 +133,7 @@ def _write_private_file(file: Path, text: str) -> None:
     target = file.resolve()
     new = target.with_name(f"{target.name}.{os.getpid()}.new")
     try:
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as written:
+        with open_private_file(new) as written:
             written.write(text.encode())
             written.flush()
             os.fsync(written.fileno())

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 from bot.i18n import Translator, get_translator
 from bot.views.post_phrases import (
@@ -46,15 +46,12 @@ from rag_core.types import (
 )
 from rag_core.verification.types import Label, Verdict
 
-if TYPE_CHECKING:
-    from rag_core.verification.verdicts import Verification
-
 _TERMINAL_CHAT_ID = -1  # of a conversation on the terminal: no chat of Telegram has this id
 _MAX_EXCERPT_LENGTH = 200
 _MIN_SHOWN_LENGTH = 40  # a quote whose beginning a sentence shows is not repeated
 
 
-async def build_terminal_question(text: str, rag: Engine, zone: tzinfo, conversation: int = 0) -> Question | None:
+async def _build_terminal_question(text: str, rag: Engine, zone: tzinfo, conversation: int = 0) -> Question | None:
     """Build a question over all channels, asked in this time zone; None if there are no channels.
 
     `conversation` is the number of a conversation whose earlier questions are remembered; 0: a question by itself.
@@ -149,7 +146,7 @@ async def answer_as_json(
     rag: Engine, text: str, zone: tzinfo, *, trace: bool, recipe: str = AUTO_RECIPE, conversation: int = 0
 ) -> AnswerJson | None:
     """Answer a question over all channels, asked in this time zone; None if there are no channels."""
-    question = await build_terminal_question(text, rag, zone, conversation)
+    question = await _build_terminal_question(text, rag, zone, conversation)
     if question is None:
         return None
     recorder, talk = RunRecorder(rag), detect_talk(text)
@@ -295,38 +292,78 @@ class VerdictsJson(TypedDict):
     trace: list[dict[str, Any]]
 
 
-async def verify_as_json(rag: Engine, text: str, zone: tzinfo, *, trace: bool) -> VerdictsJson | None:
-    """Verify a text against all channels, in this time zone; None if there are no channels."""
-    from rag_core.verification.verdicts import verify_text  # `ask` does without it
+class TerminalAnswerer:
+    """Answerer of the terminal in this process, with the methods of `bot.control.client.RunningBot`.
 
-    question = await build_terminal_question(text, rag, zone)
-    if question is None:
-        return None
-    recorder = RunRecorder(rag)
-    verification = await verify_text(question, recorder.rag)
-    cited = await posts.fetch_posts(rag.archive, verification.posts())
-    dates = {key: post.date.isoformat() for key, post in cited.items()}
-    return VerdictsJson(
-        same=_build_same_post_fields(verification),
-        verdicts=[
-            {
-                "claim": v.claim.text,
-                "label": v.label.value,
-                "likely": round(v.likely, 4),
-                "layer": v.layer,
-                "citations": [_build_citation(c, verification) for c in v.citations],
-                "against": [_build_citation(c, verification) for c in v.against],
-                "superseded": _build_citation(v.superseded, verification) if v.superseded else None,
-                "sources": v.sources,
+    They return None if there are no channels.
+    """
+
+    def __init__(self, rag: Engine, zone: tzinfo) -> None:
+        self._rag, self._zone = rag, zone
+
+    async def ask(
+        self, question: str, *, trace: bool, recipe: str = AUTO_RECIPE, conversation: int = 0
+    ) -> AnswerJson | None:
+        """Answer a question, by itself or in a conversation."""
+        return await answer_as_json(
+            self._rag, question, self._zone, trace=trace, recipe=recipe, conversation=conversation
+        )
+
+    async def plan(self, question: str) -> PlanJson | None:
+        """Plan and search a question, without an answer."""
+        built = await _build_terminal_question(question, self._rag, self._zone)
+        return await plan_as_json(built, self._rag) if built else None
+
+    async def verify(self, text: str, *, trace: bool) -> VerdictsJson | None:
+        """Verify a text against all channels."""
+        from rag_core.verification.verdicts import verify_text  # `ask` does without it
+
+        question = await _build_terminal_question(text, self._rag, self._zone)
+        if question is None:
+            return None
+        recorder = RunRecorder(self._rag)
+        found = await verify_text(question, recorder.rag)
+        dates = {k: p.date.isoformat() for k, p in (await posts.fetch_posts(self._rag.archive, found.posts())).items()}
+
+        def build_citation(citation: Citation) -> dict[str, str]:
+            channel = found.channels.get(citation.post.chat_id)
+            return {
+                "link": found.link(citation.post),
+                "title": channel.title if channel else "",
+                "quote": citation.quote,
+                "date": citation.date.isoformat(),
             }
-            | _build_earliest_field(v, verification, dates)
-            for v in verification.verdicts
-        ],
-        left=verification.left,
-        without=[shortfall.stage for shortfall in verification.shortfalls],
-        trace_id=verification.trace_id,
-        trace=recorder.spans() if trace else [],
-    )
+
+        def build_verdict(verdict: Verdict) -> dict[str, Any]:
+            first = verdict.earliest
+            return {
+                "claim": verdict.claim.text,
+                "label": verdict.label.value,
+                "likely": round(verdict.likely, 4),
+                "layer": verdict.layer,
+                "citations": [build_citation(c) for c in verdict.citations],
+                "against": [build_citation(c) for c in verdict.against],
+                "superseded": build_citation(verdict.superseded) if verdict.superseded else None,
+                "sources": verdict.sources,
+                "earliest": {"link": found.link(first), "date": dates[first]} if first and first in dates else None,
+            }
+
+        same, channel = None, found.channels.get(found.same.key.chat_id) if found.same else None
+        if found.same:
+            same = {
+                "link": found.link(found.same.key),
+                "title": channel.title if channel else "",
+                "date": found.same.date.isoformat(),
+                "state": found.same_post_state,
+            }
+        return VerdictsJson(
+            same=same,
+            verdicts=[build_verdict(verdict) for verdict in found.verdicts],
+            left=found.left,
+            without=[shortfall.stage for shortfall in found.shortfalls],
+            trace_id=found.trace_id,
+            trace=recorder.spans() if trace else [],
+        )
 
 
 def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -> str:
@@ -381,30 +418,3 @@ def _format_quote_lines(quotes: list[dict[str, str]], context: RenderContext) ->
         date = format_day_and_edit(datetime.fromisoformat(quote["date"]), None, context)
         yield f"  “{strip_control_characters(quote['quote'])}”"
         yield f"  {quote['link']}  {strip_control_characters(quote['title'])}, {date}"
-
-
-def _build_same_post_fields(found: Verification) -> dict[str, str] | None:
-    if (post := found.same) is None:
-        return None
-    channel = found.channels.get(post.key.chat_id)
-    return {
-        "link": found.link(post.key),
-        "title": channel.title if channel else "",
-        "date": post.date.isoformat(),
-        "state": found.same_post_state,
-    }
-
-
-def _build_earliest_field(verdict: Verdict, verification: Verification, dates: dict[Any, str]) -> dict[str, Any]:
-    key = verdict.earliest
-    return {"earliest": {"link": verification.link(key), "date": dates[key]} if key and key in dates else None}
-
-
-def _build_citation(citation: Citation, verification: Verification) -> dict[str, str]:
-    channel = verification.channels.get(citation.post.chat_id)
-    return {
-        "link": verification.link(citation.post),
-        "title": channel.title if channel else "",
-        "quote": citation.quote,
-        "date": citation.date.isoformat(),
-    }

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from bot.control.client import (
     HEARTBEAT_SECONDS,
@@ -28,7 +28,8 @@ from bot.control.client import (
     require_same_protocol,
 )
 from bot.control.doctor_facts import collect_index_facts
-from bot.control.schemas import answer_as_json, build_terminal_question, plan_as_json, verify_as_json
+from bot.control.schemas import TerminalAnswerer
+from bot.indexing import IndexingWorker, RebuildRunner
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError
 from rag_core.models.selection import switch_model
@@ -218,29 +219,12 @@ _STUCK_TEXT = "The posts are kept, but the bot's index does not take them in: it
 _MALFORMED_TEXT = "The request {do!r} needs {what}: ask with the citegram command."
 
 
-class IndexWaker(Protocol):
-    """Protocol of the indexer that brings the indexes up to the archive."""
-
-    def wake(self) -> None:
-        """Check the archive for changes now."""
-
-
-class IndexRebuilder(Protocol):
-    """Protocol of the index rebuild."""
-
-    async def start(self, chat_id: int | None) -> object:
-        """Start a rebuild of all indexes, or of one channel. Raises RagError."""
-
-    def progress(self) -> AsyncIterator[tuple[int, int]]:
-        """Yield (posts done, posts total) until the end. Raises RagError if the rebuild failed or was cancelled."""
-
-
 class RequestHandlers:
     """Request handlers, by name in `all()`; `zone` is the time zone of questions from the terminal."""
 
-    def __init__(self, rag: Engine, waking: IndexWaker, rebuilding: IndexRebuilder, zone: tzinfo = UTC) -> None:
+    def __init__(self, rag: Engine, waking: IndexingWorker, rebuilding: RebuildRunner, zone: tzinfo = UTC) -> None:
         self._rag = rag
-        self._zone = zone
+        self._answerer = TerminalAnswerer(rag, zone)
         self._waking = waking
         self._rebuilding = rebuilding
         self._questions = asyncio.Semaphore(_MAX_CONCURRENT_QUESTIONS)
@@ -270,10 +254,8 @@ class RequestHandlers:
             raise RagError(_MALFORMED_TEXT.format(do="ask", what="a conversation that is a number"))
         async with self._questions:
             trace = request.get("trace") is True
-            answer = await answer_as_json(
-                self._rag, question, self._zone, trace=trace, recipe=str(recipe), conversation=conversation
-            )
-            return {"told": answer}
+            answerer = self._answerer
+            return {"told": await answerer.ask(question, trace=trace, recipe=str(recipe), conversation=conversation)}
 
     async def _plan(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         """{"question"} -> {"plan"}; null if there are no channels."""
@@ -281,8 +263,7 @@ class RequestHandlers:
         if not isinstance(text, str):
             raise RagError(_MALFORMED_TEXT.format(do="plan", what="a question"))
         async with self._questions:
-            question = await build_terminal_question(text, self._rag, self._zone)
-            return {"plan": await plan_as_json(question, self._rag) if question else None}
+            return {"plan": await self._answerer.plan(text)}
 
     async def _verify(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         """{"text", "trace"} -> {"verified"}; null if there are no channels."""
@@ -290,7 +271,7 @@ class RequestHandlers:
         if not isinstance(text, str):
             raise RagError(_MALFORMED_TEXT.format(do="verify", what="a text"))
         async with self._questions:
-            return {"verified": await verify_as_json(self._rag, text, self._zone, trace=request.get("trace") is True)}
+            return {"verified": await self._answerer.verify(text, trace=request.get("trace") is True)}
 
     async def _wake(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         """{} -> {} when the lexical index has all changes that the archive has now."""

@@ -19,15 +19,16 @@ from aiogram.types import CallbackQuery, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.access import Refusal
+from bot.admin_notifications import get_user_translator, send_notice
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.handlers.start import publish_menu, withdraw_menu
-from bot.i18n import Translator, get_translator
+from bot.i18n import Translator
 from bot.settings import is_person
 from bot.views.answer import format_one_line
 from bot.views.keyboards import build_keyboard, make_callback_token, redraw_message
 from bot.views.message_text import neutralize_links
-from rag_core.storage import Archive, monitoring_stats
+from rag_core.storage import Archive
 
 _PERSON_ID_PATTERN = re.compile(r"[1-9][0-9]{0,15}")  # of people: channels and groups have negative ids
 _CONFIRMATION_SECONDS = 600  # an older button was probably pressed by mistake
@@ -138,13 +139,8 @@ async def _notify_other_admins(bot: Bot, but: tuple[int, ...], said: str, contex
 
 
 async def _notify_user(bot: Bot, user_id: int, said: str, context: AppContext, **values: str) -> bool:
-    lang = await monitoring_stats.get_user_language(context.archive, user_id) or context.settings.bot.language
-    try:
-        await bot.send_message(user_id, get_translator(lang)(said, help="/help", **values))
-    except (TelegramAPIError, ClientDecodeError) as exc:  # the user never wrote to the bot, or blocked it
-        log.info("user %d could not be told: %s", user_id, exc)
-        return False
-    return True
+    words = await get_user_translator(context.archive, user_id, context.settings.bot.language)
+    return await send_notice(bot, user_id, Text(words(said, help="/help", **values)))
 
 
 async def _format_person(bot: Bot, who: int) -> Text:

@@ -26,9 +26,14 @@ from bot.handlers.small_talk import send_with_suggestions
 from bot.handlers.start import create_question_link
 from bot.i18n import Translator, get_translator, load_zone
 from bot.telegram.access_recheck import ShownContent, collect_content_of_posts, recheck_before_sending
-from bot.views import answer
-from bot.views import answer as kept
-from bot.views.answer import CitedPost, StoredAnswer
+from bot.views.answer import (
+    CitedPost,
+    StoredAnswer,
+    format_source,
+    hash_text_version,
+    parse_stored_answer,
+    render_stored_sentences,
+)
 from bot.views.keyboards import (
     DEEP_MODE,
     REASONS_BY_ACTION,
@@ -48,15 +53,11 @@ from bot.views.keyboards import (
 )
 from bot.views.message_text import neutralize_links, split_pages
 from bot.views.post_phrases import RenderContext, strip_control_characters
-from bot.views.stored_answer import format_source, render_stored_sentences
 from bot.worker.limits import format_rate_limit
 from bot.worker.question_worker import DEEP_SENTENCES
 from rag_core.storage import Archive, channels, posts, questions
-from rag_core.storage import questions as feedback
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import Channel, Post, PostKey, Viewer
-
-# These send a message for the asker, or ask again in their name.
 
 
 async def _prepare_viewer(
@@ -68,7 +69,7 @@ async def _prepare_viewer(
     """
     here = Reader(user_id, asked.chat_id, asked.private)
     viewer = await access.build_viewer(context.archive, context.admins, here)
-    content = await collect_content_of_posts(answer.parse_stored_answer(asked.answer).posts, viewer, context.archive)
+    content = await collect_content_of_posts(parse_stored_answer(asked.answer).posts, viewer, context.archive)
     return viewer, recheck_before_sending(content, here, context.archive, context.admins)
 
 
@@ -81,7 +82,7 @@ async def _shorten_answer(
     asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext
 ) -> Text | None:
     """Shorten an answer to its first sentence with sources; None where a post of it changed or is unavailable."""
-    answer = kept.parse_stored_answer(asked.answer)
+    answer = parse_stored_answer(asked.answer)
     if not answer.sentences:
         return None
     first = answer.sentences[0]
@@ -99,7 +100,7 @@ async def _shorten_answer(
 
 def _is_unchanged(key: PostKey, post: Post, answer: StoredAnswer) -> bool:
     """Check that the post's text is the one that was cited."""
-    return any(one.key == key and one.mark == kept.hash_text_version(post.text) for one in answer.cited)
+    return any(one.key == key and one.mark == hash_text_version(post.text) for one in answer.cited)
 
 
 SOURCES_PER_PAGE = 3
@@ -122,7 +123,7 @@ async def _render_sources_page(
     asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext, page: int = 0
 ) -> tuple[Text, InlineKeyboardMarkup | None]:
     """Render a page of the sources that this viewer may read now, and its page buttons."""
-    answer, words = kept.parse_stored_answer(asked.answer), shown.words
+    answer, words = parse_stored_answer(asked.answer), shown.words
     cited = [(number, one) for number, one in enumerate(answer.cited, 1) if one.key.chat_id in viewer.channels]
     if not cited:
         return Text(words("why-closed" if answer.cited else "sources-none")), None
@@ -143,7 +144,7 @@ def _render_source(number: int, one: CitedPost, context: _SourcesContext) -> Tex
         title = (strip_control_characters(channel.title) if channel else "") or words("unnamed-channel")
         return Text(f"{number}. ", words("why-gone", title=title, date=words.date(one.date, shown.zone)))
     head = format_source(number, one.key, post, channel, shown)
-    if kept.hash_text_version(post.text) != one.mark:
+    if hash_text_version(post.text) != one.mark:
         return as_list(head, words("sources-changed"))
     if quotes := list(_list_quotes(one.key, post, context.answer)):
         return as_list(head, ExpandableBlockQuote(neutralize_links("\n\n".join(quotes))))
@@ -235,9 +236,9 @@ async def _press_vote(pressed: _ButtonPress) -> None:
     action, words = pressed.press.action, pressed.words
     archive, asked = pressed.context.archive, pressed.asked
     good, reason = action is AnswerAction.GOOD, REASONS_BY_ACTION.get(action)
-    new = await feedback.save_vote(archive, asked.id, pressed.query.from_user.id, good=good, reason=reason)
+    new = await questions.save_vote(archive, asked.id, pressed.query.from_user.id, good=good, reason=reason)
     shown = remove_buttons(pressed.message.reply_markup, *REASONS_BY_ACTION)
-    shown = update_vote_counts(shown, await feedback.count_votes_on_answer(archive, asked.id))
+    shown = update_vote_counts(shown, await questions.count_votes_on_answer(archive, asked.id))
     if action is AnswerAction.BAD:
         shown = add_reason_buttons(shown, asked.handle, words)
     await _replace_keyboard(pressed.message, shown)
@@ -247,13 +248,13 @@ async def _press_vote(pressed: _ButtonPress) -> None:
 
 async def _press_more(pressed: _ButtonPress) -> None:
     asked, archive = pressed.asked, pressed.context.archive
-    given, words = kept.parse_stored_answer(asked.answer), get_translator(asked.lang)
-    questions = list_suggestion_rows(pressed.message.reply_markup)
+    given, words = parse_stored_answer(asked.answer), get_translator(asked.lang)
+    suggested = list_suggestion_rows(pressed.message.reply_markup)
     if pressed.press.action is AnswerAction.MORE:
-        buttons = build_details_keyboard(asked, given, archive, words, *questions)
+        buttons = build_details_keyboard(asked, given, archive, words, *suggested)
     else:
-        votes = await feedback.count_votes_on_answer(archive, asked.id)
-        buttons = update_vote_counts(build_answer_keyboard(asked, given, words, *questions), votes)
+        votes = await questions.count_votes_on_answer(archive, asked.id)
+        buttons = update_vote_counts(build_answer_keyboard(asked, given, words, *suggested), votes)
     await _replace_keyboard(pressed.message, buttons)
     await pressed.query.answer()
 

@@ -11,8 +11,7 @@ from aiogram.types import Message
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access
-from bot.access import Refusal
-from bot.channel_sets import MAX_NAME_LENGTH
+from bot.access import MAX_SET_NAME_LENGTH, Refusal
 from bot.context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator
@@ -69,7 +68,7 @@ async def _save_set(
     words: Translator,
 ) -> Text:
     name, _, listed = (part.strip() for part in given.partition("="))
-    if not listed or not tokenize(name) or len(name) > MAX_NAME_LENGTH or ":" in name:
+    if not listed or not tokenize(name) or len(name) > MAX_SET_NAME_LENGTH or ":" in name:
         return words.rich("sets-how", example=Code(f"/sets {words('sets-example')}"), asked=Code(words("sets-asked")))
     if name.casefold() not in sets and len(sets) >= _MAX_SETS:
         return Text(words("sets-full", count=_MAX_SETS, sets="/sets"))

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import suppress
 
 from aiogram import Bot, F, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
@@ -23,12 +24,7 @@ from aiogram.types import CallbackQuery, ChatMemberUpdated, InlineKeyboardMarkup
 from aiogram.utils.formatting import Bold, Text, as_list
 
 from bot.access import Refusal
-from bot.admin_channel_notices import (
-    ChannelNotificationLimiter,
-    iterate_admin_translators,
-    leave_channel,
-    send_channel_notice,
-)
+from bot.admin_notifications import ChannelNotificationLimiter, iterate_admin_translators, send_notice
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, IN_GROUP, PRIVATE, ChatCommand
 from bot.i18n import Translator, choose_interface_language, get_translator
@@ -252,8 +248,9 @@ class BotMembershipHandlers:
         if not adder.is_bot and self._notices.allow(adder.id):
             words = get_translator(choose_interface_language(adder.language_code, context.settings.bot.language))
             title = link_channel_title(Channel(chat.id, chat.title or "", chat.username), words)
-            await send_channel_notice(bot, adder.id, words.rich("channel-adder-refused", title=title))
-        await leave_channel(bot, chat.id)
+            await send_notice(bot, adder.id, words.rich("channel-adder-refused", title=title))
+        with suppress(TelegramAPIError, ClientDecodeError):
+            await bot.leave_chat(chat.id)
 
     async def _notify_joined(
         self, event: ChatMemberUpdated, bot: Bot, context: AppContext, known: Channel | None
@@ -272,12 +269,10 @@ class BotMembershipHandlers:
             text = words.rich("channel-added", state=state, title=link_channel_title(found, words))
             by = words.rich("added-by", name=format_one_line(adder.full_name), id=str(adder.id))
             buttons = build_approval_keyboard(context.archive, chat.id, words) if pending else None
-            await send_channel_notice(bot, admin, as_list(text, by, sep="\n\n"), buttons)
+            await send_notice(bot, admin, as_list(text, by, sep="\n\n"), buttons)
         if pending and adder.id not in context.admins and not adder.is_bot:
             words = get_translator(choose_interface_language(adder.language_code, context.settings.bot.language))
-            await send_channel_notice(
-                bot, adder.id, words.rich("channel-adder-told", title=link_channel_title(found, words))
-            )
+            await send_notice(bot, adder.id, words.rich("channel-adder-told", title=link_channel_title(found, words)))
 
     async def _notify_left(self, event: ChatMemberUpdated, bot: Bot, context: AppContext, known: Channel) -> None:
         actor = event.from_user
@@ -291,7 +286,7 @@ class BotMembershipHandlers:
         async for words, admin in iterate_admin_translators(context, actor):
             text = words.rich("channel-thrown-out", title=link_channel_title(known, words), channels="/channels")
             by = words.rich("removed-by", name=format_one_line(actor.full_name), id=str(actor.id))
-            await send_channel_notice(bot, admin, as_list(text, by, sep="\n\n"))
+            await send_notice(bot, admin, as_list(text, by, sep="\n\n"))
 
 
 async def _on_group_title(message: Message, context: AppContext) -> None:

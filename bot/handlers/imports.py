@@ -25,10 +25,10 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from secrets import token_urlsafe
-from typing import Any, BinaryIO
+from typing import Any
 
 import aiohttp
-from aiogram import Bot, Router
+from aiogram import Bot, F, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest
 from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
@@ -37,6 +37,7 @@ from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.access import Refusal, is_admin
 from bot.context import AppContext
+from bot.files import open_private_file
 from bot.filters import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
 from bot.handlers import errors
 from bot.i18n import Translator, get_translator
@@ -77,7 +78,7 @@ async def _fetch_document(bot: Bot, document: Document, file: Path) -> None:
             async with aclosing(pieces):
                 # Write the chunks to a file. The size that Telegram reported is not trusted.
                 size = 0
-                with _create_private_file(file) as written:
+                with open_private_file(file) as written:
                     async for piece in pieces:
                         size += len(piece)
                         if size > MAX_DOCUMENT_BYTES:
@@ -117,14 +118,8 @@ def _copy_local_file(source: Path, file: Path) -> None:
     except OSError as exc:  # on another machine, in another container, or not readable by us
         log.warning("the Bot API server's file cannot be read: %s", exc.strerror)
         raise DocumentRefused("import-far") from exc
-    with _create_private_file(file) as written:
+    with open_private_file(file) as written:
         written.write(content)
-
-
-def _create_private_file(file: Path) -> BinaryIO:
-    """Create an empty file that only its owner may read; remove the rest of an earlier try."""
-    file.unlink(missing_ok=True)
-    return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def translate_note(reason: str, code: str, parameters: Mapping[str, str | int], words: Translator) -> str:
@@ -479,7 +474,7 @@ def routes() -> Router:
     """Router of /import and its buttons. Include it before questions, which take every caption."""
     router = Router(name="importing")
     router.message.register(_on_import, ChatCommand("import", chats=PRIVATE), flags=ADMINS_ONLY)
-    router.message.register(_on_document, IN_PRIVATE, _is_export_from_admin)
+    router.message.register(_on_document, IN_PRIVATE, F.document, _is_export_from_admin)
     router.callback_query.register(_on_start_button, StartImportButton.filter(), flags=ADMINS_ONLY)
     router.callback_query.register(_on_stop_button, StopImportButton.filter(), flags=ADMINS_ONLY)
     return router

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from aiogram import Bot, Router
+from aiogram import Bot, F, Router
 from aiogram.exceptions import TelegramAPIError
 from aiogram.types import (
     InlineQuery,
@@ -224,5 +224,5 @@ def routes(*, guest: bool) -> Router:
     if guest:
         router.guest_message.register(handlers.on_guest_message)
     router.inline_query.register(handlers.on_query)
-    router.message.register(on_article, _is_sent_via_bot)
+    router.message.register(on_article, F.via_bot, _is_sent_via_bot)
     return router

@@ -18,8 +18,7 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text
 
 from bot import access
-from bot.access import Reader, Refusal, get_reader, get_reader_id
-from bot.channel_sets import narrow_to_channel_set
+from bot.access import Reader, Refusal, get_reader, get_reader_id, narrow_to_channel_set
 from bot.context import AppContext
 from bot.filters import ChatCommand, check_button_access
 from bot.handlers import errors

@@ -25,13 +25,11 @@ from aiogram.types import InlineKeyboardMarkup
 from aiogram.utils.formatting import Italic, Text, as_list
 
 from bot import access
-from bot.access import AdminRegistry, Reader
-from bot.channel_sets import narrow_to_channel_set
+from bot.access import AdminRegistry, Reader, narrow_to_channel_set
 from bot.handlers import errors
 from bot.i18n import Translator, detect_question_language, get_translator, load_zone
 from bot.indexing import BotObserver
 from bot.monitoring.metrics import Meter
-from bot.pinned_answers import answer_from_pin
 from bot.settings import BotSettings
 from bot.suggestions import QuestionSuggester
 from bot.telegram.access_recheck import (
@@ -49,7 +47,7 @@ from bot.views.keyboards import DEEP_MODE
 from bot.views.message_text import split_pages
 from bot.views.post_phrases import RenderContext
 from bot.views.verdict import render_verdicts, serialize_verdicts
-from bot.worker.answer_cache import AnswerCache
+from bot.worker.answer_cache import AnswerCache, answer_from_pin
 from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages
 from bot.worker.limits import RateLimiter
 from bot.worker.streaming import (

@@ -22,22 +22,22 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from bot.channel_sets import narrow_to_channel_set
 from driver import make_local_bot
 from qdrant_stand_in import FakeQdrant
 
 from bot.access import AdminRegistry, MembershipCache
-from bot.channel_sets import narrow_to_channel_set
 from bot.control.schemas import plan_as_json
 from bot.digest_sender import render_digest
 from bot.handlers.about import render_profile
 from bot.handlers.explain import describe_reading
 from bot.handlers.inline import find_articles
 from bot.i18n import get_translator
-from bot.pinned_answers import answer_from_pin, hash_question
 from bot.sandbox import Sandbox
 from bot.suggestions import QuestionSuggester
 from bot.views.post_phrases import RenderContext
 from bot.watch_notices import WatchNotifier
+from bot.worker.answer_cache import answer_from_pin, hash_question
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.job_log import JobLog

@@ -166,8 +166,9 @@ def _is_inside(member: ResultChatMemberUnion) -> bool:
 class AdminRegistry(Collection[int]):
     """Admin ids (from the settings and granted with /grant), with the membership cache as `members`."""
 
-    def __init__(self, owners: Collection[int], members: MembershipCache) -> None:
+    def __init__(self, owners: Collection[int], members: MembershipCache, archive: Archive) -> None:
         """Set the owners: admins of the settings, whom nobody can revoke. Call `read` next."""
+        self.archive = archive
         self.owners = tuple(dict.fromkeys(filter(is_person, owners)))
         self.members = members
         self._granted: dict[int, AdminGrant] = {}
@@ -186,24 +187,26 @@ class AdminRegistry(Collection[int]):
         """Granted admins by user id."""
         return self._granted
 
-    async def read(self, archive: Archive) -> None:
+    async def read(self) -> None:
         """Load the granted admins from the archive. Raises ArchiveUnavailable."""
-        self._granted = {one.user_id: one for one in await users.list_admin_grants(archive) if is_person(one.user_id)}
+        self._granted = {
+            one.user_id: one for one in await users.list_admin_grants(self.archive) if is_person(one.user_id)
+        }
 
-    async def grant(self, archive: Archive, user_id: int, by: int) -> None:
+    async def grant(self, user_id: int, by: int) -> None:
         """Grant admin rights to a user.
 
         Raises ArchiveUnavailable (then nothing has changed) and ValueError where the id is not a person's.
         """
         if not is_person(user_id):
             raise ValueError(f"{user_id} is no id of a person")
-        await users.grant_admin(archive, user_id, by)
-        await self.read(archive)
+        await users.grant_admin(self.archive, user_id, by)
+        await self.read()
 
-    async def revoke(self, archive: Archive, user_id: int) -> None:
+    async def revoke(self, user_id: int) -> None:
         """Revoke granted admin rights at once; an admin of the settings stays one."""
         self._granted.pop(user_id, None)
-        await users.revoke_admin(archive, user_id)
+        await users.revoke_admin(self.archive, user_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,13 +259,12 @@ async def is_chat_member(rights: AdminRegistry, *, user_id: int, chat_id: int) -
     return bool(await rights.members.among(user_id, [chat_id]))
 
 
-async def get_readable_channels(archive: Archive, rights: AdminRegistry, reader: Reader) -> dict[int, Channel]:
+async def get_readable_channels(rights: AdminRegistry, reader: Reader) -> dict[int, Channel]:
     """Channels that a reader may read in a chat, by chat id."""
-    return (await resolve_channel_access(archive, rights, reader)).open
+    return (await resolve_channel_access(rights, reader)).open
 
 
 async def resolve_channel_access(
-    archive: Archive,
     rights: AdminRegistry,
     reader: Reader,
     *,
@@ -273,10 +275,10 @@ async def resolve_channel_access(
 
     `max_age_s` as in `MembershipCache.look_up`.
     """
-    known = await channels.load_channels(archive)
+    known = await channels.load_channels(rights.archive)
     active = {key: c for key, c in known.items() if c.state == "active" and (among is None or key in among)}
     if not reader.private:
-        bound = await channels.list_bound_channels(archive, reader.chat_id)
+        bound = await channels.list_bound_channels(rights.archive, reader.chat_id)
         return ChannelAccess({key: channel for key, channel in active.items() if key in bound})
     if reader.user_id in rights:
         return ChannelAccess(active)
@@ -286,9 +288,9 @@ async def resolve_channel_access(
     return ChannelAccess(allowed, frozenset(key for key, is_in in member.items() if is_in is None))
 
 
-async def build_viewer(archive: Archive, rights: AdminRegistry, reader: Reader) -> Viewer:
+async def build_viewer(rights: AdminRegistry, reader: Reader) -> Viewer:
     """Build the viewer of a question: the reader's id and the channels open to them."""
-    return Viewer(reader.user_id, frozenset(await get_readable_channels(archive, rights, reader)))
+    return Viewer(reader.user_id, frozenset(await get_readable_channels(rights, reader)))
 
 
 async def format_no_access(archive: Archive, words: Translator, *, admin: bool, private: bool) -> str:
@@ -302,9 +304,8 @@ async def format_no_access(archive: Archive, words: Translator, *, admin: bool, 
 
 
 MAX_SET_NAME_LENGTH = 30
-_SET_PREFIX_PATTERN = re.compile(
-    rf"([^\n:]{{1,{MAX_SET_NAME_LENGTH + 10}}}):\s*(?=\S)"
-)  # with a preposition, which is no term
+# With a preposition, which is no term.
+_SET_PREFIX_PATTERN = re.compile(rf"([^\n:]{{1,{MAX_SET_NAME_LENGTH + 10}}}):\s*(?=\S)")
 
 
 class NarrowedQuestion(NamedTuple):

@@ -18,7 +18,7 @@ from aiogram.utils.formatting import Text, as_list
 from bot import access
 from bot.access import Reader
 from bot.context import AppContext
-from bot.i18n import Translator, load_zone
+from bot.i18n import Translator
 from bot.telegram.access_recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
@@ -107,7 +107,7 @@ class AnswerUpdater:
     async def _update_answer(self, asked: AnsweredQuestion, answer: StoredAnswer) -> None:
         """Edit an answer where words that it cites are gone, if its message does not say so yet."""
         reader = Reader(asked.user_id, asked.chat_id, asked.private)
-        viewer = await access.build_viewer(self._archive, self._context.admins, reader)
+        viewer = await access.build_viewer(self._context.admins, reader)
         cited = [one for one in answer.cited if one.key.chat_id in viewer.channels]
         content = await collect_content_of_posts([one.key for one in cited], viewer, self._archive)
         stored = await posts.fetch_posts(self._archive, [one.key for one in cited])
@@ -122,7 +122,7 @@ class AnswerUpdater:
             return
         words = await get_answer_translator(asked, self._archive)
         known = await channels.load_channels(self._archive)
-        zone = await load_zone(self._archive, asked.chat_id, self._context.settings.bot.zone)
+        zone = await self._context.load_zone(asked.chat_id)
         shown = RenderContext(words, zone, group=not asked.private)
         if asked.kind == "verify":
             standing = [StoredSentence("", 0, (place,)) for place in answer.quotes if stands(place)]
@@ -131,7 +131,7 @@ class AnswerUpdater:
         blocks = render_stored_sentences(answer, standing, texts, stored, known, shown)
         said = _render_changes(answer, changed, known, words, verdict=asked.kind == "verify")
         text = as_list(said, *blocks, sep="\n\n")
-        with recheck_before_sending(content, reader, self._archive, self._context.admins):
+        with recheck_before_sending(content, reader, self._context.admins):
             try:
                 await self._edit_messages(asked, answer, text, words)
             except TelegramAPIError as exc:  # a message that the reader deleted needs no edit

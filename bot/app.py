@@ -200,8 +200,8 @@ async def run_bot(
         bot.session.middleware(monitoring.meter.wire)  # last, so that it measures every try
         if not await _run_until_stopped(stop, _wait_for_telegram(bot, settings)):
             return
-        rights = AdminRegistry(settings.bot.admins, MembershipCache(bot))
-        await rights.read(rag.archive)
+        rights = AdminRegistry(settings.bot.admins, MembershipCache(bot), rag.archive)
+        await rights.read()
         worker = QuestionWorker(bot, rag, settings.bot, rights, indexing.job_log, watch)
         deduplication = DeduplicationMiddleware(rag.archive)
         worker.meter = monitoring.meter

@@ -111,7 +111,7 @@ def _is_button_present(pressed: CallbackQuery) -> bool:
 
 async def _grant_admin(pressed: CallbackQuery, who: int, bot: Bot, context: AppContext, words: Translator) -> None:
     actor = pressed.from_user.id
-    await context.admins.grant(context.archive, who, actor)
+    await context.admins.grant(who, actor)
     log.info("admin %d granted admin rights to %d", actor, who)
     reached = await _notify_user(bot, who, "granted-told", context)
     done = words.rich("grant-done" if reached else "grant-done-untold", who=Code(str(who)))
@@ -122,7 +122,7 @@ async def _grant_admin(pressed: CallbackQuery, who: int, bot: Bot, context: AppC
 
 async def _revoke_admin(pressed: CallbackQuery, who: int, bot: Bot, context: AppContext, words: Translator) -> None:
     actor = pressed.from_user.id
-    await context.admins.revoke(context.archive, who)
+    await context.admins.revoke(who)
     log.info("admin %d revoked the admin rights of %d", actor, who)
     await redraw_message(pressed, words.rich("revoke-done", who=Code(str(who))), None)
     if actor != who:

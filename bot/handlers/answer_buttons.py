@@ -24,7 +24,7 @@ from bot.handlers import start
 from bot.handlers.explain import explain_answer
 from bot.handlers.small_talk import send_with_suggestions
 from bot.handlers.start import create_question_link
-from bot.i18n import Translator, get_translator, load_zone
+from bot.i18n import Translator, get_translator
 from bot.telegram.access_recheck import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import (
     CitedPost,
@@ -68,13 +68,13 @@ async def _prepare_viewer(
     Call it before rendering: changes after this keep the message from being sent.
     """
     here = Reader(user_id, asked.chat_id, asked.private)
-    viewer = await access.build_viewer(context.archive, context.admins, here)
+    viewer = await access.build_viewer(context.admins, here)
     content = await collect_content_of_posts(parse_stored_answer(asked.answer).posts, viewer, context.archive)
-    return viewer, recheck_before_sending(content, here, context.archive, context.admins)
+    return viewer, recheck_before_sending(content, here, context.admins)
 
 
 async def _build_render_context(asked: AnsweredQuestion, context: AppContext) -> RenderContext:
-    zone = await load_zone(context.archive, asked.chat_id, context.settings.bot.zone)
+    zone = await context.load_zone(asked.chat_id)
     return RenderContext(get_translator(asked.lang), zone, group=not asked.private)
 
 
@@ -309,7 +309,7 @@ async def _press_rephrase(pressed: _ButtonPress) -> None:
     if not asked.private:
         await _reply_with_text(pressed, hint)
         return
-    viewer = await access.build_viewer(context.archive, context.admins, Reader(asked.user_id, asked.chat_id, True))
+    viewer = await access.build_viewer(context.admins, Reader(asked.user_id, asked.chat_id, True))
     await send_with_suggestions(pressed.message, hint, viewer, context, asked.lang, ShownContent())
     await _finish_press(pressed)
 

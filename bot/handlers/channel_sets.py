@@ -32,7 +32,7 @@ async def _on_sets(message: Message, command: CommandObject, context: AppContext
     given = " ".join((command.args or "").split())
     if not reader.private and not await access.is_group_admin(context.admins, reader.user_id, message.chat.id):
         raise Refusal(words("group-admins-only"))
-    readable = await access.get_readable_channels(context.archive, context.admins, reader)
+    readable = await access.get_readable_channels(context.admins, reader)
     sets = await load_channel_sets(context.archive, message.chat.id)
     if not given:
         lines = []
@@ -46,7 +46,7 @@ async def _on_sets(message: Message, command: CommandObject, context: AppContext
     else:
         text = await _save_set(given, sets, readable, message, context, words)
     content = ShownContent(counted=frozenset(readable))
-    with recheck_before_sending(content, reader, context.archive, context.admins):
+    with recheck_before_sending(content, reader, context.admins):
         await message.reply(**text.as_kwargs())
 
 

@@ -23,7 +23,7 @@ from aiogram.utils.formatting import ExpandableBlockQuote, Italic, Text, as_list
 from bot import access
 from bot.access import Reader
 from bot.context import AppContext
-from bot.i18n import Translator, get_translator, load_zone
+from bot.i18n import Translator, get_translator
 from bot.telegram.access_recheck import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, CitedSpan, hash_text_version, link_author
@@ -254,7 +254,7 @@ class QuoteButtonHandlers:
         self._recent_presses[key] = now
         try:
             await _answer_press(pressed)
-            with recheck_before_sending(wanted.content, wanted.reader, context.archive, context.admins):
+            with recheck_before_sending(wanted.content, wanted.reader, context.admins):
                 await _show_quote(wanted, bot, context)
         except BaseException:
             del self._recent_presses[key]  # sending failed: the next press counts as the first
@@ -281,12 +281,12 @@ async def _load_quote_request(
     reader = Reader(pressed.from_user.id, chat.id, chat.type == "private")
     if not reader.private and not await access.is_chat_member(context.admins, user_id=reader.user_id, chat_id=chat.id):
         return "answer-not-member"
-    readable = await access.get_readable_channels(context.archive, context.admins, reader)
+    readable = await access.get_readable_channels(context.admins, reader)
     if quoted.key.chat_id not in readable:
         return "receipt-closed"
     content = await collect_content_of_posts([quoted.key], Viewer(reader.user_id, frozenset(readable)), context.archive)
     number, one = next((n, one) for n, one in enumerate(stored_answer.cited, 1) if one.key == quoted.key)
-    zone = await load_zone(context.archive, reader.chat_id, context.settings.bot.zone)
+    zone = await context.load_zone(reader.chat_id)
     shown = RenderContext(get_translator(asked.lang), zone, group=not reader.private)
     found = await load_cited_words(context.archive, quoted, one)
     channel = readable[quoted.key.chat_id]

@@ -24,7 +24,7 @@ from bot.access import get_reader, is_admin
 from bot.context import AppContext
 from bot.control.schemas import format_plan_lines, format_stages, plan_as_json
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand, find_asked_answer
-from bot.i18n import Translator, get_translator, load_zone
+from bot.i18n import Translator, get_translator
 from bot.telegram.access_recheck import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, StoredAnswer, link_author
@@ -209,9 +209,9 @@ async def _on_why(
         return
     asked = await find_asked_answer(message, bot, context.archive, words, "/why", addressed=addressed)
     reader = get_reader(message)
-    viewer = await access.build_viewer(context.archive, context.admins, reader)
+    viewer = await access.build_viewer(context.admins, reader)
     content = await collect_content_of_posts(answer.parse_stored_answer(asked.answer).posts, viewer, context.archive)
-    zone = await load_zone(context.archive, message.chat.id, context.settings.bot.zone)
+    zone = await context.load_zone(message.chat.id)
     shown = RenderContext(get_translator(asked.lang), zone, group=not reader.private)
     text = await explain_answer(asked, viewer, context.archive, shown, context.rag)
     if admin and (
@@ -219,7 +219,7 @@ async def _on_why(
     ):
         text = as_list(text, stages, sep="\n\n")
     first, *rest = split_pages(text)
-    with recheck_before_sending(content, reader, context.archive, context.admins):
+    with recheck_before_sending(content, reader, context.admins):
         await message.reply(first.text, entities=list(first.entities))
         for page in rest:
             await message.answer(page.text, entities=list(page.entities))
@@ -231,8 +231,8 @@ async def _on_plan(message: Message, command: CommandObject, context: AppContext
         await message.answer(words("plan-how", plan="/plan"))
         return
     reader = access.get_reader(message)
-    viewer = await access.build_viewer(context.archive, context.admins, reader)
-    zone = await load_zone(context.archive, message.chat.id, context.settings.bot.zone)
+    viewer = await access.build_viewer(context.admins, reader)
+    zone = await context.load_zone(message.chat.id)
     question = Question(text, detect_language(text), datetime.now(zone), viewer)
     content = ShownContent(counted=viewer.channels)
     try:
@@ -240,7 +240,7 @@ async def _on_plan(message: Message, command: CommandObject, context: AppContext
     except RagError as exc:
         await message.answer(words.error(exc))
         return
-    with recheck_before_sending(content, reader, context.archive, context.admins):
+    with recheck_before_sending(content, reader, context.admins):
         for page in split_pages(Text(neutralize_links("\n".join(lines)))):
             await message.answer(page.text, entities=list(page.entities))
 

@@ -22,7 +22,7 @@ from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, ChatCommand, is_blocked_question
 from bot.handlers.private_settings import ZoneCallback, format_zone, show_zones
 from bot.handlers.start import list_channel_titles
-from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_translator, load_zone
+from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_translator
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
 from bot.views.channel_card import find_channel_by_token, make_channel_token
 from bot.views.keyboards import (
@@ -205,7 +205,7 @@ async def _list_offered_channels(group: int, archive: Archive, words: Translator
 async def _render_settings(group: int, context: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
     """Render all settings on one screen."""
     archive = context.archive
-    zone = await load_zone(archive, group, context.settings.bot.zone)
+    zone = await context.load_zone(group)
     rules, bound = await load_group_rules(archive, group), await channels.list_bound_channels(archive, group)
     mine = [channel for channel in await _list_offered_channels(group, archive, words) if channel.chat_id in bound]
     titles = [Text("• ", link_channel_title(channel, words)) for channel in mine[:_MAX_TITLES]]

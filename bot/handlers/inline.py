@@ -30,7 +30,7 @@ from bot.access import Reader
 from bot.context import AppContext
 from bot.filters import extract_addressed_question
 from bot.handlers.start import encode_payload
-from bot.i18n import Translator, load_zone
+from bot.i18n import Translator
 from bot.telegram.access_recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
@@ -97,7 +97,7 @@ class InlineHandlers:
                 offer = await _prepare_offer(message.from_user.id, text, context, words)
                 with suppress(ContentWithdrawn, RecheckUnavailable):
                     article = offer.articles[0] if offer.articles else _build_refusal(offer, words)
-                    with recheck_before_sending(offer.content, reader, context.archive, context.admins):
+                    with recheck_before_sending(offer.content, reader, context.admins):
                         await bot.answer_guest_query(message.guest_query_id, article)
 
 
@@ -124,8 +124,8 @@ async def _prepare_offer(user: int, typed: str, context: AppContext, words: Tran
     if not text:
         return _Offer("inline-how", [])
     try:
-        readable = await access.get_readable_channels(context.archive, context.admins, _build_reader(user))
-        zone = await load_zone(context.archive, user, context.settings.bot.zone)
+        readable = await access.get_readable_channels(context.admins, _build_reader(user))
+        zone = await context.load_zone(user)
         question = Question(
             text, detect_language(text), datetime.now(zone), Viewer(user, _select_showable_channels(readable))
         )
@@ -138,7 +138,7 @@ async def _prepare_offer(user: int, typed: str, context: AppContext, words: Tran
 async def _send_offer(query: InlineQuery, offer: _Offer, context: AppContext, words: Translator) -> None:
     payload = encode_payload(" ".join(query.query.split()))
     try:
-        with recheck_before_sending(offer.content, _build_reader(query.from_user.id), context.archive, context.admins):
+        with recheck_before_sending(offer.content, _build_reader(query.from_user.id), context.admins):
             await query.answer(
                 [*offer.articles],
                 cache_time=offer.cache_seconds,

@@ -109,10 +109,10 @@ async def _collect_user_data(user_id: int, context: AppContext, checks: ExitStac
         cited.setdefault(Reader(user_id, row["chat_id"], bool(row["private"])), []).extend(keys)
     open_in: dict[int, frozenset[int]] = {}
     for here, keys in cited.items():
-        viewer = await access.build_viewer(archive, context.admins, here)
+        viewer = await access.build_viewer(context.admins, here)
         open_in[here.chat_id] = viewer.channels
         checks.enter_context(
-            recheck_before_sending(await collect_content_of_posts(keys, viewer, archive), here, archive, context.admins)
+            recheck_before_sending(await collect_content_of_posts(keys, viewer, archive), here, context.admins)
         )
     questions = [await _export_question(row, open_in[row["chat_id"]], known, context) for row in rows]
     votes = [dict(vote) | {"good": bool(vote["good"]), "voted_at": _format_timestamp(vote["voted_at"])}

@@ -16,7 +16,7 @@ from aiogram.utils.formatting import Code, Text
 from bot.access import Refusal, get_reader_id, may_change_chat_settings
 from bot.context import AppContext
 from bot.filters import PRIVATE, ChatCommand
-from bot.i18n import Translator, find_zone, load_zone
+from bot.i18n import Translator, find_zone
 from bot.views.keyboards import LabelledPress, build_keyboard, redraw_message
 from rag_core.storage.users import save_chat_zone
 
@@ -45,7 +45,7 @@ def _format_clock(zone: tzinfo, words: Translator) -> str:
 
 
 async def _render_zones(chat_id: int, context: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
-    now = await load_zone(context.archive, chat_id, context.settings.bot.zone)
+    now = await context.load_zone(chat_id)
     offered = {name: zone for name in _OFFERED if (zone := find_zone(name))}
     buttons: list[LabelledPress] = [
         (f"{'✓ ' if str(zone) == str(now) else ''}{_format_clock(zone, words)}", ZoneCallback(name=name))

@@ -23,7 +23,7 @@ from bot.context import AppContext
 from bot.filters import ChatCommand, check_button_access
 from bot.handlers import errors
 from bot.handlers.questions import MAX_QUESTION_LENGTH
-from bot.i18n import Translator, detect_question_language, load_zone
+from bot.i18n import Translator, detect_question_language
 from bot.telegram.access_recheck import ShownContent, ShownPost, recheck_before_sending
 from bot.views.answer import hash_text_version
 from bot.views.keyboards import (
@@ -102,7 +102,7 @@ class SearchHandlers:
                 await asked.reply(words("search-busy"))
                 return
             text, buttons, _, content = await self._render_page(asked, reader, 0, context, words)
-            with recheck_before_sending(content, reader, context.archive, context.admins):
+            with recheck_before_sending(content, reader, context.admins):
                 await asked.reply(**text.as_kwargs(), reply_markup=buttons)
 
     async def on_turn(
@@ -124,7 +124,7 @@ class SearchHandlers:
                     asked, reader, callback_data.number, context, words
                 )
                 moved = found not in ("", callback_data.found)
-                with recheck_before_sending(content, reader, context.archive, context.admins):
+                with recheck_before_sending(content, reader, context.admins):
                     await redraw_message(pressed, text, buttons, words("search-changed") if moved else "")
             except RagError as exc:
                 raise Refusal(errors.format_error(exc, words, admin=False)) from exc
@@ -152,7 +152,7 @@ class SearchHandlers:
 
         A sentence and no token where nothing can be searched.
         """
-        viewer = await access.build_viewer(context.archive, context.admins, reader)
+        viewer = await access.build_viewer(context.admins, reader)
         if not viewer.channels:
             admin = reader.user_id in context.admins
             refusal = await access.format_no_access(context.archive, words, admin=admin, private=reader.private)
@@ -160,7 +160,7 @@ class SearchHandlers:
         text, viewer = await narrow_to_channel_set(context.archive, asked.chat.id, _get_search_text(asked), viewer)
         if not viewer.channels:
             return Text(words("sets-nothing-readable", sets="/sets")), None, "", ShownContent()
-        zone = await load_zone(context.archive, asked.chat.id, context.settings.bot.zone)
+        zone = await context.load_zone(asked.chat.id)
         # days in the reader's time zone, relative to the request
         question = Question(text, detect_question_language(text, words.lang), asked.date.astimezone(zone), viewer)
         async with self._searches:

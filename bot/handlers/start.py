@@ -82,7 +82,7 @@ def _link_title(channel: Channel, words: Translator) -> Text:
 async def _on_start(message: Message, bot: Bot, context: AppContext, words: Translator) -> None:
     """Greet a reader with questions that the posts answer, an admin with the next step of the set-up."""
     reader = access.get_reader(message)
-    channels_here = await access.get_readable_channels(context.archive, context.admins, reader)
+    channels_here = await access.get_readable_channels(context.admins, reader)
     admin = access.is_admin(message, context.admins)
     setup = await _describe_setup(bot, context, words) if admin else []
     blocks = [Text(words("start-hello")), *setup]
@@ -124,8 +124,8 @@ async def _describe_group_channels(
 ) -> tuple[Text, AbstractContextManager[None]]:
     """Describe what a group can ask and how, or how to get access; returns the context to send it in too."""
     reader = access.get_reader(message)
-    readable = await access.get_readable_channels(context.archive, context.admins, reader)
-    checked = recheck_before_sending(ShownContent(counted=frozenset(readable)), reader, context.archive, context.admins)
+    readable = await access.get_readable_channels(context.admins, reader)
+    checked = recheck_before_sending(ShownContent(counted=frozenset(readable)), reader, context.admins)
     if not readable:
         return Text(await access.format_no_access(context.archive, words, admin=False, private=False)), checked
     titles = list_channel_titles(readable.values(), words)

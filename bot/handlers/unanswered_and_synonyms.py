@@ -106,11 +106,11 @@ async def _check_nearest(
     groups: Sequence[UnansweredGroup], reader: Reader, context: AppContext
 ) -> AbstractContextManager[None]:
     """Context in which to send what names the nearest posts of these questions."""
-    viewer = await access.build_viewer(context.archive, context.admins, reader)
+    viewer = await access.build_viewer(context.admins, reader)
     content = await collect_content_of_posts(
         [group.nearest for group in groups if group.nearest], viewer, context.archive
     )
-    return recheck_before_sending(content, reader, context.archive, context.admins)
+    return recheck_before_sending(content, reader, context.admins)
 
 
 async def _render_group(group: UnansweredGroup, context: AppContext, words: Translator, number: str = "") -> Text:
@@ -192,7 +192,7 @@ _MINUS = ("-", "−", "–")
 
 async def _on_synonyms(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     """List the pairs, add one, or after a minus remove one: in the channel that is named first, or in all."""
-    viewer = await access.build_viewer(context.archive, context.admins, access.get_reader(message))
+    viewer = await access.build_viewer(context.admins, access.get_reader(message))
     known = {
         chat_id: channel
         for chat_id, channel in (await channels.load_channels(context.archive)).items()

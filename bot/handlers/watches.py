@@ -41,7 +41,7 @@ async def _on_watch(message: Message, command: CommandObject, context: AppContex
         await message.answer(**(await _set_quiet_hours(quiet, message.chat.id, context, words)).as_kwargs())
         return
     example = Code(f"/watch {words('watch-example')}")
-    readable = await access.get_readable_channels(context.archive, context.admins, reader)
+    readable = await access.get_readable_channels(context.admins, reader)
     query, named = split_channels(given, readable)
     if len(given) > _MAX_LENGTH or not parse_watch(query).terms:
         text = words.rich("watch-how", example=example, quiet=Code("/watch quiet 22-8"), watches="/watches")
@@ -64,10 +64,10 @@ async def _set_quiet_hours(hours: str, chat_id: int, context: AppContext, words:
 async def _on_watches(message: Message, context: AppContext, words: Translator) -> None:
     reader = get_reader(message)
     await watches.unblock_chat(context.archive, message.chat.id)
-    viewer = await access.build_viewer(context.archive, context.admins, reader)
+    viewer = await access.build_viewer(context.admins, reader)
     text, buttons, keys = await _render_watches(message.chat.id, viewer, context, words)
     content = await collect_content_of_posts(keys, viewer, context.archive)
-    with recheck_before_sending(content, reader, context.archive, context.admins):
+    with recheck_before_sending(content, reader, context.admins):
         await message.answer(**text.as_kwargs(), reply_markup=buttons)
 
 

@@ -244,7 +244,7 @@ class Outbox:
 
     async def recheck_kept(self, asked: QuestionRow, whole: str | None) -> None:
         """Check an answer left by an earlier run. Raises ContentWithdrawn or RecheckUnavailable."""
-        await recheck_shown_content(_load_shown_content(whole), _build_reader(asked), self._archive, self._rights)
+        await recheck_shown_content(_load_shown_content(whole), _build_reader(asked), self._rights)
 
     async def stop(self) -> None:
         """Stop retrying; undelivered answers are sent after the next start."""
@@ -258,9 +258,7 @@ class Outbox:
         asked, sent = delivery.asked, list[int]()
         try:
             try:
-                with recheck_before_sending(
-                    _load_shown_content(delivery.whole), _build_reader(asked), self._archive, self._rights
-                ):
+                with recheck_before_sending(_load_shown_content(delivery.whole), _build_reader(asked), self._rights):
                     sent = await delivery.send()
             except ContentWithdrawn:
                 log.info("question %d: the answer does not hold any more and is not sent", asked.id)

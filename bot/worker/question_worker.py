@@ -362,9 +362,7 @@ class QuestionWorker:
             if asked.attempts > _MAX_ATTEMPTS:
                 raise RuntimeError(f"question {asked.id} was interrupted {asked.attempts - 1} times")
             live = ProgressView(await get_answer_translator(asked, self._rag.archive))
-            checking = partial(
-                recheck_before_sending, reader=_build_reader(asked), archive=self._rag.archive, rights=self._rights
-            )
+            checking = partial(recheck_before_sending, reader=_build_reader(asked), rights=self._rights)
             async with show_progress(live, self._positions.screen(asked), self._bot, asked, checking):
                 return await self._answer_unless_stopped(asked, live)
         except Exception as exc:
@@ -394,7 +392,7 @@ class QuestionWorker:
 
     async def _answer(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, kept.JsonObject]:
         archive = self._rag.archive
-        viewer = await access.build_viewer(archive, self._rights, _build_reader(asked))
+        viewer = await access.build_viewer(self._rights, _build_reader(asked))
         if not viewer.channels:
             self.meter.count_question("refused")
             admin = asked.user_id in self._rights

@@ -278,7 +278,7 @@ async def told_by_watches(rag: Engine) -> list[object]:
     try:
         await sandbox.say(1, "/start")
         async with make_local_bot(sandbox.url, sandbox.token) as bot:
-            admins = AdminRegistry((), MembershipCache(bot))
+            admins = AdminRegistry((), MembershipCache(bot), rag.archive)
             settings = SimpleNamespace(bot=SimpleNamespace(zone=UTC, language="en"))
             context = SimpleNamespace(
                 archive=rag.archive,

@@ -28,6 +28,7 @@ from aiogram.types import Chat, ChatMemberRestricted, Message, ResultChatMemberU
 from bot.i18n import Translator
 from bot.settings import is_person
 from rag_core.storage import Archive, channels, users
+from rag_core.storage.questions import QuestionRow
 from rag_core.storage.users import AdminGrant, load_channel_sets
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Viewer, Visibility
@@ -224,6 +225,11 @@ class Reader:
     user_id: int
     chat_id: int
     private: bool
+
+
+def get_question_reader(asked: QuestionRow) -> Reader:
+    """Reader who asked a question."""
+    return Reader(asked.user_id, asked.chat_id, asked.private)
 
 
 def get_reader(message: Message) -> Reader:

@@ -16,7 +16,6 @@ from aiogram.exceptions import ClientDecodeError, TelegramAPIError
 from aiogram.utils.formatting import Text, as_list
 
 from bot import access
-from bot.access import Reader
 from bot.context import AppContext
 from bot.i18n import Translator
 from bot.telegram.access_recheck import (
@@ -106,7 +105,7 @@ class AnswerUpdater:
 
     async def _update_answer(self, asked: AnsweredQuestion, answer: StoredAnswer) -> None:
         """Edit an answer where words that it cites are gone, if its message does not say so yet."""
-        reader = Reader(asked.user_id, asked.chat_id, asked.private)
+        reader = access.get_question_reader(asked)
         viewer = await access.build_viewer(self._context.admins, reader)
         cited = [one for one in answer.cited if one.key.chat_id in viewer.channels]
         content = await collect_content_of_posts([one.key for one in cited], viewer, self._archive)

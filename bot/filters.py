@@ -22,16 +22,8 @@ from rag_core.storage import Archive, questions
 from rag_core.storage.channels import load_group_rules
 from rag_core.storage.questions import AnsweredQuestion, fetch_answered_question
 
-_ASKER_ONLY_ACTIONS = frozenset(
-    {
-        AnswerAction.WHY,
-        AnswerAction.SHORTER,
-        AnswerAction.DEEPER,
-        AnswerAction.LINK,
-        AnswerAction.SEARCH,
-        AnswerAction.REPHRASE,
-    }
-)
+_ASKER_ONLY_ACTIONS = {AnswerAction.WHY, AnswerAction.SHORTER, AnswerAction.DEEPER, AnswerAction.LINK}
+_ASKER_ONLY_ACTIONS |= {AnswerAction.SEARCH, AnswerAction.REPHRASE}
 
 PRIVATE, GROUPS = frozenset({"private"}), frozenset({"group", "supergroup"})
 IN_PRIVATE, IN_GROUP = F.chat.type == "private", F.chat.type.in_(GROUPS)

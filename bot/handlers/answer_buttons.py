@@ -309,7 +309,7 @@ async def _press_rephrase(pressed: _ButtonPress) -> None:
     if not asked.private:
         await _reply_with_text(pressed, hint)
         return
-    viewer = await access.build_viewer(context.admins, Reader(asked.user_id, asked.chat_id, True))
+    viewer = await access.build_viewer(context.admins, access.get_question_reader(asked))
     await send_with_suggestions(pressed.message, hint, viewer, context, asked.lang, ShownContent())
     await _finish_press(pressed)
 
@@ -319,8 +319,7 @@ async def _reply_with_text(pressed: _ButtonPress, text: Text, buttons: InlineKey
     cut = split_pages(text)
     for page in cut:
         await pressed.message.reply(
-            page.text,
-            entities=list(page.entities),
+            **page.as_kwargs(),
             reply_markup=buttons if page is cut[-1] else None,
         )
     await _finish_press(pressed)

@@ -130,14 +130,6 @@ class CitedWords:
     at: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class QuotePlace:
-    """Message to reply to, and the native quote from it."""
-
-    key: PostKey
-    quote: NativeQuote
-
-
 async def load_cited_words(archive: Archive, quoted: CitedSpan, cited: CitedPost) -> CitedWords | None:
     """Load the words of a citation; None where the post is deleted or closed. Raises ArchiveUnavailable."""
     post = (await posts.fetch_posts(archive, [quoted.key])).get(quoted.key)
@@ -160,8 +152,8 @@ def _find_nearest(text: str, words: str, wanted: int) -> int | None:
     return min(found, key=lambda place: abs(place - wanted), default=None) if words else None
 
 
-async def locate_quote(archive: Archive, found: CitedWords) -> QuotePlace | None:
-    """Locate a native quote of the words; None where Telegram would refuse it. Raises ArchiveUnavailable.
+async def locate_quote(archive: Archive, found: CitedWords) -> tuple[PostKey, NativeQuote] | None:
+    """Locate a native quote of the words: the message to reply to, and the quote; None where Telegram would refuse it.
 
     The captions of an album are one text in the archive, and several messages in Telegram.
     """
@@ -171,7 +163,7 @@ async def locate_quote(archive: Archive, found: CitedWords) -> QuotePlace | None
     if quote is None:
         return None
     if not found.post.album:
-        return QuotePlace(found.post.key, quote)
+        return found.post.key, quote
     before = 0
     for key, member in (await fetch_post_records(archive, await list_album_keys(archive, found.post.key))).items():
         if member.deleted or member.suspected or not member.text.strip():
@@ -182,7 +174,7 @@ async def locate_quote(archive: Archive, found: CitedWords) -> QuotePlace | None
             and quote.position + count_utf16_units(quote.text) <= end
             and quote.text in member.text
         ):
-            return QuotePlace(key, NativeQuote(quote.text, quote.position - before, quote.entities))
+            return key, NativeQuote(quote.text, quote.position - before, quote.entities)
         before = end + _CAPTION_SEPARATOR_LENGTH
     return None
 
@@ -299,7 +291,7 @@ async def _show_quote(wanted: _QuoteRequest, bot: Bot, context: AppContext) -> N
         await _send_text_quote(wanted, _explain_missing_quote(wanted), bot)
         return
     try:
-        sent = await _send_native_quote(wanted, place, bot)
+        sent = await _send_native_quote(wanted, *place, bot)
     except (TelegramBadRequest, TelegramForbiddenError) as exc:
         await _send_text_quote(wanted, _explain_refused_quote(exc), bot)
         return
@@ -327,13 +319,13 @@ def _explain_refused_quote(exc: TelegramBadRequest | TelegramForbiddenError) -> 
     return "receipt-outside" if any(pattern in message for pattern in _CHAT_CLOSED_ERRORS) else "receipt-refused"
 
 
-async def _send_native_quote(wanted: _QuoteRequest, place: QuotePlace, bot: Bot) -> Message:
+async def _send_native_quote(wanted: _QuoteRequest, key: PostKey, quote: NativeQuote, bot: Bot) -> Message:
     """Reply to the post, in the topic of the answer. A public channel without the bot is addressed by username."""
-    channel, quote = wanted.channel, place.quote
+    channel = wanted.channel
     by_name = channel.username and not channel.inside
     source = ReplyParameters(
-        chat_id=f"@{channel.username}" if by_name else place.key.chat_id,
-        message_id=place.key.message_id,
+        chat_id=f"@{channel.username}" if by_name else key.chat_id,
+        message_id=key.message_id,
         quote=quote.text,
         quote_parse_mode=None,  # the words contain no markup
         quote_entities=list(quote.entities),

@@ -220,9 +220,9 @@ async def _on_why(
         text = as_list(text, stages, sep="\n\n")
     first, *rest = split_pages(text)
     with recheck_before_sending(content, reader, context.admins):
-        await message.reply(first.text, entities=list(first.entities))
+        await message.reply(**first.as_kwargs())
         for page in rest:
-            await message.answer(page.text, entities=list(page.entities))
+            await message.answer(**page.as_kwargs())
 
 
 async def _on_plan(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
@@ -242,7 +242,7 @@ async def _on_plan(message: Message, command: CommandObject, context: AppContext
         return
     with recheck_before_sending(content, reader, context.admins):
         for page in split_pages(Text(neutralize_links("\n".join(lines)))):
-            await message.answer(page.text, entities=list(page.entities))
+            await message.answer(**page.as_kwargs())
 
 
 def routes() -> Router:

@@ -154,38 +154,31 @@ def _build_start_keyboard(words: Translator) -> InlineKeyboardMarkup:
 class ImportProgressMessage:
     """Progress message of an import, edited now and then. Failures are logged and do not stop the import."""
 
-    def __init__(self, message: Message, file: str, run: str, words: Translator) -> None:
-        self.message = message
-        self._file = file
-        self._words = words
-        self._buttons = build_keyboard([(words("button-stop"), StopImportButton(run=run))])
+    def __init__(self, message: Message, file: str, words: Translator, buttons: InlineKeyboardMarkup) -> None:
+        self.message, self._file, self._words, self._buttons = message, file, words, buttons
         self._edited_at = time.monotonic()
 
     @classmethod
     async def send(cls, to: Message, file: str, run: str, words: Translator) -> ImportProgressMessage:
         """Start a progress message, in reply to the document or to the admin's command."""
         buttons = build_keyboard([(words("button-stop"), StopImportButton(run=run))])
-        text = words("import-fetching", file=file)
-        sent = await to.reply(text, reply_markup=buttons)
-        return cls(sent, file, run, words)
+        sent = await to.reply(words("import-fetching", file=file), reply_markup=buttons)
+        return cls(sent, file, words, buttons)
 
     async def at(self, done: int, total: int) -> None:
         """Show the progress, unless it was shown just now."""
         if time.monotonic() - self._edited_at < _EDIT_INTERVAL_SECONDS:
             return
         percent = min(99, 100 * done // max(total, 1))
-        await self._edit(Text(self._words("import-at", file=self._file, percent=percent)), self._buttons)
+        await self.edit(Text(self._words("import-at", file=self._file, percent=percent)), self._buttons)
         self._edited_at = time.monotonic()
 
-    async def end(self, said: Text) -> bool:
-        """Show the result; returns whether it arrived."""
-        return await self._edit(said, None)
-
-    async def _edit(self, text: Text, buttons: InlineKeyboardMarkup | None) -> bool:
+    async def edit(self, text: Text, buttons: InlineKeyboardMarkup | None = None) -> bool:
+        """Show a text, such as the result; returns whether it arrived."""
         page = split_pages(text)[0]
         try:
             async with asyncio.timeout(_EDIT_TIMEOUT_SECONDS):
-                await self.message.edit_text(page.text, entities=list(page.entities), reply_markup=buttons)
+                await self.message.edit_text(**page.as_kwargs(), reply_markup=buttons)
         except (TelegramAPIError, ClientDecodeError, TimeoutError) as exc:
             log.warning("an import could not be told of: %s", type(exc).__name__)
             return False
@@ -307,7 +300,7 @@ class ImportRunner:
             return
         end = await self._import_or_report(order, progress)
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-        if not await progress.end(end.said) and end.cut_short:  # the next start reports it then
+        if not await progress.edit(end.said) and end.cut_short:  # the next start reports it then
             await asyncio.to_thread(self._prepare_folder, order, progress)
         await _ask_who_reads(order.message, self._archive, end.closed, order.words)
 

@@ -202,7 +202,7 @@ async def _on_check(message: Message, command: CommandObject, bot: Bot, context:
         result = words("check-back" if cleared and not gone else "check-told", where=worst.value)
         blocks.append(as_list(item.line(number, shown), Text(result)))
     for page in split_pages(as_list(*blocks, sep="\n\n")):
-        await message.answer(page.text, entities=list(page.entities))
+        await message.answer(**page.as_kwargs())
 
 
 async def _copy_post(key: PostKey, chat_id: int, bot: Bot) -> PostPresence:

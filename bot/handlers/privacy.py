@@ -115,19 +115,10 @@ async def _collect_user_data(user_id: int, context: AppContext, checks: ExitStac
             recheck_before_sending(await collect_content_of_posts(keys, viewer, archive), here, context.admins)
         )
     questions = [await _export_question(row, open_in[row["chat_id"]], known, context) for row in rows]
-    votes = [dict(vote) | {"good": bool(vote["good"]), "voted_at": _format_timestamp(vote["voted_at"])}
-             for vote in await list_user_votes(archive, user_id)]  # fmt: skip
-    links = [
-        dict(link) | {"made_at": _format_timestamp(link["made_at"])} for link in await list_user_links(archive, user_id)
-    ]
-    talks = [
-        dict(talk) | {"asked_at": _format_timestamp(talk["asked_at"])}
-        for talk in await list_user_turns(archive, user_id)
-    ]
-    watching = [
-        one | {"made_at": _format_timestamp(one["made_at"]), "paused": bool(one["paused"])}
-        for one in await list_user_watches(archive, user_id)
-    ]
+    votes = [_with_times(one) | {"good": bool(one["good"])} for one in await list_user_votes(archive, user_id)]
+    links = [_with_times(one) for one in await list_user_links(archive, user_id)]
+    talks = [_with_times(one) for one in await list_user_turns(archive, user_id)]
+    watching = [_with_times(one) | {"paused": bool(one["paused"])} for one in await list_user_watches(archive, user_id)]
     return {"user_id": user_id, "written_at": _format_timestamp(int(datetime.now(UTC).timestamp())),
             "questions": questions, "votes": votes, "links": links, "remembered": talks,
             "sets": sorted(await load_channel_sets(archive, user_id)),
@@ -155,6 +146,11 @@ async def _export_question(
         "answered_at": _format_timestamp(row["finished_at"]), "chat_id": row["chat_id"], "thread": row["thread"],
         "message_id": row["message_id"], "mode": row["mode"], "state": row["state"], "answer": sentences,
     }  # fmt: skip
+
+
+def _with_times(row: Mapping[str, Any]) -> JsonObject:
+    values = dict(row).items()
+    return {key: _format_timestamp(value) if key.endswith("_at") else value for key, value in values}
 
 
 def _format_timestamp(seconds: object) -> str | None:

@@ -31,12 +31,13 @@ from bot.views.keyboards import (
     AnswerCallback,
     build_keyboard,
     build_page_row,
+    cut_page,
     make_callback_token,
     redraw_message,
 )
 from bot.views.message_text import neutralize_links
 from bot.views.post_phrases import RenderContext
-from bot.views.search_results import get_last_page, get_page_entries, render_search_page
+from bot.views.search_results import RESULTS_PER_PAGE, render_search_page
 from rag_core.errors import RagError
 from rag_core.planning.queries import extract_search_words
 from rag_core.retrieval.post_search import list_posts
@@ -167,19 +168,16 @@ class SearchHandlers:
             found = await list_posts(question, context.rag)
             if not (found.sought.words or found.sought.filters):
                 return Text(words("search-common")), None, "", ShownContent()
-            number = max(0, min(number, get_last_page(found)))
+            entries, number, last = cut_page(found.found, number, RESULTS_PER_PAGE)
             # long posts take a while to scan
             page = await asyncio.to_thread(
                 render_search_page, found, number, RenderContext(words, zone, group=not reader.private)
             )
-        entries = get_page_entries(found, number)
         copies = frozenset(key.chat_id for entry in entries for key in entry.copies)
         shown = tuple(ShownPost(entry.post.key, hash_text_version(entry.post.text)) for entry in entries)
         token = make_callback_token(repr([tuple(one.post.key) for one in found.found]), size=3)
         search = _make_search_token(asked, context.archive)
-        row = build_page_row(
-            number, get_last_page(found), lambda n: SearchPageCallback(number=n, search=search, found=token)
-        )
+        row = build_page_row(number, last, lambda n: SearchPageCallback(number=n, search=search, found=token))
         buttons = build_keyboard(row) if row else None
         return page, buttons, token, ShownContent(shown, copies, viewer.channels)  # the total was counted over all
 

@@ -47,19 +47,8 @@ _MIN_HISTORY = 20  # posts: fewer answer next to nothing, and the history is wor
 # More titles are too much to read.
 _MAX_TITLES = 10
 _READER_COMMANDS = ("ask", "search", "verify", "new", "help")
-_ADMIN_COMMANDS = (
-    "channels",
-    "import",
-    "unanswered",
-    "synonyms",
-    "plan",
-    "delete",
-    "check",
-    "reindex",
-    "models",
-    "stats",
-    "grant",
-    "revoke",
+_ADMIN_COMMANDS = tuple(
+    "channels import unanswered synonyms plan delete check reindex models stats grant revoke".split()
 )
 
 log = logging.getLogger(__name__)
@@ -186,7 +175,7 @@ async def publish_menu(bot: Bot, admins: Iterable[int], *, readers: bool = True)
     for scope, names in scopes:
         for lang in LANGUAGES:
             words = get_translator(lang)
-            commands = [BotCommand(command=name, description=_describe_command(name, words)) for name in names]
+            commands = [BotCommand(command=name, description=words("menu", command=name)) for name in names]
             code = None if lang == "en" else lang  # English is the default for all other languages
             try:
                 await bot.set_my_commands(commands, scope=scope, language_code=code)
@@ -202,29 +191,6 @@ async def withdraw_menu(bot: Bot, user_id: int) -> None:
             await bot.delete_my_commands(scope=BotCommandScopeChat(chat_id=user_id), language_code=code)
         except (TelegramAPIError, ClientDecodeError) as exc:
             log.info("the menu of user %d was not taken away: %s", user_id, exc)
-
-
-def _describe_command(name: str, words: Translator) -> str:
-    return {
-        "ask": words("menu-ask"),
-        "help": words("menu-help"),
-        "channels": words("menu-channels"),
-        "import": words("menu-import"),
-        "new": words("menu-new"),
-        "search": words("menu-search"),
-        "verify": words("menu-verify"),
-        "unanswered": words("menu-unanswered"),
-        "synonyms": words("menu-synonyms"),
-        "plan": words("menu-plan"),
-        "delete": words("menu-delete"),
-        "check": words("menu-check"),
-        "reindex": words("menu-reindex"),
-        "models": words("menu-models"),
-        "stats": words("menu-stats"),
-        "grant": words("menu-grant"),
-        "revoke": words("menu-revoke"),
-        "settings": words("menu-settings"),
-    }[name]
 
 
 _MAX_PAYLOAD_LENGTH = 64

@@ -42,35 +42,9 @@ from rag_core.types import Answer
 
 OTHER_LABEL = "other"
 _MAX_LABEL_VALUES = 64  # for one label
-_STAGE_SECONDS_BUCKETS = (
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1,
-    2.5,
-    5,
-    10,
-    30,
-)  # seconds: budgets of stages are 1 to 10
-_QUESTION_SECONDS_BUCKETS = (
-    0.1,
-    0.25,
-    0.5,
-    1,
-    2.5,
-    5,
-    10,
-    20,
-    30,
-    60,
-    90,
-    180,
-    600,
-)  # seconds: a question may take 90, and wait
+# In seconds: budgets of stages are 1 to 10; a question may take 90, and wait.
+_STAGE_SECONDS_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_QUESTION_SECONDS_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 90, 180, 600)
 _SHARE_BUCKETS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _COUNT_BUCKETS = (1, 2, 3, 4, 6, 8, 12)
 
@@ -101,12 +75,8 @@ class Instruments:
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
         # One limiter for each label: together their values exceed the limit of one.
-        self.stage_name, self.recipe_name, self.tool_name, self.method_name = (
-            LabelLimiter(),
-            LabelLimiter(),
-            LabelLimiter(),
-            LabelLimiter(),
-        )
+        self.stage_name, self.recipe_name = LabelLimiter(), LabelLimiter()
+        self.tool_name, self.method_name = LabelLimiter(), LabelLimiter()
         self.questions = self._counter(
             "questions", "Questions: answered, refused, trouble, stopped.", "kind", "recipe", "outcome"
         )
@@ -184,10 +154,7 @@ class TelegramCallMetrics(BaseRequestMiddleware):
         return None if self._last_answer_at is None else time.monotonic() - self._last_answer_at
 
     async def __call__(
-        self,
-        make_request: NextRequestMiddlewareType[TelegramType],
-        bot: Bot,
-        method: TelegramMethod[TelegramType],
+        self, make_request: NextRequestMiddlewareType[TelegramType], bot: Bot, method: TelegramMethod[TelegramType]
     ) -> Response[TelegramType]:
         """Make the request and count its outcome."""
         began, polling, outcome = time.monotonic(), isinstance(method, GetUpdates), "stopped"

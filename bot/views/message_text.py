@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from heapq import nlargest
 from itertools import pairwise
+from typing import Any
 
 from aiogram.enums import MessageEntityType
 from aiogram.types import MessageEntity
@@ -232,6 +233,10 @@ class Page:
 
     text: str
     entities: tuple[MessageEntity, ...]
+
+    def as_kwargs(self) -> dict[str, Any]:
+        """Arguments of `sendMessage`, as of a formatted text."""
+        return {"text": self.text, "entities": list(self.entities)}
 
 
 def split_pages(content: Text, limit: int = MAX_MESSAGE_LENGTH) -> list[Page]:

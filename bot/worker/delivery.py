@@ -28,13 +28,11 @@ from aiogram.exceptions import (
     TelegramMigrateToChat,
     TelegramNetworkError,
     TelegramNotFound,
-    TelegramRetryAfter,
-    TelegramServerError,
 )
 from aiogram.types import InlineKeyboardMarkup, MessageEntity, ReplyParameters
 from aiohttp import ClientConnectorError
 
-from bot.access import AdminRegistry, Reader
+from bot.access import AdminRegistry, get_question_reader
 from bot.i18n import get_translator
 from bot.telegram.access_recheck import (
     ContentWithdrawn,
@@ -44,7 +42,7 @@ from bot.telegram.access_recheck import (
     recheck_before_sending,
     recheck_shown_content,
 )
-from bot.telegram.session import SendWithoutRetry, compute_retry_delay
+from bot.telegram.session import TRANSIENT_ERRORS, SendWithoutRetry, compute_retry_delay
 from bot.views import answer
 from bot.views.message_text import Page
 from ingest.job_log import JobLog
@@ -52,8 +50,6 @@ from rag_core.errors import RagError
 from rag_core.storage import Archive, questions, users
 from rag_core.storage.questions import DeliveryMessage, QuestionRow
 
-# Errors that a retry may overcome.
-_TRANSIENT_ERRORS = (TelegramRetryAfter, TelegramServerError, TelegramNetworkError, ClientDecodeError)
 _PERMANENT_ERRORS = (
     TelegramForbiddenError,
     TelegramBadRequest,
@@ -156,7 +152,7 @@ class AnswerDelivery:
         for attempt in range(_MAX_TRIES):
             try:
                 return (await self._bot(call)).message_id
-            except _TRANSIENT_ERRORS as exc:
+            except TRANSIENT_ERRORS as exc:
                 wait = compute_retry_delay(exc, _RETRY_PAUSE_SECONDS * 2**attempt)
                 if wait is None or _may_have_arrived(exc) or attempt == _MAX_TRIES - 1:
                     raise
@@ -244,7 +240,7 @@ class Outbox:
 
     async def recheck_kept(self, asked: QuestionRow, whole: str | None) -> None:
         """Check an answer left by an earlier run. Raises ContentWithdrawn or RecheckUnavailable."""
-        await recheck_shown_content(_load_shown_content(whole), _build_reader(asked), self._rights)
+        await recheck_shown_content(_load_shown_content(whole), get_question_reader(asked), self._rights)
 
     async def stop(self) -> None:
         """Stop retrying; undelivered answers are sent after the next start."""
@@ -258,7 +254,9 @@ class Outbox:
         asked, sent = delivery.asked, list[int]()
         try:
             try:
-                with recheck_before_sending(_load_shown_content(delivery.whole), _build_reader(asked), self._rights):
+                with recheck_before_sending(
+                    _load_shown_content(delivery.whole), get_question_reader(asked), self._rights
+                ):
                     sent = await delivery.send()
             except ContentWithdrawn:
                 log.info("question %d: the answer does not hold any more and is not sent", asked.id)
@@ -301,10 +299,6 @@ class Outbox:
             except RagError as exc:
                 self._job_log.record_failure(ANSWERS_JOB, exc)
                 await asyncio.sleep(FAILURE_PAUSE_SECONDS)
-
-
-def _build_reader(asked: QuestionRow) -> Reader:
-    return Reader(asked.user_id, asked.chat_id, asked.private)
 
 
 def _load_shown_content(whole: str | None) -> ShownContent:

@@ -67,8 +67,7 @@ class DraftScreen:
             asked.chat_id,
             asked.id,
             asked.thread,
-            text=page.text,
-            entities=list(page.entities),
+            **page.as_kwargs(),
             parse_mode=None,
             can_stop=True,
         )
@@ -110,7 +109,7 @@ class MessageScreen:
             text=get_translator(asked.lang)("button-halt"), callback_data=StopCallback(question=asked.id).pack()
         )
         buttons = InlineKeyboardMarkup(inline_keyboard=[[stop]])
-        shown: dict[str, Any] = {"text": page.text, "entities": list(page.entities), "reply_markup": buttons}
+        shown: dict[str, Any] = page.as_kwargs() | {"reply_markup": buttons}
         if self.message_id is not None:
             await self._bot(EditWithoutRetry(chat_id=asked.chat_id, message_id=self.message_id, **shown))
             return

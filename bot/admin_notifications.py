@@ -172,26 +172,23 @@ class AdminNotifier:
     def _format_notice(self, notice: AdminNotice, words: Translator) -> Text:
         match notice:
             case GapsFound(gaps):
-                lines = as_list(*self._format_gaps(gaps, words))
-                return as_list(words("gaps-found", count=len(gaps)), lines, words.rich(self._gap_advice), sep="\n\n")
+                found = as_list(*self._format_gaps(gaps, words))
+                return as_list(words("gaps-found", count=len(gaps)), found, words.rich(self._gap_advice), sep="\n\n")
             case PostsMissing(channel, count):
                 return words.rich("posts-missing", title=link_channel_title(channel, words), count=count)
             case IndexesRepaired(again, out):
                 return Text(words("mended", again=again, out=out))
             case ErrorsLogged():
-                return self._format_errors(notice, words)
+                head = Bold(words("errors-told", count=sum(times for _, times in notice.lines)))
+                lines = [
+                    words("errors-times", line=strip_control_characters(line), times=times)
+                    for line, times in notice.lines[:_MAX_LINES]
+                ]
+                if (more := len(notice.lines) - _MAX_LINES) > 0:
+                    lines.append(words("titles-more", more=more))
+                return as_list(head, *(f"• {line}" for line in lines), "", words("errors-more"))
             case JobFailing(job, reason):
                 return words.rich("job-failing", job=Bold(words("job", name=job)), reason=reason)
-
-    def _format_errors(self, errors: ErrorsLogged, words: Translator) -> Text:
-        head = Bold(words("errors-told", count=sum(times for _, times in errors.lines)))
-        lines = [
-            words("errors-times", line=strip_control_characters(line), times=times)
-            for line, times in errors.lines[:_MAX_LINES]
-        ]
-        if (more := len(errors.lines) - _MAX_LINES) > 0:
-            lines.append(words("titles-more", more=more))
-        return as_list(head, *(f"• {line}" for line in lines), "", words("errors-more"))
 
     def _format_gaps(self, gaps: tuple[tuple[Channel, Gap], ...], words: Translator) -> Iterator[Text]:
         for channel, gap in gaps[:_MAX_LINES]:
@@ -250,17 +247,6 @@ class ChannelNotificationLimiter:
         with suppress(TimeoutError):
             async with asyncio.timeout(_DIGEST_SECONDS):
                 await self._stopping.wait()
-        await self._send_digest()
-
-    async def stop(self) -> None:
-        """Send the digest now: it would be lost otherwise."""
-        self._stopping.set()
-        if self._task is not None:
-            await asyncio.wait({self._task}, timeout=_STOP_SECONDS)
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _send_digest(self) -> None:
         if self._target is None:
             return
         (bot, context), merged, refused = self._target, self._merged, self._refused
@@ -271,6 +257,14 @@ class ChannelNotificationLimiter:
                 await send_notice(bot, admin, _format_digest(merged, refused, known, words))
         except RagError as exc:
             log.error("admins could not be told of %d channels: %s", len(merged), exc.reason)
+
+    async def stop(self) -> None:
+        """Send the digest now: it would be lost otherwise."""
+        self._stopping.set()
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=_STOP_SECONDS)
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
 
 def _format_digest(

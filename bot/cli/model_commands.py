@@ -12,7 +12,7 @@ from bot.cli.index_commands import open_archive, show_progress_bar
 from bot.control.client import hold_folder_or_connect
 from bot.settings import Settings
 from rag_core.models.catalog import MODELS, ModelSpec, ModelTier, find_models, is_model_present, measure_folder_size
-from rag_core.models.download import DEFAULT_HUB_URL, pull_model
+from rag_core.models.download import pull_model
 from rag_core.models.selection import (
     MODEL_USES,
     ModelSwitch,
@@ -55,7 +55,14 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     elif args.what == "use":
         print(_describe_use(await _use_model(args, settings)))
     else:
-        await _pull_models(find_models(args.name), models, args.hub or settings.models.hub, unverified=args.unverified)
+        rows = find_models(args.name)
+        hub = args.hub or settings.models.hub
+        if not rows:
+            print(f"The tier {ModelTier.NONE} needs no model.")
+        for row in rows:
+            with show_progress_bar(row.name, "B") as moved:
+                folder = await pull_model(row, models, hub=hub, unverified=args.unverified, progress=moved)
+            print(f"{row.name}: {folder} ({measure_folder_size(folder) / 1e6:,.0f} MB)")
     return 0
 
 
@@ -115,14 +122,3 @@ def _format_cells(row: ModelSpec, folder: Path, used: Mapping[str, str]) -> tupl
     here = f"{measure_folder_size(folder) / 1e6:,.0f} MB" if is_model_present(row, folder) else "no"
     here += f", in use as {uses}" if uses and uses != row.role else ", in use" if uses else ""
     return row.tier, row.name, row.role, " ".join(sorted(row.languages)), size, here, memory, row.licence, row.where
-
-
-async def _pull_models(
-    rows: tuple[ModelSpec, ...], models: Path, hub: str = DEFAULT_HUB_URL, *, unverified: bool = False
-) -> None:
-    if not rows:
-        print(f"The tier {ModelTier.NONE} needs no model.")
-    for row in rows:
-        with show_progress_bar(row.name, "B") as moved:
-            folder = await pull_model(row, models, hub=hub, unverified=unverified, progress=moved)
-        print(f"{row.name}: {folder} ({measure_folder_size(folder) / 1e6:,.0f} MB)")

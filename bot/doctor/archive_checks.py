@@ -45,21 +45,17 @@ async def open_check_context(case: CheckContext) -> AsyncIterator[tuple[CheckCon
         yield case, [Finding(None, _OLD_ARCHIVE_TEXT)]
         return
     owner, facts = await _collect_index_facts(settings, findings)
-    archive = await _open_archive(settings, findings)
+    try:
+        archive = await Archive.open(settings.data.dir)
+    except RagError as exc:
+        if all(exc.reason != finding.what for finding in findings):
+            findings.append(Finding(False, exc.reason))
+        archive = None
     try:
         yield replace(case, archive=archive, facts=facts, runs=owner is not None), findings
     finally:
         if archive:
             await archive.close()
-
-
-async def _open_archive(settings: RagSettings, findings: list[Finding]) -> Archive | None:
-    try:
-        return await Archive.open(settings.data.dir)
-    except RagError as exc:
-        if all(exc.reason != finding.what for finding in findings):
-            findings.append(Finding(False, exc.reason))
-        return None
 
 
 async def _collect_index_facts(

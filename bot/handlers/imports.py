@@ -147,10 +147,6 @@ class StopImportButton(CallbackData, prefix="import-stop"):
     run: str
 
 
-def _build_start_keyboard(words: Translator) -> InlineKeyboardMarkup:
-    return build_keyboard([(words("button-import"), StartImportButton())])
-
-
 class ImportProgressMessage:
     """Progress message of an import, edited now and then. Failures are logged and do not stop the import."""
 
@@ -438,7 +434,7 @@ async def _on_document(message: Message, words: Translator) -> None:
     assert message.document is not None
     file = format_one_line(message.document.file_name or "") or words("import-file")
     offer = words("import-offer", file=file)
-    await message.reply(offer, reply_markup=_build_start_keyboard(words))
+    await message.reply(offer, reply_markup=build_keyboard([(words("button-import"), StartImportButton())]))
 
 
 async def _on_start_button(

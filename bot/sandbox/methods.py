@@ -115,7 +115,11 @@ def _build_quote_fields(parent: Json, wanted: ReplyParameters) -> Json:
     whole = parent.get("text") or parent.get("caption") or ""
     spans = parent.get("entities") or parent.get("caption_entities") or []
     wanted_position = (wanted.quote_position or 0) + lead
-    offsets = sorted(_find_offsets(whole, text), key=lambda offset: abs(offset - wanted_position))
+    places, start = [], whole.find(text)
+    while start >= 0:
+        places.append(count_utf16_units(whole[:start]))
+        start = whole.find(text, start + 1)
+    offsets = sorted(places, key=lambda offset: abs(offset - wanted_position))
     fitting = [
         offset
         for offset in offsets
@@ -127,14 +131,6 @@ def _build_quote_fields(parent: Json, wanted: ReplyParameters) -> Json:
     kept = [entity for entity in entities if entity["type"] in _STYLE_TYPES | _WHOLE_ENTITY_TYPES]
     quote: Json = {"text": text, "position": fitting[0], "is_manual": True}
     return {"quote": quote | ({"entities": kept} if kept else {})}
-
-
-def _find_offsets(whole: str, piece: str) -> list[int]:
-    offsets, start = [], whole.find(piece)
-    while start >= 0:
-        offsets.append(count_utf16_units(whole[:start]))
-        start = whole.find(piece, start + 1)
-    return offsets
 
 
 def _collect_styles(entities: list[Json], start: int, length: int) -> set[tuple[object, ...]]:

@@ -270,17 +270,6 @@ class _MessageSplitter:
 
     def cut(self, start: int, limit: int) -> int:
         """End of the message that begins at `start`."""
-        end = self._find_last_fit(start, limit)
-        if end == len(self.text):
-            return end
-        kept = [e for e in self.entities if e.type not in _QUOTE_TYPES and e.length <= limit]
-        # Separators of the second half first: a short message followed by a long one reads worse than a plain cut.
-        for place in self._cut_places(start, end):
-            if not any(e.offset < self.units[place] < e.offset + e.length for e in kept):
-                return place
-        return end
-
-    def _find_last_fit(self, start: int, limit: int) -> int:
         end = start
         while end < len(self.text) and self.units[end + 1] - self.units[start] <= limit:
             end += 1
@@ -289,7 +278,15 @@ class _MessageSplitter:
         inside = sorted([*inside, *(place for place in self.found if begun <= place)])
         if len(inside) > MAX_ENTITIES:
             end = min(end, max(start + 1, self.points[inside[MAX_ENTITIES]]))
-        return max(end, start + 1)
+        end = max(end, start + 1)
+        if end == len(self.text):
+            return end
+        kept = [e for e in self.entities if e.type not in _QUOTE_TYPES and e.length <= limit]
+        # Separators of the second half first: a short message followed by a long one reads worse than a plain cut.
+        for place in self._cut_places(start, end):
+            if not any(e.offset < self.units[place] < e.offset + e.length for e in kept):
+                return place
+        return end
 
     def _cut_places(self, start: int, end: int) -> Iterator[int]:
         """Places to cut, best first: separators in the second half, separators in the first, then any place."""

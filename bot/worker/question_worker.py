@@ -184,18 +184,6 @@ _DEEP_ROUNDS = 2
 _DEEP_PASSAGES = 80  # passages kept of both legs: twice as many as usual
 
 
-def _widen_search(asked: QuestionRow, rag: Engine) -> Engine:
-    """Engine for a question: the given one or, for a deeper question, one that searches wider and writes more."""
-    if asked.mode != DEEP_MODE:
-        return rag
-    usual = rag.settings
-    answer = usual.answer.model_copy(update={"sentences": DEEP_SENTENCES})
-    retrieval = usual.retrieval.model_copy(
-        update={"rounds": _DEEP_ROUNDS, "keep": max(_DEEP_PASSAGES, usual.retrieval.keep)}
-    )
-    return replace(rag, settings=usual.model_copy(update={"answer": answer, "retrieval": retrieval}))
-
-
 async def _append_deeper_note(
     said: Text, asked: QuestionRow, found: JsonObject, archive: Archive, words: Translator
 ) -> Text:
@@ -423,7 +411,15 @@ class QuestionWorker:
             return known
         async with self._searches.seat() as leave:
             live.waits = leave
-            rag = _widen_search(asked, self._rag)
+            rag = self._rag
+            if asked.mode == DEEP_MODE:
+                chosen = rag.settings
+                keep = max(_DEEP_PASSAGES, chosen.retrieval.keep)
+                wider = {
+                    "answer": chosen.answer.model_copy(update={"sentences": DEEP_SENTENCES}),
+                    "retrieval": chosen.retrieval.model_copy(update={"rounds": _DEEP_ROUNDS, "keep": keep}),
+                }
+                rag = replace(rag, settings=chosen.model_copy(update=wider))
             found = await answer_question(question, rag, **live.callbacks())
         self._cache.store(key, version, found)
         return found

@@ -16,11 +16,12 @@ import asyncio
 import logging
 import time
 import unicodedata
+from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
+from hashlib import blake2b
 
-from bot.views.keyboards import make_callback_token
 from ingest.dedup import describe_fingerprint
 from rag_core.answer import load_recipe_switches
 from rag_core.conversation.followups import is_followup
@@ -109,7 +110,8 @@ def extract_question_terms(text: str) -> frozenset[str]:
 
 def hash_question(text: str, archive: Archive) -> str:
     """Hash the terms of a question with the archive's key: the same for questions that are alike."""
-    return make_callback_token(" ".join(sorted(extract_question_terms(text))), archive.identity, size=9)
+    terms = " ".join(sorted(extract_question_terms(text)))
+    return urlsafe_b64encode(blake2b(terms.encode(), key=archive.identity.encode(), digest_size=9).digest()).decode()
 
 
 async def answer_from_pin(question: Question, rag: Engine) -> Answer | None:

@@ -20,13 +20,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
-from bot.channel_sets import narrow_to_channel_set
 from driver import make_local_bot
 from qdrant_stand_in import FakeQdrant
 
-from bot.access import AdminRegistry, MembershipCache
+from bot.access import AdminRegistry, MembershipCache, narrow_to_channel_set
 from bot.control.schemas import plan_as_json
 from bot.digest_sender import render_digest
 from bot.handlers.about import render_profile
@@ -285,6 +285,7 @@ async def told_by_watches(rag: Engine) -> list[object]:
                 admins=admins,
                 settings=settings,
                 indexing=SimpleNamespace(job_log=JobLog(rag.archive)),
+                load_zone=AsyncMock(return_value=UTC),
             )
             notifier = WatchNotifier(bot, context)  # type: ignore[arg-type]
             await notifier.match_changes()

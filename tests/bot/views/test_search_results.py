@@ -188,7 +188,7 @@ def test_many_links_in_a_post_do_not_cost_the_links_of_ours() -> None:
     spam = " ".join(f"@spam{n} #tag{n} t.me/x{n}" for n in range(40))
     listing = listed(*(post(n, f"ferry {spam}") for n in range(1, 6)))
     text, entities = render_search_page(listing, 0, EN).render()
-    _, kept = prepare_text(text, [e.model_dump(exclude_none=True) for e in entities], None)
+    _, kept = prepare_text(text, [e.model_dump(exclude_none=True) for e in entities])
     assert len(kept) < 100
     assert sum(entity["type"] == "text_link" for entity in kept) == 5
 
@@ -236,7 +236,7 @@ def test_any_page_is_one_that_telegram_takes(
     _, number, _ = cut_page(listing.found, number, RESULTS_PER_PAGE)
     text, entities = render_search_page(listing, number, EN if lang == "en" else RU).render()
     assert count_utf16_units(text) <= 4096
-    shown, kept = prepare_text(text, [e.model_dump(exclude_none=True) for e in entities], None)
+    shown, kept = prepare_text(text, [e.model_dump(exclude_none=True) for e in entities])
     assert shown
     links = [urlsplit(e["url"]) for e in kept if e["type"] == "text_link"]
     assert len(links) == len(found[number * RESULTS_PER_PAGE :][:RESULTS_PER_PAGE])

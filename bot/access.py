@@ -7,15 +7,19 @@ group reads the channels bound to it, whoever asks. Nobody reads a channel that 
 wherever anything is unclear.
 
 Admins are those of the settings, whom nobody can revoke, and those that they appointed with /grant.
+
+"In work: what is new?" asks only the channels of the chat's set "work", as far as the asker may read them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
@@ -24,7 +28,9 @@ from aiogram.types import Chat, ChatMemberRestricted, Message, ResultChatMemberU
 from bot.i18n import Translator
 from bot.settings import is_person
 from rag_core.storage import Archive, channels, users
-from rag_core.storage.users import AdminGrant
+from rag_core.storage.questions import QuestionRow
+from rag_core.storage.users import AdminGrant, load_channel_sets
+from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Viewer, Visibility
 
 # For finding posts. Before a message is sent Telegram is asked again (bot/telegram/access_recheck.py): a user who left
@@ -50,6 +56,10 @@ class _MemberStatus:
     inside: bool
     leads: bool
     at: float
+
+
+class Refusal(Exception):
+    """Refusal of a command or a button: the error handler shows its sentence; without one nothing is said."""
 
 
 class MembershipCache:
@@ -157,8 +167,9 @@ def _is_inside(member: ResultChatMemberUnion) -> bool:
 class AdminRegistry(Collection[int]):
     """Admin ids (from the settings and granted with /grant), with the membership cache as `members`."""
 
-    def __init__(self, owners: Collection[int], members: MembershipCache) -> None:
+    def __init__(self, owners: Collection[int], members: MembershipCache, archive: Archive) -> None:
         """Set the owners: admins of the settings, whom nobody can revoke. Call `read` next."""
+        self.archive = archive
         self.owners = tuple(dict.fromkeys(filter(is_person, owners)))
         self.members = members
         self._granted: dict[int, AdminGrant] = {}
@@ -177,24 +188,26 @@ class AdminRegistry(Collection[int]):
         """Granted admins by user id."""
         return self._granted
 
-    async def read(self, archive: Archive) -> None:
+    async def read(self) -> None:
         """Load the granted admins from the archive. Raises ArchiveUnavailable."""
-        self._granted = {one.user_id: one for one in await users.list_admin_grants(archive) if is_person(one.user_id)}
+        self._granted = {
+            one.user_id: one for one in await users.list_admin_grants(self.archive) if is_person(one.user_id)
+        }
 
-    async def grant(self, archive: Archive, user_id: int, by: int) -> None:
+    async def grant(self, user_id: int, by: int) -> None:
         """Grant admin rights to a user.
 
         Raises ArchiveUnavailable (then nothing has changed) and ValueError where the id is not a person's.
         """
         if not is_person(user_id):
             raise ValueError(f"{user_id} is no id of a person")
-        await users.grant_admin(archive, user_id, by)
-        await self.read(archive)
+        await users.grant_admin(self.archive, user_id, by)
+        await self.read()
 
-    async def revoke(self, archive: Archive, user_id: int) -> None:
+    async def revoke(self, user_id: int) -> None:
         """Revoke granted admin rights at once; an admin of the settings stays one."""
         self._granted.pop(user_id, None)
-        await users.revoke_admin(archive, user_id)
+        await users.revoke_admin(self.archive, user_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +225,11 @@ class Reader:
     user_id: int
     chat_id: int
     private: bool
+
+
+def get_question_reader(asked: QuestionRow) -> Reader:
+    """Reader who asked a question."""
+    return Reader(asked.user_id, asked.chat_id, asked.private)
 
 
 def get_reader(message: Message) -> Reader:
@@ -247,13 +265,12 @@ async def is_chat_member(rights: AdminRegistry, *, user_id: int, chat_id: int) -
     return bool(await rights.members.among(user_id, [chat_id]))
 
 
-async def get_readable_channels(archive: Archive, rights: AdminRegistry, reader: Reader) -> dict[int, Channel]:
+async def get_readable_channels(rights: AdminRegistry, reader: Reader) -> dict[int, Channel]:
     """Channels that a reader may read in a chat, by chat id."""
-    return (await resolve_channel_access(archive, rights, reader)).open
+    return (await resolve_channel_access(rights, reader)).open
 
 
 async def resolve_channel_access(
-    archive: Archive,
     rights: AdminRegistry,
     reader: Reader,
     *,
@@ -264,10 +281,10 @@ async def resolve_channel_access(
 
     `max_age_s` as in `MembershipCache.look_up`.
     """
-    known = await channels.load_channels(archive)
+    known = await channels.load_channels(rights.archive)
     active = {key: c for key, c in known.items() if c.state == "active" and (among is None or key in among)}
     if not reader.private:
-        bound = await channels.list_bound_channels(archive, reader.chat_id)
+        bound = await channels.list_bound_channels(rights.archive, reader.chat_id)
         return ChannelAccess({key: channel for key, channel in active.items() if key in bound})
     if reader.user_id in rights:
         return ChannelAccess(active)
@@ -277,9 +294,9 @@ async def resolve_channel_access(
     return ChannelAccess(allowed, frozenset(key for key, is_in in member.items() if is_in is None))
 
 
-async def build_viewer(archive: Archive, rights: AdminRegistry, reader: Reader) -> Viewer:
+async def build_viewer(rights: AdminRegistry, reader: Reader) -> Viewer:
     """Build the viewer of a question: the reader's id and the channels open to them."""
-    return Viewer(reader.user_id, frozenset(await get_readable_channels(archive, rights, reader)))
+    return Viewer(reader.user_id, frozenset(await get_readable_channels(rights, reader)))
 
 
 async def format_no_access(archive: Archive, words: Translator, *, admin: bool, private: bool) -> str:
@@ -290,3 +307,25 @@ async def format_no_access(archive: Archive, words: Translator, *, admin: bool, 
         return words("none-visible-reader")
     waiting = any(channel.state == "pending" for channel in (await channels.load_channels(archive)).values())
     return words("none-visible-pending", channels="/channels") if waiting else words("none-visible-admin")
+
+
+MAX_SET_NAME_LENGTH = 30
+# With a preposition, which is no term.
+_SET_PREFIX_PATTERN = re.compile(rf"([^\n:]{{1,{MAX_SET_NAME_LENGTH + 10}}}):\s*(?=\S)")
+
+
+class NarrowedQuestion(NamedTuple):
+    """Question without the name of its set, and its viewer with the channels of the set that they may read."""
+
+    text: str
+    viewer: Viewer
+
+
+async def narrow_to_channel_set(archive: Archive, chat_id: int, text: str, viewer: Viewer) -> NarrowedQuestion:
+    """Narrow a question that begins with the name of a set of this chat; any other question stays as it is."""
+    found = _SET_PREFIX_PATTERN.match(text)
+    if found and (asked := tokenize(found[1])):
+        for name, chosen in (await load_channel_sets(archive, chat_id)).items():
+            if tokenize(name) == asked:  # "в работе" names the set "работа"
+                return NarrowedQuestion(text[found.end() :], replace(viewer, channels=viewer.channels & chosen))
+    return NarrowedQuestion(text, viewer)

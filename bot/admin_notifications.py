@@ -1,5 +1,9 @@
 """Admin notifications: gaps, repaired indexes, failing jobs, logged errors; in private, in the admin's language.
 
+Changes of the bot's membership in channels have a rate limit: a token bucket for each actor and one for all. The owner
+of a channel can add and remove the bot without end; events over the limit are merged by channel, and an hour later one
+message tells the current state of each.
+
 Errors are collected for 30 s, because one cause often fails many things, and sent in one message, at most every ten
 minutes. Errors that differ only in numbers are the same error, which is repeated after six hours at the earliest.
 """
@@ -15,13 +19,17 @@ from contextlib import asynccontextmanager, suppress
 
 from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError
+from aiogram.types import InlineKeyboardMarkup, User
 from aiogram.utils.formatting import Bold, Text, as_list
 
-from bot.i18n import Translator, get_translator
+from bot.context import AppContext
+from bot.i18n import Translator, choose_interface_language, get_translator
 from bot.logs import SecretFilter, TextFilter
 from bot.settings import BotSettings
 from bot.views.answer import link_channel_title
+from bot.views.channel_card import awaits_approval, format_gap
 from bot.views.post_phrases import strip_control_characters
+from bot.worker.limits import TokenBuckets
 from ingest.heartbeat import (
     AdminNotice,
     ErrorsLogged,
@@ -32,7 +40,9 @@ from ingest.heartbeat import (
     PostsMissing,
     get_monotonic_time,
 )
-from rag_core.storage import Archive, monitoring_stats
+from ingest.inbox import MAX_WAITING_CHANNELS
+from rag_core.errors import RagError
+from rag_core.storage import Archive, channels, monitoring_stats
 from rag_core.storage.gaps import Gap
 from rag_core.types import Channel
 
@@ -124,6 +134,21 @@ _MAX_LINES = 10
 log = logging.getLogger(__name__)
 
 
+async def get_user_translator(archive: Archive, user_id: int, default: str) -> Translator:
+    """Translator for a user who did not write just now: Telegram reports no languages, their last question has one."""
+    return get_translator(await monitoring_stats.get_user_language(archive, user_id) or default)
+
+
+async def send_notice(bot: Bot, user_id: int, text: Text, buttons: InlineKeyboardMarkup | None = None) -> bool:
+    """Send a user a notice; False where they never wrote to the bot, or blocked it."""
+    try:
+        await bot.send_message(user_id, **text.as_kwargs(), reply_markup=buttons)
+    except (TelegramAPIError, ClientDecodeError) as exc:
+        log.info("user %d could not be told: %s", user_id, exc)
+        return False
+    return True
+
+
 class AdminNotifier:
     """Admin notification: calling it sends a notice to the admins; True where at least one was reached."""
 
@@ -140,39 +165,30 @@ class AdminNotifier:
         """Send a notice to every admin. Failures (blocked, never wrote to the bot) are logged."""
         reached = False
         for admin in self._admins:
-            # Telegram does not report a user's language unasked; the language of their last question is a good guess.
-            lang = await monitoring_stats.get_user_language(self._archive, admin) or self._settings.language
-            text = self._format_notice(notice, get_translator(lang))
-            try:
-                await self._bot.send_message(admin, **text.as_kwargs())
-                reached = True
-            except (TelegramAPIError, ClientDecodeError) as exc:
-                log.info("admin %d could not be told: %s", admin, exc)
+            words = await get_user_translator(self._archive, admin, self._settings.language)
+            reached |= await send_notice(self._bot, admin, self._format_notice(notice, words))
         return reached
 
     def _format_notice(self, notice: AdminNotice, words: Translator) -> Text:
         match notice:
             case GapsFound(gaps):
-                lines = as_list(*self._format_gaps(gaps, words))
-                return as_list(words("gaps-found", count=len(gaps)), lines, words.rich(self._gap_advice), sep="\n\n")
+                found = as_list(*self._format_gaps(gaps, words))
+                return as_list(words("gaps-found", count=len(gaps)), found, words.rich(self._gap_advice), sep="\n\n")
             case PostsMissing(channel, count):
                 return words.rich("posts-missing", title=link_channel_title(channel, words), count=count)
             case IndexesRepaired(again, out):
                 return Text(words("mended", again=again, out=out))
             case ErrorsLogged():
-                return self._format_errors(notice, words)
+                head = Bold(words("errors-told", count=sum(times for _, times in notice.lines)))
+                lines = [
+                    words("errors-times", line=strip_control_characters(line), times=times)
+                    for line, times in notice.lines[:_MAX_LINES]
+                ]
+                if (more := len(notice.lines) - _MAX_LINES) > 0:
+                    lines.append(words("titles-more", more=more))
+                return as_list(head, *(f"• {line}" for line in lines), "", words("errors-more"))
             case JobFailing(job, reason):
                 return words.rich("job-failing", job=Bold(words("job", name=job)), reason=reason)
-
-    def _format_errors(self, errors: ErrorsLogged, words: Translator) -> Text:
-        head = Bold(words("errors-told", count=sum(times for _, times in errors.lines)))
-        lines = [
-            words("errors-times", line=strip_control_characters(line), times=times)
-            for line, times in errors.lines[:_MAX_LINES]
-        ]
-        if (more := len(errors.lines) - _MAX_LINES) > 0:
-            lines.append(words("titles-more", more=more))
-        return as_list(head, *(f"• {line}" for line in lines), "", words("errors-more"))
 
     def _format_gaps(self, gaps: tuple[tuple[Channel, Gap], ...], words: Translator) -> Iterator[Text]:
         for channel, gap in gaps[:_MAX_LINES]:
@@ -181,9 +197,103 @@ class AdminNotifier:
             yield Text(words("titles-more", more=more))
 
 
-def format_gap(gap: Gap, words: Translator, settings: BotSettings) -> str:
-    """Format the period in which posts may be missing."""
-    until = words.date(gap.until, settings.zone)
-    if gap.since is None:
-        return words("gap-before", until=until)
-    return words("gap-between", since=words.date(gap.since, settings.zone), until=until)
+# Per hour: for one actor, and in total.
+_MAX_PER_ACTOR, _MAX_PER_HOUR = 5, 20
+# From the first delayed notification to the digest: at most 24 messages a day.
+_DIGEST_SECONDS = 3600.0
+_STOP_SECONDS = 5.0  # for the last digest, where Telegram cannot be reached
+# Channels in one digest: limits the memory that an attacker can fill; /channels lists all.
+_MAX_MERGED = 500
+
+
+class ChannelNotificationLimiter:
+    """Rate limit for channel notifications: those above it are sent as a digest. `stop` sends the rest."""
+
+    def __init__(self) -> None:
+        self._buckets = TokenBuckets()
+        self._merged: dict[int, tuple[Channel, int]] = {}  # chat id -> channel before the change, and events
+        self._refused = 0
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._target: tuple[Bot, AppContext] | None = None
+
+    def allow(self, actor: int) -> bool:
+        """Take a token for an event of this actor; False where the notification must wait for the digest."""
+        wants = (((actor,), _MAX_PER_ACTOR), (None, _MAX_PER_HOUR))
+        if any(self._buckets.wait(*one) for one in wants):
+            return False
+        for one in wants:
+            self._buckets.take(*one)
+        return True
+
+    def merge(self, channel: Channel, bot: Bot, context: AppContext) -> None:
+        """Add this channel to the next digest."""
+        if channel.chat_id in self._merged or len(self._merged) < _MAX_MERGED:
+            _, times = self._merged.get(channel.chat_id, (channel, 0))
+            self._merged[channel.chat_id] = channel, times + 1
+        self._schedule(bot, context)
+
+    def count_refused(self, bot: Bot, context: AppContext) -> None:
+        """Count a channel that was refused because too many wait; the digest shows the number."""
+        self._refused += 1
+        self._schedule(bot, context)
+
+    def _schedule(self, bot: Bot, context: AppContext) -> None:
+        self._target = bot, context
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._send_later())
+
+    async def _send_later(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DIGEST_SECONDS):
+                await self._stopping.wait()
+        if self._target is None:
+            return
+        (bot, context), merged, refused = self._target, self._merged, self._refused
+        self._target, self._merged, self._refused = None, {}, 0
+        try:
+            known = await channels.load_channels(context.archive)
+            async for words, admin in iterate_admin_translators(context):
+                await send_notice(bot, admin, _format_digest(merged, refused, known, words))
+        except RagError as exc:
+            log.error("admins could not be told of %d channels: %s", len(merged), exc.reason)
+
+    async def stop(self) -> None:
+        """Send the digest now: it would be lost otherwise."""
+        self._stopping.set()
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=_STOP_SECONDS)
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+
+def _format_digest(
+    merged: dict[int, tuple[Channel, int]], refused: int, known: dict[int, Channel], words: Translator
+) -> Text:
+    """Format the digest with the channels' current states; channels that readers can search come first."""
+    now = [(known.get(chat_id), channel, times) for chat_id, (channel, times) in merged.items()]
+    now.sort(key=lambda one: one[0] is None or awaits_approval(one[0]))
+    lines = []
+    for channel, before, times in now[:_MAX_LINES]:
+        inside = channel is not None and channel.inside
+        state = "out" if not inside else "pending" if channel and awaits_approval(channel) else "in"
+        title = link_channel_title(channel or before, words)
+        lines.append(words.rich("channels-digest-line", title=title, state=state, times=times))
+    if (more := len(now) - len(lines)) > 0:
+        lines.append(Text(words("titles-more", more=more)))
+    blocks: list[Text | str] = [as_list(words("channels-digest"), *lines)] if lines else []
+    if refused:
+        blocks.append(words("channels-refused", count=refused, most=MAX_WAITING_CHANNELS))
+    return as_list(*blocks, words("channels-digest-how", channels="/channels"), sep="\n\n")
+
+
+async def iterate_admin_translators(
+    context: AppContext, actor: User | None = None
+) -> AsyncIterator[tuple[Translator, int]]:
+    """Iterate over the admins with a translator each: the actor's own language, others by their questions."""
+    default = context.settings.bot.language
+    for admin in list(context.admins):
+        if actor is not None and actor.id == admin:
+            yield get_translator(choose_interface_language(actor.language_code, default)), admin
+        else:
+            yield await get_user_translator(context.archive, admin, default), admin

@@ -16,9 +16,8 @@ from aiogram.exceptions import ClientDecodeError, TelegramAPIError
 from aiogram.utils.formatting import Text, as_list
 
 from bot import access
-from bot.access import Reader
 from bot.context import AppContext
-from bot.i18n import Translator, load_zone
+from bot.i18n import Translator
 from bot.telegram.access_recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
@@ -32,12 +31,13 @@ from bot.views.answer import (
     StoredSentence,
     get_answer_translator,
     hash_text_version,
+    link_number,
     parse_stored_answer,
+    render_stored_sentences,
 )
 from bot.views.keyboards import build_answer_keyboard, build_quote_keyboard, update_vote_counts
 from bot.views.message_text import split_pages
 from bot.views.post_phrases import RenderContext
-from bot.views.stored_answer import link_number, render_stored_sentences
 from bot.worker.delivery import is_permanent_failure
 from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage.questions import AnsweredQuestion
@@ -69,19 +69,16 @@ class AnswerUpdater:
             last = await posts.get_last_seq(self._archive)
             await self._update_answers(None)
             self._seq = last
-        self._seq = await self._collect_changes(self._seq)
-        ripe = {key for key, moment in self._due.items() if moment <= time.monotonic()}
-        if ripe:
-            await self._update_answers(ripe)
-
-    async def _collect_changes(self, seq: int) -> int:
-        """Collect edited and deleted posts after a sequence number; returns the last one that was read."""
+        seq = self._seq
         while changes := await posts.list_post_changes(self._archive, seq):
             for change in changes:
                 if change.post is None or change.post.edited:
                     self._due.setdefault(change.key, time.monotonic() + _DEBOUNCE_SECONDS)
             seq = changes[-1].seq
-        return seq
+        self._seq = seq
+        ripe = {key for key, moment in self._due.items() if moment <= time.monotonic()}
+        if ripe:
+            await self._update_answers(ripe)
 
     async def _update_answers(self, keys: Collection[PostKey] | None) -> None:
         """Update the answers that cite one of these posts (None: any); what has to wait is looked at again later."""
@@ -108,8 +105,8 @@ class AnswerUpdater:
 
     async def _update_answer(self, asked: AnsweredQuestion, answer: StoredAnswer) -> None:
         """Edit an answer where words that it cites are gone, if its message does not say so yet."""
-        reader = Reader(asked.user_id, asked.chat_id, asked.private)
-        viewer = await access.build_viewer(self._archive, self._context.admins, reader)
+        reader = access.get_question_reader(asked)
+        viewer = await access.build_viewer(self._context.admins, reader)
         cited = [one for one in answer.cited if one.key.chat_id in viewer.channels]
         content = await collect_content_of_posts([one.key for one in cited], viewer, self._archive)
         stored = await posts.fetch_posts(self._archive, [one.key for one in cited])
@@ -124,7 +121,7 @@ class AnswerUpdater:
             return
         words = await get_answer_translator(asked, self._archive)
         known = await channels.load_channels(self._archive)
-        zone = await load_zone(self._archive, asked.chat_id, self._context.settings.bot.zone)
+        zone = await self._context.load_zone(asked.chat_id)
         shown = RenderContext(words, zone, group=not asked.private)
         if asked.kind == "verify":
             standing = [StoredSentence("", 0, (place,)) for place in answer.quotes if stands(place)]
@@ -133,7 +130,7 @@ class AnswerUpdater:
         blocks = render_stored_sentences(answer, standing, texts, stored, known, shown)
         said = _render_changes(answer, changed, known, words, verdict=asked.kind == "verify")
         text = as_list(said, *blocks, sep="\n\n")
-        with recheck_before_sending(content, reader, self._archive, self._context.admins):
+        with recheck_before_sending(content, reader, self._context.admins):
             try:
                 await self._edit_messages(asked, answer, text, words)
             except TelegramAPIError as exc:  # a message that the reader deleted needs no edit

@@ -20,8 +20,7 @@ from aiogram.types import Update
 from aiogram.utils.token import TokenValidationError
 
 from bot.access import AdminRegistry, MembershipCache
-from bot.admin_channel_notices import ChannelNotificationLimiter
-from bot.admin_notifications import AdminNotifier, notify_of_errors
+from bot.admin_notifications import AdminNotifier, ChannelNotificationLimiter, notify_of_errors
 from bot.answer_corrections import AnswerUpdater
 from bot.context import AppContext
 from bot.control.client import hold_folder
@@ -92,8 +91,7 @@ ALLOWED_UPDATES = [
 _GUEST_UPDATE = "guest_message"
 
 
-def list_allowed_updates(settings: BotSettings) -> list[str]:
-    """List the kinds of updates to ask for; guest messages only where guest mode is on."""
+def _list_allowed_updates(settings: BotSettings) -> list[str]:
     return [*ALLOWED_UPDATES, _GUEST_UPDATE] if settings.guest else ALLOWED_UPDATES
 
 
@@ -143,7 +141,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
     return dispatcher
 
 
-async def replay_unhandled_updates(dispatcher: Dispatcher, bot: Bot, archive: Archive) -> None:
+async def _replay_unhandled_updates(dispatcher: Dispatcher, bot: Bot, archive: Archive) -> None:
     """Handle updates that were stored and confirmed when the process ended before handling them."""
     for bot_id, update_id, raw in await raw_updates.list_unclaimed_updates(archive):
         if bot_id != bot.id:
@@ -156,8 +154,7 @@ async def replay_unhandled_updates(dispatcher: Dispatcher, bot: Bot, archive: Ar
 
 
 @asynccontextmanager
-async def run_scheduled_jobs(bot: Bot, context: AppContext, pulse: Heartbeat) -> AsyncIterator[None]:
-    """Run the maintenance jobs until the block ends. Raises ArchiveUnavailable."""
+async def _run_scheduled_jobs(bot: Bot, context: AppContext, pulse: Heartbeat) -> AsyncIterator[None]:
     settings, rag, indexing, history = context.settings, context.rag, context.indexing, context.history
     notify = AdminNotifier(bot, settings.bot, rag.archive, context.admins, fetches=history is not None)
     zone = settings.bot.zone
@@ -203,8 +200,8 @@ async def run_bot(
         bot.session.middleware(monitoring.meter.wire)  # last, so that it measures every try
         if not await _run_until_stopped(stop, _wait_for_telegram(bot, settings)):
             return
-        rights = AdminRegistry(settings.bot.admins, MembershipCache(bot))
-        await rights.read(rag.archive)
+        rights = AdminRegistry(settings.bot.admins, MembershipCache(bot), rag.archive)
+        await rights.read()
         worker = QuestionWorker(bot, rag, settings.bot, rights, indexing.job_log, watch)
         deduplication = DeduplicationMiddleware(rag.archive)
         worker.meter = monitoring.meter
@@ -216,7 +213,7 @@ async def run_bot(
             settings, rag.archive, worker, indexing, rag, reindexing, rights, suggestions, history
         )
         dispatcher = await stack.enter_async_context(_run_workers(bot, context, deduplication))
-        await stack.enter_async_context(run_scheduled_jobs(bot, context, pulse))
+        await stack.enter_async_context(_run_scheduled_jobs(bot, context, pulse))
         log.info("@%s answers", (await bot.me()).username)
         if ready:
             ready.set()
@@ -224,7 +221,7 @@ async def run_bot(
             monitoring.meter.wire.by_webhook = True
             await _receive_webhook_updates(dispatcher, bot, inbox, settings, stop)
         else:
-            await _poll_updates(dispatcher, bot, list_allowed_updates(settings.bot), stop)
+            await _poll_updates(dispatcher, bot, _list_allowed_updates(settings.bot), stop)
         # Running handlers may finish; what they queue is processed at the next start.
         with suppress(TimeoutError):
             async with asyncio.timeout(_SHUTDOWN_GRACE_SECONDS):
@@ -238,7 +235,7 @@ async def _run_workers(
     """Build the dispatcher and start its workers: questions, imports, updates that the last process left unhandled."""
     dispatcher = build_dispatcher(context, deduplication)
     imports = dispatcher["imports"] = ImportRunner(bot, context.settings, context.archive, context.indexing.wake)
-    tasks = [publish_menu(bot, context.admins), replay_unhandled_updates(dispatcher, bot, context.archive)]
+    tasks = [publish_menu(bot, context.admins), _replay_unhandled_updates(dispatcher, bot, context.archive)]
     tasks += [
         report_rebuilds(bot, context.reindexing, context.archive),
         imports.report_interrupted_import(),
@@ -296,8 +293,9 @@ async def _open_bot(settings: BotSettings, inbox: InboxMiddleware) -> AsyncItera
     session.middleware(RecheckMiddleware())  # inside the retries: each try is checked
     session.middleware(inbox)
     try:
-        # A link preview would make Telegram fetch an address from a post.
-        bot = Bot(token, session, default=DefaultBotProperties(link_preview_is_disabled=True))
+        # A link preview would make Telegram fetch an address from a post; what a reply is to may be deleted by then.
+        default = DefaultBotProperties(link_preview_is_disabled=True, allow_sending_without_reply=True)
+        bot = Bot(token, session, default=default)
     except TokenValidationError:
         raise SettingsWrong("BOT__TOKEN is not a token: copy it from @BotFather as it is.") from None
     async with bot.context():
@@ -348,7 +346,7 @@ async def _receive_webhook_updates(
     dispatcher: Dispatcher, bot: Bot, inbox: InboxMiddleware, settings: Settings, stop: asyncio.Event
 ) -> None:
     """Receive updates by webhook until `stop` is set. The webhook stays set: Telegram keeps later updates."""
-    allowed_updates = list_allowed_updates(settings.bot)
+    allowed_updates = _list_allowed_updates(settings.bot)
     async with serve_webhook(dispatcher.feed_update, bot, inbox, settings.webhook):
         await _run_until_stopped(stop, keep_webhook_set(bot, settings.webhook, allowed_updates, inbox.heard))
 

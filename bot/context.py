@@ -6,9 +6,11 @@ Handlers never answer questions or commit posts themselves: they wake the worker
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import tzinfo
 
 from bot.access import AdminRegistry
 from bot.history import HistoryService
+from bot.i18n import load_zone
 from bot.indexing import IndexingWorker, RebuildRunner
 from bot.settings import Settings
 from bot.suggestions import QuestionSuggester
@@ -30,3 +32,7 @@ class AppContext:
     admins: AdminRegistry
     suggestions: QuestionSuggester
     history: HistoryService | None = None  # None without HISTORY__API_ID
+
+    async def load_zone(self, chat_id: int) -> tzinfo:
+        """Load the time zone of a chat; the bot's where it chose none."""
+        return await load_zone(self.archive, chat_id, self.settings.bot.zone)

@@ -17,7 +17,7 @@ from aiogram.utils.formatting import Bold, Text, as_list
 from bot import access
 from bot.access import Reader
 from bot.context import AppContext
-from bot.i18n import get_translator, load_zone
+from bot.i18n import get_translator
 from bot.telegram.access_recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
@@ -51,27 +51,26 @@ class DigestSender:
 
     async def _send_all_due(self) -> None:
         for plan in await list_due_digests(self._archive, datetime.now(UTC)):
-            await self._send_due(plan)
-
-    async def _send_due(self, plan: DigestPlan) -> None:
-        now = datetime.now(UTC)
-        try:
-            await send_digest(self._bot, self._context, plan, max(plan.since, now - timedelta(days=plan.days + 1)), now)
-        except TelegramForbiddenError:  # the bot was blocked or removed
-            await delete_digest_plan(self._archive, plan.chat_id)
-        except (ContentWithdrawn, RecheckUnavailable, TelegramAPIError, ClientDecodeError) as exc:
-            self._context.indexing.job_log.record_failure(_JOB, f"A digest was not sent: {type(exc).__name__}.")
-            await reschedule_digest(self._archive, plan.chat_id, plan.since, now + _RETRY_AFTER)
-        else:
-            zone = await load_zone(self._archive, plan.chat_id, self._context.settings.bot.zone)
-            due = compute_next_due(now.astimezone(zone), plan.hour, plan.days)
-            await reschedule_digest(self._archive, plan.chat_id, now, due)
+            now = datetime.now(UTC)
+            try:
+                await send_digest(
+                    self._bot, self._context, plan, max(plan.since, now - timedelta(days=plan.days + 1)), now
+                )
+            except TelegramForbiddenError:  # the bot was blocked or removed
+                await delete_digest_plan(self._archive, plan.chat_id)
+            except (ContentWithdrawn, RecheckUnavailable, TelegramAPIError, ClientDecodeError) as exc:
+                self._context.indexing.job_log.record_failure(_JOB, f"A digest was not sent: {type(exc).__name__}.")
+                await reschedule_digest(self._archive, plan.chat_id, plan.since, now + _RETRY_AFTER)
+            else:
+                zone = await self._context.load_zone(plan.chat_id)
+                due = compute_next_due(now.astimezone(zone), plan.hour, plan.days)
+                await reschedule_digest(self._archive, plan.chat_id, now, due)
 
 
 async def send_digest(bot: Bot, context: AppContext, plan: DigestPlan, since: datetime, until: datetime) -> bool:
     """Send the digest of a period to the chat of a plan; False where nothing is new."""
     reader = Reader(plan.user_id, plan.chat_id, plan.private)
-    viewer = await access.build_viewer(context.archive, context.admins, reader)
+    viewer = await access.build_viewer(context.admins, reader)
     wanted = viewer.channels if plan.channels is None else viewer.channels & plan.channels
     lines = await build_period_digest(context.archive, wanted, since, until)
     if not lines:
@@ -84,10 +83,10 @@ async def send_digest(bot: Bot, context: AppContext, plan: DigestPlan, since: da
     ]
     stand_on = [post.key for line in lines for post in (line.post, *(line.related if line.heading else ()))]
     content = await collect_content_of_posts(stand_on, viewer, context.archive)
-    zone = await load_zone(context.archive, plan.chat_id, context.settings.bot.zone)
+    zone = await context.load_zone(plan.chat_id)
     known = await channels.load_channels(context.archive)
     text = render_digest(lines, known, RenderContext(get_translator(plan.lang), zone), since, until)
-    with recheck_before_sending(content, reader, context.archive, context.admins):
+    with recheck_before_sending(content, reader, context.admins):
         await bot.send_message(plan.chat_id, **text.as_kwargs())
     return True
 

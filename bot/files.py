@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from rag_core.errors import ArchiveUnavailable, translate_errors
 from rag_core.storage.backups import ARCHIVE_FILE, get_backups_folder
@@ -36,6 +37,12 @@ def is_open_to_others(path: Path) -> bool:
         return bool(path.stat().st_mode & _OTHERS_MODE)
     except OSError:
         return False
+
+
+def open_private_file(file: Path) -> BinaryIO:
+    """Open an empty file that only its owner may read, in place of an earlier one."""
+    file.unlink(missing_ok=True)
+    return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from aiogram.filters import Command
 from aiogram.types import CallbackQuery, Message
 
 from bot import access
-from bot.access import get_reader_id, is_group_admin
+from bot.access import Refusal, get_reader_id, is_group_admin
 from bot.context import AppContext
 from bot.i18n import Translator
 from bot.views.keyboards import AnswerAction, AnswerCallback
@@ -22,16 +22,8 @@ from rag_core.storage import Archive, questions
 from rag_core.storage.channels import load_group_rules
 from rag_core.storage.questions import AnsweredQuestion, fetch_answered_question
 
-_ASKER_ONLY_ACTIONS = frozenset(
-    {
-        AnswerAction.WHY,
-        AnswerAction.SHORTER,
-        AnswerAction.DEEPER,
-        AnswerAction.LINK,
-        AnswerAction.SEARCH,
-        AnswerAction.REPHRASE,
-    }
-)
+_ASKER_ONLY_ACTIONS = {AnswerAction.WHY, AnswerAction.SHORTER, AnswerAction.DEEPER, AnswerAction.LINK}
+_ASKER_ONLY_ACTIONS |= {AnswerAction.SEARCH, AnswerAction.REPHRASE}
 
 PRIVATE, GROUPS = frozenset({"private"}), frozenset({"group", "supergroup"})
 IN_PRIVATE, IN_GROUP = F.chat.type == "private", F.chat.type.in_(GROUPS)
@@ -107,37 +99,35 @@ async def is_blocked_question(message: Message, bot: Bot, context: AppContext) -
     return not await is_group_admin(context.admins, get_reader_id(message), message.chat.id)
 
 
-async def find_asked_answer(message: Message, bot: Bot, archive: Archive) -> AnsweredQuestion | str:
-    """Find the answer that a command asks about; else the id of the sentence that says why there is none."""
+async def find_asked_answer(
+    message: Message, bot: Bot, archive: Archive, words: Translator, command: str, *, addressed: bool
+) -> AnsweredQuestion:
+    """Find the answer that a command asks about. Raises Refusal, with a sentence where the bot was addressed."""
     reader, parent = get_reader_id(message), message.reply_to_message
     # In a topic every message "replies" to its opening.
     if parent is None or parent.forum_topic_created:
         thread = message.message_thread_id if message.is_topic_message else None
-        last = await questions.fetch_last_answered(archive, bot.id, message.chat.id, reader, thread)
-        return last or "why-none"
-    asked = await questions.find_question_of_message(archive, bot.id, message.chat.id, parent.message_id)
-    if asked is None:
-        return "why-unknown"
-    return asked if asked.user_id == reader else "why-not-yours"
+        asked = await questions.fetch_last_answered(archive, bot.id, message.chat.id, reader, thread)
+        refusal = "why-none"
+    else:
+        asked = await questions.find_question_of_message(archive, bot.id, message.chat.id, parent.message_id)
+        refusal = "why-not-yours" if asked else "why-unknown"
+    if asked is None or asked.user_id != reader:
+        raise Refusal(words(refusal, why=command) if addressed else "")
+    return asked
 
 
 async def check_button_access(
     pressed: CallbackQuery, press: AnswerCallback, context: AppContext, words: Translator
-) -> tuple[AnsweredQuestion, Message] | None:
-    """Check that the presser may use the button; returns the answer and its message, None after a refusal."""
-    presser, message, asked = (
-        pressed.from_user.id,
-        pressed.message,
-        await fetch_answered_question(context.archive, press.handle),
-    )
+) -> tuple[AnsweredQuestion, Message]:
+    """Check that the presser may use the button; returns the answer and its message. Raises Refusal."""
+    presser, message = pressed.from_user.id, pressed.message
+    asked = await fetch_answered_question(context.archive, press.handle)
     # The message was deleted or is too old; or the callback data is forged, or from another chat.
     if asked is None or not isinstance(message, Message) or asked.chat_id != message.chat.id:
-        refusal = "answer-gone"
-    elif not asked.private and not await access.is_chat_member(context.admins, user_id=presser, chat_id=asked.chat_id):
-        refusal = "answer-not-member"
-    elif press.action in _ASKER_ONLY_ACTIONS and presser != asked.user_id:
-        refusal = "answer-not-yours"
-    else:
-        return asked, message
-    await pressed.answer(words(refusal)[:200], show_alert=True)
-    return None
+        raise Refusal(words("answer-gone"))
+    if not asked.private and not await access.is_chat_member(context.admins, user_id=presser, chat_id=asked.chat_id):
+        raise Refusal(words("answer-not-member"))
+    if press.action in _ASKER_ONLY_ACTIONS and presser != asked.user_id:
+        raise Refusal(words("answer-not-yours"))
+    return asked, message

@@ -88,7 +88,10 @@ def main(order: str) -> int:
             raise
         write({"refused": ["import-disk", {}]})
     else:
-        write({"end": _build_report(report)})
+        channels = [channel.chat_id for channel in report.channels[:_MAX_CHANNELS]]
+        notes = [[note, note.code, note.parameters] for note in report.notes[:_MAX_NOTES]]
+        more = len(report.notes) - len(notes)
+        write({"end": {"tally": asdict(report.tally), "channels": channels, "notes": notes, "more": more}})
         return 0
     return 1
 
@@ -119,13 +122,6 @@ def _exit_with_parent(requests: int) -> None:
     while os.read(requests, 1):
         pass
     os._exit(1)
-
-
-def _build_report(report: ImportReport) -> dict[str, object]:
-    channels = [channel.chat_id for channel in report.channels[:_MAX_CHANNELS]]
-    notes = [[note, note.code, note.parameters] for note in report.notes[:_MAX_NOTES]]
-    more = len(report.notes) - len(notes)
-    return {"tally": asdict(report.tally), "channels": channels, "notes": notes, "more": more}
 
 
 class DocumentRefused(Exception):
@@ -163,7 +159,20 @@ def unpack_document(document: Path, folder: Path) -> Path:
 def _unpack_zip(document: Path, folder: Path) -> Path:
     with _refuse_broken_zip(), zipfile.ZipFile(document) as archive:
         members = archive.infolist()
-        _check_members(members, document.stat().st_size)
+        if len(members) > MAX_MEMBERS:
+            raise DocumentRefused("import-zip-members", most=MAX_MEMBERS)
+        if any(member.flag_bits & _ENCRYPTED_FLAGS for member in members):
+            raise DocumentRefused("import-zip-encrypted")
+        if any(not _is_inside_folder(member) for member in members):
+            raise DocumentRefused("import-zip-path")
+        if nested := next((m for m in members if PurePosixPath(m.filename).suffix.lower() in _ARCHIVE_SUFFIXES), None):
+            raise DocumentRefused("import-zip-nested", name=PurePosixPath(nested.filename).name)
+        total = sum(member.file_size for member in members)
+        if total > MAX_UNPACKED_BYTES:
+            raise DocumentRefused("import-zip-size", most=MAX_UNPACKED_BYTES // 2**20)
+        swollen = any(m.file_size > max(m.compress_size * MAX_COMPRESSION_RATIO, _MIN_RATIO_BYTES) for m in members)
+        if swollen or total > max(document.stat().st_size * MAX_COMPRESSION_RATIO, _MIN_RATIO_BYTES):
+            raise DocumentRefused("import-zip-ratio", most=MAX_COMPRESSION_RATIO)
         files = [_extract_member(archive, member, folder) for member in _select_members(members)]
     return min(files, key=lambda file: (len(file.name), file.name))  # messages.html before messages2.html
 
@@ -176,24 +185,6 @@ def _refuse_broken_zip() -> Iterator[None]:
         raise
     except _ZIP_ERRORS as exc:
         raise DocumentRefused("import-zip-broken") from exc
-
-
-def _check_members(members: Sequence[zipfile.ZipInfo], packed: int) -> None:
-    """Refuse zips that no export has. `packed`: size of the zip in bytes."""
-    if len(members) > MAX_MEMBERS:
-        raise DocumentRefused("import-zip-members", most=MAX_MEMBERS)
-    if any(member.flag_bits & _ENCRYPTED_FLAGS for member in members):
-        raise DocumentRefused("import-zip-encrypted")
-    if any(not _is_inside_folder(member) for member in members):
-        raise DocumentRefused("import-zip-path")
-    if nested := next((m for m in members if PurePosixPath(m.filename).suffix.lower() in _ARCHIVE_SUFFIXES), None):
-        raise DocumentRefused("import-zip-nested", name=PurePosixPath(nested.filename).name)
-    total = sum(member.file_size for member in members)
-    if total > MAX_UNPACKED_BYTES:
-        raise DocumentRefused("import-zip-size", most=MAX_UNPACKED_BYTES // 2**20)
-    swollen = any(m.file_size > max(m.compress_size * MAX_COMPRESSION_RATIO, _MIN_RATIO_BYTES) for m in members)
-    if swollen or total > max(packed * MAX_COMPRESSION_RATIO, _MIN_RATIO_BYTES):
-        raise DocumentRefused("import-zip-ratio", most=MAX_COMPRESSION_RATIO)
 
 
 def _is_inside_folder(member: zipfile.ZipInfo) -> bool:

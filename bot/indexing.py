@@ -88,7 +88,7 @@ class IndexingWorker:
         job_log: JobLog | None = None,
     ) -> None:
         self._archive = archive
-        self._indexer = indexer
+        self.indexer = indexer
         self._dense = dense
         self._interval = every
         self._copies = CopyIndexer(archive)
@@ -96,19 +96,9 @@ class IndexingWorker:
         self._dense_wakeup = asyncio.Event()
         self._copies_wakeup = asyncio.Event()
         self._first_pass_done = asyncio.Event()
-        self._job_log = job_log or JobLog(archive)
+        self.job_log = job_log or JobLog(archive)
         legs = (LEXICAL, DENSE) if dense else (LEXICAL,)
         self._reporters = {leg: IndexProgressReporter(watch, archive, leg) for leg in legs} if watch else {}
-
-    @property
-    def indexer(self) -> LexicalIndexer:
-        """Indexer of the lexical leg."""
-        return self._indexer
-
-    @property
-    def job_log(self) -> JobLog:
-        """Log of successes and failures, shared with the jobs."""
-        return self._job_log
 
     def wake(self) -> None:
         """Wake the loops: a post or an edit has been stored."""
@@ -127,7 +117,7 @@ class IndexingWorker:
     async def save(self) -> None:
         """Save the indexes to disk when the bot stops; otherwise the next start takes longer."""
         try:
-            await self._indexer.save()
+            await self.indexer.save()
         except RagError as exc:
             log.error("the indexes were not saved: %s", exc.reason)
 
@@ -135,7 +125,7 @@ class IndexingWorker:
         pause = self._interval
         while True:
             bell.clear()
-            if await self._job_log.run_once(leg, work):
+            if await self.job_log.run_once(leg, work):
                 pause = self._interval
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(pause):
@@ -146,22 +136,18 @@ class IndexingWorker:
 
     async def _catch_up(self) -> None:
         await inbox.process_pending_posts(self._archive)
-        if await self._run_reported(LEXICAL, self._indexer.catch_up):
+        if await self._run_reported(LEXICAL, self.indexer.catch_up):
             self._dense_wakeup.set()
             self._copies_wakeup.set()
         self._first_pass_done.set()
-        await self._purge()
-
-    async def _purge(self) -> None:
-        """Delete removed channels' posts for good, once both legs have dropped them, on disk too."""
         if all(channel.state != "removed" for channel in (await channels.load_channels(self._archive)).values()):
             return
         if await index_state.find_running_rebuild(self._archive):  # it may have read these posts before their removal
             return
-        taken = self._indexer.watermark
+        taken = self.indexer.watermark
         if self._dense and await self._dense.waiting():
             return
-        await self._indexer.save()
+        await self.indexer.save()
         await posts.purge_removed_posts(self._archive, taken)
 
     async def _embed_posts(self) -> None:
@@ -211,7 +197,7 @@ class RebuildRunner:
         save_every: float = SAVE_INTERVAL_SECONDS,
     ) -> None:
         self._archive, self._indexer, self._dense, self._save_every = archive, indexer, dense, save_every
-        self._current: Rebuild | None = None
+        self.current: Rebuild | None = None  # or the last one of this process
         self.failure: RagError | None = None  # of the last rebuild, where it failed in this process
         self._unsaved_end: Rebuild | None = None  # a final state that could not be saved
         self._changed = asyncio.Event()
@@ -219,11 +205,6 @@ class RebuildRunner:
         self._working = self._cancelled = self._installing = False
         self._saved_at = self._since = 0.0
         self._first_done: int | None = None
-
-    @property
-    def current(self) -> Rebuild | None:
-        """Current or last rebuild; None where none has run in this process."""
-        return self._current
 
     async def start(self, chat_id: int | None = None, tell: ProgressMessage | None = None) -> Rebuild:
         """Start a rebuild of all channels or of one; progress is shown in the message `tell`. Raises RebuildRefused."""
@@ -257,9 +238,9 @@ class RebuildRunner:
 
     async def states(self) -> AsyncIterator[Rebuild]:
         """Yield the rebuild now and after each progress, until it or the process ends."""
-        while self._current is not None:
+        while self.current is not None:
             changed = self._changed
-            yield self._current
+            yield self.current
             if self._is_over():
                 return
             await changed.wait()
@@ -268,28 +249,28 @@ class RebuildRunner:
         """Yield posts done and their total until the end. Raises RebuildRefused where the rebuild did not complete."""
         async for rebuild in self.states():
             yield rebuild.done, rebuild.total
-        if self._current is not None and self._current.state != "done":
-            raise RebuildRefused(self._current.reason or _STOPPED_REASON)
+        if self.current is not None and self.current.state != "done":
+            raise RebuildRefused(self.current.reason or _STOPPED_REASON)
 
     async def wait_until_begun(self, after: int = 0) -> Rebuild:
         """Wait for a rebuild with a greater number than `after`."""
-        while self._current is None or self._current.id <= after:
+        while self.current is None or self.current.id <= after:
             await self._changed.wait()
-        return self._current
+        return self.current
 
     async def cancel(self, rebuild: int | None = None) -> bool:
         """Cancel the running rebuild, or only the one with this number; True where the old index stays.
 
         Where the new index is already being put in place, wait until it is.
         """
-        task, now = self._task, self._current
+        task, now = self._task, self.current
         if task is None or now is None or self._is_over() or rebuild not in (None, now.id):
             return False
         if not self._installing:
             self._cancelled = True
             task.cancel()
         await asyncio.wait({task})
-        return self._current is not None and self._current.state == "cancelled"
+        return self.current is not None and self.current.state == "cancelled"
 
     async def stop(self) -> None:
         """Stop with the process: a running rebuild goes on with `resume`."""
@@ -323,23 +304,23 @@ class RebuildRunner:
             await self._finish("done")
         finally:
             self._working = False
-            self._publish(self._current or rebuild)
+            self._publish(self.current or rebuild)
 
     async def _report_progress(self, done: int, total: int, renewed: int) -> None:
-        assert self._current is not None
+        assert self.current is not None
         if self._first_done is None:
             self._first_done, self._since = done, time.monotonic()
         took = time.monotonic() - self._since
         speed = (done - self._first_done) / took if took > _MIN_SPEED_SAMPLE_SECONDS else 0.0
         left = (total - done) / speed if speed else None
-        self._publish(replace(self._current, done=done, total=total, left_s=left, renewed=renewed))
+        self._publish(replace(self.current, done=done, total=total, left_s=left, renewed=renewed))
         if time.monotonic() - self._saved_at > _SAVE_PROGRESS_SECONDS:
-            await index_state.save_rebuild_progress(self._archive, self._current)
+            await index_state.save_rebuild_progress(self._archive, self.current)
             self._saved_at = time.monotonic()
 
     async def _finish(self, state: str, reason: str = "") -> None:
-        assert self._current is not None
-        ended = replace(self._current, state=state, reason=reason, left_s=None)
+        assert self.current is not None
+        ended = replace(self.current, state=state, reason=reason, left_s=None)
         try:
             await remove_next_index(self._archive)
             await index_state.finish_rebuild(self._archive, ended)
@@ -349,10 +330,10 @@ class RebuildRunner:
         self._publish(ended)
 
     def _publish(self, rebuild: Rebuild) -> None:
-        self._current = rebuild
+        self.current = rebuild
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
     def _is_over(self) -> bool:
         """Check that the rebuild makes no more progress in this process."""
-        return self._current is None or self._current.state != "running" or not self._working
+        return self.current is None or self.current.state != "running" or not self._working

@@ -230,9 +230,6 @@ def _format_traceback(exc: BaseException, depth: int = 3) -> Iterator[str]:
 class PlainFormatter(logging.Formatter):
     """Plain-text log formatter; lines of a question begin with its trace id."""
 
-    def __init__(self) -> None:
-        super().__init__()
-
     def format(self, record: logging.LogRecord) -> str:
         """Format a line, with the exception indented below it."""
         prefix = f" [{request}]" if (request := get_request_id()) else ""

@@ -67,19 +67,16 @@ class DeduplicationMiddleware(BaseMiddleware):
         finished = self._running[update_id] = asyncio.get_running_loop().create_future()
         try:
             if not await raw_updates.is_update_claimed(self._archive, bot_id, update_id):
-                return await self._handle_and_claim(handler, event, data)
+                try:
+                    return await handler(event, data)
+                finally:
+                    task = asyncio.current_task()
+                    if task is None or not task.cancelling():
+                        await self._claim(data["bot"].id, event.update_id)
         finally:
             del self._running[update_id]
             finished.set_result(None)
         return None
-
-    async def _handle_and_claim(self, handler: _Handler, event: Update, data: dict[str, Any]) -> Any:
-        try:
-            return await handler(event, data)
-        finally:
-            task = asyncio.current_task()
-            if task is None or not task.cancelling():
-                await self._claim(data["bot"].id, event.update_id)
 
     async def _claim(self, bot_id: int, update_id: int) -> None:
         """Claim the update, retrying while the archive is unavailable: the next start would handle it again."""
@@ -150,7 +147,7 @@ class RateLimitMiddleware(BaseMiddleware):
             reader = get_reader_id(event)
             wait = limits.count_command(reader, event.chat.id)
             if wait and (notice := limits.build_notice(wait, reader, words)):
-                await event.reply(notice, allow_sending_without_reply=True)
+                await event.reply(notice)
         return None if wait else await handler(event, data)
 
 
@@ -175,7 +172,7 @@ class AdminsOnlyMiddleware(BaseMiddleware):
             return await handler(event, data)
         if event.chat.type == "private":
             return await event.answer(refusal)
-        return await event.reply(refusal, allow_sending_without_reply=True)
+        return await event.reply(refusal)
 
 
 async def _counts_as_command(message: Message, bot: Bot) -> bool:

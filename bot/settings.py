@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Annotated, Literal
@@ -214,28 +214,25 @@ class Settings(RagSettings, BaseSettings):
         """Sources in their order: arguments, the environment, the file; old names are replaced in both."""
         for source in (env_settings, dotenv_settings):
             assert isinstance(source, EnvSettingsSource)
-            source.env_vars = _replace_old_names(source.env_vars, cls.model_fields)
+            known = dict(source.env_vars)
+            for name, value in source.env_vars.items():
+                section, _, field = name.lower().partition("__")
+                if section in _RENAMED_SECTIONS:
+                    if not value:
+                        continue
+                    new = f"{_RENAMED_SECTIONS[section]}__{field}"
+                    known[new] = known.get(new) or value
+                    log.warning(
+                        "%s is called %s now: the old name is read by this version only", name.upper(), new.upper()
+                    )
+                elif section not in cls.model_fields and _VARIABLE_PATTERN.fullmatch(name.lower()):
+                    log.warning("there is no section of settings for %s: .env.example lists them all", name.upper())
+            source.env_vars = known
         return init_settings, env_settings, dotenv_settings
 
     def rag(self) -> RagSettings:
         """Settings for `open_engine`: without tokens and passwords of the bot."""
         return RagSettings(**{name: getattr(self, name) for name in RagSettings.model_fields})
-
-
-def _replace_old_names(variables: Mapping[str, str | None], sections: Collection[str]) -> dict[str, str | None]:
-    """Replace old names of variables by the new ones, which win; warn of them, and of sections that do not exist."""
-    known = dict(variables)
-    for name, value in variables.items():
-        section, _, field = name.lower().partition("__")
-        if section in _RENAMED_SECTIONS:
-            if not value:
-                continue
-            new = f"{_RENAMED_SECTIONS[section]}__{field}"
-            known[new] = known.get(new) or value
-            log.warning("%s is called %s now: the old name is read by this version only", name.upper(), new.upper())
-        elif section not in sections and _VARIABLE_PATTERN.fullmatch(name.lower()):
-            log.warning("there is no section of settings for %s: .env.example lists them all", name.upper())
-    return known
 
 
 class _ExternalSettings(BaseSettings):

@@ -22,7 +22,7 @@ from aiogram.utils.formatting import Bold, Text, as_list
 from bot import access
 from bot.access import Reader
 from bot.context import AppContext
-from bot.i18n import Translator, detect_question_language, get_translator, load_zone
+from bot.i18n import Translator, detect_question_language, get_translator
 from bot.telegram.access_recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
@@ -108,7 +108,7 @@ class WatchNotifier:
         known = await channels.load_channels(self._archive)
         for watch in await watches.list_watches(self._archive):
             if watch.id in pending:
-                zone = await load_zone(self._archive, watch.chat_id, self._context.settings.bot.zone)
+                zone = await self._context.load_zone(watch.chat_id)
                 now = datetime.now(zone)
                 if not is_quiet(watch.quiet, now.hour):
                     await self._send_of_watch(watch, now, known)
@@ -117,7 +117,7 @@ class WatchNotifier:
         midnight = int(now.replace(hour=0, minute=0, second=0, microsecond=0).timestamp())
         words = get_translator(detect_question_language(watch.text, self._context.settings.bot.language))
         reader = Reader(watch.user_id, watch.chat_id, watch.private)
-        viewer = await access.build_viewer(self._archive, self._context.admins, reader)
+        viewer = await access.build_viewer(self._context.admins, reader)
         try:
             left = [
                 hit for hit in await watches.list_hits(self._archive, watch.id, ("over",)) if hit.found_at < midnight
@@ -127,7 +127,7 @@ class WatchNotifier:
                 if readable:
                     line = words.rich("watch-over", text=neutralize_links(watch.text), count=len(readable))
                     content = await collect_content_of_posts([hit.key for hit in readable], viewer, self._archive)
-                    with recheck_before_sending(content, reader, self._archive, self._context.admins):
+                    with recheck_before_sending(content, reader, self._context.admins):
                         await self._bot.send_message(watch.chat_id, **line.as_kwargs())
                 await watches.mark_hits(self._archive, left, "listed")
             for hit in await watches.list_hits(self._archive, watch.id, ("waiting",)):
@@ -162,9 +162,9 @@ class WatchNotifier:
             await watches.mark_hits(self._archive, [hit], "over")
             return
         others = {one.key.chat_id for one in copies[hit.key].all} - {hit.key.chat_id} if hit.key in copies else set()
-        text = render_notice(watch, post, post.text[slice(*span)], known[hit.key.chat_id], len(others), words)
+        text = _render_notice(watch, post, post.text[slice(*span)], known[hit.key.chat_id], len(others), words)
         content = await collect_content_of_posts([hit.key], viewer, self._archive)
-        with recheck_before_sending(content, to.reader, self._archive, self._context.admins):
+        with recheck_before_sending(content, to.reader, self._context.admins):
             await self._bot.send_message(
                 watch.chat_id, **text.as_kwargs(), reply_markup=_build_notice_keyboard(watch, words)
             )
@@ -192,7 +192,7 @@ def is_quiet(quiet: str, hour: int) -> bool:
     return start <= hour < end if start < end else hour >= start or hour < end
 
 
-def render_notice(watch: Watch, post: Post, quote: str, channel: Channel, others: int, words: Translator) -> Text:
+def _render_notice(watch: Watch, post: Post, quote: str, channel: Channel, others: int, words: Translator) -> Text:
     """Render a notice: the watch, the quoted words, the link, and the number of other readable channels with copies."""
     link = link_author(channel, post.origin, format_post_link(post.key, channel.username), words)
     also = [words("watch-also", count=others)] if others else []

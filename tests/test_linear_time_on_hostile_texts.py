@@ -87,7 +87,7 @@ NOT_MADE = {
     "aiohttp.web_request.Request": "a request, read by its library",
     "asyncio.streams.StreamWriter": "a connection",
     "asyncio.timeouts.Timeout": "a clock",
-    "bot.admin_channel_notices.ChannelNotificationLimiter": "a counter of the bot",
+    "bot.admin_notifications.ChannelNotificationLimiter": "a counter of the bot",
     "collections.abc.Awaitable[dict[str, typing.Any]]": "a tool",
     "collections.abc.Awaitable[str]": "a call that waits",
     "collections.abc.Hashable": "a key of a cache",

@@ -9,11 +9,10 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from bot.cli.index_commands import choose_folder_with_channels
+from bot.cli.index_commands import choose_folder_with_channels, open_archive
 from bot.control.client import hold_folder
 from bot.control.schemas import format_stages
 from bot.settings import Settings
-from rag_core.storage import Archive
 from rag_core.storage.backups import get_backup_time, make_backup, prune_backups, restore_backup, run_cancellable
 from rag_core.storage.questions import fetch_trace
 
@@ -43,7 +42,6 @@ def declare_trace(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run_backup(args: argparse.Namespace, settings: Settings) -> int:
-    """Make a backup and delete the oldest beyond DATA__BACKUPS. Returns the exit code."""
     folder = settings.data.dir
     backup = await run_cancellable(partial(make_backup, folder))
     if settings.data.backups:
@@ -53,7 +51,6 @@ async def _run_backup(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _run_restore(args: argparse.Namespace, settings: Settings) -> int:
-    """Restore a backup. Returns the exit code."""
     folder = settings.data.dir
     async with hold_folder(folder):
         restored = await run_cancellable(lambda stop: restore_backup(folder, args.file, stop))
@@ -74,11 +71,8 @@ def _format_size(file: Path) -> str:
 async def _run_trace(args: argparse.Namespace, settings: Settings) -> int:
     """Fetch a trace and print it; this only reads, so it also works while the bot runs. Returns the exit code."""
     settings = await choose_folder_with_channels(settings)
-    archive = await Archive.open(settings.data.dir)
-    try:
+    async with open_archive(settings.data.dir) as archive:
         trace = await fetch_trace(archive, args.id)
-    finally:
-        await archive.close()
     if trace is None:
         print(_UNKNOWN_TRACE_TEXT.format(args.id), file=sys.stderr)
         return 1

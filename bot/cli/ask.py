@@ -8,37 +8,29 @@ import re
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
-from functools import partial
-from pathlib import Path
 from typing import TextIO
 
-from bot.cli.index_commands import choose_folder_with_channels, is_folder_named, open_up_to_date_engine
+from bot.cli.index_commands import choose_folder_with_channels, is_folder_named, open_archive, open_up_to_date_engine
 from bot.control.client import RunningBot, hold_folder_or_connect
 from bot.control.schemas import (
     AnswerJson,
-    PlanJson,
-    answer_as_json,
-    build_terminal_question,
+    TerminalAnswerer,
     format_answer_text,
     format_answer_trace,
     format_channel_list,
     format_plan_lines,
     format_stages,
     format_verdicts_text,
-    plan_as_json,
-    verify_as_json,
 )
 from bot.i18n import get_translator
 from bot.settings import Settings, is_color_wanted
 from bot.worker.answer_cache import record_traces
-from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
 from rag_core.recipes import RECIPES
-from rag_core.storage import Archive, channels
+from rag_core.storage import channels
 from rag_core.text.tokens import detect_language
-from rag_core.types import Channel
 
 _MAX_CHARACTERS = 20_000  # of what is read from a pipe: several times what a message of Telegram may have
 _EMPTY_TEXT = 'there is no text: give one, such as "what is new?", or - to read it from stdin'
@@ -89,11 +81,14 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     question = _read_text(args.question, args)
     named = is_folder_named(settings)
     settings = await choose_folder_with_channels(settings)
-    async with _open_answerer(settings) as (owner, rag):
+    async with _open_answerer(settings) as answerer:
         if args.show_plan:
-            plan = await owner.plan(question) if owner else await _make_plan(question, rag, settings)
-            return _print_plan(plan, args, settings)
-        answer = await _make_asker(owner, rag, settings, args.recipe, trace=args.trace)(question, 0)
+            plan = await answerer.plan(question)
+            if plan is None:
+                return _report_no_channels(settings, args.lang)
+            print(json.dumps(plan, ensure_ascii=False) if args.json else "\n".join(format_plan_lines(plan)))
+            return 0
+        answer = await answerer.ask(question, trace=args.trace, recipe=args.recipe)
     if answer is None:
         return _report_no_channels(settings, args.lang)
     _report_folder(settings, named=named)
@@ -106,30 +101,13 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _print_plan(plan: PlanJson | None, args: argparse.Namespace, settings: Settings) -> int:
-    if plan is None:
-        return _report_no_channels(settings, args.lang)
-    print(json.dumps(plan, ensure_ascii=False) if args.json else "\n".join(format_plan_lines(plan)))
-    return 0
-
-
-async def _make_plan(text: str, rag: Engine | None, settings: Settings) -> PlanJson | None:
-    assert rag
-    question = await build_terminal_question(text, rag, settings.bot.zone)
-    return await plan_as_json(question, rag) if question else None
-
-
 async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
     """Verify the text in the running bot or in this process, and print the verdicts. Returns the exit code."""
     text = _read_text(args.text, args)
     named = is_folder_named(settings)
     settings = await choose_folder_with_channels(settings)
-    async with _open_answerer(settings) as (owner, rag):
-        if owner:
-            verdicts = await owner.verify(text, trace=args.trace)
-        else:
-            assert rag
-            verdicts = await verify_as_json(rag, text, settings.bot.zone, trace=args.trace)
+    async with _open_answerer(settings) as answerer:
+        verdicts = await answerer.verify(text, trace=args.trace)
     if verdicts is None:
         return _report_no_channels(settings, args.lang)
     _report_folder(settings, named=named)
@@ -143,25 +121,13 @@ async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
 
 
 @asynccontextmanager
-async def _open_answerer(settings: Settings) -> AsyncIterator[tuple[RunningBot | None, Engine | None]]:
-    """Open what answers: the bot that holds the folder, or an engine in this process."""
+async def _open_answerer(settings: Settings) -> AsyncIterator[RunningBot | TerminalAnswerer]:
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
-            yield owner, None
+            yield owner
             return
         async with open_up_to_date_engine(settings) as rag, record_traces(rag):
-            yield None, rag
-
-
-def _make_asker(
-    owner: RunningBot | None, rag: Engine | None, settings: Settings, recipe: str, *, trace: bool = False
-) -> Callable[[str, int], Awaitable[AnswerJson | None]]:
-    """Make the function that answers a question of a conversation, by the bot or by the engine."""
-    if owner:
-        return lambda text, talk: owner.ask(text, trace=trace, recipe=recipe, conversation=talk)
-    assert rag
-    answer = partial(answer_as_json, rag, zone=settings.bot.zone, trace=trace, recipe=recipe)
-    return lambda text, talk: answer(text, conversation=talk)
+            yield TerminalAnswerer(rag, settings.bot.zone)
 
 
 def _read_text(given: list[str], args: argparse.Namespace) -> str:
@@ -193,7 +159,6 @@ def _report_no_channels(settings: Settings, lang: str) -> int:
 
 
 def _report_folder(settings: Settings, *, named: bool) -> None:
-    """Say which folder is read, unless it was named."""
     if not named:
         print(f"(folder: {settings.data.dir})", file=sys.stderr, flush=True)
 
@@ -217,13 +182,14 @@ async def _run_chat(args: argparse.Namespace, settings: Settings) -> int:
     named = is_folder_named(settings)
     settings = await choose_folder_with_channels(settings)
     words = get_translator(settings.bot.language)
-    async with _open_answerer(settings) as (owner, rag):
-        known = await channels.load_channels(rag.archive) if rag else await _load_channels(settings.data.dir)
+    async with _open_answerer(settings) as answerer:
+        async with open_archive(settings.data.dir) as archive:
+            known = await channels.load_channels(archive)
         if not known:
             return _report_no_channels(settings, settings.bot.language)
         _report_folder(settings, named=named)
         print(format_channel_list(known.values(), words), words("chat-hint"), sep="\n", flush=True)
-        ask, conversation = _make_asker(owner, rag, settings, args.recipe), _number_conversation()
+        conversation = _number_conversation()
         while (line := _read_line()) is not None:
             if line in _QUIT_WORDS:
                 break
@@ -233,16 +199,11 @@ async def _run_chat(args: argparse.Namespace, settings: Settings) -> int:
             elif line.startswith("/"):
                 print(words("chat-hint"))
             elif line:
-                await _print_reply(ask(line[:_MAX_CHARACTERS], conversation), line, settings)
+                asking = answerer.ask(
+                    line[:_MAX_CHARACTERS], trace=False, recipe=args.recipe, conversation=conversation
+                )
+                await _print_reply(asking, line, settings)
     return 0
-
-
-async def _load_channels(folder: Path) -> dict[int, Channel]:
-    archive = await Archive.open(folder)
-    try:
-        return await channels.load_channels(archive)
-    finally:
-        await archive.close()
 
 
 def _number_conversation() -> int:

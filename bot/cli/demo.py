@@ -85,7 +85,6 @@ async def import_sample_channels(archive: Archive) -> list[Channel]:
 
 
 async def _add_people_and_channels(sandbox: Sandbox, archive: Archive, sample_channels: list[Channel]) -> None:
-    """Add the people, a group, the channels with all their posts in the archive, and questions that they answer."""
     world = sandbox.world
     for user_id, (name, lang) in (_READERS | _ADMINS).items():
         world.add_person(user_id, name, lang=lang)
@@ -229,7 +228,6 @@ async def _choose_models(settings: RagSettings) -> tuple[ModelSettings, str]:
 
 
 def _describe_writer(settings: RagSettings) -> str:
-    """Describe in a sentence what writes the answers."""
     if settings.llm.url:
         return "Answers are written by the model that LLM__URL serves."
     try:
@@ -242,7 +240,6 @@ def _describe_writer(settings: RagSettings) -> str:
 
 
 async def _ask_once(url: str, settings: Settings, question: str) -> None:
-    """Ask the bot of a running demo in the name of the reader, over its page, and print the answer."""
     patience = _ANSWER_TIMEOUT_SECONDS + settings.budgets.plan + settings.budgets.write
     async with aiohttp.ClientSession(url) as page:
         state = await _fetch_json(page.get(f"/sandbox/state?since=0&user={READER_ID}"))
@@ -256,21 +253,18 @@ async def _ask_once(url: str, settings: Settings, question: str) -> None:
                     state = await _fetch_json(page.get(f"/sandbox/state?since={state['n']}&user={READER_ID}"))
                     after = [m for m in state["messages"] if m["message_id"] > said["result"]["message_id"]]
                     replies = [m for m in after if m["chat"]["id"] == READER_ID and m["from"]["is_bot"]]
-    print(_write_out_link_addresses(replies[0]))
-
-
-async def _fetch_json(call: AbstractAsyncContextManager[aiohttp.ClientResponse]) -> dict[str, Any]:
-    async with call as answer:
-        found: dict[str, Any] = await answer.json()
-        return found
-
-
-def _write_out_link_addresses(message: dict[str, Any]) -> str:
-    """Format the text of a message, with the URL after each link whose label is more than a number."""
+    # Format the text of a message, with the URL after each link whose label is more than a number.
+    message = replies[0]
     units: bytes = message["text"].encode("utf-16-le")
     for entity in sorted(message.get("entities", ()), key=lambda e: -int(e["offset"])):
         start, end = 2 * entity["offset"], 2 * (entity["offset"] + entity["length"])
         label = units[start:end].decode("utf-16-le")
         if entity["type"] == "text_link" and not label.strip("[]").isdigit():
             units = units[:end] + f" <{entity['url']}>".encode("utf-16-le") + units[end:]
-    return units.decode("utf-16-le")
+    print(units.decode("utf-16-le"))
+
+
+async def _fetch_json(call: AbstractAsyncContextManager[aiohttp.ClientResponse]) -> dict[str, Any]:
+    async with call as answer:
+        found: dict[str, Any] = await answer.json()
+        return found

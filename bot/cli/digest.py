@@ -7,14 +7,14 @@ import json
 import sys
 from datetime import UTC, datetime, timedelta
 
-from bot.cli.index_commands import choose_folder_with_channels
+from bot.cli.index_commands import choose_folder_with_channels, open_archive
 from bot.control.client import hold_folder_or_connect
 from bot.digest_sender import format_digest_quote
 from bot.settings import Settings
 from bot.views.post_phrases import strip_control_characters
 from ingest.dedup import CopyIndexer
 from rag_core.retrieval.period_digest import build_period_digest
-from rag_core.storage import Archive, channels
+from rag_core.storage import channels
 from rag_core.types import format_post_link
 
 
@@ -26,19 +26,14 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run(args: argparse.Namespace, settings: Settings) -> int:
-    """Print the digest. Returns the exit code."""
     settings = await choose_folder_with_channels(settings)
     until = datetime.now(UTC)
     since = until - timedelta(days=max(1, args.days))
-    async with hold_folder_or_connect(settings.data.dir) as owner:
-        archive = await Archive.open(settings.data.dir)
-        try:
-            if owner is None:
-                await CopyIndexer(archive).catch_up()
-            known = await channels.load_channels(archive)
-            lines = await build_period_digest(archive, known.keys(), since, until)
-        finally:
-            await archive.close()
+    async with hold_folder_or_connect(settings.data.dir) as owner, open_archive(settings.data.dir) as archive:
+        if owner is None:
+            await CopyIndexer(archive).catch_up()
+        known = await channels.load_channels(archive)
+        lines = await build_period_digest(archive, known.keys(), since, until)
     found = [
         {
             "quote": line.quote,

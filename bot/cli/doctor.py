@@ -64,7 +64,6 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _format_verdict(bad: int, notes: int) -> str:
-    """Format the verdict in one line, by the numbers of findings that need action and of those that inform."""
     if bad:
         return "1 thing must be mended: see BAD." if bad == 1 else f"{bad} things must be mended: see BAD."
     return "Nothing is wrong. See note for what you can still do." if notes else "All is well."

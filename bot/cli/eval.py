@@ -13,16 +13,15 @@ from typing import Any
 from tqdm import tqdm
 
 from bot.cli import eval_runner as options
-from bot.cli.eval_calibration import declare_calibrate, declare_coverage, declare_make, declare_ranking
+from bot.cli.eval_calibration import declare_calibrate, declare_fits, declare_make
 from bot.cli.eval_runner import Measurement, run_measurement
 from bot.evaluation.claim_accuracy import (
     VERIFICATION_LAYERS,
-    JudgedClaim,
     compute_label_metrics,
     judge_claim_pairs,
     verify_in_corpus,
 )
-from bot.evaluation.datasets import CLAIMS_FILE_NAME, ClaimRow, draw_sample, read_claims, read_dataset
+from bot.evaluation.datasets import CLAIMS_FILE_NAME, draw_sample, read_claims, read_dataset
 from bot.evaluation.date_accuracy import compute_date_metrics, read_date_rows, read_with_dateparser
 from bot.evaluation.indexed_dataset import (
     VARIANTS,
@@ -43,7 +42,6 @@ from bot.evaluation.plan_validity import (
     read_questions,
 )
 from bot.evaluation.scoring import (
-    MetricsByLanguage,
     compute_answer_metrics,
     compute_metrics_by_kind,
     compute_retrieval_metrics,
@@ -66,8 +64,7 @@ _RETRIEVAL_VARIANTS = [
 ]  # a second round depends on what was answered
 
 
-def declare_retrieval(kinds: Any) -> None:
-    """Add the subcommand to the parser."""
+def _declare_retrieval(kinds: Any) -> None:
     parser = kinds.add_parser("retrieval", help="how much is found, and how high")
     options.add_data_options(parser)
     options.add_model_options(parser)
@@ -77,13 +74,11 @@ def declare_retrieval(kinds: Any) -> None:
 
 
 async def _run_retrieval(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, and write the JSON report. Returns the exit code."""
     measurement = Measurement("retrieval", lambda query: bool(query.relevant), search_query, compute_retrieval_metrics)
     return await run_measurement(args, settings, measurement)
 
 
-def declare_answers(kinds: Any) -> None:
-    """Add the subcommand to the parser."""
+def _declare_answers(kinds: Any) -> None:
     parser = kinds.add_parser("answers", help="how many questions are answered rightly, wrongly, or refused")
     options.add_data_options(parser)
     options.add_model_options(parser)
@@ -94,15 +89,13 @@ def declare_answers(kinds: Any) -> None:
 
 
 async def _run_answers(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, and write the JSON report. Returns the exit code."""
     measurement = Measurement(
         "answers", lambda query: True, answer_query, compute_answer_metrics, compute_metrics_by_kind
     )
     return await run_measurement(args, settings, measurement)
 
 
-def declare_dialogues(kinds: Any) -> None:
-    """Add both subcommands to the parser."""
+def _declare_dialogues(kinds: Any) -> None:
     talk = kinds.add_parser("talk", help="whether greetings and thanks are answered as such")
     rows = "texts with `search` (.jsonl); searched are the exports beside it, else the sample channels"
     talk.add_argument("file", type=Path, metavar="FILE", help=rows)
@@ -117,7 +110,6 @@ def declare_dialogues(kinds: Any) -> None:
 
 
 async def _run_dialogues(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, and write the JSON report. Returns the exit code."""
     from bot.evaluation import dialogues
     from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER
 
@@ -134,18 +126,16 @@ async def _run_dialogues(args: argparse.Namespace, settings: Settings) -> int:
         metrics = compute_by_language(judged, dialogues.compute_followup_metrics)
         judged_fields["judged"] = [asdict(row) for row in judged]
     print(format_report(args.dialogues, {"": metrics}, everything=args.all))
-    if args.json_out:
-        settings_used = {"legs": args.legs, "rerank": args.rerank, "limit": args.limit, "seed": args.seed}
-        about = {"command": args.dialogues, "data": args.file.resolve().name, "settings": settings_used}
-        write_json_report(args.json_out, {**about, "metrics": metrics, "rows": len(rows), **judged_fields})
+    settings_used = {"legs": args.legs, "rerank": args.rerank, "limit": args.limit, "seed": args.seed}
+    data = args.file.resolve().name
+    write_json_report(args.json_out, args.dialogues, data, settings_used, metrics, len(rows), **judged_fields)
     return 0
 
 
 _DATE_READERS = {"citegram": parse_period, "dateparser": read_with_dateparser}
 
 
-def declare_dates(kinds: Any) -> None:
-    """Add the subcommand to the parser."""
+def _declare_dates(kinds: Any) -> None:
     parser = kinds.add_parser("dates", help="how well expressions of time are read, beside dateparser alone")
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder or file of expressions of time (.jsonl)")
     options.add_sample_options(parser, "expressions")
@@ -154,7 +144,6 @@ def declare_dates(kinds: Any) -> None:
 
 
 async def _run_dates(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, and write the JSON report. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
     rows = draw_sample(read_date_rows(args.folder), args.limit, args.seed)
     metrics_by_reader = {
@@ -164,13 +153,9 @@ async def _run_dates(args: argparse.Namespace, settings: Settings) -> int:
     print(format_report("dates", metrics_by_reader, everything=args.all))
     dated = sum(bool(row.readings) for row in rows)
     print(f"\n{dated} expressions of time (right), {len(rows) - dated} that only look like one (false_finds)")
-    if args.json_out:
-        ours, theirs = metrics_by_reader.values()
-        about = {"command": "dates", "data": args.folder.resolve().name,
-                "settings": {"limit": args.limit, "seed": args.seed}}  # fmt: skip
-        write_json_report(
-            args.json_out, {**about, "metrics": ours, "rows": len(rows), "beside": {"dateparser": theirs}}
-        )
+    settings_used, beside = {"limit": args.limit, "seed": args.seed}, {"dateparser": metrics_by_reader["dateparser"]}
+    metrics, data = metrics_by_reader["citegram"], args.folder.resolve().name
+    write_json_report(args.json_out, "dates", data, settings_used, metrics, len(rows), beside=beside)
     return 0
 
 
@@ -180,8 +165,7 @@ _SCHEMA_NEEDS_SERVER_TEXT = (
 )
 
 
-def declare_plans(kinds: Any) -> None:
-    """Add the subcommand to the parser."""
+def _declare_plans(kinds: Any) -> None:
     parser = kinds.add_parser("plans", help="how well and how fast a model plans searches")
     parser.add_argument("file", type=Path, metavar="FILE", help="queries.jsonl, or a text file with a question a line")
     form = "what holds the model to the form of a plan (default: gbnf)"
@@ -196,7 +180,6 @@ def declare_plans(kinds: Any) -> None:
 
 
 async def _run_plans(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, and write the JSON report. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
     recording = options.open_recording(args)
     questions = draw_sample(read_questions(args.file, recording.now if recording else None), args.limit, args.seed)
@@ -225,10 +208,8 @@ async def _run_plans(args: argparse.Namespace, settings: Settings) -> int:
     else:
         print(format_report("plans", {"": metrics}, everything=args.all))
     print(f"\n{len(rows)} questions planned by {name}, form: {args.grammar}")
-    if args.json_out:
-        settings_used = {"grammar": args.grammar, "model": name, "limit": args.limit, "seed": args.seed}
-        about = {"command": "plans", "data": args.file.name, "settings": settings_used}
-        write_json_report(args.json_out, {**about, "metrics": metrics, "rows": len(rows)})
+    settings_used = {"grammar": args.grammar, "model": name, "limit": args.limit, "seed": args.seed}
+    write_json_report(args.json_out, "plans", args.file.name, settings_used, metrics, len(rows))
     return 0
 
 
@@ -274,54 +255,44 @@ def declare_verify(kinds: Any) -> None:
 
 
 async def _run_verify(args: argparse.Namespace, settings: Settings) -> int:
-    """Measure, print, and write the JSON report. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
     rows = list(draw_sample(read_claims(args.folder), args.limit, args.seed))
     given = all(row.evidence for row in rows)
     corpus = args.folder.is_dir() and (not given or (args.folder / "corpus.jsonl").exists())
     if not corpus and not given:
         raise ImportRefused(f"{args.folder} holds claims without evidence: name a folder with the posts too.")
-    judged = await _verify_from_corpus(args, settings, rows) if corpus else judge_claim_pairs(rows)
+    if corpus:
+        dataset, variant = (
+            read_dataset(args.folder, asked=(CLAIMS_FILE_NAME,)),
+            Variant(legs=args.legs, rerank=args.rerank),
+        )
+        async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
+            judged = await verify_in_corpus(rows, dataset.queries, opened.select_variant(variant))
+    else:
+        judged = judge_claim_pairs(rows)
     layers = {
         name: compute_by_language(judged, partial(compute_label_metrics, layer=name)) for name in VERIFICATION_LAYERS
     }
     print(format_report("verify", layers, everything=args.all, main="all"))
-    if args.json_out:
-        write_json_report(args.json_out, _build_result(args, layers, len(judged), corpus=corpus))
-    return 0
-
-
-async def _verify_from_corpus(args: argparse.Namespace, settings: Settings, rows: list[ClaimRow]) -> list[JudgedClaim]:
-    dataset = read_dataset(args.folder, asked=(CLAIMS_FILE_NAME,))
-    variant = Variant(legs=args.legs, rerank=args.rerank)
-    async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
-        return await verify_in_corpus(rows, dataset.queries, opened.select_variant(variant))
-
-
-def _build_result(
-    args: argparse.Namespace, layers: Mapping[str, MetricsByLanguage], rows: int, *, corpus: bool
-) -> dict[str, Any]:
     settings_used = {"limit": args.limit, "seed": args.seed, "legs": args.legs, "rerank": args.rerank,
-            "evidence": "looked up" if corpus else "given"}  # fmt: skip
-    return {
-        "command": "verify", "data": args.folder.resolve().name, "settings": settings_used, "metrics": layers["all"],
-        "layers": layers, "rows": rows,
-    }  # fmt: skip
+                     "evidence": "looked up" if corpus else "given"}  # fmt: skip
+    data = args.folder.resolve().name
+    write_json_report(args.json_out, "verify", data, settings_used, layers["all"], len(judged), layers=layers)
+    return 0
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add the kinds of measurement to the parser of the command."""
     kinds = parser.add_subparsers(required=True, metavar="WHAT")
     for declare_kind in (
-        declare_retrieval,
-        declare_answers,
-        declare_dialogues,
-        declare_dates,
-        declare_plans,
+        _declare_retrieval,
+        _declare_answers,
+        _declare_dialogues,
+        _declare_dates,
+        _declare_plans,
         declare_verify,
         declare_calibrate,
-        declare_coverage,
-        declare_ranking,
+        declare_fits,
         declare_make,
     ):
         declare_kind(kinds)

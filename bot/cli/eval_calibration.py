@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bot.cli import eval_runner as options
 from bot.cli.eval_runner import describe_engine, describe_settings
+from bot.cli.index_commands import open_archive
 from bot.evaluation.coverage_and_ranking_fit import (
     DEPTHS,
-    CoverageRow,
-    RankingRow,
     collect_coverage,
     collect_ranking,
     fit_coverage,
@@ -38,7 +37,7 @@ from bot.evaluation.threshold_fitting import choose_safest_fusions, fit_claim_ba
 from bot.settings import Settings
 from rag_core.context.calibration import Calibration
 from rag_core.errors import ImportRefused, SettingsWrong, translate_errors
-from rag_core.storage import Archive, channels, posts
+from rag_core.storage import channels, posts
 from rag_core.types import Post
 
 
@@ -66,7 +65,6 @@ def declare_calibrate(kinds: Any) -> None:
 
 
 async def _run_calibrate(args: argparse.Namespace, settings: Settings) -> int:
-    """Fit the thresholds, print them, and save the calibration beside the archive. Returns the exit code."""
     require_writable(args.json_out, "figures", "json")
     if args.verify:
         return _calibrate_claims(args, settings)
@@ -89,21 +87,14 @@ async def _run_calibrate(args: argparse.Namespace, settings: Settings) -> int:
         ("sure_wrong", fitted.wrong),
     ):
         print(f"{name:10} {share:.3f}  (5-fold; 95 % interval {low:.3f} to {high:.3f})")
-    if args.json_out:
-        metrics = {
-            "bar": calibrated.bar,
-            "sure": calibrated.sure,
-            "abstained": fitted.abstained[0],
-            "refused": fitted.refused[0],
-        }
-        settings_used = describe_settings(args, describe_engine(data.rag) | {"bar": calibrated.bar}, variant, {})
-        write_json_report(args.json_out, {"command": "calibrate", "data": dataset.name, "settings": settings_used,
-                              "metrics": {"all": metrics}, "rows": len(answers)})  # fmt: skip
+    metrics = {"bar": calibrated.bar, "sure": calibrated.sure, "abstained": fitted.abstained[0],
+               "refused": fitted.refused[0]}  # fmt: skip
+    settings_used = describe_settings(args, describe_engine(data.rag) | {"bar": calibrated.bar}, variant, {})
+    write_json_report(args.json_out, "calibrate", dataset.name, settings_used, {"all": metrics}, len(answers))
     return 0
 
 
 def _calibrate_claims(args: argparse.Namespace, settings: Settings) -> int:
-    """Fit the threshold for claims and save it with the other fitted values."""
     rows = draw_sample(read_claims(args.folder), args.limit, args.seed)
     threshold = fit_claim_bar(rows, args.unsupported, args.folder.resolve().name)
     rag = settings.rag()
@@ -114,11 +105,9 @@ def _calibrate_claims(args: argparse.Namespace, settings: Settings) -> int:
         f"of false claims {threshold.passed:.3f} pass (promised: at most {threshold.target:g}), "
         f"of true ones {threshold.kept:.3f}"
     )
-    if args.json_out:
-        settings_used = {"target": threshold.target, "limit": args.limit, "seed": args.seed}
-        metrics = {"bar": threshold.bar, "passed": threshold.passed, "kept": threshold.kept}
-        write_json_report(args.json_out, {"command": "calibrate", "data": threshold.data, "settings": settings_used,
-                              "metrics": {"all": metrics}, "rows": len(rows)})  # fmt: skip
+    settings_used = {"target": threshold.target, "limit": args.limit, "seed": args.seed}
+    metrics = {"bar": threshold.bar, "passed": threshold.passed, "kept": threshold.kept}
+    write_json_report(args.json_out, "calibrate", threshold.data, settings_used, {"all": metrics}, len(rows))
     return 0
 
 
@@ -134,38 +123,40 @@ async def _calibrate_fusions(data: IndexedDataset) -> Calibration:
 
 
 _MIN_ROWS = 20
+R = TypeVar("R")
 
 
-def declare_coverage(kinds: Any) -> None:
-    """Add the subcommand to the parser."""
-    parser = kinds.add_parser("coverage", help="fit what decides between sure, probable and no answer")
-    parser.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="question sets over channels")
-    documents = "question sets over documents: they join the fit, not the choice of the bars"
-    parser.add_argument("--documents", type=Path, nargs="+", default=[], metavar="DIR", help=documents)
-    options.add_model_options(parser)
-    parser.set_defaults(run=_run_coverage)
+def declare_fits(kinds: Any) -> None:
+    """Add the subcommands `coverage` and `ranking` to the parser."""
+    for name, run, what, documents in (
+        ("coverage", _run_coverage, "fit what decides between sure, probable and no answer",
+         "question sets over documents: they join the fit, not the choice of the bars"),
+        ("ranking", _run_ranking, "fit the order of what is found",
+         "question sets over documents: they join the fit with little weight"),
+    ):  # fmt: skip
+        parser = kinds.add_parser(name, help=what)
+        parser.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="question sets over channels")
+        parser.add_argument("--documents", type=Path, nargs="+", default=[], metavar="DIR", help=documents)
+        options.add_model_options(parser)
+        parser.set_defaults(run=run)
 
 
-def declare_ranking(kinds: Any) -> None:
-    """Add the subcommand to the parser."""
-    parser = kinds.add_parser("ranking", help="fit the order of what is found")
-    parser.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="question sets over channels")
-    documents = "question sets over documents: they join the fit with little weight"
-    parser.add_argument("--documents", type=Path, nargs="+", default=[], metavar="DIR", help=documents)
-    options.add_model_options(parser)
-    parser.set_defaults(run=_run_ranking)
-
-
-async def _run_ranking(args: argparse.Namespace, settings: Settings) -> int:
-    """Fit, and print the weights, and recall on held-out channels. Returns the exit code."""
-    variant, sets = Variant(legs=args.legs, rerank="off"), list[list[RankingRow]]()
-    for folders, documents in ((args.folders, False), (args.documents, True)):
-        rows: list[RankingRow] = []
+async def _collect_rows(
+    args: argparse.Namespace, settings: Settings, rerank: str | None, collect: Callable[..., Awaitable[list[R]]]
+) -> tuple[list[R], list[R]]:
+    """Collect the rows of the question sets over channels, and of those over documents."""
+    variant = Variant(legs=args.legs, rerank=rerank)
+    sets: tuple[list[R], list[R]] = [], []
+    for rows, folders, documents in zip(sets, (args.folders, args.documents), (False, True), strict=True):
         for folder in folders:
             opening = open_indexed_dataset(read_dataset(folder), build_variant_settings(settings.rag(), [variant]))
             async with opening as opened:
-                rows += await collect_ranking(opened.select_variant(variant), documents=documents)
-        sets.append(rows)
+                rows += await collect(opened.select_variant(variant), documents=documents)
+    return sets
+
+
+async def _run_ranking(args: argparse.Namespace, settings: Settings) -> int:
+    sets = await _collect_rows(args, settings, "off", collect_ranking)
     if len(sets[0]) < _MIN_ROWS or len({row.channel for row in sets[0]}) == 1:
         raise ImportRefused(f"A fit needs {_MIN_ROWS} questions with a relevant post, over two channels: add more.")
     fitted = fit_ranking(*sets)
@@ -181,16 +172,7 @@ async def _run_ranking(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _run_coverage(args: argparse.Namespace, settings: Settings) -> int:
-    """Fit, and print the weights, the bars, and how they did on held-out channels. Returns the exit code."""
-    variant = Variant(legs=args.legs, rerank=args.rerank)
-    sets: list[list[CoverageRow]] = []
-    for folders in (args.folders, args.documents):
-        rows: list[CoverageRow] = []
-        for folder in folders:
-            opening = open_indexed_dataset(read_dataset(folder), build_variant_settings(settings.rag(), [variant]))
-            async with opening as opened:
-                rows += await collect_coverage(opened.select_variant(variant))
-        sets.append(rows)
+    sets = await _collect_rows(args, settings, args.rerank, collect_coverage)
     answerable = [row.as_sure.answerable for row in sets[0]]
     if min(sum(answerable), len(answerable) - sum(answerable)) < _MIN_ROWS:
         raise ImportRefused(f"A fit needs {_MIN_ROWS} brief questions with an answer, and as many without: add more.")
@@ -219,15 +201,15 @@ def declare_make(kinds: Any) -> None:
 
 
 async def _run_make(args: argparse.Namespace, settings: Settings) -> int:
-    """Make the question set, write it, and print its size. Returns the exit code."""
     folder: Path = args.folder
     if (folder / "queries.jsonl").exists():
         raise SettingsWrong(_ALREADY_THERE_TEXT.format(folder))
-    archive = await Archive.open(settings.data.dir)
-    try:
-        all_posts, known = await _read_all_posts(archive), await channels.load_channels(archive)
-    finally:
-        await archive.close()
+    all_posts: list[Post] = []  # in the order in which they were stored
+    async with open_archive(settings.data.dir) as archive:
+        known, after = await channels.load_channels(archive), 0
+        while changes := await posts.list_post_changes(archive, after, _SLICE_POSTS):
+            after = changes[-1].seq
+            all_posts += [change.post for change in changes if change.post and change.post.text.strip()]
     question_set = make_questions(
         all_posts, known, args.limit or _DEFAULT_QUESTIONS, _DEFAULT_SEED if args.seed is None else args.seed
     )
@@ -241,16 +223,6 @@ async def _run_make(args: argparse.Namespace, settings: Settings) -> int:
         f"{len(question_set.queries)} questions about {len(question_set.corpus)} posts: citegram eval answers {folder}"
     )
     return 0
-
-
-async def _read_all_posts(archive: Archive) -> list[Post]:
-    """Read all posts with text that are not deleted, in the order in which they were stored."""
-    all_posts: list[Post] = []
-    after = 0
-    while changes := await posts.list_post_changes(archive, after, _SLICE_POSTS):
-        after = changes[-1].seq
-        all_posts += [change.post for change in changes if change.post and change.post.text.strip()]
-    return all_posts
 
 
 def _write_rows(file: Path, rows: Iterable[dict[str, object]]) -> None:

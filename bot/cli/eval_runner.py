@@ -180,7 +180,7 @@ async def run_measurement(args: argparse.Namespace, settings: Settings, what: Me
     recording = open_recording(args) if "record" in args else None
     rag_settings = settings.rag()
     if len({way.recipe for way in variants.values()}) > 1 and not recording:
-        rows, about = await run_in_processes(queries, what.ask, variants, dataset, rag_settings, describe_engine)
+        rows, about = await asyncio.to_thread(_run_in_processes, queries, what.ask, variants, dataset, rag_settings)
     else:
         opening = open_indexed_dataset(dataset, build_variant_settings(rag_settings, variants.values()), recording)
         async with opening as data:
@@ -198,16 +198,12 @@ async def run_measurement(args: argparse.Namespace, settings: Settings, what: Me
     for name, parts in kinds.items():
         if parts and args.all:
             print(f"\n{name}", format_rows(parts), sep="\n")
-    if args.json_out:
-        compared: dict[str, Any] = {"metrics": metrics if compared_names else metrics[""]}
-        if compared_names:
-            compared |= {"ratio": compute_ratios(metrics), "difference": intervals}
-        if any(kinds.values()):
-            compared["by_kind"] = kinds if compared_names else kinds[""]
-        described = {"settings": describe_settings(args, about, variant, variants)}
-        write_json_report(
-            args.json_out, {"command": what.name, "data": dataset.name, **described, **compared, "rows": len(queries)}
-        )
+    more: dict[str, Any] = {"ratio": compute_ratios(metrics), "difference": intervals} if compared_names else {}
+    if any(kinds.values()):
+        more["by_kind"] = kinds if compared_names else kinds[""]
+    settings_used = describe_settings(args, about, variant, variants)
+    shown = metrics if compared_names else metrics[""]
+    write_json_report(args.json_out, what.name, dataset.name, settings_used, shown, len(queries), **more)
     return 0
 
 
@@ -245,23 +241,15 @@ def describe_settings(
 
 R = TypeVar("R")
 AskQuestion = Callable[[EvaluationQuery, IndexedDataset], Awaitable[R]]
-DescribeEngine = Callable[[Engine], dict[str, Any]]
 _EXIT_S = 10.0  # for a process to end by itself
 _ENDED = "The process of {} ended: there may be too little memory for all at once, so name fewer recipes."
 
 
-async def run_in_processes(
+def _run_in_processes(
     queries: Sequence[EvaluationQuery], ask: AskQuestion[R], variants: Mapping[str, Variant], dataset: Dataset,
-    settings: RagSettings, describe: DescribeEngine,
+    settings: RagSettings,
 ) -> tuple[dict[str, list[R]], dict[str, Any]]:  # fmt: skip
     """Ask every question in each variant; also returns the description of the first engine. Raises RagError."""
-    return await asyncio.to_thread(_run_lockstep, queries, ask, variants, dataset, settings, describe)
-
-
-def _run_lockstep(
-    queries: Sequence[EvaluationQuery], ask: AskQuestion[R], variants: Mapping[str, Variant], dataset: Dataset,
-    settings: RagSettings, describe: DescribeEngine,
-) -> tuple[dict[str, list[R]], dict[str, Any]]:  # fmt: skip
     context = multiprocessing.get_context("spawn")
     rows: dict[str, list[R]] = {name: [] for name in variants}
     pipes: dict[str, Connection] = {}
@@ -269,7 +257,7 @@ def _run_lockstep(
     try:
         for name, variant in variants.items():
             pipes[name], theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs, ask, variant, dataset, settings, describe))
+            process = context.Process(target=_serve, args=(theirs, ask, variant, dataset, settings))
             process.start()
             processes.append(process)
             theirs.close()
@@ -301,14 +289,13 @@ def _receive(name: str, pipe: Connection) -> Any:
     return received
 
 
-def _serve(pipe: Connection, ask: AskQuestion[R], variant: Variant, dataset: Dataset, settings: RagSettings,
-           describe: DescribeEngine) -> None:  # fmt: skip
+def _serve(pipe: Connection, ask: AskQuestion[R], variant: Variant, dataset: Dataset, settings: RagSettings) -> None:
     """Index the dataset and answer the questions that come, until the pipe is closed."""
 
     async def serve() -> None:
         async with open_indexed_dataset(dataset, build_variant_settings(settings, [variant])) as opened:
             data = opened.select_variant(variant)
-            pipe.send(describe(data.rag))
+            pipe.send(describe_engine(data.rag))
             while True:
                 try:
                     query = await asyncio.to_thread(pipe.recv)

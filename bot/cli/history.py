@@ -11,7 +11,13 @@ import asyncio
 import json
 from datetime import UTC, date, datetime, time
 
-from bot.cli.index_commands import catch_up_copies, catch_up_lexical_index, catch_up_vectors, show_progress_bar
+from bot.cli.index_commands import (
+    catch_up_copies,
+    catch_up_lexical_index,
+    catch_up_vectors,
+    open_archive,
+    show_progress_bar,
+)
 from bot.control.client import hold_folder_or_connect
 from bot.history import open_history_client
 from bot.indexing import find_channel_by_name
@@ -47,28 +53,34 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run_history(args: argparse.Namespace, settings: Settings) -> int:
-    """Show or change the histories. Returns the exit code."""
     if args.action == "list":
-        archive = await Archive.open(settings.data.dir)
-        try:
+        async with open_archive(settings.data.dir) as archive:
             await _print_list(archive, as_json=args.json)
-        finally:
-            await archive.close()
         return 0
     if not settings.history.api_id:
         raise HistoryUnavailable(_OFF_TEXT)
     async with hold_folder_or_connect(settings.data.dir) as owner:
-        archive = await Archive.open(settings.data.dir)
-        try:
+        async with open_archive(settings.data.dir) as archive:
             channel = await _find_channel(archive, args.channel or "")
             await _act(args, archive, channel, settings)
-        finally:
-            await archive.close()
         if args.action in ("begin", "resume"):
             if owner:
                 print("The running bot fetches the posts: citegram history shows how far it is.")
             else:
-                await _fetch_alone(settings, channel)
+                # Fetch the posts of one channel and index them; interrupted, the next run goes on.
+                async with open_engine(settings.rag(), language=False) as rag, open_history_client(settings) as client:
+                    assert client is not None
+                    runner = BackfillRunner(rag.archive, PacedSource(client), lambda: None, only=channel.chat_id)
+                    with show_progress_bar("history", "id") as moved:
+                        while await runner.run_once():
+                            job = (await history.list_backfills(rag.archive))[channel.chat_id]
+                            newest = job.newest_id or 0
+                            moved(newest - (job.next_id or 0), newest)
+                            await asyncio.sleep(0)
+                    await catch_up_lexical_index(rag)
+                    await catch_up_copies(rag)
+                    await catch_up_vectors(rag)
+                    await _print_list(rag.archive, as_json=False)
     return 0
 
 
@@ -80,7 +92,6 @@ async def _find_channel(archive: Archive, name: str) -> Channel:
 
 
 async def _act(args: argparse.Namespace, archive: Archive, channel: Channel, settings: Settings) -> None:
-    """Carry out the action on the archive. Raises HistoryUnavailable."""
     title, chat_id = strip_control_characters(channel.title), channel.chat_id
     if args.action == "begin":
         if channel.kind != "channel":
@@ -99,23 +110,6 @@ async def _act(args: argparse.Namespace, archive: Archive, channel: Channel, set
         state, among = _STATE_BY_ACTION[args.action]
         if not await history.set_backfill_state(archive, chat_id, state, among=among):
             raise HistoryUnavailable(_NOTHING_TEXT.format(name=title, action=args.action))
-
-
-async def _fetch_alone(settings: Settings, channel: Channel) -> None:
-    """Fetch the posts of one channel and index them; interrupted, the next run goes on."""
-    async with open_engine(settings.rag(), language=False) as rag, open_history_client(settings) as client:
-        assert client is not None
-        runner = BackfillRunner(rag.archive, PacedSource(client), lambda: None, only=channel.chat_id)
-        with show_progress_bar("history", "id") as moved:
-            while await runner.run_once():
-                job = (await history.list_backfills(rag.archive))[channel.chat_id]
-                newest = job.newest_id or 0
-                moved(newest - (job.next_id or 0), newest)
-                await asyncio.sleep(0)
-        await catch_up_lexical_index(rag)
-        await catch_up_copies(rag)
-        await catch_up_vectors(rag)
-        await _print_list(rag.archive, as_json=False)
 
 
 async def _print_list(archive: Archive, *, as_json: bool) -> None:

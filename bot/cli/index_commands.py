@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bot.control.client import RunningBot, hold_folder_or_connect
+from bot.control.client import hold_folder_or_connect
 from bot.settings import Settings
 from bot.views.post_phrases import strip_control_characters
 from ingest.dedup import CopyIndexer
@@ -51,9 +51,16 @@ async def _has_channels(folder: Path) -> bool:
         return False
     if needs_migration(folder):  # left to the bot, which makes a backup first
         return True
+    async with open_archive(folder) as archive:
+        return bool(await channels.load_channels(archive))
+
+
+@asynccontextmanager
+async def open_archive(folder: Path) -> AsyncIterator[Archive]:
+    """Open the archive alone, without indexes: this is possible while the bot runs, too."""
     archive = await Archive.open(folder)
     try:
-        return bool(await channels.load_channels(archive))
+        yield archive
     finally:
         await archive.close()
 
@@ -128,15 +135,20 @@ def declare_import(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
-    """Import the export and update the indexes. Returns the exit code."""
     from ingest.exports.scan import ImportOptions
 
     visibility = Visibility(args.visibility) if args.visibility else None
     name = args.username.lstrip("@") if args.username else None
     options = ImportOptions(name, args.allow_private, visibility, settings.bot.zone, args.chat, args.title)
     async with hold_folder_or_connect(settings.data.dir) as owner:
-        if owner:
-            await _import_beside_bot(owner, args, settings, options)
+        if owner:  # it owns the indexes: only the archive is written here
+            async with open_archive(settings.data.dir) as archive:
+                report = await _import_with_progress(archive, args.path, options)
+            try:
+                with show_progress_bar("index") as moved:
+                    await owner.wake(moved)
+            finally:  # the posts are stored even if the bot ended: it indexes them at its next start
+                _print_report(report, as_json=args.json)
         else:
             async with open_engine(settings.rag(), language=False) as rag:
                 report = await _import_with_progress(rag.archive, args.path, options)
@@ -145,22 +157,6 @@ async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
                 await catch_up_copies(rag)
                 await catch_up_vectors(rag)
     return 0
-
-
-async def _import_beside_bot(
-    owner: RunningBot, args: argparse.Namespace, settings: Settings, options: ImportOptions
-) -> None:
-    """Write the archive only: the running bot owns the indexes."""
-    archive = await Archive.open(settings.data.dir)
-    try:
-        report = await _import_with_progress(archive, args.path, options)
-    finally:
-        await archive.close()
-    try:
-        with show_progress_bar("index") as moved:
-            await owner.wake(moved)
-    finally:  # the posts are stored even if the bot ended: it indexes them at its next start
-        _print_report(report, as_json=args.json)
 
 
 async def _import_with_progress(archive: Archive, path: Path, options: ImportOptions) -> ImportReport:
@@ -192,17 +188,13 @@ def declare_reindex(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
-    """Rebuild the indexes, or have the running bot do it. Returns the exit code."""
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
-            archive = await Archive.open(settings.data.dir)
-            try:
+            async with open_archive(settings.data.dir) as archive:
                 channel = await _resolve_channel(archive, args.channel)
                 with show_progress_bar("reindex") as moved:
                     await owner.reindex(channel.chat_id if channel else None, moved)
                 await _print_result(archive, channel)
-            finally:
-                await archive.close()
         else:
             await _reindex_alone(args, settings)
     return 0
@@ -211,27 +203,24 @@ async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
 async def _reindex_alone(args: argparse.Namespace, settings: Settings) -> None:
     async with open_engine(settings.rag(), language=False) as rag:
         channel = await _resolve_channel(rag.archive, args.channel)
-        await _rebuild_indexes(rag, channel.chat_id if channel else None)
+        # Rebuild; an interrupted rebuild is finished first, so that its work is not lost.
+        chat_id = channel.chat_id if channel else None
+        from bot.indexing import RebuildRunner
+
+        dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
+        reindexing = RebuildRunner(rag.archive, LexicalIndexer(rag.archive, rag.lexical), dense)
+        try:
+            left = await reindexing.resume()
+            if left:
+                print("A rebuild was interrupted: it goes on.", file=sys.stderr)
+                await _show_rebuild_progress(reindexing)
+            if left is None or left.chat_id not in (None, chat_id):
+                await reindexing.start(chat_id)
+                await _show_rebuild_progress(reindexing)
+        finally:
+            await reindexing.stop()
         await _print_result(rag.archive, channel)
         await catch_up_vectors(rag)
-
-
-async def _rebuild_indexes(rag: Engine, chat_id: int | None) -> None:
-    """Rebuild; an interrupted rebuild is finished first, so that its work is not lost."""
-    from bot.indexing import RebuildRunner
-
-    dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
-    reindexing = RebuildRunner(rag.archive, LexicalIndexer(rag.archive, rag.lexical), dense)
-    try:
-        left = await reindexing.resume()
-        if left:
-            print("A rebuild was interrupted: it goes on.", file=sys.stderr)
-            await _show_rebuild_progress(reindexing)
-        if left is None or left.chat_id not in (None, chat_id):
-            await reindexing.start(chat_id)
-            await _show_rebuild_progress(reindexing)
-    finally:
-        await reindexing.stop()
 
 
 async def _show_rebuild_progress(reindexing: RebuildRunner) -> None:

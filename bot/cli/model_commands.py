@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from bot.cli.index_commands import show_progress_bar
+from bot.cli.index_commands import open_archive, show_progress_bar
 from bot.control.client import hold_folder_or_connect
 from bot.settings import Settings
 from rag_core.models.catalog import MODELS, ModelSpec, ModelTier, find_models, is_model_present, measure_folder_size
-from rag_core.models.download import DEFAULT_HUB_URL, pull_model
+from rag_core.models.download import pull_model
 from rag_core.models.selection import (
     MODEL_USES,
     ModelSwitch,
@@ -21,7 +21,7 @@ from rag_core.models.selection import (
     is_gguf_path,
     list_models_in_use,
 )
-from rag_core.storage import Archive, users
+from rag_core.storage import users
 from rag_core.storage.backups import ARCHIVE_FILE
 
 
@@ -55,7 +55,14 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     elif args.what == "use":
         print(_describe_use(await _use_model(args, settings)))
     else:
-        await pull_models(find_models(args.name), models, args.hub or settings.models.hub, unverified=args.unverified)
+        rows = find_models(args.name)
+        hub = args.hub or settings.models.hub
+        if not rows:
+            print(f"The tier {ModelTier.NONE} needs no model.")
+        for row in rows:
+            with show_progress_bar(row.name, "B") as moved:
+                folder = await pull_model(row, models, hub=hub, unverified=args.unverified, progress=moved)
+            print(f"{row.name}: {folder} ({measure_folder_size(folder) / 1e6:,.0f} MB)")
     return 0
 
 
@@ -64,11 +71,8 @@ async def _use_model(args: argparse.Namespace, settings: Settings) -> ModelSwitc
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
             return await owner.use(name, args.wanted)
-        archive = await Archive.open(settings.data.dir)
-        try:
+        async with open_archive(settings.data.dir) as archive:
             return await choose_model_for_next_start(settings.rag(), archive, name, args.wanted)
-        finally:
-            await archive.close()
 
 
 def _describe_use(switch: ModelSwitch) -> str:
@@ -86,11 +90,8 @@ async def _load_choices(settings: Settings) -> dict[str, str]:
     """Load the model choices; empty if there is no archive yet, since listing must not create one."""
     if not (settings.data.dir / ARCHIVE_FILE).exists():
         return {}
-    archive = await Archive.open(settings.data.dir)
-    try:
+    async with open_archive(settings.data.dir) as archive:
         return await users.load_choices(archive)
-    finally:
-        await archive.close()
 
 
 def format_model_list(models: Path, used: Mapping[str, str], *, everything: bool = False) -> list[str]:
@@ -121,15 +122,3 @@ def _format_cells(row: ModelSpec, folder: Path, used: Mapping[str, str]) -> tupl
     here = f"{measure_folder_size(folder) / 1e6:,.0f} MB" if is_model_present(row, folder) else "no"
     here += f", in use as {uses}" if uses and uses != row.role else ", in use" if uses else ""
     return row.tier, row.name, row.role, " ".join(sorted(row.languages)), size, here, memory, row.licence, row.where
-
-
-async def pull_models(
-    rows: tuple[ModelSpec, ...], models: Path, hub: str = DEFAULT_HUB_URL, *, unverified: bool = False
-) -> None:
-    """Pull the models into folders below `models` with a progress bar. Raises ModelUnavailable at the first failure."""
-    if not rows:
-        print(f"The tier {ModelTier.NONE} needs no model.")
-    for row in rows:
-        with show_progress_bar(row.name, "B") as moved:
-            folder = await pull_model(row, models, hub=hub, unverified=unverified, progress=moved)
-        print(f"{row.name}: {folder} ({measure_folder_size(folder) / 1e6:,.0f} MB)")

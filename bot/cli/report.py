@@ -7,13 +7,13 @@ readable for its owner only; of questions it has numbers alone.
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from html import escape
 from pathlib import Path
 
-from bot.cli.index_commands import choose_folder_with_channels
+from bot.cli.index_commands import choose_folder_with_channels, open_archive
+from bot.files import open_private_file
 from bot.settings import Settings
 from bot.views.post_phrases import strip_control_characters
 from rag_core.errors import SettingsWrong
@@ -64,31 +64,21 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run(args: argparse.Namespace, settings: Settings) -> int:
-    """Write the page. Returns the exit code."""
     settings = await choose_folder_with_channels(settings)
     weeks = min(max(args.weeks, 1), _MAX_WEEKS)
     now = datetime.now(UTC)
     monday = (now - timedelta(days=now.weekday())).replace(hour=0, minute=0, second=0, microsecond=0)
-    archive = await Archive.open(settings.data.dir)
-    try:
+    async with open_archive(settings.data.dir) as archive:
         page = await build_report(archive, monday - timedelta(weeks=weeks - 1), weeks)
-    finally:
-        await archive.close()
-    _write_private(args.out, page)
-    print(f"The report is in {args.out}: open it in a browser. It is readable for you only.")
-    return 0
-
-
-def _write_private(file: Path, page: str) -> None:
-    """Write a file that only its owner may read, in place of an earlier one. Raises SettingsWrong."""
     try:
-        file.unlink(missing_ok=True)
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as written:
-            written.write(page)
+        with open_private_file(args.out) as written:
+            written.write(page.encode())
     except OSError as exc:
         raise SettingsWrong(
-            f"The report cannot be written to {file}: {exc.strerror}. Name another file with --out."
+            f"The report cannot be written to {args.out}: {exc.strerror}. Name another file with --out."
         ) from exc
+    print(f"The report is in {args.out}: open it in a browser. It is readable for you only.")
+    return 0
 
 
 async def build_report(archive: Archive, since: datetime, weeks: int) -> str:

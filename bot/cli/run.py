@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from bot.app import run_bot
 from bot.doctor.telegram import check_proxy, explain_call_error, open_bot
-from bot.files import find_exposed_files
+from bot.files import find_exposed_files, open_private_file
 from bot.logs import register_secrets
 from bot.settings import BotSettings, Settings, read_settings
 from rag_core.errors import SettingsWrong, translate_errors
@@ -66,7 +66,6 @@ def declare_init(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run_init(args: argparse.Namespace, settings: Settings) -> int:
-    """Check a token with Telegram and write it to `.env`. Returns the exit code."""
     token = _read_token()
     register_secrets([token])
     name = await _fetch_bot_name(settings.bot.model_copy(update={"token": SecretStr(token)}))
@@ -110,7 +109,6 @@ async def _fetch_bot_name(settings: BotSettings) -> str:
 
 
 def _confirm_replacement(name: str) -> bool:
-    """Ask whether another token is replaced. Raises SettingsWrong where nobody can be asked."""
     if not sys.stdin.isatty():
         raise SettingsWrong(_OTHER_TOKEN_TEXT)
     answer = input(f"{_ENV_FILE} has another token. Replace it by that of @{name}? [y/N] ")
@@ -135,7 +133,7 @@ def _write_private_file(file: Path, text: str) -> None:
     target = file.resolve()
     new = target.with_name(f"{target.name}.{os.getpid()}.new")
     try:
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as written:
+        with open_private_file(new) as written:
             written.write(text.encode())
             written.flush()
             os.fsync(written.fileno())

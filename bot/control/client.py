@@ -237,7 +237,10 @@ class RunningBot:
         with open_socket_path(self._folder) as path:
             reader, writer = await asyncio.open_unix_connection(path, limit=MAX_LINE_BYTES)
         try:
-            self._check_user(writer)
+            # Raise RagError if another user answers: anyone who can write to the folder can replace the socket.
+            user = get_peer_user(writer.get_extra_info("socket"))
+            if user not in (None, os.geteuid(), _ROOT_USER_ID, self._folder.stat().st_uid):
+                raise RagError(_IMPOSTOR_TEXT.format(user=user, folder=self._folder))
             hello = await self._read_message(reader, _CONNECT_TIMEOUT_SECONDS)
             require_same_protocol(hello, asked=False)
             self.process, self.version = str(hello.get("process")), str(hello.get("version"))
@@ -246,14 +249,7 @@ class RunningBot:
         finally:
             writer.transport.abort()
 
-    def _check_user(self, writer: asyncio.StreamWriter) -> None:
-        """Raise RagError if another user answers: anyone who can write to the folder can replace the socket."""
-        user = get_peer_user(writer.get_extra_info("socket"))
-        if user not in (None, os.geteuid(), _ROOT_USER_ID, self._folder.stat().st_uid):
-            raise RagError(_IMPOSTOR_TEXT.format(user=user, folder=self._folder))
-
     async def _read_message(self, reader: asyncio.StreamReader, patience: float) -> dict[str, Any]:
-        """Read the next message of the bot."""
         try:
             async with asyncio.timeout(patience):
                 raw = await reader.readline()

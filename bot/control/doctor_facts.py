@@ -22,7 +22,7 @@ from rag_core.storage import posts
 _WORD_FOR_WORD_TEXT = "answers are word for word from the posts"
 
 
-async def collect_language_facts(rag: Engine) -> list[tuple[bool | None, str]]:
+async def _collect_language_facts(rag: Engine) -> list[tuple[bool | None, str]]:
     """Measure the language models: (True, False or None for neutral, a sentence) for each.
 
     Takes a slot of the model and some seconds.
@@ -116,7 +116,7 @@ async def collect_index_facts(rag: Engine) -> IndexFacts:
         dense=dense,
         compared=await _collect_comparison_facts(rag) if not (late or (dense and dense["waiting"])) else None,
         without=[shortfall.reason for shortfall in rag.without if shortfall.stage != "write"],
-        language=await collect_language_facts(rag),
+        language=await _collect_language_facts(rag),
         bar=f"{rag.calibration.bar} ({rag.calibration.data})",
     )
 

@@ -44,14 +44,14 @@ from rag_core.types import (
     Viewer,
     format_channel_post_link,
 )
-from rag_core.verification.types import Label, Verdict, Verification
+from rag_core.verification.types import Label, Verdict
 
 _TERMINAL_CHAT_ID = -1  # of a conversation on the terminal: no chat of Telegram has this id
 _MAX_EXCERPT_LENGTH = 200
 _MIN_SHOWN_LENGTH = 40  # a quote whose beginning a sentence shows is not repeated
 
 
-async def build_terminal_question(text: str, rag: Engine, zone: tzinfo, conversation: int = 0) -> Question | None:
+async def _build_terminal_question(text: str, rag: Engine, zone: tzinfo, conversation: int = 0) -> Question | None:
     """Build a question over all channels, asked in this time zone; None if there are no channels.
 
     `conversation` is the number of a conversation whose earlier questions are remembered; 0: a question by itself.
@@ -146,7 +146,7 @@ async def answer_as_json(
     rag: Engine, text: str, zone: tzinfo, *, trace: bool, recipe: str = AUTO_RECIPE, conversation: int = 0
 ) -> AnswerJson | None:
     """Answer a question over all channels, asked in this time zone; None if there are no channels."""
-    question = await build_terminal_question(text, rag, zone, conversation)
+    question = await _build_terminal_question(text, rag, zone, conversation)
     if question is None:
         return None
     recorder, talk = RunRecorder(rag), detect_talk(text)
@@ -158,7 +158,30 @@ async def answer_as_json(
     dates = {c.post: c.date for s in answer.sentences for c in s.citations}
     cited = await posts.fetch_posts(rag.archive, numbers)
     return AnswerJson(
-        answer=_build_answer_fields(answer, cited),
+        answer={
+            "refused": answer.refused,
+            "sentences": [
+                {
+                    "text": s.text,
+                    "support": s.support,
+                    "citations": [
+                        {"link": answer.link(c.post), "quote": c.quote, "date": c.date.isoformat()}
+                        | _build_post_details(c.post, cited.get(c.post))
+                        for c in s.citations
+                    ],
+                }
+                for s in answer.sentences
+            ],
+            "nearest": [answer.link(p.key) for p in answer.nearest],
+            "certainty": answer.certainty.value,
+            "confidence": round(answer.confidence, 4),
+            "recipe": answer.recipe,
+            "model": answer.model,
+            "missing": list(answer.missing),
+            "without": [s.stage for s in answer.shortfalls],
+            "trace_id": answer.trace_id,
+            "actions": [asdict(action) for action in answer.actions],
+        },
         marks=[[numbers[key] for key in dict.fromkeys(c.post for c in s.citations)] for s in answer.sentences],
         sources=[
             _build_source(answer, key, dates[key], cited.get(key), _find_words_not_shown(answer, key))
@@ -235,7 +258,6 @@ def format_stages(spans: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _format_source_lines(source: dict[str, str], words: Translator, zone: tzinfo) -> str:
-    """Format the link, the author and the day of a post, and below them its words."""
     who = format_author(Channel(0, source["title"]), Origin(source["origin"]) if "origin" in source else None, words)
     edited = datetime.fromisoformat(source["edited"]) if "edited" in source else None
     date = format_day_and_edit(datetime.fromisoformat(source["date"]), edited, RenderContext(words, zone))
@@ -254,31 +276,9 @@ def _build_source(
 
 
 def _build_post_details(key: PostKey, post: Post | Passage | None) -> dict[str, str]:
-    """Build the edit date, and the origin of a forwarded post."""
     edited = {"edited": post.edited.isoformat()} if post and post.edited else {}
     origin = post.origin if post else None
     return edited | ({"origin": origin.name} if origin and origin.chat_id != key.chat_id else {})
-
-
-def _build_answer_fields(answer: Answer, cited: Mapping[PostKey, Post]) -> dict[str, Any]:
-    return {
-        "refused": answer.refused,
-        "sentences": [
-            {"text": s.text, "support": s.support,
-             "citations": [{"link": answer.link(c.post), "quote": c.quote, "date": c.date.isoformat()}
-                           | _build_post_details(c.post, cited.get(c.post)) for c in s.citations]}
-            for s in answer.sentences
-        ],
-        "nearest": [answer.link(p.key) for p in answer.nearest],
-        "certainty": answer.certainty.value,
-        "confidence": round(answer.confidence, 4),
-        "recipe": answer.recipe,
-        "model": answer.model,
-        "missing": list(answer.missing),
-        "without": [s.stage for s in answer.shortfalls],
-        "trace_id": answer.trace_id,
-        "actions": [asdict(action) for action in answer.actions],
-    }  # fmt: skip
 
 
 class VerdictsJson(TypedDict):
@@ -292,28 +292,78 @@ class VerdictsJson(TypedDict):
     trace: list[dict[str, Any]]
 
 
-async def verify_as_json(rag: Engine, text: str, zone: tzinfo, *, trace: bool) -> VerdictsJson | None:
-    """Verify a text against all channels, in this time zone; None if there are no channels."""
-    from rag_core.verification.verdicts import verify_text  # `ask` does without it
+class TerminalAnswerer:
+    """Answerer of the terminal in this process, with the methods of `bot.control.client.RunningBot`.
 
-    question = await build_terminal_question(text, rag, zone)
-    if question is None:
-        return None
-    recorder = RunRecorder(rag)
-    verification = await verify_text(question, recorder.rag)
-    cited = await posts.fetch_posts(rag.archive, verification.posts())
-    dates = {key: post.date.isoformat() for key, post in cited.items()}
-    return VerdictsJson(
-        same=_build_same_post_fields(verification),
-        verdicts=[
-            _build_verdict_fields(v, verification) | _build_earliest_field(v, verification, dates)
-            for v in verification.verdicts
-        ],
-        left=verification.left,
-        without=[shortfall.stage for shortfall in verification.shortfalls],
-        trace_id=verification.trace_id,
-        trace=recorder.spans() if trace else [],
-    )
+    They return None if there are no channels.
+    """
+
+    def __init__(self, rag: Engine, zone: tzinfo) -> None:
+        self._rag, self._zone = rag, zone
+
+    async def ask(
+        self, question: str, *, trace: bool, recipe: str = AUTO_RECIPE, conversation: int = 0
+    ) -> AnswerJson | None:
+        """Answer a question, by itself or in a conversation."""
+        return await answer_as_json(
+            self._rag, question, self._zone, trace=trace, recipe=recipe, conversation=conversation
+        )
+
+    async def plan(self, question: str) -> PlanJson | None:
+        """Plan and search a question, without an answer."""
+        built = await _build_terminal_question(question, self._rag, self._zone)
+        return await plan_as_json(built, self._rag) if built else None
+
+    async def verify(self, text: str, *, trace: bool) -> VerdictsJson | None:
+        """Verify a text against all channels."""
+        from rag_core.verification.verdicts import verify_text  # `ask` does without it
+
+        question = await _build_terminal_question(text, self._rag, self._zone)
+        if question is None:
+            return None
+        recorder = RunRecorder(self._rag)
+        found = await verify_text(question, recorder.rag)
+        dates = {k: p.date.isoformat() for k, p in (await posts.fetch_posts(self._rag.archive, found.posts())).items()}
+
+        def build_citation(citation: Citation) -> dict[str, str]:
+            channel = found.channels.get(citation.post.chat_id)
+            return {
+                "link": found.link(citation.post),
+                "title": channel.title if channel else "",
+                "quote": citation.quote,
+                "date": citation.date.isoformat(),
+            }
+
+        def build_verdict(verdict: Verdict) -> dict[str, Any]:
+            first = verdict.earliest
+            return {
+                "claim": verdict.claim.text,
+                "label": verdict.label.value,
+                "likely": round(verdict.likely, 4),
+                "layer": verdict.layer,
+                "citations": [build_citation(c) for c in verdict.citations],
+                "against": [build_citation(c) for c in verdict.against],
+                "superseded": build_citation(verdict.superseded) if verdict.superseded else None,
+                "sources": verdict.sources,
+                "earliest": {"link": found.link(first), "date": dates[first]} if first and first in dates else None,
+            }
+
+        same, channel = None, found.channels.get(found.same.key.chat_id) if found.same else None
+        if found.same:
+            same = {
+                "link": found.link(found.same.key),
+                "title": channel.title if channel else "",
+                "date": found.same.date.isoformat(),
+                "state": found.same_post_state,
+            }
+        return VerdictsJson(
+            same=same,
+            verdicts=[build_verdict(verdict) for verdict in found.verdicts],
+            left=found.left,
+            without=[shortfall.stage for shortfall in found.shortfalls],
+            trace_id=found.trace_id,
+            trace=recorder.spans() if trace else [],
+        )
 
 
 def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -> str:
@@ -368,43 +418,3 @@ def _format_quote_lines(quotes: list[dict[str, str]], context: RenderContext) ->
         date = format_day_and_edit(datetime.fromisoformat(quote["date"]), None, context)
         yield f"  “{strip_control_characters(quote['quote'])}”"
         yield f"  {quote['link']}  {strip_control_characters(quote['title'])}, {date}"
-
-
-def _build_same_post_fields(found: Verification) -> dict[str, str] | None:
-    if (post := found.same) is None:
-        return None
-    channel = found.channels.get(post.key.chat_id)
-    return {
-        "link": found.link(post.key),
-        "title": channel.title if channel else "",
-        "date": post.date.isoformat(),
-        "state": found.same_post_state,
-    }
-
-
-def _build_verdict_fields(verdict: Verdict, verification: Verification) -> dict[str, Any]:
-    return {
-        "claim": verdict.claim.text,
-        "label": verdict.label.value,
-        "likely": round(verdict.likely, 4),
-        "layer": verdict.layer,
-        "citations": [_build_citation(c, verification) for c in verdict.citations],
-        "against": [_build_citation(c, verification) for c in verdict.against],
-        "superseded": _build_citation(verdict.superseded, verification) if verdict.superseded else None,
-        "sources": verdict.sources,
-    }
-
-
-def _build_earliest_field(verdict: Verdict, verification: Verification, dates: dict[Any, str]) -> dict[str, Any]:
-    key = verdict.earliest
-    return {"earliest": {"link": verification.link(key), "date": dates[key]} if key and key in dates else None}
-
-
-def _build_citation(citation: Citation, verification: Verification) -> dict[str, str]:
-    channel = verification.channels.get(citation.post.chat_id)
-    return {
-        "link": verification.link(citation.post),
-        "title": channel.title if channel else "",
-        "quote": citation.quote,
-        "date": citation.date.isoformat(),
-    }

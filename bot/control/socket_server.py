@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from bot.control.client import (
     HEARTBEAT_SECONDS,
@@ -28,7 +28,8 @@ from bot.control.client import (
     require_same_protocol,
 )
 from bot.control.doctor_facts import collect_index_facts
-from bot.control.schemas import answer_as_json, build_terminal_question, plan_as_json, verify_as_json
+from bot.control.schemas import TerminalAnswerer
+from bot.indexing import IndexingWorker, RebuildRunner
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError
 from rag_core.models.selection import switch_model
@@ -105,7 +106,6 @@ async def serve_control_socket(folder: Path, handlers: Mapping[str, RequestHandl
 
 
 def _open_socket(folder: Path) -> socket.socket:
-    """Open a socket that only its user may connect to."""
     with open_socket_path(folder) as path:
         Path(path).unlink(missing_ok=True)
         opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -121,7 +121,6 @@ def _open_socket(folder: Path) -> socket.socket:
 async def _serve_caller(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handlers: Mapping[str, RequestHandler], *, busy: bool
 ) -> None:
-    """Serve one caller from greeting to end."""
     hello = build_greeting(process=os.getpid())
     # If the system does not provide the peer's user, the socket's permissions must do.
     if busy or get_peer_user(writer.get_extra_info("socket")) not in (None, os.geteuid(), _ROOT_USER_ID):
@@ -153,20 +152,6 @@ async def _send_final_message(writer: asyncio.StreamWriter, last: Mapping[str, o
 async def _handle_request(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handlers: Mapping[str, RequestHandler]
 ) -> Mapping[str, object]:
-    request = await _read_request(reader)
-    require_same_protocol(request, asked=True)
-    do = request.get("do")
-    handler = handlers.get(do) if isinstance(do, str) else None
-    if handler is None:
-        raise RagError(_UNKNOWN_REQUEST_TEXT.format(do=str(do)[:40]))
-
-    def say(done: int, total: int) -> None:
-        _send_droppable_message(writer, {"at": [done, total]})
-
-    return await _run_while_connected(handler(request, say), reader, writer)
-
-
-async def _read_request(reader: asyncio.StreamReader) -> ControlRequest:
     try:
         async with asyncio.timeout(_CALLER_TIMEOUT_SECONDS):
             raw = await reader.readline()
@@ -181,13 +166,16 @@ async def _read_request(reader: asyncio.StreamReader) -> ControlRequest:
     request = decode_message(raw)
     if request is None:
         raise RagError(_GARBAGE_TEXT)
-    return request
+    require_same_protocol(request, asked=True)
+    do = request.get("do")
+    handler = handlers.get(do) if isinstance(do, str) else None
+    if handler is None:
+        raise RagError(_UNKNOWN_REQUEST_TEXT.format(do=str(do)[:40]))
 
+    def say(done: int, total: int) -> None:
+        _send_droppable_message(writer, {"at": [done, total]})
 
-async def _run_while_connected(
-    work: Awaitable[Mapping[str, object]], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> Mapping[str, object]:
-    """Await the work; cancel it if the caller disconnects."""
+    work = handler(request, say)
     task = asyncio.ensure_future(work)
     watchers = [asyncio.create_task(_wait_for_disconnect(reader)), asyncio.create_task(_send_heartbeats(writer))]
     try:
@@ -231,29 +219,12 @@ _STUCK_TEXT = "The posts are kept, but the bot's index does not take them in: it
 _MALFORMED_TEXT = "The request {do!r} needs {what}: ask with the citegram command."
 
 
-class IndexWaker(Protocol):
-    """Protocol of the indexer that brings the indexes up to the archive."""
-
-    def wake(self) -> None:
-        """Check the archive for changes now."""
-
-
-class IndexRebuilder(Protocol):
-    """Protocol of the index rebuild."""
-
-    async def start(self, chat_id: int | None) -> object:
-        """Start a rebuild of all indexes, or of one channel. Raises RagError."""
-
-    def progress(self) -> AsyncIterator[tuple[int, int]]:
-        """Yield (posts done, posts total) until the end. Raises RagError if the rebuild failed or was cancelled."""
-
-
 class RequestHandlers:
     """Request handlers, by name in `all()`; `zone` is the time zone of questions from the terminal."""
 
-    def __init__(self, rag: Engine, waking: IndexWaker, rebuilding: IndexRebuilder, zone: tzinfo = UTC) -> None:
+    def __init__(self, rag: Engine, waking: IndexingWorker, rebuilding: RebuildRunner, zone: tzinfo = UTC) -> None:
         self._rag = rag
-        self._zone = zone
+        self._answerer = TerminalAnswerer(rag, zone)
         self._waking = waking
         self._rebuilding = rebuilding
         self._questions = asyncio.Semaphore(_MAX_CONCURRENT_QUESTIONS)
@@ -283,10 +254,8 @@ class RequestHandlers:
             raise RagError(_MALFORMED_TEXT.format(do="ask", what="a conversation that is a number"))
         async with self._questions:
             trace = request.get("trace") is True
-            answer = await answer_as_json(
-                self._rag, question, self._zone, trace=trace, recipe=str(recipe), conversation=conversation
-            )
-            return {"told": answer}
+            answerer = self._answerer
+            return {"told": await answerer.ask(question, trace=trace, recipe=str(recipe), conversation=conversation)}
 
     async def _plan(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         """{"question"} -> {"plan"}; null if there are no channels."""
@@ -294,8 +263,7 @@ class RequestHandlers:
         if not isinstance(text, str):
             raise RagError(_MALFORMED_TEXT.format(do="plan", what="a question"))
         async with self._questions:
-            question = await build_terminal_question(text, self._rag, self._zone)
-            return {"plan": await plan_as_json(question, self._rag) if question else None}
+            return {"plan": await self._answerer.plan(text)}
 
     async def _verify(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         """{"text", "trace"} -> {"verified"}; null if there are no channels."""
@@ -303,7 +271,7 @@ class RequestHandlers:
         if not isinstance(text, str):
             raise RagError(_MALFORMED_TEXT.format(do="verify", what="a text"))
         async with self._questions:
-            return {"verified": await verify_as_json(self._rag, text, self._zone, trace=request.get("trace") is True)}
+            return {"verified": await self._answerer.verify(text, trace=request.get("trace") is True)}
 
     async def _wake(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         """{} -> {} when the lexical index has all changes that the archive has now."""

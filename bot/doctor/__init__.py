@@ -52,24 +52,20 @@ class Check(NamedTuple):
 async def run_checks(case: CheckContext, checks: Sequence[Check]) -> AsyncIterator[tuple[str, Finding]]:
     """Run the checks and yield (name of the check, finding); secrets are masked."""
     for check in checks:
-        for fine, what in await _run_check(case, check):
+        findings: list[Finding] = []
+        try:
+            async with asyncio.timeout(check.seconds):
+                async for finding in check.look(case):
+                    findings.append(finding)
+        except TimeoutError:
+            findings.append(Finding(False, _TIMEOUT_TEXT.format(name=check.name, seconds=check.seconds)))
+        except RagError as exc:
+            findings.append(Finding(False, exc.reason))
+        except Exception as exc:  # whatever the error, the other checks go on
+            log.info("the check of %s failed", check.name, exc_info=True)
+            findings.append(Finding(False, _FAILED_TEXT.format(name=check.name, kind=type(exc).__name__)))
+        for fine, what in findings:
             yield check.name, Finding(fine, hide_secrets(what, case.settings))
-
-
-async def _run_check(case: CheckContext, check: Check) -> list[Finding]:
-    findings: list[Finding] = []
-    try:
-        async with asyncio.timeout(check.seconds):
-            async for finding in check.look(case):
-                findings.append(finding)
-    except TimeoutError:
-        findings.append(Finding(False, _TIMEOUT_TEXT.format(name=check.name, seconds=check.seconds)))
-    except RagError as exc:
-        findings.append(Finding(False, exc.reason))
-    except Exception as exc:  # whatever the error, the other checks go on
-        log.info("the check of %s failed", check.name, exc_info=True)
-        findings.append(Finding(False, _FAILED_TEXT.format(name=check.name, kind=type(exc).__name__)))
-    return findings
 
 
 def hide_secrets(what: str, settings: Settings) -> str:

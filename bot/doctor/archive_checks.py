@@ -45,21 +45,17 @@ async def open_check_context(case: CheckContext) -> AsyncIterator[tuple[CheckCon
         yield case, [Finding(None, _OLD_ARCHIVE_TEXT)]
         return
     owner, facts = await _collect_index_facts(settings, findings)
-    archive = await _open_archive(settings, findings)
+    try:
+        archive = await Archive.open(settings.data.dir)
+    except RagError as exc:
+        if all(exc.reason != finding.what for finding in findings):
+            findings.append(Finding(False, exc.reason))
+        archive = None
     try:
         yield replace(case, archive=archive, facts=facts, runs=owner is not None), findings
     finally:
         if archive:
             await archive.close()
-
-
-async def _open_archive(settings: RagSettings, findings: list[Finding]) -> Archive | None:
-    try:
-        return await Archive.open(settings.data.dir)
-    except RagError as exc:
-        if all(exc.reason != finding.what for finding in findings):
-            findings.append(Finding(False, exc.reason))
-        return None
 
 
 async def _collect_index_facts(
@@ -70,7 +66,13 @@ async def _collect_index_facts(
     try:
         async with asyncio.timeout(_FACTS_TIMEOUT_SECONDS), hold_folder_or_connect(settings.data.dir) as owner:
             if owner is not None:
-                return owner, await _ask_running_bot(owner, findings)
+                facts, seconds = await owner.doctor()
+                hours, minutes = divmod(seconds // 60, 60)
+                runs = f"for {hours} h {minutes} min" if seconds >= 60 else f"for {seconds} s"
+                findings.append(
+                    Finding(True, f"a bot runs here: process {owner.process}, Citegram {owner.version}, {runs}")
+                )
+                return owner, facts
             async with open_engine(settings) as rag:
                 return None, await collect_index_facts(rag)
     except RagError as exc:
@@ -78,14 +80,6 @@ async def _collect_index_facts(
     except TimeoutError:
         findings.append(Finding(False, _SLOW_TEXT.format(seconds=_FACTS_TIMEOUT_SECONDS)))
     return owner, None
-
-
-async def _ask_running_bot(owner: RunningBot, findings: list[Finding]) -> IndexFacts:
-    facts, seconds = await owner.doctor()
-    hours, minutes = divmod(seconds // 60, 60)
-    runs = f"for {hours} h {minutes} min" if seconds >= 60 else f"for {seconds} s"
-    findings.append(Finding(True, f"a bot runs here: process {owner.process}, Citegram {owner.version}, {runs}"))
-    return facts
 
 
 _MAX_BACKUP_AGE = timedelta(days=2)  # one nightly backup may be missed

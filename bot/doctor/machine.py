@@ -26,21 +26,9 @@ _MIN_FREE_BYTES = 1 << 30  # for logs, imports and models
 _MOUNTS_FILE = Path("/proc/mounts")
 # SQLite's write-ahead log needs shared memory and file locks, which these file systems do not provide reliably:
 # https://www.sqlite.org/wal.html, https://www.sqlite.org/faq.html#q5
-_NETWORK_FILE_SYSTEMS = {
-    "nfs",
-    "nfs4",
-    "cifs",
-    "smb3",
-    "smbfs",
-    "afs",
-    "ceph",
-    "glusterfs",
-    "lustre",
-    "fuse.sshfs",
-    "fuse.s3fs",
-    "fuse.glusterfs",
-    "fuse.rclone",
-}
+_NETWORK_FILE_SYSTEMS = frozenset(
+    "nfs nfs4 cifs smb3 smbfs afs ceph glusterfs lustre fuse.sshfs fuse.s3fs fuse.glusterfs fuse.rclone".split()
+)
 
 _DISK_FULL_TEXT = (
     "{folder} has {free:.1f} GB free, and a backup and a rebuild of the indexes need {need:.1f} GB: make room, or "

@@ -134,7 +134,8 @@ def _judge_language_pairs(rows: Sequence[ClaimRow], checked: Sequence[Sequence[R
         covered = _find_threshold(fit_logistic(table[train], yes[train])) if single else None
         for i in map(int, test):
             labels = {
-                name: _map_label(label, other) for name, label in _label_by_layers(checked[i], rows[i].lang, covered)
+                name: (label if other is None or label == "supported" else other)
+                for name, label in _label_by_layers(checked[i], rows[i].lang, covered)
             }
             judged[i] = JudgedClaim(rows[i].lang, rows[i].gold, {"majority": most, **labels}, rows[i].group)
     return judged
@@ -154,14 +155,9 @@ def _label_by_layers(checked: Sequence[RuleCheck], lang: str, covered: float | N
 
 
 def _join_labels(labels: Sequence[Label]) -> str:
-    """Join the labels of several pieces of evidence."""
     for_it, against = Label.SUPPORTED in labels, Label.CONTRADICTED in labels
     return "disputed" if for_it and against else str(next(filter(None, (
         for_it and Label.SUPPORTED, against and Label.CONTRADICTED)), Label.NOT_FOUND))  # fmt: skip
-
-
-def _map_label(label: str, other: str | None) -> str:
-    return label if other is None or label == "supported" else other
 
 
 async def verify_in_corpus(

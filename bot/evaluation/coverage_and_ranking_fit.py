@@ -58,7 +58,7 @@ class _RecordingCalibration(Calibration):
         return Calibration.likely(self, coverage, cosine, model, lang)
 
 
-async def collect_coverage(data: IndexedDataset) -> list[CoverageRow]:
+async def collect_coverage(data: IndexedDataset, *, documents: bool = False) -> list[CoverageRow]:
     """Answer every question as sure and as probable; questions that are not brief are left out."""
     fusions = data.rag.calibration.fusions
     seen: list[Coverage] = []

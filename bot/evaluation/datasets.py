@@ -90,15 +90,12 @@ def read_json_lines(file: Path) -> Iterator[dict[str, Any]]:
         with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as lines:
             for line in lines:
                 if line.strip():
-                    yield _require_object(json.loads(line))
+                    value = json.loads(line)
+                    if not isinstance(value, dict):
+                        raise TypeError(f"a row is a {type(value).__name__}, not an object")
+                    yield value
     except (OSError, ValueError, TypeError, EOFError, RecursionError, zlib.error) as exc:
         raise ImportRefused(f"{file} cannot be read as JSON Lines ({exc}): check the path and the format.") from exc
-
-
-def _require_object(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise TypeError(f"a row is a {type(value).__name__}, not an object")
-    return value
 
 
 def _require_text(row: dict[str, Any]) -> str:

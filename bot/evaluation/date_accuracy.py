@@ -22,7 +22,7 @@ from typing import Any
 
 from dateutil.relativedelta import relativedelta
 
-from bot.evaluation.scoring import Metrics
+from bot.evaluation.scoring import Metrics, compute_mean
 from rag_core.dates.parse import Period
 from rag_core.errors import ImportRefused, translate_errors
 
@@ -289,10 +289,6 @@ def _includes_whole_end(until: date | None, reading: DaySpan) -> bool:
     )
 
 
-def _compute_share(flags: Sequence[bool]) -> float | None:
-    return round(sum(flags) / len(flags), 4) if flags else None
-
-
 def compute_date_metrics(rows: Sequence[DateRow], read: Callable[[str, datetime], Period | None]) -> Metrics:
     """Compute the share of right readings, the share of false finds among rows without a date, and rows per second."""
     if rows:
@@ -302,8 +298,8 @@ def compute_date_metrics(rows: Sequence[DateRow], read: Callable[[str, datetime]
     took = time_module.perf_counter() - started
     right = [_is_right(period, row) for period, row in zip(periods, rows, strict=True) if row.readings]
     return {
-        "right": _compute_share(right),
-        "false_finds": _compute_share(
+        "right": compute_mean(right),
+        "false_finds": compute_mean(
             [period is not None for period, row in zip(periods, rows, strict=True) if not row.readings]
         ),
         "rows_applied": len(right),

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 from tqdm import tqdm
 
 from bot.evaluation.datasets import Dataset, EvaluationQuery, parse_query, read_corpus, read_json_lines
@@ -26,7 +25,7 @@ from bot.evaluation.indexed_dataset import (
     open_indexed_dataset,
     search_query,
 )
-from bot.evaluation.scoring import Metrics, judge_answer
+from bot.evaluation.scoring import Metrics, compute_mean, judge_answer
 from bot.handlers.small_talk import render_talk
 from bot.settings import Settings
 from rag_core.answer import answer_question
@@ -176,9 +175,9 @@ def _asks_the_same(reading: str, dialogue: Dialogue, data: IndexedDataset) -> bo
 def compute_talk_metrics(rows: Sequence[JudgedTalk]) -> Metrics:
     """Compute the share of rows that were handled: all, those of small talk, and questions behind a greeting."""
     return {
-        "handled": _compute_share([row.handled for row in rows]),
-        "talk_handled": _compute_share([row.handled for row in rows if not row.search]),
-        "question_answered": _compute_share([row.handled for row in rows if row.search]),
+        "handled": compute_mean([row.handled for row in rows]),
+        "talk_handled": compute_mean([row.handled for row in rows if not row.search]),
+        "question_answered": compute_mean([row.handled for row in rows if row.search]),
     }
 
 
@@ -186,14 +185,10 @@ def compute_followup_metrics(rows: Sequence[JudgedFollowup]) -> Metrics:
     """Compute the shares of follow-ups understood (of all), answered right (of the answerable), and refused."""
     answerable = [row for row in rows if row.answerable]
     return {
-        "understood": _compute_share([row.understood for row in rows]),
-        "first_right": _compute_share([row.first_right for row in answerable]),
-        "shown_right": _compute_share([row.shown_right for row in answerable]),
-        "alone_shown_right": _compute_share([row.alone_right for row in answerable]),
-        "abstained": _compute_share([row.refused for row in answerable]),
-        "refused": _compute_share([row.refused for row in rows if not row.answerable]),
+        "understood": compute_mean([row.understood for row in rows]),
+        "first_right": compute_mean([row.first_right for row in answerable]),
+        "shown_right": compute_mean([row.shown_right for row in answerable]),
+        "alone_shown_right": compute_mean([row.alone_right for row in answerable]),
+        "abstained": compute_mean([row.refused for row in answerable]),
+        "refused": compute_mean([row.refused for row in rows if not row.answerable]),
     }
-
-
-def _compute_share(flags: Sequence[bool]) -> float | None:
-    return round(float(np.mean(flags)), 4) if flags else None

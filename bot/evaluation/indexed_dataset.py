@@ -174,7 +174,12 @@ async def open_indexed_dataset(
                 await channels.save_channel(rag.archive, channel)
                 await posts.save_posts(rag.archive, documents, source="import")
             for export in dataset.exports:
-                await _import_dataset_export(rag, dataset, export)
+                options = ImportOptions(visibility=Visibility.PUBLIC)
+                report = await import_export(rag.archive, export, options)
+                prefix = f"{export.parent.name}/" if len(dataset.exports) > 1 else ""
+                for channel in report.channels:
+                    for number in await posts.list_message_ids(rag.archive, channel.chat_id):
+                        dataset.ids[PostKey(channel.chat_id, number)] = f"{prefix}msg-{number}"
             total = await posts.get_last_seq(rag.archive)
             with tqdm(total=total, desc="index", unit="post", delay=1, leave=False, disable=None) as bar:
 
@@ -187,15 +192,6 @@ async def open_indexed_dataset(
             data = IndexedDataset(rag, dataset, viewer)
             data.recording = recording
             yield data
-
-
-async def _import_dataset_export(rag: Engine, dataset: Dataset, export: Path) -> None:
-    options = ImportOptions(visibility=Visibility.PUBLIC)
-    report = await import_export(rag.archive, export, options)
-    prefix = f"{export.parent.name}/" if len(dataset.exports) > 1 else ""
-    for channel in report.channels:
-        for number in await posts.list_message_ids(rag.archive, channel.chat_id):
-            dataset.ids[PostKey(channel.chat_id, number)] = f"{prefix}msg-{number}"
 
 
 _FOLD_COUNT = 5

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bot.evaluation.scoring import Metrics
+from bot.evaluation.scoring import Metrics, compute_mean
 from rag_core.errors import ImportRefused, translate_errors
 from rag_core.llm import (
     DecodingParams,
@@ -185,12 +185,12 @@ def compute_plan_metrics(rows: Sequence[PlanRow]) -> Metrics:
     seconds = sum(figures.took_ms - figures.first_ms for figures in replies) / 1000
     firsts, took = [figures.first_ms for figures in replies], [row.took_ms for row in rows]
     return {
-        "valid": _compute_share([row.valid for row in rows]),
-        "ended": _compute_share([row.ended for row in rows]),
-        "usable": _compute_share([row.usable for row in rows]),
+        "valid": compute_mean([row.valid for row in rows]),
+        "ended": compute_mean([row.ended for row in rows]),
+        "usable": compute_mean([row.usable for row in rows]),
         "mean_queries": round(float(np.mean([row.queries for row in rows])), 3) if rows else None,
-        "rewritten": _compute_share([row.rewritten for row in rows]),
-        "shortfalls": _compute_share([row.shortfalls > 0 for row in rows]),
+        "rewritten": compute_mean([row.rewritten for row in rows]),
+        "shortfalls": compute_mean([row.shortfalls > 0 for row in rows]),
         "calls": round(float(np.mean([row.calls for row in rows])), 3) if rows else None,
         "seconds": round(float(np.mean(took)) / 1000, 3) if rows else None,
         "tokens": round(float(np.mean([figures.tokens for figures in replies])), 1) if replies else None,
@@ -201,10 +201,6 @@ def compute_plan_metrics(rows: Sequence[PlanRow]) -> Metrics:
         "latency_ms_p50": _compute_percentile(took, 50),
         "latency_ms_p95": _compute_percentile(took, 95),
     }
-
-
-def _compute_share(flags: Sequence[bool]) -> float | None:
-    return round(sum(flags) / len(flags), 4) if flags else None
 
 
 def _compute_percentile(values: Sequence[float], percent: int) -> float | None:

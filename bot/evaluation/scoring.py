@@ -147,7 +147,8 @@ def judge_answer(query: EvaluationQuery, answer: Answer, ids: Sequence[str], too
     )
 
 
-def _compute_mean(values: Sequence[float]) -> float | None:
+def compute_mean(values: Sequence[float]) -> float | None:
+    """Compute a mean with four places; None of nothing."""
     return round(float(np.mean(values)), 4) if values else None
 
 
@@ -168,36 +169,36 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
     sure = [r for r in rows if r.certainty is Certainty.SURE and not r.refused]
     probable = [r for r in rows if r.certainty is Certainty.PROBABLE]
     return {
-        "first_right": _compute_mean([r.first_right for r in answerable]),
-        "shown_right": _compute_mean([r.shown_right for r in answerable]),
-        "wrong": _compute_mean([not r.refused and not r.shown_right for r in answerable]),
-        "abstained": _compute_mean([r.refused for r in answerable]),
-        "refused": _compute_mean([r.refused for r in unanswerable]),
-        "sure_share": _compute_mean([r.certainty is Certainty.SURE and not r.refused for r in answerable]),
-        "sure_right": _compute_mean([r.certainty is Certainty.SURE and r.shown_right for r in answerable]),
-        "sure_wrong": _compute_mean([not r.shown_right for r in sure]),
-        "probable_right": _compute_mean([r.shown_right for r in probable]),
-        "unanswerable_sure": _compute_mean([r.certainty is Certainty.SURE and not r.refused for r in unanswerable]),
-        "unanswerable_probable": _compute_mean([r.certainty is Certainty.PROBABLE for r in unanswerable]),
-        "stale_first": _compute_mean([r.stale_first for r in answerable if r.stale_first is not None]),
-        "first_citation_right": _compute_mean([bool(r.cited_right) and r.cited_right[0] for r in answered]),
-        "citation_precision": _compute_mean([hit for r in answered for hit in r.cited_right]),
-        "citation_coverage": _compute_mean([c for r in rows for c in r.covered_sentences]),
+        "first_right": compute_mean([r.first_right for r in answerable]),
+        "shown_right": compute_mean([r.shown_right for r in answerable]),
+        "wrong": compute_mean([not r.refused and not r.shown_right for r in answerable]),
+        "abstained": compute_mean([r.refused for r in answerable]),
+        "refused": compute_mean([r.refused for r in unanswerable]),
+        "sure_share": compute_mean([r.certainty is Certainty.SURE and not r.refused for r in answerable]),
+        "sure_right": compute_mean([r.certainty is Certainty.SURE and r.shown_right for r in answerable]),
+        "sure_wrong": compute_mean([not r.shown_right for r in sure]),
+        "probable_right": compute_mean([r.shown_right for r in probable]),
+        "unanswerable_sure": compute_mean([r.certainty is Certainty.SURE and not r.refused for r in unanswerable]),
+        "unanswerable_probable": compute_mean([r.certainty is Certainty.PROBABLE for r in unanswerable]),
+        "stale_first": compute_mean([r.stale_first for r in answerable if r.stale_first is not None]),
+        "first_citation_right": compute_mean([bool(r.cited_right) and r.cited_right[0] for r in answered]),
+        "citation_precision": compute_mean([hit for r in answered for hit in r.cited_right]),
+        "citation_coverage": compute_mean([c for r in rows for c in r.covered_sentences]),
         "latency_ms_p50": _compute_percentile([r.took_ms for r in rows], 50),
         "latency_ms_p95": _compute_percentile([r.took_ms for r in rows], 95),
-        "seconds": _compute_mean([r.took_ms / 1000 for r in rows]),
-        "under_10_s": _compute_mean([r.took_ms < 10_000 for r in rows]),
-        "under_30_s": _compute_mean([r.took_ms < 30_000 for r in rows]),
-        "by_model": _compute_mean([r.cost.by_model for r in answered]),
-        "supported": _compute_mean([r.supported for r in rows if r.supported is not None]),
-        "fell_back": _compute_mean([r.fell_back for r in rows]),
-        "calls": _compute_mean([r.cost.calls for r in rows]),
-        "tokens": _compute_mean([r.cost.tokens for r in rows]),
+        "seconds": compute_mean([r.took_ms / 1000 for r in rows]),
+        "under_10_s": compute_mean([r.took_ms < 10_000 for r in rows]),
+        "under_30_s": compute_mean([r.took_ms < 30_000 for r in rows]),
+        "by_model": compute_mean([r.cost.by_model for r in answered]),
+        "supported": compute_mean([r.supported for r in rows if r.supported is not None]),
+        "fell_back": compute_mean([r.fell_back for r in rows]),
+        "calls": compute_mean([r.cost.calls for r in rows]),
+        "tokens": compute_mean([r.cost.tokens for r in rows]),
         "first_sentence_ms_p50": _compute_percentile(
             [r.cost.first_ms for r in rows if r.cost.first_ms is not None], 50
         ),
-        "tokens_per_s": _compute_mean([r.cost.tokens_per_s for r in rows if r.cost.tokens_per_s is not None]),
-        "answer_length": _compute_mean([r.length for r in answered]),
+        "tokens_per_s": compute_mean([r.cost.tokens_per_s for r in rows if r.cost.tokens_per_s is not None]),
+        "answer_length": compute_mean([r.length for r in answered]),
         "tool_timeout_rate": round(sum(r.cost.late for r in rows) / tools, 4) if tools else None,
         "cache_hit_rate": round(hits / looks, 4) if looks else None,
         "memory_mb": max((r.memory_mb for r in rows), default=None),
@@ -255,12 +256,12 @@ def compute_retrieval_metrics(rows: Sequence[RankedQuery]) -> Metrics:
         return sum(1 / math.log2(n + 1) for n, hit in enumerate(row.hits[:10], 1) if hit) / best
 
     return {
-        "recall@1": _compute_mean([within(r, 1) for r in rows]),
-        "recall@5": _compute_mean([within(r, 5) for r in rows]),
-        "recall@20": _compute_mean([within(r, 20) for r in rows]),
-        "all_relevant@20": _compute_mean([sum(r.hits[:20]) == r.relevant for r in rows]),
-        "mrr@10": _compute_mean([reciprocal(r) for r in rows]),
-        "ndcg@10": _compute_mean([gain(r) for r in rows]),
+        "recall@1": compute_mean([within(r, 1) for r in rows]),
+        "recall@5": compute_mean([within(r, 5) for r in rows]),
+        "recall@20": compute_mean([within(r, 20) for r in rows]),
+        "all_relevant@20": compute_mean([sum(r.hits[:20]) == r.relevant for r in rows]),
+        "mrr@10": compute_mean([reciprocal(r) for r in rows]),
+        "ndcg@10": compute_mean([gain(r) for r in rows]),
         "latency_ms_p50": _compute_percentile([r.took_ms for r in rows], 50),
         "latency_ms_p95": _compute_percentile([r.took_ms for r in rows], 95),
     }
@@ -443,7 +444,18 @@ def require_writable(file: Path | None, what: str, option: str) -> None:
         raise SettingsWrong(_NOT_WRITABLE_TEXT.format(what, option).format(reason))
 
 
-def write_json_report(file: Path, result: Mapping[str, Any]) -> None:
-    """Write one JSON object. Raises SettingsWrong if the file cannot be written."""
+def write_json_report(
+    file: Path | None,
+    command: str,
+    data: str,
+    settings: Mapping[str, Any],
+    metrics: Mapping[str, Any],
+    rows: int,
+    **more: Any,
+) -> None:
+    """Write what was measured as one JSON object, if a file was named. Raises SettingsWrong if it cannot be written."""
+    if file is None:
+        return
+    report = {"command": command, "data": data, "settings": settings, "metrics": metrics, "rows": rows, **more}
     with translate_errors(SettingsWrong, OSError, say=_NOT_WRITABLE_TEXT.format("figures", "json")):
-        file.write_text(json.dumps(result, ensure_ascii=False, indent=1), encoding="utf-8")
+        file.write_text(json.dumps(report, ensure_ascii=False, indent=1), encoding="utf-8")

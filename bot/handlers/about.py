@@ -18,7 +18,7 @@ from bot.access import get_reader
 from bot.context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.handlers.group_settings import find_channel
-from bot.i18n import Translator, load_zone
+from bot.i18n import Translator
 from bot.telegram.access_recheck import ShownContent, recheck_before_sending
 from bot.views.answer import link_channel_title
 from bot.views.message_text import neutralize_links
@@ -59,12 +59,12 @@ async def render_profile(
 
 async def _on_about(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     reader = get_reader(message)
-    readable = await access.get_readable_channels(context.archive, context.admins, reader)
+    readable = await access.get_readable_channels(context.admins, reader)
     viewer = Viewer(reader.user_id, frozenset(readable))
-    zone = await load_zone(context.archive, message.chat.id, context.settings.bot.zone)
+    zone = await context.load_zone(message.chat.id)
     text, shown = await render_profile((command.args or "").strip(), readable, viewer, context.rag, words, zone)
-    with recheck_before_sending(ShownContent(channels=shown), reader, context.archive, context.admins):
-        await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
+    with recheck_before_sending(ShownContent(channels=shown), reader, context.admins):
+        await message.reply(**text.as_kwargs())
 
 
 def routes() -> Router:

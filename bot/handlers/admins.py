@@ -18,15 +18,17 @@ from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
+from bot.access import Refusal
+from bot.admin_notifications import get_user_translator, send_notice
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.handlers.start import publish_menu, withdraw_menu
-from bot.i18n import Translator, get_translator
+from bot.i18n import Translator
 from bot.settings import is_person
 from bot.views.answer import format_one_line
 from bot.views.keyboards import build_keyboard, make_callback_token, redraw_message
 from bot.views.message_text import neutralize_links
-from rag_core.storage import Archive, monitoring_stats
+from rag_core.storage import Archive
 
 _PERSON_ID_PATTERN = re.compile(r"[1-9][0-9]{0,15}")  # of people: channels and groups have negative ids
 _CONFIRMATION_SECONDS = 600  # an older button was probably pressed by mistake
@@ -89,14 +91,10 @@ async def _press_confirm(
     if not callback_data.token:
         await redraw_message(pressed, Text(words("grant-cancelled")), None)
         return
-    late = not 0 <= time.time() - callback_data.at <= _CONFIRMATION_SECONDS
-    if (
-        late
-        or not _is_button_present(pressed)
-        or callback_data.token != _make_grant_token(context.archive, callback_data, actor)
-    ):
-        await pressed.answer(words("grant-late", grant="/grant"), show_alert=True)
-        return
+    in_time = 0 <= time.time() - callback_data.at <= _CONFIRMATION_SECONDS
+    genuine = callback_data.token == _make_grant_token(context.archive, callback_data, actor)
+    if not (in_time and genuine and _is_button_present(pressed)):
+        raise Refusal(words("grant-late", grant="/grant"))
     if refusal := _check_request(who, callback_data.on, bot.id, context):
         await redraw_message(pressed, Text(words(refusal, id=str(who))), None)
         return
@@ -113,7 +111,7 @@ def _is_button_present(pressed: CallbackQuery) -> bool:
 
 async def _grant_admin(pressed: CallbackQuery, who: int, bot: Bot, context: AppContext, words: Translator) -> None:
     actor = pressed.from_user.id
-    await context.admins.grant(context.archive, who, actor)
+    await context.admins.grant(who, actor)
     log.info("admin %d granted admin rights to %d", actor, who)
     reached = await _notify_user(bot, who, "granted-told", context)
     done = words.rich("grant-done" if reached else "grant-done-untold", who=Code(str(who)))
@@ -124,7 +122,7 @@ async def _grant_admin(pressed: CallbackQuery, who: int, bot: Bot, context: AppC
 
 async def _revoke_admin(pressed: CallbackQuery, who: int, bot: Bot, context: AppContext, words: Translator) -> None:
     actor = pressed.from_user.id
-    await context.admins.revoke(context.archive, who)
+    await context.admins.revoke(who)
     log.info("admin %d revoked the admin rights of %d", actor, who)
     await redraw_message(pressed, words.rich("revoke-done", who=Code(str(who))), None)
     if actor != who:
@@ -141,14 +139,8 @@ async def _notify_other_admins(bot: Bot, but: tuple[int, ...], said: str, contex
 
 
 async def _notify_user(bot: Bot, user_id: int, said: str, context: AppContext, **values: str) -> bool:
-    """Send a user a sentence in the language of their questions; False where they cannot be reached."""
-    lang = await monitoring_stats.get_user_language(context.archive, user_id) or context.settings.bot.language
-    try:
-        await bot.send_message(user_id, get_translator(lang)(said, help="/help", **values))
-    except (TelegramAPIError, ClientDecodeError) as exc:  # the user never wrote to the bot, or blocked it
-        log.info("user %d could not be told: %s", user_id, exc)
-        return False
-    return True
+    words = await get_user_translator(context.archive, user_id, context.settings.bot.language)
+    return await send_notice(bot, user_id, Text(words(said, help="/help", **values)))
 
 
 async def _format_person(bot: Bot, who: int) -> Text:

@@ -17,18 +17,23 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, Update
 from aiogram.utils.formatting import Bold, ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
-from bot.access import Reader, get_reader_id
+from bot.access import Reader, Refusal, get_reader_id
 from bot.context import AppContext
 from bot.filters import ChatCommand, check_button_access, find_asked_answer
 from bot.handlers import start
 from bot.handlers.explain import explain_answer
 from bot.handlers.small_talk import send_with_suggestions
 from bot.handlers.start import create_question_link
-from bot.i18n import Translator, get_translator, load_zone
+from bot.i18n import Translator, get_translator
 from bot.telegram.access_recheck import ShownContent, collect_content_of_posts, recheck_before_sending
-from bot.views import answer
-from bot.views import answer as kept
-from bot.views.answer import CitedPost, StoredAnswer
+from bot.views.answer import (
+    CitedPost,
+    StoredAnswer,
+    format_source,
+    hash_text_version,
+    parse_stored_answer,
+    render_stored_sentences,
+)
 from bot.views.keyboards import (
     DEEP_MODE,
     REASONS_BY_ACTION,
@@ -48,18 +53,14 @@ from bot.views.keyboards import (
 )
 from bot.views.message_text import neutralize_links, split_pages
 from bot.views.post_phrases import RenderContext, strip_control_characters
-from bot.views.stored_answer import format_source, render_stored_sentences
 from bot.worker.limits import format_rate_limit
 from bot.worker.question_worker import DEEP_SENTENCES
 from rag_core.storage import Archive, channels, posts, questions
-from rag_core.storage import questions as feedback
-from rag_core.storage.questions import AnsweredQuestion, fetch_answered_question
+from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import Channel, Post, PostKey, Viewer
 
-# These send a message for the asker, or ask again in their name.
 
-
-async def prepare_viewer(
+async def _prepare_viewer(
     asked: AnsweredQuestion, user_id: int, context: AppContext
 ) -> tuple[Viewer, AbstractContextManager[None]]:
     """Build the viewer of an answer's posts, and the context in which to send what is made of them.
@@ -67,22 +68,21 @@ async def prepare_viewer(
     Call it before rendering: changes after this keep the message from being sent.
     """
     here = Reader(user_id, asked.chat_id, asked.private)
-    viewer = await access.build_viewer(context.archive, context.admins, here)
-    content = await collect_content_of_posts(answer.parse_stored_answer(asked.answer).posts, viewer, context.archive)
-    return viewer, recheck_before_sending(content, here, context.archive, context.admins)
+    viewer = await access.build_viewer(context.admins, here)
+    content = await collect_content_of_posts(parse_stored_answer(asked.answer).posts, viewer, context.archive)
+    return viewer, recheck_before_sending(content, here, context.admins)
 
 
-async def build_render_context(asked: AnsweredQuestion, context: AppContext) -> RenderContext:
-    """Render context in the language of the answer and the time zone of its chat."""
-    zone = await load_zone(context.archive, asked.chat_id, context.settings.bot.zone)
+async def _build_render_context(asked: AnsweredQuestion, context: AppContext) -> RenderContext:
+    zone = await context.load_zone(asked.chat_id)
     return RenderContext(get_translator(asked.lang), zone, group=not asked.private)
 
 
-async def shorten_answer(
+async def _shorten_answer(
     asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext
 ) -> Text | None:
     """Shorten an answer to its first sentence with sources; None where a post of it changed or is unavailable."""
-    answer = kept.parse_stored_answer(asked.answer)
+    answer = parse_stored_answer(asked.answer)
     if not answer.sentences:
         return None
     first = answer.sentences[0]
@@ -100,7 +100,7 @@ async def shorten_answer(
 
 def _is_unchanged(key: PostKey, post: Post, answer: StoredAnswer) -> bool:
     """Check that the post's text is the one that was cited."""
-    return any(one.key == key and one.mark == kept.hash_text_version(post.text) for one in answer.cited)
+    return any(one.key == key and one.mark == hash_text_version(post.text) for one in answer.cited)
 
 
 SOURCES_PER_PAGE = 3
@@ -119,11 +119,11 @@ class _SourcesContext:
     shown: RenderContext
 
 
-async def render_sources_page(
+async def _render_sources_page(
     asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext, page: int = 0
 ) -> tuple[Text, InlineKeyboardMarkup | None]:
     """Render a page of the sources that this viewer may read now, and its page buttons."""
-    answer, words = kept.parse_stored_answer(asked.answer), shown.words
+    answer, words = parse_stored_answer(asked.answer), shown.words
     cited = [(number, one) for number, one in enumerate(answer.cited, 1) if one.key.chat_id in viewer.channels]
     if not cited:
         return Text(words("why-closed" if answer.cited else "sources-none")), None
@@ -144,7 +144,7 @@ def _render_source(number: int, one: CitedPost, context: _SourcesContext) -> Tex
         title = (strip_control_characters(channel.title) if channel else "") or words("unnamed-channel")
         return Text(f"{number}. ", words("why-gone", title=title, date=words.date(one.date, shown.zone)))
     head = format_source(number, one.key, post, channel, shown)
-    if kept.hash_text_version(post.text) != one.mark:
+    if hash_text_version(post.text) != one.mark:
         return as_list(head, words("sources-changed"))
     if quotes := list(_list_quotes(one.key, post, context.answer)):
         return as_list(head, ExpandableBlockQuote(neutralize_links("\n\n".join(quotes))))
@@ -152,7 +152,6 @@ def _render_source(number: int, one: CitedPost, context: _SourcesContext) -> Tex
 
 
 def _list_quotes(key: PostKey, post: Post, answer: StoredAnswer) -> Iterator[str]:
-    """List the cited words of a post, in the order of the post."""
     places = {(start, end) for sentence in answer.sentences for cited, start, end in sentence.places if cited == key}
     found = [text for start, end in sorted(places) if (text := strip_control_characters(post.text[start:end]))][
         :_MAX_QUOTES
@@ -163,18 +162,12 @@ def _list_quotes(key: PostKey, post: Post, answer: StoredAnswer) -> Iterator[str
 
 
 async def _on_sources(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
-    found = await find_asked_answer(message, bot, context.archive)
-    asked = None if isinstance(found, str) else await fetch_answered_question(context.archive, found.handle)
-    if asked is None:
-        if addressed:
-            refusal = words(found, why="/sources") if isinstance(found, str) else words("answer-gone")
-            await message.reply(refusal, allow_sending_without_reply=True)
-        return
-    viewer, checked = await prepare_viewer(asked, get_reader_id(message), context)
-    shown = await build_render_context(asked, context)
-    text, buttons = await render_sources_page(asked, viewer, context.archive, shown)
+    asked = await find_asked_answer(message, bot, context.archive, words, "/sources", addressed=addressed)
+    viewer, checked = await _prepare_viewer(asked, get_reader_id(message), context)
+    shown = await _build_render_context(asked, context)
+    text, buttons = await _render_sources_page(asked, viewer, context.archive, shown)
     with checked:
-        await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
+        await message.reply(**text.as_kwargs(), reply_markup=buttons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +198,8 @@ class AnswerButtonHandlers:
         words: Translator,
     ) -> None:
         """Handle a press of any button under an answer."""
-        found = await check_button_access(query, callback_data, context, words)
-        if found is None:
-            return
-        pressed = _ButtonPress(query, callback_data, *found, context, words, event_update.update_id)
+        asked, message = await check_button_access(query, callback_data, context, words)
+        pressed = _ButtonPress(query, callback_data, asked, message, context, words, event_update.update_id)
         action = callback_data.action
         if action in _VOTE_ACTIONS:
             await _press_vote(pressed)
@@ -245,9 +236,9 @@ async def _press_vote(pressed: _ButtonPress) -> None:
     action, words = pressed.press.action, pressed.words
     archive, asked = pressed.context.archive, pressed.asked
     good, reason = action is AnswerAction.GOOD, REASONS_BY_ACTION.get(action)
-    new = await feedback.save_vote(archive, asked.id, pressed.query.from_user.id, good=good, reason=reason)
+    new = await questions.save_vote(archive, asked.id, pressed.query.from_user.id, good=good, reason=reason)
     shown = remove_buttons(pressed.message.reply_markup, *REASONS_BY_ACTION)
-    shown = update_vote_counts(shown, await feedback.count_votes_on_answer(archive, asked.id))
+    shown = update_vote_counts(shown, await questions.count_votes_on_answer(archive, asked.id))
     if action is AnswerAction.BAD:
         shown = add_reason_buttons(shown, asked.handle, words)
     await _replace_keyboard(pressed.message, shown)
@@ -256,15 +247,14 @@ async def _press_vote(pressed: _ButtonPress) -> None:
 
 
 async def _press_more(pressed: _ButtonPress) -> None:
-    """Show the other buttons of the answer in place of the first ones, or these again."""
     asked, archive = pressed.asked, pressed.context.archive
-    given, words = kept.parse_stored_answer(asked.answer), get_translator(asked.lang)
-    questions = list_suggestion_rows(pressed.message.reply_markup)
+    given, words = parse_stored_answer(asked.answer), get_translator(asked.lang)
+    suggested = list_suggestion_rows(pressed.message.reply_markup)
     if pressed.press.action is AnswerAction.MORE:
-        buttons = build_details_keyboard(asked, given, archive, words, *questions)
+        buttons = build_details_keyboard(asked, given, archive, words, *suggested)
     else:
-        votes = await feedback.count_votes_on_answer(archive, asked.id)
-        buttons = update_vote_counts(build_answer_keyboard(asked, given, words, *questions), votes)
+        votes = await questions.count_votes_on_answer(archive, asked.id)
+        buttons = update_vote_counts(build_answer_keyboard(asked, given, words, *suggested), votes)
     await _replace_keyboard(pressed.message, buttons)
     await pressed.query.answer()
 
@@ -272,18 +262,17 @@ async def _press_more(pressed: _ButtonPress) -> None:
 async def _press_text(pressed: _ButtonPress) -> None:
     """Show what is made of the answer's posts, as far as the presser may read them now."""
     asked, archive, action = pressed.asked, pressed.context.archive, pressed.press.action
-    viewer, checked = await prepare_viewer(asked, pressed.query.from_user.id, pressed.context)
-    shown = await build_render_context(asked, pressed.context)
+    viewer, checked = await _prepare_viewer(asked, pressed.query.from_user.id, pressed.context)
+    shown = await _build_render_context(asked, pressed.context)
     text, buttons = None, None
     if action is AnswerAction.WHY:
         text = await explain_answer(asked, viewer, archive, shown, pressed.context.rag)
     elif action is AnswerAction.SHORTER:
-        text = await shorten_answer(asked, viewer, archive, shown)
+        text = await _shorten_answer(asked, viewer, archive, shown)
     else:
-        text, buttons = await render_sources_page(asked, viewer, archive, shown, pressed.press.page)
+        text, buttons = await _render_sources_page(asked, viewer, archive, shown, pressed.press.page)
     if text is None:
-        await pressed.query.answer(pressed.words("answer-changed"), show_alert=True)
-        return
+        raise Refusal(pressed.words("answer-changed"))
     with checked:
         if action is AnswerAction.PAGE:
             await redraw_message(pressed.query, text, buttons)
@@ -299,8 +288,7 @@ async def _press_deeper(pressed: _ButtonPress) -> None:
             again = replace(asked, update_id=pressed.update_id, mode=DEEP_MODE)
             await questions.queue_question(pressed.context.archive, again)
     if wait is not None:
-        await pressed.query.answer(format_rate_limit(wait, pressed.words)[:200], show_alert=True)
-        return
+        raise Refusal(format_rate_limit(wait, pressed.words))
     pressed.context.worker.wake()
     await _finish_press(pressed, pressed.words("deeper-begins", count=DEEP_SENTENCES))
 
@@ -321,7 +309,7 @@ async def _press_rephrase(pressed: _ButtonPress) -> None:
     if not asked.private:
         await _reply_with_text(pressed, hint)
         return
-    viewer = await access.build_viewer(context.archive, context.admins, Reader(asked.user_id, asked.chat_id, True))
+    viewer = await access.build_viewer(context.admins, access.get_question_reader(asked))
     await send_with_suggestions(pressed.message, hint, viewer, context, asked.lang, ShownContent())
     await _finish_press(pressed)
 
@@ -331,10 +319,8 @@ async def _reply_with_text(pressed: _ButtonPress, text: Text, buttons: InlineKey
     cut = split_pages(text)
     for page in cut:
         await pressed.message.reply(
-            page.text,
-            entities=list(page.entities),
+            **page.as_kwargs(),
             reply_markup=buttons if page is cut[-1] else None,
-            allow_sending_without_reply=True,
         )
     await _finish_press(pressed)
 

@@ -11,7 +11,7 @@ from aiogram.types import Message
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access
-from bot.channel_sets import MAX_NAME_LENGTH
+from bot.access import MAX_SET_NAME_LENGTH, Refusal
 from bot.context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator
@@ -31,28 +31,23 @@ async def _on_sets(message: Message, command: CommandObject, context: AppContext
     reader = access.get_reader(message)
     given = " ".join((command.args or "").split())
     if not reader.private and not await access.is_group_admin(context.admins, reader.user_id, message.chat.id):
-        await message.reply(words("group-admins-only"), allow_sending_without_reply=True)
-        return
-    readable = await access.get_readable_channels(context.archive, context.admins, reader)
+        raise Refusal(words("group-admins-only"))
+    readable = await access.get_readable_channels(context.admins, reader)
     sets = await load_channel_sets(context.archive, message.chat.id)
     if not given:
-        text = _list_sets(sets, readable, words)
+        lines = []
+        for name, chosen in sorted(sets.items()):
+            titles = ", ".join(format_channel_title(readable[one], words) for one in sorted(chosen) if one in readable)
+            lines.append(Text("• ", neutralize_links(f"{name}: {titles or words('sets-closed')}")))
+        how = words.rich("sets-how", example=Code(f"/sets {words('sets-example')}"), asked=Code(words("sets-asked")))
+        text = as_list(words("sets-title", count=len(lines)), *lines, "", how)
     elif removed := _REMOVED.fullmatch(given):
         text = await _remove_set(removed[1], sets, message, context, words)
     else:
         text = await _save_set(given, sets, readable, message, context, words)
     content = ShownContent(counted=frozenset(readable))
-    with recheck_before_sending(content, reader, context.archive, context.admins):
-        await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
-
-
-def _list_sets(sets: Mapping[str, frozenset[int]], readable: Mapping[int, Channel], words: Translator) -> Text:
-    lines = []
-    for name, chosen in sorted(sets.items()):
-        titles = ", ".join(format_channel_title(readable[one], words) for one in sorted(chosen) if one in readable)
-        lines.append(Text("• ", neutralize_links(f"{name}: {titles or words('sets-closed')}")))
-    how = words.rich("sets-how", example=Code(f"/sets {words('sets-example')}"), asked=Code(words("sets-asked")))
-    return as_list(words("sets-title", count=len(lines)), *lines, "", how)
+    with recheck_before_sending(content, reader, context.admins):
+        await message.reply(**text.as_kwargs())
 
 
 async def _remove_set(
@@ -73,7 +68,7 @@ async def _save_set(
     words: Translator,
 ) -> Text:
     name, _, listed = (part.strip() for part in given.partition("="))
-    if not listed or not tokenize(name) or len(name) > MAX_NAME_LENGTH or ":" in name:
+    if not listed or not tokenize(name) or len(name) > MAX_SET_NAME_LENGTH or ":" in name:
         return words.rich("sets-how", example=Code(f"/sets {words('sets-example')}"), asked=Code(words("sets-asked")))
     if name.casefold() not in sets and len(sets) >= _MAX_SETS:
         return Text(words("sets-full", count=_MAX_SETS, sets="/sets"))
@@ -90,7 +85,6 @@ async def _save_set(
 
 
 def _name_channel(channel: Channel) -> frozenset[str]:
-    """The names by which a reader may mean a channel."""
     username = (channel.username or "").casefold()
     return frozenset(filter(None, (channel.title.casefold(), username and f"@{username}")))
 

@@ -16,18 +16,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import suppress
 
 from aiogram import Bot, F, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
 from aiogram.types import CallbackQuery, ChatMemberUpdated, InlineKeyboardMarkup, Message, Update
 from aiogram.utils.formatting import Bold, Text, as_list
 
-from bot.admin_channel_notices import (
-    ChannelNotificationLimiter,
-    iterate_admin_translators,
-    leave_channel,
-    send_channel_notice,
-)
+from bot.access import Refusal
+from bot.admin_notifications import ChannelNotificationLimiter, iterate_admin_translators, send_notice
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, IN_GROUP, PRIVATE, ChatCommand
 from bot.i18n import Translator, choose_interface_language, get_translator
@@ -67,36 +64,31 @@ _VISIBILITY_BY_ACTION = {
 
 async def find_pressed_channel(
     pressed: CallbackQuery, data: ChannelCallback, context: AppContext, words: Translator
-) -> Channel | None:
-    """Channel of a button; None where it is gone, which the presser is told."""
+) -> Channel:
+    """Channel of a button. Raises Refusal where it is gone."""
     channel = find_channel_by_token(context.archive, data.token, await channels.load_channels(context.archive))
     if channel is None:
-        await pressed.answer(words("channel-gone"), show_alert=True)
+        raise Refusal(words("channel-gone"))
     return channel
 
 
-async def press_card(
+async def _press_card(
     pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, context: AppContext, words: Translator
 ) -> None:
-    """Show a channel's card, with its current name and the bot's membership."""
-    if channel := await find_pressed_channel(pressed, callback_data, context, words):
-        await _refresh_channel(bot, context, channel)
-        await _show_card(pressed, channel.chat_id, context, words)
+    channel = await find_pressed_channel(pressed, callback_data, context, words)
+    await _refresh_channel(bot, context, channel)
+    await _show_card(pressed, channel.chat_id, context, words)
 
 
-async def press_switch(
+async def _press_switch(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
-    """Change a channel and show its card."""
     channel = await find_pressed_channel(pressed, callback_data, context, words)
-    if channel is None:
-        return
     done = await _apply_action(callback_data.action, channel, context, words)
     await _show_card(pressed, channel.chat_id, context, words, done)
 
 
 async def _apply_action(action: ChannelAction, channel: Channel, context: AppContext, words: Translator) -> str:
-    """Apply a button's action and return the sentence about it."""
     title, archive, chat_id = format_channel_title(channel, words, 60), context.archive, channel.chat_id
     if visibility := _VISIBILITY_BY_ACTION.get(action):
         await channels.set_channel_visibility(archive, chat_id, visibility)
@@ -122,14 +114,13 @@ async def _show_card(
 ) -> None:
     channel = (await channels.load_channels(context.archive)).get(chat_id)
     if channel is None:  # removed by another admin meanwhile
-        await pressed.answer(words("channel-gone"), show_alert=True)
-        return
+        raise Refusal(words("channel-gone"))
     (view,) = await load_channel_views(context, [channel])
     text, buttons = render_channel_card(view, context, words)
     await redraw_message(pressed, text, buttons, done)
 
 
-async def mark_channel_joined(archive: Archive, chat_id: int) -> None:
+async def _mark_channel_joined(archive: Archive, chat_id: int) -> None:
     """Mark that the bot is now in a known channel; earlier posts may be missing."""
     await channels.record_bot_joined(archive, chat_id)
     await gaps.note_gap_before_joining(archive, chat_id)
@@ -155,7 +146,7 @@ async def _refresh_channel(bot: Bot, context: AppContext, channel: Channel) -> N
     except (TelegramAPIError, ClientDecodeError, TimeoutError):
         return  # unknown now: the card shows the stored data
     if inside and not channel.inside:
-        await mark_channel_joined(context.archive, channel.chat_id)
+        await _mark_channel_joined(context.archive, channel.chat_id)
     elif channel.inside and not inside:
         await channels.record_bot_left(context.archive, channel.chat_id)
 
@@ -163,24 +154,24 @@ async def _refresh_channel(bot: Bot, context: AppContext, channel: Channel) -> N
 _MAX_LABEL_LENGTH = 60  # characters; phones cut longer labels
 
 
-async def on_channels(message: Message, context: AppContext, words: Translator) -> None:
-    """Answer /channels with the list of channels."""
-    text, buttons = await render_channel_list(context, 0, words)
+async def _on_channels(message: Message, context: AppContext, words: Translator) -> None:
+    text, buttons = await _render_channel_list(context, 0, words)
     await message.answer(**text.as_kwargs(), reply_markup=buttons)
 
 
-async def press_list(
+async def _press_list(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
-    """Show another page of the list."""
-    await redraw_message(pressed, *await render_channel_list(context, callback_data.number, words))
+    await redraw_message(pressed, *await _render_channel_list(context, callback_data.number, words))
 
 
-async def render_channel_list(
+async def _render_channel_list(
     context: AppContext, number: int, words: Translator
 ) -> tuple[Text, InlineKeyboardMarkup | None]:
-    """Render a page of the channel list; the nearest page where this one does not exist."""
-    listed = await _list_channels(context)
+    # List all channels except those being removed; what these post afterwards has to be approved.
+    known = (await channels.load_channels(context.archive)).values()
+    there = [c for c in known if c.state != "removed" or await posts.count_posts(context.archive, c.chat_id)]
+    listed = sorted(there, key=lambda c: (not awaits_approval(c), c.title.casefold(), c.chat_id))
     if not listed:
         return Text(words("channels-none")), None
     shown, number, last = cut_page(listed, number, CHANNELS_PER_PAGE)
@@ -197,13 +188,6 @@ async def render_channel_list(
     ]
     turns = build_page_row(number, last, lambda n: ChannelCallback(action=ChannelAction.LIST, number=n), words)
     return as_list(head, *lines, words("channels-choose"), sep="\n\n"), build_keyboard(*rows, turns)
-
-
-async def _list_channels(context: AppContext) -> list[Channel]:
-    """List all channels except those being removed; what these post afterwards has to be approved."""
-    known = (await channels.load_channels(context.archive)).values()
-    there = [c for c in known if c.state != "removed" or await posts.count_posts(context.archive, c.chat_id)]
-    return sorted(there, key=lambda c: (not awaits_approval(c), c.title.casefold(), c.chat_id))
 
 
 # A bot that is no administrator of a channel receives no posts.
@@ -245,7 +229,7 @@ class BotMembershipHandlers:
                 )
                 if known and known.state == "removed":
                     await channels.set_channel_state(context.archive, chat.id, "pending")
-                await mark_channel_joined(context.archive, chat.id)
+                await _mark_channel_joined(context.archive, chat.id)
             elif known:
                 await channels.record_bot_left(context.archive, chat_id)
         if refused:
@@ -264,8 +248,9 @@ class BotMembershipHandlers:
         if not adder.is_bot and self._notices.allow(adder.id):
             words = get_translator(choose_interface_language(adder.language_code, context.settings.bot.language))
             title = link_channel_title(Channel(chat.id, chat.title or "", chat.username), words)
-            await send_channel_notice(bot, adder.id, words.rich("channel-adder-refused", title=title))
-        await leave_channel(bot, chat.id)
+            await send_notice(bot, adder.id, words.rich("channel-adder-refused", title=title))
+        with suppress(TelegramAPIError, ClientDecodeError):
+            await bot.leave_chat(chat.id)
 
     async def _notify_joined(
         self, event: ChatMemberUpdated, bot: Bot, context: AppContext, known: Channel | None
@@ -284,12 +269,10 @@ class BotMembershipHandlers:
             text = words.rich("channel-added", state=state, title=link_channel_title(found, words))
             by = words.rich("added-by", name=format_one_line(adder.full_name), id=str(adder.id))
             buttons = build_approval_keyboard(context.archive, chat.id, words) if pending else None
-            await send_channel_notice(bot, admin, as_list(text, by, sep="\n\n"), buttons)
+            await send_notice(bot, admin, as_list(text, by, sep="\n\n"), buttons)
         if pending and adder.id not in context.admins and not adder.is_bot:
             words = get_translator(choose_interface_language(adder.language_code, context.settings.bot.language))
-            await send_channel_notice(
-                bot, adder.id, words.rich("channel-adder-told", title=link_channel_title(found, words))
-            )
+            await send_notice(bot, adder.id, words.rich("channel-adder-told", title=link_channel_title(found, words)))
 
     async def _notify_left(self, event: ChatMemberUpdated, bot: Bot, context: AppContext, known: Channel) -> None:
         actor = event.from_user
@@ -303,10 +286,10 @@ class BotMembershipHandlers:
         async for words, admin in iterate_admin_translators(context, actor):
             text = words.rich("channel-thrown-out", title=link_channel_title(known, words), channels="/channels")
             by = words.rich("removed-by", name=format_one_line(actor.full_name), id=str(actor.id))
-            await send_channel_notice(bot, admin, as_list(text, by, sep="\n\n"))
+            await send_notice(bot, admin, as_list(text, by, sep="\n\n"))
 
 
-async def on_group_title(message: Message, context: AppContext) -> None:
+async def _on_group_title(message: Message, context: AppContext) -> None:
     """Update the title of an imported group. Channels send theirs with every post."""
     known = (await channels.load_channels(context.archive)).get(message.chat.id)
     if known and message.chat.title:
@@ -315,7 +298,7 @@ async def on_group_title(message: Message, context: AppContext) -> None:
         )
 
 
-async def on_chat_member(event: ChatMemberUpdated, context: AppContext) -> None:
+async def _on_chat_member(event: ChatMemberUpdated, context: AppContext) -> None:
     """Forget a cached membership after a change in a chat where the bot is an administrator."""
     context.admins.members.forget(event.chat.id, event.new_chat_member.user.id)
 
@@ -324,13 +307,11 @@ async def on_chat_member(event: ChatMemberUpdated, context: AppContext) -> None:
 _CONFIRMATION_SECONDS = 600
 
 
-async def press_remove(
+async def _press_remove(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
     """First press: say what will be deleted, and ask for confirmation."""
     channel = await find_pressed_channel(pressed, callback_data, context, words)
-    if channel is None:
-        return
     count, token = await posts.count_posts(context.archive, channel.chat_id), callback_data.token
     asked = words.rich("channel-remove-ask", title=link_channel_title(channel, words), count=count)
     yes = ChannelCallback(action=ChannelAction.REMOVE, token=token, number=int(time.time()))
@@ -341,16 +322,12 @@ async def press_remove(
     await redraw_message(pressed, asked, buttons)
 
 
-async def press_confirm_remove(
+async def _press_confirm_remove(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
-    """Second press: remove the channel."""
     channel = await find_pressed_channel(pressed, callback_data, context, words)
-    if channel is None:
-        return
     if not 0 <= time.time() - callback_data.number <= _CONFIRMATION_SECONDS:
-        await pressed.answer(words("channel-remove-late", channels="/channels"), show_alert=True)
-        return
+        raise Refusal(words("channel-remove-late", channels="/channels"))
     # Half a minute for a million posts: longer than Telegram waits for a callback's answer.
     toast = words("channel-removing", title=format_channel_title(channel, words, 60))
     await redraw_message(pressed, Text(toast), None, toast)
@@ -367,14 +344,13 @@ async def press_confirm_remove(
     await edit_message(pressed, as_list(*blocks, sep="\n\n"), build_keyboard(*rows))
 
 
-async def press_leave(
+async def _press_leave(
     pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, context: AppContext, words: Translator
 ) -> None:
     """Leave a removed channel, and delete what it posted since."""
     chat_id = callback_data.number  # the channel may be deleted by now; the token shows that the id is genuine
     if callback_data.token != make_channel_token(context.archive, chat_id):
-        await pressed.answer(words("channel-gone"), show_alert=True)
-        return
+        raise Refusal(words("channel-gone"))
     try:
         await bot.leave_chat(chat_id)
     except (
@@ -416,14 +392,14 @@ def routes(notices: ChannelNotificationLimiter) -> Router:
     router.channel_post.register(_on_channel_post)
     router.edited_channel_post.register(_on_channel_post)
     router.my_chat_member.register(BotMembershipHandlers(notices).on_change, F.chat.type == "channel")
-    router.chat_member.register(on_chat_member)
-    router.message.register(on_group_title, F.new_chat_title, IN_GROUP)
-    router.message.register(on_channels, ChatCommand("channels", chats=PRIVATE), flags=ADMINS_ONLY)
+    router.chat_member.register(_on_chat_member)
+    router.message.register(_on_group_title, F.new_chat_title, IN_GROUP)
+    router.message.register(_on_channels, ChatCommand("channels", chats=PRIVATE), flags=ADMINS_ONLY)
     pressed = router.callback_query
-    pressed.register(press_list, ChannelCallback.filter(F.action == ChannelAction.LIST), flags=ADMINS_ONLY)
-    pressed.register(press_card, ChannelCallback.filter(F.action == ChannelAction.CARD), flags=ADMINS_ONLY)
-    pressed.register(press_switch, ChannelCallback.filter(F.action.in_(_SWITCH_ACTIONS)), flags=ADMINS_ONLY)
-    pressed.register(press_remove, ChannelCallback.filter(F.action == ChannelAction.ASK_REMOVE), flags=ADMINS_ONLY)
-    pressed.register(press_confirm_remove, ChannelCallback.filter(F.action == ChannelAction.REMOVE), flags=ADMINS_ONLY)
-    pressed.register(press_leave, ChannelCallback.filter(F.action == ChannelAction.LEAVE), flags=ADMINS_ONLY)
+    pressed.register(_press_list, ChannelCallback.filter(F.action == ChannelAction.LIST), flags=ADMINS_ONLY)
+    pressed.register(_press_card, ChannelCallback.filter(F.action == ChannelAction.CARD), flags=ADMINS_ONLY)
+    pressed.register(_press_switch, ChannelCallback.filter(F.action.in_(_SWITCH_ACTIONS)), flags=ADMINS_ONLY)
+    pressed.register(_press_remove, ChannelCallback.filter(F.action == ChannelAction.ASK_REMOVE), flags=ADMINS_ONLY)
+    pressed.register(_press_confirm_remove, ChannelCallback.filter(F.action == ChannelAction.REMOVE), flags=ADMINS_ONLY)
+    pressed.register(_press_leave, ChannelCallback.filter(F.action == ChannelAction.LEAVE), flags=ADMINS_ONLY)
     return router

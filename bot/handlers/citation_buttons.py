@@ -23,7 +23,7 @@ from aiogram.utils.formatting import ExpandableBlockQuote, Italic, Text, as_list
 from bot import access
 from bot.access import Reader
 from bot.context import AppContext
-from bot.i18n import Translator, get_translator, load_zone
+from bot.i18n import Translator, get_translator
 from bot.telegram.access_recheck import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, CitedSpan, hash_text_version, link_author
@@ -130,14 +130,6 @@ class CitedWords:
     at: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class QuotePlace:
-    """Message to reply to, and the native quote from it."""
-
-    key: PostKey
-    quote: NativeQuote
-
-
 async def load_cited_words(archive: Archive, quoted: CitedSpan, cited: CitedPost) -> CitedWords | None:
     """Load the words of a citation; None where the post is deleted or closed. Raises ArchiveUnavailable."""
     post = (await posts.fetch_posts(archive, [quoted.key])).get(quoted.key)
@@ -160,8 +152,8 @@ def _find_nearest(text: str, words: str, wanted: int) -> int | None:
     return min(found, key=lambda place: abs(place - wanted), default=None) if words else None
 
 
-async def locate_quote(archive: Archive, found: CitedWords) -> QuotePlace | None:
-    """Locate a native quote of the words; None where Telegram would refuse it. Raises ArchiveUnavailable.
+async def locate_quote(archive: Archive, found: CitedWords) -> tuple[PostKey, NativeQuote] | None:
+    """Locate a native quote of the words: the message to reply to, and the quote; None where Telegram would refuse it.
 
     The captions of an album are one text in the archive, and several messages in Telegram.
     """
@@ -171,7 +163,7 @@ async def locate_quote(archive: Archive, found: CitedWords) -> QuotePlace | None
     if quote is None:
         return None
     if not found.post.album:
-        return QuotePlace(found.post.key, quote)
+        return found.post.key, quote
     before = 0
     for key, member in (await fetch_post_records(archive, await list_album_keys(archive, found.post.key))).items():
         if member.deleted or member.suspected or not member.text.strip():
@@ -182,7 +174,7 @@ async def locate_quote(archive: Archive, found: CitedWords) -> QuotePlace | None
             and quote.position + count_utf16_units(quote.text) <= end
             and quote.text in member.text
         ):
-            return QuotePlace(key, NativeQuote(quote.text, quote.position - before, quote.entities))
+            return key, NativeQuote(quote.text, quote.position - before, quote.entities)
         before = end + _CAPTION_SEPARATOR_LENGTH
     return None
 
@@ -254,7 +246,7 @@ class QuoteButtonHandlers:
         self._recent_presses[key] = now
         try:
             await _answer_press(pressed)
-            with recheck_before_sending(wanted.content, wanted.reader, context.archive, context.admins):
+            with recheck_before_sending(wanted.content, wanted.reader, context.admins):
                 await _show_quote(wanted, bot, context)
         except BaseException:
             del self._recent_presses[key]  # sending failed: the next press counts as the first
@@ -281,12 +273,12 @@ async def _load_quote_request(
     reader = Reader(pressed.from_user.id, chat.id, chat.type == "private")
     if not reader.private and not await access.is_chat_member(context.admins, user_id=reader.user_id, chat_id=chat.id):
         return "answer-not-member"
-    readable = await access.get_readable_channels(context.archive, context.admins, reader)
+    readable = await access.get_readable_channels(context.admins, reader)
     if quoted.key.chat_id not in readable:
         return "receipt-closed"
     content = await collect_content_of_posts([quoted.key], Viewer(reader.user_id, frozenset(readable)), context.archive)
     number, one = next((n, one) for n, one in enumerate(stored_answer.cited, 1) if one.key == quoted.key)
-    zone = await load_zone(context.archive, reader.chat_id, context.settings.bot.zone)
+    zone = await context.load_zone(reader.chat_id)
     shown = RenderContext(get_translator(asked.lang), zone, group=not reader.private)
     found = await load_cited_words(context.archive, quoted, one)
     channel = readable[quoted.key.chat_id]
@@ -299,7 +291,7 @@ async def _show_quote(wanted: _QuoteRequest, bot: Bot, context: AppContext) -> N
         await _send_text_quote(wanted, _explain_missing_quote(wanted), bot)
         return
     try:
-        sent = await _send_native_quote(wanted, place, bot)
+        sent = await _send_native_quote(wanted, *place, bot)
     except (TelegramBadRequest, TelegramForbiddenError) as exc:
         await _send_text_quote(wanted, _explain_refused_quote(exc), bot)
         return
@@ -327,13 +319,13 @@ def _explain_refused_quote(exc: TelegramBadRequest | TelegramForbiddenError) -> 
     return "receipt-outside" if any(pattern in message for pattern in _CHAT_CLOSED_ERRORS) else "receipt-refused"
 
 
-async def _send_native_quote(wanted: _QuoteRequest, place: QuotePlace, bot: Bot) -> Message:
+async def _send_native_quote(wanted: _QuoteRequest, key: PostKey, quote: NativeQuote, bot: Bot) -> Message:
     """Reply to the post, in the topic of the answer. A public channel without the bot is addressed by username."""
-    channel, quote = wanted.channel, place.quote
+    channel = wanted.channel
     by_name = channel.username and not channel.inside
     source = ReplyParameters(
-        chat_id=f"@{channel.username}" if by_name else place.key.chat_id,
-        message_id=place.key.message_id,
+        chat_id=f"@{channel.username}" if by_name else key.chat_id,
+        message_id=key.message_id,
         quote=quote.text,
         quote_parse_mode=None,  # the words contain no markup
         quote_entities=list(quote.entities),
@@ -346,7 +338,7 @@ async def _send_native_quote(wanted: _QuoteRequest, place: QuotePlace, bot: Bot)
 async def _send_text_quote(wanted: _QuoteRequest, matter: str, bot: Bot) -> None:
     """Send the words as text, under the answer. Deleted words are not shown here either."""
     text = wanted.render(matter, with_words=matter != "receipt-gone-there").as_kwargs()
-    under = ReplyParameters(message_id=wanted.message_id, allow_sending_without_reply=True)
+    under = ReplyParameters(message_id=wanted.message_id)
     await bot.send_message(wanted.chat_id, **text, message_thread_id=wanted.thread, reply_parameters=under)
 
 

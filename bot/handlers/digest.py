@@ -10,11 +10,11 @@ from aiogram.types import Message
 from aiogram.utils.formatting import Code
 
 from bot import access
-from bot.access import get_reader, may_change_chat_settings
+from bot.access import Refusal, get_reader, may_change_chat_settings
 from bot.context import AppContext
 from bot.digest_sender import get_first_due, send_digest
 from bot.filters import GROUPS, PRIVATE, ChatCommand
-from bot.i18n import Translator, load_zone
+from bot.i18n import Translator
 from bot.views.post_phrases import RenderContext, format_moment
 from rag_core.retrieval.period_digest import parse_digest_command
 from rag_core.storage.digests import DigestPlan, delete_digest_plan, fetch_digest_plan, save_digest_plan
@@ -29,9 +29,8 @@ async def _on_digest(
     given, reader = " ".join((command.args or "").split()), get_reader(message)
     archive, chat = context.archive, message.chat.id
     if not await may_change_chat_settings(context.admins, message.chat, reader.user_id):
-        await message.reply(words("group-admins-only"), allow_sending_without_reply=True)
-        return
-    zone, now = await load_zone(archive, chat, context.settings.bot.zone), datetime.now(UTC)
+        raise Refusal(words("group-admins-only"))
+    zone, now = await context.load_zone(chat), datetime.now(UTC)
     plan, wanted = await fetch_digest_plan(archive, chat), parse_digest_command(given)
     if wanted == "off":
         await message.answer(words("digest-off" if await delete_digest_plan(archive, chat) else "digest-none"))
@@ -42,7 +41,7 @@ async def _on_digest(
         if not await send_digest(bot, context, asked, now - timedelta(days=asked.days), now):
             await message.answer(words("digest-nothing"))
     elif wanted:
-        readable = await access.get_readable_channels(archive, context.admins, reader)
+        readable = await access.get_readable_channels(context.admins, reader)
         rest, named = split_channels(wanted.rest, readable)
         if not rest.strip():
             due = get_first_due(now, wanted.hour, zone)

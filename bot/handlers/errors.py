@@ -8,12 +8,13 @@ Telegram shows a button as busy until it is.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
 from aiogram import Router
 from aiogram.exceptions import TelegramAPIError
 from aiogram.types import CallbackQuery, ErrorEvent, Message
 
-from bot.access import AdminRegistry, get_reader_id
+from bot.access import AdminRegistry, Refusal, get_reader_id
 from bot.i18n import Translator, choose_interface_language, get_translator
 from bot.settings import Settings
 from bot.telegram.access_recheck import ContentWithdrawn, RecheckUnavailable
@@ -44,10 +45,16 @@ def get_unexpected_error(exc: Exception) -> Exception | None:
 
 
 async def _on_error(event: ErrorEvent, settings: Settings, admins: AdminRegistry) -> bool:
-    exc = event.exception
-    log.error("update %d failed: %s", event.update.update_id, exc, exc_info=get_unexpected_error(exc))
-    pressed = event.update.callback_query
+    exc, pressed = event.exception, event.update.callback_query
     message = pressed.message if pressed else event.update.message
+    if isinstance(exc, Refusal):
+        with suppress(TelegramAPIError):
+            if pressed:
+                await pressed.answer(str(exc)[:200] or None, show_alert=bool(str(exc)))
+            elif isinstance(message, Message) and str(exc):
+                await message.reply(str(exc))
+        return True
+    log.error("update %d failed: %s", event.update.update_id, exc, exc_info=get_unexpected_error(exc))
     if not isinstance(message, Message):  # nobody waits for an answer, or the message is too old
         return True
     user = pressed.from_user if pressed else message.from_user

@@ -24,7 +24,7 @@ from bot.access import get_reader, is_admin
 from bot.context import AppContext
 from bot.control.schemas import format_plan_lines, format_stages, plan_as_json
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand, find_asked_answer
-from bot.i18n import Translator, get_translator, load_zone
+from bot.i18n import Translator, get_translator
 from bot.telegram.access_recheck import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, StoredAnswer, link_author
@@ -41,7 +41,7 @@ from rag_core.text.tokens import detect_language, list_dictionary_forms, tokeniz
 from rag_core.types import Certainty, Channel, Post, PostKey, Question, Viewer, format_channel_post_link
 
 
-async def render_trace(trace_id: str, archive: Archive, words: Translator) -> Text | None:
+async def _render_trace(trace_id: str, archive: Archive, words: Translator) -> Text | None:
     """Render the trace of an answer; None where it is unknown or expired. Raises ArchiveUnavailable."""
     found = await fetch_trace(archive, trace_id)
     if found is None:
@@ -204,29 +204,25 @@ async def _on_why(
 ) -> None:
     admin = message.chat.type == "private" and is_admin(message, context.admins)
     if admin and command.args:
-        stages = await render_trace(command.args.strip(), context.archive, words)
+        stages = await _render_trace(command.args.strip(), context.archive, words)
         await message.reply(**(stages or Text(words("why-trace-unknown", why="/why"))).as_kwargs())
         return
-    asked = await find_asked_answer(message, bot, context.archive)
-    if isinstance(asked, str):
-        if addressed:
-            await message.reply(words(asked, why="/why"), allow_sending_without_reply=True)
-        return
+    asked = await find_asked_answer(message, bot, context.archive, words, "/why", addressed=addressed)
     reader = get_reader(message)
-    viewer = await access.build_viewer(context.archive, context.admins, reader)
+    viewer = await access.build_viewer(context.admins, reader)
     content = await collect_content_of_posts(answer.parse_stored_answer(asked.answer).posts, viewer, context.archive)
-    zone = await load_zone(context.archive, message.chat.id, context.settings.bot.zone)
+    zone = await context.load_zone(message.chat.id)
     shown = RenderContext(get_translator(asked.lang), zone, group=not reader.private)
     text = await explain_answer(asked, viewer, context.archive, shown, context.rag)
     if admin and (
-        stages := await render_trace(answer.parse_stored_answer(asked.answer).trace_id, context.archive, words)
+        stages := await _render_trace(answer.parse_stored_answer(asked.answer).trace_id, context.archive, words)
     ):
         text = as_list(text, stages, sep="\n\n")
     first, *rest = split_pages(text)
-    with recheck_before_sending(content, reader, context.archive, context.admins):
-        await message.reply(first.text, entities=list(first.entities), allow_sending_without_reply=True)
+    with recheck_before_sending(content, reader, context.admins):
+        await message.reply(**first.as_kwargs())
         for page in rest:
-            await message.answer(page.text, entities=list(page.entities))
+            await message.answer(**page.as_kwargs())
 
 
 async def _on_plan(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
@@ -235,8 +231,8 @@ async def _on_plan(message: Message, command: CommandObject, context: AppContext
         await message.answer(words("plan-how", plan="/plan"))
         return
     reader = access.get_reader(message)
-    viewer = await access.build_viewer(context.archive, context.admins, reader)
-    zone = await load_zone(context.archive, message.chat.id, context.settings.bot.zone)
+    viewer = await access.build_viewer(context.admins, reader)
+    zone = await context.load_zone(message.chat.id)
     question = Question(text, detect_language(text), datetime.now(zone), viewer)
     content = ShownContent(counted=viewer.channels)
     try:
@@ -244,9 +240,9 @@ async def _on_plan(message: Message, command: CommandObject, context: AppContext
     except RagError as exc:
         await message.answer(words.error(exc))
         return
-    with recheck_before_sending(content, reader, context.archive, context.admins):
+    with recheck_before_sending(content, reader, context.admins):
         for page in split_pages(Text(neutralize_links("\n".join(lines)))):
-            await message.answer(page.text, entities=list(page.entities))
+            await message.answer(**page.as_kwargs())
 
 
 def routes() -> Router:

@@ -17,12 +17,12 @@ from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Bold, Code, Text, as_list
 
-from bot.access import get_reader_id, is_group_admin
+from bot.access import Refusal, get_reader_id, is_group_admin
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, ChatCommand, is_blocked_question
 from bot.handlers.private_settings import ZoneCallback, format_zone, show_zones
 from bot.handlers.start import list_channel_titles
-from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_translator, load_zone
+from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_translator
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
 from bot.views.channel_card import find_channel_by_token, make_channel_token
 from bot.views.keyboards import (
@@ -57,14 +57,19 @@ def find_channel(said: str, known: dict[int, Channel]) -> Channel | None:
 
 async def _on_bind(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     text = await _bind_or_unbind(message.chat.id, command, context, words)
-    await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
+    await message.reply(**text.as_kwargs())
 
 
 async def _bind_or_unbind(group: int, command: CommandObject, context: AppContext, words: Translator) -> Text:
     asked = (command.args or "").strip()
     known = await channels.load_channels(context.archive)
     if not asked:
-        return await _list_bound_channels(group, known, context, words)
+        ids = await channels.list_bound_channels(context.archive, group)
+        listed = [channel for key, channel in known.items() if key in ids]
+        how = words.rich("bind-how", example=Code("/bind @channel"))
+        if not listed:
+            return as_list(words("bind-none"), how)
+        return as_list(words("bind-list", count=len(listed)), list_channel_titles(listed, words), "", how)
     channel = find_channel(asked, known)
     if channel is None:
         return words.rich("bind-unknown", name=format_one_line(asked), channels="/channels")
@@ -76,15 +81,6 @@ async def _bind_or_unbind(group: int, command: CommandObject, context: AppContex
         return words.rich("bind-pending", title=title, channels="/channels")
     await channels.bind_channel(context.archive, group, channel.chat_id)
     return words.rich("bind-done", title=title)
-
-
-async def _list_bound_channels(group: int, known: dict[int, Channel], context: AppContext, words: Translator) -> Text:
-    ids = await channels.list_bound_channels(context.archive, group)
-    listed = [channel for key, channel in known.items() if key in ids]
-    how = words.rich("bind-how", example=Code("/bind @channel"))
-    if not listed:
-        return as_list(words("bind-none"), how)
-    return as_list(words("bind-list", count=len(listed)), list_channel_titles(listed, words), "", how)
 
 
 async def _on_bind_in_private(message: Message, words: Translator) -> None:
@@ -138,13 +134,12 @@ _LANGUAGE_CHOICES = ("", *LANGUAGES)
 
 async def _on_settings(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     if not await is_group_admin(context.admins, get_reader_id(message), message.chat.id):
-        await message.reply(words("group-admins-only"), allow_sending_without_reply=True)
-        return
+        raise Refusal(words("group-admins-only"))
     if command.args:
         await show_zones(message, command.args.strip(), context, words)
         return
     text, buttons = await _render_settings(message.chat.id, context, words)
-    await message.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
+    await message.reply(**text.as_kwargs(), reply_markup=buttons)
 
 
 async def _press_settings(
@@ -153,12 +148,10 @@ async def _press_settings(
     group = pressed.message.chat if pressed.message else None
     mine = group is not None and group.type != "private" and not pressed.from_user.is_bot
     if group is None or not mine or not await is_group_admin(context.admins, pressed.from_user.id, group.id):
-        await pressed.answer(words("group-admins-only"), show_alert=True)
-        return
+        raise Refusal(words("group-admins-only"))
     done = await _apply_action(callback_data, group.id, context.archive, words)
     if not done:
-        await pressed.answer(words("settings-channel-gone"), show_alert=True)
-        return
+        raise Refusal(words("settings-channel-gone"))
     if callback_data.action is _SettingsAction.LANG:  # the following sentences are in the chosen language
         chosen = (await load_group_rules(context.archive, group.id)).lang
         spoken = choose_interface_language(pressed.from_user.language_code, context.settings.bot.language)
@@ -212,7 +205,7 @@ async def _list_offered_channels(group: int, archive: Archive, words: Translator
 async def _render_settings(group: int, context: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
     """Render all settings on one screen."""
     archive = context.archive
-    zone = await load_zone(archive, group, context.settings.bot.zone)
+    zone = await context.load_zone(group)
     rules, bound = await load_group_rules(archive, group), await channels.list_bound_channels(archive, group)
     mine = [channel for channel in await _list_offered_channels(group, archive, words) if channel.chat_id in bound]
     titles = [Text("• ", link_channel_title(channel, words)) for channel in mine[:_MAX_TITLES]]
@@ -273,7 +266,7 @@ async def _render_channel_choices(
 
 
 async def _on_blocked_question(message: Message, words: Translator) -> None:
-    await message.reply(words("group-admins-ask"), allow_sending_without_reply=True)
+    await message.reply(words("group-admins-ask"))
 
 
 def blocked_question_routes() -> Router:

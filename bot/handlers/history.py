@@ -15,6 +15,7 @@ from aiogram.exceptions import ClientDecodeError, TelegramAPIError
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Text
 
+from bot.access import Refusal
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY
 from bot.handlers.channels import find_pressed_channel
@@ -36,13 +37,11 @@ _STATE_BY_ACTION = {
 }
 
 
-async def press_history(
+async def _press_history(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
     """Show a running or paused backfill; otherwise estimate one, and offer to begin it."""
     channel, service = await _find_channel(pressed, callback_data, context, words)
-    if channel is None or service is None:
-        return
     job = (await history.list_backfills(context.archive)).get(channel.chat_id)
     if job and job.state in ("running", "paused", "failed") and callback_data.number == 0:
         await redraw_message(pressed, *await _render_progress(context, channel, words))
@@ -59,20 +58,17 @@ async def press_history(
     await edit_message(pressed, text, await _build_buttons(context, channel, words, "" if count else "none"))
 
 
-async def press_begin(
+async def _press_begin(
     pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, context: AppContext, words: Translator
 ) -> None:
     """Begin a backfill of all posts, or of those of the last days. A group is told before."""
     channel, service = await _find_channel(pressed, callback_data, context, words)
-    if channel is None or service is None:
-        return
     if channel.kind != "channel":
         told = get_translator(context.settings.bot.language)("history-group")
         try:
             await bot.send_message(channel.chat_id, told)
-        except (TelegramAPIError, ClientDecodeError):
-            await pressed.answer(words("history-group-unreached")[:200], show_alert=True)
-            return
+        except (TelegramAPIError, ClientDecodeError) as exc:
+            raise Refusal(words("history-group-unreached")) from exc
     days = max(0, callback_data.number)
     since = datetime.now(UTC) - timedelta(days=min(days, 3650)) if days else None
     await history.begin_backfill(context.archive, channel.chat_id, since)
@@ -80,13 +76,10 @@ async def press_begin(
     service.spawn(_follow_progress(pressed, channel, context, words))
 
 
-async def press_state(
+async def _press_state(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
-    """Pause, resume or cancel a backfill."""
     channel, service = await _find_channel(pressed, callback_data, context, words)
-    if channel is None or service is None:
-        return
     state, among = _STATE_BY_ACTION[callback_data.action]
     await history.set_backfill_state(context.archive, channel.chat_id, state, among=among)
     await redraw_message(pressed, *await _render_progress(context, channel, words))
@@ -94,13 +87,11 @@ async def press_state(
         service.spawn(_follow_progress(pressed, channel, context, words))
 
 
-async def press_undo(
+async def _press_undo(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
     """Put back the posts of a channel that looks took out within a week."""
     channel, service = await _find_channel(pressed, callback_data, context, words)
-    if channel is None or service is None:
-        return
     count = await history.undo_deletions(context.archive, channel.chat_id, datetime.now(UTC))
     service.wake()
     await redraw_message(
@@ -110,11 +101,10 @@ async def press_undo(
 
 async def _find_channel(
     pressed: CallbackQuery, data: ChannelCallback, context: AppContext, words: Translator
-) -> tuple[Channel | None, HistoryService | None]:
+) -> tuple[Channel, HistoryService]:
     channel = await find_pressed_channel(pressed, data, context, words)
-    if channel and (context.history is None or awaits_approval(channel)):  # an outdated button
-        await pressed.answer(words("button-stale"), show_alert=True)
-        return None, None
+    if context.history is None or awaits_approval(channel):  # an outdated button
+        raise Refusal(words("button-stale"))
     return channel, context.history
 
 
@@ -179,8 +169,8 @@ def routes() -> Router:
     """Router of the buttons of a channel's history."""
     router = Router(name="history")
     pressed = router.callback_query
-    pressed.register(press_history, ChannelCallback.filter(F.action == ChannelAction.HISTORY), flags=ADMINS_ONLY)
-    pressed.register(press_begin, ChannelCallback.filter(F.action == ChannelAction.HISTORY_BEGIN), flags=ADMINS_ONLY)
-    pressed.register(press_state, ChannelCallback.filter(F.action.in_(set(_STATE_BY_ACTION))), flags=ADMINS_ONLY)
-    pressed.register(press_undo, ChannelCallback.filter(F.action == ChannelAction.HISTORY_UNDO), flags=ADMINS_ONLY)
+    pressed.register(_press_history, ChannelCallback.filter(F.action == ChannelAction.HISTORY), flags=ADMINS_ONLY)
+    pressed.register(_press_begin, ChannelCallback.filter(F.action == ChannelAction.HISTORY_BEGIN), flags=ADMINS_ONLY)
+    pressed.register(_press_state, ChannelCallback.filter(F.action.in_(set(_STATE_BY_ACTION))), flags=ADMINS_ONLY)
+    pressed.register(_press_undo, ChannelCallback.filter(F.action == ChannelAction.HISTORY_UNDO), flags=ADMINS_ONLY)
     return router

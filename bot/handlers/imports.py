@@ -20,23 +20,24 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from secrets import token_urlsafe
-from typing import Any, BinaryIO
+from typing import Any
 
 import aiohttp
-from aiogram import Bot, Router
+from aiogram import Bot, F, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest
 from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, Document, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
-from bot.access import is_admin
+from bot.access import Refusal, is_admin
 from bot.context import AppContext
+from bot.files import open_private_file
 from bot.filters import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
 from bot.handlers import errors
 from bot.i18n import Translator, get_translator
@@ -61,7 +62,7 @@ _DOWNLOAD_TIMEOUT_SECONDS = 300  # for the whole file: 20 MB at half a megabit a
 _CHUNK_BYTES = 2**16
 
 
-async def fetch_document(bot: Bot, document: Document, file: Path) -> None:
+async def _fetch_document(bot: Bot, document: Document, file: Path) -> None:
     """Download the document into `file`, a new file that only its owner may read. Raises DocumentRefused."""
     if (document.file_size or 0) > MAX_DOCUMENT_BYTES:
         raise DocumentRefused("import-too-big")
@@ -75,7 +76,14 @@ async def fetch_document(bot: Bot, document: Document, file: Path) -> None:
             address = bot.session.api.file_url(bot.token, path)
             pieces = bot.session.stream_content(address, timeout=_DOWNLOAD_TIMEOUT_SECONDS, chunk_size=_CHUNK_BYTES)
             async with aclosing(pieces):
-                await _write_chunks(pieces, file)
+                # Write the chunks to a file. The size that Telegram reported is not trusted.
+                size = 0
+                with open_private_file(file) as written:
+                    async for piece in pieces:
+                        size += len(piece)
+                        if size > MAX_DOCUMENT_BYTES:
+                            raise DocumentRefused("import-too-big")
+                        written.write(piece)
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as exc:
             log.warning("a document could not be fetched: %s", type(exc).__name__)
             if attempt == _MAX_TRIES:
@@ -97,17 +105,6 @@ async def _get_file_path(bot: Bot, document: Document) -> str:
     return path
 
 
-async def _write_chunks(pieces: AsyncIterator[bytes], file: Path) -> None:
-    """Write the chunks to a file. The size that Telegram reported is not trusted."""
-    size = 0
-    with _create_private_file(file) as written:
-        async for piece in pieces:
-            size += len(piece)
-            if size > MAX_DOCUMENT_BYTES:
-                raise DocumentRefused("import-too-big")
-            written.write(piece)
-
-
 def _copy_local_file(source: Path, file: Path) -> None:
     try:
         # Opening a pipe must not block.
@@ -121,14 +118,8 @@ def _copy_local_file(source: Path, file: Path) -> None:
     except OSError as exc:  # on another machine, in another container, or not readable by us
         log.warning("the Bot API server's file cannot be read: %s", exc.strerror)
         raise DocumentRefused("import-far") from exc
-    with _create_private_file(file) as written:
+    with open_private_file(file) as written:
         written.write(content)
-
-
-def _create_private_file(file: Path) -> BinaryIO:
-    """Create an empty file that only its owner may read; remove the rest of an earlier try."""
-    file.unlink(missing_ok=True)
-    return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def translate_note(reason: str, code: str, parameters: Mapping[str, str | int], words: Translator) -> str:
@@ -156,54 +147,41 @@ class StopImportButton(CallbackData, prefix="import-stop"):
     run: str
 
 
-def build_start_keyboard(words: Translator) -> InlineKeyboardMarkup:
-    """Keyboard of the offer to import."""
-    return build_keyboard([(words("button-import"), StartImportButton())])
-
-
 class ImportProgressMessage:
     """Progress message of an import, edited now and then. Failures are logged and do not stop the import."""
 
-    def __init__(self, message: Message, file: str, run: str, words: Translator) -> None:
-        self.message = message
-        self._file = file
-        self._words = words
-        self._buttons = build_keyboard([(words("button-stop"), StopImportButton(run=run))])
+    def __init__(self, message: Message, file: str, words: Translator, buttons: InlineKeyboardMarkup) -> None:
+        self.message, self._file, self._words, self._buttons = message, file, words, buttons
         self._edited_at = time.monotonic()
 
     @classmethod
     async def send(cls, to: Message, file: str, run: str, words: Translator) -> ImportProgressMessage:
         """Start a progress message, in reply to the document or to the admin's command."""
         buttons = build_keyboard([(words("button-stop"), StopImportButton(run=run))])
-        text = words("import-fetching", file=file)
-        sent = await to.reply(text, reply_markup=buttons, allow_sending_without_reply=True)
-        return cls(sent, file, run, words)
+        sent = await to.reply(words("import-fetching", file=file), reply_markup=buttons)
+        return cls(sent, file, words, buttons)
 
     async def at(self, done: int, total: int) -> None:
         """Show the progress, unless it was shown just now."""
         if time.monotonic() - self._edited_at < _EDIT_INTERVAL_SECONDS:
             return
         percent = min(99, 100 * done // max(total, 1))
-        await self._edit(Text(self._words("import-at", file=self._file, percent=percent)), self._buttons)
+        await self.edit(Text(self._words("import-at", file=self._file, percent=percent)), self._buttons)
         self._edited_at = time.monotonic()
 
-    async def end(self, said: Text) -> bool:
-        """Show the result; returns whether it arrived."""
-        return await self._edit(said, None)
-
-    async def _edit(self, text: Text, buttons: InlineKeyboardMarkup | None) -> bool:
+    async def edit(self, text: Text, buttons: InlineKeyboardMarkup | None = None) -> bool:
+        """Show a text, such as the result; returns whether it arrived."""
         page = split_pages(text)[0]
         try:
             async with asyncio.timeout(_EDIT_TIMEOUT_SECONDS):
-                await self.message.edit_text(page.text, entities=list(page.entities), reply_markup=buttons)
+                await self.message.edit_text(**page.as_kwargs(), reply_markup=buttons)
         except (TelegramAPIError, ClientDecodeError, TimeoutError) as exc:
             log.warning("an import could not be told of: %s", type(exc).__name__)
             return False
         return True
 
 
-def format_import_report(file: str, channels: Sequence[Channel], end: Mapping[str, Any], words: Translator) -> Text:
-    """Format the result of an import: numbers and notes."""
+def _format_import_report(file: str, channels: Sequence[Channel], end: Mapping[str, Any], words: Translator) -> Text:
     names = [link_channel_title(channel, words) for channel in channels[:_MAX_TITLES]]
     if more := len(channels) - len(names):
         names.append(Text(words("titles-more", more=more)))
@@ -216,7 +194,7 @@ def format_import_report(file: str, channels: Sequence[Channel], end: Mapping[st
     return as_list(Text(words("import-done", file=file)), as_list(*names, counts), *notes, sep="\n\n")
 
 
-async def ask_who_reads(to: Message, archive: Archive, closed: Sequence[Channel], words: Translator) -> None:
+async def _ask_who_reads(to: Message, archive: Archive, closed: Sequence[Channel], words: Translator) -> None:
     """Offer to open channels that are new here, which only admins can read so far."""
     try:
         if len(closed) > _MAX_ASKED_CHANNELS:
@@ -318,9 +296,9 @@ class ImportRunner:
             return
         end = await self._import_or_report(order, progress)
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-        if not await progress.end(end.said) and end.cut_short:  # the next start reports it then
+        if not await progress.edit(end.said) and end.cut_short:  # the next start reports it then
             await asyncio.to_thread(self._prepare_folder, order, progress)
-        await ask_who_reads(order.message, self._archive, end.closed, order.words)
+        await _ask_who_reads(order.message, self._archive, end.closed, order.words)
 
     async def _import_or_report(self, order: ImportOrder, progress: ImportProgressMessage) -> _ImportOutcome:
         """Run the import and return its result, also after a failure."""
@@ -347,7 +325,7 @@ class ImportRunner:
     async def _import(self, order: ImportOrder, progress: ImportProgressMessage) -> _ImportOutcome:
         before = await channels.load_channels(self._archive)
         document = await asyncio.to_thread(self._prepare_folder, order, progress)
-        await fetch_document(self._bot, order.document, document)
+        await _fetch_document(self._bot, order.document, document)
         end = await self._read_document(order, progress)
         # Finish the imported channels: set the username that the admin gave, and make removed ones active again
         chat_ids = end["channels"]
@@ -363,7 +341,7 @@ class ImportRunner:
         found = [known[chat_id] for chat_id in chat_ids]
         self._wake()
         closed = [c for c in found if c.chat_id not in before and c.visibility is Visibility.ADMINS]
-        return _ImportOutcome(format_import_report(order.file, found, end, order.words), closed)
+        return _ImportOutcome(_format_import_report(order.file, found, end, order.words), closed)
 
     def _prepare_folder(self, order: ImportOrder, progress: ImportProgressMessage) -> Path:
         """Create an empty folder for the document, with the note."""
@@ -423,9 +401,9 @@ async def _on_import(
 async def _begin_import(order: ImportOrder, imports: ImportRunner) -> None:
     words = order.words
     if (order.document.file_size or 0) > MAX_DOCUMENT_BYTES:
-        await order.message.reply(words("import-too-big", file=order.file), allow_sending_without_reply=True)
+        await order.message.reply(words("import-too-big", file=order.file))
     elif not imports.begin(order):
-        await order.message.reply(words("import-busy"), allow_sending_without_reply=True)
+        await order.message.reply(words("import-busy"))
 
 
 async def _resolve_channel(bot: Bot, archive: Archive, asked: str) -> tuple[str, str | None]:
@@ -456,7 +434,7 @@ async def _on_document(message: Message, words: Translator) -> None:
     assert message.document is not None
     file = format_one_line(message.document.file_name or "") or words("import-file")
     offer = words("import-offer", file=file)
-    await message.reply(offer, reply_markup=build_start_keyboard(words), allow_sending_without_reply=True)
+    await message.reply(offer, reply_markup=build_keyboard([(words("button-import"), StartImportButton())]))
 
 
 async def _on_start_button(
@@ -465,8 +443,7 @@ async def _on_start_button(
     offer = pressed.message if isinstance(pressed.message, Message) else None
     sent = offer.reply_to_message if offer else None
     if sent is None or sent.document is None or not is_admin(sent, context.admins):
-        await pressed.answer(words("import-gone", command="/import"), show_alert=True)
-        return
+        raise Refusal(words("import-gone", command="/import"))
     await pressed.answer()
     await _begin_import(ImportOrder(sent.document, sent, words), imports)
 
@@ -486,7 +463,7 @@ def routes() -> Router:
     """Router of /import and its buttons. Include it before questions, which take every caption."""
     router = Router(name="importing")
     router.message.register(_on_import, ChatCommand("import", chats=PRIVATE), flags=ADMINS_ONLY)
-    router.message.register(_on_document, IN_PRIVATE, _is_export_from_admin)
+    router.message.register(_on_document, IN_PRIVATE, F.document, _is_export_from_admin)
     router.callback_query.register(_on_start_button, StartImportButton.filter(), flags=ADMINS_ONLY)
     router.callback_query.register(_on_stop_button, StopImportButton.filter(), flags=ADMINS_ONLY)
     return router

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from aiogram import Bot, Router
+from aiogram import Bot, F, Router
 from aiogram.exceptions import TelegramAPIError
 from aiogram.types import (
     InlineQuery,
@@ -30,7 +30,7 @@ from bot.access import Reader
 from bot.context import AppContext
 from bot.filters import extract_addressed_question
 from bot.handlers.start import encode_payload
-from bot.i18n import Translator, load_zone
+from bot.i18n import Translator
 from bot.telegram.access_recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
@@ -97,7 +97,7 @@ class InlineHandlers:
                 offer = await _prepare_offer(message.from_user.id, text, context, words)
                 with suppress(ContentWithdrawn, RecheckUnavailable):
                     article = offer.articles[0] if offer.articles else _build_refusal(offer, words)
-                    with recheck_before_sending(offer.content, reader, context.archive, context.admins):
+                    with recheck_before_sending(offer.content, reader, context.admins):
                         await bot.answer_guest_query(message.guest_query_id, article)
 
 
@@ -124,10 +124,10 @@ async def _prepare_offer(user: int, typed: str, context: AppContext, words: Tran
     if not text:
         return _Offer("inline-how", [])
     try:
-        readable = await access.get_readable_channels(context.archive, context.admins, _build_reader(user))
-        zone = await load_zone(context.archive, user, context.settings.bot.zone)
+        readable = await access.get_readable_channels(context.admins, _build_reader(user))
+        zone = await context.load_zone(user)
         question = Question(
-            text, detect_language(text), datetime.now(zone), Viewer(user, select_showable_channels(readable))
+            text, detect_language(text), datetime.now(zone), Viewer(user, _select_showable_channels(readable))
         )
         articles, content = await find_articles(question, context.rag, RenderContext(words, zone))
     except RagError:  # never shown as "nothing found"
@@ -138,7 +138,7 @@ async def _prepare_offer(user: int, typed: str, context: AppContext, words: Tran
 async def _send_offer(query: InlineQuery, offer: _Offer, context: AppContext, words: Translator) -> None:
     payload = encode_payload(" ".join(query.query.split()))
     try:
-        with recheck_before_sending(offer.content, _build_reader(query.from_user.id), context.archive, context.admins):
+        with recheck_before_sending(offer.content, _build_reader(query.from_user.id), context.admins):
             await query.answer(
                 [*offer.articles],
                 cache_time=offer.cache_seconds,
@@ -153,7 +153,7 @@ def _build_reader(user: int) -> Reader:
     return Reader(user, user, private=True)
 
 
-def select_showable_channels(readable: dict[int, Channel]) -> frozenset[int]:
+def _select_showable_channels(readable: dict[int, Channel]) -> frozenset[int]:
     """Select the channels whose posts everybody may read: open to all readers here, and public in Telegram."""
     return frozenset(chat for chat, one in readable.items() if one.visibility is Visibility.PUBLIC and one.username)
 
@@ -209,7 +209,7 @@ def _build_article(post: Post, quote: str, channel: Channel, shown: RenderContex
     )
 
 
-async def is_sent_via_bot(message: Message, bot: Bot) -> bool:
+async def _is_sent_via_bot(message: Message, bot: Bot) -> bool:
     """Filter: an article of this bot that a person has sent: a quote, even in the bot's own chat or as a reply."""
     return message.via_bot is not None and message.via_bot.id == bot.id
 
@@ -224,5 +224,5 @@ def routes(*, guest: bool) -> Router:
     if guest:
         router.guest_message.register(handlers.on_guest_message)
     router.inline_query.register(handlers.on_query)
-    router.message.register(on_article, is_sent_via_bot)
+    router.message.register(on_article, F.via_bot, _is_sent_via_bot)
     return router

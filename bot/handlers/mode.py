@@ -13,7 +13,7 @@ from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Text
 
-from bot.access import get_reader_id, may_change_chat_settings
+from bot.access import Refusal, get_reader_id, may_change_chat_settings
 from bot.context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator
@@ -50,11 +50,9 @@ async def _on_mode(
         return
     if wanted and wanted not in offered:
         names = ", ".join(words("mode-word", recipe=name) for name in offered)
-        await message.reply(words("mode-unknown", names=names))
-        return
+        raise Refusal(words("mode-unknown", names=names))
     if wanted and not await may_change_chat_settings(context.admins, message.chat, reader):
-        await message.reply(words("mode-not-yours"))
-        return
+        raise Refusal(words("mode-not-yours"))
     if wanted:
         await _set_chat_mode(context, message.chat.id, wanted)
     text, buttons = await _render_mode(context, message, words, reader)
@@ -75,8 +73,7 @@ async def _press_mode(
     else:
         allowed = admin and message.chat.type == "private"
     if not allowed:
-        await pressed.answer(words("mode-not-yours"), show_alert=True)
-        return
+        raise Refusal(words("mode-not-yours"))
     if action == "use":
         await _set_chat_mode(context, message.chat.id, name)
     elif action in {"on", "off"} and name in RECIPES:

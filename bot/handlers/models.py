@@ -12,6 +12,7 @@ from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Text
 
+from bot.access import Refusal
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
@@ -50,8 +51,7 @@ async def _press_model(
 ) -> None:
     found = {_make_model_token(context.archive, name): (name, use) for name, use in await _list_offered_models(context)}
     if callback_data.token not in found:
-        await pressed.answer(words("models-gone"), show_alert=True)
-        return
+        raise Refusal(words("models-gone"))
     name, use = found[callback_data.token]
     await pressed.answer()  # before loading: a large model takes minutes, and a callback expires within seconds
     await edit_message(pressed, Text(words("models-loading", name=_format_model_name(name, words))), None)

@@ -22,6 +22,7 @@ from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, MessageOriginChannel
 from aiogram.utils.formatting import Text, as_list
 
+from bot.access import Refusal
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
@@ -162,14 +163,12 @@ async def _press_delete(
     """Handle the confirmation. The posts are read from the bot's own message, which survives a restart."""
     message = pressed.message
     if not isinstance(message, Message):  # too old to be read
-        await pressed.answer(words("delete-again", delete="/delete"), show_alert=True)
-        return
+        raise Refusal(words("delete-again", delete="/delete"))
     reply = words("delete-kept")
     if callback_data.sure:
         items, _ = await _resolve_links(context.archive, find_post_links(_extract_hidden_links(message)))
         if _make_posts_token(items) != callback_data.which:
-            await pressed.answer(words("delete-again", delete="/delete"), show_alert=True)
-            return
+            raise Refusal(words("delete-again", delete="/delete"))
         await posts.mark_posts_deleted(context.archive, [key for item in items for key in item.keys], how="admin")
         context.indexing.wake()
         reply = words("delete-done", count=len(items))
@@ -203,7 +202,7 @@ async def _on_check(message: Message, command: CommandObject, bot: Bot, context:
         result = words("check-back" if cleared and not gone else "check-told", where=worst.value)
         blocks.append(as_list(item.line(number, shown), Text(result)))
     for page in split_pages(as_list(*blocks, sep="\n\n")):
-        await message.answer(page.text, entities=list(page.entities))
+        await message.answer(**page.as_kwargs())
 
 
 async def _copy_post(key: PostKey, chat_id: int, bot: Bot) -> PostPresence:

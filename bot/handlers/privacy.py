@@ -21,7 +21,7 @@ from aiogram.types import BufferedInputFile, CallbackQuery, InlineKeyboardMarkup
 from aiogram.utils.formatting import Text
 
 from bot import access
-from bot.access import Reader, get_reader_id
+from bot.access import Reader, Refusal, get_reader_id
 from bot.context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import Translator
@@ -109,25 +109,16 @@ async def _collect_user_data(user_id: int, context: AppContext, checks: ExitStac
         cited.setdefault(Reader(user_id, row["chat_id"], bool(row["private"])), []).extend(keys)
     open_in: dict[int, frozenset[int]] = {}
     for here, keys in cited.items():
-        viewer = await access.build_viewer(archive, context.admins, here)
+        viewer = await access.build_viewer(context.admins, here)
         open_in[here.chat_id] = viewer.channels
         checks.enter_context(
-            recheck_before_sending(await collect_content_of_posts(keys, viewer, archive), here, archive, context.admins)
+            recheck_before_sending(await collect_content_of_posts(keys, viewer, archive), here, context.admins)
         )
     questions = [await _export_question(row, open_in[row["chat_id"]], known, context) for row in rows]
-    votes = [dict(vote) | {"good": bool(vote["good"]), "voted_at": _format_timestamp(vote["voted_at"])}
-             for vote in await list_user_votes(archive, user_id)]  # fmt: skip
-    links = [
-        dict(link) | {"made_at": _format_timestamp(link["made_at"])} for link in await list_user_links(archive, user_id)
-    ]
-    talks = [
-        dict(talk) | {"asked_at": _format_timestamp(talk["asked_at"])}
-        for talk in await list_user_turns(archive, user_id)
-    ]
-    watching = [
-        one | {"made_at": _format_timestamp(one["made_at"]), "paused": bool(one["paused"])}
-        for one in await list_user_watches(archive, user_id)
-    ]
+    votes = [_with_times(one) | {"good": bool(one["good"])} for one in await list_user_votes(archive, user_id)]
+    links = [_with_times(one) for one in await list_user_links(archive, user_id)]
+    talks = [_with_times(one) for one in await list_user_turns(archive, user_id)]
+    watching = [_with_times(one) | {"paused": bool(one["paused"])} for one in await list_user_watches(archive, user_id)]
     return {"user_id": user_id, "written_at": _format_timestamp(int(datetime.now(UTC).timestamp())),
             "questions": questions, "votes": votes, "links": links, "remembered": talks,
             "sets": sorted(await load_channel_sets(archive, user_id)),
@@ -157,12 +148,17 @@ async def _export_question(
     }  # fmt: skip
 
 
+def _with_times(row: Mapping[str, Any]) -> JsonObject:
+    values = dict(row).items()
+    return {key: _format_timestamp(value) if key.endswith("_at") else value for key, value in values}
+
+
 def _format_timestamp(seconds: object) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).isoformat() if isinstance(seconds, int) else None
 
 
 async def _on_mydata_in_group(message: Message, words: Translator) -> None:
-    await message.reply(words("mydata-private", mydata="/mydata"), allow_sending_without_reply=True)
+    await message.reply(words("mydata-private", mydata="/mydata"))
 
 
 # Time for stopped answers to be closed.
@@ -181,17 +177,14 @@ class ForgetCallback(CallbackData, prefix="fg"):
 async def _on_forget(message: Message, context: AppContext, words: Translator) -> None:
     private = message.chat.type == "private"
     if message.sender_chat or message.from_user is None:
-        await message.reply(words("forget-masked"), allow_sending_without_reply=True)
-        return
+        raise Refusal(words("forget-masked"))
     user_id = message.from_user.id
     found = await count_user_data(context.archive, user_id, None if private else message.chat.id)
     if found.is_empty:
-        text = words("forget-nothing" if private else "forget-nothing-here")
-        await message.reply(text, allow_sending_without_reply=True)
-        return
+        raise Refusal(words("forget-nothing" if private else "forget-nothing-here"))
     asks = words("forget-ask") if private else words("forget-ask-here", forget="/forget")
     text = "\n".join([asks, *_list_counts(found, words)])
-    await message.reply(text, reply_markup=_build_confirm_keyboard(user_id, words), allow_sending_without_reply=True)
+    await message.reply(text, reply_markup=_build_confirm_keyboard(user_id, words))
 
 
 async def _press_forget(
@@ -199,15 +192,12 @@ async def _press_forget(
 ) -> None:
     """Erase the presser's own data only: anybody can press a visible button, and callback data can be forged."""
     if callback_data.user_id != pressed.from_user.id:
-        await pressed.answer(words("forget-not-yours", forget="/forget"), show_alert=True)
-        return
+        raise Refusal(words("forget-not-yours", forget="/forget"))
     message, now = pressed.message, time.time()
-    if not isinstance(message, Message) or not now - _CONFIRMATION_SECONDS <= callback_data.asked <= now + 1:
-        await pressed.answer(words("forget-late", forget="/forget"), show_alert=True)
-        return
-    if not message.reply_markup:  # pressed twice: already done
-        await pressed.answer(words("forget-late", forget="/forget"), show_alert=True)
-        return
+    in_time = now - _CONFIRMATION_SECONDS <= callback_data.asked <= now + 1
+    # Without buttons it was pressed before.
+    if not isinstance(message, Message) or not in_time or not message.reply_markup:
+        raise Refusal(words("forget-late", forget="/forget"))
     text = words("forget-kept")
     if callback_data.erase:
         text = await _erase_user_data(pressed.from_user.id, message, context, words)
@@ -215,7 +205,6 @@ async def _press_forget(
 
 
 async def _erase_user_data(user_id: int, message: Message, context: AppContext, words: Translator) -> str:
-    """Erase the user's data and report what was erased."""
     private = message.chat.type == "private"
     where = None if private else message.chat.id
     # Stop the user's questions and wait until they are closed: an answer under way would be stored again

@@ -13,10 +13,10 @@ from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text
 
-from bot.access import get_reader_id, may_change_chat_settings
+from bot.access import Refusal, get_reader_id, may_change_chat_settings
 from bot.context import AppContext
 from bot.filters import PRIVATE, ChatCommand
-from bot.i18n import Translator, find_zone, load_zone
+from bot.i18n import Translator, find_zone
 from bot.views.keyboards import LabelledPress, build_keyboard, redraw_message
 from rag_core.storage.users import save_chat_zone
 
@@ -45,7 +45,7 @@ def _format_clock(zone: tzinfo, words: Translator) -> str:
 
 
 async def _render_zones(chat_id: int, context: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
-    now = await load_zone(context.archive, chat_id, context.settings.bot.zone)
+    now = await context.load_zone(chat_id)
     offered = {name: zone for name in _OFFERED if (zone := find_zone(name))}
     buttons: list[LabelledPress] = [
         (f"{'✓ ' if str(zone) == str(now) else ''}{_format_clock(zone, words)}", ZoneCallback(name=name))
@@ -65,7 +65,7 @@ async def show_zones(message: Message, typed: str, context: AppContext, words: T
     zone = find_zone(typed)
     if typed and zone is None:
         refusal = words.rich("zone-unknown", example=Code(_EXAMPLE))
-        await message.reply(**refusal.as_kwargs(), allow_sending_without_reply=True)
+        await message.reply(**refusal.as_kwargs())
         return
     if zone is not None and await may_change_chat_settings(context.admins, message.chat, get_reader_id(message)):
         await save_chat_zone(context.archive, message.chat.id, typed)
@@ -80,8 +80,7 @@ async def _press_zone(
     if not isinstance(message, Message) or not await may_change_chat_settings(
         context.admins, message.chat, pressed.from_user.id
     ):
-        await pressed.answer(words("group-admins-only"), show_alert=True)
-        return
+        raise Refusal(words("group-admins-only"))
     if name in _OFFERED:
         await save_chat_zone(context.archive, message.chat.id, name)
     text, buttons = await _render_zones(message.chat.id, context, words)

@@ -19,7 +19,7 @@ from aiogram.types import CallbackQuery, Message, MessageGenerationStopped, Upda
 from aiogram.utils.formatting import Code
 
 from bot import logs
-from bot.access import get_reader_id, may_change_chat_settings
+from bot.access import Refusal, get_reader_id, may_change_chat_settings
 from bot.context import AppContext
 from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question
 from bot.handlers.small_talk import reply_to_talk
@@ -71,12 +71,10 @@ async def submit_question(message: Message, text: str, update_id: int, context: 
     """Queue the question of a message, reply to small talk, or tell the sender why it cannot be answered."""
     if not text:
         refusal = words.rich("ask-empty", example=Code(f"/ask {words('ask-example')}"))
-        await message.reply(**refusal.as_kwargs(), allow_sending_without_reply=True)
+        await message.reply(**refusal.as_kwargs())
         return
     if len(text) > MAX_QUESTION_LENGTH:
-        too_long = words("ask-too-long", limit=MAX_QUESTION_LENGTH, length=len(text))
-        await message.reply(too_long, allow_sending_without_reply=True)
-        return
+        raise Refusal(words("ask-too-long", limit=MAX_QUESTION_LENGTH, length=len(text)))
     if talk := detect_talk(text):
         await reply_to_talk(message, talk, context, words)
         return
@@ -106,9 +104,7 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
             )
             number = await questions.queue_question(context.archive, asked)
     if wait is not None:
-        if notice := limits.build_notice(wait, reader, words):
-            await message.reply(notice, allow_sending_without_reply=True)
-        return
+        raise Refusal(limits.build_notice(wait, reader, words))
     if number is not None:
         logs.log_question(number, text)
         context.worker.wake()
@@ -147,7 +143,7 @@ async def _on_verify(
         await queue_message_text(message, text, event_update.update_id, context, words, lang=lang, kind="verify")
     elif addressed:
         refusal = words.rich("verify-empty", example=Code(f"/verify {words('verify-example')}"))
-        await message.reply(**refusal.as_kwargs(), allow_sending_without_reply=True)
+        await message.reply(**refusal.as_kwargs())
 
 
 async def _on_forwarded_message(message: Message, event_update: Update, context: AppContext, words: Translator) -> None:
@@ -156,7 +152,7 @@ async def _on_forwarded_message(message: Message, event_update: Update, context:
         await queue_message_text(message, text, event_update.update_id, context, words, lang=words.lang, kind="verify")
     # other pictures of an album: only the one with the caption counts
     elif not message.media_group_id:
-        await message.reply(words("verify-not-text"), allow_sending_without_reply=True)
+        await message.reply(words("verify-not-text"))
 
 
 def _extract_replied_text(message: Message) -> str:
@@ -194,25 +190,23 @@ _MEMORY_SWITCHES = {"on": True, "off": False}
 async def _on_new(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     wanted = (command.args or "").strip().casefold()
     if wanted and wanted not in _MEMORY_SWITCHES:
-        await message.reply(words("talk-unknown", new="/new"))
-        return
+        raise Refusal(words("talk-unknown", new="/new"))
     if wanted and not await may_change_chat_settings(context.admins, message.chat, get_reader_id(message)):
-        await message.reply(words("talk-not-yours"))
-        return
+        raise Refusal(words("talk-not-yours"))
     if wanted:
         await set_memory_enabled(message.chat.id, context.rag, to=_MEMORY_SWITCHES[wanted])
     thread = message.message_thread_id if message.is_topic_message else None
     await start_new_conversation(ConversationKey(message.chat.id, get_reader_id(message), thread or 0), context.rag)
     remembers = await is_memory_enabled(message.chat.id, context.rag)
-    await message.reply(words("talk-new" if remembers else "talk-off"), allow_sending_without_reply=True)
+    await message.reply(words("talk-new" if remembers else "talk-off"))
 
 
 async def _on_stop(message: Message, addressed: bool, context: AppContext, words: Translator) -> None:
     running, waited = await context.worker.halt(message.chat.id, get_reader_id(message))
     if waited:
-        await message.reply(words("stopped-waiting", count=waited), allow_sending_without_reply=True)
+        await message.reply(words("stopped-waiting", count=waited))
     elif not running and addressed:  # a running question shows its own end
-        await message.reply(words("stop-nothing"), allow_sending_without_reply=True)
+        await message.reply(words("stop-nothing"))
 
 
 async def _on_draft_stopped(event: MessageGenerationStopped, context: AppContext, words: Translator) -> None:

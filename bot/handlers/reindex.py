@@ -54,7 +54,7 @@ class _RebuildCallback(CallbackData, prefix="ri"):
     number: int = 0
 
 
-def build_stop_keyboard(rebuild: int, words: Translator) -> InlineKeyboardMarkup:
+def _build_stop_keyboard(rebuild: int, words: Translator) -> InlineKeyboardMarkup:
     """Keyboard that cancels this rebuild, and no later one."""
     return build_keyboard([(words("reindex-stop"), _RebuildCallback(action=_RebuildAction.STOP, number=rebuild))])
 
@@ -90,8 +90,23 @@ async def _press_reindex(
     elif action is _RebuildAction.NOTHING:
         await redraw_message(pressed, Text(words("reindex-nothing")), None)
     elif action is _RebuildAction.CHOOSE:
+        number = callback_data.number
+        listed = sorted(known.values(), key=lambda c: (c.title.casefold(), c.chat_id))
+        shown, number, last = cut_page(listed, number, CHANNELS_PER_PAGE)
+        rows = [
+            [
+                (
+                    format_channel_title(c, words, _MAX_LABEL_LENGTH),
+                    _RebuildCallback(action=_RebuildAction.ONE, token=make_channel_token(context.archive, c.chat_id)),
+                )
+            ]
+            for c in shown
+        ]
+        turns = build_page_row(number, last, lambda n: _RebuildCallback(action=_RebuildAction.CHOOSE, number=n), words)
         await redraw_message(
-            pressed, Text(words("reindex-which")), _build_channel_keyboard(context, known, callback_data.number, words)
+            pressed,
+            Text(words("reindex-which")),
+            build_keyboard(*rows, turns, [(words("reindex-no"), _RebuildCallback(action=_RebuildAction.NOTHING))]),
         )
     elif action is _RebuildAction.ONE and channel is None:
         await redraw_message(pressed, Text(words("channel-gone")), None)
@@ -119,31 +134,12 @@ async def _start_rebuild(
         await context.reindexing.start(chat_id, tell)
     except RebuildRefused:
         running = context.reindexing.current
-        return build_stop_keyboard(running.id if running else 0, words)
+        return _build_stop_keyboard(running.id if running else 0, words)
     return None
 
 
 async def _list_rebuildable_channels(context: AppContext) -> dict[int, Channel]:
     return {key: c for key, c in (await channels.load_channels(context.archive)).items() if c.state != "removed"}
-
-
-def _build_channel_keyboard(
-    context: AppContext, known: dict[int, Channel], number: int, words: Translator
-) -> InlineKeyboardMarkup:
-    """Build a page of the channel list; the nearest page where this one does not exist."""
-    listed = sorted(known.values(), key=lambda c: (c.title.casefold(), c.chat_id))
-    shown, number, last = cut_page(listed, number, CHANNELS_PER_PAGE)
-    rows = [
-        [
-            (
-                format_channel_title(c, words, _MAX_LABEL_LENGTH),
-                _RebuildCallback(action=_RebuildAction.ONE, token=make_channel_token(context.archive, c.chat_id)),
-            )
-        ]
-        for c in shown
-    ]
-    turns = build_page_row(number, last, lambda n: _RebuildCallback(action=_RebuildAction.CHOOSE, number=n), words)
-    return build_keyboard(*rows, turns, [(words("reindex-no"), _RebuildCallback(action=_RebuildAction.NOTHING))])
 
 
 def routes() -> Router:
@@ -180,7 +176,7 @@ async def report_rebuilds(bot: Bot, reindexing: RebuildRunner, archive: Archive)
 async def _edit_progress(bot: Bot, rebuild: Rebuild, tell: ProgressMessage, text: str, words: Translator) -> None:
     """Edit the progress message; where it is gone or too old, the end is sent in a new one."""
     over = rebuild.state != "running"
-    buttons = None if over else build_stop_keyboard(rebuild.id, words)
+    buttons = None if over else _build_stop_keyboard(rebuild.id, words)
     try:
         try:
             await bot.edit_message_text(text, chat_id=tell.chat_id, message_id=tell.message_id, reply_markup=buttons)

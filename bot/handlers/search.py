@@ -18,13 +18,12 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text
 
 from bot import access
-from bot.access import Reader, get_reader, get_reader_id
-from bot.channel_sets import narrow_to_channel_set
+from bot.access import Reader, Refusal, get_reader, get_reader_id, narrow_to_channel_set
 from bot.context import AppContext
 from bot.filters import ChatCommand, check_button_access
 from bot.handlers import errors
 from bot.handlers.questions import MAX_QUESTION_LENGTH
-from bot.i18n import Translator, detect_question_language, load_zone
+from bot.i18n import Translator, detect_question_language
 from bot.telegram.access_recheck import ShownContent, ShownPost, recheck_before_sending
 from bot.views.answer import hash_text_version
 from bot.views.keyboards import (
@@ -32,12 +31,13 @@ from bot.views.keyboards import (
     AnswerCallback,
     build_keyboard,
     build_page_row,
+    cut_page,
     make_callback_token,
     redraw_message,
 )
 from bot.views.message_text import neutralize_links
 from bot.views.post_phrases import RenderContext
-from bot.views.search_results import get_last_page, get_page_entries, render_search_page
+from bot.views.search_results import RESULTS_PER_PAGE, render_search_page
 from rag_core.errors import RagError
 from rag_core.planning.queries import extract_search_words
 from rag_core.retrieval.post_search import list_posts
@@ -80,7 +80,7 @@ class SearchHandlers:
             text = words.rich("search-empty", example=Code(f"/search {words('search-example')}"))
             if asked:
                 text = Text(words("search-too-long", limit=MAX_QUESTION_LENGTH, length=len(asked)))
-            await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
+            await message.reply(**text.as_kwargs())
             return
         await self._reply_with_first_page(message, get_reader(message), context, words)
 
@@ -88,11 +88,8 @@ class SearchHandlers:
         self, pressed: CallbackQuery, callback_data: AnswerCallback, context: AppContext, words: Translator
     ) -> None:
         """Search for the topic of a refused question: its command is sent, and answered like one of the reader."""
-        found = await check_button_access(pressed, callback_data, context, words)
-        if found is None:
-            return
+        asked, message = await check_button_access(pressed, callback_data, context, words)
         await pressed.answer()
-        asked, message = found
         command = Text("/search", " ", neutralize_links(extract_search_words(asked.text)))
         sent = await message.answer(**command.as_kwargs())
         reader = Reader(pressed.from_user.id, asked.chat_id, asked.private)
@@ -103,38 +100,35 @@ class SearchHandlers:
     ) -> None:
         async with self._wait_turn(reader.user_id) as free:
             if not free:
-                await asked.reply(words("search-busy"), allow_sending_without_reply=True)
+                await asked.reply(words("search-busy"))
                 return
             text, buttons, _, content = await self._render_page(asked, reader, 0, context, words)
-            with recheck_before_sending(content, reader, context.archive, context.admins):
-                await asked.reply(**text.as_kwargs(), reply_markup=buttons, allow_sending_without_reply=True)
+            with recheck_before_sending(content, reader, context.admins):
+                await asked.reply(**text.as_kwargs(), reply_markup=buttons)
 
     async def on_turn(
         self, pressed: CallbackQuery, callback_data: SearchPageCallback, context: AppContext, words: Translator
     ) -> None:
         """Turn a page. In a group only the searcher may; who writes as a chat, or presses a button, is not known."""
-        asked = _find_search_message(pressed, callback_data, context.archive)
-        if asked is None:
-            await pressed.answer(words("search-stale", search="/search"), show_alert=True)
-            return
+        asked = pressed.message.reply_to_message if isinstance(pressed.message, Message) else None
+        if asked is None or _make_search_token(asked, context.archive) != callback_data.search:
+            raise Refusal(words("search-stale", search="/search"))  # deleted or edited, or forged callback data
         by_bot = asked.from_user is not None and asked.from_user.is_bot
         if not (by_bot or asked.sender_chat) and get_reader_id(asked) != pressed.from_user.id:
-            await pressed.answer(words("search-not-yours", search="/search"), show_alert=True)
-            return
+            raise Refusal(words("search-not-yours", search="/search"))
         async with self._wait_turn(pressed.from_user.id) as free:
             if not free:
-                await pressed.answer(words("search-busy"))
-                return
+                raise Refusal(words("search-busy"))
             try:
                 reader = Reader(pressed.from_user.id, asked.chat.id, asked.chat.type == "private")
                 text, buttons, found, content = await self._render_page(
                     asked, reader, callback_data.number, context, words
                 )
                 moved = found not in ("", callback_data.found)
-                with recheck_before_sending(content, reader, context.archive, context.admins):
+                with recheck_before_sending(content, reader, context.admins):
                     await redraw_message(pressed, text, buttons, words("search-changed") if moved else "")
             except RagError as exc:
-                await pressed.answer(errors.format_error(exc, words, admin=False)[:200], show_alert=True)
+                raise Refusal(errors.format_error(exc, words, admin=False)) from exc
 
     @asynccontextmanager
     async def _wait_turn(self, reader: int) -> AsyncIterator[bool]:
@@ -159,7 +153,7 @@ class SearchHandlers:
 
         A sentence and no token where nothing can be searched.
         """
-        viewer = await access.build_viewer(context.archive, context.admins, reader)
+        viewer = await access.build_viewer(context.admins, reader)
         if not viewer.channels:
             admin = reader.user_id in context.admins
             refusal = await access.format_no_access(context.archive, words, admin=admin, private=reader.private)
@@ -167,40 +161,29 @@ class SearchHandlers:
         text, viewer = await narrow_to_channel_set(context.archive, asked.chat.id, _get_search_text(asked), viewer)
         if not viewer.channels:
             return Text(words("sets-nothing-readable", sets="/sets")), None, "", ShownContent()
-        zone = await load_zone(context.archive, asked.chat.id, context.settings.bot.zone)
+        zone = await context.load_zone(asked.chat.id)
         # days in the reader's time zone, relative to the request
         question = Question(text, detect_question_language(text, words.lang), asked.date.astimezone(zone), viewer)
         async with self._searches:
             found = await list_posts(question, context.rag)
             if not (found.sought.words or found.sought.filters):
                 return Text(words("search-common")), None, "", ShownContent()
-            number = max(0, min(number, get_last_page(found)))
+            entries, number, last = cut_page(found.found, number, RESULTS_PER_PAGE)
             # long posts take a while to scan
             page = await asyncio.to_thread(
                 render_search_page, found, number, RenderContext(words, zone, group=not reader.private)
             )
-        entries = get_page_entries(found, number)
         copies = frozenset(key.chat_id for entry in entries for key in entry.copies)
         shown = tuple(ShownPost(entry.post.key, hash_text_version(entry.post.text)) for entry in entries)
         token = make_callback_token(repr([tuple(one.post.key) for one in found.found]), size=3)
         search = _make_search_token(asked, context.archive)
-        row = build_page_row(
-            number, get_last_page(found), lambda n: SearchPageCallback(number=n, search=search, found=token)
-        )
+        row = build_page_row(number, last, lambda n: SearchPageCallback(number=n, search=search, found=token))
         buttons = build_keyboard(row) if row else None
         return page, buttons, token, ShownContent(shown, copies, viewer.channels)  # the total was counted over all
 
 
 def _get_search_text(message: Message) -> str:
-    """Text after the command."""
     return "".join((message.text or message.caption or "").split(maxsplit=1)[1:]).strip()
-
-
-def _find_search_message(pressed: CallbackQuery, turn: SearchPageCallback, archive: Archive) -> Message | None:
-    """Find the message with the search; None where it is deleted or edited, or the callback data is forged."""
-    shown = pressed.message
-    asked = shown.reply_to_message if isinstance(shown, Message) else None
-    return asked if asked and _make_search_token(asked, archive) == turn.search else None
 
 
 def _make_search_token(asked: Message, archive: Archive) -> str:

@@ -14,7 +14,7 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, Reaction
 from aiogram.utils.formatting import Text
 
 from bot import access, logs
-from bot.access import Reader, get_reader
+from bot.access import Reader, Refusal, get_reader
 from bot.context import AppContext
 from bot.i18n import Translator, get_translator
 from bot.telegram.access_recheck import ContentWithdrawn, ShownContent, collect_content_of_posts, recheck_before_sending
@@ -64,7 +64,7 @@ async def reply_to_talk(message: Message, talk: Talk, context: AppContext, words
         reaction = ReactionTypeEmoji(emoji=_REACTIONS.get(talk.kind, "👍"))
         await call_best_effort(message.bot.set_message_reaction(message.chat.id, message.message_id, [reaction]))
         return
-    viewer = await access.build_viewer(context.archive, context.admins, get_reader(message))
+    viewer = await access.build_viewer(context.admins, get_reader(message))
     lang = talk.lang or words.lang
     known = await channels.load_channels(context.archive)
     reply = render_talk(talk, lang, [known[chat] for chat in viewer.channels if chat in known])
@@ -84,7 +84,7 @@ async def send_with_suggestions(
         rows = build_suggestion_rows((one.text, context.suggestions.make_token(one)) for one in suggested)
         buttons = InlineKeyboardMarkup(inline_keyboard=rows) if rows else None
         try:
-            with recheck_before_sending(replace(content, posts=shown.posts), here, context.archive, context.admins):
+            with recheck_before_sending(replace(content, posts=shown.posts), here, context.admins):
                 await message.answer(**text.as_kwargs(), reply_markup=buttons)
                 return
         except ContentWithdrawn:
@@ -104,18 +104,16 @@ async def _on_suggestion(
     """Ask a suggested question in the name of who presses it, if this reader may and its post still says so."""
     message, reader = pressed.message, pressed.from_user.id
     if not isinstance(message, Message) or message.chat.id != reader:
-        await pressed.answer(words("suggestion-gone"), show_alert=True)
-        return
+        raise Refusal(words("suggestion-gone"))
     here = Reader(reader, reader, private=True)
-    viewer = await access.build_viewer(context.archive, context.admins, here)
+    viewer = await access.build_viewer(context.admins, here)
     suggested = await context.suggestions.find(callback_data.token, viewer)
     if suggested is None:
-        await pressed.answer(words("suggestion-gone"), show_alert=True)
-        return
+        raise Refusal(words("suggestion-gone"))
     async with context.worker.limits.hold_count(reader, reader) as wait:
         if wait is None:
             content = await collect_content_of_posts([suggested.post], viewer, context.archive)
-            with recheck_before_sending(content, here, context.archive, context.admins):
+            with recheck_before_sending(content, here, context.admins):
                 asked = await message.answer(**neutralize_links(suggested.text).as_kwargs())
             row = QuestionRow(
                 bot_id=bot.id,
@@ -130,8 +128,7 @@ async def _on_suggestion(
             )
             number = await questions.queue_question(context.archive, row)
     if wait is not None:
-        await pressed.answer(format_rate_limit(wait, words)[:200], show_alert=True)
-        return
+        raise Refusal(format_rate_limit(wait, words))
     await pressed.answer()
     if number is not None:
         logs.log_question(number, suggested.text)

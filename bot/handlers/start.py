@@ -47,19 +47,8 @@ _MIN_HISTORY = 20  # posts: fewer answer next to nothing, and the history is wor
 # More titles are too much to read.
 _MAX_TITLES = 10
 _READER_COMMANDS = ("ask", "search", "verify", "new", "help")
-_ADMIN_COMMANDS = (
-    "channels",
-    "import",
-    "unanswered",
-    "synonyms",
-    "plan",
-    "delete",
-    "check",
-    "reindex",
-    "models",
-    "stats",
-    "grant",
-    "revoke",
+_ADMIN_COMMANDS = tuple(
+    "channels import unanswered synonyms plan delete check reindex models stats grant revoke".split()
 )
 
 log = logging.getLogger(__name__)
@@ -82,7 +71,7 @@ def _link_title(channel: Channel, words: Translator) -> Text:
 async def _on_start(message: Message, bot: Bot, context: AppContext, words: Translator) -> None:
     """Greet a reader with questions that the posts answer, an admin with the next step of the set-up."""
     reader = access.get_reader(message)
-    channels_here = await access.get_readable_channels(context.archive, context.admins, reader)
+    channels_here = await access.get_readable_channels(context.admins, reader)
     admin = access.is_admin(message, context.admins)
     setup = await _describe_setup(bot, context, words) if admin else []
     blocks = [Text(words("start-hello")), *setup]
@@ -124,8 +113,8 @@ async def _describe_group_channels(
 ) -> tuple[Text, AbstractContextManager[None]]:
     """Describe what a group can ask and how, or how to get access; returns the context to send it in too."""
     reader = access.get_reader(message)
-    readable = await access.get_readable_channels(context.archive, context.admins, reader)
-    checked = recheck_before_sending(ShownContent(counted=frozenset(readable)), reader, context.archive, context.admins)
+    readable = await access.get_readable_channels(context.admins, reader)
+    checked = recheck_before_sending(ShownContent(counted=frozenset(readable)), reader, context.admins)
     if not readable:
         return Text(await access.format_no_access(context.archive, words, admin=False, private=False)), checked
     titles = list_channel_titles(readable.values(), words)
@@ -154,7 +143,6 @@ async def _on_help(message: Message, command: CommandObject, context: AppContext
 
 
 async def _on_group_help(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
-    """Answer /help@bot in groups."""
     text, checked = await _describe_group_channels(message, context, words)
     if command.command.lower() == "help":
         verifying = words("verify-help-group", verify="/verify")
@@ -187,7 +175,7 @@ async def publish_menu(bot: Bot, admins: Iterable[int], *, readers: bool = True)
     for scope, names in scopes:
         for lang in LANGUAGES:
             words = get_translator(lang)
-            commands = [BotCommand(command=name, description=_describe_command(name, words)) for name in names]
+            commands = [BotCommand(command=name, description=words("menu", command=name)) for name in names]
             code = None if lang == "en" else lang  # English is the default for all other languages
             try:
                 await bot.set_my_commands(commands, scope=scope, language_code=code)
@@ -205,29 +193,6 @@ async def withdraw_menu(bot: Bot, user_id: int) -> None:
             log.info("the menu of user %d was not taken away: %s", user_id, exc)
 
 
-def _describe_command(name: str, words: Translator) -> str:
-    return {
-        "ask": words("menu-ask"),
-        "help": words("menu-help"),
-        "channels": words("menu-channels"),
-        "import": words("menu-import"),
-        "new": words("menu-new"),
-        "search": words("menu-search"),
-        "verify": words("menu-verify"),
-        "unanswered": words("menu-unanswered"),
-        "synonyms": words("menu-synonyms"),
-        "plan": words("menu-plan"),
-        "delete": words("menu-delete"),
-        "check": words("menu-check"),
-        "reindex": words("menu-reindex"),
-        "models": words("menu-models"),
-        "stats": words("menu-stats"),
-        "grant": words("menu-grant"),
-        "revoke": words("menu-revoke"),
-        "settings": words("menu-settings"),
-    }[name]
-
-
 _MAX_PAYLOAD_LENGTH = 64
 # First character of a payload: the question itself follows, or the key it is stored under.
 _TEXT_PREFIX, _STORED_PREFIX = "q", "s"
@@ -240,7 +205,7 @@ def encode_payload(text: str) -> str | None:
     return payload if len(payload) <= _MAX_PAYLOAD_LENGTH else None
 
 
-async def decode_payload(payload: str, archive: Archive) -> str | None:
+async def _decode_payload(payload: str, archive: Archive) -> str | None:
     """Decode a payload to its question; None where it is invalid or unknown."""
     if not _PAYLOAD_PATTERN.fullmatch(payload):
         return None
@@ -266,7 +231,7 @@ async def create_question_link(text: str, user_id: int, bot: Bot, archive: Archi
 async def _on_start_link(
     message: Message, command: CommandObject, event_update: Update, context: AppContext, words: Translator
 ) -> None:
-    text = await decode_payload(command.args or "", context.archive)
+    text = await _decode_payload(command.args or "", context.archive)
     if text is None or len(text) > MAX_QUESTION_LENGTH:
         raise SkipHandler  # handled as a plain /start
     await message.answer(**words.rich("link-asks", question=neutralize_links(text)).as_kwargs())
@@ -274,13 +239,9 @@ async def _on_start_link(
 
 
 async def _on_link(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
-    asked = await find_asked_answer(message, bot, context.archive)
-    if isinstance(asked, str):
-        if addressed:
-            await message.reply(words(asked, why="/link"), allow_sending_without_reply=True)
-        return
+    asked = await find_asked_answer(message, bot, context.archive, words, "/link", addressed=addressed)
     text = await create_question_link(asked.text, asked.user_id, bot, context.archive, words)
-    await message.reply(**text.as_kwargs(), allow_sending_without_reply=True)
+    await message.reply(**text.as_kwargs())
 
 
 def link_routes() -> Router:

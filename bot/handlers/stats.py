@@ -18,7 +18,6 @@ from bot.views.post_phrases import strip_control_characters
 from rag_core.errors import IndexUnavailable
 from rag_core.storage import channels, gaps, history, index_state, monitoring_stats, posts, questions, raw_updates
 from rag_core.storage.backups import get_backup_time, list_backups
-from rag_core.storage.monitoring_stats import JobRecord
 
 _MAX_REASONS = 3  # reasons for quarantined updates that are listed
 _MAX_ERROR_LENGTH = 200  # characters of an error message
@@ -40,7 +39,6 @@ async def _on_stats(message: Message, context: AppContext, words: Translator) ->
 
 
 async def _describe_contents(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    """Describe channels and posts, and the indexes where they are behind or fail."""
     known, rag = await channels.load_channels(context.archive), context.rag
     count = await posts.count_posts(context.archive)
     yield Bold(words("channels-title", count=len(known)), " · ", words("channel-posts", count=count))
@@ -60,7 +58,6 @@ async def _describe_contents(context: AppContext, words: Translator) -> AsyncIte
 
 
 async def _describe_backlog(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    """Describe quarantined updates and gaps, where there are any."""
     aside = (await raw_updates.count_updates_by_state(context.archive))["poison"]
     if aside:
         yield words("stats-inbox", aside=aside)
@@ -74,7 +71,6 @@ async def _describe_backlog(context: AppContext, words: Translator) -> AsyncIter
 
 
 async def _describe_questions(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    """Describe the questions of today and of the last seven days, and the votes."""
     now = datetime.now(context.settings.bot.zone)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     for name, since in (("stats-today", midnight), ("stats-week", now - timedelta(days=7))):
@@ -93,7 +89,6 @@ async def _describe_questions(context: AppContext, words: Translator) -> AsyncIt
 
 
 async def _describe_machine(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    """Describe the disk and the last backup."""
     folder = context.archive.folder
     disk = await asyncio.to_thread(files.measure_disk_usage, folder)
     archive, indexes = _format_size(disk.archive, words), _format_size(disk.indexes, words)
@@ -107,17 +102,12 @@ async def _describe_machine(context: AppContext, words: Translator) -> AsyncIter
 
 
 async def _describe_jobs(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    """Describe the jobs that fail or have failed lately, with their error."""
     jobs = [job for _, job in sorted(context.indexing.job_log.jobs.items())]
     for job in jobs:
         if job.failed_at and (job.failing or datetime.now(UTC) - job.failed_at < _RECENT_FAILURE_AGE):
             sentence = "stats-job-fails" if job.failing else "stats-job-failed"
             moment, reason = format_age(job.failed_at, words), _cut_line(job.error or "")
-            yield words(sentence, job=_format_job_name(job, words), ago=moment, count=job.failures, reason=reason)
-
-
-def _format_job_name(job: JobRecord, words: Translator) -> str:
-    return words("job", name=job.name)
+            yield words(sentence, job=words("job", name=job.name), ago=moment, count=job.failures, reason=reason)
 
 
 def _cut_line(text: str) -> str:

@@ -21,22 +21,22 @@ from aiogram.types import CallbackQuery, Message
 from aiogram.utils.formatting import BlockQuote, Code, Text, as_list
 
 from bot import access
-from bot.access import Reader
+from bot.access import Reader, Refusal
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.handlers.post_deletions import find_post_links, resolve_post_link
 from bot.i18n import Translator
-from bot.pinned_answers import extract_question_terms, hash_question
 from bot.telegram.access_recheck import collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_channel_title, link_author, parse_stored_answer
 from bot.views.keyboards import build_keyboard, redraw_message
 from bot.views.message_text import neutralize_links
 from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
+from bot.worker.answer_cache import extract_question_terms, hash_question
 from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.text.tokens import tokenize
-from rag_core.types import Channel, PostKey, format_channel_post_link
+from rag_core.types import PostKey, format_channel_post_link
 
 _MAX_QUESTIONS, _MAX_GROUPS, _MAX_TEXT_LENGTH = 5000, 10, 150
 _MIN_READERS = 2  # who asked alike, before the words are shown
@@ -62,7 +62,7 @@ class UnansweredGroup:
     nearest: PostKey | None
 
 
-def group_unanswered(asked: Iterable[AnsweredQuestion]) -> tuple[list[UnansweredGroup], int]:
+def _group_unanswered(asked: Iterable[AnsweredQuestion]) -> tuple[list[UnansweredGroup], int]:
     """Group refused questions, newest first, by their terms: groups of two and more readers, most readers first.
 
     The number counts the other groups, whose words are not shown.
@@ -80,7 +80,7 @@ def group_unanswered(asked: Iterable[AnsweredQuestion]) -> tuple[list[Unanswered
 
 
 async def _on_unanswered(message: Message, context: AppContext, words: Translator) -> None:
-    groups, others = group_unanswered(await questions.list_refused_questions(context.archive, _MAX_QUESTIONS))
+    groups, others = _group_unanswered(await questions.list_refused_questions(context.archive, _MAX_QUESTIONS))
     shown, more = groups[:_MAX_GROUPS], others + len(groups[_MAX_GROUPS:])
     blocks = [Text(words("unanswered-title" if groups else "unanswered-none"))]
     blocks += [
@@ -106,11 +106,11 @@ async def _check_nearest(
     groups: Sequence[UnansweredGroup], reader: Reader, context: AppContext
 ) -> AbstractContextManager[None]:
     """Context in which to send what names the nearest posts of these questions."""
-    viewer = await access.build_viewer(context.archive, context.admins, reader)
+    viewer = await access.build_viewer(context.admins, reader)
     content = await collect_content_of_posts(
         [group.nearest for group in groups if group.nearest], viewer, context.archive
     )
-    return recheck_before_sending(content, reader, context.archive, context.admins)
+    return recheck_before_sending(content, reader, context.admins)
 
 
 async def _render_group(group: UnansweredGroup, context: AppContext, words: Translator, number: str = "") -> Text:
@@ -127,7 +127,7 @@ async def _render_group(group: UnansweredGroup, context: AppContext, words: Tran
 
 
 async def _find_group(asked: str, archive: Archive) -> UnansweredGroup | None:
-    groups, _ = group_unanswered(await questions.list_refused_questions(archive, _MAX_QUESTIONS))
+    groups, _ = _group_unanswered(await questions.list_refused_questions(archive, _MAX_QUESTIONS))
     return next((group for group in groups if hash_question(group.text, archive) == asked), None)
 
 
@@ -137,8 +137,7 @@ async def _press_pin(
     message, archive, asked = pressed.message, context.archive, callback_data.asked
     group = await _find_group(asked, archive)
     if group is None or not isinstance(message, Message):
-        await pressed.answer(words("pin-gone", unanswered="/unanswered"), show_alert=True)
-        return
+        raise Refusal(words("pin-gone", unanswered="/unanswered"))
     if callback_data.action == "ask":
         pinned = await channels.find_pinned_post(archive, asked, await channels.load_channels(archive))
         actions = ["off" if pinned else "nearest"] if pinned or group.nearest else []
@@ -193,7 +192,7 @@ _MINUS = ("-", "−", "–")
 
 async def _on_synonyms(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     """List the pairs, add one, or after a minus remove one: in the channel that is named first, or in all."""
-    viewer = await access.build_viewer(context.archive, context.admins, access.get_reader(message))
+    viewer = await access.build_viewer(context.admins, access.get_reader(message))
     known = {
         chat_id: channel
         for chat_id, channel in (await channels.load_channels(context.archive)).items()
@@ -201,7 +200,14 @@ async def _on_synonyms(message: Message, command: CommandObject, context: AppCon
     }
     given = (command.args or "").strip()
     if not given:
-        text = await _list_pairs(context, known, words)
+        stored = await list_synonyms(context.archive, known)
+        lines = []
+        for (word, meaning), rows in groupby(stored, key=lambda synonym: (synonym.word, synonym.meaning)):
+            holding = [known[row.chat_id] for row in rows]
+            of = "" if len(holding) == len(known) else ", ".join(format_channel_title(one, words) for one in holding)
+            lines.append(Text("• ", neutralize_links(f"{word} = {meaning}" + (f" ({of})" if of else ""))))
+        how = words.rich("synonyms-how", example=_make_example(words))
+        text = as_list(words("synonyms-title", count=len(lines)), *lines[:_MAX_LISTED_PAIRS], "", how)
     else:
         name = given.split()[0] if given.startswith("@") else ""
         chosen = [one for one in known if not name or (known[one].username or "").casefold() == name[1:].casefold()]
@@ -210,17 +216,6 @@ async def _on_synonyms(message: Message, command: CommandObject, context: AppCon
         else:
             text = words.rich("reindex-unknown", name=neutralize_links(name), channels="/channels")
     await message.answer(**text.as_kwargs())
-
-
-async def _list_pairs(context: AppContext, known: dict[int, Channel], words: Translator) -> Text:
-    stored = await list_synonyms(context.archive, known)
-    lines = []
-    for (word, meaning), rows in groupby(stored, key=lambda synonym: (synonym.word, synonym.meaning)):
-        holding = [known[row.chat_id] for row in rows]
-        of = "" if len(holding) == len(known) else ", ".join(format_channel_title(one, words) for one in holding)
-        lines.append(Text("• ", neutralize_links(f"{word} = {meaning}" + (f" ({of})" if of else ""))))
-    how = words.rich("synonyms-how", example=_make_example(words))
-    return as_list(words("synonyms-title", count=len(lines)), *lines[:_MAX_LISTED_PAIRS], "", how)
 
 
 def _make_example(words: Translator) -> Code:

@@ -13,7 +13,7 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access
-from bot.access import get_reader, may_change_chat_settings
+from bot.access import Refusal, get_reader, may_change_chat_settings
 from bot.context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator
@@ -36,13 +36,12 @@ _BUTTON_LENGTH = 24
 async def _on_watch(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     given, reader = " ".join((command.args or "").split()), get_reader(message)
     if not await may_change_chat_settings(context.admins, message.chat, reader.user_id):
-        await message.reply(words("group-admins-only"), allow_sending_without_reply=True)
-        return
+        raise Refusal(words("group-admins-only"))
     if (quiet := parse_quiet_hours(given)) is not None:
         await message.answer(**(await _set_quiet_hours(quiet, message.chat.id, context, words)).as_kwargs())
         return
     example = Code(f"/watch {words('watch-example')}")
-    readable = await access.get_readable_channels(context.archive, context.admins, reader)
+    readable = await access.get_readable_channels(context.admins, reader)
     query, named = split_channels(given, readable)
     if len(given) > _MAX_LENGTH or not parse_watch(query).terms:
         text = words.rich("watch-how", example=example, quiet=Code("/watch quiet 22-8"), watches="/watches")
@@ -65,10 +64,10 @@ async def _set_quiet_hours(hours: str, chat_id: int, context: AppContext, words:
 async def _on_watches(message: Message, context: AppContext, words: Translator) -> None:
     reader = get_reader(message)
     await watches.unblock_chat(context.archive, message.chat.id)
-    viewer = await access.build_viewer(context.archive, context.admins, reader)
+    viewer = await access.build_viewer(context.admins, reader)
     text, buttons, keys = await _render_watches(message.chat.id, viewer, context, words)
     content = await collect_content_of_posts(keys, viewer, context.archive)
-    with recheck_before_sending(content, reader, context.archive, context.admins):
+    with recheck_before_sending(content, reader, context.admins):
         await message.answer(**text.as_kwargs(), reply_markup=buttons)
 
 
@@ -116,11 +115,9 @@ async def _press_watch(
     if not isinstance(message, Message) or not await may_change_chat_settings(
         context.admins, message.chat, pressed.from_user.id
     ):
-        await pressed.answer(words("group-admins-only"), show_alert=True)
-        return
+        raise Refusal(words("group-admins-only"))
     if chosen not in {watch.id for watch in await watches.list_watches(archive, message.chat.id)}:
-        await pressed.answer(words("watch-gone"), show_alert=True)
-        return
+        raise Refusal(words("watch-gone"))
     match callback_data.action:
         case "stop":
             await watches.delete_watch(archive, chosen)

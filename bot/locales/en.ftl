@@ -235,9 +235,26 @@ bind-in-group = This only works in groups. Add me to one and send it there.
 
 ## Menu
 
-menu-ask = Ask a question
-menu-help = What I can do
-menu-channels = Channels and who can ask about them
+menu = { $command ->
+    [ask] Ask a question
+    [channels] Channels and who can ask about them
+    [delete] Take a post out of all answers
+    [check] Is a post still there?
+    [reindex] Rebuild the search
+    [stats] How I am doing
+    [import] Import an export of a channel
+    [search] Find posts
+    [models] Choose the models
+    [verify] Check a text against the posts
+    [settings] Settings of this group
+    [grant] Make someone an admin
+    [revoke] Take admin rights away
+    [new] Start a new conversation
+    [unanswered] Questions I could not answer
+    [synonyms] Words that mean the same
+    [plan] How a question is searched
+    *[help] What I can do
+}
 
 ## Why an answer says what it says
 
@@ -396,8 +413,6 @@ check-told = { $where ->
    *[unsure] Telegram gave no clear answer. Nothing was changed: try again later.
 }
 check-back = It is there, and I use it in answers again.
-menu-delete = Take a post out of all answers
-menu-check = Is a post still there?
 
 ## Rebuilding the index (admins)
 
@@ -434,7 +449,6 @@ reindex-renewed = { $count ->
 }
 reindex-cancelled = Cancelled. The search works as before.
 reindex-failed = The search was not rebuilt and works as before. { $reason }
-menu-reindex = Rebuild the search
 
 ## Gaps, jobs and /stats (admins)
 
@@ -517,7 +531,6 @@ stats-no-backup = No backup yet: the first is made tonight
 stats-backups-off = Backups are switched off
 stats-job-fails = ⚠ Failing: { $job } (last { $ago }, { $count } times). { $reason }
 stats-job-failed = Failed { $ago }, fine again: { $job }. { $reason }
-menu-stats = How I am doing
 
 ## Importing an export (admins)
 
@@ -606,7 +619,6 @@ import-notes-more = { $count ->
 }
 button-import = Import it
 button-stop = Stop
-menu-import = Import an export of a channel
 
 ## Copies
 
@@ -652,7 +664,6 @@ search-nothing-partly = I found no such posts, but I could not search everything
 search-not-yours = Only the person who searched can turn these pages. Start your own search: { $search }
 search-stale = This search is too old. Please search again: { $search }
 search-changed = The posts have changed, so the pages may have moved.
-menu-search = Find posts
 
 ## Models
 
@@ -670,7 +681,6 @@ models-now = { $use } — now { $name }.
 models-next = { $use } — { $name } after my next start. I then read all the posts again while the old search keeps working.
 models-refused = Nothing has changed. { $reason }
 models-gone = This list is too old. Please send /models again.
-menu-models = Choose the models
 
 ## Receipts: the cited words, quoted from the post
 
@@ -722,7 +732,6 @@ verify-left = { $count ->
 }
 verify-help = { $verify } text — check it against the posts, or forward me a message
 verify-help-group = { $verify } text — check it against the posts, also as a reply
-menu-verify = Check a text against the posts
 
 ## After an answer
 
@@ -906,7 +915,6 @@ channel-set-bindable = { $may ->
     [yes] Done: the admins of any group can choose { $title } for it.
    *[other] Done: groups can no longer choose { $title }, and those that did have lost it.
 }
-menu-settings = Settings of this group
 
 ## Admins made in the chat
 
@@ -932,8 +940,6 @@ revoked-others = Admin { $by } took admin rights away from { $who }.
 button-grant = Make an admin
 button-revoke = Take back
 button-cancel = Cancel
-menu-grant = Make someone an admin
-menu-revoke = Take admin rights away
 
 ## Errors, told to admins
 
@@ -1044,7 +1050,6 @@ talk-new = New conversation. I have forgotten the earlier questions.
 talk-off = I do not remember earlier questions here. To change that: { "/new on" }
 talk-unknown = { $new } starts a new conversation. { $new } off and { $new } on set whether I remember earlier questions here.
 talk-not-yours = Only admins can change whether I remember earlier questions here.
-menu-new = Start a new conversation
 
 ## Traces, for admins
 
@@ -1081,7 +1086,6 @@ pin-off = Unpinned. I search for the answer again.
 pin-kept = Nothing was changed.
 pin-gone = This question is no longer here. Open the list again: { $unanswered }
 pin-unknown = I cannot pin that. Reply to my message with the link of one post that I have.
-menu-unanswered = Questions I could not answer
 synonyms-title = { $count ->
     [0] No words that mean the same yet.
     [one] { $count } pair of words that mean the same:
@@ -1093,8 +1097,6 @@ synonyms-added = Noted: { $pair }. I search for both from now on.
 synonyms-known = I already know this pair, or my list is full: { $pair }
 synonyms-removed = Removed: { $pair }
 synonyms-unknown = I do not have this pair: { $pair }
-menu-synonyms = Words that mean the same
-menu-plan = How a question is searched
 plan-how = Send { $plan } and a question: I show its queries, filters and what they find.
 
 ## Named sets of channels

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import chain
-from typing import Generic, TypeVar
+from typing import Any
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -30,7 +30,6 @@ from ingest.dedup import describe_fingerprint
 from rag_core.engine import Engine
 from rag_core.errors import RagError, SettingsWrong, translate_errors
 from rag_core.storage import (
-    Archive,
     channels,
     gaps,
     history,
@@ -49,34 +48,19 @@ _NO_REASON = "none"
 _REFRESH_SECONDS = 300.0
 _PART_TIMEOUT_SECONDS = 3.0  # for each part; Prometheus waits ten seconds for all
 
-T = TypeVar("T")
 
-
-def _make_gauge(name: str, description: str, *labels: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"citegram_{name}", description, labels=labels)
-
-
-def _make_counter(name: str, description: str, *labels: str) -> CounterMetricFamily:
-    return CounterMetricFamily(f"citegram_{name}", description, labels=labels)
-
-
-def _make_value_gauge(name: str, description: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"citegram_{name}", description, value=value)
-
-
-class _CachedValue(Generic[T]):
-    """Value that is recomputed after `_REFRESH_SECONDS`."""
-
-    def __init__(self, work: Callable[[Archive], Awaitable[T]]) -> None:
-        self._work = work
-        self._known: tuple[float, T] | None = None
-
-    async def __call__(self, archive: Archive) -> T:
-        """Return the value, which may be a few minutes old."""
-        now = time.monotonic()
-        if self._known is None or now - self._known[0] >= _REFRESH_SECONDS:
-            self._known = now, await self._work(archive)
-        return self._known[1]
+def _make_metric(
+    name: str,
+    description: str,
+    value: float | Mapping[Any, float],
+    *labels: str,
+    kind: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily,
+) -> Metric:
+    """Make a metric with one value, or with a value for each combination of its labels."""
+    metric = kind(f"citegram_{name}", description, labels=labels)
+    for of, number in value.items() if isinstance(value, Mapping) else [((), value)]:
+        metric.add_metric(of, number)
+    return metric
 
 
 class StateCollector:
@@ -88,28 +72,25 @@ class StateCollector:
         self._seq: int | None = None  # of the last counted change
         self._change_counts: dict[tuple[str, str], int] = {}
         self._counting = asyncio.Lock()
-        self._post_row_count, self._vote_counts = (
-            _CachedValue(monitoring_stats.count_post_rows),
-            _CachedValue(monitoring_stats.count_votes_by_reason),
-        )
+        self._post_rows: tuple[float, int] | None = None  # when they were counted, and their number
 
     async def read(self) -> list[Metric]:
         """Read all metrics; a part that fails is counted as a scrape failure."""
         began = time.perf_counter()
         await asyncio.sleep(0)
         lag = time.perf_counter() - began
-        metrics = [_make_value_gauge("event_loop_lag_seconds", "How long the event loop took to come round.", lag)]
-        silence = self._meter.wire.silence
-        if silence is not None:
+        metrics = [
+            _make_metric("build_info", "The version, as a label.", {(version("citegram"),): 1}, "version"),
+            _make_metric("event_loop_lag_seconds", "How long the event loop took to come round.", lag),
+        ]
+        if (silence := self._meter.wire.silence) is not None:
             description = "Since Telegram last answered for updates, or for the webhook that brings them."
-            metrics.append(_make_value_gauge("telegram_silence_seconds", description, silence))
+            metrics.append(_make_metric("telegram_silence_seconds", description, silence))
         context = self._get_context()
         parts = (self._lags, self._sizes, self._posts, self._line, self._waiting, self._votes, self._disk,
                  self._caches, self._jobs)  # fmt: skip
-        part_metrics = await asyncio.gather(*(self._read_part(part, context) for part in parts)) if context else []
-        info = _make_gauge("build_info", "The version, as a label.", "version")
-        info.add_metric([version("citegram")], 1)
-        return [info, *metrics, *chain.from_iterable(part_metrics)]
+        found = await asyncio.gather(*(self._read_part(part, context) for part in parts)) if context else []
+        return [*metrics, *chain.from_iterable(found)]
 
     async def _read_part(
         self, part: Callable[[AppContext], AsyncIterator[Metric]], context: AppContext
@@ -124,118 +105,101 @@ class StateCollector:
             return []
 
     async def _lags(self, context: AppContext) -> AsyncIterator[Metric]:
-        """Measure how far each index is behind the archive."""
-        lag = _make_gauge("index_lag_changes", "Changes that a leg has not taken in: words, vectors, copies.", "leg")
-        lag.add_metric(["words"], max(0, await posts.get_last_seq(context.archive) - context.rag.lexical.watermark))
-        lag.add_metric(
-            ["copies"], await near_duplicates.count_uncompared_changes(context.archive, describe_fingerprint())
-        )
-        if context.rag.dense:
-            lag.add_metric(
-                ["vectors"],
-                await index_state.count_unembedded_changes(context.archive, context.rag.dense.vectors.identity),
-            )
-        yield lag
+        archive, rag = context.archive, context.rag
+        lags = {
+            ("words",): max(0, await posts.get_last_seq(archive) - rag.lexical.watermark),
+            ("copies",): await near_duplicates.count_uncompared_changes(archive, describe_fingerprint()),
+        }
+        if rag.dense:
+            identity = rag.dense.vectors.identity
+            lags["vectors",] = await index_state.count_unembedded_changes(archive, identity)
+        description = "Changes that a leg has not taken in: words, vectors, copies."
+        yield _make_metric("index_lag_changes", description, lags, "leg")
 
     async def _sizes(self, context: AppContext) -> AsyncIterator[Metric]:
-        """Measure the size of each index."""
-        size = _make_gauge("index_passages", "Passages that a leg can find.", "leg")
-        size.add_metric(["words"], len(context.rag.lexical))
+        sizes = {("words",): len(context.rag.lexical)}
         if context.rag.dense:
-            size.add_metric(["vectors"], await context.rag.dense.vectors.count())
-        yield size
+            sizes["vectors",] = await context.rag.dense.vectors.count()
+        yield _make_metric("index_passages", "Passages that a leg can find.", sizes, "leg")
 
     async def _posts(self, context: AppContext) -> AsyncIterator[Metric]:
         """Count the stored posts, and the changes since the start: read from the last change on, whatever wrote it."""
+        archive = context.archive
         async with self._counting:  # two concurrent scrapes would count the same changes twice
-            last = await posts.get_last_seq(context.archive)
+            last = await posts.get_last_seq(archive)
             after = last if self._seq is None else self._seq
-            for source, deleted, number in await monitoring_stats.count_changes_by_source(context.archive, after, last):
+            for source, deleted, number in await monitoring_stats.count_changes_by_source(archive, after, last):
                 key = source, "deleted" if deleted else "kept"
                 self._change_counts[key] = self._change_counts.get(key, 0) + number
             self._seq = last
-        changes = _make_counter("post_changes", "Posts that came, changed or went since the start.", "source", "change")
-        for source in ("live", "import", "history"):
-            for change in ("kept", "deleted"):
-                changes.add_metric([source, change], self._change_counts.get((source, change), 0))
-        yield changes
-        yield _make_value_gauge("archive_posts", "Posts in the archive, deleted ones that are remembered among them.",
-                     await self._post_row_count(context.archive))  # fmt: skip
-        yield _make_value_gauge(
-            "channels", "Channels that the archive knows.", len(await channels.load_channels(context.archive))
-        )
+        changes = {
+            (source, change): self._change_counts.get((source, change), 0)
+            for source in ("live", "import", "history")
+            for change in ("kept", "deleted")
+        }
+        description = "Posts that came, changed or went since the start."
+        yield _make_metric("post_changes", description, changes, "source", "change", kind=CounterMetricFamily)
+        now = time.monotonic()
+        if self._post_rows is None or now - self._post_rows[0] >= _REFRESH_SECONDS:
+            self._post_rows = now, await monitoring_stats.count_post_rows(archive)
+        description = "Posts in the archive, deleted ones that are remembered among them."
+        yield _make_metric("archive_posts", description, self._post_rows[1])
+        yield _make_metric("channels", "Channels that the archive knows.", len(await channels.load_channels(archive)))
 
     async def _line(self, context: AppContext) -> AsyncIterator[Metric]:
-        """Measure the question queue."""
         queue = await monitoring_stats.fetch_queue_stats(context.archive)
         oldest = max(0.0, time.time() - queue.oldest) if queue.oldest else 0.0
-        yield _make_value_gauge("questions_waiting", "Questions in the queue.", queue.waiting)
-        yield _make_value_gauge("questions_running", "Questions that are worked on.", queue.running)
-        yield _make_value_gauge("oldest_question_seconds", "How long the first in the queue has waited.", oldest)
+        yield _make_metric("questions_waiting", "Questions in the queue.", queue.waiting)
+        yield _make_metric("questions_running", "Questions that are worked on.", queue.running)
+        yield _make_metric("oldest_question_seconds", "How long the first in the queue has waited.", oldest)
 
     async def _waiting(self, context: AppContext) -> AsyncIterator[Metric]:
         """Count the waiting and quarantined updates, and the gaps in channels."""
-        quarantined = (await raw_updates.count_updates_by_state(context.archive))["poison"]
-        yield _make_value_gauge("updates_quarantined", "Updates of Telegram's that could not be read.", quarantined)
-        yield _make_value_gauge(
-            "updates_waiting",
-            "Updates that are kept and not worked in.",
-            await monitoring_stats.count_unhandled_updates(context.archive),
-        )
-        gap_counts = [len(channel_gaps) for channel_gaps in (await gaps.list_open_gaps(context.archive)).values()]
-        yield _make_value_gauge(
-            "gaps_open", "Times in which posts may have been missed, in all channels.", sum(gap_counts)
-        )
-        running = sum(job.state == "running" for job in (await history.list_backfills(context.archive)).values())
-        yield _make_value_gauge("history_running", "Channels whose earlier posts are being fetched.", running)
-        yield _make_value_gauge("gap_channels", "Channels with such a time.", len(gap_counts))
-        yield _make_value_gauge("channel_gaps_max", "The most such times of one channel.", max(gap_counts, default=0))
+        archive = context.archive
+        quarantined = (await raw_updates.count_updates_by_state(archive))["poison"]
+        yield _make_metric("updates_quarantined", "Updates of Telegram's that could not be read.", quarantined)
+        waiting = await monitoring_stats.count_unhandled_updates(archive)
+        yield _make_metric("updates_waiting", "Updates that are kept and not worked in.", waiting)
+        gap_counts = [len(channel_gaps) for channel_gaps in (await gaps.list_open_gaps(archive)).values()]
+        description = "Times in which posts may have been missed, in all channels."
+        yield _make_metric("gaps_open", description, sum(gap_counts))
+        yield _make_metric("gap_channels", "Channels with such a time.", len(gap_counts))
+        yield _make_metric("channel_gaps_max", "The most such times of one channel.", max(gap_counts, default=0))
+        running = sum(job.state == "running" for job in (await history.list_backfills(archive)).values())
+        yield _make_metric("history_running", "Channels whose earlier posts are being fetched.", running)
 
     async def _votes(self, context: AppContext) -> AsyncIterator[Metric]:
-        """Count the votes on answers."""
-        votes = _make_gauge("feedback_votes", "Votes on answers; a vote can be changed.", "vote", "reason")
-        number = {("good", _NO_REASON): 0, ("bad", _NO_REASON): 0, **{("bad", reason): 0 for reason in VOTE_REASONS}}
-        number |= {
-            ("good" if good else "bad", why or _NO_REASON): n
-            for good, why, n in await monitoring_stats.count_votes_by_reason(context.archive)
-        }
-        for labels, count in number.items():
-            votes.add_metric(labels, count)
-        yield votes
+        votes = {("good", _NO_REASON): 0, ("bad", _NO_REASON): 0, **{("bad", reason): 0 for reason in VOTE_REASONS}}
+        for good, why, number in await monitoring_stats.count_votes_by_reason(context.archive):
+            votes["good" if good else "bad", why or _NO_REASON] = number
+        yield _make_metric("feedback_votes", "Votes on answers; a vote can be changed.", votes, "vote", "reason")
 
     async def _disk(self, context: AppContext) -> AsyncIterator[Metric]:
-        """Measure disk usage."""
         folder = context.archive.folder
         disk = await asyncio.to_thread(files.measure_disk_usage, folder)
-        sizes = _make_gauge("disk_bytes", "What lies in the data folder: archive, indexes, backups.", "part")
-        for part, size in (("archive", disk.archive), ("indexes", disk.indexes), ("backups", disk.backups)):
-            sizes.add_metric([part], size)
-        yield sizes
-        yield _make_value_gauge("disk_free_bytes", "What is free beside them.", disk.free)
+        sizes = {("archive",): disk.archive, ("indexes",): disk.indexes, ("backups",): disk.backups}
+        description = "What lies in the data folder: archive, indexes, backups."
+        yield _make_metric("disk_bytes", description, sizes, "part")
+        yield _make_metric("disk_free_bytes", "What is free beside them.", disk.free)
         if backups := await asyncio.to_thread(list_backups, folder):
             moment = get_backup_time(backups[0]).timestamp()
-            yield _make_value_gauge("last_backup_timestamp_seconds", "When the last backup was made.", moment)
+            yield _make_metric("last_backup_timestamp_seconds", "When the last backup was made.", moment)
 
     async def _caches(self, context: AppContext) -> AsyncIterator[Metric]:
-        """Count cache hits and misses."""
-        caches = context.rag.caches
-        requests = _make_counter("cache_requests", "Looks into a cache: hit, miss.", "cache", "result")
+        caches, requests = context.rag.caches, dict[tuple[str, ...], float]()
         for name, cache in (("plans", caches.plans), ("hits", caches.hits), ("verdicts", caches.verdicts)):
-            requests.add_metric([name, "hit"], cache.hits)
-            requests.add_metric([name, "miss"], cache.looks - cache.hits)
-        yield requests
+            requests |= {(name, "hit"): cache.hits, (name, "miss"): cache.looks - cache.hits}
+        description = "Looks into a cache: hit, miss."
+        yield _make_metric("cache_requests", description, requests, "cache", "result", kind=CounterMetricFamily)
 
     async def _jobs(self, context: AppContext) -> AsyncIterator[Metric]:
         """Count the runs of scheduled jobs. The label is not "job", which Prometheus uses for its targets."""
-        runs = _make_counter("job_runs", "Runs of work that goes by itself.", "task")
-        failed = _make_counter("job_failures", "Runs that failed.", "task")
-        failing = _make_gauge("job_failing", "1 where the last run failed.", "task")
-        for job in [*context.indexing.job_log.jobs.values()]:
-            runs.add_metric([job.name], job.runs)
-            failed.add_metric([job.name], job.failures)
-            failing.add_metric([job.name], job.failing)
-        for metric in (runs, failed, failing):
-            yield metric
+        jobs = [*context.indexing.job_log.jobs.values()]
+        runs, failures = {(job.name,): job.runs for job in jobs}, {(job.name,): job.failures for job in jobs}
+        yield _make_metric("job_runs", "Runs of work that goes by itself.", runs, "task", kind=CounterMetricFamily)
+        yield _make_metric("job_failures", "Runs that failed.", failures, "task", kind=CounterMetricFamily)
+        failing = {(job.name,): job.failing for job in jobs}
+        yield _make_metric("job_failing", "1 where the last run failed.", failing, "task")
 
 
 OK, OFF = "ok", "off"
@@ -262,18 +226,17 @@ class ReadinessCheck:
             starting = "starting"
             return {"archive": starting, "words": starting, "vectors": starting, "telegram": self._check_telegram()}
         archive, vectors = await asyncio.gather(_check_archive(context), _check_vectors(context))
+        jobs = context.indexing.job_log.jobs
         return {
             "archive": archive,
-            "words": _check_lexical_index(context),
+            "words": ("cannot be brought up to date" if "lexical" in jobs and jobs["lexical"].failing else OK),
             "vectors": vectors,
             "telegram": self._check_telegram(),
         }
 
     def _check_telegram(self) -> str:
-        silence, most = (
-            self.wire.silence,
-            _MAX_WEBHOOK_SILENCE_SECONDS if self.wire.by_webhook else _MAX_SILENCE_SECONDS,
-        )
+        silence = self.wire.silence
+        most = _MAX_WEBHOOK_SILENCE_SECONDS if self.wire.by_webhook else _MAX_SILENCE_SECONDS
         if silence is None:
             return "not reached yet"
         return OK if silence < most else f"silent for {silence:.0f} s"
@@ -291,15 +254,9 @@ async def _check_archive(context: AppContext) -> str:
     return OK
 
 
-def _check_lexical_index(context: AppContext) -> str:
-    jobs = context.indexing.job_log.jobs
-    return "cannot be brought up to date" if "lexical" in jobs and jobs["lexical"].failing else OK
-
-
 async def _check_vectors(context: AppContext) -> str:
-    if (
-        context.rag.dense is None
-    ):  # without a model vectors are not wanted; if wanted and not opened, there is a shortfall
+    # Without a model vectors are not wanted; if wanted and not opened, there is a shortfall.
+    if context.rag.dense is None:
         return "not opened" if any(short.stage == "dense" for short in context.rag.without) else OFF
     try:
         async with asyncio.timeout(_CHECK_TIMEOUT_SECONDS):
@@ -322,35 +279,11 @@ class _MetricsSnapshot:
     metrics: list[Metric]
 
     def collect(self) -> Iterable[Metric]:
-        """Return the metrics."""
         return self.metrics
 
 
-@dataclass(frozen=True, slots=True)
-class _MonitoringPages:
-    meter: Meter
-    states: StateCollector
-    readiness: ReadinessCheck
-
-    async def healthz(self, request: web.Request) -> web.Response:
-        """Answer at all: this proves that the event loop runs."""
-        return web.json_response({"alive": True})
-
-    async def readyz(self, request: web.Request) -> web.Response:
-        """Answer 200 if the bot can work, else 503; the body names the parts that cannot."""
-        checks = await self.readiness.look()
-        ready = all(state in HEALTHY_STATES for state in checks.values())
-        return web.json_response({"ready": ready, "checks": checks}, status=200 if ready else 503)
-
-    async def metrics(self, request: web.Request) -> web.Response:
-        """Answer all metrics in Prometheus' text format."""
-        states = _MetricsSnapshot(await self.states.read())
-        body = generate_latest(states) + generate_latest(self.meter.instruments.registry)
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-
 @asynccontextmanager
-async def serve_monitoring(
+async def _serve_monitoring(
     settings: MonitoringSettings, meter: Meter, states: StateCollector, readiness: ReadinessCheck
 ) -> AsyncIterator[None]:
     """Serve on the configured port until the block ends; without a port do nothing. Raises SettingsWrong."""
@@ -360,9 +293,22 @@ async def serve_monitoring(
     host = check_listen_host(settings.host, settings.public, "MONITORING__HOST")
     # A public port may be called by any host name; DNS rebinding only matters where a browser runs.
     guards = [] if settings.public else [refuse_foreign_pages]
-    pages, app = _MonitoringPages(meter, states, readiness), web.Application(middlewares=guards)
-    for name in ("healthz", "readyz", "metrics"):
-        app.router.add_get(f"/{name}", getattr(pages, name))
+    app = web.Application(middlewares=guards)
+
+    async def healthz(request: web.Request) -> web.Response:
+        return web.json_response({"alive": True})  # to answer at all proves that the event loop runs
+
+    async def readyz(request: web.Request) -> web.Response:
+        checks = await readiness.look()
+        ready = all(state in HEALTHY_STATES for state in checks.values())
+        return web.json_response({"ready": ready, "checks": checks}, status=200 if ready else 503)
+
+    async def metrics(request: web.Request) -> web.Response:
+        body = generate_latest(_MetricsSnapshot(await states.read())) + generate_latest(meter.instruments.registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    for page in (healthz, readyz, metrics):
+        app.router.add_get(f"/{page.__name__}", page)
     refusal = f"The port MONITORING__PORT={settings.port} cannot be opened ({{}}): choose another."
     async with AsyncExitStack() as opened:
         with translate_errors(SettingsWrong, OSError, say=refusal):
@@ -387,7 +333,7 @@ async def monitor_bot(settings: MonitoringSettings, rag: Engine) -> AsyncIterato
     readiness = ReadinessCheck(lambda: monitoring.context, monitoring.meter.wire)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(
-            serve_monitoring(
+            _serve_monitoring(
                 settings, monitoring.meter, StateCollector(lambda: monitoring.context, monitoring.meter), readiness
             )
         )

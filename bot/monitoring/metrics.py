@@ -42,35 +42,9 @@ from rag_core.types import Answer
 
 OTHER_LABEL = "other"
 _MAX_LABEL_VALUES = 64  # for one label
-_STAGE_SECONDS_BUCKETS = (
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1,
-    2.5,
-    5,
-    10,
-    30,
-)  # seconds: budgets of stages are 1 to 10
-_QUESTION_SECONDS_BUCKETS = (
-    0.1,
-    0.25,
-    0.5,
-    1,
-    2.5,
-    5,
-    10,
-    20,
-    30,
-    60,
-    90,
-    180,
-    600,
-)  # seconds: a question may take 90, and wait
+# In seconds: budgets of stages are 1 to 10; a question may take 90, and wait.
+_STAGE_SECONDS_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_QUESTION_SECONDS_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 90, 180, 600)
 _SHARE_BUCKETS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _COUNT_BUCKETS = (1, 2, 3, 4, 6, 8, 12)
 
@@ -101,23 +75,8 @@ class Instruments:
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
         # One limiter for each label: together their values exceed the limit of one.
-        self.stage_name, self.recipe_name, self.tool_name, self.method_name = (
-            LabelLimiter(),
-            LabelLimiter(),
-            LabelLimiter(),
-            LabelLimiter(),
-        )
-        self._add_question_metrics()
-        self._add_stage_metrics()
-        self._add_external_metrics()
-
-    def _counter(self, name: str, description: str, *labels: str) -> Counter:
-        return Counter(f"citegram_{name}", description, labels, registry=self.registry)
-
-    def _histogram(self, name: str, description: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-        return Histogram(f"citegram_{name}", description, labels, registry=self.registry, buckets=buckets)
-
-    def _add_question_metrics(self) -> None:
+        self.stage_name, self.recipe_name = LabelLimiter(), LabelLimiter()
+        self.tool_name, self.method_name = LabelLimiter(), LabelLimiter()
         self.questions = self._counter(
             "questions", "Questions: answered, refused, trouble, stopped.", "kind", "recipe", "outcome"
         )
@@ -137,8 +96,6 @@ class Instruments:
         self.coverage = self._histogram(
             "citation_coverage", "Share of an answer's sentences that cite a post.", _SHARE_BUCKETS, "recipe"
         )
-
-    def _add_stage_metrics(self) -> None:
         self.stage = self._histogram(
             "stage_seconds", "How long a stage took, failed or not.", _STAGE_SECONDS_BUCKETS, "stage"
         )
@@ -151,8 +108,6 @@ class Instruments:
         self.reflections = self._counter("reflections", "Drafts that a model judged: ok, failed.", "outcome")
         self.calls = self._counter("model_calls", "Generations asked of a language model.", "stage")
         self.tokens = self._counter("model_tokens", "Tokens that a model read or wrote.", "stage", "kind")
-
-    def _add_external_metrics(self) -> None:
         self.telegram = self._counter(
             "telegram_calls", "Tries of Telegram's methods, by what came of them.", "method", "outcome"
         )
@@ -161,6 +116,12 @@ class Instruments:
         )
         self.logged = self._counter("log_records", "Lines of the log: warning, error.", "level")
         self.scrape_failures = self._counter("scrape_failures", "Parts that a scrape could not tell.", "part")
+
+    def _counter(self, name: str, description: str, *labels: str) -> Counter:
+        return Counter(f"citegram_{name}", description, labels, registry=self.registry)
+
+    def _histogram(self, name: str, description: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"citegram_{name}", description, labels, registry=self.registry, buckets=buckets)
 
 
 # The first match counts; network and server errors are TelegramAPIErrors too.
@@ -193,10 +154,7 @@ class TelegramCallMetrics(BaseRequestMiddleware):
         return None if self._last_answer_at is None else time.monotonic() - self._last_answer_at
 
     async def __call__(
-        self,
-        make_request: NextRequestMiddlewareType[TelegramType],
-        bot: Bot,
-        method: TelegramMethod[TelegramType],
+        self, make_request: NextRequestMiddlewareType[TelegramType], bot: Bot, method: TelegramMethod[TelegramType]
     ) -> Response[TelegramType]:
         """Make the request and count its outcome."""
         began, polling, outcome = time.monotonic(), isinstance(method, GetUpdates), "stopped"
@@ -326,7 +284,6 @@ class Meter:
 
 
 def _classify_error(error: str) -> str:
-    """Classify a failure by the exception's class name."""
     if "Timeout" in error:
         return "timeout"
     return "stopped" if error == "CancelledError" else "failed"

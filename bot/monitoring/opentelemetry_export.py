@@ -56,7 +56,6 @@ class RunSpanExporter:
 
 
 def _compute_start_time(span: Span) -> float:
-    """Compute the start of a stage, in Unix seconds."""
     return span.ended - span.took_ms / 1000
 
 

@@ -35,41 +35,24 @@ class ChangeNotifier:
 
 Json = dict[str, Any]
 
-_ADMIN_RIGHTS = (
-    "can_manage_chat",
-    "can_delete_messages",
-    "can_manage_video_chats",
-    "can_restrict_members",
-    "can_promote_members",
-    "can_change_info",
-    "can_invite_users",
-    "can_post_stories",
-    "can_edit_stories",
-    "can_delete_stories",
-    "can_send_welcome_messages",
+_ADMIN_RIGHTS = tuple(
+    f"can_{right}"
+    for right in (
+        "manage_chat delete_messages manage_video_chats restrict_members promote_members change_info invite_users "
+        "post_stories edit_stories delete_stories send_welcome_messages"
+    ).split()
 )
-_MEMBER_RIGHTS = (
-    "can_send_messages",
-    "can_send_audios",
-    "can_send_documents",
-    "can_send_photos",
-    "can_send_videos",
-    "can_send_video_notes",
-    "can_send_voice_notes",
-    "can_send_polls",
-    "can_send_other_messages",
-    "can_add_web_page_previews",
-    "can_react_to_messages",
-    "can_edit_tag",
-    "can_change_info",
-    "can_invite_users",
-    "can_pin_messages",
-    "can_manage_topics",
+_MEMBER_RIGHTS = tuple(
+    f"can_{right}"
+    for right in (
+        "send_messages send_audios send_documents send_photos send_videos send_video_notes send_voice_notes "
+        "send_polls send_other_messages add_web_page_previews react_to_messages edit_tag change_info invite_users "
+        "pin_messages manage_topics"
+    ).split()
 )
 
 
 def _drop_empty_fields(**fields: Any) -> Json:
-    """Drop fields that are None, as Telegram does."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -154,7 +137,6 @@ class SandboxChat:
     protected: bool = False
     bot_spoke: bool = False
     last_id: int = 0
-    pinned: int | None = None
     members: dict[int, Membership] = field(default_factory=dict)
     messages: dict[int, Json] = field(default_factory=dict)
     topics: dict[int, str] = field(default_factory=dict)
@@ -176,7 +158,6 @@ class SandboxChat:
         more = _drop_empty_fields(
             linked_chat_id=self.linked,
             has_protected_content=True if self.protected else None,
-            pinned_message=self.messages.get(self.pinned) if self.pinned else None,
             active_usernames=[self.username] if self.username else None,
         )
         return (

@@ -8,7 +8,7 @@ from math import inf
 
 from bot.sandbox.chats import Json
 from bot.sandbox.state import SandboxState
-from rag_core.types import Answer, Citation, Passage, Post, PostKey, Source
+from rag_core.types import Answer, Citation, Post, PostKey, Source
 
 _MAX_ANSWERS = 500  # older ones have reached any open page
 _MAX_SHOWN_POSTS = 5  # best posts shown with an answer, besides the cited ones
@@ -28,7 +28,24 @@ class DemoObserver:
     def show_answer(self, chat_id: int, message_id: int, answer: Answer) -> None:
         """Record the posts that an answer was found by."""
         self._world.changed()
-        self._answers[chat_id, message_id] = (self._world.n, _build_found_posts(answer))
+        cited: dict[PostKey, list[Citation]] = {}
+        for sentence in answer.sentences:
+            for citation in sentence.citations:
+                cited.setdefault(citation.post, []).append(citation)
+        numbers = {key: n for n, key in enumerate(answer.posts(), 1)}
+        shown = [
+            _build_searched_post(source, cited.get(source.passage.key, ()))
+            | {"number": numbers.get(source.passage.key)}
+            for n, source in enumerate(answer.found)
+            if n < _MAX_SHOWN_POSTS or source.passage.key in cited
+        ]
+        known = {source.passage.key for source in answer.found}
+        counted = [
+            _build_counted_post(citations[0]) | {"number": numbers[key]}
+            for key, citations in cited.items()
+            if key not in known
+        ]
+        self._answers[chat_id, message_id] = (self._world.n, (shown + counted))
         if len(self._answers) > _MAX_ANSWERS:
             del self._answers[next(iter(self._answers))]
 
@@ -57,7 +74,6 @@ class DemoObserver:
         return {"insights": insights, "indexing": indexing, "findable": findable}
 
     def _can_open(self, post: Json, visible: Collection[int]) -> bool:
-        """Whether the user can open the post: it is visible and not deleted."""
         chat, message = post["post"]
         room = self._world.rooms.get(chat)
         return room is None or (chat in visible and message in room.messages)
@@ -87,42 +103,9 @@ class DemoObserver:
         return str(message.get("text") or message.get("caption") or "").strip()
 
 
-def _build_found_posts(answer: Answer) -> list[Json]:
-    """Build the cited posts and the best others, best first; posts cited without a search come last."""
-    cited: dict[PostKey, list[Citation]] = {}
-    for sentence in answer.sentences:
-        for citation in sentence.citations:
-            cited.setdefault(citation.post, []).append(citation)
-    numbers = {key: n for n, key in enumerate(answer.posts(), 1)}
-    shown = [
-        _build_searched_post(source, cited.get(source.passage.key, ())) | {"number": numbers.get(source.passage.key)}
-        for n, source in enumerate(answer.found)
-        if n < _MAX_SHOWN_POSTS or source.passage.key in cited
-    ]
-    known = {source.passage.key for source in answer.found}
-    counted = [
-        _build_counted_post(citations[0]) | {"number": numbers[key]}
-        for key, citations in cited.items()
-        if key not in known
-    ]
-    return shown + counted
-
-
 def _build_searched_post(source: Source, cited: Sequence[Citation]) -> Json:
-    """Build a post found by search."""
     passage = source.passage
     head = {"post": list(passage.key), "date": passage.date.timestamp(), "leg": source.leg}
-    return head | {"pieces": _split_by_quotes(passage, cited)}
-
-
-def _build_counted_post(citation: Citation) -> Json:
-    """Build a post cited by an answer from dates and counts, which no retriever found."""
-    head = {"post": list(citation.post), "date": citation.date.timestamp(), "leg": ""}
-    return head | {"pieces": [[citation.quote, True]]}
-
-
-def _split_by_quotes(passage: Passage, cited: Sequence[Citation]) -> list[list[object]]:
-    """Split the passage into [text, whether it is quoted]; together the pieces are its text."""
     spans = sorted((max(c.start - passage.start, 0), min(c.end, passage.end) - passage.start) for c in cited)
     pieces: list[list[object]] = []
     at = 0
@@ -131,4 +114,10 @@ def _split_by_quotes(passage: Passage, cited: Sequence[Citation]) -> list[list[o
             continue
         pieces += [[passage.text[at:start], False], [passage.text[max(at, start) : end], True]]
         at = end
-    return [piece for piece in [*pieces, [passage.text[at:], False]] if piece[0]]
+    return head | {"pieces": [piece for piece in [*pieces, [passage.text[at:], False]] if piece[0]]}
+
+
+def _build_counted_post(citation: Citation) -> Json:
+    """Build a post cited by an answer from dates and counts, which no retriever found."""
+    head = {"post": list(citation.post), "date": citation.date.timestamp(), "leg": ""}
+    return head | {"pieces": [[citation.quote, True]]}

@@ -1,10 +1,10 @@
-"""Message entities: HTML and MarkdownV2 parsing, entity detection, and Telegram's checks of text.
+"""Message entities: entity detection, and Telegram's checks of text. There is no markup: the bot sends entities.
 
-Rules of the markup: https://core.telegram.org/bots/api#html-style and #markdownv2-style. Detected entities follow the
-patterns of TDLib (find_urls, find_mentions, find_hashtags, find_cashtags, find_bot_commands, find_bank_card_numbers
-in td/telegram/MessageEntity.cpp). Phone numbers are found by the server alone; here those with a plus or with ten
-digits and more are, as https://core.telegram.org/bots/api#messageentity shows them. Entities count UTF-16 units, the
-length limits count code points (https://core.telegram.org/api/entities#entity-length; TDLib's `utf8_length`).
+Detected entities follow the patterns of TDLib (find_urls, find_mentions, find_hashtags, find_cashtags,
+find_bot_commands, find_bank_card_numbers in td/telegram/MessageEntity.cpp). Phone numbers are found by the server
+alone; here those with a plus or with ten digits and more are, as https://core.telegram.org/bots/api#messageentity
+shows them. Entities count UTF-16 units, the length limits count code points
+(https://core.telegram.org/api/entities#entity-length; TDLib's `utf8_length`).
 
 The wording of errors follows the real server (https://github.com/tdlib/telegram-bot-api) as far as it is known; it
 was not compared with live Telegram. Errors about an entity or a draft have a wording of their own.
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from html import unescape
 from itertools import accumulate
 from typing import Any
 from urllib.parse import urlsplit
@@ -117,216 +116,6 @@ def _count_units(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-_HTML_TAG_PATTERN = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z][\w-]*)(?P<rest>[^<>]*)>|(?P<open><)")
-_ATTRIBUTE_PATTERN = re.compile(r"""([\w-]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
-_ESCAPE_PATTERN = re.compile(r"&(?:lt|gt|amp|quot|#\d+|#x[0-9a-fA-F]+);")
-_ENTITY_TYPE_BY_TAG = {
-    "b": "bold",
-    "strong": "bold",
-    "i": "italic",
-    "em": "italic",
-    "u": "underline",
-    "ins": "underline",
-    "s": "strikethrough",
-    "strike": "strikethrough",
-    "del": "strikethrough",
-    "tg-spoiler": "spoiler",
-    "code": "code",
-    "pre": "pre",
-}
-
-
-def read_html(markup: str) -> tuple[str, list[Json]]:
-    """Parse Telegram HTML into text and entities; 400 if a tag is unknown or not closed."""
-    reader = _HtmlReader()
-    position = 0
-    for token in _HTML_TAG_PATTERN.finditer(markup):
-        reader.text(markup[position : token.start()])
-        position = token.end()
-        byte = len(markup[: token.start()].encode())
-        if token["open"]:
-            raise _make_parse_error(f"Unsupported start tag at byte offset {byte}")
-        if token["close"]:
-            reader.close(token["name"].lower(), byte)
-        else:
-            reader.open(token["name"].lower(), token["rest"], byte)
-    reader.text(markup[position:])
-    return reader.done()
-
-
-def _make_parse_error(what: str) -> BotApiError:
-    return bad_request(f"can't parse entities: {what}")
-
-
-class _HtmlReader:
-    """State of the HTML parser: the text so far, and the open tags."""
-
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._length = 0
-        self._open: list[tuple[str, int, Json | None]] = []
-        self._entities: list[Json] = []
-
-    def text(self, raw: str) -> None:
-        """Append plain text, decoding Telegram's five escapes."""
-        plain = _ESCAPE_PATTERN.sub(lambda match: unescape(match[0]), raw)
-        self._pieces.append(plain)
-        self._length += len(plain.encode("utf-16-le", "surrogatepass")) // 2
-
-    def open(self, name: str, rest: str, byte: int) -> None:
-        """Push a start tag."""
-        values = {m[1].lower(): unescape(m[2] or m[3] or m[4] or "") for m in _ATTRIBUTE_PATTERN.finditer(rest)}
-        self._open.append((name, self._length, _parse_start_tag(name, values, byte)))
-
-    def close(self, name: str, byte: int) -> None:
-        """Pop the innermost start tag and make its entity."""
-        if not self._open:
-            raise _make_parse_error(f"Unexpected end tag at byte offset {byte}")
-        opened, start, entity = self._open.pop()
-        if opened != name:
-            expected = f'expected "</{opened}>", found "</{name}>"'
-            raise _make_parse_error(f"Unmatched end tag at byte offset {byte}, {expected}")
-        if entity and self._length > start:
-            self._entities.append(entity | {"offset": start, "length": self._length - start})
-
-    def done(self) -> tuple[str, list[Json]]:
-        """Return text and entities if every tag is closed."""
-        if self._open:
-            raise _make_parse_error(f'Can\'t find end tag corresponding to start tag "{self._open[-1][0]}"')
-        return "".join(self._pieces), sorted(self._entities, key=lambda e: (e["offset"], -e["length"]))
-
-
-def _parse_start_tag(name: str, values: dict[str, str], byte: int) -> Json | None:
-    """Parse a start tag into an entity; None for a link that Telegram would not follow."""
-    if name in _ENTITY_TYPE_BY_TAG:
-        return {"type": _ENTITY_TYPE_BY_TAG[name]}
-    if name == "blockquote":
-        return {"type": "expandable_blockquote" if "expandable" in values else "blockquote"}
-    if name == "span" and values.get("class") == "tg-spoiler":
-        return {"type": "spoiler"}
-    if name == "tg-emoji":
-        return {"type": "custom_emoji", "custom_emoji_id": values.get("emoji-id", "")}
-    if name == "a":
-        url = values.get("href", "")
-        return {"type": "text_link", "url": url} if re.match(r"(https?|tg)://", url) else None
-    raise _make_parse_error(f'Unsupported start tag "{name}" at byte offset {byte}')
-
-
-_ENTITY_TYPE_BY_MARK = {
-    "*": "bold",
-    "_": "italic",
-    "__": "underline",
-    "~": "strikethrough",
-    "||": "spoiler",
-    "`": "code",
-    "```": "pre",
-}
-_RESERVED_CHARACTERS = frozenset("_*[]()~`>#+-=|{}.!")
-_LINK_END_PATTERN = re.compile(r"\]\(((?:\\.|[^\\)])*)\)", re.DOTALL)
-_QUOTE_END_PATTERN = re.compile(r"\|\|(?:\n(?!>)|\Z)")
-
-
-def read_markdown(markup: str) -> tuple[str, list[Json]]:
-    """Parse MarkdownV2 into text and entities; 400 for an unescaped reserved character."""
-    return _MarkdownReader(markup).read()
-
-
-class _MarkdownReader:
-    """One-pass MarkdownV2 parser with a stack of open marks."""
-
-    def __init__(self, markup: str) -> None:
-        self._markup = markup
-        self._at = 0
-        self._text: list[str] = []
-        self._length = 0
-        self._open: list[tuple[str, int]] = []
-        self._entities: list[Json] = []
-        self._quote: int | None = None
-
-    def read(self) -> tuple[str, list[Json]]:
-        """Parse to the end and return text and entities."""
-        while self._at < len(self._markup):
-            self._step()
-        if self._open:
-            kind = _ENTITY_TYPE_BY_MARK.get(self._open[-1][0], "text link").capitalize()
-            raise self._make_error(
-                f"Can't find end of {kind} entity at byte offset {len(self._markup[: self._at].encode())}"
-            )
-        self._end_quote(expandable=False)
-        return "".join(self._text), sorted(self._entities, key=lambda e: (e["offset"], -e["length"]))
-
-    def _step(self) -> None:
-        rest = self._markup[self._at :]
-        inside = self._open[-1][0] if self._open else ""
-        if rest[0] == "\\" and len(rest) > 1 and ord(rest[1]) < 127:
-            self._take(rest[1], 2)
-        elif inside in {"`", "```"} and not rest.startswith(inside):
-            self._take(rest[0], 1)
-        elif rest[0] == ">" and self._is_at_line_start():
-            self._quote = self._length if self._quote is None else self._quote
-            self._at += 1
-        elif rest[0] == "\n":
-            self._newline(rest)
-        elif self._quote is not None and inside != "||" and _QUOTE_END_PATTERN.match(rest):
-            self._at += 2
-            self._end_quote(expandable=True)
-        elif mark := next((m for m in ("```", "||", "__", "*", "_", "~", "`") if rest.startswith(m)), ""):
-            self._mark(mark)
-        elif rest[0] in "[]":
-            self._bracket(rest, inside)
-        elif rest[0] in _RESERVED_CHARACTERS:
-            reason = "is reserved and must be escaped with the preceding '\\'"
-            raise self._make_error(f"Character '{rest[0]}' {reason}")
-        else:
-            self._take(rest[0], 1)
-
-    def _mark(self, mark: str) -> None:
-        self._at += len(mark)
-        if self._open and self._open[-1][0] == mark:
-            self._close({"type": _ENTITY_TYPE_BY_MARK[mark]})
-        else:
-            self._open.append((mark, self._length))
-
-    def _bracket(self, rest: str, inside: str) -> None:
-        if rest[0] == "[":
-            self._open.append(("[", self._length))
-            self._at += 1
-            return
-        link = _LINK_END_PATTERN.match(rest)
-        if inside != "[" or link is None:
-            reason = "is reserved and must be escaped with the preceding '\\'"
-            raise self._make_error(f"Character '{rest[0]}' {reason}")
-        self._at += link.end()
-        self._close({"type": "text_link", "url": re.sub(r"\\(.)", r"\1", link[1])})
-
-    def _newline(self, rest: str) -> None:
-        if not rest.startswith("\n>"):
-            self._end_quote(expandable=False)
-        self._take("\n", 1)
-
-    def _close(self, entity: Json) -> None:
-        start = self._open.pop()[1]
-        if self._length > start:
-            self._entities.append(entity | {"offset": start, "length": self._length - start})
-
-    def _end_quote(self, *, expandable: bool) -> None:
-        if self._quote is not None and self._length > self._quote:
-            kind = "expandable_blockquote" if expandable else "blockquote"
-            self._entities.append({"type": kind, "offset": self._quote, "length": self._length - self._quote})
-        self._quote = None
-
-    def _take(self, character: str, read: int) -> None:
-        self._text.append(character)
-        self._length += 2 if character > "\uffff" else 1
-        self._at += read
-
-    def _is_at_line_start(self) -> bool:
-        return self._at == 0 or self._markup[self._at - 1] == "\n"
-
-    def _make_error(self, what: str) -> BotApiError:
-        return bad_request(f"can't parse entities: {what}")
-
-
 MAX_TEXT_CHARACTERS = 4096
 MAX_CAPTION_CHARACTERS = 1024
 MAX_QUOTE_CHARACTERS = 1024
@@ -337,10 +126,6 @@ _DROPPED_CHARACTERS_PATTERN = re.compile("[\r\u2028-\u202e\u030a\u0333\u033f]")
 _DIRECTION_MARKS_PATTERN = re.compile("[\u200e\u200f]+(?=[\u200e\u200f])")
 _LINK_SCHEMES = {"http", "https", "tg"}
 _ENTITY_TYPES = frozenset(kind.value for kind in MessageEntityType)
-_MARKUP_PARSERS: dict[str, Callable[[str], tuple[str, list[Json]]]] = {
-    "html": read_html,
-    "markdownv2": read_markdown,
-}
 
 
 def count_utf16_units(text: str) -> int:
@@ -355,23 +140,13 @@ def extract_entity_text(text: str, offset: int, length: int) -> str:
 
 
 def prepare_text(
-    text: str | None,
-    entities: list[Json] | None,
-    parse_mode: str | None,
-    limit: int = MAX_TEXT_CHARACTERS,
-    *,
-    empty: bool = False,
+    text: str | None, entities: list[Json] | None = None, limit: int = MAX_TEXT_CHARACTERS, *, empty: bool = False
 ) -> tuple[str, list[Json]]:
     """Check and clean a text and its entities as a message stores them; 400 for what Telegram refuses.
 
     `empty` allows an empty text (captions, drafts).
     """
     plain, marks = text or "", [dict(entity) for entity in entities or ()]
-    if parse_mode and not marks:
-        parser = _MARKUP_PARSERS.get(parse_mode.lower())
-        if parser is None:
-            raise bad_request(f"unsupported parse_mode {parse_mode!r}: the sandbox reads HTML and MarkdownV2")
-        plain, marks = parser(plain)
     _check_entities(plain, marks)
     clean, kept = _trim_text(*_clean_text(plain, marks))
     if not clean and not empty:

@@ -19,37 +19,25 @@ from aiogram.methods import (
     AnswerInlineQuery,
     CopyMessage,
     DeleteMessage,
-    DeleteMessages,
     DeleteMyCommands,
     DeleteWebhook,
     EditMessageReplyMarkup,
     EditMessageText,
-    ForwardMessage,
     GetChat,
-    GetChatAdministrators,
     GetChatMember,
-    GetChatMemberCount,
     GetFile,
     GetMe,
     GetMyCommands,
-    GetMyDescription,
-    GetMyName,
-    GetMyShortDescription,
     GetUpdates,
     GetWebhookInfo,
     LeaveChat,
-    PinChatMessage,
     SendChatAction,
     SendDocument,
     SendMessage,
     SendMessageDraft,
     SetMessageReaction,
     SetMyCommands,
-    SetMyDescription,
-    SetMyName,
-    SetMyShortDescription,
     SetWebhook,
-    UnpinChatMessage,
 )
 from aiogram.types import InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
 
@@ -62,8 +50,6 @@ from bot.sandbox.entities import (
     forbidden,
     prepare_quote,
     prepare_text,
-    read_html,
-    read_markdown,
 )
 from bot.sandbox.state import (
     SERVICE_FIELDS,
@@ -79,15 +65,10 @@ from bot.sandbox.state import (
 # Entity types that a quote must share with its message: https://core.telegram.org/bots/api#replyparameters
 _STYLE_TYPES = {"bold", "italic", "underline", "strikethrough", "spoiler"}
 _WHOLE_ENTITY_TYPES = {"custom_emoji", "date_time"}
+NO_MARKUP_TEXT = "can't parse entities: the sandbox reads no markup, send entities"
 
 
-def get_parse_mode(value: object) -> str | None:
-    """Return a given parse mode; aiogram's placeholder for "the default" counts as none."""
-    return value if isinstance(value, str) and value else None
-
-
-def dump_entities(entities: list[Any] | None) -> list[Json]:
-    """Dump the entities of a call to plain objects."""
+def _dump_entities(entities: list[Any] | None) -> list[Json]:
     return [entity.model_dump(exclude_none=True) for entity in entities or ()]
 
 
@@ -100,7 +81,7 @@ def build_thread_fields(room: SandboxChat, thread: int | None, parent: Json | No
     return {"message_thread_id": topic, "is_topic_message": True} if topic is not None else {}
 
 
-def build_reply_fields(
+def _build_reply_fields(
     world: SandboxState, room: SandboxChat, wanted: ReplyParameters | None, old_style: int | None
 ) -> Json:
     """Build `reply_to_message` (or `external_reply`) and `quote`; 400 if there is no such message or quote."""
@@ -126,17 +107,19 @@ def build_reply_fields(
 
 def _build_quote_fields(parent: Json, wanted: ReplyParameters) -> Json:
     """Build the quote, which must match the message word for word and in its styles; a blank quote is ignored."""
-    text, entities = wanted.quote or "", dump_entities(wanted.quote_entities)
-    mode = (get_parse_mode(wanted.quote_parse_mode) or "").lower()
-    if mode and not entities:
-        text, entities = read_html(text) if mode == "html" else read_markdown(text)
-    text, entities, lead = prepare_quote(text, entities)
+    if isinstance(wanted.quote_parse_mode, str):
+        raise bad_request(NO_MARKUP_TEXT)
+    text, entities, lead = prepare_quote(wanted.quote or "", _dump_entities(wanted.quote_entities))
     if not text:
         return {}
     whole = parent.get("text") or parent.get("caption") or ""
     spans = parent.get("entities") or parent.get("caption_entities") or []
     wanted_position = (wanted.quote_position or 0) + lead
-    offsets = sorted(_find_offsets(whole, text), key=lambda offset: abs(offset - wanted_position))
+    places, start = [], whole.find(text)
+    while start >= 0:
+        places.append(count_utf16_units(whole[:start]))
+        start = whole.find(text, start + 1)
+    offsets = sorted(places, key=lambda offset: abs(offset - wanted_position))
     fitting = [
         offset
         for offset in offsets
@@ -148,14 +131,6 @@ def _build_quote_fields(parent: Json, wanted: ReplyParameters) -> Json:
     kept = [entity for entity in entities if entity["type"] in _STYLE_TYPES | _WHOLE_ENTITY_TYPES]
     quote: Json = {"text": text, "position": fitting[0], "is_manual": True}
     return {"quote": quote | ({"entities": kept} if kept else {})}
-
-
-def _find_offsets(whole: str, piece: str) -> list[int]:
-    offsets, start = [], whole.find(piece)
-    while start >= 0:
-        offsets.append(count_utf16_units(whole[:start]))
-        start = whole.find(piece, start + 1)
-    return offsets
 
 
 def _collect_styles(entities: list[Json], start: int, length: int) -> set[tuple[object, ...]]:
@@ -176,7 +151,7 @@ def _collect_styles(entities: list[Json], start: int, length: int) -> set[tuple[
     return inside
 
 
-def build_inline_keyboard(markup: object) -> Json | None:
+def _build_inline_keyboard(markup: object) -> Json | None:
     """Build the inline keyboard that the message stores; None for other keyboards, which no message stores."""
     if not isinstance(markup, InlineKeyboardMarkup):
         return None
@@ -224,21 +199,18 @@ def set_webhook(call: SetWebhook, world: SandboxState) -> bool:
     if not _WEBHOOK_SECRET_PATTERN.fullmatch(call.secret_token or ""):
         raise bad_request("secret token contains unallowed characters")
     world.queue.allow(call.allowed_updates)
-    _drop_pending_updates(world, call.drop_pending_updates)
+    if call.drop_pending_updates:
+        world.queue.kept.clear()
     world.queue.hook(call.url, call.secret_token or "", call.max_connections or _DEFAULT_CONNECTIONS)
     return True
 
 
 def delete_webhook(call: DeleteWebhook, world: SandboxState) -> bool:
     """Remove the webhook."""
-    _drop_pending_updates(world, call.drop_pending_updates)
+    if call.drop_pending_updates:
+        world.queue.kept.clear()
     world.queue.hook("")
     return True
-
-
-def _drop_pending_updates(world: SandboxState, wanted: bool | None) -> None:
-    if wanted:
-        world.queue.kept.clear()
 
 
 def get_webhook_info(call: GetWebhookInfo, world: SandboxState) -> Json:
@@ -283,40 +255,14 @@ def _format_scope_key(scope: Any) -> str:
     return json.dumps(scope.model_dump(exclude_none=True) if scope else {"type": "default"}, sort_keys=True)
 
 
-def _make_profile_setter(field: str, most: int) -> Callable[[Any, SandboxState], bool]:
-    def keep(call: Any, world: SandboxState) -> bool:
-        text = getattr(call, field) or ""
-        if len(text) > most:
-            raise bad_request(f"{field} is too long")
-        world.profile[field, call.language_code or ""] = text
-        world.changed()
-        return True
-
-    return keep
-
-
-def _make_profile_getter(field: str) -> Callable[[Any, SandboxState], Json]:
-    def show(call: Any, world: SandboxState) -> Json:
-        plain = world.profile.get((field, ""), world.bot.first_name if field == "name" else "")
-        return {field: world.profile.get((field, call.language_code or "")) or plain}
-
-    return show
-
-
 BOT_METHODS: dict[Any, Callable[..., Any]] = {
     DeleteMyCommands: delete_my_commands,
     DeleteWebhook: delete_webhook,
     GetMe: get_me,
     GetMyCommands: get_my_commands,
-    GetMyDescription: _make_profile_getter("description"),
-    GetMyName: _make_profile_getter("name"),
-    GetMyShortDescription: _make_profile_getter("short_description"),
     GetUpdates: get_updates,
     GetWebhookInfo: get_webhook_info,
     SetMyCommands: set_my_commands,
-    SetMyDescription: _make_profile_setter("description", 512),
-    SetMyName: _make_profile_setter("name", 64),
-    SetMyShortDescription: _make_profile_setter("short_description", 120),
     SetWebhook: set_webhook,
 }
 
@@ -352,22 +298,6 @@ def get_chat_member(call: GetChatMember, world: SandboxState) -> Json:
     return room.member(call.user_id).wire(person, room.kind)
 
 
-def get_chat_administrators(call: GetChatAdministrators, world: SandboxState) -> list[Json]:
-    """List the owner and the administrators."""
-    room = require_readable_chat(world, call.chat_id)
-    if room.kind == "private":
-        raise bad_request("there are no administrators in the private chat")
-    everybody = world.people | {world.bot.id: world.bot}
-    leaders = [(user_id, member) for user_id, member in room.members.items() if member.leads]
-    return [member.wire(everybody[user_id], room.kind) for user_id, member in leaders]
-
-
-def get_chat_member_count(call: GetChatMemberCount, world: SandboxState) -> int:
-    """Count the members of a chat."""
-    room = require_readable_chat(world, call.chat_id)
-    return 2 if room.kind == "private" else sum(member.inside for member in room.members.values())
-
-
 def leave_chat(call: LeaveChat, world: SandboxState) -> bool:
     """Let the bot leave; it gets an update, as for every change of its membership."""
     room = require_readable_chat(world, call.chat_id)
@@ -397,7 +327,7 @@ def send_message_draft(call: SendMessageDraft, world: SandboxState) -> bool:
     if not call.draft_id:
         raise bad_request("draft_id must be non-zero")
     build_thread_fields(room, call.message_thread_id)
-    text, entities = prepare_text(call.text, dump_entities(call.entities), get_parse_mode(call.parse_mode), empty=True)
+    text, entities = prepare_text(call.text, _dump_entities(call.entities), empty=True)
     ends = world.clock() + _DRAFT_SECONDS
     draft = SandboxDraft(call.draft_id, text, entities, bool(call.can_stop), bool(call.keep_on_stop), ends)
     world.drafts[room.id, call.message_thread_id or 0] = draft
@@ -444,7 +374,7 @@ def answer_inline_query(call: AnswerInlineQuery, world: SandboxState) -> bool:
         raise bad_request("RESULT_ID_INVALID")
     for one in results:
         content = one["input_message_content"]
-        content["text"], content["entities"] = prepare_text(content["message_text"], content.get("entities"), None)
+        content["text"], content["entities"] = prepare_text(content["message_text"], content.get("entities"))
     button = call.button.model_dump(exclude_none=True) if call.button else None
     answer = {"results": results, "personal": bool(call.is_personal), "cache_time": call.cache_time, "button": button}
     query.answer = answer
@@ -459,7 +389,7 @@ def answer_guest_query(call: AnswerGuestQuery, world: SandboxState) -> Json:
         raise bad_request("query is too old and response timeout expired or query ID is invalid")
     result = call.result.model_dump(mode="json", exclude_none=True, exclude_unset=True)
     content = result["input_message_content"]
-    content["text"], content["entities"] = prepare_text(content["message_text"], content.get("entities"), None)
+    content["text"], content["entities"] = prepare_text(content["message_text"], content.get("entities"))
     query.answer = content
     world.changed()
     return {"inline_message_id": call.guest_query_id}
@@ -490,9 +420,7 @@ CHAT_METHODS: dict[Any, Callable[..., Any]] = {
     AnswerInlineQuery: answer_inline_query,
     AnswerGuestQuery: answer_guest_query,
     GetChat: get_chat,
-    GetChatAdministrators: get_chat_administrators,
     GetChatMember: get_chat_member,
-    GetChatMemberCount: get_chat_member_count,
     GetFile: get_file,
     LeaveChat: leave_chat,
     SendChatAction: send_chat_action,
@@ -501,7 +429,7 @@ CHAT_METHODS: dict[Any, Callable[..., Any]] = {
 }
 
 
-_CONTENT_FIELDS = ("text", "entities", "caption", "caption_entities", "photo", "document", "poll")
+CONTENT_FIELDS = ("text", "entities", "caption", "caption_entities", "photo", "document", "poll")
 _DELETABLE_SECONDS = 48 * 3600  # https://core.telegram.org/bots/api#deletemessage
 _NOT_MODIFIED_TEXT = (
     "message is not modified: specified new message content and reply markup are exactly the same as "
@@ -512,7 +440,7 @@ _NOT_MODIFIED_TEXT = (
 def send_message(call: SendMessage, world: SandboxState) -> Json:
     """Send a text message."""
     room = require_writable_chat(world, call.chat_id)
-    text, entities = prepare_text(call.text, dump_entities(call.entities), get_parse_mode(call.parse_mode))
+    text, entities = prepare_text(call.text, _dump_entities(call.entities))
     options = call.link_preview_options
     preview = options.model_dump(exclude_unset=True) if isinstance(options, LinkPreviewOptions) else None
     return _add_bot_message(world, room, call, {"text": text, "entities": entities, "link_preview_options": preview})
@@ -524,31 +452,27 @@ def send_document(call: SendDocument, world: SandboxState) -> Json:
     upload = world.files.get(str(call.document))
     if upload is None:
         raise bad_request("wrong remote file identifier specified: can't unserialize it. Wrong last symbol")
-    given_entities = dump_entities(call.caption_entities)
-    caption, entities = prepare_text(
-        call.caption, given_entities, get_parse_mode(call.parse_mode), MAX_CAPTION_CHARACTERS, empty=True
-    )
+    given_entities = _dump_entities(call.caption_entities)
+    caption, entities = prepare_text(call.caption, given_entities, MAX_CAPTION_CHARACTERS, empty=True)
     content = {"document": upload.wire(), "caption": caption, "caption_entities": entities}
     return _add_bot_message(world, room, call, content)
-
-
-def forward_message(call: ForwardMessage, world: SandboxState) -> Json:
-    """Forward a message with its origin."""
-    room = require_writable_chat(world, call.chat_id)
-    source = _get_source_message(world, call.from_chat_id, call.message_id, "forward")
-    return _add_bot_message(world, room, call, _copy_content(source) | {"forward_origin": build_message_origin(source)})
 
 
 def copy_message(call: CopyMessage, world: SandboxState) -> Json:
     """Copy the content of a message without its origin; returns the id of the copy."""
     room = require_writable_chat(world, call.chat_id)
-    source = _get_source_message(world, call.from_chat_id, call.message_id, "copy")
-    content = _copy_content(source)
+    room_from = require_readable_chat(world, call.from_chat_id)
+    source = room_from.messages.get(call.message_id)
+    if source is None:
+        raise bad_request("message to copy not found")
+    if source.get("has_protected_content") or room_from.protected:
+        raise bad_request("message has protected content and can't be forwarded")
+    content = {name: source[name] for name in CONTENT_FIELDS if name in source}
+    if not content:
+        raise bad_request("message can't be copied")
     if call.caption is not None and "text" not in content:
-        given_entities = dump_entities(call.caption_entities)
-        caption, entities = prepare_text(
-            call.caption, given_entities, get_parse_mode(call.parse_mode), MAX_CAPTION_CHARACTERS, empty=True
-        )
+        given_entities = _dump_entities(call.caption_entities)
+        caption, entities = prepare_text(call.caption, given_entities, MAX_CAPTION_CHARACTERS, empty=True)
         content |= {"caption": caption, "caption_entities": entities}
     return {"message_id": _add_bot_message(world, room, call, content)["message_id"]}
 
@@ -558,8 +482,8 @@ def edit_message_text(call: EditMessageText, world: SandboxState) -> Json:
     room, message = _get_own_message(world, call.chat_id, call.message_id)
     if "text" not in message:
         raise bad_request("there is no text in the message to edit")
-    text, entities = prepare_text(call.text, dump_entities(call.entities), get_parse_mode(call.parse_mode))
-    markup = build_inline_keyboard(call.reply_markup)
+    text, entities = prepare_text(call.text, _dump_entities(call.entities))
+    markup = _build_inline_keyboard(call.reply_markup)
     now = message["text"], message.get("entities", []), message.get("reply_markup")
     if (text, entities, markup) == now:
         raise bad_request(_NOT_MODIFIED_TEXT)
@@ -570,7 +494,7 @@ def edit_message_text(call: EditMessageText, world: SandboxState) -> Json:
 def edit_message_reply_markup(call: EditMessageReplyMarkup, world: SandboxState) -> Json:
     """Replace or remove the buttons, without an edit date."""
     room, message = _get_own_message(world, call.chat_id, call.message_id)
-    markup = build_inline_keyboard(call.reply_markup)
+    markup = _build_inline_keyboard(call.reply_markup)
     if markup == message.get("reply_markup"):
         raise bad_request(_NOT_MODIFIED_TEXT)
     return world.change(room, message["message_id"], reply_markup=markup)
@@ -591,43 +515,13 @@ def delete_message(call: DeleteMessage, world: SandboxState) -> bool:
     return True
 
 
-def delete_messages(call: DeleteMessages, world: SandboxState) -> bool:
-    """Delete several messages; missing ones are skipped."""
-    room = require_readable_chat(world, call.chat_id)
-    for message_id in call.message_ids:
-        if message_id in room.messages:
-            delete_message(DeleteMessage(chat_id=room.id, message_id=message_id), world)
-    return True
-
-
-def pin_chat_message(call: PinChatMessage, world: SandboxState) -> bool:
-    """Pin a message."""
-    room = require_writable_chat(world, call.chat_id)
-    if call.message_id not in room.messages:
-        raise bad_request("message to pin not found")
-    room.pinned = call.message_id
-    world.changed()
-    return True
-
-
-def unpin_chat_message(call: UnpinChatMessage, world: SandboxState) -> bool:
-    """Unpin the pinned message."""
-    room = require_writable_chat(world, call.chat_id)
-    if room.pinned is None or (call.message_id and call.message_id != room.pinned):
-        raise bad_request("message to unpin not found")
-    room.pinned = None
-    world.changed()
-    return True
-
-
 def _add_bot_message(world: SandboxState, room: SandboxChat, call: Any, content: Json) -> Json:
-    """Add a message of the bot to a chat."""
     old_style = getattr(call, "reply_to_message_id", None)
-    reply = build_reply_fields(world, room, getattr(call, "reply_parameters", None), old_style)
+    reply = _build_reply_fields(world, room, getattr(call, "reply_parameters", None), old_style)
     thread = build_thread_fields(room, call.message_thread_id, reply.get("reply_to_message"))
     sender = {"sender_chat": room.wire()} if room.kind == "channel" else {"from": world.bot.wire()}
     protected = {"has_protected_content": True} if call.protect_content is True or room.protected else {}
-    markup = {"reply_markup": build_inline_keyboard(getattr(call, "reply_markup", None))}
+    markup = {"reply_markup": _build_inline_keyboard(getattr(call, "reply_markup", None))}
     world.settle(room, thread.get("message_thread_id"))
     message = world.add(room, sender | content | reply | thread | markup | protected)
     room.bot_spoke = True
@@ -636,7 +530,6 @@ def _add_bot_message(world: SandboxState, room: SandboxChat, call: Any, content:
 
 
 def _get_own_message(world: SandboxState, chat: int | str | None, message_id: int | None) -> tuple[SandboxChat, Json]:
-    """Get a message that the bot may edit."""
     room = require_readable_chat(world, chat)
     if not message_id:
         raise bad_request("message identifier is not specified")
@@ -647,31 +540,11 @@ def _get_own_message(world: SandboxState, chat: int | str | None, message_id: in
     return room, room.messages[message_id]
 
 
-def _get_source_message(world: SandboxState, chat: int | str, message_id: int, verb: str) -> Json:
-    room = require_readable_chat(world, chat)
-    message = room.messages.get(message_id)
-    if message is None:
-        raise bad_request(f"message to {verb} not found")
-    if message.get("has_protected_content") or room.protected:
-        raise bad_request("message has protected content and can't be forwarded")
-    if not _copy_content(message):
-        raise bad_request(f"message can't be {'forwarded' if verb == 'forward' else 'copied'}")
-    return message
-
-
-def _copy_content(message: Json) -> Json:
-    return {name: message[name] for name in _CONTENT_FIELDS if name in message}
-
-
 MESSAGE_METHODS: dict[Any, Callable[..., Any]] = {
     CopyMessage: copy_message,
     DeleteMessage: delete_message,
-    DeleteMessages: delete_messages,
     EditMessageReplyMarkup: edit_message_reply_markup,
     EditMessageText: edit_message_text,
-    ForwardMessage: forward_message,
-    PinChatMessage: pin_chat_message,
     SendDocument: send_document,
     SendMessage: send_message,
-    UnpinChatMessage: unpin_chat_message,
 }

@@ -7,7 +7,6 @@ from bisect import bisect_right
 from collections.abc import Awaitable, Callable
 from math import inf
 from pathlib import Path
-from typing import Any
 
 from aiohttp import web
 
@@ -46,7 +45,11 @@ def add_page_routes(app: web.Application, world: SandboxState, observed: DemoObs
         return web.json_response(news | observed.build_page_state(since, visible))
 
     async def messages(request: web.Request) -> web.Response:
-        room = _require_visible_chat(world, int(request.query["chat"]), int(request.query.get("user", 0)))
+        chat_id = int(request.query["chat"])
+        user_id = int(request.query.get("user", 0))
+        room = world.room(chat_id)
+        if not _is_visible(world, room, user_id):
+            raise web.HTTPForbidden
         return web.json_response({"messages": [_build_message(world, room, i) for i in room.messages]})
 
     async def act(request: web.Request) -> web.Response:
@@ -82,28 +85,7 @@ def build_snapshot(world: SandboxState, since: int, user_id: int) -> Json:
     else:
         fresh = [(room, max(room.messages)) for room in rooms if room.messages]
     leaders = {user for room in world.rooms.values() for user, member in room.members.items() if member.leads}
-    return {
-        "n": world.n,
-        "run": world.run,
-        "me": {"bot": world.bot.wire(), "user": user_id},
-        "people": [person.wire() | {"leads": person.id in leaders} for person in world.people.values()],
-        "questions": _list_questions(world, user_id, {room.id for room in rooms}),
-        "chats": [_build_chat(world, room, user_id) for room in rooms],
-        "messages": [_build_message(world, room, message_id) for room, message_id in fresh],
-        "commands": _get_commands(world, user_id),
-        **_build_drafts_and_actions(world, {room.id for room in rooms}),
-    }
-
-
-def _list_questions(world: SandboxState, user_id: int, visible: set[int]) -> list[str]:
-    """List the suggested questions in the user's language; those that fewer people may ask come first."""
-    person = world.people.get(user_id)
-    own = [one for one in world.suggestions if person and one.lang == person.lang and one.chats <= visible]
-    return [one.text for one in sorted(own, key=lambda one: all(world.rooms[chat].username for chat in one.chats))]
-
-
-def _build_drafts_and_actions(world: SandboxState, visible: set[int]) -> Json:
-    """Build the drafts and actions that have not expired, with the seconds left."""
+    visible = {room.id for room in rooms}
     now = world.clock()
     drafts = [
         {"chat": chat, "thread": thread, "id": d.draft_id, "text": d.text, "entities": d.entities}
@@ -116,7 +98,24 @@ def _build_drafts_and_actions(world: SandboxState, visible: set[int]) -> Json:
         for (chat, thread), (action, ends) in world.actions.items()
         if ends > now and chat in visible
     ]
-    return {"drafts": drafts, "actions": actions}
+    return {
+        "n": world.n,
+        "run": world.run,
+        "me": {"bot": world.bot.wire(), "user": user_id},
+        "people": [person.wire() | {"leads": person.id in leaders} for person in world.people.values()],
+        "questions": _list_questions(world, user_id, {room.id for room in rooms}),
+        "chats": [_build_chat(world, room, user_id) for room in rooms],
+        "messages": [_build_message(world, room, message_id) for room, message_id in fresh],
+        "commands": _get_commands(world, user_id),
+        **{"drafts": drafts, "actions": actions},
+    }
+
+
+def _list_questions(world: SandboxState, user_id: int, visible: set[int]) -> list[str]:
+    """List the suggested questions in the user's language; those that fewer people may ask come first."""
+    person = world.people.get(user_id)
+    own = [one for one in world.suggestions if person and one.lang == person.lang and one.chats <= visible]
+    return [one.text for one in sorted(own, key=lambda one: all(world.rooms[chat].username for chat in one.chats))]
 
 
 def _is_visible(world: SandboxState, room: SandboxChat, user_id: int) -> bool:
@@ -125,18 +124,11 @@ def _is_visible(world: SandboxState, room: SandboxChat, user_id: int) -> bool:
     return room.member(user_id).inside or (room.kind == "channel" and room.username is not None)
 
 
-def _require_visible_chat(world: SandboxState, chat_id: int, user_id: int) -> SandboxChat:
-    room = world.room(chat_id)
-    if not _is_visible(world, room, user_id):
-        raise web.HTTPForbidden
-    return room
-
-
 def _build_chat(world: SandboxState, room: SandboxChat, user_id: int) -> Json:
     inside = sum(member.inside for member in room.members.values())
     rights = {"can_post": room.kind != "channel" or room.member(user_id).leads, "members": inside}
     topics = {str(thread): name for thread, name in room.topics.items()}
-    return room.wire() | rights | {"topics": topics, "pinned": room.pinned}
+    return room.wire() | rights | {"topics": topics}
 
 
 def _build_message(world: SandboxState, room: SandboxChat, message_id: int) -> Json:
@@ -159,14 +151,11 @@ def _get_commands(world: SandboxState, user_id: int) -> list[Json]:
 
 async def _handle_say(body: Json, world: SandboxState) -> Json:
     user_id = int(body["user"])
+    value = body.get("forward_of")
     message = UserMessage(
-        str(body["text"]), body.get("reply_to"), body.get("thread"), _parse_pair(body.get("forward_of"))
+        str(body["text"]), body.get("reply_to"), body.get("thread"), (int(value[0]), int(value[1])) if value else None
     )
     return user_actions.send_as_person(world, user_id, int(body.get("chat") or user_id), message)
-
-
-def _parse_pair(value: Any) -> tuple[int, int] | None:
-    return (int(value[0]), int(value[1])) if value else None
 
 
 def _require_admin(body: Json, world: SandboxState) -> None:

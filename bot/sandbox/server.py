@@ -1,8 +1,7 @@
 """Sandbox server: the Bot API, its files, the page and the page API on one loopback port.
 
 A request becomes a checked Bot API call; aiogram's models validate both sides. Faults are injected on the way, on
-demand: errors, proxies' pages, dropped connections and delays. The rate limits are Telegram's published ones and are
-off until `limits = True` (https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this).
+demand: errors, proxies' pages, dropped connections and delays.
 """
 
 from __future__ import annotations
@@ -10,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-import math
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -38,11 +35,6 @@ from bot.sandbox.user_actions import UserMessage
 
 FaultKind = Literal["429", "500", "502html", "409", "garbled", "drop", "lost", "stall"]
 
-_CHAT_LIMIT = (1, 1.0)
-_GROUP_LIMIT = (20, 60.0)
-_OVERALL_LIMIT = (30, 1.0)
-_LIMITED_METHOD_PREFIXES = ("send", "edit", "forward", "copy")
-
 
 @dataclass(slots=True)
 class Fault:
@@ -61,12 +53,9 @@ class Fault:
 
 @dataclass(slots=True)
 class FaultInjector:
-    """Pending faults and rate limits."""
+    """Pending faults."""
 
-    clock: Callable[[], float]
-    limits: bool = False
     waiting: list[Fault] = field(default_factory=list)
-    _sent: dict[object, deque[float]] = field(default_factory=dict)
     _storm: tuple[float, Fault, Random] | None = None
 
     def fail_next(
@@ -97,33 +86,6 @@ class FaultInjector:
             return self._storm[1]
         return None
 
-    def count(self, method: str, chat_id: int | None) -> None:
-        """Count a call against the rate limits; raises 429 with `retry_after` beyond them."""
-        if not self.limits or not method.lower().startswith(_LIMITED_METHOD_PREFIXES):
-            return
-        windows: list[tuple[object, int, float]] = [("all", *_OVERALL_LIMIT)]
-        if chat_id is not None and not method.lower().endswith(("draft", "action")):
-            windows.append((chat_id, *_CHAT_LIMIT))
-            if chat_id < 0:
-                windows.append((("group", chat_id), *_GROUP_LIMIT))
-        now = self.clock()
-        wait = max(self._wait(key, most, span, now) for key, most, span in windows)
-        if wait > 0:
-            raise too_many_requests(math.ceil(wait))
-        for key, _, _ in windows:
-            self._sent.setdefault(key, deque()).append(now)
-
-    def _wait(self, key: object, most: int, span: float, now: float) -> float:
-        times = self._sent.setdefault(key, deque())
-        while times and times[0] <= now - span:
-            times.popleft()
-        return times[0] + span - now if len(times) >= most else 0.0
-
-
-def too_many_requests(seconds: int) -> BotApiError:
-    """Build a 429 error with the seconds to wait."""
-    return BotApiError(429, f"Too Many Requests: retry after {seconds}", retry_after=seconds)
-
 
 BotApiMethod = type[TelegramMethod[Any]]
 
@@ -144,7 +106,7 @@ _MISSING_PARAMETER_TEXTS = {
 }
 
 
-def find_method(name: str) -> BotApiMethod:
+def _find_method(name: str) -> BotApiMethod:
     """Find aiogram's model of a method; 404 if Telegram has no such method, 501 if the sandbox does not have it."""
     method = _METHOD_BY_NAME.get(name.lower())
     if method is None:
@@ -154,7 +116,7 @@ def find_method(name: str) -> BotApiMethod:
     return method
 
 
-async def read_call_parameters(request: web.Request, world: SandboxState) -> Json:
+async def _read_call_parameters(request: web.Request, world: SandboxState) -> Json:
     """Read the parameters of a call from query and body; uploads are stored in the state's files."""
     parameters: Json = dict(request.query)
     if request.content_type == "application/json":
@@ -177,13 +139,15 @@ async def read_call_parameters(request: web.Request, world: SandboxState) -> Jso
     return parameters | {named.get(part, part): file_id for part, file_id in uploads.items()}
 
 
-async def execute_call(method: BotApiMethod, parameters: Json, world: SandboxState) -> Any:
+async def _execute_call(method: BotApiMethod, parameters: Json, world: SandboxState) -> Any:
     """Validate a call, run its handler, and validate the result."""
     handler = _HANDLER_BY_METHOD[method]
     try:
         call = method.model_validate({name: _decode_value(method, name, value) for name, value in parameters.items()})
     except ValidationError as exc:
         raise _convert_first_error(exc) from exc
+    if isinstance(getattr(call, "parse_mode", None), str):
+        raise bad_request(methods.NO_MARKUP_TEXT)
     result = handler(call, world)
     if isawaitable(result):
         return await result  # raw updates are returned unchecked, since a test may queue invalid ones
@@ -255,7 +219,7 @@ class Sandbox:
         queue = UpdateQueue(clock, next_id=max(1, int(clock()) - _UPDATE_ID_EPOCH))
         self.world = SandboxState(bot, clock, queue, bell=queue.bell)  # `until` wakes when updates are taken, too
         self.observed = DemoObserver(self.world)
-        self.faults = FaultInjector(clock)
+        self.faults = FaultInjector()
         self.hooks = WebhookSender(self.world.queue)
         self.transcript: list[Json] = []
         self._read_counts: dict[int, int] = {}
@@ -369,7 +333,6 @@ class Sandbox:
         return await self.world.bell.until(true, timeout)
 
     async def _on_call(self, request: web.Request) -> web.StreamResponse:
-        """Handle one call: meet a fault, answer, and record it in the transcript."""
         name = request.match_info["method"]
         line: Json = {"n": len(self.transcript) + 1, "at": self.world.clock(), "method": name}
         line |= {"params": {}, "ok": False, "error": "not answered"}
@@ -380,13 +343,11 @@ class Sandbox:
                 return broken
             if not self._has_valid_token(request):
                 raise BotApiError(401, "Unauthorized")
-            method = find_method(name)
+            method = _find_method(name)
             line["method"] = method.__api_method__
-            parameters = await read_call_parameters(request, self.world)
+            parameters = await _read_call_parameters(request, self.world)
             line["params"] = parameters
-            chat = str(parameters.get("chat_id", ""))
-            self.faults.count(name, int(chat) if chat.removeprefix("-").isdecimal() else None)
-            result = await execute_call(method, parameters, self.world)
+            result = await _execute_call(method, parameters, self.world)
         except BotApiError as exc:
             line["error"] = exc.description
             return web.json_response(exc.body(), status=exc.code)
@@ -399,9 +360,8 @@ class Sandbox:
         return hmac.compare_digest(request.match_info["token"].encode(errors="replace"), self.token.encode())
 
     async def _apply_fault(self, fault: Fault, request: web.Request) -> web.StreamResponse | None:
-        """Apply a fault to a call; None if the call goes on."""
         if fault.kind == "429":
-            raise too_many_requests(fault.retry_after)
+            raise BotApiError(429, f"Too Many Requests: retry after {fault.retry_after}", retry_after=fault.retry_after)
         if fault.kind == "500":
             raise BotApiError(500, "Internal Server Error")
         if fault.kind == "409":
@@ -431,7 +391,6 @@ class Sandbox:
 
 
 def _close_connection(request: web.Request) -> web.StreamResponse:
-    """Close the connection without a response."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response()

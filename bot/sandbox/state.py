@@ -21,7 +21,7 @@ from rag_core.types import Post
 _CAPTION_MEDIA_KINDS = {"photo", "video", "animation", "document", "audio", "voice"}
 
 
-def build_post_message(post: Post | Mapping[str, object], room: SandboxChat) -> Json:
+def _build_post_message(post: Post | Mapping[str, object], room: SandboxChat) -> Json:
     """Build a message from a `Post`, or from a mapping with `id`, `date`, `text` and optional fields.
 
     Optional: entities, edited, author, forward (a name), media (a kind), file_name, mime_type, reply_to, album.
@@ -68,7 +68,6 @@ def _dump_post(post: Post) -> dict[str, Any]:
 
 
 def _build_content(fields: Mapping[str, Any]) -> Json:
-    """Build text and entities, or media with a caption."""
     text = str(fields.get("text") or "")
     entities = list(fields.get("entities") or ())
     entities = sorted(entities + detect_entities(text, entities), key=lambda e: (e["offset"], -e["length"]))
@@ -176,7 +175,6 @@ class SandboxState:
     people: dict[int, SandboxUser] = field(default_factory=dict)
     rooms: dict[int, SandboxChat] = field(default_factory=dict)
     commands: dict[tuple[str, str], list[Json]] = field(default_factory=dict)
-    profile: dict[tuple[str, str], str] = field(default_factory=dict)
     drafts: dict[tuple[int, int], SandboxDraft] = field(default_factory=dict)
     actions: dict[tuple[int, int], tuple[str, float]] = field(default_factory=dict)
     reactions: dict[tuple[int, int], dict[int, list[str]]] = field(default_factory=dict)
@@ -228,7 +226,7 @@ class SandboxState:
         """Add posts from before the bot joined, without updates; returns their number."""
         room, count = self.room(chat_id), 0
         for post in posts:
-            message = build_post_message(post, room)
+            message = _build_post_message(post, room)
             self._store_message(room, message)
             room.last_id = max(room.last_id, message["message_id"])
             count += 1

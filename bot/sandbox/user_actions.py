@@ -8,11 +8,10 @@ from secrets import randbelow, token_urlsafe
 
 from bot.sandbox.chats import Json, SandboxChat, remove_nested_reply
 from bot.sandbox.entities import MAX_CAPTION_CHARACTERS, bad_request, forbidden, prepare_text
-from bot.sandbox.methods import build_thread_fields
+from bot.sandbox.methods import CONTENT_FIELDS, build_thread_fields
 from bot.sandbox.state import PressedButton, SandboxState, UploadedFile, build_message_origin, build_photo, can_bot_see
 
 _CHANNEL_SERVICE_USER = {"id": 777000, "is_bot": False, "first_name": "Telegram"}
-_CONTENT_FIELDS = ("text", "entities", "caption", "caption_entities", "photo", "document", "poll")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ def post_as_channel(world: SandboxState, chat_id: int, deed: UserMessage) -> Jso
     if room.linked is not None:
         group = world.room(room.linked)
         head = {"from": _CHANNEL_SERVICE_USER, "sender_chat": room.wire(), "is_automatic_forward": True}
-        body = {name: message[name] for name in _CONTENT_FIELDS if name in message}
+        body = {name: message[name] for name in CONTENT_FIELDS if name in message}
         _push_update(
             world, group, "message", world.add(group, head | body | {"forward_origin": build_message_origin(message)})
         )
@@ -69,7 +68,7 @@ def edit_as_author(world: SandboxState, chat_id: int, message_id: int, text: str
         raise bad_request("message to edit not found")
     field = "text" if "text" in old else "caption"
     marks = "entities" if field == "text" else "caption_entities"
-    clean, entities = prepare_text(text, None, None, empty=field == "caption")
+    clean, entities = prepare_text(text, empty=field == "caption")
     if clean == old.get(field, ""):
         return old
     fields: Json = {field: clean, marks: entities, "edit_date": int(world.clock())}
@@ -112,7 +111,7 @@ def call_as_guest(world: SandboxState, user_id: int, text: str) -> str:
     """Call the bot into a group that it is not in; returns the id of the query."""
     query_id = str(randbelow(10**18))
     world.queries[query_id] = PressedButton(user_id, user_id, world.clock())
-    clean, entities = prepare_text(text, None, None)
+    clean, entities = prepare_text(text)
     chat = {"id": -1_009_000_000_000 - user_id, "type": "supergroup", "title": "Elsewhere"}
     head = {"message_id": 1, "date": int(world.clock()), "chat": chat, "from": world.people[user_id].wire()}
     world.queue.push("guest_message", head | {"text": clean, "entities": entities, "guest_query_id": query_id})
@@ -153,7 +152,7 @@ def send_file_as_person(
 ) -> Json:
     """Send a file to the bot in private, or into a group."""
     world.files[upload.file_id] = upload
-    clean, entities = prepare_text(caption, None, None, MAX_CAPTION_CHARACTERS, empty=True)
+    clean, entities = prepare_text(caption, None, MAX_CAPTION_CHARACTERS, empty=True)
     fields: Json = {"text": None, "document": upload.wire(), "caption": clean, "caption_entities": entities}
     return send_as_person(world, user_id, user_id if chat_id is None else chat_id, UserMessage(extra=fields))
 
@@ -171,11 +170,10 @@ def stop_draft_as_person(world: SandboxState, chat_id: int, draft_id: int) -> No
 
 
 def _build_message_fields(world: SandboxState, room: SandboxChat, written: UserMessage) -> Json:
-    """Build the fields of a message: text or photo, replied message, origin of a forward."""
     extra = dict(written.extra or {})
     fields: Json = _build_forward_fields(world, written) if written.origin else {}
-    if written.text or not (fields.keys() | extra.keys()) & set(_CONTENT_FIELDS):
-        text, entities = prepare_text(written.text, None, None, empty=written.album is not None)
+    if written.text or not (fields.keys() | extra.keys()) & set(CONTENT_FIELDS):
+        text, entities = prepare_text(written.text, empty=written.album is not None)
         names = ("caption", "caption_entities") if written.album else ("text", "entities")
         fields |= dict(zip(names, (text, entities), strict=True))
     if written.album:
@@ -192,7 +190,7 @@ def _build_forward_fields(world: SandboxState, written: UserMessage) -> Json:
         source = world.room(written.origin[0]).messages.get(written.origin[1])
         if source is None:
             raise bad_request("message to forward not found")
-        body = {name: source[name] for name in _CONTENT_FIELDS if name in source} if not written.text else {}
+        body = {name: source[name] for name in CONTENT_FIELDS if name in source} if not written.text else {}
         return body | {"forward_origin": build_message_origin(source)}
     if isinstance(written.origin, str):
         name = {"type": "hidden_user", "sender_user_name": written.origin}

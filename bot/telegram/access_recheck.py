@@ -139,7 +139,7 @@ async def collect_content_of_posts(keys: Iterable[PostKey], viewer: Viewer, arch
 
 
 async def recheck_shown_content(
-    content: ShownContent, reader: Reader, archive: Archive, rights: AdminRegistry, *, max_age_s: float = 0.0
+    content: ShownContent, reader: Reader, rights: AdminRegistry, *, max_age_s: float = 0.0
 ) -> None:
     """Check that the reader may still read a message, and that its posts still say what it shows.
 
@@ -147,12 +147,12 @@ async def recheck_shown_content(
     behind what is shown are no older than `max_age_s`; those behind counts are as old as for any question.
     """
     try:
-        if not await _are_posts_unchanged(content, archive):
+        if not await _are_posts_unchanged(content, rights.archive):
             raise ContentWithdrawn
         unknown = frozenset[int]()
         for wanted, age in ((content.named_channels, max_age_s), (content.counted - content.named_channels, None)):
             if wanted:
-                found = await access.resolve_channel_access(archive, rights, reader, among=wanted, max_age_s=age)
+                found = await access.resolve_channel_access(rights, reader, among=wanted, max_age_s=age)
                 if wanted - found.open.keys() - found.unknown:
                     raise ContentWithdrawn
                 unknown |= found.unknown
@@ -201,7 +201,7 @@ _CURRENT_CHECK: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("r
 
 @contextmanager
 def recheck_before_sending(
-    content: ShownContent, reader: Reader, archive: Archive, rights: AdminRegistry, *, max_age_s: float = 0.0
+    content: ShownContent, reader: Reader, rights: AdminRegistry, *, max_age_s: float = 0.0
 ) -> Iterator[None]:
     """Run `recheck_shown_content` before each attempt to send or edit a message within the block.
 
@@ -212,7 +212,7 @@ def recheck_before_sending(
     async def check() -> None:
         if outer is not None:
             await outer()
-        await recheck_shown_content(content, reader, archive, rights, max_age_s=max_age_s)
+        await recheck_shown_content(content, reader, rights, max_age_s=max_age_s)
 
     token = _CURRENT_CHECK.set(check if content else outer)
     try:

@@ -48,6 +48,8 @@ from rag_core.storage import Archive, raw_updates
 _UNRETRIED_METHODS = {
     method.__api_method__ for method in (GetUpdates, SendChatAction, SendMessageDraft, SetMessageReaction)
 }
+# Errors that a retry may overcome.
+TRANSIENT_ERRORS = (TelegramRetryAfter, TelegramServerError, TelegramNetworkError, ClientDecodeError)
 # Longer waits that Telegram asks for are not made: the reader has left by then.
 _MAX_RETRY_AFTER_SECONDS = 120
 
@@ -63,10 +65,7 @@ class NeutralizeLinksMiddleware(BaseRequestMiddleware):
     """
 
     async def __call__(
-        self,
-        make_request: NextRequestMiddlewareType[TelegramType],
-        bot: Bot,
-        method: TelegramMethod[TelegramType],
+        self, make_request: NextRequestMiddlewareType[TelegramType], bot: Bot, method: TelegramMethod[TelegramType]
     ) -> Response[TelegramType]:
         """Make the request with the entities that its text needs."""
         request: Any = method
@@ -133,10 +132,7 @@ class InboxMiddleware(BaseRequestMiddleware):
         self.heard = heard
 
     async def __call__(
-        self,
-        make_request: NextRequestMiddlewareType[TelegramType],
-        bot: Bot,
-        method: TelegramMethod[TelegramType],
+        self, make_request: NextRequestMiddlewareType[TelegramType], bot: Bot, method: TelegramMethod[TelegramType]
     ) -> Response[TelegramType]:
         """Validate and store the batch. Raises ArchiveUnavailable where it cannot be stored."""
         result: Any = await make_request(bot, method)
@@ -188,10 +184,7 @@ class RetryMiddleware(BaseRequestMiddleware):
         self.pause = pause
 
     async def __call__(
-        self,
-        make_request: NextRequestMiddlewareType[TelegramType],
-        bot: Bot,
-        method: TelegramMethod[TelegramType],
+        self, make_request: NextRequestMiddlewareType[TelegramType], bot: Bot, method: TelegramMethod[TelegramType]
     ) -> Response[TelegramType]:
         """Make the request, at most `tries` times; the pause between doubles."""
         if method.__api_method__ in _UNRETRIED_METHODS or isinstance(method, SendWithoutRetry | EditWithoutRetry):
@@ -199,13 +192,7 @@ class RetryMiddleware(BaseRequestMiddleware):
         for attempt in range(1, self.tries):
             try:
                 return await make_request(bot, method)
-            except (
-                TelegramRetryAfter,
-                TelegramServerError,
-                TelegramNetworkError,
-                ClientDecodeError,
-                RecheckUnavailable,
-            ) as exc:
+            except (*TRANSIENT_ERRORS, RecheckUnavailable) as exc:
                 wait = compute_retry_delay(exc, self.pause * 2 ** (attempt - 1))
                 if wait is None:
                     raise

@@ -33,7 +33,17 @@ from rag_core.context.evidence import order_copies
 from rag_core.storage import Archive
 from rag_core.storage.channels import load_group_rules
 from rag_core.storage.questions import QuestionRow
-from rag_core.types import Answer, Certainty, Channel, Origin, Passage, Post, PostKey, Sentence
+from rag_core.types import (
+    Answer,
+    Certainty,
+    Channel,
+    Origin,
+    Passage,
+    Post,
+    PostKey,
+    Sentence,
+    format_channel_post_link,
+)
 
 _MAX_NEAREST = 3
 
@@ -352,6 +362,44 @@ def _format_footer(answer: Answer, words: Translator) -> str:
     first = answer.sentences[0]
     verbatim = any(c.quote.strip() == first.text.strip() for c in first.citations)
     return words("footer-verbatim" if verbatim else "footer-counted")
+
+
+def render_stored_sentences(
+    answer: StoredAnswer,
+    sentences: Sequence[StoredSentence],
+    texts: Mapping[PostKey, str],
+    stored: Mapping[PostKey, Post],
+    known: Mapping[int, Channel],
+    shown: RenderContext,
+) -> list[Text]:
+    """Render sentences of an answer with the numbers of their posts, and below them these sources.
+
+    `texts` are the posts' texts as they were cited, `stored` the posts as they are now.
+    """
+    numbers = {one.key: number for number, one in enumerate(answer.cited, 1)}
+    cited = sorted({place.key for sentence in sentences for place in sentence.places}, key=lambda key: numbers[key])
+    lines = [format_source(numbers[key], key, stored[key], known.get(key.chat_id), shown) for key in cited]
+    rendered = []
+    for sentence in sentences:
+        text = sentence.around
+        if sentence.quote is not None:
+            key, start, end = sentence.places[sentence.quote]
+            text = f"{text} {texts[key][start:end]}".strip()
+        own = dict.fromkeys(place.key for place in sentence.places)
+        marks = [piece for key in own for piece in (" ", link_number(numbers[key], key, known))]
+        rendered.append(Text(neutralize_links(strip_control_characters(text)), *marks))
+    return [*rendered, *([BlockQuote(as_list(*lines))] if lines else [])]
+
+
+def link_number(number: int, key: PostKey, known: Mapping[int, Channel]) -> Text:
+    """Number of a source, as a link that opens the post."""
+    return make_link(f"[{number}]", format_channel_post_link(key, known.get(key.chat_id)))
+
+
+def format_source(number: int, key: PostKey, post: Post, channel: Channel | None, shown: RenderContext) -> Text:
+    """Format the head of a source: its number, its author as a link to the post, and its date."""
+    author = link_author(channel, post.origin, format_channel_post_link(key, channel), shown.words)
+    return Text(f"{number}. ", author, " · ", format_day_and_edit(post.date, post.edited, shown))
 
 
 # Invisible letters: Telegram treats a button with nothing but these as empty.

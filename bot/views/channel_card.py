@@ -14,9 +14,9 @@ from aiogram.filters.callback_data import CallbackData
 from aiogram.types import InlineKeyboardMarkup
 from aiogram.utils.formatting import Text, as_list
 
-from bot.admin_notifications import format_gap
 from bot.context import AppContext
 from bot.i18n import Translator
+from bot.settings import BotSettings
 from bot.views.answer import link_channel_title
 from bot.views.keyboards import build_keyboard, make_callback_token
 from rag_core.storage import Archive, gaps
@@ -187,3 +187,11 @@ def _format_facts(view: ChannelView, context: AppContext, words: Translator) -> 
         yield words("channel-unread", count=stands.lexical)
     if stands.dense:
         yield words("channel-unembedded", count=stands.dense)
+
+
+def format_gap(gap: Gap, words: Translator, settings: BotSettings) -> str:
+    """Format the period in which posts may be missing."""
+    until = words.date(gap.until, settings.zone)
+    if gap.since is None:
+        return words("gap-before", until=until)
+    return words("gap-between", since=words.date(gap.since, settings.zone), until=until)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from heapq import nlargest
 from itertools import pairwise
+from typing import Any
 
 from aiogram.enums import MessageEntityType
 from aiogram.types import MessageEntity
@@ -233,6 +234,10 @@ class Page:
     text: str
     entities: tuple[MessageEntity, ...]
 
+    def as_kwargs(self) -> dict[str, Any]:
+        """Arguments of `sendMessage`, as of a formatted text."""
+        return {"text": self.text, "entities": list(self.entities)}
+
 
 def split_pages(content: Text, limit: int = MAX_MESSAGE_LENGTH) -> list[Page]:
     """Cut `content` into messages of at most `limit` UTF-16 units, none of them blank.
@@ -265,17 +270,6 @@ class _MessageSplitter:
 
     def cut(self, start: int, limit: int) -> int:
         """End of the message that begins at `start`."""
-        end = self._find_last_fit(start, limit)
-        if end == len(self.text):
-            return end
-        kept = [e for e in self.entities if e.type not in _QUOTE_TYPES and e.length <= limit]
-        # Separators of the second half first: a short message followed by a long one reads worse than a plain cut.
-        for place in self._cut_places(start, end):
-            if not any(e.offset < self.units[place] < e.offset + e.length for e in kept):
-                return place
-        return end
-
-    def _find_last_fit(self, start: int, limit: int) -> int:
         end = start
         while end < len(self.text) and self.units[end + 1] - self.units[start] <= limit:
             end += 1
@@ -284,7 +278,15 @@ class _MessageSplitter:
         inside = sorted([*inside, *(place for place in self.found if begun <= place)])
         if len(inside) > MAX_ENTITIES:
             end = min(end, max(start + 1, self.points[inside[MAX_ENTITIES]]))
-        return max(end, start + 1)
+        end = max(end, start + 1)
+        if end == len(self.text):
+            return end
+        kept = [e for e in self.entities if e.type not in _QUOTE_TYPES and e.length <= limit]
+        # Separators of the second half first: a short message followed by a long one reads worse than a plain cut.
+        for place in self._cut_places(start, end):
+            if not any(e.offset < self.units[place] < e.offset + e.length for e in kept):
+                return place
+        return end
 
     def _cut_places(self, start: int, end: int) -> Iterator[int]:
         """Places to cut, best first: separators in the second half, separators in the first, then any place."""

@@ -6,7 +6,7 @@ A page is built from text and entities only; links come from the archive, never 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
@@ -16,6 +16,7 @@ from aiogram.utils.formatting import Bold, Code, Italic, Text, as_list
 
 from bot.i18n import Translator
 from bot.views.answer import format_channel_title, format_one_line, make_link
+from bot.views.keyboards import cut_page
 from bot.views.message_text import find_link_spans, neutralize_links, style_text
 from bot.views.post_phrases import RenderContext, format_author, format_day_and_edit, strip_control_characters
 from rag_core.retrieval.post_search import FoundPost, SearchListing, TextMatcher, select_snippet
@@ -32,26 +33,15 @@ _AUTO_ENTITY_PATTERN = re.compile(r"(?<!\w)[@#$/]\w|\w[.@][^\W\d_]|://|\d{7,}")
 _ONE_MICROSECOND = timedelta(microseconds=1)
 
 
-def get_last_page(listing: SearchListing) -> int:
-    """Number of the last page, from 0."""
-    return max(0, len(listing.found) - 1) // RESULTS_PER_PAGE
-
-
-def get_page_entries(listing: SearchListing, number: int) -> Sequence[FoundPost]:
-    """Posts on a page."""
-    return listing.found[number * RESULTS_PER_PAGE : (number + 1) * RESULTS_PER_PAGE]
-
-
 def render_search_page(listing: SearchListing, number: int, shown: RenderContext) -> Text:
-    """Render one page of results; where nothing was found, a sentence with advice."""
+    """Render a page of results, or the nearest that there is; where nothing was found, a sentence with advice."""
     words = shown.words
     if not listing.found:
         blocks = [Text(_format_no_results(listing, words))]
     else:
-        first = number * RESULTS_PER_PAGE
-        entries = get_page_entries(listing, number)
-        blocks = [_render_head(listing, number, shown)]
-        for place, found in enumerate(entries, first):
+        entries, number, last = cut_page(listing.found, number, RESULTS_PER_PAGE)
+        blocks = [_render_head(listing, number, last, shown)]
+        for place, found in enumerate(entries, number * RESULTS_PER_PAGE):
             if place == listing.whole and place:
                 blocks.append(Italic(words("search-near")))
             blocks.append(_render_entry(place + 1, found, listing, shown))
@@ -73,7 +63,7 @@ def _format_no_results(listing: SearchListing, words: Translator) -> str:
     return words("search-nothing-filtered", filters=f" {words('search-or')} ".join(filters))
 
 
-def _render_head(listing: SearchListing, number: int, shown: RenderContext) -> Text:
+def _render_head(listing: SearchListing, number: int, last: int, shown: RenderContext) -> Text:
     words, sought = shown.words, listing.sought
     named = format_one_line(sought.words, _MAX_QUERY_LENGTH)
     what: list[Text | str] = [style_text(Bold, named) if named else words("search-all")]
@@ -83,7 +73,6 @@ def _render_head(listing: SearchListing, number: int, shown: RenderContext) -> T
         for piece in sought.beside[:_MAX_NAMED]
     ]
     title = words.rich("search-for", what=as_list(*what, sep=" · "))
-    last = get_last_page(listing)
     pages = [words("search-page", page=number + 1, pages=last + 1)] if last else []
     return as_list(title, " · ".join((*_format_counts(listing, words), *pages)))
 

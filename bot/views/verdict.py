@@ -49,11 +49,6 @@ def _render_same_post(found: Verification, shown: RenderContext) -> Text:
     return shown.words.rich("verify-same", day=day, channel=author, state=found.same_post_state)
 
 
-def _is_search_partial(found: Verification) -> bool:
-    """Check for failed search stages: then "the posts do not say" would claim more than is known."""
-    return bool({shortfall.stage for shortfall in found.shortfalls} - NON_SEARCH_STAGES)
-
-
 def serialize_verdicts(found: Verification, posts: Mapping[PostKey, Post]) -> JsonObject:
     """Serialize verdicts for the archive, for /why: the posts they cite, as in `serialize_answer`."""
     cited = [c for v in found.verdicts for c in (*v.citations, *v.against)]
@@ -77,11 +72,6 @@ def serialize_verdicts(found: Verification, posts: Mapping[PostKey, Post]) -> Js
     }
 
 
-def _replace_inner_quotes(text: str) -> str:
-    """Replace quotation marks inside a quotation by inner ones."""
-    return text.translate(_INNER_QUOTE_MARKS)
-
-
 def _render_verdict(
     verdict: Verdict, number: str, found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext
 ) -> Iterator[Text]:
@@ -91,11 +81,13 @@ def _render_verdict(
         words.rich(
             "verify-claim",
             claim=neutralize_links(
-                _replace_inner_quotes(" ".join(strip_control_characters(verdict.claim.text).split()))
+                " ".join(strip_control_characters(verdict.claim.text).split()).translate(_INNER_QUOTE_MARKS)
             ),
         ),
     )
-    missed = verdict.label is Label.NOT_FOUND and _is_search_partial(found)
+    missed = verdict.label is Label.NOT_FOUND and bool(
+        {shortfall.stage for shortfall in found.shortfalls} - NON_SEARCH_STAGES
+    )
     if verdict.superseded:
         headline = words("verify-outdated", day=words.date(verdict.superseded.date, shown.zone))
     elif missed:

@@ -28,13 +28,11 @@ from aiogram.exceptions import (
     TelegramMigrateToChat,
     TelegramNetworkError,
     TelegramNotFound,
-    TelegramRetryAfter,
-    TelegramServerError,
 )
 from aiogram.types import InlineKeyboardMarkup, MessageEntity, ReplyParameters
 from aiohttp import ClientConnectorError
 
-from bot.access import AdminRegistry, Reader
+from bot.access import AdminRegistry, get_question_reader
 from bot.i18n import get_translator
 from bot.telegram.access_recheck import (
     ContentWithdrawn,
@@ -44,7 +42,7 @@ from bot.telegram.access_recheck import (
     recheck_before_sending,
     recheck_shown_content,
 )
-from bot.telegram.session import SendWithoutRetry, compute_retry_delay
+from bot.telegram.session import TRANSIENT_ERRORS, SendWithoutRetry, compute_retry_delay
 from bot.views import answer
 from bot.views.message_text import Page
 from ingest.job_log import JobLog
@@ -52,8 +50,6 @@ from rag_core.errors import RagError
 from rag_core.storage import Archive, questions, users
 from rag_core.storage.questions import DeliveryMessage, QuestionRow
 
-# Errors that a retry may overcome.
-_TRANSIENT_ERRORS = (TelegramRetryAfter, TelegramServerError, TelegramNetworkError, ClientDecodeError)
 _PERMANENT_ERRORS = (
     TelegramForbiddenError,
     TelegramBadRequest,
@@ -131,7 +127,6 @@ class AnswerDelivery:
         return sent
 
     async def _deliver_message(self, message: DeliveryMessage) -> int:
-        """Deliver a message and return its id."""
         if message.message_id is not None and await self._edit_message(message, message.message_id):
             return message.message_id
         if not message.tried:
@@ -143,10 +138,7 @@ class AnswerDelivery:
                     await self._save_state(replace(message, tried=False))
                     raise
                 log.warning("question %d: nobody knows whether message %d arrived", self.asked.id, message.page + 1)
-        return await self._send_then_edit(message)
-
-    async def _send_then_edit(self, message: DeliveryMessage) -> int:
-        """Send a short message and edit the text into it: the reader may then see the text twice, which is counted."""
+        # Send a short message and edit the text into it: the reader may then see the text twice, which is counted.
         with self._log_archive_errors():
             await questions.record_repeated_send(self._archive, self.asked.id)
         notice = get_translator(self.asked.lang)("delivery-again")
@@ -160,7 +152,7 @@ class AnswerDelivery:
         for attempt in range(_MAX_TRIES):
             try:
                 return (await self._bot(call)).message_id
-            except _TRANSIENT_ERRORS as exc:
+            except TRANSIENT_ERRORS as exc:
                 wait = compute_retry_delay(exc, _RETRY_PAUSE_SECONDS * 2**attempt)
                 if wait is None or _may_have_arrived(exc) or attempt == _MAX_TRIES - 1:
                     raise
@@ -180,7 +172,7 @@ class AnswerDelivery:
 
     def _build_target(self, message: DeliveryMessage) -> dict[str, Any]:
         """Target of a message: in a group the first one replies to the question; in private that stands right above."""
-        reply = ReplyParameters(message_id=self.asked.message_id, allow_sending_without_reply=True)
+        reply = ReplyParameters(message_id=self.asked.message_id)
         quoted = not self.asked.private and not message.page
         return {"message_thread_id": self.asked.thread, "reply_parameters": reply if quoted else None}
 
@@ -248,7 +240,7 @@ class Outbox:
 
     async def recheck_kept(self, asked: QuestionRow, whole: str | None) -> None:
         """Check an answer left by an earlier run. Raises ContentWithdrawn or RecheckUnavailable."""
-        await recheck_shown_content(_load_shown_content(whole), _build_reader(asked), self._archive, self._rights)
+        await recheck_shown_content(_load_shown_content(whole), get_question_reader(asked), self._rights)
 
     async def stop(self) -> None:
         """Stop retrying; undelivered answers are sent after the next start."""
@@ -263,7 +255,7 @@ class Outbox:
         try:
             try:
                 with recheck_before_sending(
-                    _load_shown_content(delivery.whole), _build_reader(asked), self._archive, self._rights
+                    _load_shown_content(delivery.whole), get_question_reader(asked), self._rights
                 ):
                     sent = await delivery.send()
             except ContentWithdrawn:
@@ -307,10 +299,6 @@ class Outbox:
             except RagError as exc:
                 self._job_log.record_failure(ANSWERS_JOB, exc)
                 await asyncio.sleep(FAILURE_PAUSE_SECONDS)
-
-
-def _build_reader(asked: QuestionRow) -> Reader:
-    return Reader(asked.user_id, asked.chat_id, asked.private)
 
 
 def _load_shown_content(whole: str | None) -> ShownContent:

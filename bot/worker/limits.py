@@ -109,12 +109,12 @@ class RateLimiter:
             self._buckets.take(*one)
         return None
 
-    def build_notice(self, wait: timedelta, reader: int, words: Translator) -> str | None:
-        """Rate limit notice for a reader; None where they have just been told."""
+    def build_notice(self, wait: timedelta, reader: int, words: Translator) -> str:
+        """Rate limit notice for a reader; "" where they have just been told."""
         now = datetime.now(UTC)
         self._reminded = {one: then for one, then in self._reminded.items() if now - then < _REMINDER_INTERVAL}
         if reader in self._reminded:
-            return None
+            return ""
         self._reminded[reader] = now
         return format_rate_limit(wait, words)
 

@@ -25,13 +25,11 @@ from aiogram.types import InlineKeyboardMarkup
 from aiogram.utils.formatting import Italic, Text, as_list
 
 from bot import access
-from bot.access import AdminRegistry, Reader
-from bot.channel_sets import narrow_to_channel_set
+from bot.access import AdminRegistry, get_question_reader, narrow_to_channel_set
 from bot.handlers import errors
 from bot.i18n import Translator, detect_question_language, get_translator, load_zone
 from bot.indexing import BotObserver
 from bot.monitoring.metrics import Meter
-from bot.pinned_answers import answer_from_pin
 from bot.settings import BotSettings
 from bot.suggestions import QuestionSuggester
 from bot.telegram.access_recheck import (
@@ -43,13 +41,12 @@ from bot.telegram.access_recheck import (
 )
 from bot.telegram.session import EditWithoutRetry
 from bot.views import answer, keyboards
-from bot.views import answer as kept
 from bot.views.answer import JsonObject, apply_group_rules, get_answer_translator, render_answer
 from bot.views.keyboards import DEEP_MODE
 from bot.views.message_text import split_pages
 from bot.views.post_phrases import RenderContext
 from bot.views.verdict import render_verdicts, serialize_verdicts
-from bot.worker.answer_cache import AnswerCache
+from bot.worker.answer_cache import AnswerCache, answer_from_pin
 from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages
 from bot.worker.limits import RateLimiter
 from bot.worker.streaming import (
@@ -66,7 +63,6 @@ from rag_core.conversation.talk import strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.storage import Archive, posts, questions
-from rag_core.storage import questions as line
 from rag_core.storage.questions import QuestionRow, fetch_previous_answer
 from rag_core.types import Answer, PostKey, Question, Shortfall, Viewer
 from rag_core.verification.verdicts import verify_text
@@ -188,19 +184,7 @@ _DEEP_ROUNDS = 2
 _DEEP_PASSAGES = 80  # passages kept of both legs: twice as many as usual
 
 
-def widen_search(asked: QuestionRow, rag: Engine) -> Engine:
-    """Engine for a question: the given one or, for a deeper question, one that searches wider and writes more."""
-    if asked.mode != DEEP_MODE:
-        return rag
-    usual = rag.settings
-    answer = usual.answer.model_copy(update={"sentences": DEEP_SENTENCES})
-    retrieval = usual.retrieval.model_copy(
-        update={"rounds": _DEEP_ROUNDS, "keep": max(_DEEP_PASSAGES, usual.retrieval.keep)}
-    )
-    return replace(rag, settings=usual.model_copy(update={"answer": answer, "retrieval": retrieval}))
-
-
-async def append_deeper_note(
+async def _append_deeper_note(
     said: Text, asked: QuestionRow, found: JsonObject, archive: Archive, words: Translator
 ) -> Text:
     """Append a line that says whether the deeper search found anything new."""
@@ -246,7 +230,7 @@ class QuestionWorker:
         self.limits = RateLimiter(rag.archive, settings, rights)
         self._cache = AnswerCache(rag)
         self._searches = SearchSemaphore()
-        self._running: dict[int, tuple[QuestionRow, asyncio.Task[tuple[Text, kept.JsonObject]]]] = {}
+        self._running: dict[int, tuple[QuestionRow, asyncio.Task[tuple[Text, JsonObject]]]] = {}
         self._stopped_by_reader: set[int] = set()
         self._positions = QueuePositions(bot, rag.archive, lambda: len(self._running))
         self._wakeups = [asyncio.Event() for _ in range(_WORKER_COUNT)]
@@ -289,7 +273,7 @@ class QuestionWorker:
         for asked, task in meant:
             self._stopped_by_reader.add(asked.id)
             task.cancel()
-        left = await line.cancel_waiting_questions(self._rag.archive, chat_id, reader, question)
+        left = await questions.cancel_waiting_questions(self._rag.archive, chat_id, reader, question)
         for asked in left:
             await self._positions.remove(asked)
         return len(meant), len(left)
@@ -316,7 +300,6 @@ class QuestionWorker:
                 await asyncio.sleep(FAILURE_PAUSE_SECONDS)
 
     async def _process(self, asked: QuestionRow) -> None:
-        """Process one question until its row is finished, or its answer is being delivered."""
         waiting, stored = await questions.load_delivery(self._rag.archive, asked.id)
         if waiting:
             try:
@@ -336,9 +319,9 @@ class QuestionWorker:
         self._positions.forget(asked)
         await self._outbox.send(asked, waiting, stored)
 
-    async def _build_buttons(self, asked: QuestionRow, found: kept.JsonObject | None) -> InlineKeyboardMarkup | None:
+    async def _build_buttons(self, asked: QuestionRow, found: JsonObject | None) -> InlineKeyboardMarkup | None:
         """Buttons under an answer; under verdicts only the quote buttons, under a sentence of the bot none."""
-        words, given = get_translator(asked.lang), kept.deserialize_answer(found or {})
+        words, given = get_translator(asked.lang), answer.deserialize_answer(found or {})
         if asked.kind == "verify":
             return keyboards.build_quote_keyboard(given, self._rag.archive, words)
         if not found:
@@ -347,7 +330,7 @@ class QuestionWorker:
         return keyboards.build_answer_keyboard(asked, given, words, *keyboards.build_suggestion_rows(questions))
 
     async def _suggest_next(
-        self, asked: QuestionRow, found: kept.JsonObject, given: kept.StoredAnswer
+        self, asked: QuestionRow, found: JsonObject, given: answer.StoredAnswer
     ) -> list[tuple[str, str]]:
         """Suggest questions about the cited channels, as (text, token); their posts join the answer's content."""
         if not (self.suggestions and asked.private and given.cited):
@@ -359,15 +342,13 @@ class QuestionWorker:
         found["basis"]["posts"] += [[*one.post, one.mark, []] for one in chosen]
         return [(one.text, self.suggestions.make_token(one)) for one in chosen]
 
-    async def _answer_or_error(self, asked: QuestionRow) -> tuple[Text, kept.JsonObject | None]:
+    async def _answer_or_error(self, asked: QuestionRow) -> tuple[Text, JsonObject | None]:
         """Text to send and answer to store; after a failure, an error sentence and None."""
         try:
             if asked.attempts > _MAX_ATTEMPTS:
                 raise RuntimeError(f"question {asked.id} was interrupted {asked.attempts - 1} times")
             live = ProgressView(await get_answer_translator(asked, self._rag.archive))
-            checking = partial(
-                recheck_before_sending, reader=_build_reader(asked), archive=self._rag.archive, rights=self._rights
-            )
+            checking = partial(recheck_before_sending, reader=get_question_reader(asked), rights=self._rights)
             async with show_progress(live, self._positions.screen(asked), self._bot, asked, checking):
                 return await self._answer_unless_stopped(asked, live)
         except Exception as exc:
@@ -376,7 +357,7 @@ class QuestionWorker:
             admin = asked.private and asked.user_id in self._rights
             return Text(errors.format_error(exc, get_translator(asked.lang), admin=admin)), None
 
-    async def _answer_unless_stopped(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, kept.JsonObject]:
+    async def _answer_unless_stopped(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, JsonObject]:
         work = asyncio.create_task(self._answer(asked, live))
         self._running[asked.id] = asked, work
         try:
@@ -395,9 +376,9 @@ class QuestionWorker:
             del self._running[asked.id]
             self._stopped_by_reader.discard(asked.id)
 
-    async def _answer(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, kept.JsonObject]:
+    async def _answer(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, JsonObject]:
         archive = self._rag.archive
-        viewer = await access.build_viewer(archive, self._rights, _build_reader(asked))
+        viewer = await access.build_viewer(self._rights, get_question_reader(asked))
         if not viewer.channels:
             self.meter.count_question("refused")
             admin = asked.user_id in self._rights
@@ -430,28 +411,32 @@ class QuestionWorker:
             return known
         async with self._searches.seat() as leave:
             live.waits = leave
-            rag = widen_search(asked, self._rag)
+            rag = self._rag
+            if asked.mode == DEEP_MODE:
+                chosen = rag.settings
+                keep = max(_DEEP_PASSAGES, chosen.retrieval.keep)
+                wider = {
+                    "answer": chosen.answer.model_copy(update={"sentences": DEEP_SENTENCES}),
+                    "retrieval": chosen.retrieval.model_copy(update={"rounds": _DEEP_ROUNDS, "keep": keep}),
+                }
+                rag = replace(rag, settings=chosen.model_copy(update=wider))
             found = await answer_question(question, rag, **live.callbacks())
         self._cache.store(key, version, found)
         return found
 
-    async def _render(self, asked: QuestionRow, found: Answer, words: Translator) -> tuple[Text, kept.JsonObject]:
+    async def _render(self, asked: QuestionRow, found: Answer, words: Translator) -> tuple[Text, JsonObject]:
         cited = await posts.fetch_posts(
             self._rag.archive, (*found.list_named_posts(), *(passage.key for passage in found.nearest))
         )
-        stored = kept.serialize_answer(found, cited) | {"basis": collect_content_of_answer(found, cited).as_json()}
+        stored = answer.serialize_answer(found, cited) | {"basis": collect_content_of_answer(found, cited).as_json()}
         shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
         text = render_answer(found, cited, shown)
-        return await append_deeper_note(text, asked, stored, self._rag.archive, words), stored
+        return await _append_deeper_note(text, asked, stored, self._rag.archive, words), stored
 
     async def _load_zone(self, asked: QuestionRow) -> tzinfo:
         return await load_zone(self._rag.archive, asked.chat_id, self._settings.zone)
 
-    async def _verify(self, asked: QuestionRow, question: Question, words: Translator) -> tuple[Text, kept.JsonObject]:
-        """Verify a text; returns the rendered and the serialized verdicts.
-
-        A forwarded text may be in another language than the reader's.
-        """
+    async def _verify(self, asked: QuestionRow, question: Question, words: Translator) -> tuple[Text, JsonObject]:
         question = replace(question, lang=detect_question_language(asked.text, asked.lang))
         async with self._searches.seat_to_verify():
             found = await verify_text(question, self._rag)
@@ -462,7 +447,3 @@ class QuestionWorker:
         shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
         stored = serialize_verdicts(found, named) | {"basis": collect_content_of_verdicts(found, named).as_json()}
         return render_verdicts(found, named, shown), stored
-
-
-def _build_reader(asked: QuestionRow) -> Reader:
-    return Reader(asked.user_id, asked.chat_id, asked.private)

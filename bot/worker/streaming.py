@@ -67,8 +67,7 @@ class DraftScreen:
             asked.chat_id,
             asked.id,
             asked.thread,
-            text=page.text,
-            entities=list(page.entities),
+            **page.as_kwargs(),
             parse_mode=None,
             can_stop=True,
         )
@@ -110,11 +109,11 @@ class MessageScreen:
             text=get_translator(asked.lang)("button-halt"), callback_data=StopCallback(question=asked.id).pack()
         )
         buttons = InlineKeyboardMarkup(inline_keyboard=[[stop]])
-        shown: dict[str, Any] = {"text": page.text, "entities": list(page.entities), "reply_markup": buttons}
+        shown: dict[str, Any] = page.as_kwargs() | {"reply_markup": buttons}
         if self.message_id is not None:
             await self._bot(EditWithoutRetry(chat_id=asked.chat_id, message_id=self.message_id, **shown))
             return
-        reply = ReplyParameters(message_id=asked.message_id, allow_sending_without_reply=True)
+        reply = ReplyParameters(message_id=asked.message_id)
         call = SendWithoutRetry(chat_id=asked.chat_id, message_thread_id=asked.thread, reply_parameters=reply, **shown)
         self.message_id = (await self._bot(call)).message_id
         with suppress(RagError):  # a restart then creates another message
@@ -233,17 +232,16 @@ class ProgressView:
         if self.sentences and self.extract:
             blocks.insert(0, render_sentences(replace(self.extract, sentences=tuple(self.sentences), model="")))
         elif self.extract:
-            blocks.insert(0, _format_best_quote(self.extract, self.words))
+            extract = self.extract
+            first = extract.sentences[0]
+            key = first.citations[0].post
+            author = link_author(extract.channels.get(key.chat_id), None, extract.link(key), self.words)
+            lines = [BlockQuote(neutralize_links(strip_control_characters(first.text))), author]
+            blocks.insert(
+                0,
+                as_list(*([self.words("answer-probable")] if extract.certainty is Certainty.PROBABLE else []), *lines),
+            )
         return as_list(*blocks, sep="\n\n")
-
-
-def _format_best_quote(extract: Answer, words: Translator) -> Text:
-    """First sentence of the extract, and the link to its post."""
-    first = extract.sentences[0]
-    key = first.citations[0].post
-    author = link_author(extract.channels.get(key.chat_id), None, extract.link(key), words)
-    lines = [BlockQuote(neutralize_links(strip_control_characters(first.text))), author]
-    return as_list(*([words("answer-probable")] if extract.certainty is Certainty.PROBABLE else []), *lines)
 
 
 class Screen(Protocol):

@@ -40,9 +40,9 @@ async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
     await archive.close()
 
 
-def rights(*admins: int) -> AdminRegistry:
+def rights(archive: Archive, *admins: int) -> AdminRegistry:
     """Of a bot that is in no channel: nobody is asked about, and nobody answers."""
-    return AdminRegistry(admins, MembershipCache(Bot("42:unused")))
+    return AdminRegistry(admins, MembershipCache(Bot("42:unused")), archive)
 
 
 @pytest.mark.parametrize(
@@ -59,12 +59,12 @@ def rights(*admins: int) -> AdminRegistry:
     ],
 )
 async def test_who_reads_what_where(archive: Archive, who: int, where: int, seen: set[int]) -> None:
-    viewer = await build_viewer(archive, rights(ADMIN), Reader(who, where, where >= 0))
+    viewer = await build_viewer(rights(archive, ADMIN), Reader(who, where, where >= 0))
     assert (viewer.user_id, viewer.channels) == (who, seen)
 
 
 async def test_without_admins_nobody_is_one(archive: Archive) -> None:
-    viewer = await build_viewer(archive, rights(), Reader(ADMIN, ADMIN, True))
+    viewer = await build_viewer(rights(archive), Reader(ADMIN, ADMIN, True))
     assert viewer.channels == {PUBLIC}
 
 

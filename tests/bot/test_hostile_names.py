@@ -91,7 +91,7 @@ def world(sandbox: Sandbox) -> Sandbox:
 def active(text: str, entities: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """What can be tapped in a message, but for links to posts and channels and commands that the bot names."""
     found = []
-    for mark in prepare_text(text, entities, None, empty=True)[1]:
+    for mark in prepare_text(text, entities, empty=True)[1]:
         piece = extract_entity_text(text, mark["offset"], mark["length"])
         if mark["type"] in {"text_link", "url"}:
             if not mark.get("url", piece).startswith("https://t.me/") or "evil" in mark.get("url", ""):
@@ -177,7 +177,7 @@ def test_values_of_sentences_are_inert_unless_they_are_ours(name: str) -> None:
         said, marks = text.render()
         assert active(said, [mark.model_dump(exclude_none=True, mode="json") for mark in marks]) == []
     plain = words("added-by", name=name, id="5")
-    assert "bot_command" not in {mark["type"] for mark in prepare_text(plain, [], None)[1]}
+    assert "bot_command" not in {mark["type"] for mark in prepare_text(plain, [])[1]}
     assert plain.replace("\u2060", "") == f"Added by {name} (id 5)."
 
 
@@ -185,7 +185,7 @@ def test_commands_of_ours_stay_commands_to_tap() -> None:
     said, marks = get_translator("en").rich("bind-unknown", name="/stop", channels="/channels").render()
     assert [
         extract_entity_text(said, mark["offset"], mark["length"])
-        for mark in prepare_text(said, [mark.model_dump(exclude_none=True, mode="json") for mark in marks], None)[1]
+        for mark in prepare_text(said, [mark.model_dump(exclude_none=True, mode="json") for mark in marks])[1]
         if mark["type"] == "bot_command"
     ] == ["/channels"]
     handlers = "".join(file.read_text("utf-8") for file in sorted(Path(start.__file__).parent.glob("*.py")))

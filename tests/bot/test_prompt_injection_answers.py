@@ -75,7 +75,7 @@ async def shown(found: Answer, rag: Engine, lang: str) -> str:
     said = []
     for page in split_pages(render_answer(found, stored, RenderContext(get_translator(lang), UTC))):
         marks = [mark.model_dump(exclude_none=True, mode="json") for mark in page.entities]
-        text, kept = prepare_text(page.text, marks, None)  # raises for what Telegram would refuse
+        text, kept = prepare_text(page.text, marks)  # raises for what Telegram would refuse
         assert count_utf16_units(text) <= 4096
         for mark in kept:
             piece = extract_entity_text(text, mark["offset"], mark["length"])

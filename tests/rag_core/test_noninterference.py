@@ -20,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import numpy as np
 import pytest
@@ -27,19 +28,18 @@ from driver import make_local_bot
 from numpy.typing import NDArray
 from qdrant_stand_in import FakeQdrant
 
-from bot.access import AdminRegistry, MembershipCache
-from bot.channel_sets import narrow_to_channel_set
+from bot.access import AdminRegistry, MembershipCache, narrow_to_channel_set
 from bot.control.schemas import plan_as_json
 from bot.digest_sender import render_digest
 from bot.handlers.about import render_profile
 from bot.handlers.explain import describe_reading
 from bot.handlers.inline import find_articles
 from bot.i18n import get_translator
-from bot.pinned_answers import answer_from_pin, hash_question
 from bot.sandbox import Sandbox
 from bot.suggestions import QuestionSuggester
 from bot.views.post_phrases import RenderContext
 from bot.watch_notices import WatchNotifier
+from bot.worker.answer_cache import answer_from_pin, hash_question
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.job_log import JobLog
@@ -281,13 +281,14 @@ async def told_by_watches(rag: Engine) -> list[object]:
     try:
         await sandbox.say(1, "/start")
         async with make_local_bot(sandbox.url, sandbox.token) as bot:
-            admins = AdminRegistry((), MembershipCache(bot))
+            admins = AdminRegistry((), MembershipCache(bot), rag.archive)
             settings = SimpleNamespace(bot=SimpleNamespace(zone=UTC, language="en"))
             context = SimpleNamespace(
                 archive=rag.archive,
                 admins=admins,
                 settings=settings,
                 indexing=SimpleNamespace(job_log=JobLog(rag.archive)),
+                load_zone=AsyncMock(return_value=UTC),
             )
             notifier = WatchNotifier(bot, context)  # type: ignore[arg-type]
             await notifier.match_changes()

@@ -172,8 +172,8 @@ async def test_who_writes_as_a_chat_is_no_admin(sandbox: Sandbox, live: Any, hom
 
 
 async def test_rights_are_of_people_only() -> None:
-    rights = AdminRegistry((501, GROUP, 0, 1087968824), MembershipCache(None))  # type: ignore[arg-type]
+    rights = AdminRegistry((501, GROUP, 0, 1087968824), MembershipCache(None), None)  # type: ignore[arg-type]
     assert list(rights) == [501]
     assert GROUP not in rights
     with pytest.raises(ValueError, match="no id of a person"):
-        await rights.grant(None, GROUP, 501)  # type: ignore[arg-type]
+        await rights.grant(GROUP, 501)  # type: ignore[arg-type]

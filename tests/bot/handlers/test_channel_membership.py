@@ -11,7 +11,7 @@ import pytest
 from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE, buttons, query_archive, say_text
 from sandbox_changes import rename_chat
 
-from bot import admin_channel_notices
+from bot import admin_notifications
 from bot.handlers import channels as membership
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
@@ -236,7 +236,7 @@ async def test_taking_the_bot_out_and_in_is_told_a_few_times_and_then_together(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = sandbox.world
-    monkeypatch.setattr(admin_channel_notices, "_DIGEST_SECONDS", 15.0)  # all changes come first, on any machine
+    monkeypatch.setattr(admin_notifications, "_DIGEST_SECONDS", 15.0)  # all changes come first, on any machine
     started(sandbox, ADMIN, OTTO)
     async with live():
         for _ in range(60):

@@ -298,8 +298,9 @@ async def test_of_an_album_the_right_caption_is_quoted(empty_library: Any, make_
     assert found is not None
     place = await locate_quote(archive, found)
     assert place is not None
-    assert (place.key.message_id, place.quote.text, place.quote.position) == (8, "Сад за домом.", 0)
-    assert [(e.type, e.offset, e.length) for e in place.quote.entities] == [("bold", 0, 3)]
+    said_in, quote = place
+    assert (said_in.message_id, quote.text, quote.position) == (8, "Сад за домом.", 0)
+    assert [(e.type, e.offset, e.length) for e in quote.entities] == [("bold", 0, 3)]
     both = await load_cited_words(archive, CitedSpan(key, 0, len(union)), cited)
     assert both is not None
     assert await locate_quote(archive, both) is None  # no message has them both

@@ -98,7 +98,7 @@ class Rig:
             quote_entities=list(quote.entities),
             quote_position=quote.position,
         )
-        sent = await self.bot.send_message(READER, "re", reply_parameters=wanted)
+        sent = await self.bot.send_message(READER, "re", parse_mode=None, reply_parameters=wanted)
         assert sent.quote is not None
         assert (sent.quote.text, sent.quote.position) == (quote.text, quote.position)
         self.sent += 1

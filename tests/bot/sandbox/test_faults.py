@@ -64,25 +64,3 @@ async def test_a_stalled_call_is_carried_out_late(sandbox: Sandbox, bot: Bot) ->
     await asyncio.sleep(0.1)
     assert not call.done()
     assert (await call).text == "x"
-
-
-async def test_limits_are_off_until_switched_on(sandbox: Sandbox, bot: Bot, now: list[float]) -> None:
-    for text in ("one", "two"):
-        await bot.send_message(READER, text)
-    sandbox.faults.limits = True
-    await bot.send_message(READER, "three")
-    with pytest.raises(TelegramRetryAfter) as caught:
-        await bot.send_message(READER, "four")
-    assert caught.value.retry_after == 1
-    now[0] += 1
-    await bot.send_message(READER, "four")
-
-
-async def test_a_group_takes_twenty_messages_a_minute(sandbox: Sandbox, bot: Bot, now: list[float]) -> None:
-    sandbox.faults.limits = True
-    for number in range(20):
-        await bot.send_message(GROUP, str(number))
-        now[0] += 1
-    with pytest.raises(TelegramRetryAfter) as caught:
-        await bot.send_message(GROUP, "21st")
-    assert caught.value.retry_after == 40

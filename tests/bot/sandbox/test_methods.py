@@ -157,8 +157,6 @@ async def test_commands_are_kept_by_scope_and_language(sandbox: Sandbox, bot: Bo
     assert len(await bot.get_my_commands(scope=scope)) == 2
     await bot.delete_my_commands(scope=scope)
     assert await bot.get_my_commands(scope=scope) == []
-    await bot.set_my_name("Цитаграм", language_code="ru")
-    assert (await bot.get_my_name(language_code="ru")).name == "Цитаграм"
 
 
 async def test_a_document_is_uploaded_and_fetched_again(sandbox: Sandbox, bot: Bot) -> None:

@@ -400,12 +400,13 @@ async def test_a_view_that_is_late_is_checked_before_each_attempt(
 
 async def test_an_archive_that_cannot_be_read_is_no_withdrawal(home: Path, bot: Bot) -> None:
     content = parse_shown_content({"posts": [[CREW, 10, "", []]], "channels": [], "counted": []})
-    here, rights = Reader(OTTO, OTTO, private=True), AdminRegistry((), MembershipCache(bot))
+    here = Reader(OTTO, OTTO, private=True)
     async with open_archive(home) as archive:
         with pytest.raises(ContentWithdrawn):
-            await recheck_shown_content(content, here, archive, rights)
+            await recheck_shown_content(content, here, AdminRegistry((), MembershipCache(bot), archive))
     async with open_archive(home) as archive:
+        rights = AdminRegistry((), MembershipCache(bot), archive)
         file = home / "citegram.db"
         file.write_bytes(b"?" * file.stat().st_size)
         with pytest.raises(RecheckUnavailable):
-            await recheck_shown_content(content, here, archive, rights)
+            await recheck_shown_content(content, here, rights)

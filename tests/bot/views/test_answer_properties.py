@@ -50,7 +50,7 @@ def check(answer: Answer, lang: str) -> None:
     found = []
     for page in cut:
         given_marks = [entity.model_dump(exclude_none=True, mode="json") for entity in page.entities]
-        text, marks = prepare_text(page.text, given_marks, None)  # raises for whatever Telegram would refuse
+        text, marks = prepare_text(page.text, given_marks)  # raises for whatever Telegram would refuse
         assert count_utf16_units(text) <= 4096
         links = [mark for mark in marks if mark["type"] == "text_link"]
         assert len(links) == sum(entity.type == "text_link" for entity in page.entities)

@@ -22,7 +22,7 @@ def test_what_telegram_would_make_a_link_is_code(text: str) -> None:
     said, marks = neutralize_links(text).render()
     assert said == text
     assert len(marks) <= 6
-    found = prepare_text(said, [mark.model_dump(exclude_none=True, mode="json") for mark in marks], None)[1]
+    found = prepare_text(said, [mark.model_dump(exclude_none=True, mode="json") for mark in marks])[1]
     assert {mark["type"] for mark in found} == {"code"}
     assert any(mark["type"] == "code" for mark in found)
 

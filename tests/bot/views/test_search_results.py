@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from bot.i18n import get_translator
 from bot.sandbox.entities import count_utf16_units, prepare_text
+from bot.views.keyboards import cut_page
 from bot.views.post_phrases import RenderContext
-from bot.views.search_results import RESULTS_PER_PAGE, get_last_page, render_search_page
+from bot.views.search_results import RESULTS_PER_PAGE, render_search_page
 from rag_core.retrieval.post_search import FoundPost, SearchListing, SearchRequest, TextMatcher
 from rag_core.types import Channel, Media, Origin, Plan, Post, PostKey, SearchFilter, Shortfall
 
@@ -168,11 +169,11 @@ def test_a_long_post_is_shown_around_the_words() -> None:
 
 def test_pages_hold_five_posts_and_go_on_counting() -> None:
     listing = listed(*(post(n, f"Ferry {n}.") for n in range(1, 13)))
-    assert get_last_page(listing) == 2
+    assert cut_page(listing.found, 0, RESULTS_PER_PAGE)[2] == 2
     text = said(listing, 2)
     assert "page 3 of 3" in text
     assert re.findall(r"^\d+\.", text, re.M) == ["11.", "12."]
-    assert get_last_page(listed(*(post(n) for n in range(1, RESULTS_PER_PAGE + 1)))) == 0
+    assert cut_page(range(RESULTS_PER_PAGE), 0, RESULTS_PER_PAGE)[2] == 0
 
 
 def test_a_text_that_turns_the_writing_around_or_looks_like_nothing_does_no_harm() -> None:
@@ -187,7 +188,7 @@ def test_many_links_in_a_post_do_not_cost_the_links_of_ours() -> None:
     spam = " ".join(f"@spam{n} #tag{n} t.me/x{n}" for n in range(40))
     listing = listed(*(post(n, f"ferry {spam}") for n in range(1, 6)))
     text, entities = render_search_page(listing, 0, EN).render()
-    _, kept = prepare_text(text, [e.model_dump(exclude_none=True) for e in entities], None)
+    _, kept = prepare_text(text, [e.model_dump(exclude_none=True) for e in entities])
     assert len(kept) < 100
     assert sum(entity["type"] == "text_link" for entity in kept) == 5
 
@@ -232,10 +233,10 @@ def test_any_page_is_one_that_telegram_takes(
     listing = listed(*found, words=words, must=must, channels=titled, only=only, beside=(words,), filters=(words,),
                      plan=Plan((words,), channels=frozenset(CHANNELS), must=must), matching=10**6,
                      shortfalls=tuple(Shortfall(s, "") for s in ("dense", "lexical", "search", "copies")))  # fmt: skip
-    number = min(number, get_last_page(listing))
+    _, number, _ = cut_page(listing.found, number, RESULTS_PER_PAGE)
     text, entities = render_search_page(listing, number, EN if lang == "en" else RU).render()
     assert count_utf16_units(text) <= 4096
-    shown, kept = prepare_text(text, [e.model_dump(exclude_none=True) for e in entities], None)
+    shown, kept = prepare_text(text, [e.model_dump(exclude_none=True) for e in entities])
     assert shown
     links = [urlsplit(e["url"]) for e in kept if e["type"] == "text_link"]
     assert len(links) == len(found[number * RESULTS_PER_PAGE :][:RESULTS_PER_PAGE])

@@ -13,6 +13,7 @@ import asyncio
 import hashlib
 import logging
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -261,7 +262,11 @@ async def _run_to_completion(work: Callable[..., None], *given: object) -> None:
         await asyncio.wait({running})
 
 
-_BATCH_POSTS = 32  # posts: about a second of embedding on a small machine; then newer posts may go first
+# Posts of a batch: about a second of embedding on a small machine; then newer posts may go first. Where embedding is
+# quick, or stored vectors are reused, batches grow: what else a batch takes, requests to a server and commits to disk,
+# hardly depends on its size.
+_BATCH_POSTS, _MAX_BATCH_POSTS = 32, 256
+_BATCH_SECONDS = 1.0
 
 
 def hash_embedded_text(model: str, text: str) -> str:
@@ -299,6 +304,7 @@ class DenseIndexer:
         self._vectors = vectors
         self._embedder = embedder
         self._turn = asyncio.Lock()
+        self._batch_posts = _BATCH_POSTS
         self.computed = 0  # texts embedded so far: stored vectors are not computed again
 
     @property
@@ -321,7 +327,7 @@ class DenseIndexer:
             await index_state.queue_changed_posts(self._archive, self._vectors.identity)
             while most is None or done < most:
                 batch = await index_state.list_queued_posts(
-                    self._archive, _BATCH_POSTS if most is None else min(_BATCH_POSTS, most - done)
+                    self._archive, self._batch_posts if most is None else min(self._batch_posts, most - done)
                 )
                 if not batch:
                     break
@@ -356,10 +362,16 @@ class DenseIndexer:
         texts = {one.mark: one.text for one in ready}
         vectors = await self._vectors.by_hash(list(texts)) if texts else {}
         missing = [mark for mark in texts if mark not in vectors]
+        started = time.monotonic()
         if missing:
             rows = await self._embedder.passages([texts[mark] for mark in missing])
             vectors |= {mark: row for mark, row in zip(missing, rows, strict=True) if np.any(row)}
             self.computed += len(missing)
+        seconds = time.monotonic() - started
+        if seconds > _BATCH_SECONDS:
+            self._batch_posts = max(_BATCH_POSTS, self._batch_posts // 2)
+        elif seconds < _BATCH_SECONDS / 2:
+            self._batch_posts = min(_MAX_BATCH_POSTS, self._batch_posts * 2)
         return vectors
 
 

@@ -13,6 +13,7 @@ import asyncio
 import hashlib
 import logging
 import re
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -261,7 +262,11 @@ async def _run_to_completion(work: Callable[..., None], *given: object) -> None:
         await asyncio.wait({running})
 
 
-_BATCH_POSTS = 32  # posts: about a second of embedding on a small machine; then newer posts may go first
+# Posts of a batch: about a second of embedding on a small machine; then newer posts may go first. Where embedding is
+# quick, or stored vectors are reused, batches grow: what else a batch takes, requests to a server and commits to disk,
+# hardly depends on its size.
+_BATCH_POSTS, _MAX_BATCH_POSTS = 32, 256
+_BATCH_SECONDS = 1.0
 
 
 def hash_embedded_text(model: str, text: str) -> str:
@@ -312,6 +317,7 @@ class DenseIndexer:
         self._vectors = vectors
         self._embedder = embedder
         self._turn = asyncio.Lock()
+        self._batch_posts = _BATCH_POSTS
         self.computed = 0  # texts embedded so far: stored vectors are not computed again
 
     @property
@@ -334,7 +340,7 @@ class DenseIndexer:
             await index_state.queue_changed_posts(self._archive, self._vectors.identity)
             while most is None or done < most:
                 batch = await index_state.list_queued_posts(
-                    self._archive, _BATCH_POSTS if most is None else min(_BATCH_POSTS, most - done)
+                    self._archive, self._batch_posts if most is None else min(self._batch_posts, most - done)
                 )
                 if not batch:
                     break
@@ -356,8 +362,14 @@ class DenseIndexer:
         ready = [
             prepare_passage(p, self._embedder.name) for change in changed.changes for p in changed.passages(change)
         ]
+        started = time.monotonic()
         vectors, computed = await load_or_embed_vectors(self._vectors, self._embedder, ready)
         self.computed += computed
+        seconds = time.monotonic() - started
+        if seconds > _BATCH_SECONDS:
+            self._batch_posts = max(_BATCH_POSTS, self._batch_posts // 2)
+        elif seconds < _BATCH_SECONDS / 2:
+            self._batch_posts = min(_MAX_BATCH_POSTS, self._batch_posts * 2)
         points = [_build_point(one.held, vectors[one.mark]) for one in ready if one.mark in vectors]
         # Points are written before surplus parts are removed, so that no search misses a post in between. After a
         # crash here the posts are still queued.

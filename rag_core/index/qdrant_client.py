@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event, Lock, RLock, Thread
@@ -176,6 +176,18 @@ def connect_qdrant(settings: QdrantSettings) -> QdrantConnection:
 
 # Integers are looked up by value, never by a range.
 INTEGER_INDEX = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False)
+
+
+def create_missing_indexes(
+    calls: QdrantConnection, name: str, indexes: Mapping[str, models.PayloadSchemaType | models.IntegerIndexParams]
+) -> None:
+    """Create the payload indexes that a collection lacks: it is new, or its creation was interrupted."""
+    if calls.local:
+        return
+    there = calls(lambda client: client.get_collection(name)).payload_schema
+    for field, index in indexes.items():
+        if field not in there:
+            calls(lambda client, f=field, i=index: client.create_payload_index(name, f, i, wait=True))  # type: ignore[misc]
 
 
 def match_any(key: str, values: Sequence[int]) -> models.FieldCondition:

@@ -35,6 +35,7 @@ from rag_core.index.qdrant_client import (
     Reconnecting,
     check_shard_count,
     connect_qdrant,
+    create_missing_indexes,
     make_date_conditions,
     make_shard_options,
     match_any,
@@ -161,7 +162,7 @@ _FOREIGN_COLLECTION = (
     "The collection {name} on the Qdrant server at {where} was not made by Citegram for words. Name another collection "
     "with QDRANT__COLLECTION: it is filled from the archive."
 )
-_PAYLOAD_INDEXES = {
+_PAYLOAD_INDEXES: dict[str, models.PayloadSchemaType | models.IntegerIndexParams] = {
     "chat": INTEGER_INDEX,
     "message": INTEGER_INDEX,
     "terms": INTEGER_INDEX,
@@ -184,9 +185,7 @@ class SparseCollection:
             identity = _find_sparse_collection(calls, settings, name) or _create_sparse_collection(
                 calls, settings, name
             )
-            if not calls.local:
-                for field, index in _PAYLOAD_INDEXES.items():  # may be missing if the creation was interrupted
-                    calls(lambda client, f=field, i=index: client.create_payload_index(name, f, i, wait=True))  # type: ignore[misc]
+            create_missing_indexes(calls, name, _PAYLOAD_INDEXES)
             return cls(calls, name, identity)
         except BaseException:
             calls.close()

@@ -21,6 +21,7 @@ from rag_core.index.qdrant_client import (
     QdrantConnection,
     apply_collection_settings,
     connect_qdrant,
+    create_missing_indexes,
     make_collection_options,
     make_date_conditions,
     make_search_params,
@@ -83,9 +84,7 @@ class QdrantVectorStore:
                 raise VectorsUnavailable(
                     _OTHER_MODEL.format(name=name, where=calls.where, made=found, model=about[0], size=about[1])
                 )
-            if not calls.local:
-                for field, index in _PAYLOAD_INDEXES.items():  # may be missing if the creation was interrupted
-                    calls(lambda client, f=field, i=index: client.create_payload_index(name, f, i, wait=True))  # type: ignore[misc]
+            create_missing_indexes(calls, name, _PAYLOAD_INDEXES)
             return cls(calls, settings, found)
         except BaseException:
             calls.close()

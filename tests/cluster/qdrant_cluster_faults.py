@@ -3,10 +3,10 @@
 QDRANT_BIN=/path/to/qdrant python tests/cluster/qdrant_cluster_faults.py [--posts 100000] [--rate 5] [--json FILE]
 
 Posts are indexed while questions are asked; one node is killed in the midst of it and comes back, one is held (what a
-cut cable looks like), one has no room on its disk, a collection is deleted by hand, and the indexes move to the data
-folder and back. After each part both indexes are compared with the archive, post by post: what is wrong, missing or
-there twice ends the run with an error. Embeddings are generated from the text (`--vectors generated`), or made by the
-offline models (`--vectors DIR`).
+cut cable looks like), one has no room on its disk, a collection is deleted by hand, snapshots older than the archive
+are put back, and the indexes move to the data folder and back. After each part both indexes are compared with the
+archive, post by post: what is wrong, missing or there twice ends the run with an error. Embeddings are generated from
+the text (`--vectors generated`), or made by the offline models (`--vectors DIR`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -34,7 +34,7 @@ if __name__ == "__main__":
 
 from bench import synthetic_posts
 from bench.measure_process import percentiles
-from qdrant_client import QdrantClient
+from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException
 from qdrant_node import QdrantNode, run_cluster
 
@@ -221,18 +221,47 @@ class Life:
             asked.reasons.update(short.reason for short in answer.shortfalls)
         asked.outcomes["found" if found else "not_found"] += 1
 
+    async def repair(self, rag: Engine, worker: IndexingWorker) -> None:
+        """Let the nightly check find what both indexes lack. Raises AssertionError if it finds nothing."""
+        report = await check_integrity(rag, worker.indexer, _tell_nobody)
+        print(f"  repaired: {report}", flush=True)
+        assert report.words_wrong, "the words lack nothing"
+        assert report.vectors_wrong, "the vectors lack nothing"
+
     async def compare(self, rag: Engine, worker: IndexingWorker) -> None:
         """Compare both indexes with the archive. Raises AssertionError."""
-
-        async def tell(*_: object) -> None:
-            """Not told: the report is looked at."""
-
-        report = await check_integrity(rag, worker.indexer, tell, samples=500)
+        report = await check_integrity(rag, worker.indexer, _tell_nobody, samples=500)
         wrong = len(report.words_wrong), len(report.vectors_wrong)
         print(f"  compared: {report}", flush=True)
         self.rows.append({"part": "compared", "posts": report.posts, "wrong": wrong})
         assert wrong == (0, 0), f"{wrong} posts are wrong in words and vectors"
         assert report.posts == self._kept
+
+
+async def _tell_nobody(_: object) -> bool:
+    """Notify nobody: the report is looked at."""
+    return True
+
+
+def _take_snapshots(node: QdrantNode) -> dict[str, str]:
+    """Take a snapshot of each collection's shards on this node: the file of each."""
+    client = QdrantClient(url=node.url, timeout=600, check_compatibility=False)
+    try:
+        names = [one.name for one in client.get_collections().collections]
+        taken = {name: client.create_snapshot(name, wait=True) for name in names}
+        return {name: one.name for name, one in taken.items() if one}
+    finally:
+        client.close()
+
+
+def _put_snapshots_back(node: QdrantNode, taken: Mapping[str, str]) -> None:
+    client = QdrantClient(url=node.url, timeout=600, check_compatibility=False)
+    try:
+        for name, file in taken.items():
+            place = f"file://{node.folder / 'snapshots' / name / file}"
+            client.recover_snapshot(name, place, priority=models.SnapshotPriority.SNAPSHOT, wait=True)
+    finally:
+        client.close()
 
 
 def _edited(post: Post, rows: list[Any]) -> Post:
@@ -331,6 +360,18 @@ async def play(life: Life) -> None:
             await asyncio.to_thread(client.delete_collection, rag.settings.qdrant.collection)
             client.close()
             await asyncio.sleep(3)
+            await life.caught_up(rag, worker)
+        await life.compare(rag, worker)
+
+        snapshots = [await asyncio.to_thread(_take_snapshots, node) for node in life.nodes]
+        await life.keep(rag, 0.92)
+        await life.caught_up(rag, worker)
+    for node, taken in zip(life.nodes, snapshots, strict=True):
+        await asyncio.to_thread(_put_snapshots_back, node, taken)
+    await wait_until_active(first)
+    async with life.running() as (rag, worker):
+        async with life.asking(rag, "older snapshots put back"):
+            await life.repair(rag, worker)
             await life.caught_up(rag, worker)
         await life.compare(rag, worker)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import AsyncIterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import ingest.indexer
 from ingest.indexer import DenseIndexer
 from rag_core.errors import ModelUnavailable
 from rag_core.storage import index_state, posts
@@ -99,6 +101,23 @@ async def test_a_text_that_is_known_is_not_embedded_again(shelf: Any, make_post:
         await connection.execute("UPDATE dense SET watermark = 0")
     assert await shelf.dense.catch_up() == 3
     assert len(shelf.embedder.texts) == before == 3
+
+
+async def test_batches_grow_while_embedding_is_quick_and_shrink_where_it_is_not(
+    shelf: Any, make_post: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def index_and_list_batches(first: int) -> list[int]:
+        done = [0]
+        await shelf.keep(*(make_post(n, f"Ferry number {n}.", chat=CHAT) for n in range(first, first + 300)))
+        await shelf.dense.catch_up(done.append)
+        return [after - before for before, after in pairwise(done)]
+
+    monkeypatch.setattr(ingest.indexer, "_BATCH_SECONDS", 100.0)  # quick is whatever takes less than half of it
+    assert await index_and_list_batches(1) == [32, 64, 128, 76]
+    monkeypatch.setattr(ingest.indexer, "_BATCH_SECONDS", 0.0)
+    assert await index_and_list_batches(301) == [256, 44]
+    assert await index_and_list_batches(601) == [64, 32, 32, 32, 32, 32, 32, 32, 12]
+    assert await stored(shelf) == set(range(1, 901))
 
 
 async def test_a_store_that_was_lost_is_filled_again(

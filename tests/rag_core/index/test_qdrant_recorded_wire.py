@@ -1,0 +1,251 @@
+"""Both legs on the replies of a real Qdrant server: what the client sends is compared, what the server said is read.
+
+The server's part is played from `tests/data/qdrant/wire.json`. Where QDRANT_BIN names a server it is asked, and
+QDRANT_RECORD=1 writes the recording anew: do that when a request of ours has changed on purpose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from httpx import Request, Response
+from pydantic import SecretStr
+from qdrant_client import QdrantClient
+from qdrant_client.http.api_client import ApiClient
+from qdrant_node import needs_binary, run_node
+
+from rag_core.engine import load_saved_lexical_index, make_lexical_index
+from rag_core.errors import QdrantGone, VectorsUnavailable
+from rag_core.index import qdrant_client as connection
+from rag_core.index.bm25 import IndexEntry, LexicalIndex
+from rag_core.index.vectors import StoredPoint, VectorPoint, VectorStore, open_vector_store
+from rag_core.settings import QdrantSettings
+from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
+
+RECORDING = Path(__file__).parents[2] / "data" / "qdrant" / "wire.json"
+DAY = datetime(2025, 3, 1, tzinfo=UTC)
+ALL = SearchFilter(frozenset({-1, -2}))
+ONE = SearchFilter(frozenset({-1}))
+KEY = "s3cret"
+Call = dict[str, Any]
+
+
+def describe_request(request: Request) -> Call:
+    """What is compared of a request. Numbers are rounded: their last digits may differ between processors."""
+    path = request.url.raw_path.decode()
+    body = json.loads(request.read() or b"null", parse_float=lambda digits: round(float(digits), 6))
+    return {"asked": f"{request.method} {path}", "key": request.headers.get("api-key", ""), "body": body}
+
+
+def record_wire(patch: pytest.MonkeyPatch) -> list[Call]:
+    """Keep each request and its reply."""
+    calls: list[Call] = []
+    plain = ApiClient.send_inner
+
+    def send(client: ApiClient, request: Request) -> Response:
+        reply = plain(client, request)
+        try:
+            said = reply.json()
+        except ValueError:
+            said = reply.text
+        if isinstance(said, dict):
+            said = {name: value for name, value in said.items() if name != "usage"} | {"time": 0.0}
+        calls.append({**describe_request(request), "status": reply.status_code, "said": said})
+        return reply
+
+    patch.setattr(ApiClient, "send_inner", send)
+    return calls
+
+
+def replay_wire(patch: pytest.MonkeyPatch, calls: list[Call]) -> None:
+    """Answer requests from a recording, in its order; any other request fails. Nothing is sent to the network."""
+
+    def send(client: ApiClient, request: Request) -> Response:
+        recorded = calls.pop(0)
+        assert describe_request(request) == {name: recorded[name] for name in ("asked", "key", "body")}
+        said = recorded["said"]
+        content = said if isinstance(said, str) else json.dumps(said)
+        return Response(recorded["status"], content=content, request=request)
+
+    patch.setattr(ApiClient, "send_inner", send)
+
+
+@pytest.fixture
+def numbered_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random names are numbers, the same in every run; a lost collection is opened again at once."""
+    numbers = itertools.count(1)
+    monkeypatch.setattr(secrets, "token_hex", lambda size: f"{next(numbers):0{2 * size}x}")
+    monkeypatch.setattr(connection.Reconnecting.__init__, "__defaults__", (0.05,))
+
+
+def point(number: int, *vector: float, chat: int = -1, lang: str = "ru", days: int = 0) -> VectorPoint:
+    place = PassageRef(PostKey(chat, number), 0, 0, 9)
+    text_hash = f"hash {number % 3}"
+    return VectorPoint(place, DAY + timedelta(days), lang, text_hash, np.array(vector, np.float32))
+
+
+def entry(number: int, text: str, chat: int = -1, days: int = 0) -> IndexEntry:
+    return IndexEntry(PassageRef(PostKey(chat, number), 0, 0, 9), DAY + timedelta(days), text.split())
+
+
+def numbers(hits: list[tuple[PassageRef, float]]) -> list[int]:
+    return [place.key.message_id for place, _ in hits]
+
+
+async def until_open(what: Callable[[], object]) -> None:
+    """Wait until a collection that was lost has been opened again; nothing is asked meanwhile."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                what()
+                return
+            except QdrantGone:
+                await asyncio.sleep(0.01)
+
+
+async def use_both_legs(url: str, folder: Path) -> None:
+    """All that Citegram asks a server, in one order."""
+    ours = QdrantSettings(url=url, key=SecretStr(KEY), words=True, shards=2, retries=0)
+
+    async def opened(**more: Any) -> VectorStore:
+        settings = ours.model_copy(update=more)
+        return await open_vector_store(folder, model="tiny", dimension=2, qdrant=settings, patient=True)
+
+    with pytest.raises(VectorsUnavailable, match=r"refuses the key\. Check QDRANT__KEY"):
+        await opened(key=SecretStr("wrong"))
+    await use_vectors(await opened())
+    with pytest.raises(VectorsUnavailable, match="has 2 shards, not 3 as QDRANT__SHARDS says"):
+        await opened(shards=3)
+    store = await opened(quantization="int8", links=8)  # what exists is laid out anew
+    assert numbers(await store.search(np.array([1, 0], np.float32), ALL, 2)) == [1, 2]
+    client = QdrantClient(url=url, metadata={"api-key": KEY}, check_compatibility=False)
+    await asyncio.to_thread(client.delete_collection, "citegram")
+    before = store.identity
+    with pytest.raises(QdrantGone, match="has lost a collection"):
+        await store.count()
+    await until_open(lambda: store.identity)
+    assert (store.identity != before, await store.count()) == (True, 0)
+    await store.close()
+    await asyncio.to_thread(client.create_collection, "foreign", vectors_config={})
+    with pytest.raises(VectorsUnavailable, match="was not made by Citegram"):
+        await opened(collection="foreign")
+    client.close()
+    await asyncio.to_thread(use_words, ours, folder)
+
+
+async def use_vectors(store: VectorStore) -> None:
+    await store.upsert(
+        [
+            point(1, 1, 0),
+            point(2, 0.8, 0.6, days=1),
+            point(3, 0, 1, lang="en", days=2),
+            point(4, 1, 0, chat=-2, days=3),
+            point(5, -1, 0, days=4),
+        ]
+    )
+    await store.upsert([point(5, -0.6, 0.8, days=4)])  # in place of the one before
+    assert await store.count() == 5
+
+    async def near(only: SearchFilter, n: int = 9, lang: str | None = None) -> list[int]:
+        return numbers(await store.search(np.array([1, 0], np.float32), only, n, lang))
+
+    assert await near(ALL) == [4, 1, 2, 3, 5]
+    assert await near(ONE, 2) == [1, 2]
+    assert await near(ALL, lang="en") == [3]
+    assert await near(SearchFilter(ALL.channels, DAY + timedelta(1), DAY + timedelta(3))) == [2, 3]
+    named = SearchFilter(ALL.channels, keys=PostKeySet.of([PostKey(-1, 2), PostKey(-2, 4), PostKey(-1, 9)]))
+    assert await near(named) == [4, 2]
+    found = await store.by_hash(["hash 0", "hash 2", "hash 7"])
+    assert set(found) == {"hash 0", "hash 2"}
+    np.testing.assert_allclose(found["hash 0"], [0, 1], atol=1e-3)
+    places = [point(number, 1, 0).place for number in (5, 6)]
+    assert set(await store.vectors_of(places)) == {places[0]}
+    await store.remove([PostKey(-1, 1), PostKey(-1, 3), PostKey(-2, 4)], but=[point(1, 1, 0).place])
+    held: list[StoredPoint] = [one for page in [page async for page in store.iterate_points()] for one in page]
+    assert sorted(one.place.key.message_id for one in held) == [1, 2, 5]
+    assert {one.text_hash for one in held} == {"hash 1", "hash 2"}
+    await store.close()
+
+
+def use_words(ours: QdrantSettings, folder: Path) -> None:
+    index = make_lexical_index(ours)
+    posts = {1: "cat sits mat", 2: "dog sits", 3: "cat dog bird", 4: "kitten sleeps"}
+    index.replace((), [entry(n, text, chat=-2 if n == 4 else -1, days=n) for n, text in posts.items()])
+    assert numbers(index.search(["sits", "mat"], ALL)) == [1, 2]
+    assert numbers(index.search(["cat"], ONE, 9, {"cat": {"kitten": 0.5}})) == [1, 3]
+    assert numbers(index.search(["cat"], ALL, 9, {"cat": {"kitten": 0.5}})) == [1, 3, 4]
+    assert numbers(index.search(["sits"], SearchFilter(ALL.channels, DAY + timedelta(2)))) == [2]
+    assert [place.key.message_id for place in index.matching(["cat"], ALL, ["sits"])] == [1, 2, 3]
+    assert [place.key.message_id for place in index.all_of(ALL)] == [1, 2, 3, 4]
+    assert (index.known("kitten", ALL), index.known("kitten", ONE)) == (True, False)
+    index.replace([PostKey(-1, 2), PostKey(-1, 3)], [entry(2, "cat", days=2)])
+    assert sorted(index.parts_of(-1)[0].tolist()) == [1, 2]
+    index.watermark = 7
+    index.save(folder, "archive")
+    index.replace((), [entry(5, "mat")])  # as if the process had been killed: the counts lack this one
+    index.close()
+    again = load_saved_lexical_index(ours, folder, "archive")
+    assert again is not None
+    assert (again.watermark, len(again), again.statistics(ALL.channels).frequency("mat")) == (7, 4, 2)
+    again.remove_channel(-2)
+    put_rebuilt_in_place(again, folder)
+
+
+def put_rebuilt_in_place(index: LexicalIndex, folder: Path) -> None:
+    beside = index.make_empty()
+    beside.replace((), [entry(8, "new cat")])
+    beside.save(folder, "archive")
+    index.adopt(beside)
+    index.save(folder, "archive")
+    assert numbers(index.search(["cat"], ALL)) == [8]
+    index.close()
+
+
+@pytest.mark.usefixtures("numbered_names")
+async def test_both_legs_read_what_a_server_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Call] = json.loads(RECORDING.read_text("utf-8"))
+    replay_wire(monkeypatch, calls)
+    await use_both_legs("http://127.0.0.1:1", tmp_path / "index")
+    assert calls == []
+
+
+@pytest.mark.usefixtures("numbered_names")
+async def test_a_request_that_is_not_in_the_recording_is_no_reply(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Call] = json.loads(RECORDING.read_text("utf-8"))
+    first = next(call for call in calls if call["asked"].startswith("PUT /collections/citegram?"))
+    first["body"]["shard_number"] += 1
+    replay_wire(monkeypatch, calls)
+    with pytest.raises(AssertionError):
+        await use_both_legs("http://127.0.0.1:1", tmp_path / "index")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    with run_node(tmp_path / "node", key=KEY) as node:
+        yield node.url
+
+
+@pytest.mark.slow
+@needs_binary
+@pytest.mark.usefixtures("numbered_names")
+async def test_a_server_says_what_is_recorded(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = record_wire(monkeypatch)
+    await use_both_legs(server, tmp_path / "index")
+    if os.environ.get("QDRANT_RECORD"):
+        RECORDING.parent.mkdir(exist_ok=True)
+        RECORDING.write_text("[\n" + ",\n".join(json.dumps(call) for call in calls) + "\n]\n", "utf-8")
+    recorded = json.loads(RECORDING.read_text("utf-8"))
+    assert [(call["asked"], call["body"]) for call in calls] == [(call["asked"], call["body"]) for call in recorded]
+    assert [call["status"] for call in calls] == [call["status"] for call in recorded]

@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from rag_core.context.calibration import measure_coverage
 from rag_core.context.copies_and_conflicts import add_conflicting_post, gather_evidence
+from rag_core.context.coverage import measure_coverage
 from rag_core.context.evidence import compose_evidence
 from rag_core.context.successors import Successor, find_successor
 from rag_core.dates.parse import parse_period

@@ -18,7 +18,8 @@ from tqdm import tqdm
 from bot.evaluation.indexed_dataset import IndexedDataset, answer_query, build_question
 from bot.evaluation.scoring import JudgedAnswer
 from bot.evaluation.threshold_fitting import FOLD_COUNT, Flags, Matrix, assign_folds
-from rag_core.context.calibration import BRIEF_SIGNS, Calibration, Coverage
+from rag_core.context.calibration import Calibration
+from rag_core.context.coverage import BRIEF_SIGNS, Coverage
 from rag_core.models.catalog import ModelSpec
 from rag_core.recipe_steps import make_plan
 from rag_core.retrieval.hybrid import search_hybrid

@@ -6,7 +6,7 @@ import numpy as np
 
 from bot.evaluation.coverage_and_ranking_fit import CoverageRow, fit_coverage, fit_signed_logistic
 from bot.evaluation.scoring import JudgedAnswer
-from rag_core.context.calibration import BRIEF_SIGNS
+from rag_core.context.coverage import BRIEF_SIGNS
 from rag_core.types import Certainty
 
 

@@ -75,7 +75,8 @@ class VectorShard:
             points = self._count_points()
             if len(sketch) == points:
                 return sketch
-            raise SketchUnusable(f"it has {len(sketch)} points of {points}")
+            sketch.release()
+            raise SketchUnusable("it has other points than the engine")
         except SketchUnusable as exc:
             print(f"the sketch is made anew: {exc}", file=sys.stderr)
             return self._build_sketch()

@@ -199,8 +199,10 @@ class VectorSketch:
         os.pwrite(self._changing, bytes(8), 0)
 
     def read_changing(self) -> Ints:
-        """Read the points that were about to change when the process ended."""
+        """Read the points that were about to change when the process ended. Raises SketchUnusable."""
         count = int.from_bytes(os.pread(self._changing, 8, 0), "little")
+        if 16 * count > os.fstat(self._changing).st_size:
+            raise SketchUnusable("the list of changing points is damaged")
         return np.frombuffer(os.pread(self._changing, 16 * count, 8), np.int64).reshape(-1, 2)
 
     def make_rows(

@@ -57,7 +57,7 @@ class StoredPoint(NamedTuple):
 T = TypeVar("T")
 
 BATCH_POINTS = 256  # points of one write: 15 ms of a store's time, for which a search has to wait at most
-MAX_FILTER_POSTS = 50_000  # most posts that a filter may name: 0.1 s of the embedded store, while other searches wait
+MAX_FILTER_POSTS = 50_000  # most posts that a filter may name: 10 ms of the embedded store, more of a server
 REF_FIELDS = ("chat", "message", "part", "start", "end")  # payload fields of the passage reference
 PAYLOAD_FIELDS = (*REF_FIELDS, "date", "lang", "text_hash")
 _POINT_ID_NAMESPACE = UUID("8f0ae19f-31c5-4a55-9a52-6b0c5d8f5a61")  # any fixed namespace: changing it means a reindex

@@ -25,7 +25,7 @@ BOT = 229 * MB  # what is left of the bot's memory without posts
 TERMS = 34  # different terms of a passage
 VOCABULARY = 149_000  # different terms of 100,000 posts
 # Measured, two cores (EVALUATION.md): milliseconds at 100,000 and a million posts.
-MS = {"search by words": (0.4, 3), "search by meaning": (5, 20), "a whole answer, words alone": (19, 39)}
+MS = {"search by words": (0.4, 3), "search by meaning": (5, 14), "a whole answer, words alone": (19, 39)}
 IMPORTED = 282_000 / 70  # posts a second, archive and words
 EMBEDDED = {"offline models, English, one core": 125, "offline models, Russian, one core": 800}
 # Assumed: passages a second. Nobody has run them here.

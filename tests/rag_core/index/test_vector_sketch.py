@@ -399,6 +399,13 @@ def restarted(sketch: Path) -> None:
     noise("signs0")(sketch)
 
 
+def killed(sketch: Path) -> None:
+    """As if the process had been killed, and the list of changing points damaged."""
+    state = json.loads((sketch / "state.json").read_text())
+    (sketch / "state.json").write_text(json.dumps({**state, "closed": False}))
+    (sketch / "changing").write_bytes(b"\xa7" * 24)
+
+
 HARM: dict[str, Callable[[Path], object]] = {
     "gone": shutil.rmtree,
     "a column is gone": lambda sketch: (sketch / "date").unlink(),
@@ -410,7 +417,6 @@ HARM: dict[str, Callable[[Path], object]] = {
     "its state is gone": lambda sketch: (sketch / "state.json").unlink(),
     "its state says nothing": lambda sketch: (sketch / "state.json").write_text('{"format": 1, "dimension": [}'),
     "of another version": lambda sketch: (sketch / "state.json").write_text('{"format": 0, "dimension": 8}'),
-    "the machine was stopped": restarted,
 }
 
 
@@ -425,6 +431,21 @@ async def test_a_damaged_sketch_is_made_anew_and_no_vector_with_it(tmp_path: Pat
     some = random.Random(6)
     assert [await differing(again, *drawn(some), seed) for seed in range(30)] == [None] * 30
     await again.close()
+
+
+@pytest.mark.parametrize("harm", [restarted, killed, noise("signs0"), cut("id_low")])
+def test_a_shard_that_was_not_sealed_sees_by_itself_that_its_sketch_is_damaged(
+    tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    shard = VectorShard(str(tmp_path / "shard"), 64, make=True)
+    many = [payload(-1, n) for n in range(2_500)]
+    rows = unit(np.random.default_rng(8).standard_normal((2_500, 64), dtype=np.float32))
+    shard.upsert({"ids": ids_of(many), "payloads": many}, rows.tobytes())
+    shard.close()
+    harm(tmp_path / "shard" / "sketch")
+    again = VectorShard(str(tmp_path / "shard"), 64, make=False)
+    assert disagreement(again) is None
+    again.close()
 
 
 async def test_a_sketch_older_than_the_engine_is_not_used(tmp_path: Path) -> None:

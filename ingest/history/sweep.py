@@ -18,6 +18,7 @@ from ingest.heartbeat import NotifyAdmins, PostsMissing
 from ingest.history.backfill import BATCH_IDS, FoundMessages, MessageSource, PacedSource, convert_messages
 from rag_core.errors import RagError
 from rag_core.storage import Archive, channels, history
+from rag_core.storage.posts import mark_posts_deleted
 from rag_core.types import Channel, PostKey
 
 MAX_SHARE = 0.05  # of a channel's posts that may go without a second look
@@ -67,7 +68,7 @@ async def look_at_posts(archive: Archive, ask: _Ask, channel: Channel, ids: Sequ
         return LookResult(waiting=len(missing.keys))
     gone = missing.keys if len(missing.keys) <= missing.allowed else missing.confirmed
     rest = [key for key in missing.keys if key not in set(gone)]
-    deleted = await history.delete_missing(archive, gone)
+    deleted = await mark_posts_deleted(archive, gone, how=history.DELETED_HOW)
     return LookResult(seen, edited, deleted, len(rest), await history.mark_missing(archive, rest, now))
 
 

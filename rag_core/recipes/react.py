@@ -108,10 +108,6 @@ class AgentStep:
         """Call in the format of `call_tool`."""
         return {"tool": self.tool, "input": dict(self.given)}
 
-    def to_json(self) -> str:
-        """Call as one line of JSON."""
-        return json.dumps(self.call, ensure_ascii=False)
-
 
 def parse_step(text: str) -> AgentStep | None:
     """Parse a step from the model's reply, ignoring text around it; None where there is none."""
@@ -251,10 +247,8 @@ async def _build_prompt(
     system = f"{words.system}\n{offered}\n{ANSWER}: {words.parts[ANSWER]}"
     now = context.question.asked_at
     head = f"<now>{now:%Y-%m-%d %H:%M %A}</now>\n{quote_question(context.question.text)}"
-    steps = [
-        f"<step>\n{escape_prompt_text(move.to_json())}\n{escape_prompt_text(observed)}\n</step>"
-        for move, observed in seen
-    ]
+    calls = [(json.dumps(move.call, ensure_ascii=False), observed) for move, observed in seen]
+    steps = [f"<step>\n{escape_prompt_text(call)}\n{escape_prompt_text(observed)}\n</step>" for call, observed in calls]
     examples = [text for shot in words.shots for text in shot]
     counts = await session.count([system, head, *examples, *steps])
     left = model.context - _STEP_TOKENS - _SPARE_TOKENS - sum(counts[: 2 + len(examples)])

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.posts import mark_posts_deleted, restore_posts, save_posts_in_transaction
+from rag_core.storage.posts import restore_posts, save_posts_in_transaction
 from rag_core.storage.rows import (
     JOIN_BY_KEY,
     PostTally,
@@ -232,11 +232,6 @@ async def mark_missing(archive: Archive, keys: Iterable[PostKey], now: datetime)
                     (*key, moment, moment),
                 )
     return fresh
-
-
-async def delete_missing(archive: Archive, keys: Sequence[PostKey]) -> int:
-    """Mark posts as deleted that are not in their channel any more. Returns how many."""
-    return await mark_posts_deleted(archive, keys, how=DELETED_HOW)
 
 
 async def undo_deletions(archive: Archive, chat_id: int, now: datetime) -> int:

@@ -15,12 +15,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import Field, astuple, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from rag_core.types import Entity, Media, Origin, Post, PostKey
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 # In the order of `encode_post`; columns that the archive adds (seq, stamp ...) are not included.
 POST_COLUMNS = (
@@ -75,10 +72,10 @@ _COLUMN_CODECS: dict[str, tuple[Callable[[Any], object], Callable[[Any], object]
 }
 
 
-def encode_row(value: DataclassInstance) -> dict[str, object]:
+def encode_row(value: object) -> dict[str, object]:
     """Encode a dataclass whose fields are columns: times as Unix seconds, sets of ids as JSON text."""
     row = {}
-    for column in fields(value):
+    for column in fields(value):  # type: ignore[arg-type]
         held, (write, _) = getattr(value, column.name), _get_codec(column)
         row[column.name] = None if held is None else write(held)
     return row

@@ -60,9 +60,11 @@ _LIGHT_STEMS = frozenset(
         "get gets can may held carries around now already go goes going do does run runs work works last lasts".split(),
     )
 )
+_MIN_SUBJECT = 0.6  # share of the subject's terms in the sentence and around it
 # Share of the predicate's terms in the sentence itself; of subject or predicate where a value agrees; of the subject
 # in the sentence itself where a value stands for the predicate.
 _MIN_PREDICATE, _MIN_VALUED, _MIN_OWN_SUBJECT = 0.5, 0.3, 0.8
+_SLIGHT = 0.2  # share of a claim's terms that may be missing from its subject
 TOO_LITTLE, _NO_VALUE, _NO_NAME = "too little is said", "a value is not there", "a name is not there"
 _GAPS = frozenset({TOO_LITTLE, _NO_VALUE, _NO_NAME})  # what another sentence may supply
 _JOINED_SENTENCES = (2, 3)  # sentences of a post read together
@@ -180,6 +182,12 @@ class ClaimTerms:
         )
         return met / total if total else 1.0
 
+    def is_subject_there(self, sentences: Sequence[SentenceFacts], least: float) -> bool:
+        """Check that enough of the subject is there, or that what is missing hardly counts in this claim."""
+        share = self.measure_share(self.subject, sentences)
+        missing = (1 - share) * sum(each for word, each in self.subject if not self.is_light(word))
+        return share >= least or missing <= _SLIGHT * self.total
+
     @staticmethod
     def is_light(word: Word) -> bool:
         """Check for a word like "costs" or "can" that posts leave out."""
@@ -286,9 +294,11 @@ def _compare(
     if opposites and (matched or not claim.dated):
         found += [why for differs, why in find_opposite_statements(facts, here, 1.0) if differs]
     enough = own >= _MIN_OWN or matched > 1 or (about >= _MIN_SUPPORTING and own >= _MIN_OWN / 2)
+    everywhere = [here, *around, claim.title]
     subject = (
         enough
         and (not opposites or (own + about) / 2 - claim.share(opposites) >= _MIN_LEANING)
+        and claim.is_subject_there(everywhere, _MIN_SUBJECT)
         and (bool(opposites) or _has_verb(claim, here))
     )
     same = lacking <= 1 and not opposites and not claim.dated and items.is_same_attribute()
@@ -406,7 +416,8 @@ def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
     said = claim.measure_share(claim.predicate, [seen.here]) >= (_MIN_VALUED if seen.matched else _MIN_PREDICATE)
     said = said and _has_verb(claim, seen.here)
     said = said or (bool(seen.matched) and not claim.values and own_subject >= _MIN_OWN_SUBJECT) or seen.matched > 1
-    if seen.about >= least and seen.own >= own and named and said and not odd:
+    subject = claim.is_subject_there(everywhere, _MIN_VALUED if seen.matched else _MIN_SUBJECT)
+    if seen.about >= least and seen.own >= own and named and said and subject and not odd:
         return _Reading(Label.SUPPORTED, seen.here, seen.about, seen.score, "", Label.SUPPORTED)
     leans = seen.known and named and not odd and any(mine.unit for mine in claim.values)
     why, leaning = TOO_LITTLE if named else _NO_NAME, Label.SUPPORTED if leans else Label.NOT_FOUND

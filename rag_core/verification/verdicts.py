@@ -96,20 +96,15 @@ async def retrieve_newer_passages(
     return tuple(passages.values())
 
 
-@dataclass(frozen=True, slots=True)
-class IndependentSources:
-    """Number of independent sources, and the earliest post among them."""
-
-    count: int = 0
-    earliest: PostKey | None = None
-
-
 async def count_independent_sources(
     passages: Sequence[Passage], viewer: Viewer, known: Mapping[int, Channel], rag: Engine
-) -> IndependentSources:
-    """Count the independent sources of posts that state the same thing. Raises ArchiveUnavailable."""
+) -> tuple[int, PostKey | None]:
+    """Count the independent sources of posts that state the same thing, and find the earliest of these posts.
+
+    Raises ArchiveUnavailable.
+    """
     if not passages:
-        return IndependentSources()
+        return 0, None
     families = await near_duplicates.fetch_copies(rag.archive, [passage.key for passage in passages], viewer.channels)
     groups: list[set[object]] = []
     for passage in passages:
@@ -121,7 +116,7 @@ async def count_independent_sources(
         if found := families.get(passage.key):
             # a near-duplicate may state something else: exact copies only
             dated_posts |= {one.key: one for one in found.all if one.exact == found.exact}
-    return IndependentSources(len(groups), order_copies(dated_posts.values())[0].key)
+    return len(groups), order_copies(dated_posts.values())[0].key
 
 
 def _list_source_marks(passage: Passage, found: PostCopies | None, known: Mapping[int, Channel]) -> set[object]:
@@ -371,9 +366,10 @@ async def verify_claim(
     since = list_channels_to_recheck(first)
     more = [p for p in await retrieve_newer_passages(question, plan, since, rag, run) if (p.key, p.part) not in seen]
     verdict, supporting = decide_verdict(claim, first + await _assess_current_passages(claim, more, question, rag, run))
-    found = await run.require(Stage.COPIES, count_independent_sources(supporting, question.viewer, known, rag))
+    counting = count_independent_sources(supporting, question.viewer, known, rag)
+    sources, earliest = await run.require(Stage.COPIES, counting)
     keys = tuple(dict.fromkeys(one.passage.key for one in first))
-    return replace(verdict, sources=found.count, earliest=found.earliest, assessed=keys)
+    return replace(verdict, sources=sources, earliest=earliest, assessed=keys)
 
 
 async def _assess_current_passages(

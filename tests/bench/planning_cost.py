@@ -1,12 +1,14 @@
 """What planning costs: questions searched with their plan, and with the question alone, side by side.
 
-    python tests/bench/planning_cost.py --posts 100000 [--models DIR] [--data DIR] [--questions N] [--answers]
-                                        [--json FILE]
+    python tests/bench/planning_cost.py --posts 100000 [--models DIR] [--data DIR] [--questions N]
+                                        [--answers | --at-once] [--json FILE]
 
 Measured are the plan by rules and the search with its fusion, up to the hits, with empty caches. A question is
 asked in both ways, turn and turn about, and the best of three rounds counts. With --answers it is the whole answers
-that are timed, once each, by recipe direct and with empty caches. With --models there is a vector for
-each post as well; they are invented (to embed 100,000 posts would take an hour), the questions' are the model's own.
+that are timed, once each, by recipe direct and with empty caches; with --at-once they all come at the same moment and
+are answered two at a time, as the bot does, and how late the event loop comes is measured as well. With --models
+there is a vector for each post as well; they are invented (to embed 100,000 posts would take an hour), the questions'
+are the model's own.
 """
 
 from __future__ import annotations
@@ -82,7 +84,40 @@ async def _time_answers(questions: list[Question], rag: Any) -> Row:
     return {f"{name}_p{share}_ms": float(np.percentile(row, share)) for name, row in figures for share in (50, 95)}
 
 
-async def measured(folder: Path, models: Path | None, count: int, *, answers: bool = False) -> Row:
+_AT_A_TIME, _TICK_S, _THREAD_SWITCH_S = 2, 0.005, 0.001  # questions; of the clock; as `citegram run` sets it
+
+
+async def _time_answers_at_once(questions: list[Question], rag: Any) -> Row:
+    """Seconds of all answers together, and milliseconds by which the event loop comes late to a clock beside them."""
+    for question in questions[:5]:
+        await answer_question(question, replace(rag, recipe="direct"))
+    turn, late = asyncio.Semaphore(_AT_A_TIME), list[float]()
+
+    async def answer(question: Question) -> None:
+        async with turn:
+            await answer_question(question, replace(rag, recipe="direct"))
+
+    async def tick() -> None:
+        while True:
+            begun = time.perf_counter()
+            await asyncio.sleep(_TICK_S)
+            late.append((time.perf_counter() - begun - _TICK_S) * 1000)
+
+    sys.setswitchinterval(_THREAD_SWITCH_S)
+    clock = asyncio.create_task(tick())
+    started, cpu = time.perf_counter(), time.process_time()
+    await asyncio.gather(*map(answer, questions))
+    took, spent = time.perf_counter() - started, time.process_time() - cpu
+    clock.cancel()
+    return {
+        "all_s": took,
+        "answers_per_s": len(questions) / took,
+        "answer_cpu_ms": spent * 1000 / len(questions),
+        "loop_late_p99_ms": float(np.percentile(late, 99)),
+    }
+
+
+async def measured(folder: Path, models: Path | None, count: int, way: str = "") -> Row:
     """Figures of a filled folder."""
     told = json.loads((folder / "questions.json").read_text(encoding="utf-8"))[:count]
     chosen = {"dir": models, "reranker": "none"} if models else {"embedder": "none", "reranker": "none"}
@@ -96,8 +131,8 @@ async def measured(folder: Path, models: Path | None, count: int, *, answers: bo
             Question(asked(q["text"], n), "en" if q["text"].isascii() else "ru", _NOW, viewer)
             for n, q in enumerate(told)
         ]
-        if answers:
-            return await _time_answers(questions, rag)
+        if way:
+            return await (_time_answers if way == "answers" else _time_answers_at_once)(questions, rag)
         return _figures(*[np.array(row) for row in await _both(questions, known, rag)]) | _plans(questions, known)
 
 
@@ -143,7 +178,9 @@ def main(argv: list[str] | None = None) -> Row:
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--models", type=Path, help="folder with the offline embedder: vectors too")
     parser.add_argument("--data", type=Path, help="folder of the archive, filled where it is empty, and kept")
-    parser.add_argument("--answers", action="store_true", help="time whole answers")
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--answers", dest="way", action="store_const", const="answers", help="time whole answers")
+    way.add_argument("--at-once", dest="way", action="store_const", const="at once", help="the same, all at once")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as made:
@@ -151,7 +188,7 @@ def main(argv: list[str] | None = None) -> Row:
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / "questions.json").exists():
             end_to_end_engine.fill(args.posts, folder, min(args.questions, args.posts // 5))
-        row = asyncio.run(measured(folder, args.models, args.questions, answers=args.answers))
+        row = asyncio.run(measured(folder, args.models, args.questions, args.way or ""))
     for name, value in row.items():
         print(f"{name:16} {value:10,.2f}")
     if args.json:

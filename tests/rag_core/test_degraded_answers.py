@@ -235,16 +235,20 @@ async def test_a_reranker_that_takes_too_long_leaves_the_order_as_it_was(library
 
 def unreadable(archive: Archive, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk gives an error wherever SQLite reads this table."""
-    read = archive._reader.execute_fetchall
+    connection = archive._reader._conn
 
-    async def reading(sql: str, values: Sequence[object] = ()) -> Any:
-        if f" {table} " in f"{sql} ":
-            broken = sqlite3.OperationalError("disk I/O error")
-            broken.sqlite_errorcode = sqlite3.SQLITE_IOERR
-            raise broken
-        return await read(sql, values)
+    class Broken:
+        def execute(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+            if f" {table} " in f"{sql} ":
+                broken = sqlite3.OperationalError("disk I/O error")
+                broken.sqlite_errorcode = sqlite3.SQLITE_IOERR
+                raise broken
+            return connection.execute(sql, values)
 
-    monkeypatch.setattr(archive._reader, "execute_fetchall", reading)
+        def __getattr__(self, name: str) -> Any:
+            return getattr(connection, name)
+
+    monkeypatch.setattr(archive._reader, "_connection", Broken())
 
 
 async def test_without_what_is_known_of_copies_the_posts_themselves_are_cited(

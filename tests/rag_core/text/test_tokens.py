@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.text.tokens import STOP_WORDS, detect_language, stem, tokenize
+from rag_core.text.tokens import _UNUSUAL, STOP_WORDS, detect_language, stem, tokenize, tokenize_spans
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,21 @@ from rag_core.text.tokens import STOP_WORDS, detect_language, stem, tokenize
 )
 def test_one_word_has_one_term_however_it_is_written(one: str, other: str) -> None:
     assert tokenize(one) == tokenize(other) != []
+
+
+def test_characters_that_are_not_normalized_would_give_the_same_terms() -> None:
+    usual = [char for char in map(chr, range(0x20000)) if not _UNUSUAL.search(char)]
+    assert len(usual) > 5000
+    for char in usual:
+        for text in (f"a{char}b", f"и{char}1", f"{char}e"):
+            assert tokenize(text) == tokenize(f"{text} \u0301"), hex(ord(char))  # with the accent all is normalized
+
+
+@given(st.lists(st.text("аБЁй eÉ1.-\u0301\u0306\u200b①Ａ")))
+def test_parts_of_a_text_have_the_terms_that_they_have_alone(parts: list[str]) -> None:
+    ends = [sum(len(part) + 1 for part in parts[: n + 1]) - 1 for n in range(len(parts))]
+    spans = [(end - len(part), end) for part, end in zip(parts, ends, strict=True)]
+    assert tokenize_spans(" ".join(parts), spans) == [tuple(tokenize(part)) for part in parts]
 
 
 def test_raised_digits_are_not_digits_beside_them() -> None:

@@ -16,14 +16,17 @@ from typing import Any, TypeVar
 from bot.cli import eval_runner as options
 from bot.cli.eval_runner import describe_engine, describe_settings
 from bot.cli.index_commands import open_archive
-from bot.evaluation.coverage_and_ranking_fit import (
+from bot.evaluation.datasets import draw_sample, make_questions, read_claims, read_dataset
+from bot.evaluation.fitting import (
     DEPTHS,
+    choose_safest_fusions,
     collect_coverage,
     collect_ranking,
+    fit_claim_bar,
     fit_coverage,
     fit_ranking,
+    run_both_retrievers,
 )
-from bot.evaluation.datasets import draw_sample, make_questions, read_claims, read_dataset
 from bot.evaluation.indexed_dataset import (
     IndexedDataset,
     Variant,
@@ -33,7 +36,6 @@ from bot.evaluation.indexed_dataset import (
     open_indexed_dataset,
 )
 from bot.evaluation.scoring import require_writable, write_json_report
-from bot.evaluation.threshold_fitting import choose_safest_fusions, fit_claim_bar, run_both_retrievers
 from bot.settings import Settings
 from rag_core.context.calibration import Calibration
 from rag_core.errors import ImportRefused, SettingsWrong, translate_errors

@@ -12,9 +12,9 @@ import numpy as np
 from tqdm import tqdm
 
 from bot.evaluation.datasets import ClaimRow, EvaluationQuery
+from bot.evaluation.fitting import FOLD_COUNT, LogisticFit, assign_folds, fit_logistic
 from bot.evaluation.indexed_dataset import IndexedDataset
 from bot.evaluation.scoring import Metrics
-from bot.evaluation.threshold_fitting import FOLD_COUNT, LogisticFit, assign_folds, fit_logistic
 from rag_core.tracing import Run
 from rag_core.types import Question
 from rag_core.verification.entailment import assess_rule_check

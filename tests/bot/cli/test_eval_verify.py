@@ -11,7 +11,7 @@ import pytest
 
 from bot.evaluation.claim_accuracy import VERIFICATION_LAYERS, JudgedClaim, compute_label_metrics, judge_claim_pairs
 from bot.evaluation.datasets import ClaimRow, read_claims
-from bot.evaluation.threshold_fitting import assign_folds, fit_claim_bar, fit_logistic
+from bot.evaluation.fitting import assign_folds, fit_claim_bar, fit_logistic
 from rag_core.errors import ImportRefused
 
 

@@ -1,0 +1,429 @@
+"""Fits from evaluation data: the fusion of both retrievers, the threshold for claims, coverage, and the order of hits.
+
+The fusion is chosen for the embedding model in use: all candidates are compared on the same two rankings of each
+question. The threshold for claims keeps a promise: of unsupported claims at most the given share passes.
+
+Coverage of brief questions: logistic regression with signs, and the bars. Every question is answered twice, as a sure
+and as a probable answer, so that any pair of bars can be judged afterwards. Order of hits: listwise logistic regression
+(ListNet). Both hold out one channel at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from bot.evaluation.datasets import ClaimRow
+from bot.evaluation.indexed_dataset import IndexedDataset, answer_query, build_question
+from bot.evaluation.scoring import JudgedAnswer
+from rag_core.context.calibration import Calibration, ClaimThreshold
+from rag_core.context.coverage import BRIEF_SIGNS, Coverage
+from rag_core.errors import ImportRefused
+from rag_core.models.catalog import ModelSpec
+from rag_core.recipe_steps import make_plan
+from rag_core.retrieval.fusion import Fusion
+from rag_core.retrieval.hybrid import search_hybrid
+from rag_core.retrieval.rerank import ORDER_WEIGHTS, HitFeatures, measure_hit_features
+from rag_core.retrieval.search import (
+    build_retrieval_query,
+    fetch_passages,
+    resolve_filter,
+    search_dense,
+    search_lexical,
+)
+from rag_core.tracing import Run, Stage
+from rag_core.types import Certainty, PassageRef, SearchFilter
+from rag_core.verification.entailment import assess_text
+from rag_core.verification.types import Label
+
+FOLD_COUNT = 5
+_NEWTON_STEPS = 40
+
+Matrix = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class LogisticFit:
+    """Logistic regression: z = shift + values · features; above 0 is yes."""
+
+    shift: float
+    values: Matrix
+
+    def z(self, features: Matrix) -> Matrix:
+        """Compute the log odds of rows of features, shape (rows,)."""
+        odds: Matrix = self.shift + features @ self.values
+        return odds
+
+
+def fit_logistic(
+    features: Matrix,
+    yes: Flags,
+    counts: Matrix | None = None,
+    ridge_penalty: float = 5.0,
+    signs: Matrix | int = 0,
+) -> LogisticFit:
+    """Fit by Newton's method with L2 on standardised features, shape (rows, features).
+
+    `counts`: how much each row counts; without them both classes have equal weight. A value against its sign becomes 0.
+    The penalty is high: a few hundred rows say little about a rare feature.
+    """
+    mean, spread = features.mean(0), features.std(0)
+    spread = np.where(spread < 1e-9, 1.0, spread)
+    rows = np.c_[np.ones(len(features)), (features - mean) / spread]
+    if counts is None:
+        share = max(1e-6, min(1 - 1e-6, float(yes.mean())))
+        counts = np.where(yes, 0.5 / share, 0.5 / (1 - share))
+    ridge = np.r_[1e-9, np.full(features.shape[1], ridge_penalty)]
+    weights, free = np.zeros(rows.shape[1]), np.ones(rows.shape[1], dtype=bool)
+    while True:
+        for _ in range(_NEWTON_STEPS):
+            likely = 1 / (1 + np.exp(-np.clip(rows @ weights, -30, 30)))
+            slope = rows.T @ (counts * (likely - yes)) + ridge * weights
+            bend = (rows * (counts * likely * (1 - likely))[:, None]).T @ rows + np.diag(ridge)
+            weights[free] -= np.linalg.solve(bend[np.ix_(free, free)], slope[free])
+        wrong = free & np.r_[False, weights[1:] * signs < 0]
+        if not wrong.any():
+            values = weights[1:] / spread
+            return LogisticFit(float(weights[0] - mean @ values), values)
+        free &= ~wrong
+        weights[~free] = 0.0
+
+
+def assign_folds(groups: Sequence[Hashable]) -> NDArray[np.int64]:
+    """Assign each row to a fold; rows of one group share a fold."""
+    order = {group: n % FOLD_COUNT for n, group in enumerate(sorted(set(groups), key=str))}
+    return np.array([order[group] for group in groups])
+
+
+_FUSION_WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+_FUSION_CANDIDATES = tuple(Fusion(kind, weight) for kind in ("sum", "rrf") for weight in _FUSION_WEIGHTS)
+DEPTHS = (1, 5, 20)
+_MAX_RECALL_LOSS = 0.005  # of a recall, compared with lexical search alone: a smaller loss is noise
+_TOP_HITS = 50  # hits of each retriever, as in an answer
+_LEXICAL_ONLY = Fusion("sum", 0.0)
+
+Ranking = list[tuple[PassageRef, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class RetrieverRankings:
+    """Rankings of both retrievers for one question, and its relevant documents."""
+
+    lang: str
+    relevant: frozenset[str]
+    lexical: Ranking
+    dense: Ranking
+    names: dict[PassageRef, str]
+
+    def recalls(self, fusion: Fusion) -> tuple[float, ...]:
+        """Compute recall (1 or 0) at each depth, then the reciprocal rank within the first 10."""
+        order = fusion(self.lexical, self.dense, _TOP_HITS)
+        hits = [self.names[place] in self.relevant for place, _ in order]
+        reciprocal = next((1 / n for n, hit in enumerate(hits[:10], 1) if hit), 0.0)
+        return (*(float(any(hits[:depth])) for depth in DEPTHS), reciprocal)
+
+
+async def run_both_retrievers(data: IndexedDataset) -> list[RetrieverRankings]:
+    """Run both retrievers for every answerable question."""
+    only = SearchFilter(data.viewer.channels)
+    rows = []
+    for query in tqdm([q for q in data.dataset.queries if q.relevant], desc="legs", delay=1, leave=False, disable=None):
+        lexical = await search_lexical(query.text, only, _TOP_HITS, data.rag)
+        dense, _ = await search_dense(query.text, only, _TOP_HITS, data.rag)
+        names = {place: data.id_of(place.key) for place, _ in [*lexical, *dense]}
+        rows.append(RetrieverRankings(query.lang, query.relevant, lexical, dense, names))
+    return rows
+
+
+def choose_safest_fusions(rows: Sequence[RetrieverRankings]) -> dict[str, Fusion]:
+    """Choose for each language the fusion with the best mean reciprocal rank that loses recall at no depth.
+
+    If none is safe, lexical search alone; of equal ones the one with the smaller dense weight.
+    """
+    fusions = {}
+    for lang in sorted({row.lang for row in rows}):
+        in_language = [row for row in rows if row.lang == lang]
+        base = _compute_mean_recalls(in_language, _LEXICAL_ONLY)
+        safe = [(f, m) for f in _FUSION_CANDIDATES if _loses_nothing(m := _compute_mean_recalls(in_language, f), base)]
+        better = [(f, m) for f, m in safe if m[-1] > base[-1]]
+        best = max(better, key=lambda pair: (round(float(pair[1][-1]), 4), -pair[0].dense), default=None)
+        fusions[lang] = best[0] if best else _LEXICAL_ONLY
+    return fusions
+
+
+def _compute_mean_recalls(
+    rows: Sequence[RetrieverRankings], fusion: Fusion
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    means: np.ndarray[tuple[int], np.dtype[np.float64]] = np.mean([row.recalls(fusion) for row in rows], axis=0)
+    return means
+
+
+def _loses_nothing(
+    means: np.ndarray[tuple[int], np.dtype[np.float64]], base: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> bool:
+    return bool(np.all(means[:-1] >= base[:-1] - _MAX_RECALL_LOSS))
+
+
+ScoredClaim = tuple[str, bool, float]  # language, whether it is supported, its probability by the checks
+
+
+def fit_claim_bar(rows: Sequence[ClaimRow], target: float, data: str) -> ClaimThreshold:
+    """Fit the lowest threshold that at most `target` of the unsupported claims reach, in each language.
+
+    Split conformal prediction (Vovk et al. 2005): the quantile with its finite-sample correction holds for claims drawn
+    like these. Raises ImportRefused if too few rows are unsupported.
+    """
+    scored = [_score_claim(row) for row in rows]
+    bar = _compute_claim_bar(scored, target)
+    if bar is None:
+        raise ImportRefused(
+            f"{data} holds too few claims that are not borne out for a promise of {target:.0%}: add some."
+        )
+    fold = assign_folds([row.group for row in rows])
+    false_passed: list[bool] = []
+    true_passed: list[bool] = []
+    for n in range(FOLD_COUNT):
+        other = _compute_claim_bar(
+            [claim for claim, claim_fold in zip(scored, fold, strict=True) if claim_fold != n], target
+        )
+        for (_, borne_out, likely), claim_fold in zip(scored, fold, strict=True):
+            if claim_fold == n:
+                (true_passed if borne_out else false_passed).append(other is not None and likely >= other)
+    return ClaimThreshold(
+        bar, target, _compute_share(false_passed), _compute_share(true_passed), data, f"{datetime.now(UTC):%Y-%m-%d}"
+    )
+
+
+def _score_claim(row: ClaimRow) -> ScoredClaim:
+    """Score a claim by its most likely support; only evidence labelled as supporting counts."""
+    supports = [assess_text(row.claim, text, row.lang) for text in row.evidence]
+    likely = max((s.likely for s in supports if s.label is Label.SUPPORTED), default=0.0)
+    return row.lang, row.gold == "supported", likely
+
+
+def _compute_claim_bar(scored: Sequence[ScoredClaim], target: float) -> float | None:
+    """Compute the threshold just above the likelihood that a share of `target` of the unsupported claims reaches."""
+    bars = []
+    for lang in {lang for lang, _, _ in scored}:
+        wrong = sorted(likely for claim_lang, borne_out, likely in scored if claim_lang == lang and not borne_out)
+        place = int(np.ceil((1 - target) * (len(wrong) + 1))) - 1
+        if place >= len(wrong):
+            return None
+        bars.append(wrong[place])
+    return round(min(1.0, max(bars) + 0.0001), 4) if bars else None
+
+
+def _compute_share(flags: Sequence[bool]) -> float:
+    return round(float(np.mean(flags)), 4) if flags else 0.0
+
+
+_DOCUMENT_COUNT = 0.4  # how much a question about documents counts in the fit: few people ask like that
+_MAX_SURE_WRONG = 0.1
+# Of the unanswerable; above the goal (0.6) by two standard errors of some fifty: unseen channels are harder.
+_MIN_REFUSED = 0.7
+_BARS = np.arange(0.2, 0.96, 0.01)
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageRow:
+    """A brief question: its features, the channel of the best post, and its answer in both degrees."""
+
+    features: tuple[float, ...]
+    channel: str
+    as_sure: JudgedAnswer
+    as_probable: JudgedAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordingCalibration(Calibration):
+    """Calibration that shows everything, and records the coverage of the questions in `seen`."""
+
+    seen: list[Coverage] = field(default_factory=list)
+
+    def likely(self, coverage: Coverage, cosine: float, model: ModelSpec | None, lang: str) -> float:
+        """Record the coverage; its probability is as usual."""
+        self.seen.append(coverage)
+        return Calibration.likely(self, coverage, cosine, model, lang)
+
+
+async def collect_coverage(data: IndexedDataset, *, documents: bool = False) -> list[CoverageRow]:
+    """Answer every question as sure and as probable; questions that are not brief are left out."""
+    fusions = data.rag.calibration.fusions
+    seen: list[Coverage] = []
+    sure, probable = (
+        IndexedDataset(replace(data.rag, calibration=calibration), data.dataset, data.viewer)
+        for calibration in (_RecordingCalibration(0.0, bar, fusions=fusions, seen=seen) for bar in (0.0, 2.0))
+    )
+    rows = []
+    for query in tqdm(data.dataset.queries, desc="ask", delay=1, leave=False, disable=None):
+        seen.clear()
+        as_sure, as_probable = await answer_query(query, sure), await answer_query(query, probable)
+        if seen and seen[-1].brief:
+            channel = min(query.relevant, default=query.group).rpartition("-")[0] or query.group
+            rows.append(CoverageRow(seen[-1].brief_features, f"{data.dataset.name}/{channel}", as_sure, as_probable))
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class FittedCoverage:
+    """Fitted weights and bars of brief questions, and what they did to questions of channels that were held out.
+
+    `shares`: for each degree of certainty, the number of questions and the share of them that is shown something right.
+    """
+
+    shift: float
+    weights: dict[str, float]
+    bar: float
+    sure: float
+    auc: float
+    shown: float
+    refused: float
+    shares: dict[Certainty, tuple[int, float]]
+
+
+def fit_brief_weights(features: Matrix, yes: Flags, counts: Matrix) -> LogisticFit:
+    """Fit the weights of brief questions, none against its sign."""
+    return fit_logistic(features, yes, counts, ridge_penalty=8.0, signs=np.array(list(BRIEF_SIGNS.values())))
+
+
+def fit_coverage(rows: Sequence[CoverageRow], documents: Sequence[CoverageRow] = ()) -> FittedCoverage:
+    """Fit the weights on all rows, and choose the bars by the held-out scores of `rows`."""
+    every = [*rows, *documents]
+    features, yes = np.array([row.features for row in every]), np.array([row.as_sure.shown_right for row in every])
+    counts = np.array([1.0] * len(rows) + [_DOCUMENT_COUNT] * len(documents))
+    fold, held_out = assign_folds([row.channel for row in every]), np.zeros(len(every))
+    for n in range(FOLD_COUNT):
+        train = fold != n
+        held_out[~train] = fit_brief_weights(features[train], yes[train], counts[train]).z(features[~train])
+    likely = 1 / (1 + np.exp(-held_out[: len(rows)]))
+    may_be_sure = np.array([row.as_sure.certainty is Certainty.SURE for row in rows])
+    answerable = np.array([row.as_sure.answerable for row in rows])
+    right = yes[: len(rows)]
+    sure = next((b for b in _BARS if _mean(~right[may_be_sure & (likely >= b)]) <= _MAX_SURE_WRONG), 1.0)
+    bar = next((b for b in _BARS if _mean(likely[~answerable] < b) >= _MIN_REFUSED), 1.0)
+    degrees = {
+        Certainty.SURE: may_be_sure & (likely >= sure),
+        Certainty.PROBABLE: (likely >= bar) & ~(may_be_sure & (likely >= sure)),
+        Certainty.NONE: likely < bar,
+    }
+    as_probable = np.array([row.as_probable.shown_right for row in rows])
+    shown = np.where(degrees[Certainty.SURE], right, as_probable)
+    fit = fit_brief_weights(features, yes, counts)
+    return FittedCoverage(
+        shift=round(fit.shift, 2),
+        weights=dict(zip(BRIEF_SIGNS, fit.values.round(2).tolist(), strict=True)),
+        bar=round(float(bar), 2),
+        sure=round(float(sure), 2),
+        auc=_mean(likely[right][:, None] > likely[~right][None, :]),
+        shown=_mean((shown & (likely >= bar))[answerable]),
+        refused=_mean(likely[~answerable] < bar),
+        shares={degree: (int(which.sum()), _mean(shown[which])) for degree, which in degrees.items()},
+    )
+
+
+def _mean(flags: Flags) -> float:
+    return round(float(flags.mean()), 3) if flags.size else 0.0
+
+
+_ORDER_RIDGE = 0.002
+_STEPS, _STEP_SIZE = 1500, 1.0
+_ORDER_DOCUMENT_COUNT = 0.1  # as above
+
+
+@dataclass(frozen=True, slots=True)
+class RankingRow:
+    """A question: the features of its first hits, their documents, the relevant ones, and the channel of these."""
+
+    features: Matrix
+    ids: tuple[str, ...]
+    relevant: frozenset[str]
+    channel: str
+    count: float = 1.0
+
+    @property
+    def target(self) -> Matrix:
+        """Probability of each hit: the relevant ones share it."""
+        flags = np.array([name in self.relevant for name in self.ids], np.float64)
+        shares: Matrix = flags / max(1.0, flags.sum())
+        return shares
+
+    def recall(self, weights: Matrix, depth: int) -> float:
+        """Share of the relevant documents among the first of the order by these weights."""
+        order = np.argsort(-(self.features @ weights), kind="stable")
+        return len(self.relevant.intersection(list(dict.fromkeys(self.ids[n] for n in order))[:depth])) / len(
+            self.relevant
+        )
+
+
+async def collect_ranking(data: IndexedDataset, *, documents: bool = False) -> list[RankingRow]:
+    """Search every question with a relevant post; those answered from filters alone are left out."""
+    rows, rag = [], data.rag
+    for query in tqdm(
+        [q for q in data.dataset.queries if q.relevant], desc="search", delay=1, leave=False, disable=None
+    ):
+        question, run = build_question(query, data), Run(rag.settings.budgets, "search")
+        plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
+        if not plan.queries:
+            continue
+        only = await resolve_filter(plan, question.viewer, rag)
+        found = await search_hybrid(build_retrieval_query(plan, question, only), rag, run)
+        passages = await fetch_passages([place for place, _ in found.ranked], rag)
+        statistics = rag.lexical.statistics(question.viewer.channels)
+        measured = measure_hit_features(found, passages, plan, question, statistics)
+        ids = tuple(data.id_of(place.key) for place, _ in measured)
+        if 0 < sum(name in query.relevant for name in ids) < len(ids):
+            channel = min(query.relevant).rpartition("-")[0] or query.group
+            count = _ORDER_DOCUMENT_COUNT if documents else 1.0
+            features = np.array([values for _, values in measured])
+            rows.append(RankingRow(features, ids, query.relevant, f"{data.dataset.name}/{channel}", count))
+    return rows
+
+
+def fit_order(rows: Sequence[RankingRow]) -> Matrix:
+    """Fit weights, none below 0, by projected gradient descent with L2; that of the fused score is 1."""
+    most = max(len(row.ids) for row in rows)
+    features, target = np.zeros((len(rows), most, len(HitFeatures._fields))), np.zeros((len(rows), most))
+    hidden, counts = np.full((len(rows), most), -np.inf), np.array([row.count for row in rows])
+    for n, row in enumerate(rows):
+        features[n, : len(row.ids)], target[n, : len(row.ids)], hidden[n, : len(row.ids)] = row.features, row.target, 0
+    weights: NDArray[np.float64] = np.ones(features.shape[2])
+    for _ in range(_STEPS):
+        scores = features @ weights + hidden
+        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        slope = np.einsum("qhf,qh,q->f", features, shares - target, counts) / counts.sum() + _ORDER_RIDGE * weights
+        weights = np.maximum(0.0, weights - _STEP_SIZE * slope)
+    return weights / (weights[0] or 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class FittedRanking:
+    """Fitted weights, and recall on channels that were held out: of the fusion, of the weights in use, and fitted."""
+
+    weights: HitFeatures
+    fused: tuple[float, ...]
+    used: tuple[float, ...]
+    held_out: tuple[float, ...]
+
+
+def fit_ranking(rows: Sequence[RankingRow], documents: Sequence[RankingRow] = ()) -> FittedRanking:
+    """Fit the weights on all rows; recall is that of `rows`, each with weights fitted without its channel."""
+    channels = sorted({row.channel for row in rows})
+    fitted = {one: fit_order([row for row in [*rows, *documents] if row.channel != one]) for one in channels}
+    fused, used = np.eye(len(HitFeatures._fields))[0], np.array(ORDER_WEIGHTS)
+    return FittedRanking(
+        HitFeatures(*fit_order([*rows, *documents]).round(2).tolist()),
+        *(
+            tuple(
+                round(float(np.mean([row.recall(weigh.get(row.channel, default), depth) for row in rows])), 3)
+                for depth in DEPTHS
+            )
+            for weigh, default in (({}, fused), ({}, used), (fitted, used))
+        ),
+    )

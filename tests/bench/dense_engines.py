@@ -71,6 +71,9 @@ class Engine(Protocol):
     def put(self, numbers: range, rows: Rows) -> None:
         """Write vectors; they are found, and safe, when this returns."""
 
+    def settle(self) -> None:
+        """Do what its documentation advises after many were written; counts as a part of writing."""
+
     def search(self, near: Near) -> list[int]:
         """The posts nearest to a vector, nearest first."""
 
@@ -84,8 +87,8 @@ class Engine(Protocol):
         """Bring everything to disk and let go of it."""
 
 
-class Ours:
-    """rag_core.index.vectors, embedded: candidates by sign bits, compared by 16-bit numbers."""
+class Ours(Engine):
+    """rag_core.index.vectors, embedded: candidates by a sketch of two bits, compared by 16-bit numbers."""
 
     def __init__(self, frame: Frame, folder: Path) -> None:
         self.frame, self.folder = frame, folder
@@ -118,7 +121,7 @@ class Ours:
         self.run(self.store.close())
 
 
-class LocalQdrant:
+class LocalQdrant(Engine):
     """qdrant-client's local mode: a folder and a scan in Python."""
 
     def __init__(self, frame: Frame, folder: Path) -> None:
@@ -157,7 +160,7 @@ class LocalQdrant:
         self.client.close()
 
 
-class NumpyScan:
+class NumpyScan(Engine):
     """A matrix and a product: what any engine must be held against."""
 
     def __init__(self, frame: Frame, folder: Path) -> None:
@@ -187,5 +190,124 @@ def _nearest(cosines: Rows, numbers: NDArray[np.int64]) -> list[int]:
     return found
 
 
-ENGINES: dict[str, type[Engine]] = {"citegram": Ours, "qdrant-client local": LocalQdrant, "numpy scan": NumpyScan}
-NEEDS = {"qdrant-client local": "qdrant_client"}  # engine -> module
+class SqliteVec(Engine):
+    """sqlite-vec: a virtual table in SQLite, channel and date as metadata columns, exact."""
+
+    _WITHIN = "AND chat IN ({}) AND date >= ? AND date < ?"
+
+    def __init__(self, frame: Frame, folder: Path) -> None:
+        self.frame, self.file = frame, folder / "vectors.db"
+        self.reopen()
+        self.db.execute("PRAGMA journal_mode=WAL")
+        column = f"embedding float[{DIMENSION}] distance_metric=cosine"
+        self.db.execute(f"CREATE VIRTUAL TABLE posts USING vec0({column}, chat integer, date integer)")
+
+    def reopen(self) -> None:
+        import apsw  # many builds of Python have a sqlite3 that loads no extensions
+        import sqlite_vec
+
+        self.db = apsw.Connection(str(self.file))
+        self.db.enable_load_extension(True)
+        self.db.load_extension(sqlite_vec.loadable_path())
+
+    def put(self, numbers: range, rows: Rows) -> None:
+        self.db.execute("BEGIN")
+        self.db.executemany("DELETE FROM posts WHERE rowid = ?", ((n,) for n in numbers))
+        made = (
+            (n, row.tobytes(), self.frame.key(n).chat_id, int(self.frame.date[n]))
+            for n, row in zip(numbers, rows, strict=True)
+        )
+        self.db.executemany("INSERT INTO posts (rowid, embedding, chat, date) VALUES (?, ?, ?, ?)", made)
+        self.db.execute("COMMIT")
+
+    def search(self, near: Near, where: str = "", values: tuple[int, ...] = ()) -> list[int]:
+        sql = f"SELECT rowid FROM posts WHERE embedding MATCH ? AND k = ? {where} ORDER BY distance"
+        return [n for (n,) in self.db.execute(sql, (near.vector.tobytes(), MOST, *values))]
+
+    def within(self, near: Near) -> list[int]:
+        window = near.window
+        dates = int(window.since.timestamp()), int(window.until.timestamp())
+        marks = ",".join("?" * len(window.channels))
+        return self.search(near, self._WITHIN.format(marks), (*window.channels, *dates))
+
+    def close(self) -> None:
+        self.db.close()
+
+
+class LanceDb(Engine):
+    """LanceDB without a vector index, exact; channel and date have scalar indexes, filters come first."""
+
+    def __init__(self, frame: Frame, folder: Path) -> None:
+        import pyarrow
+
+        self.frame, self.folder, self.arrow = frame, folder, pyarrow
+        vector = pyarrow.list_(pyarrow.float32(), DIMENSION)
+        names = {"post": pyarrow.int64(), "chat": pyarrow.int64(), "date": pyarrow.int64(), "vector": vector}
+        self.schema = pyarrow.schema(names)
+        self._connect().create_table("posts", schema=self.schema)
+        self.reopen()
+
+    def _connect(self) -> Any:
+        import lancedb
+
+        return lancedb.connect(self.folder)
+
+    def reopen(self) -> None:
+        self.table = self._connect().open_table("posts")
+
+    def put(self, numbers: range, rows: Rows) -> None:
+        columns = {
+            "post": list(numbers),
+            "chat": [self.frame.key(n).chat_id for n in numbers],
+            "date": self.frame.date[numbers.start : numbers.stop],
+            "vector": self.arrow.FixedSizeListArray.from_arrays(rows.ravel(), DIMENSION),
+        }
+        made = self.arrow.table(columns, schema=self.schema)
+        if numbers.start < self.table.count_rows():  # written again: replaced
+            self.table.merge_insert("post").when_matched_update_all().when_not_matched_insert_all().execute(made)
+        else:
+            self.table.add(made)
+
+    def settle(self) -> None:
+        for column, kind in (("chat", "BITMAP"), ("date", "BTREE"), ("post", "BTREE")):
+            self.table.create_scalar_index(column, index_type=kind)
+        self.table.optimize()
+
+    def _query(self, near: Near) -> Any:
+        return self.table.search(near.vector).distance_type("cosine").select(["post", "_distance"]).limit(MOST)
+
+    def _found(self, query: Any) -> list[int]:
+        found: list[int] = query.to_arrow()["post"].to_pylist()
+        return found
+
+    def search(self, near: Near) -> list[int]:
+        return self._found(self._query(near))
+
+    def within(self, near: Near) -> list[int]:
+        window = near.window
+        chats = f"chat IN ({', '.join(map(str, window.channels))})"
+        dates = f"date >= {int(window.since.timestamp())} AND date < {int(window.until.timestamp())}"
+        return self._found(self._query(near).where(f"{chats} AND {dates}", prefilter=True))
+
+    def close(self) -> None:
+        del self.table
+
+
+class LanceDbIndexed(LanceDb):
+    """LanceDB with its default vector index, approximate; ten times as many candidates are scored exactly."""
+
+    def settle(self) -> None:
+        self.table.create_index(metric="cosine", vector_column_name="vector", index_type="IVF_PQ")
+        super().settle()
+
+    def _query(self, near: Near) -> Any:
+        return super()._query(near).refine_factor(10)
+
+
+ENGINES: dict[str, type[Engine]] = {
+    "citegram": Ours, "qdrant-client local": LocalQdrant, "sqlite-vec": SqliteVec, "lancedb": LanceDb,
+    "lancedb ivf_pq": LanceDbIndexed, "numpy scan": NumpyScan,
+}  # fmt: skip
+NEEDS = {  # engine -> module
+    "qdrant-client local": "qdrant_client", "sqlite-vec": "apsw", "lancedb": "lancedb", "lancedb ivf_pq": "lancedb",
+}  # fmt: skip

@@ -21,7 +21,7 @@ def fill(size: int, folder: Path, count: int) -> Row:
 
     posts = synthetic_posts.make_posts(size)
     questions = synthetic_posts.draw_queries(posts, count, seed=6)
-    answers = [{"text": _question(q.words), "post": q.post, "word": q.words[0]} for q in questions]
+    answers = [{"text": word_question(q.words), "post": q.post, "word": q.words[0]} for q in questions]
     (folder / "questions.json").write_text(json.dumps(answers), encoding="utf-8")
     kept, indexed = asyncio.run(_filled(posts, folder))
     archive = sum(disk_mb(file) for file in folder.glob("citegram.db*"))
@@ -58,7 +58,8 @@ async def _filled(posts: Any, folder: Path) -> tuple[float, float]:
         await archive.close()
 
 
-def _question(words: tuple[str, ...]) -> str:
+def word_question(words: tuple[str, ...]) -> str:
+    """A question about words, in their language."""
     said = " ".join(words)
     return f"What is known about {said}?" if words[0].isascii() else f"Что известно про {said}?"
 

@@ -21,6 +21,7 @@ _COLUMNS = {
         ("add_ms", "add one ms"),
     ),
     "dense": (
+        ("same_nearest", "same as numpy"),
         ("insert_per_s", "insert /s"),
         ("query_p50_ms", "p50 ms"),
         ("query_p95_ms", "p95 ms"),
@@ -42,12 +43,24 @@ _COLUMNS = {
         ("archive_mb", "archive MB"),
         ("index_mb", "index MB"),
     ),
+    "bot": (
+        ("imported_per_s", "imported /s"),
+        ("exec_to_polling_s", "exec to polling s"),
+        ("first_words_p50_s", "first words p50 s"),
+        ("first_words_p95_s", "p95 s"),
+        ("at_once", "asked at once"),
+        ("answers_per_s", "answers /s"),
+        ("answer_cpu_ms", "CPU ms each"),
+        ("waited_p50_s", "waited p50 s"),
+        ("waited_most_s", "longest s"),
+    ),
 }
 _COMPARED = {"lexical": ("query_p95_ms", "p95"), "dense": ("filtered_p95_ms", "filtered")}
 _TITLES = {
     "lexical": "Lexical search",
     "dense": "Vector search, 384 numbers",
     "whole": "Whole answers, without a model",
+    "bot": "The bot beside the sandbox, by words alone",
 }
 
 # size, leg, figure, peer (None: ours alone), "at least" or "at most", how much. With a peer: "at least" so many
@@ -75,15 +88,18 @@ Rows = dict[str, dict[str, Any]]  # engine -> figures
 def compute_ratios(metrics: Mapping[str, Mapping[str, Rows]]) -> dict[str, Any]:
     """How many times better we are than each peer, by size, leg and figure; and how far the findings agree.
 
-    What was found is taken out of `metrics`; what a filter costs, filtered p95 to p95, is put in.
+    What was found is taken out of `metrics`; what a filter costs, filtered p95 to p95, and the share of the ten
+    nearest that each vector store finds are put in.
     """
     told: dict[str, Any] = {"ratios": {}, "agreement": {}}
     for size, legs in metrics.items():
-        told["ratios"][size] = {leg: _better(rows) for leg, rows in legs.items() if leg != "whole"}
-        told["agreement"][size] = {leg: _agreement(leg, rows) for leg, rows in legs.items() if leg != "whole"}
-        for rows in legs.values():
+        told["ratios"][size] = {leg: _better(rows) for leg, rows in legs.items() if leg in _COMPARED}
+        told["agreement"][size] = {leg: _agreement(leg, rows) for leg, rows in legs.items() if leg in _COMPARED}
+        exact = legs.get("dense", {}).get(_ORACLE["dense"], {}).get("found")
+        for leg, rows in legs.items():
             for row in rows.values():
-                row.pop("found", None)
+                if (found := row.pop("found", None)) and exact and leg == "dense":
+                    row["same_nearest"] = _share_of_nearest(found, exact)
                 if "filtered_p95_ms" in row:
                     row["filter_cost"] = row["filtered_p95_ms"] / row["query_p95_ms"]
     return told
@@ -110,7 +126,11 @@ def _agreement(leg: str, rows: Rows) -> dict[str, float]:
     if leg == "lexical":
         pairs = zip(ours, oracle, strict=True)
         return {"score_difference": max(abs(a[1] - b[1]) for x, y in pairs for a, b in zip(x, y, strict=False))}
-    return {"same_nearest": sum(len(set(x) & set(y)) / len(y) for x, y in zip(ours, oracle, strict=True)) / len(ours)}
+    return {"same_nearest": _share_of_nearest(ours, oracle)}
+
+
+def _share_of_nearest(found: Sequence[Sequence[int]], exact: Sequence[Sequence[int]]) -> float:
+    return sum(len(set(x) & set(y)) / len(y) for x, y in zip(found, exact, strict=True)) / len(exact)
 
 
 def check_goals(told: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -142,9 +162,13 @@ def _lines(told: Mapping[str, Any]) -> Iterator[str]:
                 continue
             yield f"\n{_TITLES[leg]}, {int(size):,} posts"
             columns = _COLUMNS[leg]
-            heads = ["", *(head for _, head in columns), *([f"{_COMPARED[leg][1]} to ours"] if leg != "whole" else [])]
+            heads = [
+                "",
+                *(head for _, head in columns),
+                *([f"{_COMPARED[leg][1]} to ours"] if leg in _COMPARED else []),
+            ]
             cells = [[name, *(_cell(row.get(key)) for key, _ in columns)] for name, row in rows.items()]
-            if leg != "whole":
+            if leg in _COMPARED:
                 better = told["ratios"][size][leg]
                 for line in cells:
                     line.append(_times(better.get(line[0], {}).get(_COMPARED[leg][0])))

@@ -1,6 +1,6 @@
-"""One measurement in a process of its own; run.py starts it. Its last line of output is a JSON object.
+"""One measurement in a process of its own; run_bench.py starts it. Its last line of output is a JSON object.
 
-measure_one_engine.py lexical|dense|fill|ask ENGINE SIZE FOLDER QUERIES BEGUN
+measure_one_engine.py lexical|dense|fill|ask|bot ENGINE SIZE FOLDER QUERIES BEGUN
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
+    sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "models")]
 
 from bench import end_to_end_engine
 from bench.measure_process import disk_mb, memory_mb, percentiles, seconds, times
@@ -53,6 +53,7 @@ def dense(name: str, size: int, folder: Path, queries: int) -> dict[str, Any]:
     engine, insert = ENGINES[name](frame, folder), 0.0
     for numbers, rows in slices(size):
         insert += seconds(lambda some=numbers, at=rows: engine.put(some, at))  # type: ignore[misc]
+    insert += seconds(engine.settle)
     row: dict[str, Any] = {"insert_per_s": size / insert}
     row |= percentiles(times(asked, engine.search)) | percentiles(times(asked, engine.within), "filtered")
     row["found"] = [engine.within(near)[:10] for near in asked[:_COMPARED]]
@@ -72,6 +73,10 @@ def main(kind: str, name: str, size: int, folder: Path, queries: int, begun: flo
         return end_to_end_engine.fill(size, folder, queries)
     if kind == "ask":
         return end_to_end_engine.ask(folder, begun)
+    if kind == "bot":
+        from bench.measure_bot import measure_bot  # imports all of the bot
+
+        return measure_bot(size, folder, queries // 5)
     return (lexical if kind == "lexical" else dense)(name, size, folder, queries)
 
 

@@ -17,8 +17,10 @@ Line = tuple[str, list[tuple[int, float]]]  # label, (posts, value)
 _OURS = "citegram"
 _INK, _MUTED, _GRID = "#1d2433", "#667085", "#e6e9f0"
 _ACCENT = "#0b6bcb"
-_PEERS = ("#d1495b", "#c98a1b", "#6b5ca5", "#2f8f6b")
-_LABELS = {"citegram": "Citegram", "sqlite-fts5": "SQLite FTS5"}
+_PEERS = ("#d1495b", "#c98a1b", "#6b5ca5", "#2f8f6b", "#667085")
+_LABELS = {
+    "citegram": "Citegram", "sqlite-fts5": "SQLite FTS5", "lancedb": "LanceDB", "lancedb ivf_pq": "LanceDB, indexed",
+}  # fmt: skip
 
 
 def plot_results(told: Mapping[str, Any], file: Path) -> None:
@@ -35,9 +37,12 @@ def plot_results(told: Mapping[str, Any], file: Path) -> None:
             "the 50 nearest in 3 channels and half a year",
             _lines(metrics, "dense", "filtered_p95_ms"),
         ),
-        ("From start to answer", "everything, without a model", _whole(metrics)),
+        ("From start to answer", "everything, words alone", _own(metrics)),
     )
     drawn = [panel for panel in panels if panel[2]]  # of the legs that were measured
+    if not drawn:
+        return
+    figure.set_size_inches(4.8 * len(drawn), 4.8)
     for axes, (title, said, lines) in zip(figure.subplots(1, len(drawn), squeeze=False)[0], drawn, strict=True):
         _panel(axes, title, said, lines)
     cpus = told["settings"]["machine"]["cpus"]
@@ -47,21 +52,28 @@ def plot_results(told: Mapping[str, Any], file: Path) -> None:
 
 
 def _lines(metrics: Mapping[str, Any], leg: str, name: str) -> list[Line]:
-    engines = list(dict.fromkeys(engine for legs in metrics.values() for engine in legs[leg]))
-    return [
-        (engine, [(int(size), legs[leg][engine][name]) for size, legs in metrics.items() if engine in legs[leg]])
-        for engine in engines
-    ]
+    """One line for each engine that has the figure."""
+    found = dict[str, list[tuple[int, float]]]()
+    for size, legs in metrics.items():
+        for engine, row in legs.get(leg, {}).items():
+            if name in row:
+                found.setdefault(engine, []).append((int(size), row[name]))
+    return [*found.items()]
 
 
-def _whole(metrics: Mapping[str, Any]) -> list[Line]:
+def _own(metrics: Mapping[str, Any]) -> list[Line]:
     figures = (
-        ("question → answer", "answer_p95_ms", 1),
-        ("start → ready", "exec_to_ready_s", 1000),
-        ("imports → ready", "imports_to_ready_s", 1000),
+        ("question → answer", "whole", "answer_p95_ms", 1),
+        ("exec → ready", "whole", "exec_to_ready_s", 1000),
+        ("exec → bot polls", "bot", "exec_to_polling_s", 1000),
+        ("all at once, the last", "bot", "waited_most_s", 1000),
+        ("first words", "bot", "first_words_p95_s", 1000),
     )
-    rows = [(int(size), legs["whole"].get(_OURS, {})) for size, legs in metrics.items()]
-    return [(label, [(size, row[name] * unit) for size, row in rows if name in row]) for label, name, unit in figures]
+    return [
+        (label, [(size, value * unit) for size, value in points])
+        for label, leg, name, unit in figures
+        for _, points in _lines(metrics, leg, name)
+    ]
 
 
 def _panel(axes: Axes, title: str, said: str, lines: list[Line]) -> None:
@@ -72,10 +84,8 @@ def _panel(axes: Axes, title: str, said: str, lines: list[Line]) -> None:
     colours = iter(_PEERS)
     ends: list[tuple[int, float, str, str]] = []
     for label, points in lines:
-        if not points:
-            continue
         ours = label == _OURS or label.startswith("question")
-        colour = _ACCENT if ours else _MUTED if "→" in label else next(colours)
+        colour = _ACCENT if ours else next(colours)
         xs, ys = zip(*points, strict=True)
         axes.plot(
             xs, ys, color=colour, lw=3 if ours else 1.8, marker="o", ms=7 if ours else 4.5, zorder=3 if ours else 2
@@ -86,7 +96,7 @@ def _panel(axes: Axes, title: str, said: str, lines: list[Line]) -> None:
 
 
 def _dress(axes: Axes, xs: list[int], ys: list[float]) -> None:
-    axes.set_xlim(min(xs) / 1.25, max(xs) * (max(xs) / min(xs)) ** 0.75 * 1.5)
+    axes.set_xlim(min(xs) / 1.25, max(xs) * max(max(xs) / min(xs), 10) ** 0.75 * 1.5)  # room for the labels
     axes.set_ylim(min(ys) / 2, max(ys) * 2.5)
     axes.xaxis.set_major_locator(FixedLocator(sorted(set(xs))))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / 1e6:g}M posts" if x >= 1e6 else f"{x / 1000:g}k"))

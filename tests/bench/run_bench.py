@@ -1,6 +1,6 @@
 """The bench: our engines and their peers, side by side in one run. Prints tables, writes bench.json and bench.png.
 
-python tests/bench/run_bench.py [--quick] [--sizes 10k,100k,1m] [--legs lexical,dense,whole] [--resume] [--out DIR]
+python tests/bench/run_bench.py [--quick] [--sizes 10k,100k,1m] [--legs lexical,dense,whole,bot] [--resume] [--out DIR]
 """
 
 from __future__ import annotations
@@ -28,13 +28,32 @@ from bench.format_results import check_goals, compute_ratios, format_table
 from bench.measure_process import in_child
 
 _CHILD = Path(__file__).with_name("measure_one_engine.py")
-_ENGINES = {"lexical": [*lexical_engines.ENGINES], "dense": [*dense_engines.ENGINES], "whole": ["citegram"]}
+_ENGINES = {
+    "lexical": [*lexical_engines.ENGINES],
+    "dense": [*dense_engines.ENGINES],
+    "whole": ["citegram"],
+    "bot": ["citegram"],
+}
 _NEEDS = lexical_engines.NEEDS | dense_engines.NEEDS
 _MOST = {"qdrant-client local": 100_000}  # above it needs hours
-_PACKAGES = ("rank-bm25", "bm25s", "tantivy", "qdrant-client", "qdrant-edge-py", "numpy", "matplotlib")
-_SHORT_FORM = {
-    10_000: [("lexical", "citegram"), ("lexical", "rank-bm25")],
-    2000: [("dense", "citegram"), ("whole", "citegram")],
+_PACKAGES = (
+    "rank-bm25",
+    "bm25s",
+    "tantivy",
+    "qdrant-client",
+    "qdrant-edge-py",
+    "lancedb",
+    "sqlite-vec",
+    "numpy",
+    "matplotlib",
+)
+_SHORT_FORM: dict[int, dict[str, tuple[str, ...]]] = {  # size -> leg -> engines
+    10_000: {"lexical": ("citegram", "rank-bm25")},
+    2000: {
+        "dense": ("citegram", "sqlite-vec", "lancedb", "numpy scan"),
+        "whole": ("citegram",),
+        "bot": ("citegram",),
+    },
 }
 
 
@@ -52,7 +71,8 @@ class Bench:
     def run(self, notes: Path) -> None:
         """Measure everything that is not there yet, smallest size first; what is there is kept in `notes`."""
         for size in self.sizes:
-            legs = self.metrics.setdefault(str(size), {leg: {} for leg in _ENGINES})
+            legs = self.metrics.setdefault(str(size), {})
+            legs |= {leg: {} for leg in _ENGINES if leg not in legs}
             for leg, name in self._planned(size):
                 if name in legs[leg]:
                     continue
@@ -64,7 +84,7 @@ class Bench:
         for leg, engines in _ENGINES.items():
             for name in engines:
                 needed = _NEEDS.get(name)
-                if leg not in self.legs or (self.quick and (leg, name) not in _SHORT_FORM[size]):
+                if leg not in self.legs or (self.quick and name not in _SHORT_FORM[size].get(leg, ())):
                     continue
                 if needed and find_spec(needed) is None:
                     self._skip(f"{name} is not installed: left out")
@@ -134,7 +154,7 @@ def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run_bench.py", description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--quick", action="store_true", help="the short form: 10k posts, rank-bm25 the only peer")
     parser.add_argument("--sizes", default="10k,100k", help="numbers of posts (default: 10k,100k; 1m takes an hour)")
-    parser.add_argument("--legs", default="lexical,dense,whole", help="what to measure (default: %(default)s)")
+    parser.add_argument("--legs", default=",".join(_ENGINES), help="what to measure (default: %(default)s)")
     parser.add_argument("--resume", action="store_true", help="go on with a run into the same DIR that was interrupted")
     parser.add_argument("--out", type=Path, default=Path("data/bench"), help="folder of bench.json and bench.png")
     args = parser.parse_args(argv)
@@ -144,7 +164,7 @@ def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--sizes takes numbers such as 10k,100k,1m")
     args.legs = args.legs.split(",")
     if set(args.legs) - _ENGINES.keys():
-        parser.error("--legs takes lexical, dense, whole")
+        parser.error(f"--legs takes {', '.join(_ENGINES)}")
     if min(args.sizes) < 1000:
         parser.error("--sizes: a bench of fewer than 1,000 posts says nothing")
     return args

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bench import lexical_engines, synthetic_posts
+from bench.plot_results import plot_results
 
 HERE = Path(__file__).parent
 
@@ -99,4 +100,27 @@ def test_the_short_form_writes_what_a_program_can_read(tmp_path: Path) -> None:
     whole = told["metrics"]["2000"]["whole"]["citegram"]
     assert whole["right"] >= 0.8
     assert whole["exec_to_ready_s"] > whole["imports_to_ready_s"] > 0
+    bot = told["metrics"]["2000"]["bot"]["citegram"]
+    assert bot["cited"] >= 0.8
+    assert bot["first_words_shown"] > 0
+    assert min(bot[name] for name in ("imported_per_s", "exec_to_polling_s", "answers_per_s", "first_words_p95_s")) > 0
     assert "rank-bm25" in done.stdout
+    dense = told["metrics"]["2000"]["dense"]
+    if left_out := {"sqlite-vec", "lancedb"} - set(dense):
+        assert all(f"{name} is not installed: left out" in told["skipped"] for name in left_out), told["skipped"]
+        pytest.skip(f"{', '.join(sorted(left_out))} is not installed (make bench installs it)")
+    assert all(row["same_nearest"] >= 0.99 for row in dense.values())
+
+
+@pytest.mark.parametrize("missing", ["lexical", "dense", "whole", "bot"])
+def test_the_picture_is_drawn_without_any_one_leg(missing: str, tmp_path: Path) -> None:
+    rows = {
+        "lexical": {"query_p95_ms": 2.0},
+        "dense": {"filtered_p95_ms": 3.0},
+        "whole": {"answer_p95_ms": 20.0, "exec_to_ready_s": 2.0},
+        "bot": {"exec_to_polling_s": 3.0, "waited_most_s": 4.0},
+    }
+    legs = {leg: {"citegram": row} if leg != missing else {} for leg, row in rows.items()}
+    told = {"metrics": {"10000": legs, "100000": legs}, "settings": {"machine": {"cpus": 2}}}
+    plot_results(told, tmp_path / "bench.png")
+    assert (tmp_path / "bench.png").stat().st_size > 10_000

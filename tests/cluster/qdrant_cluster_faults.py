@@ -3,8 +3,8 @@
 QDRANT_BIN=/path/to/qdrant python tests/cluster/qdrant_cluster_faults.py [--posts 100000] [--rate 5] [--json FILE]
 
 Posts are indexed while questions are asked; one node is killed in the midst of it and comes back, one is held (what a
-cut cable looks like), one has no room on its disk, a collection is deleted by hand, snapshots older than the archive
-are put back, and the indexes move to the data folder and back. After each part both indexes are compared with the
+cut cable looks like), one has no room on its disk, a collection is deleted by hand, the indexes move to the data folder
+and back, and snapshots older than the archive are put back. After each part both indexes are compared with the
 archive, post by post: what is wrong, missing or there twice ends the run with an error. Embeddings are generated from
 the text (`--vectors generated`), or made by the offline models (`--vectors DIR`).
 """
@@ -363,25 +363,25 @@ async def play(life: Life) -> None:
             await life.caught_up(rag, worker)
         await life.compare(rag, worker)
 
-        snapshots = [await asyncio.to_thread(_take_snapshots, node) for node in life.nodes]
-        await life.keep(rag, 0.92)
-        await life.caught_up(rag, worker)
-    for node, taken in zip(life.nodes, snapshots, strict=True):
-        await asyncio.to_thread(_put_snapshots_back, node, taken)
-    await wait_until_active(first)
-    async with life.running() as (rag, worker):
-        async with life.asking(rag, "older snapshots put back"):
-            await life.repair(rag, worker)
-            await life.caught_up(rag, worker)
-        await life.compare(rag, worker)
-
     async with life.running(cluster=False) as (rag, worker):
         async with life.asking(rag, "moved to the folder"):
             await life.caught_up(rag, worker)
         await life.compare(rag, worker)
     async with life.running() as (rag, worker):
         async with life.asking(rag, "moved to the cluster again"):
-            await life.keep(rag, 1.0)
+            await life.keep(rag, 0.98)
+            await life.caught_up(rag, worker)
+        await life.compare(rag, worker)
+
+        snapshots = [await asyncio.to_thread(_take_snapshots, node) for node in life.nodes]
+        await life.keep(rag, 1.0)
+        await life.caught_up(rag, worker)
+    for node, taken in zip(life.nodes, snapshots, strict=True):
+        await asyncio.to_thread(_put_snapshots_back, node, taken)
+        await wait_until_active(node)  # the other copies of its shards are made anew from it first
+    async with life.running() as (rag, worker):
+        async with life.asking(rag, "older snapshots put back"):
+            await life.repair(rag, worker)
             await life.caught_up(rag, worker)
         await life.compare(rag, worker)
 

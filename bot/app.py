@@ -33,7 +33,6 @@ from bot.handlers import (
     channel_sets,
     channels,
     citation_buttons,
-    digest,
     errors,
     explain,
     group_settings,
@@ -44,7 +43,6 @@ from bot.handlers import (
     models,
     post_deletions,
     privacy,
-    private_settings,
     questions,
     reindex,
     search,
@@ -52,7 +50,7 @@ from bot.handlers import (
     start,
     stats,
     unanswered_and_synonyms,
-    watches,
+    watches_and_digests,
 )
 from bot.handlers.imports import ImportRunner
 from bot.handlers.reindex import report_rebuilds
@@ -127,13 +125,11 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         questions.conversation_routes(),
         stats.routes(),
         channel_sets.routes(),
-        private_settings.routes(),
         unanswered_and_synonyms.routes(),
         imports.routes(),
         questions.verify_routes(),
-        watches.routes(),
+        watches_and_digests.routes(),
         about.routes(),
-        digest.routes(),
         small_talk.routes(),
         questions.routes(),  # late: it takes all remaining text
         errors.stale_button_routes(),  # last: it takes all remaining buttons

@@ -1,4 +1,4 @@
-"""Handlers of groups: /bind and /unbind by bot admins, /settings by group admins, migration to a supergroup.
+"""Handlers of groups, and of the time zone in private: /bind and /unbind by bot admins, /settings, migration.
 
 Everybody in the group sees the buttons of /settings and may make up their data. So every press is checked: an admin
 of this very group pressed, under their own name, and the channel is one that they may bind.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import datetime, tzinfo
 from enum import StrEnum
 
 from aiogram import F, Router
@@ -17,12 +18,11 @@ from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Bold, Code, Text, as_list
 
-from bot.access import Refusal, get_reader_id, is_group_admin
+from bot.access import Refusal, get_reader_id, is_group_admin, may_change_chat_settings
 from bot.context import AppContext
 from bot.filters import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, ChatCommand, is_blocked_question
-from bot.handlers.private_settings import ZoneCallback, format_zone, show_zones
 from bot.handlers.start import list_channel_titles
-from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_translator
+from bot.i18n import LANGUAGES, Translator, choose_interface_language, find_zone, get_translator
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
 from bot.views.channel_card import find_channel_by_token, make_channel_token
 from bot.views.keyboards import (
@@ -136,7 +136,7 @@ async def _on_settings(message: Message, command: CommandObject, context: AppCon
     if not await is_group_admin(context.admins, get_reader_id(message), message.chat.id):
         raise Refusal(words("group-admins-only"))
     if command.args:
-        await show_zones(message, command.args.strip(), context, words)
+        await _show_zones(message, command.args.strip(), context, words)
         return
     text, buttons = await _render_settings(message.chat.id, context, words)
     await message.reply(**text.as_kwargs(), reply_markup=buttons)
@@ -216,10 +216,10 @@ async def _render_settings(group: int, context: AppContext, words: Translator) -
         words("settings-sure", on="yes" if rules.cited_only else "no"),
         words("settings-who", who="admins" if rules.admins_ask else "everybody"),
         words("settings-lang", lang=rules.lang or "each"),
-        words("settings-zone", zone=format_zone(zone, words)),
+        words("settings-zone", zone=_format_zone(zone, words)),
     )
     text = as_list(Bold(words("settings-title")), asks, chosen, sep="\n\n")
-    zones: LabelledPress = words("button-zone"), ZoneCallback()
+    zones: LabelledPress = words("button-zone"), _ZoneCallback()
     return text, build_keyboard(*([button] for button in (*_list_rule_buttons(rules, words), zones)))
 
 
@@ -262,7 +262,75 @@ async def _render_channel_choices(
     text = words("settings-channels") if offered else words("settings-none-offered")
     return Text(text), build_keyboard(
         *rows, turns, [(words("button-back"), _SettingsCallback(action=_SettingsAction.SHOW))]
-    )
+    )  # The time zone of a chat: "yesterday" is understood in it, and dates and times are shown in it.
+
+
+# From west to east; others can be typed.
+_OFFERED = (
+    "America/Los_Angeles", "America/New_York", "UTC", "Europe/London", "Europe/Berlin", "Europe/Kyiv",
+    "Europe/Kaliningrad", "Europe/Moscow", "Europe/Samara", "Asia/Tbilisi", "Asia/Almaty", "Asia/Yekaterinburg",
+    "Asia/Omsk", "Asia/Novosibirsk", "Asia/Irkutsk", "Asia/Yakutsk", "Asia/Vladivostok", "Asia/Kamchatka",
+)  # fmt: skip
+_EXAMPLE = "/settings Europe/Madrid"
+
+
+class _ZoneCallback(CallbackData, prefix="tz"):
+    """Its name; "" shows the zones."""
+
+    name: str = ""
+
+
+def _format_zone(zone: tzinfo, words: Translator) -> str:
+    return words("zone-name", zone=str(zone).rpartition("/")[2])
+
+
+def _format_clock(zone: tzinfo, words: Translator) -> str:
+    return f"{_format_zone(zone, words)}, {datetime.now(zone):%H:%M}"
+
+
+async def _render_zones(chat_id: int, context: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
+    now = await context.load_zone(chat_id)
+    offered = {name: zone for name in _OFFERED if (zone := find_zone(name))}
+    buttons: list[LabelledPress] = [
+        (f"{'✓ ' if str(zone) == str(now) else ''}{_format_clock(zone, words)}", _ZoneCallback(name=name))
+        for name, zone in offered.items()
+    ]
+    rows = [buttons[at : at + 2] for at in range(0, len(buttons), 2)]
+    text = words.rich("zone-now", zone=_format_clock(now, words), example=Code(_EXAMPLE))
+    return text, build_keyboard(*rows)
+
+
+async def _on_private_settings(
+    message: Message, command: CommandObject, context: AppContext, words: Translator
+) -> None:
+    await _show_zones(message, (command.args or "").strip(), context, words)
+
+
+async def _show_zones(message: Message, typed: str, context: AppContext, words: Translator) -> None:
+    """Set the zone that was typed, and show the zones."""
+    zone = find_zone(typed)
+    if typed and zone is None:
+        refusal = words.rich("zone-unknown", example=Code(_EXAMPLE))
+        await message.reply(**refusal.as_kwargs())
+        return
+    if zone is not None and await may_change_chat_settings(context.admins, message.chat, get_reader_id(message)):
+        await save_chat_zone(context.archive, message.chat.id, typed)
+    text, buttons = await _render_zones(message.chat.id, context, words)
+    await message.answer(**text.as_kwargs(), reply_markup=buttons)
+
+
+async def _press_zone(
+    pressed: CallbackQuery, callback_data: _ZoneCallback, context: AppContext, words: Translator
+) -> None:
+    message, name = pressed.message, callback_data.name
+    if not isinstance(message, Message) or not await may_change_chat_settings(
+        context.admins, message.chat, pressed.from_user.id
+    ):
+        raise Refusal(words("group-admins-only"))
+    if name in _OFFERED:
+        await save_chat_zone(context.archive, message.chat.id, name)
+    text, buttons = await _render_zones(message.chat.id, context, words)
+    await redraw_message(pressed, text, buttons, words("settings-kept") if name else "")
 
 
 async def _on_blocked_question(message: Message, words: Translator) -> None:
@@ -277,11 +345,13 @@ def blocked_question_routes() -> Router:
 
 
 def routes() -> Router:
-    """Router of /bind, /unbind, /settings with its buttons, and the migration to a supergroup."""
+    """Router of /bind, /unbind, /settings in groups and in private with its buttons, and the migration."""
     router = Router(name="groups")
     router.message.register(_on_supergroup_migration, F.migrate_to_chat_id)
     router.message.register(_on_bind, ChatCommand("bind", "unbind", chats=GROUPS), flags=ADMINS_ONLY)
     router.message.register(_on_bind_in_private, ChatCommand("bind", "unbind", chats=PRIVATE), flags=ADMINS_ONLY)
     router.message.register(_on_settings, ChatCommand("settings", chats=GROUPS, addressed_only=True))
+    router.message.register(_on_private_settings, ChatCommand("settings", chats=PRIVATE))
     router.callback_query.register(_press_settings, _SettingsCallback.filter())
+    router.callback_query.register(_press_zone, _ZoneCallback.filter())
     return router

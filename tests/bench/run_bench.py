@@ -52,7 +52,6 @@ _SHORT_FORM: dict[int, dict[str, tuple[str, ...]]] = {  # size -> leg -> engines
     2000: {
         "dense": ("citegram", "sqlite-vec", "lancedb", "numpy scan"),
         "whole": ("citegram",),
-        "bot": ("citegram",),
     },
 }
 

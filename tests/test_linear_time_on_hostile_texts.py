@@ -87,6 +87,7 @@ NOT_MADE = {
     "aiohttp.web_request.Request": "a request, read by its library",
     "asyncio.streams.StreamWriter": "a connection",
     "asyncio.timeouts.Timeout": "a clock",
+    "bot.access.AdminRegistry": "the admins of a bot, and its archive",
     "bot.admin_notifications.ChannelNotificationLimiter": "a counter of the bot",
     "collections.abc.Awaitable[dict[str, typing.Any]]": "a tool",
     "collections.abc.Awaitable[str]": "a call that waits",

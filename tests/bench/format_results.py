@@ -162,13 +162,10 @@ def _lines(told: Mapping[str, Any]) -> Iterator[str]:
                 continue
             yield f"\n{_TITLES[leg]}, {int(size):,} posts"
             columns = _COLUMNS[leg]
-            heads = [
-                "",
-                *(head for _, head in columns),
-                *([f"{_COMPARED[leg][1]} to ours"] if leg in _COMPARED else []),
-            ]
+            heads = ["", *(head for _, head in columns)]
             cells = [[name, *(_cell(row.get(key)) for key, _ in columns)] for name, row in rows.items()]
             if leg in _COMPARED:
+                heads.append(f"{_COMPARED[leg][1]} to ours")
                 better = told["ratios"][size][leg]
                 for line in cells:
                     line.append(_times(better.get(line[0], {}).get(_COMPARED[leg][0])))

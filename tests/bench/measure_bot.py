@@ -117,7 +117,10 @@ async def _run_in_sandbox(data: Path, admin: int) -> AsyncIterator[Sandbox]:
     settings = Settings.model_validate({"bot": given, "data": {"dir": data}, "models": models})
     stop, ready = asyncio.Event(), asyncio.Event()
     running = asyncio.create_task(run_bot(settings, stop=stop, ready=ready))
-    await ready.wait()
+    waiting = asyncio.create_task(ready.wait())
+    await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    if running.done():  # it could not start: say why
+        running.result()
     yield sandbox
     stop.set()
     await running

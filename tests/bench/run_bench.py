@@ -52,7 +52,6 @@ _SHORT_FORM: dict[int, dict[str, tuple[str, ...]]] = {  # size -> leg -> engines
     2000: {
         "dense": ("citegram", "sqlite-vec", "lancedb", "numpy scan"),
         "whole": ("citegram",),
-        "bot": ("citegram",),
     },
 }
 
@@ -154,7 +153,9 @@ def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run_bench.py", description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--quick", action="store_true", help="the short form: 10k posts, rank-bm25 the only peer")
     parser.add_argument("--sizes", default="10k,100k", help="numbers of posts (default: 10k,100k; 1m takes an hour)")
-    parser.add_argument("--legs", default=",".join(_ENGINES), help="what to measure (default: %(default)s)")
+    parser.add_argument(
+        "--legs", default="lexical,dense,whole", help="what to measure (default: %(default)s; bot: unfinished)"
+    )
     parser.add_argument("--resume", action="store_true", help="go on with a run into the same DIR that was interrupted")
     parser.add_argument("--out", type=Path, default=Path("data/bench"), help="folder of bench.json and bench.png")
     args = parser.parse_args(argv)

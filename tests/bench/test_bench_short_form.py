@@ -100,10 +100,6 @@ def test_the_short_form_writes_what_a_program_can_read(tmp_path: Path) -> None:
     whole = told["metrics"]["2000"]["whole"]["citegram"]
     assert whole["right"] >= 0.8
     assert whole["exec_to_ready_s"] > whole["imports_to_ready_s"] > 0
-    bot = told["metrics"]["2000"]["bot"]["citegram"]
-    assert bot["cited"] >= 0.8
-    assert bot["first_words_shown"] > 0
-    assert min(bot[name] for name in ("imported_per_s", "exec_to_polling_s", "answers_per_s", "first_words_p95_s")) > 0
     assert "rank-bm25" in done.stdout
     dense = told["metrics"]["2000"]["dense"]
     if left_out := {"sqlite-vec", "lancedb"} - set(dense):

@@ -43,24 +43,12 @@ _COLUMNS = {
         ("archive_mb", "archive MB"),
         ("index_mb", "index MB"),
     ),
-    "bot": (
-        ("imported_per_s", "imported /s"),
-        ("exec_to_polling_s", "exec to polling s"),
-        ("first_words_p50_s", "first words p50 s"),
-        ("first_words_p95_s", "p95 s"),
-        ("at_once", "asked at once"),
-        ("answers_per_s", "answers /s"),
-        ("answer_cpu_ms", "CPU ms each"),
-        ("waited_p50_s", "waited p50 s"),
-        ("waited_most_s", "longest s"),
-    ),
 }
 _COMPARED = {"lexical": ("query_p95_ms", "p95"), "dense": ("filtered_p95_ms", "filtered")}
 _TITLES = {
     "lexical": "Lexical search",
     "dense": "Vector search, 384 numbers",
     "whole": "Whole answers, without a model",
-    "bot": "The bot beside the sandbox, by words alone",
 }
 
 # size, leg, figure, peer (None: ours alone), "at least" or "at most", how much. With a peer: "at least" so many

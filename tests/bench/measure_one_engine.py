@@ -73,10 +73,6 @@ def main(kind: str, name: str, size: int, folder: Path, queries: int, begun: flo
         return end_to_end_engine.fill(size, folder, queries)
     if kind == "ask":
         return end_to_end_engine.ask(folder, begun)
-    if kind == "bot":
-        from bench.measure_bot import measure_bot  # imports all of the bot
-
-        return measure_bot(size, folder, queries // 5)
     return (lexical if kind == "lexical" else dense)(name, size, folder, queries)
 
 

@@ -65,9 +65,6 @@ def _own(metrics: Mapping[str, Any]) -> list[Line]:
     figures = (
         ("question → answer", "whole", "answer_p95_ms", 1),
         ("exec → ready", "whole", "exec_to_ready_s", 1000),
-        ("exec → bot polls", "bot", "exec_to_polling_s", 1000),
-        ("all at once, the last", "bot", "waited_most_s", 1000),
-        ("first words", "bot", "first_words_p95_s", 1000),
     )
     return [
         (label, [(size, value * unit) for size, value in points])

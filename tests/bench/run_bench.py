@@ -1,6 +1,6 @@
 """The bench: our engines and their peers, side by side in one run. Prints tables, writes bench.json and bench.png.
 
-python tests/bench/run_bench.py [--quick] [--sizes 10k,100k,1m] [--legs lexical,dense,whole,bot] [--resume] [--out DIR]
+python tests/bench/run_bench.py [--quick] [--sizes 10k,100k,1m] [--legs lexical,dense,whole] [--resume] [--out DIR]
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ _ENGINES = {
     "lexical": [*lexical_engines.ENGINES],
     "dense": [*dense_engines.ENGINES],
     "whole": ["citegram"],
-    "bot": ["citegram"],
 }
 _NEEDS = lexical_engines.NEEDS | dense_engines.NEEDS
 _MOST = {"qdrant-client local": 100_000}  # above it needs hours
@@ -153,9 +152,7 @@ def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run_bench.py", description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--quick", action="store_true", help="the short form: 10k posts, rank-bm25 the only peer")
     parser.add_argument("--sizes", default="10k,100k", help="numbers of posts (default: 10k,100k; 1m takes an hour)")
-    parser.add_argument(
-        "--legs", default="lexical,dense,whole", help="what to measure (default: %(default)s; bot: unfinished)"
-    )
+    parser.add_argument("--legs", default=",".join(_ENGINES), help="what to measure (default: %(default)s)")
     parser.add_argument("--resume", action="store_true", help="go on with a run into the same DIR that was interrupted")
     parser.add_argument("--out", type=Path, default=Path("data/bench"), help="folder of bench.json and bench.png")
     args = parser.parse_args(argv)

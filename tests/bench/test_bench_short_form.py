@@ -108,13 +108,12 @@ def test_the_short_form_writes_what_a_program_can_read(tmp_path: Path) -> None:
     assert all(row["same_nearest"] >= 0.99 for row in dense.values())
 
 
-@pytest.mark.parametrize("missing", ["lexical", "dense", "whole", "bot"])
+@pytest.mark.parametrize("missing", ["lexical", "dense", "whole"])
 def test_the_picture_is_drawn_without_any_one_leg(missing: str, tmp_path: Path) -> None:
     rows = {
         "lexical": {"query_p95_ms": 2.0},
         "dense": {"filtered_p95_ms": 3.0},
         "whole": {"answer_p95_ms": 20.0, "exec_to_ready_s": 2.0},
-        "bot": {"exec_to_polling_s": 3.0, "waited_most_s": 4.0},
     }
     legs = {leg: {"citegram": row} if leg != missing else {} for leg, row in rows.items()}
     told = {"metrics": {"10000": legs, "100000": legs}, "settings": {"machine": {"cpus": 2}}}

@@ -52,189 +52,7 @@ from rag_core.verification.support import (
 )
 from rag_core.writing.write import reflect_on_draft
 
-DIRECT = "direct"
-# Reserved for `direct`: it searches in two seconds, and quotes the posts where there is no time left to write.
-_RESERVED_SECONDS, _RESERVED_SHARE = 15.0, 1 / 3  # seconds, but at most this share of the whole
-_OUT_OF_TIME = "There was no time to answer the question as was wanted: raise BUDGETS__QUESTION."
-
-
-async def run_recipe(
-    name: str, question: Question, rag: Engine, run: Run, *, careful: bool = False
-) -> tuple[Draft, Evidence]:
-    """Run a recipe, with `direct` as the fallback; with `careful` the draft is reviewed once more.
-
-    Raises RagError where `direct` fails too.
-    """
-    whole = rag.settings.question_s
-    run.recipe = name
-    if name == DIRECT:
-        return await _run_direct(question, rag, run, whole, careful=careful)
-    reserve, before = min(_RESERVED_SECONDS, _RESERVED_SHARE * whole), list(run.shortfalls)
-    try:
-        with _record_outcome(name, rag, run):
-            async with run.within(whole - reserve):
-                # Run a recipe. Raises StageTimeout also where it found nothing because its stages had no time.
-                draft, evidence = await RECIPES[name](question, rag, run)
-                if not draft.sentences and run.is_hurried:
-                    raise StageTimeout(_OUT_OF_TIME)
-                return (await reflect_on_draft(question, draft, evidence, rag, run) if careful else draft), evidence
-    except RagError as exc:
-        run.recipe, run.shortfalls[:] = DIRECT, [*before, Shortfall("recipe", f"{name}: {exc.reason}")]
-    return await _run_direct(question, rag, run, reserve)
-
-
-@contextmanager
-def _record_outcome(name: str, rag: Engine, run: Run) -> Iterator[None]:
-    """Record the duration and the outcome of a recipe, for the trace and for the choice of recipes."""
-    started, failed = time.perf_counter(), None
-    try:
-        yield
-    except BaseException as exc:
-        failed = exc
-        raise
-    finally:
-        error = type(failed).__name__ if failed else None
-        run.spans.append(Span(name, round((time.perf_counter() - started) * 1000, 3), {}, error))
-        # not counted against the recipe: an index or archive that is down, a missing model, a reader who cancels
-        if not isinstance(failed, ArchiveUnavailable | IndexUnavailable | RecipeFailed | asyncio.CancelledError):
-            rag.health.record_outcome(name, well=failed is None, limit=rag.settings.agent.errors)
-
-
-async def _run_direct(
-    question: Question, rag: Engine, run: Run, seconds: float, *, careful: bool = False
-) -> tuple[Draft, Evidence]:
-    async with run.within(seconds):
-        draft, evidence = await RECIPES[DIRECT](question, rag, run)
-        return (await reflect_on_draft(question, draft, evidence, rag, run) if careful else draft), evidence
-
-
-AGENT = "agent"
-_SWITCH_PREFIX, _SHARE_PREFIX = "recipe.", "share."  # before a recipe's name, in the stored choices of admins
-_ON, _OFF = "on", "off"
-
-
-@dataclass(frozen=True, slots=True)
-class RecipeChoice:
-    """Chosen recipe and the reason, for the trace; `careful`: the draft is reviewed once more."""
-
-    recipe: str
-    why: str
-    careful: bool = False
-
-
-async def choose_recipe(question: Question, rag: Engine) -> RecipeChoice:
-    """Choose the recipe of a question. Raises ArchiveUnavailable."""
-    if rag.recipe != AUTO_RECIPE:
-        return RecipeChoice(rag.recipe, "asked for")
-    mode, chosen = await load_answer_mode(rag.archive, question.chat), await users.load_choices(rag.archive)
-    if await questions.count_waiting_questions(rag.archive) > rag.settings.agent.queue:
-        return RecipeChoice(DIRECT, "many wait")
-    wanted, why = (
-        (mode.recipe, "the chat's mode")
-        if mode.recipe != AUTO_RECIPE
-        else await _choose_by_route(question, chosen, rag)
-    )
-    if wanted not in RECIPES or chosen.get(_SWITCH_PREFIX + wanted) == _OFF:
-        return RecipeChoice(DIRECT, f"{wanted} is off", mode.careful)
-    if rag.health.resting(wanted):
-        return RecipeChoice(DIRECT, f"{wanted} failed too often", mode.careful)
-    return RecipeChoice(wanted, why, mode.careful)
-
-
-async def _choose_by_route(question: Question, chosen: dict[str, str], rag: Engine) -> tuple[str, str]:
-    """Choose a recipe by the router's rules, if `auto` may use the agent in this chat; the recipe and the reason."""
-    settings = rag.settings.agent
-    switch = chosen.get(_SWITCH_PREFIX + AGENT) or (_ON if settings.enabled else _OFF)
-    share = float(chosen.get(_SHARE_PREFIX + AGENT, settings.share))
-    if switch != _ON or not is_chat_in_share(rag.archive.identity, question.chat, share):
-        return DIRECT, "not for this chat"
-    known = await channels.load_channels(rag.archive)
-    try:
-        plan = await asyncio.to_thread(rag.plan, question, known)
-    except RagError:  # the recipe has the same failure, and says so
-        return DIRECT, "no plan"
-    name, _, why = (plan.reasons[-1] if plan.reasons else DIRECT).partition(": ")
-    return name, why
-
-
-def is_chat_in_share(identity: str, chat: int, share: float) -> bool:
-    """Whether a chat is in this share (0-1) of all chats, by a hash; a greater share includes every smaller one."""
-    digest = blake2b(f"{identity} {chat}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest) < share * 2**64
-
-
-async def load_recipe_switches(rag: Engine) -> dict[str, tuple[bool, float]]:
-    """Load the switches of all recipes but `direct`: whether one may be used, and its share of chats for `auto`."""
-    chosen, settings = await users.load_choices(rag.archive), rag.settings.agent
-    default_share = settings.share if settings.enabled else 0.0
-    switches = {}
-    for name in RECIPES:
-        if name != DIRECT:
-            on = chosen.get(_SWITCH_PREFIX + name)
-            default = settings.share if on else default_share
-            share = float(chosen.get(_SHARE_PREFIX + name, default)) if name == AGENT else 0.0
-            switches[name] = (on != _OFF, share)
-    return switches
-
-
-async def set_recipe_enabled(rag: Engine, recipe: str, *, on: bool) -> None:
-    """Switch a recipe on or off, from the next question on. Raises ArchiveUnavailable."""
-    await users.save_choice(rag.archive, _SWITCH_PREFIX + recipe, _ON if on else _OFF)
-
-
-async def set_recipe_share(rag: Engine, recipe: str, share: float) -> None:
-    """Set the share (0-1) of chats in which `auto` may choose a recipe, from the next question on."""
-    await users.save_choice(rag.archive, _SHARE_PREFIX + recipe, f"{share:g}")
-
-
-_UNSUPPORTED_LEFT_OUT = "Sentences were left out: the posts they name do not say them."
-
-
-async def cite_and_verify(
-    draft: Draft, evidence: Evidence, question: Question, rag: Engine, run: Run
-) -> tuple[Sentence, ...]:
-    """Check the citations of a draft and drop the sentences that their posts do not support.
-
-    Raises ArchiveUnavailable, StageTimeout. Where verification fails, only verbatim sentences are shown.
-    """
-    current = await run.require(Stage.CITE, check_citations(draft, question.viewer, rag))
-    run.show("cite", (f"{one.support:.2f} {one.text}" for one in current))
-    if all(sentence.support == 1.0 for sentence in current):
-        return current  # verbatim, or computed from the posts
-    verbatim = tuple(sentence for sentence in current if sentence.support == 1.0)
-    checking = keep_supported_sentences(current, evidence, question.lang, run, rag.settings.verify.threshold)
-    kept = await run.attempt(Stage.VERIFY, checking, verbatim)
-    run.show("verify", (f"{'kept' if one in kept else 'dropped'}: {one.text}" for one in current))
-    if len(kept) < len(current):
-        run.shortfalls.append(Shortfall("support", _UNSUPPORTED_LEFT_OUT))
-    return kept
-
-
-async def keep_supported_sentences(
-    sentences: Sequence[Sentence], evidence: Evidence, lang: str, run: Run, threshold: float
-) -> tuple[Sentence, ...]:
-    """Keep the sentences that quote their posts or are supported by them. Call it in a stage.
-
-    A citation that does not support its sentence is dropped, or replaced by another post that does.
-    """
-    checked = await asyncio.to_thread(
-        lambda: [_keep_if_supported(sentence, evidence, lang, threshold) for sentence in sentences]
-    )
-    kept = tuple(sentence for sentence in checked if sentence is not None)
-    run.note(claims=len(checked), verified=len(kept))
-    return kept
-
-
-def _keep_if_supported(sentence: Sentence, evidence: Evidence, lang: str, threshold: float) -> Sentence | None:
-    cited = {citation.post for citation in sentence.citations}
-    passages = [source.passage for source in evidence.sources if source.passage.key in cited]
-    if sentence.support < 1.0 and measure_support(sentence.text, passages) < threshold:
-        return None
-    return keep_supported_citations(sentence, evidence.sources, lang)
-
-
-MAX_NEAREST = 3  # posts offered with a refusal
-_MIN_NEAREST_SHARE = 0.1  # of the weight of the question's words: a post with less is about something else
+DIRECT, AGENT = "direct", "agent"
 
 
 async def answer_question(
@@ -294,6 +112,176 @@ async def answer_question(
         rag.traced(run)
 
 
+async def _trace_recipe_choice(question: Question, rag: Engine, run: Run) -> RecipeChoice:
+    """Choose the recipe as a stage, and note the reason in the trace."""
+
+    async def choose_and_note() -> RecipeChoice:
+        choice = await choose_recipe(question, rag)
+        run.note(recipe=choice.recipe, why=choice.why)
+        return choice
+
+    return await run.attempt(Stage.CHOOSE, choose_and_note(), RecipeChoice(DIRECT, "no choice"))
+
+
+_SWITCH_PREFIX, _SHARE_PREFIX = "recipe.", "share."  # before a recipe's name, in the stored choices of admins
+_ON, _OFF = "on", "off"
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeChoice:
+    """Chosen recipe and the reason, for the trace; `careful`: the draft is reviewed once more."""
+
+    recipe: str
+    why: str
+    careful: bool = False
+
+
+async def choose_recipe(question: Question, rag: Engine) -> RecipeChoice:
+    """Choose the recipe of a question. Raises ArchiveUnavailable."""
+    if rag.recipe != AUTO_RECIPE:
+        return RecipeChoice(rag.recipe, "asked for")
+    mode, chosen = await load_answer_mode(rag.archive, question.chat), await users.load_choices(rag.archive)
+    if await questions.count_waiting_questions(rag.archive) > rag.settings.agent.queue:
+        return RecipeChoice(DIRECT, "many wait")
+    wanted, why = (
+        (mode.recipe, "the chat's mode")
+        if mode.recipe != AUTO_RECIPE
+        else await _choose_by_route(question, chosen, rag)
+    )
+    if wanted not in RECIPES or chosen.get(_SWITCH_PREFIX + wanted) == _OFF:
+        return RecipeChoice(DIRECT, f"{wanted} is off", mode.careful)
+    if rag.health.resting(wanted):
+        return RecipeChoice(DIRECT, f"{wanted} failed too often", mode.careful)
+    return RecipeChoice(wanted, why, mode.careful)
+
+
+async def _choose_by_route(question: Question, chosen: dict[str, str], rag: Engine) -> tuple[str, str]:
+    """Choose a recipe by the router's rules, if `auto` may use the agent in this chat; the recipe and the reason."""
+    settings = rag.settings.agent
+    switch = chosen.get(_SWITCH_PREFIX + AGENT) or (_ON if settings.enabled else _OFF)
+    share = float(chosen.get(_SHARE_PREFIX + AGENT, settings.share))
+    if switch != _ON or not is_chat_in_share(rag.archive.identity, question.chat, share):
+        return DIRECT, "not for this chat"
+    known = await channels.load_channels(rag.archive)
+    try:
+        plan = await asyncio.to_thread(rag.plan, question, known)
+    except RagError:  # the recipe has the same failure, and says so
+        return DIRECT, "no plan"
+    name, _, why = (plan.reasons[-1] if plan.reasons else DIRECT).partition(": ")
+    return name, why
+
+
+def is_chat_in_share(identity: str, chat: int, share: float) -> bool:
+    """Whether a chat is in this share (0-1) of all chats, by a hash; a greater share includes every smaller one."""
+    digest = blake2b(f"{identity} {chat}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) < share * 2**64
+
+
+# Reserved for `direct`: it searches in two seconds, and quotes the posts where there is no time left to write.
+_RESERVED_SECONDS, _RESERVED_SHARE = 15.0, 1 / 3  # seconds, but at most this share of the whole
+_OUT_OF_TIME = "There was no time to answer the question as was wanted: raise BUDGETS__QUESTION."
+
+
+async def run_recipe(
+    name: str, question: Question, rag: Engine, run: Run, *, careful: bool = False
+) -> tuple[Draft, Evidence]:
+    """Run a recipe, with `direct` as the fallback; with `careful` the draft is reviewed once more.
+
+    Raises RagError where `direct` fails too.
+    """
+    whole = rag.settings.question_s
+    run.recipe = name
+    if name == DIRECT:
+        return await _run_direct(question, rag, run, whole, careful=careful)
+    reserve, before = min(_RESERVED_SECONDS, _RESERVED_SHARE * whole), list(run.shortfalls)
+    try:
+        with _record_outcome(name, rag, run):
+            async with run.within(whole - reserve):
+                # Run a recipe. Raises StageTimeout also where it found nothing because its stages had no time.
+                draft, evidence = await RECIPES[name](question, rag, run)
+                if not draft.sentences and run.is_hurried:
+                    raise StageTimeout(_OUT_OF_TIME)
+                return (await reflect_on_draft(question, draft, evidence, rag, run) if careful else draft), evidence
+    except RagError as exc:
+        run.recipe, run.shortfalls[:] = DIRECT, [*before, Shortfall("recipe", f"{name}: {exc.reason}")]
+    return await _run_direct(question, rag, run, reserve)
+
+
+@contextmanager
+def _record_outcome(name: str, rag: Engine, run: Run) -> Iterator[None]:
+    """Record the duration and the outcome of a recipe, for the trace and for the choice of recipes."""
+    started, failed = time.perf_counter(), None
+    try:
+        yield
+    except BaseException as exc:
+        failed = exc
+        raise
+    finally:
+        error = type(failed).__name__ if failed else None
+        run.spans.append(Span(name, round((time.perf_counter() - started) * 1000, 3), {}, error))
+        # not counted against the recipe: an index or archive that is down, a missing model, a reader who cancels
+        if not isinstance(failed, ArchiveUnavailable | IndexUnavailable | RecipeFailed | asyncio.CancelledError):
+            rag.health.record_outcome(name, well=failed is None, limit=rag.settings.agent.errors)
+
+
+async def _run_direct(
+    question: Question, rag: Engine, run: Run, seconds: float, *, careful: bool = False
+) -> tuple[Draft, Evidence]:
+    async with run.within(seconds):
+        draft, evidence = await RECIPES[DIRECT](question, rag, run)
+        return (await reflect_on_draft(question, draft, evidence, rag, run) if careful else draft), evidence
+
+
+_UNSUPPORTED_LEFT_OUT = "Sentences were left out: the posts they name do not say them."
+
+
+async def cite_and_verify(
+    draft: Draft, evidence: Evidence, question: Question, rag: Engine, run: Run
+) -> tuple[Sentence, ...]:
+    """Check the citations of a draft and drop the sentences that their posts do not support.
+
+    Raises ArchiveUnavailable, StageTimeout. Where verification fails, only verbatim sentences are shown.
+    """
+    current = await run.require(Stage.CITE, check_citations(draft, question.viewer, rag))
+    run.show("cite", (f"{one.support:.2f} {one.text}" for one in current))
+    if all(sentence.support == 1.0 for sentence in current):
+        return current  # verbatim, or computed from the posts
+    verbatim = tuple(sentence for sentence in current if sentence.support == 1.0)
+    checking = keep_supported_sentences(current, evidence, question.lang, run, rag.settings.verify.threshold)
+    kept = await run.attempt(Stage.VERIFY, checking, verbatim)
+    run.show("verify", (f"{'kept' if one in kept else 'dropped'}: {one.text}" for one in current))
+    if len(kept) < len(current):
+        run.shortfalls.append(Shortfall("support", _UNSUPPORTED_LEFT_OUT))
+    return kept
+
+
+async def keep_supported_sentences(
+    sentences: Sequence[Sentence], evidence: Evidence, lang: str, run: Run, threshold: float
+) -> tuple[Sentence, ...]:
+    """Keep the sentences that quote their posts or are supported by them. Call it in a stage.
+
+    A citation that does not support its sentence is dropped, or replaced by another post that does.
+    """
+    checked = await asyncio.to_thread(
+        lambda: [_keep_if_supported(sentence, evidence, lang, threshold) for sentence in sentences]
+    )
+    kept = tuple(sentence for sentence in checked if sentence is not None)
+    run.note(claims=len(checked), verified=len(kept))
+    return kept
+
+
+def _keep_if_supported(sentence: Sentence, evidence: Evidence, lang: str, threshold: float) -> Sentence | None:
+    cited = {citation.post for citation in sentence.citations}
+    passages = [source.passage for source in evidence.sources if source.passage.key in cited]
+    if sentence.support < 1.0 and measure_support(sentence.text, passages) < threshold:
+        return None
+    return keep_supported_citations(sentence, evidence.sources, lang)
+
+
+MAX_NEAREST = 3  # posts offered with a refusal
+_MIN_NEAREST_SHARE = 0.1  # of the weight of the question's words: a post with less is about something else
+
+
 async def _report_draft(on_extract: Callable[[Answer], None], question: Question, rag: Engine, draft: Draft) -> None:
     """Report the extract as a preview, if its citations are still valid."""
     sentences = await check_citations(draft, question.viewer, rag)
@@ -329,12 +317,25 @@ async def _load_readable_channels(question: Question, rag: Engine) -> dict[int, 
     return {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
 
 
-async def _trace_recipe_choice(question: Question, rag: Engine, run: Run) -> RecipeChoice:
-    """Choose the recipe as a stage, and note the reason in the trace."""
+async def load_recipe_switches(rag: Engine) -> dict[str, tuple[bool, float]]:
+    """Load the switches of all recipes but `direct`: whether one may be used, and its share of chats for `auto`."""
+    chosen, settings = await users.load_choices(rag.archive), rag.settings.agent
+    default_share = settings.share if settings.enabled else 0.0
+    switches = {}
+    for name in RECIPES:
+        if name != DIRECT:
+            on = chosen.get(_SWITCH_PREFIX + name)
+            default = settings.share if on else default_share
+            share = float(chosen.get(_SHARE_PREFIX + name, default)) if name == AGENT else 0.0
+            switches[name] = (on != _OFF, share)
+    return switches
 
-    async def choose_and_note() -> RecipeChoice:
-        choice = await choose_recipe(question, rag)
-        run.note(recipe=choice.recipe, why=choice.why)
-        return choice
 
-    return await run.attempt(Stage.CHOOSE, choose_and_note(), RecipeChoice(DIRECT, "no choice"))
+async def set_recipe_enabled(rag: Engine, recipe: str, *, on: bool) -> None:
+    """Switch a recipe on or off, from the next question on. Raises ArchiveUnavailable."""
+    await users.save_choice(rag.archive, _SWITCH_PREFIX + recipe, _ON if on else _OFF)
+
+
+async def set_recipe_share(rag: Engine, recipe: str, share: float) -> None:
+    """Set the share (0-1) of chats in which `auto` may choose a recipe, from the next question on."""
+    await users.save_choice(rag.archive, _SHARE_PREFIX + recipe, f"{share:g}")

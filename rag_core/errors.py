@@ -16,6 +16,7 @@ RagError                     `reason` in English for logs and the terminal; `cod
 ├── ModelUnavailable         a model is missing, cannot be loaded, or is not the expected one
 ├── RecipeFailed             a recipe that was not completed: `direct` answers instead
 ├── GenerationFailed         a language model stopped, or could not do what it was asked
+├── ToolFailed               a tool of `react` could not do what it was asked: the model is told, and goes on
 └── SettingsWrong            a setting that cannot be used
 
 Any other exception is a bug: it is not caught, is logged with its traceback, and the reader gets a general sentence.

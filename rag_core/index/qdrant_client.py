@@ -19,7 +19,7 @@ import stamina
 from httpx import TimeoutException
 from pydantic import ValidationError
 from qdrant_client import QdrantClient, models
-from qdrant_client.common.client_exceptions import QdrantException
+from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
 from rag_core.errors import QdrantGone, RagError, VectorsUnavailable
@@ -71,9 +71,9 @@ def _is_transient_error(exc: Exception) -> bool:
     """Whether to retry a call: not after a timeout, which would happen again."""
     if isinstance(exc, UnexpectedResponse):
         return exc.status_code in _BUSY_STATUSES
-    return isinstance(exc, ResponseHandlingException) and not isinstance(
-        exc.source, TimeoutException | ValidationError | ValueError
-    )
+    if isinstance(exc, ResponseHandlingException):
+        return not isinstance(exc.source, TimeoutException | ValidationError | ValueError)
+    return isinstance(exc, ResourceExhaustedResponse)  # 429 with the seconds to wait
 
 
 @dataclass(slots=True)

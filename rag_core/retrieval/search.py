@@ -189,7 +189,8 @@ def append_expansion_hits(own: PlaceRanking, others: Sequence[tuple[PlaceRanking
     stay = set(list(dict.fromkeys(place.key for place, _ in own))[:_PROTECTED_POSTS])
     last = max((n for n, (place, _) in enumerate(own, 1) if place.key in stay), default=0)
     first = [place for place, _ in own[:last] if place.key in stay]
-    rest = sorted(votes.keys() - set(first), key=lambda place: -votes[place])
+    fixed = set(first)
+    rest = sorted((place for place in votes if place not in fixed), key=lambda place: -votes[place])
     return [(place, scores.get(place, 0.0)) for place in (*first, *rest)]
 
 

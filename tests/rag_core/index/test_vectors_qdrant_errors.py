@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from aiohttp import web
 from qdrant_client import QdrantClient, models
 
 from rag_core.errors import VectorsUnavailable
-from rag_core.index.qdrant_client import IN_MEMORY_URL, QdrantConnection
+from rag_core.index.qdrant_client import IN_MEMORY_URL, QdrantConnection, connect_qdrant
 from rag_core.index.vectors import PointBatch, open_vector_store
 from rag_core.index.vectors_qdrant import QdrantVectorStore
 from rag_core.settings import QdrantSettings
@@ -52,6 +53,31 @@ async def test_a_server_that_does_not_answer_is_one_sentence_without_the_passwor
     assert said.startswith(f"The Qdrant server at 127.0.0.1:{port} does not answer (")
     assert "secret" not in said
     assert "QDRANT__URL" in said
+
+
+@pytest.mark.parametrize("headers", [{}, {"Retry-After": "1"}])
+async def test_a_server_that_is_busy_is_asked_again(headers: dict[str, str]) -> None:
+    calls = 0
+
+    async def answer(request: web.Request) -> web.Response:
+        nonlocal calls
+        calls += 1
+        return web.json_response({}, status=429, headers=headers)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    settings = QdrantSettings(url=f"http://127.0.0.1:{runner.addresses[0][1]}", retries=2)
+    connection = connect_qdrant(settings)
+    try:
+        with pytest.raises(VectorsUnavailable):
+            await asyncio.to_thread(connection, QdrantClient.get_collections)
+    finally:
+        connection.close()
+        await runner.cleanup()
+    assert calls == 3
 
 
 @pytest.mark.parametrize(

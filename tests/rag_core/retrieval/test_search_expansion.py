@@ -39,6 +39,12 @@ def test_what_only_another_query_finds_has_no_score_of_its_own() -> None:
     assert [one for one, _ in append_expansion_hits([], [(ranked(3, 4), 0.15)])] == [place(3), place(4)]
 
 
+def test_equal_votes_keep_the_order_of_the_queries() -> None:
+    votes = [(ranked(901, 77, 5003), 0.15), (ranked(42, 640, 31), 0.15)]
+    found = [one.key.message_id for one, _ in append_expansion_hits([], votes)]
+    assert found == [901, 42, 77, 640, 5003, 31]
+
+
 def test_a_long_post_of_many_passages_is_one_of_the_five() -> None:
     own = [*((place(1, part), 9.0) for part in range(10)), *ranked(2, 3, 4, 5, 6)]
     found = append_expansion_hits(own, [(ranked(6, 7), 100.0)])

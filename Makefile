@@ -32,8 +32,8 @@ endif
 check: lint  ## lint, types and the tests of the pure parts: a minute
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow and not alone" tests/rag_core tests/ingest tests/test_import_rules.py
 
-audit: .venv/.audit  ## dependencies against known advisories, and a bill of materials: deploy/audit.md
-	@.venv/.audit/bin/python deploy/audit.py $${OUT:-/tmp/citegram-audit}
+audit: .venv/.audit  ## dependencies against known advisories, and a bill of materials: deploy/dependency_audit.md
+	@.venv/.audit/bin/python deploy/dependency_audit.py $${OUT:-/tmp/citegram-audit}
 
 bench: .venv/.bench  ## side by side with its peers, from rank-bm25 to LanceDB: an hour with 1M posts
 	@$(BIN)/python tests/bench/run_bench.py --out $${OUT:-/tmp/citegram-bench} $(ARGS)

@@ -63,7 +63,7 @@ COMMANDS = {
     ),
     "digest": Command("digest", "what is new, each event once", ("digest", "digest --days 1 --json")),
     "report": Command(
-        "report",
+        "channel_report",
         "write a page with plots: posts a week, subjects, questions as counts",
         ("report", "report --weeks 52 --out year.html"),
     ),
@@ -79,15 +79,20 @@ COMMANDS = {
         ("reindex", "reindex --channel @channel"),
         "declare_reindex",
     ),
-    "backup": Command("archive", "back the posts up now, also while the bot runs", ("backup",), "declare_backup"),
+    "backup": Command(
+        "backup_and_trace", "back the posts up now, also while the bot runs", ("backup",), "declare_backup"
+    ),
     "restore": Command(
-        "archive",
+        "backup_and_trace",
         "put a backup back; the bot must be stopped",
         ("restore", "restore data/backups/citegram-20250101-031500.db"),
         "declare_restore",
     ),
     "trace": Command(
-        "archive", "how an answer was made: stages, timings, counts", ("trace 3f9a0c1d --json",), "declare_trace"
+        "backup_and_trace",
+        "how an answer was made: stages, timings, counts",
+        ("trace 3f9a0c1d --json",),
+        "declare_trace",
     ),
     "eval": Command(
         "eval",

@@ -27,13 +27,13 @@ from aiogram.types import Chat, ChatMemberRestricted, Message, ResultChatMemberU
 
 from bot.i18n import Translator
 from bot.settings import is_person
-from rag_core.storage import Archive, channels, users
+from rag_core.storage import Archive, channels, user_data
 from rag_core.storage.questions import QuestionRow
-from rag_core.storage.users import AdminGrant, load_channel_sets
+from rag_core.storage.user_data import AdminGrant, load_channel_sets
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Viewer, Visibility
 
-# For finding posts. Before a message is sent Telegram is asked again (bot/telegram/access_recheck.py): a user who left
+# For finding posts. Before a message is sent Telegram is asked again (bot/telegram/pre_send_check.py): a user who left
 # without an update reaching the bot sees nothing more, except drafts of the next seconds.
 _MEMBER_TTL_SECONDS = 240.0
 _ADMIN_TTL_SECONDS = 60.0
@@ -191,7 +191,7 @@ class AdminRegistry(Collection[int]):
     async def read(self) -> None:
         """Load the granted admins from the archive. Raises ArchiveUnavailable."""
         self._granted = {
-            one.user_id: one for one in await users.list_admin_grants(self.archive) if is_person(one.user_id)
+            one.user_id: one for one in await user_data.list_admin_grants(self.archive) if is_person(one.user_id)
         }
 
     async def grant(self, user_id: int, by: int) -> None:
@@ -201,13 +201,13 @@ class AdminRegistry(Collection[int]):
         """
         if not is_person(user_id):
             raise ValueError(f"{user_id} is no id of a person")
-        await users.grant_admin(self.archive, user_id, by)
+        await user_data.grant_admin(self.archive, user_id, by)
         await self.read()
 
     async def revoke(self, user_id: int) -> None:
         """Revoke granted admin rights at once; an admin of the settings stays one."""
         self._granted.pop(user_id, None)
-        await users.revoke_admin(self.archive, user_id)
+        await user_data.revoke_admin(self.archive, user_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,15 +22,16 @@ from aiogram.exceptions import ClientDecodeError, TelegramAPIError
 from aiogram.types import InlineKeyboardMarkup, User
 from aiogram.utils.formatting import Bold, Text, as_list
 
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.i18n import Translator, choose_interface_language, get_translator
 from bot.logs import SecretFilter, TextFilter
 from bot.settings import BotSettings
 from bot.views.answer import link_channel_title
 from bot.views.channel_card import awaits_approval, format_gap
-from bot.views.post_phrases import strip_control_characters
-from bot.worker.limits import TokenBuckets
-from ingest.heartbeat import (
+from bot.views.post_formatting import strip_control_characters
+from bot.worker.rate_limits import TokenBuckets
+from ingest.inbox import MAX_WAITING_CHANNELS
+from ingest.outage_detection import (
     AdminNotice,
     ErrorsLogged,
     GapsFound,
@@ -40,10 +41,9 @@ from ingest.heartbeat import (
     PostsMissing,
     get_monotonic_time,
 )
-from ingest.inbox import MAX_WAITING_CHANNELS
 from rag_core.errors import RagError
 from rag_core.storage import Archive, channels, monitoring_stats
-from rag_core.storage.gaps import Gap
+from rag_core.storage.history_gaps import Gap
 from rag_core.types import Channel
 
 _GATHER_SECONDS = 30.0  # one cause often makes many things fail
@@ -53,8 +53,8 @@ _MAX_KINDS = 1000  # kinds of errors remembered
 _MAX_LINE_LENGTH = 200  # characters per line
 
 _OWN_LOGGERS = ("bot.", "ingest.", "rag_core.")
-# Failures of jobs are sent separately (ingest/job_log.py), or shown in /stats.
-_LEDGER_LOGGER = "ingest.job_log"
+# Failures of jobs are sent separately (ingest/background_jobs.py), or shown in /stats.
+_LEDGER_LOGGER = "ingest.background_jobs"
 _NUMBER_PATTERN = re.compile(r"\d+")
 
 

@@ -16,9 +16,9 @@ from aiogram.exceptions import ClientDecodeError, TelegramAPIError
 from aiogram.utils.formatting import Text, as_list
 
 from bot import access
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.i18n import Translator
-from bot.telegram.access_recheck import (
+from bot.telegram.pre_send_check import (
     ContentWithdrawn,
     RecheckUnavailable,
     collect_content_of_posts,
@@ -36,8 +36,8 @@ from bot.views.answer import (
     render_stored_sentences,
 )
 from bot.views.keyboards import build_answer_keyboard, build_quote_keyboard, update_vote_counts
-from bot.views.message_text import split_pages
-from bot.views.post_phrases import RenderContext
+from bot.views.message_formatting import split_pages
+from bot.views.post_formatting import RenderContext
 from bot.worker.delivery import is_permanent_failure
 from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage.questions import AnsweredQuestion

@@ -22,21 +22,21 @@ from aiogram.utils.token import TokenValidationError
 from bot.access import AdminRegistry, MembershipCache
 from bot.admin_notifications import AdminNotifier, ChannelNotificationLimiter, notify_of_errors
 from bot.answer_corrections import AnswerUpdater
-from bot.context import AppContext
-from bot.control.client import hold_folder
+from bot.app_context import AppContext
+from bot.control.socket_client import hold_folder
 from bot.control.socket_server import RequestHandlers, serve_control_socket
 from bot.digest_sender import DigestSender
 from bot.handlers import (
-    about,
+    about_channel,
     admins,
     answer_buttons,
+    channel_history,
     channel_sets,
     channels,
+    chat_settings,
     citation_buttons,
-    errors,
+    error_handler,
     explain,
-    group_settings,
-    history,
     imports,
     inline,
     mode,
@@ -55,22 +55,22 @@ from bot.handlers import (
 from bot.handlers.imports import ImportRunner
 from bot.handlers.reindex import report_rebuilds
 from bot.handlers.start import publish_menu
-from bot.history import HistoryService, open_history_client
+from bot.history_service import HistoryService, open_history_client
 from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
 from bot.logs import throttle_polling_errors
 from bot.middlewares import AdminsOnlyMiddleware, DeduplicationMiddleware, LanguageMiddleware, RateLimitMiddleware
 from bot.monitoring.health import monitor_bot
 from bot.settings import BotSettings, Settings
-from bot.suggestions import QuestionSuggester
-from bot.telegram.access_recheck import RecheckMiddleware
+from bot.suggested_questions import QuestionSuggester
+from bot.telegram.pre_send_check import RecheckMiddleware
 from bot.telegram.session import InboxMiddleware, NeutralizeLinksMiddleware, RetryMiddleware, create_session
 from bot.telegram.webhook import keep_webhook_set, serve_webhook
-from bot.watch_notices import WatchNotifier
+from bot.watch_notifications import WatchNotifier
 from bot.worker.answer_cache import record_traces
 from bot.worker.question_worker import QuestionWorker
-from ingest.heartbeat import Heartbeat
+from ingest.background_jobs import MaintenanceJobs, open_scheduler
 from ingest.indexer import DenseIndexer, LexicalIndexer
-from ingest.job_log import MaintenanceJobs, open_scheduler
+from ingest.outage_detection import Heartbeat
 from rag_core.engine import Engine, open_engine
 from rag_core.errors import SettingsWrong
 from rag_core.storage import Archive, raw_updates
@@ -103,17 +103,17 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         observer.outer_middleware(RateLimitMiddleware(context))
         observer.middleware(AdminsOnlyMiddleware())
     dispatcher.include_routers(
-        errors.routes(),
+        error_handler.routes(),
         inline.routes(
             guest=context.settings.bot.guest
         ),  # before every handler of text: a quote sent from an inline query asks nothing
-        group_settings.blocked_question_routes(),  # before every handler that answers in groups
+        chat_settings.blocked_question_routes(),  # before every handler that answers in groups
         answer_buttons.routes(),  # before /start: a link that asks a question is a /start too
         privacy.routes(),
         start.routes(),
         channels.routes(notices),
-        history.routes(),
-        group_settings.routes(),
+        channel_history.routes(),
+        chat_settings.routes(),
         admins.routes(),
         post_deletions.routes(),
         explain.routes(),
@@ -129,10 +129,10 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         imports.routes(),
         questions.verify_routes(),
         watches_and_digests.routes(),
-        about.routes(),
+        about_channel.routes(),
         small_talk.routes(),
         questions.routes(),  # late: it takes all remaining text
-        errors.stale_button_routes(),  # last: it takes all remaining buttons
+        error_handler.stale_button_routes(),  # last: it takes all remaining buttons
     )
     return dispatcher
 

@@ -16,20 +16,20 @@ from aiogram.utils.formatting import Bold, Text, as_list
 
 from bot import access
 from bot.access import Reader
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.i18n import get_translator
-from bot.telegram.access_recheck import (
+from bot.telegram.pre_send_check import (
     ContentWithdrawn,
     RecheckUnavailable,
     collect_content_of_posts,
     recheck_before_sending,
 )
 from bot.views.answer import link_author
-from bot.views.message_text import neutralize_links, style_text
-from bot.views.post_phrases import RenderContext, strip_control_characters
+from bot.views.message_formatting import neutralize_links, style_text
+from bot.views.post_formatting import RenderContext, strip_control_characters
 from rag_core.retrieval.period_digest import DigestLine, build_period_digest
 from rag_core.storage import channels
-from rag_core.storage.digests import DigestPlan, delete_digest_plan, list_due_digests, reschedule_digest
+from rag_core.storage.digest_subscriptions import DigestPlan, delete_digest_plan, list_due_digests, reschedule_digest
 from rag_core.types import Channel, format_post_link
 from rag_core.writing.headings import write_heading
 

@@ -15,7 +15,7 @@ from aiogram.types import CallbackQuery, Message
 
 from bot import access
 from bot.access import Refusal, get_reader_id, is_group_admin
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.i18n import Translator
 from bot.views.keyboards import AnswerAction, AnswerCallback
 from rag_core.storage import Archive, questions

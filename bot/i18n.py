@@ -19,7 +19,7 @@ from fluent.runtime import FluentBundle, FluentResource
 from bot.settings import load_time_zone
 from rag_core.errors import RagError
 from rag_core.storage import Archive
-from rag_core.storage.users import load_chat_zone
+from rag_core.storage.user_data import load_chat_zone
 from rag_core.text.tokens import detect_language
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Translator:
         """Format a sentence as rich text: `Text` values keep their formatting, in others links are neutralized."""
         from aiogram.utils.formatting import Text
 
-        from bot.views.message_text import find_link_spans, neutralize_links
+        from bot.views.message_formatting import find_link_spans, neutralize_links
 
         for name, value in values.items():
             if isinstance(value, str) and not _is_trusted(name, value) and find_link_spans(value):

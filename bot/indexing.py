@@ -16,9 +16,9 @@ from functools import partial
 from typing import Protocol
 
 from ingest import inbox
+from ingest.background_jobs import JobLog
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
-from ingest.job_log import JobLog
 from ingest.rebuild import SAVE_INTERVAL_SECONDS, build_next_index, load_next_index, remove_next_index
 from rag_core.errors import RagError, RebuildRefused
 from rag_core.retrieval.search import DENSE, LEXICAL

@@ -19,12 +19,12 @@ from aiogram.types import CallbackQuery, Chat, Message, TelegramObject, Update, 
 from aiogram.types.update import UpdateTypeLookupError
 
 from bot.access import get_reader_id, is_admin
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.filters import GROUPS
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import choose_interface_language, get_translator
-from bot.views.message_text import BOT_COMMANDS
-from rag_core.conversation.talk import detect_talk
+from bot.views.message_formatting import BOT_COMMANDS
+from rag_core.conversation.small_talk_detection import detect_talk
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, raw_updates
 from rag_core.storage.channels import load_group_rules
@@ -123,7 +123,7 @@ class LanguageMiddleware(BaseMiddleware):
 
 
 class RateLimitMiddleware(BaseMiddleware):
-    """Rate limit middleware for commands and button presses, by reader and by chat; for questions see worker/limits.py.
+    """Rate limit middleware for commands and button presses, by reader and by chat (questions: worker/rate_limits.py).
 
     A reader over the limit is told so once a minute and gets no other reply.
     """

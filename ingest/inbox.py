@@ -15,10 +15,10 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from ingest.messages import MalformedMessage, parse_live_post, parse_object
+from ingest.message_parsing import MalformedMessage, parse_live_post, parse_object
 from rag_core.storage import Archive, channels, posts, raw_updates
 from rag_core.storage.channels import list_unapproved_channels as unapproved_since
-from rag_core.storage.rows import encode_entities
+from rag_core.storage.post_rows import encode_entities
 from rag_core.types import Channel, Post, PostKey
 
 APPROVAL_PERIOD = timedelta(days=30)

@@ -21,13 +21,13 @@ from functools import partial
 from hashlib import blake2b
 
 from rag_core.conversation.memory import remember_answer, resolve_followup
-from rag_core.conversation.talk import strip_courtesies
+from rag_core.conversation.small_talk_detection import strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, RecipeFailed, StageTimeout
 from rag_core.llm import QueuePositionCallback
 from rag_core.recipes import RECIPES
-from rag_core.storage import channels, questions, users
-from rag_core.storage.users import AUTO_RECIPE, load_answer_mode
+from rag_core.storage import channels, questions, user_data
+from rag_core.storage.user_data import AUTO_RECIPE, load_answer_mode
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Span, Stage
@@ -140,7 +140,7 @@ async def choose_recipe(question: Question, rag: Engine) -> RecipeChoice:
     """Choose the recipe of a question. Raises ArchiveUnavailable."""
     if rag.recipe != AUTO_RECIPE:
         return RecipeChoice(rag.recipe, "asked for")
-    mode, chosen = await load_answer_mode(rag.archive, question.chat), await users.load_choices(rag.archive)
+    mode, chosen = await load_answer_mode(rag.archive, question.chat), await user_data.load_choices(rag.archive)
     if await questions.count_waiting_questions(rag.archive) > rag.settings.agent.queue:
         return RecipeChoice(DIRECT, "many wait")
     wanted, why = (
@@ -319,7 +319,7 @@ async def _load_readable_channels(question: Question, rag: Engine) -> dict[int, 
 
 async def load_recipe_switches(rag: Engine) -> dict[str, tuple[bool, float]]:
     """Load the switches of all recipes but `direct`: whether one may be used, and its share of chats for `auto`."""
-    chosen, settings = await users.load_choices(rag.archive), rag.settings.agent
+    chosen, settings = await user_data.load_choices(rag.archive), rag.settings.agent
     default_share = settings.share if settings.enabled else 0.0
     switches = {}
     for name in RECIPES:
@@ -333,9 +333,9 @@ async def load_recipe_switches(rag: Engine) -> dict[str, tuple[bool, float]]:
 
 async def set_recipe_enabled(rag: Engine, recipe: str, *, on: bool) -> None:
     """Switch a recipe on or off, from the next question on. Raises ArchiveUnavailable."""
-    await users.save_choice(rag.archive, _SWITCH_PREFIX + recipe, _ON if on else _OFF)
+    await user_data.save_choice(rag.archive, _SWITCH_PREFIX + recipe, _ON if on else _OFF)
 
 
 async def set_recipe_share(rag: Engine, recipe: str, share: float) -> None:
     """Set the share (0-1) of chats in which `auto` may choose a recipe, from the next question on."""
-    await users.save_choice(rag.archive, _SHARE_PREFIX + recipe, f"{share:g}")
+    await user_data.save_choice(rag.archive, _SHARE_PREFIX + recipe, f"{share:g}")

@@ -29,8 +29,7 @@ from rag_core.context.calibration import Calibration
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
 from rag_core.index.bm25 import Bm25Index, LexicalIndex
 from rag_core.llm import LanguageModel
-from rag_core.models.reranker import Reranker
-from rag_core.models.selection import (
+from rag_core.models.active_models import (
     DenseIndex,
     LanguageModels,
     apply_model_choices,
@@ -38,14 +37,15 @@ from rag_core.models.selection import (
     open_language_models,
     open_selected_reranker,
 )
+from rag_core.models.reranker import Reranker
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.settings import QdrantSettings, RagSettings
-from rag_core.storage import Archive, posts, users
+from rag_core.storage import Archive, posts, user_data
 from rag_core.tracing import Run
 from rag_core.types import Channel, PassageRef, Plan, Question, Shortfall
 
 if TYPE_CHECKING:
-    from rag_core.verification.types import Verdict
+    from rag_core.verification.verdict_types import Verdict
 
 V = TypeVar("V")
 IndexVersion = tuple[Hashable, ...]
@@ -208,7 +208,7 @@ async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncI
         stack.push_async_callback(archive.close)
         lexical = await load_or_make_lexical_index(archive, settings.qdrant)
         stack.callback(lexical.close)
-        wanted = apply_model_choices(settings, await users.load_choices(archive))
+        wanted = apply_model_choices(settings, await user_data.load_choices(archive))
         dense, dense_shortfalls = await _open_or_note_shortfall("dense", open_dense_index(wanted))
         if dense:
             stack.push_async_callback(dense.close)

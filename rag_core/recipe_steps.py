@@ -16,7 +16,7 @@ from dataclasses import replace
 from rag_core.context.copies_and_conflicts import add_conflicting_post, gather_evidence
 from rag_core.context.coverage import measure_coverage
 from rag_core.context.evidence import compose_evidence
-from rag_core.context.successors import Successor, find_successor
+from rag_core.context.superseding_posts import Successor, find_successor
 from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine, make_plan_key
 from rag_core.errors import IndexUnavailable, RagError
@@ -53,7 +53,7 @@ from rag_core.types import (
     Viewer,
 )
 from rag_core.verification.support import attribute_sentence
-from rag_core.verification.types import Claim, Label
+from rag_core.verification.verdict_types import Claim, Label
 from rag_core.writing.extract import (
     RankedPieces,
     is_outdated_plan,

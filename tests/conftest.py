@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from find_secrets import find_leaked_secrets
 from hypothesis import HealthCheck, settings
+from leaked_secrets import find_leaked_secrets
 from sample_sizes import choose_size
 from tiny_gguf import build
 
@@ -35,7 +35,7 @@ from rag_core.tracing import Run
 from rag_core.types import Channel, Post, PostKey, Visibility
 
 if TYPE_CHECKING:
-    from qdrant_stand_in import FakeQdrant
+    from fake_qdrant import FakeQdrant
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"
@@ -44,7 +44,7 @@ LONGEST |= {
     "test_linear_time_on_hostile_texts.py",
     "test_image.py",
     "test_demo.py",
-    "test_access_recheck.py",
+    "test_pre_send_check.py",
     "test_logs_secrets.py",
 }
 # Settings of whoever runs the tests are none of theirs: a test that pulls a model would pull it into MODELS__DIR.
@@ -204,7 +204,7 @@ async def archive(tmp_path: Path, prepare_archive: Callable[[Path], None]) -> As
 @pytest.fixture
 async def qdrant() -> AsyncIterator[FakeQdrant]:
     """What answers as a Qdrant server does."""
-    from qdrant_stand_in import FakeQdrant  # its client takes two seconds to import
+    from fake_qdrant import FakeQdrant  # its client takes two seconds to import
 
     async with FakeQdrant() as server:
         yield server

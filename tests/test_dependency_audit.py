@@ -17,7 +17,7 @@ HOLED = {"name": "aiohttp", "version": "3.0",
 
 @pytest.fixture(scope="module")
 def audit(root: Path) -> Any:
-    spec = importlib.util.spec_from_file_location("audit", root / "deploy" / "audit.py")
+    spec = importlib.util.spec_from_file_location("audit", root / "deploy" / "dependency_audit.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

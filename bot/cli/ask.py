@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import TextIO
 
 from bot.cli.index_commands import choose_folder_with_channels, is_folder_named, open_archive, open_up_to_date_engine
-from bot.control.client import RunningBot, hold_folder_or_connect
-from bot.control.schemas import (
+from bot.control.socket_client import RunningBot, hold_folder_or_connect
+from bot.control.terminal_answers import (
     AnswerJson,
     TerminalAnswerer,
     format_answer_text,

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from bot.app import run_bot
 from bot.cli.index_commands import catch_up_lexical_index, catch_up_vectors, show_progress_bar
-from bot.control.client import hold_folder
+from bot.control.socket_client import hold_folder
 from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER, Json, Membership
 from bot.sandbox.server import Sandbox
 from bot.sandbox.state import SuggestedQuestion
@@ -26,9 +26,9 @@ from ingest.exports.scan import ImportOptions
 from ingest.exports.telegram_desktop import import_export
 from rag_core.engine import open_engine
 from rag_core.errors import ArchiveUnavailable, ModelUnavailable, RagError, SettingsWrong, translate_errors
+from rag_core.models.active_models import find_gguf, get_models_folder, select_model
 from rag_core.models.catalog import ModelRole, ModelTier, find_models
 from rag_core.models.download import pull_model
-from rag_core.models.selection import find_gguf, get_models_folder, select_model
 from rag_core.settings import DataSettings, ModelSettings, RagSettings
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.backups import ARCHIVE_FILE

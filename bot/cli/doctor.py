@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from bot.doctor import Check, CheckContext, Finding, hide_secrets, run_checks
 from bot.doctor.archive_checks import check_backups, check_channels, check_indexes, check_jobs, open_check_context
-from bot.doctor.machine import (
+from bot.doctor.machine_checks import (
     check_file_system,
     check_free_space,
     check_models,
@@ -16,7 +16,7 @@ from bot.doctor.machine import (
     check_servers,
     check_settings,
 )
-from bot.doctor.telegram import check_clock, check_history, check_rights, check_telegram
+from bot.doctor.telegram_checks import check_clock, check_history, check_rights, check_telegram
 from bot.settings import Settings
 
 _LINE_MARKS = {True: "ok  ", None: "note", False: "BAD "}

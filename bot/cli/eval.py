@@ -54,7 +54,7 @@ from bot.settings import Settings
 from rag_core.dates.parse import parse_period
 from rag_core.errors import ImportRefused, ModelUnavailable, SettingsWrong
 from rag_core.llm import LanguageModel
-from rag_core.models.selection import open_language_models
+from rag_core.models.active_models import open_language_models
 from rag_core.planning.llm_planner import KnownEntities
 from rag_core.settings import Budgets, RagSettings
 from rag_core.types import Question

@@ -46,7 +46,7 @@ from bot.settings import Settings
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.settings import RagSettings
-from rag_core.storage.users import AUTO_RECIPE
+from rag_core.storage.user_data import AUTO_RECIPE
 
 
 def add_data_options(parser: argparse.ArgumentParser) -> None:

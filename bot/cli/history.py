@@ -18,16 +18,16 @@ from bot.cli.index_commands import (
     open_archive,
     show_progress_bar,
 )
-from bot.control.client import hold_folder_or_connect
-from bot.history import open_history_client
+from bot.control.socket_client import hold_folder_or_connect
+from bot.history_service import open_history_client
 from bot.indexing import find_channel_by_name
 from bot.settings import Settings
-from bot.views.post_phrases import strip_control_characters
+from bot.views.post_formatting import strip_control_characters
 from ingest.history.backfill import BackfillRunner, PacedSource, estimate_minutes, estimate_size
 from rag_core.engine import open_engine
 from rag_core.errors import HistoryUnavailable
-from rag_core.storage import Archive, channels, history
-from rag_core.storage.history import Backfill
+from rag_core.storage import Archive, channel_history, channels
+from rag_core.storage.channel_history import Backfill
 from rag_core.types import Channel
 
 _STATE_BY_ACTION = {
@@ -73,7 +73,7 @@ async def _run_history(args: argparse.Namespace, settings: Settings) -> int:
                     runner = BackfillRunner(rag.archive, PacedSource(client), lambda: None, only=channel.chat_id)
                     with show_progress_bar("history", "id") as moved:
                         while await runner.run_once():
-                            job = (await history.list_backfills(rag.archive))[channel.chat_id]
+                            job = (await channel_history.list_backfills(rag.archive))[channel.chat_id]
                             newest = job.newest_id or 0
                             moved(newest - (job.next_id or 0), newest)
                             await asyncio.sleep(0)
@@ -97,10 +97,10 @@ async def _act(args: argparse.Namespace, archive: Archive, channel: Channel, set
         if channel.kind != "channel":
             raise HistoryUnavailable(_GROUP_TEXT.format(name=title))
         since = datetime.combine(args.since, time(), settings.bot.zone) if args.since else None
-        if not await history.begin_backfill(archive, chat_id, since):
+        if not await channel_history.begin_backfill(archive, chat_id, since):
             raise HistoryUnavailable(_UNAPPROVED_TEXT.format(name=title))
     elif args.action == "undo":
-        print(f"{title}: {await history.undo_deletions(archive, chat_id, datetime.now(UTC))} posts are back.")
+        print(f"{title}: {await channel_history.undo_deletions(archive, chat_id, datetime.now(UTC))} posts are back.")
     elif args.action == "estimate":
         async with open_history_client(settings) as client:
             assert client is not None
@@ -108,14 +108,17 @@ async def _act(args: argparse.Namespace, archive: Archive, channel: Channel, set
         print(f"{title}: at most {count} posts, about {estimate_minutes(count)} min.")
     else:
         state, among = _STATE_BY_ACTION[args.action]
-        if not await history.set_backfill_state(archive, chat_id, state, among=among):
+        if not await channel_history.set_backfill_state(archive, chat_id, state, among=among):
             raise HistoryUnavailable(_NOTHING_TEXT.format(name=title, action=args.action))
 
 
 async def _print_list(archive: Archive, *, as_json: bool) -> None:
-    jobs, counts = await history.list_backfills(archive), await history.count_history(archive, datetime.now(UTC))
+    jobs, counts = (
+        await channel_history.list_backfills(archive),
+        await channel_history.count_history(archive, datetime.now(UTC)),
+    )
     for chat_id, channel in (await channels.load_channels(archive)).items():
-        job, count = jobs.get(chat_id), counts.get(chat_id, history.HistoryCounts(0, 0))
+        job, count = jobs.get(chat_id), counts.get(chat_id, channel_history.HistoryCounts(0, 0))
         line = {
             "chat_id": chat_id,
             "title": channel.title,
@@ -129,7 +132,7 @@ async def _print_list(archive: Archive, *, as_json: bool) -> None:
         print(json.dumps(line, ensure_ascii=False) if as_json else _format_line(channel, job, count))
 
 
-def _format_line(channel: Channel, job: Backfill | None, count: history.HistoryCounts) -> str:
+def _format_line(channel: Channel, job: Backfill | None, count: channel_history.HistoryCounts) -> str:
     said = "not fetched"
     if job:
         said = f"{job.state}, {int(100 * job.share)} %, {job.saved} posts"

@@ -11,14 +11,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bot.control.client import hold_folder_or_connect
+from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
-from bot.views.post_phrases import strip_control_characters
+from bot.views.post_formatting import strip_control_characters
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core.engine import Engine, open_engine
 from rag_core.errors import RebuildRefused
-from rag_core.models.selection import get_models_folder
+from rag_core.models.active_models import get_models_folder
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.backups import ARCHIVE_FILE
 from rag_core.storage.db import needs_migration

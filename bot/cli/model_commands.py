@@ -9,11 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from bot.cli.index_commands import open_archive, show_progress_bar
-from bot.control.client import hold_folder_or_connect
+from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
-from rag_core.models.catalog import MODELS, ModelSpec, ModelTier, find_models, is_model_present, measure_folder_size
-from rag_core.models.download import pull_model
-from rag_core.models.selection import (
+from rag_core.models.active_models import (
     MODEL_USES,
     ModelSwitch,
     choose_model_for_next_start,
@@ -21,7 +19,9 @@ from rag_core.models.selection import (
     is_gguf_path,
     list_models_in_use,
 )
-from rag_core.storage import users
+from rag_core.models.catalog import MODELS, ModelSpec, ModelTier, find_models, is_model_present, measure_folder_size
+from rag_core.models.download import pull_model
+from rag_core.storage import user_data
 from rag_core.storage.backups import ARCHIVE_FILE
 
 
@@ -91,7 +91,7 @@ async def _load_choices(settings: Settings) -> dict[str, str]:
     if not (settings.data.dir / ARCHIVE_FILE).exists():
         return {}
     async with open_archive(settings.data.dir) as archive:
-        return await users.load_choices(archive)
+        return await user_data.load_choices(archive)
 
 
 def format_model_list(models: Path, used: Mapping[str, str], *, everything: bool = False) -> list[str]:

@@ -17,7 +17,8 @@ from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any
 
-from bot.control.client import (
+from bot.control.doctor_facts import collect_index_facts
+from bot.control.socket_client import (
     HEARTBEAT_SECONDS,
     MAX_REQUEST_BYTES,
     build_greeting,
@@ -27,15 +28,14 @@ from bot.control.client import (
     open_socket_path,
     require_same_protocol,
 )
-from bot.control.doctor_facts import collect_index_facts
-from bot.control.schemas import TerminalAnswerer
+from bot.control.terminal_answers import TerminalAnswerer
 from bot.indexing import IndexingWorker, RebuildRunner
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError
-from rag_core.models.selection import switch_model
+from rag_core.models.active_models import switch_model
 from rag_core.recipes import RECIPES
 from rag_core.storage import posts
-from rag_core.storage.users import AUTO_RECIPE
+from rag_core.storage.user_data import AUTO_RECIPE
 
 ControlRequest = dict[str, Any]
 ReportProgress = Callable[[int, int], None]  # done, total; returns at once

@@ -13,10 +13,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from bot.control.client import RunningBot, hold_folder_or_connect
 from bot.control.doctor_facts import DenseFacts, IndexFacts, collect_index_facts
+from bot.control.socket_client import RunningBot, hold_folder_or_connect
 from bot.doctor import CheckContext, Finding
-from bot.views.post_phrases import strip_control_characters
+from bot.views.post_formatting import strip_control_characters
 from rag_core.engine import open_engine
 from rag_core.errors import RagError
 from rag_core.settings import RagSettings

@@ -29,7 +29,7 @@ from bot.evaluation.scoring import Metrics, compute_mean, judge_answer
 from bot.handlers.small_talk import render_talk
 from bot.settings import Settings
 from rag_core.answer import answer_question
-from rag_core.conversation.talk import detect_talk, strip_courtesies
+from rag_core.conversation.small_talk_detection import detect_talk, strip_courtesies
 from rag_core.errors import ImportRefused
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.storage import channels

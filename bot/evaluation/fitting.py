@@ -39,7 +39,7 @@ from rag_core.retrieval.search import (
 from rag_core.tracing import Run, Stage
 from rag_core.types import Certainty, PassageRef, SearchFilter
 from rag_core.verification.entailment import assess_text
-from rag_core.verification.types import Label
+from rag_core.verification.verdict_types import Label
 
 FOLD_COUNT = 5
 _NEWTON_STEPS = 40

@@ -29,8 +29,8 @@ from rag_core.answer import answer_question, choose_recipe
 from rag_core.context.calibration import Calibration
 from rag_core.engine import Engine, open_engine
 from rag_core.errors import ModelUnavailable
+from rag_core.models.active_models import get_models_folder, select_model
 from rag_core.models.catalog import ModelRole
-from rag_core.models.selection import get_models_folder, select_model
 from rag_core.planning.router import HYBRID
 from rag_core.recipe_steps import make_plan
 from rag_core.recipes import RECIPES
@@ -39,7 +39,7 @@ from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
 from rag_core.settings import DataSettings, ModelSettings, RagSettings
 from rag_core.storage import channels, posts
-from rag_core.storage.users import AUTO_RECIPE
+from rag_core.storage.user_data import AUTO_RECIPE
 from rag_core.tracing import Run, Stage
 from rag_core.types import Channel, Plan, PostKey, Question, Viewer, Visibility
 

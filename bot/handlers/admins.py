@@ -20,14 +20,14 @@ from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.access import Refusal
 from bot.admin_notifications import get_user_translator, send_notice
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.handlers.start import publish_menu, withdraw_menu
 from bot.i18n import Translator
 from bot.settings import is_person
 from bot.views.answer import format_one_line
 from bot.views.keyboards import build_keyboard, make_callback_token, redraw_message
-from bot.views.message_text import neutralize_links
+from bot.views.message_formatting import neutralize_links
 from rag_core.storage import Archive
 
 _PERSON_ID_PATTERN = re.compile(r"[1-9][0-9]{0,15}")  # of people: channels and groups have negative ids

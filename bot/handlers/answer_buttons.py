@@ -18,14 +18,14 @@ from aiogram.utils.formatting import Bold, ExpandableBlockQuote, Italic, Text, a
 
 from bot import access
 from bot.access import Reader, Refusal, get_reader_id
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.filters import ChatCommand, check_button_access, find_asked_answer
 from bot.handlers import start
 from bot.handlers.explain import explain_answer
 from bot.handlers.small_talk import send_with_suggestions
 from bot.handlers.start import create_question_link
 from bot.i18n import Translator, get_translator
-from bot.telegram.access_recheck import ShownContent, collect_content_of_posts, recheck_before_sending
+from bot.telegram.pre_send_check import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import (
     CitedPost,
     StoredAnswer,
@@ -51,10 +51,10 @@ from bot.views.keyboards import (
     remove_buttons,
     update_vote_counts,
 )
-from bot.views.message_text import neutralize_links, split_pages
-from bot.views.post_phrases import RenderContext, strip_control_characters
-from bot.worker.limits import format_rate_limit
+from bot.views.message_formatting import neutralize_links, split_pages
+from bot.views.post_formatting import RenderContext, strip_control_characters
 from bot.worker.question_worker import DEEP_SENTENCES
+from bot.worker.rate_limits import format_rate_limit
 from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import Channel, Post, PostKey, Viewer

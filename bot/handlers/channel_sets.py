@@ -12,13 +12,13 @@ from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access
 from bot.access import MAX_SET_NAME_LENGTH, Refusal
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator
-from bot.telegram.access_recheck import ShownContent, recheck_before_sending
+from bot.telegram.pre_send_check import ShownContent, recheck_before_sending
 from bot.views.answer import format_channel_title
-from bot.views.message_text import neutralize_links
-from rag_core.storage.users import load_channel_sets, save_channel_sets
+from bot.views.message_formatting import neutralize_links
+from rag_core.storage.user_data import load_channel_sets, save_channel_sets
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel
 

@@ -25,7 +25,7 @@ from aiogram.utils.formatting import Bold, Text, as_list
 
 from bot.access import Refusal
 from bot.admin_notifications import ChannelNotificationLimiter, iterate_admin_translators, send_notice
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, IN_GROUP, PRIVATE, ChatCommand
 from bot.i18n import Translator, choose_interface_language, get_translator
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
@@ -49,7 +49,7 @@ from bot.views.keyboards import (
     redraw_message,
 )
 from ingest.inbox import MAX_WAITING_CHANNELS
-from rag_core.storage import Archive, channels, gaps, posts
+from rag_core.storage import Archive, channels, history_gaps, posts
 from rag_core.storage import channels as unapproved
 from rag_core.types import Channel, Visibility
 
@@ -123,7 +123,7 @@ async def _show_card(
 async def _mark_channel_joined(archive: Archive, chat_id: int) -> None:
     """Mark that the bot is now in a known channel; earlier posts may be missing."""
     await channels.record_bot_joined(archive, chat_id)
-    await gaps.note_gap_before_joining(archive, chat_id)
+    await history_gaps.note_gap_before_joining(archive, chat_id)
 
 
 async def _refresh_channel(bot: Bot, context: AppContext, channel: Channel) -> None:

@@ -22,14 +22,14 @@ from aiogram.utils.formatting import ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
 from bot.access import Reader
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.i18n import Translator, get_translator
-from bot.telegram.access_recheck import ShownContent, collect_content_of_posts, recheck_before_sending
+from bot.telegram.pre_send_check import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, CitedSpan, hash_text_version, link_author
 from bot.views.keyboards import QuoteCallback, find_quote_by_token
-from bot.views.message_text import neutralize_links
-from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
+from bot.views.message_formatting import neutralize_links
+from bot.views.post_formatting import RenderContext, format_day_and_edit, strip_control_characters
 from rag_core.storage import Archive, posts, questions
 from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
 from rag_core.types import Channel, Entity, Post, PostKey, Viewer, format_post_link

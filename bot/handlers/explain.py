@@ -21,15 +21,15 @@ from aiogram.utils.formatting import BlockQuote, Bold, Code, ExpandableBlockQuot
 
 from bot import access
 from bot.access import get_reader, is_admin
-from bot.context import AppContext
-from bot.control.schemas import format_plan_lines, format_stages, plan_as_json
+from bot.app_context import AppContext
+from bot.control.terminal_answers import format_plan_lines, format_stages, plan_as_json
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand, find_asked_answer
 from bot.i18n import Translator, get_translator
-from bot.telegram.access_recheck import ShownContent, collect_content_of_posts, recheck_before_sending
+from bot.telegram.pre_send_check import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, StoredAnswer, link_author
-from bot.views.message_text import format_changes, neutralize_links, split_pages, style_text
-from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
+from bot.views.message_formatting import format_changes, neutralize_links, split_pages, style_text
+from bot.views.post_formatting import RenderContext, format_day_and_edit, strip_control_characters
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.recipe_steps import plan_by_rules

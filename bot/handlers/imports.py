@@ -36,18 +36,18 @@ from aiogram.types import CallbackQuery, Document, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.access import Refusal, is_admin
-from bot.context import AppContext
-from bot.files import open_private_file
+from bot.app_context import AppContext
+from bot.data_folder import open_private_file
 from bot.filters import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
-from bot.handlers import errors
+from bot.handlers import error_handler
 from bot.i18n import Translator, get_translator
 from bot.import_process import DocumentRefused, run_import
 from bot.settings import Settings
 from bot.views.answer import format_one_line, link_channel_title
 from bot.views.channel_card import build_approval_keyboard
 from bot.views.keyboards import build_keyboard
-from bot.views.message_text import split_pages
-from bot.views.post_phrases import strip_control_characters
+from bot.views.message_formatting import split_pages
+from bot.views.post_formatting import strip_control_characters
 from ingest.exports.scan import resolve_chat_id
 from rag_core.errors import ImportRefused, RagError
 from rag_core.storage import Archive, channels
@@ -314,7 +314,7 @@ class ImportRunner:
             values |= {"file": order.file, "example": "/import @name"}
             return _ImportOutcome(Text(words(exc.sentence, **values)))
         except RagError as exc:
-            return _ImportOutcome(Text(errors.format_error(exc, words, admin=True)))
+            return _ImportOutcome(Text(error_handler.format_error(exc, words, admin=True)))
         except OSError as exc:
             log.error("an import failed: %s", exc.strerror)
             return _ImportOutcome(Text(words("import-disk")))

@@ -27,11 +27,11 @@ from aiogram.utils.formatting import Text, as_list
 
 from bot import access
 from bot.access import Reader
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.filters import extract_addressed_question
 from bot.handlers.start import encode_payload
 from bot.i18n import Translator
-from bot.telegram.access_recheck import (
+from bot.telegram.pre_send_check import (
     ContentWithdrawn,
     RecheckUnavailable,
     ShownContent,
@@ -40,8 +40,8 @@ from bot.telegram.access_recheck import (
 )
 from bot.views.answer import format_one_line, link_author
 from bot.views.keyboards import make_callback_token
-from bot.views.message_text import neutralize_links
-from bot.views.post_phrases import (
+from bot.views.message_formatting import neutralize_links
+from bot.views.post_formatting import (
     WRITING_STAGES,
     RenderContext,
     format_author,

@@ -14,13 +14,13 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Text
 
 from bot.access import Refusal, get_reader_id, may_change_chat_settings
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator
 from bot.views.keyboards import LabelledPress, build_keyboard, edit_message
 from rag_core.answer import AGENT, DIRECT, load_recipe_switches, set_recipe_enabled, set_recipe_share
 from rag_core.recipes import RECIPES
-from rag_core.storage.users import AUTO_RECIPE, AnswerMode, load_answer_mode, save_answer_mode
+from rag_core.storage.user_data import AUTO_RECIPE, AnswerMode, load_answer_mode, save_answer_mode
 
 _CAREFUL_MODE = "careful"
 _READER_MODES = {"auto": AUTO_RECIPE, "quick": DIRECT, "thorough": AGENT}

@@ -13,14 +13,14 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Text
 
 from bot.access import Refusal
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
 from bot.views.keyboards import build_keyboard, edit_message, make_callback_token
 from rag_core.errors import ModelUnavailable
+from rag_core.models.active_models import get_models_folder, list_models_in_use, switch_model
 from rag_core.models.catalog import MODELS, ModelRole, is_model_present
-from rag_core.models.selection import get_models_folder, list_models_in_use, switch_model
-from rag_core.storage import Archive, users
+from rag_core.storage import Archive, user_data
 
 _NO_MODEL = "none"  # to work without a writer
 _USE_LABELS = {
@@ -81,7 +81,7 @@ async def _list_offered_models(context: AppContext) -> list[tuple[str, str]]:
 
 async def _render_models(context: AppContext, words: Translator) -> tuple[str, InlineKeyboardMarkup | None]:
     offered = await _list_offered_models(context)
-    used = list_models_in_use(context.rag.settings, await users.load_choices(context.archive))
+    used = list_models_in_use(context.rag.settings, await user_data.load_choices(context.archive))
     lines = [f"{words(_USE_LABELS[use])}: {name}" for use, name in used.items()]
     text = "\n".join([words("models-used") if lines else words("models-unused"), *lines])
     if not offered:

@@ -23,13 +23,13 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, MessageO
 from aiogram.utils.formatting import Text, as_list
 
 from bot.access import Refusal
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
 from bot.views.answer import make_link
 from bot.views.keyboards import build_keyboard
-from bot.views.message_text import neutralize_links, split_pages
-from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
+from bot.views.message_formatting import neutralize_links, split_pages
+from bot.views.post_formatting import RenderContext, format_day_and_edit, strip_control_characters
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
 from rag_core.types import Channel, PostKey, format_post_link

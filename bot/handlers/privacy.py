@@ -22,16 +22,16 @@ from aiogram.utils.formatting import Text
 
 from bot import access
 from bot.access import Reader, Refusal, get_reader_id
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import Translator
 from bot.settings import Settings
-from bot.telegram.access_recheck import collect_content_of_posts, recheck_before_sending
+from bot.telegram.pre_send_check import collect_content_of_posts, recheck_before_sending
 from bot.views import answer
 from bot.views.keyboards import build_keyboard, redraw_message
 from rag_core.storage import channels, posts
-from rag_core.storage.digests import list_user_digests
-from rag_core.storage.users import (
+from rag_core.storage.digest_subscriptions import list_user_digests
+from rag_core.storage.user_data import (
     UserDataCounts,
     count_user_data,
     erase_user_data,

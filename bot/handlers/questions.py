@@ -20,16 +20,16 @@ from aiogram.utils.formatting import Code
 
 from bot import logs
 from bot.access import Refusal, get_reader_id, may_change_chat_settings
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question
 from bot.handlers.small_talk import reply_to_talk
 from bot.i18n import Translator, detect_question_language
 from bot.worker.streaming import StopCallback, acknowledge_question
 from rag_core.conversation.memory import is_memory_enabled, set_memory_enabled, start_new_conversation
-from rag_core.conversation.talk import detect_talk
+from rag_core.conversation.small_talk_detection import detect_talk
 from rag_core.storage import questions
 from rag_core.storage.questions import QuestionRow
-from rag_core.storage.users import ConversationKey
+from rag_core.storage.user_data import ConversationKey
 
 # Long enough for a paragraph of context, short enough for a small model.
 MAX_QUESTION_LENGTH = 1000

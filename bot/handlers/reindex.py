@@ -21,7 +21,7 @@ from aiogram.types import (
 )
 from aiogram.utils.formatting import Text
 
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator, get_translator
 from bot.indexing import RebuildRunner, find_channel_by_name

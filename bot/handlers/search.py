@@ -19,12 +19,12 @@ from aiogram.utils.formatting import Code, Text
 
 from bot import access
 from bot.access import Reader, Refusal, get_reader, get_reader_id, narrow_to_channel_set
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.filters import ChatCommand, check_button_access
-from bot.handlers import errors
+from bot.handlers import error_handler
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import Translator, detect_question_language
-from bot.telegram.access_recheck import ShownContent, ShownPost, recheck_before_sending
+from bot.telegram.pre_send_check import ShownContent, ShownPost, recheck_before_sending
 from bot.views.answer import hash_text_version
 from bot.views.keyboards import (
     AnswerAction,
@@ -35,8 +35,8 @@ from bot.views.keyboards import (
     make_callback_token,
     redraw_message,
 )
-from bot.views.message_text import neutralize_links
-from bot.views.post_phrases import RenderContext
+from bot.views.message_formatting import neutralize_links
+from bot.views.post_formatting import RenderContext
 from bot.views.search_results import RESULTS_PER_PAGE, render_search_page
 from rag_core.errors import RagError
 from rag_core.planning.queries import extract_search_words
@@ -128,7 +128,7 @@ class SearchHandlers:
                 with recheck_before_sending(content, reader, context.admins):
                     await redraw_message(pressed, text, buttons, words("search-changed") if moved else "")
             except RagError as exc:
-                raise Refusal(errors.format_error(exc, words, admin=False)) from exc
+                raise Refusal(error_handler.format_error(exc, words, admin=False)) from exc
 
     @asynccontextmanager
     async def _wait_turn(self, reader: int) -> AsyncIterator[bool]:

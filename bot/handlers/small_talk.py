@@ -15,15 +15,15 @@ from aiogram.utils.formatting import Text
 
 from bot import access, logs
 from bot.access import Reader, Refusal, get_reader
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.i18n import Translator, get_translator
-from bot.telegram.access_recheck import ContentWithdrawn, ShownContent, collect_content_of_posts, recheck_before_sending
+from bot.telegram.pre_send_check import ContentWithdrawn, ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_channel_title
 from bot.views.keyboards import SuggestionCallback, build_suggestion_rows
-from bot.views.message_text import neutralize_links
-from bot.worker.limits import format_rate_limit
+from bot.views.message_formatting import neutralize_links
+from bot.worker.rate_limits import format_rate_limit
 from bot.worker.streaming import call_best_effort
-from rag_core.conversation.talk import Talk, TalkKind
+from rag_core.conversation.small_talk_detection import Talk, TalkKind
 from rag_core.storage import channels, questions
 from rag_core.storage.questions import QuestionRow
 from rag_core.types import Channel, Viewer

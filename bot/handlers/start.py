@@ -31,15 +31,15 @@ from aiogram.types import (
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.filters import GROUPS, IN_PRIVATE, PRIVATE, ChatCommand, find_asked_answer
 from bot.handlers.questions import MAX_QUESTION_LENGTH, submit_question
 from bot.handlers.small_talk import send_with_suggestions
 from bot.i18n import LANGUAGES, Translator, get_translator
-from bot.telegram.access_recheck import ShownContent, recheck_before_sending
+from bot.telegram.pre_send_check import ShownContent, recheck_before_sending
 from bot.views.answer import format_channel_title, make_link
-from bot.views.message_text import neutralize_links
-from bot.views.post_phrases import strip_control_characters
+from bot.views.message_formatting import neutralize_links
+from bot.views.post_formatting import strip_control_characters
 from rag_core.storage import Archive, channels, posts, questions
 from rag_core.types import Channel, Viewer
 

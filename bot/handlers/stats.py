@@ -10,13 +10,22 @@ from aiogram import Router
 from aiogram.types import Message
 from aiogram.utils.formatting import Bold, Text, as_list
 
-from bot import files
-from bot.context import AppContext
+from bot import data_folder
+from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
-from bot.views.post_phrases import strip_control_characters
+from bot.views.post_formatting import strip_control_characters
 from rag_core.errors import IndexUnavailable
-from rag_core.storage import channels, gaps, history, index_state, monitoring_stats, posts, questions, raw_updates
+from rag_core.storage import (
+    channel_history,
+    channels,
+    history_gaps,
+    index_state,
+    monitoring_stats,
+    posts,
+    questions,
+    raw_updates,
+)
 from rag_core.storage.backups import get_backup_time, list_backups
 
 _MAX_REASONS = 3  # reasons for quarantined updates that are listed
@@ -63,10 +72,10 @@ async def _describe_backlog(context: AppContext, words: Translator) -> AsyncIter
         yield words("stats-inbox", aside=aside)
     for poison in await monitoring_stats.list_poison_updates(context.archive, _MAX_REASONS) if aside else ():
         yield f"• {poison.update_id}: {_cut_line(poison.error)}"
-    for job in (await history.list_backfills(context.archive)).values():
+    for job in (await channel_history.list_backfills(context.archive)).values():
         if job.state in ("running", "paused", "failed"):
             yield words("stats-history", state=job.state, percent=int(100 * job.share), channels="/channels")
-    if number := sum(map(len, (await gaps.list_open_gaps(context.archive)).values())):
+    if number := sum(map(len, (await history_gaps.list_open_gaps(context.archive)).values())):
         yield words("stats-gaps", count=number, channels="/channels")
 
 
@@ -90,7 +99,7 @@ async def _describe_questions(context: AppContext, words: Translator) -> AsyncIt
 
 async def _describe_machine(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
     folder = context.archive.folder
-    disk = await asyncio.to_thread(files.measure_disk_usage, folder)
+    disk = await asyncio.to_thread(data_folder.measure_disk_usage, folder)
     archive, indexes = _format_size(disk.archive, words), _format_size(disk.indexes, words)
     kept, free = _format_size(disk.backups, words), _format_size(disk.free, words)
     yield words("stats-disk", archive=archive, indexes=indexes, backups=kept, free=free)

@@ -22,15 +22,15 @@ from aiogram.utils.formatting import BlockQuote, Code, Text, as_list
 
 from bot import access
 from bot.access import Reader, Refusal
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.handlers.post_deletions import find_post_links, resolve_post_link
 from bot.i18n import Translator
-from bot.telegram.access_recheck import collect_content_of_posts, recheck_before_sending
+from bot.telegram.pre_send_check import collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_channel_title, link_author, parse_stored_answer
 from bot.views.keyboards import build_keyboard, redraw_message
-from bot.views.message_text import neutralize_links
-from bot.views.post_phrases import RenderContext, format_day_and_edit, strip_control_characters
+from bot.views.message_formatting import neutralize_links
+from bot.views.post_formatting import RenderContext, format_day_and_edit, strip_control_characters
 from bot.worker.answer_cache import extract_question_terms, hash_question
 from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym

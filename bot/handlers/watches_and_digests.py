@@ -15,22 +15,22 @@ from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access
 from bot.access import Refusal, get_reader, may_change_chat_settings
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.digest_sender import get_first_due, send_digest
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import Translator
-from bot.telegram.access_recheck import collect_content_of_posts, recheck_before_sending
+from bot.telegram.pre_send_check import collect_content_of_posts, recheck_before_sending
 from bot.views.answer import make_link
 from bot.views.keyboards import LabelledPress, build_keyboard
-from bot.views.message_text import neutralize_links
-from bot.views.post_phrases import RenderContext, format_moment
-from bot.watch_notices import WatchCallback
+from bot.views.message_formatting import neutralize_links
+from bot.views.post_formatting import RenderContext, format_moment
+from bot.watch_notifications import WatchCallback
 from rag_core.retrieval.period_digest import parse_digest_command
 from rag_core.storage import channels, watches
-from rag_core.storage.digests import DigestPlan, delete_digest_plan, fetch_digest_plan, save_digest_plan
+from rag_core.storage.digest_subscriptions import DigestPlan, delete_digest_plan, fetch_digest_plan, save_digest_plan
 from rag_core.storage.watches import MAX_WATCHES, NewWatch, Watch
 from rag_core.types import PostKey, Viewer, format_post_link
-from rag_core.watches import parse_quiet_hours, parse_watch, split_channels
+from rag_core.watch_matching import parse_quiet_hours, parse_watch, split_channels
 
 _MAX_LENGTH = 200
 _MUTED_SECONDS = 86_400

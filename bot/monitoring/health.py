@@ -21,8 +21,8 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from bot import files
-from bot.context import AppContext
+from bot import data_folder
+from bot.app_context import AppContext
 from bot.http_listener import check_listen_host, refuse_foreign_pages, serve_http
 from bot.monitoring.metrics import Meter, TelegramCallMetrics
 from bot.settings import MonitoringSettings
@@ -30,9 +30,9 @@ from ingest.dedup import describe_fingerprint
 from rag_core.engine import Engine
 from rag_core.errors import RagError, SettingsWrong, translate_errors
 from rag_core.storage import (
+    channel_history,
     channels,
-    gaps,
-    history,
+    history_gaps,
     index_state,
     monitoring_stats,
     near_duplicates,
@@ -160,12 +160,12 @@ class StateCollector:
         yield _make_metric("updates_quarantined", "Updates of Telegram's that could not be read.", quarantined)
         waiting = await monitoring_stats.count_unhandled_updates(archive)
         yield _make_metric("updates_waiting", "Updates that are kept and not worked in.", waiting)
-        gap_counts = [len(channel_gaps) for channel_gaps in (await gaps.list_open_gaps(archive)).values()]
+        gap_counts = [len(channel_gaps) for channel_gaps in (await history_gaps.list_open_gaps(archive)).values()]
         description = "Times in which posts may have been missed, in all channels."
         yield _make_metric("gaps_open", description, sum(gap_counts))
         yield _make_metric("gap_channels", "Channels with such a time.", len(gap_counts))
         yield _make_metric("channel_gaps_max", "The most such times of one channel.", max(gap_counts, default=0))
-        running = sum(job.state == "running" for job in (await history.list_backfills(archive)).values())
+        running = sum(job.state == "running" for job in (await channel_history.list_backfills(archive)).values())
         yield _make_metric("history_running", "Channels whose earlier posts are being fetched.", running)
 
     async def _votes(self, context: AppContext) -> AsyncIterator[Metric]:
@@ -176,7 +176,7 @@ class StateCollector:
 
     async def _disk(self, context: AppContext) -> AsyncIterator[Metric]:
         folder = context.archive.folder
-        disk = await asyncio.to_thread(files.measure_disk_usage, folder)
+        disk = await asyncio.to_thread(data_folder.measure_disk_usage, folder)
         sizes = {("archive",): disk.archive, ("indexes",): disk.indexes, ("backups",): disk.backups}
         description = "What lies in the data folder: archive, indexes, backups."
         yield _make_metric("disk_bytes", description, sizes, "part")

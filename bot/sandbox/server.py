@@ -30,7 +30,7 @@ from bot.sandbox.demo_observer import DemoObserver
 from bot.sandbox.entities import BotApiError, bad_request, conflict, not_found
 from bot.sandbox.page_api import add_page_routes
 from bot.sandbox.state import SandboxState, UploadedFile
-from bot.sandbox.updates import OTHER_POLLER_TEXT, UpdateQueue, WebhookSender
+from bot.sandbox.update_delivery import OTHER_POLLER_TEXT, UpdateQueue, WebhookSender
 from bot.sandbox.user_actions import UserMessage
 
 FaultKind = Literal["429", "500", "502html", "409", "garbled", "drop", "lost", "stall"]

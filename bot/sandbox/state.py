@@ -15,7 +15,7 @@ from typing import Any
 
 from bot.sandbox.chats import ChangeNotifier, Json, Membership, SandboxChat, SandboxUser, remove_nested_reply
 from bot.sandbox.entities import bad_request, detect_entities, extract_entity_text, forbidden
-from bot.sandbox.updates import UpdateQueue
+from bot.sandbox.update_delivery import UpdateQueue
 from rag_core.types import Post
 
 _CAPTION_MEDIA_KINDS = {"photo", "video", "animation", "document", "audio", "voice"}

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, TextLink, as_list
 
 from bot.i18n import Translator, get_translator
-from bot.views.message_text import neutralize_links, style_text
-from bot.views.post_phrases import (
+from bot.views.message_formatting import neutralize_links, style_text
+from bot.views.post_formatting import (
     WRITING_STAGES,
     RenderContext,
     format_author,
@@ -156,7 +156,7 @@ def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObjec
 def dump_with_messages(kept: JsonObject, messages: Sequence[int]) -> str:
     """Dump a serialized answer as JSON; `messages` are the ids of the messages it was sent in.
 
-    The content of the messages ("basis", bot/telegram/access_recheck.py) is stored only until they have arrived.
+    The content of the messages ("basis", bot/telegram/pre_send_check.py) is stored only until they have arrived.
     """
     arrived = {name: value for name, value in kept.items() if name != "basis"}
     return json.dumps(arrived | {"messages": list(messages)}, ensure_ascii=False)

@@ -14,14 +14,14 @@ from aiogram.filters.callback_data import CallbackData
 from aiogram.types import InlineKeyboardMarkup
 from aiogram.utils.formatting import Text, as_list
 
-from bot.context import AppContext
+from bot.app_context import AppContext
 from bot.i18n import Translator
 from bot.settings import BotSettings
 from bot.views.answer import link_channel_title
 from bot.views.keyboards import build_keyboard, make_callback_token
-from rag_core.storage import Archive, gaps
+from rag_core.storage import Archive, history_gaps
 from rag_core.storage.channels import ChannelStatus, fetch_channel_status
-from rag_core.storage.gaps import Gap
+from rag_core.storage.history_gaps import Gap
 from rag_core.types import Channel, Visibility
 
 
@@ -89,7 +89,7 @@ class ChannelView:
 
 async def load_channel_views(context: AppContext, channels: Iterable[Channel]) -> list[ChannelView]:
     """Load the views of channels, with what both legs have indexed."""
-    found = await gaps.list_open_gaps(context.archive)
+    found = await history_gaps.list_open_gaps(context.archive)
     watermark, store = context.rag.lexical.watermark, context.rag.dense.store if context.rag.dense else None
     return [
         ChannelView(

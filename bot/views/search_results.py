@@ -17,8 +17,8 @@ from aiogram.utils.formatting import Bold, Code, Italic, Text, as_list
 from bot.i18n import Translator
 from bot.views.answer import format_channel_title, format_one_line, make_link
 from bot.views.keyboards import cut_page
-from bot.views.message_text import find_link_spans, neutralize_links, style_text
-from bot.views.post_phrases import RenderContext, format_author, format_day_and_edit, strip_control_characters
+from bot.views.message_formatting import find_link_spans, neutralize_links, style_text
+from bot.views.post_formatting import RenderContext, format_author, format_day_and_edit, strip_control_characters
 from rag_core.retrieval.post_search import FoundPost, SearchListing, TextMatcher, select_snippet
 from rag_core.types import Channel, format_post_link
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from aiogram.utils.formatting import BlockQuote, Bold, Italic, Text, as_list
 
 from bot.views.answer import JsonObject, hash_text_version, link_author, make_link
-from bot.views.message_text import neutralize_links
-from bot.views.post_phrases import (
+from bot.views.message_formatting import neutralize_links
+from bot.views.post_formatting import (
     RenderContext,
     format_author,
     format_day_and_edit,
@@ -16,7 +16,7 @@ from bot.views.post_phrases import (
     strip_control_characters,
 )
 from rag_core.types import Citation, Post, PostKey
-from rag_core.verification.types import Label, Verdict, Verification
+from rag_core.verification.verdict_types import Label, Verdict, Verification
 from rag_core.verification.verdicts import NON_SEARCH_STAGES
 
 _INNER_QUOTE_MARKS = str.maketrans("«»“”", "„“‘’")

@@ -30,7 +30,7 @@ from rag_core.engine import Engine, IndexVersion, VersionedCache
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, channels, near_duplicates, posts
 from rag_core.storage.questions import save_trace
-from rag_core.storage.users import load_answer_mode
+from rag_core.storage.user_data import load_answer_mode
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import split_long_span, split_sentences
 from rag_core.text.tokens import tokenize

@@ -34,7 +34,7 @@ from aiohttp import ClientConnectorError
 
 from bot.access import AdminRegistry, get_question_reader
 from bot.i18n import get_translator
-from bot.telegram.access_recheck import (
+from bot.telegram.pre_send_check import (
     ContentWithdrawn,
     RecheckUnavailable,
     ShownContent,
@@ -44,10 +44,10 @@ from bot.telegram.access_recheck import (
 )
 from bot.telegram.session import TRANSIENT_ERRORS, SendWithoutRetry, compute_retry_delay
 from bot.views import answer
-from bot.views.message_text import Page
-from ingest.job_log import JobLog
+from bot.views.message_formatting import Page
+from ingest.background_jobs import JobLog
 from rag_core.errors import RagError
-from rag_core.storage import Archive, questions, users
+from rag_core.storage import Archive, questions, user_data
 from rag_core.storage.questions import DeliveryMessage, QuestionRow
 
 _PERMANENT_ERRORS = (
@@ -216,7 +216,7 @@ class Outbox:
     """Sends answers and closes their questions; `closed` is called when a late answer's question has been closed.
 
     The content of an answer is checked before each attempt to send it, whoever makes the attempt
-    (bot/telegram/access_recheck.py); an answer that no longer holds is replaced by a sentence that says so.
+    (bot/telegram/pre_send_check.py); an answer that no longer holds is replaced by a sentence that says so.
     """
 
     def __init__(
@@ -276,7 +276,9 @@ class Outbox:
         asked = delivery.asked
         await delivery.replace(get_translator(asked.lang)("answer-withdrawn"))
         try:
-            await users.forget_turns(self._archive, user=asked.user_id, chat=asked.chat_id, thread=asked.thread or 0)
+            await user_data.forget_turns(
+                self._archive, user=asked.user_id, chat=asked.chat_id, thread=asked.thread or 0
+            )
         except RagError as exc:
             log.warning("question %d: its talk is not forgotten: %s", asked.id, exc)
 

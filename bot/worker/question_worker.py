@@ -26,13 +26,13 @@ from aiogram.utils.formatting import Italic, Text, as_list
 
 from bot import access
 from bot.access import AdminRegistry, get_question_reader, narrow_to_channel_set
-from bot.handlers import errors
+from bot.handlers import error_handler
 from bot.i18n import Translator, detect_question_language, get_translator, load_zone
 from bot.indexing import BotObserver
 from bot.monitoring.metrics import Meter
 from bot.settings import BotSettings
-from bot.suggestions import QuestionSuggester
-from bot.telegram.access_recheck import (
+from bot.suggested_questions import QuestionSuggester
+from bot.telegram.pre_send_check import (
     ContentWithdrawn,
     RecheckUnavailable,
     collect_content_of_answer,
@@ -43,12 +43,12 @@ from bot.telegram.session import EditWithoutRetry
 from bot.views import answer, keyboards
 from bot.views.answer import JsonObject, apply_group_rules, get_answer_translator, render_answer
 from bot.views.keyboards import DEEP_MODE
-from bot.views.message_text import split_pages
-from bot.views.post_phrases import RenderContext
+from bot.views.message_formatting import split_pages
+from bot.views.post_formatting import RenderContext
 from bot.views.verdict import render_verdicts, serialize_verdicts
 from bot.worker.answer_cache import AnswerCache, answer_from_pin
 from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages
-from bot.worker.limits import RateLimiter
+from bot.worker.rate_limits import RateLimiter
 from bot.worker.streaming import (
     DraftScreen,
     MessageScreen,
@@ -57,9 +57,9 @@ from bot.worker.streaming import (
     create_screen,
     show_progress,
 )
-from ingest.job_log import JobLog
+from ingest.background_jobs import JobLog
 from rag_core.answer import answer_question
-from rag_core.conversation.talk import strip_courtesies
+from rag_core.conversation.small_talk_detection import strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.storage import Archive, posts, questions
@@ -353,9 +353,9 @@ class QuestionWorker:
                 return await self._answer_unless_stopped(asked, live)
         except Exception as exc:
             self.meter.count_question("trouble")
-            log.error("question %d failed: %s", asked.id, exc, exc_info=errors.get_unexpected_error(exc))
+            log.error("question %d failed: %s", asked.id, exc, exc_info=error_handler.get_unexpected_error(exc))
             admin = asked.private and asked.user_id in self._rights
-            return Text(errors.format_error(exc, get_translator(asked.lang), admin=admin)), None
+            return Text(error_handler.format_error(exc, get_translator(asked.lang), admin=admin)), None
 
     async def _answer_unless_stopped(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, JsonObject]:
         work = asyncio.create_task(self._answer(asked, live))

@@ -22,7 +22,7 @@ from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup, ReactionTy
 from aiogram.utils.formatting import BlockQuote, Italic, Text, as_list
 
 from bot.i18n import Translator, get_translator
-from bot.telegram.access_recheck import (
+from bot.telegram.pre_send_check import (
     DRAFT_MEMBERSHIP_MAX_AGE_SECONDS,
     ContentWithdrawn,
     RecheckUnavailable,
@@ -31,8 +31,8 @@ from bot.telegram.access_recheck import (
 )
 from bot.telegram.session import EditWithoutRetry, SendWithoutRetry
 from bot.views.answer import link_author, render_sentences
-from bot.views.message_text import neutralize_links, split_pages
-from bot.views.post_phrases import strip_control_characters
+from bot.views.message_formatting import neutralize_links, split_pages
+from bot.views.post_formatting import strip_control_characters
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions
 from rag_core.storage.questions import QuestionRow

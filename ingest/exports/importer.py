@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Protocol
 
 from ingest.exports.scan import AdmittedChat, ExportedChat, ImportNote, ImportOptions, admit_chats
-from ingest.messages import MAX_ID, MalformedMessage, parse_exported_post, parse_object
+from ingest.message_parsing import MAX_ID, MalformedMessage, parse_exported_post, parse_object
 from rag_core.errors import ImportRefused
-from rag_core.storage import Archive, channels, gaps, posts
+from rag_core.storage import Archive, channels, history_gaps, posts
 from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts
-from rag_core.storage.rows import PostTally
+from rag_core.storage.post_rows import PostTally
 from rag_core.types import Channel, Media, Origin, Post, PostKey
 
 # Telegram's limits: photos with videos, documents, and music make separate albums.
@@ -357,7 +357,9 @@ class _ImportRun:
         self.tally += PostTally(deleted=await posts.mark_posts_deleted(self.archive, missing, how="import"))
         self.disappeared += missing
         if entry.chat.whole:
-            await gaps.close_covered_gaps(self.archive, channel.chat_id, reading.first, reading.last, whole=True)
+            await history_gaps.close_covered_gaps(
+                self.archive, channel.chat_id, reading.first, reading.last, whole=True
+            )
 
     def report(self) -> ImportReport:
         """Report of the import."""

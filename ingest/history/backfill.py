@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Protocol
 
-from ingest.history.convert import convert_message
-from ingest.messages import MalformedMessage
+from ingest.history.mtproto_conversion import convert_message
+from ingest.message_parsing import MalformedMessage
 from rag_core.errors import HistoryUnavailable, RagError
-from rag_core.storage import Archive, channels, gaps, history
-from rag_core.storage.history import Backfill
+from rag_core.storage import Archive, channel_history, channels, history_gaps
+from rag_core.storage.channel_history import Backfill
 from rag_core.types import Channel, Post
 
 BATCH_IDS = 100
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class FoundMessages(Protocol):
-    """Reply to a request; see ingest/history/client.py."""
+    """Reply to a request; see ingest/history/mtproto_client.py."""
 
     @property
     def messages(self) -> Sequence[Any]:
@@ -129,9 +129,9 @@ async def fetch_batch(archive: Archive, source: PacedSource, job: Backfill, chan
     The first call looks for the newest id.
     """
     if job.next_id is None:
-        known = await history.list_newest_ids(archive, job.chat_id, 1)
+        known = await channel_history.list_newest_ids(archive, job.chat_id, 1)
         newest = await find_newest_id(source, job.chat_id, max(known, default=0))
-        await history.set_newest_id(archive, job.chat_id, newest)
+        await channel_history.set_newest_id(archive, job.chat_id, newest)
         return True
     ids = range(job.next_id, max(0, job.next_id - BATCH_IDS), -1)
     found = await source.get_messages(job.chat_id, ids) if ids else None
@@ -139,11 +139,11 @@ async def fetch_batch(archive: Archive, source: PacedSource, job: Backfill, chan
     if job.since:
         wanted = [post for post in posts if post.date >= job.since]
         posts, left = wanted, left if len(wanted) == len(posts) else 0
-    saved = await history.save_batch(archive, job.chat_id, posts, left)
+    saved = await channel_history.save_batch(archive, job.chat_id, posts, left)
     if saved is None or left:
         return saved is not None
     if job.saved + len(posts):  # a channel that shows nothing proves nothing
-        await gaps.close_covered_gaps(
+        await history_gaps.close_covered_gaps(
             archive, job.chat_id, job.since or job.began_at, job.began_at, whole=job.since is None
         )
     return False
@@ -151,8 +151,8 @@ async def fetch_batch(archive: Archive, source: PacedSource, job: Backfill, chan
 
 async def begin_gap_backfills(archive: Archive) -> int:
     """Begin backfills for the gaps of approved channels. Returns how many."""
-    missing = await history.find_gaps_to_fill(archive)
-    return sum([await history.begin_backfill(archive, chat_id, since) for chat_id, since in missing.items()])
+    missing = await channel_history.find_gaps_to_fill(archive)
+    return sum([await channel_history.begin_backfill(archive, chat_id, since) for chat_id, since in missing.items()])
 
 
 class BackfillRunner:
@@ -181,7 +181,7 @@ class BackfillRunner:
         """Fetch one batch of each running backfill. Returns how many have more. Raises HistoryUnavailable."""
         known = await channels.load_channels(self._archive)
         more = 0
-        for job in (await history.list_backfills(self._archive)).values():
+        for job in (await channel_history.list_backfills(self._archive)).values():
             channel = known.get(job.chat_id)
             if job.state != "running" or channel is None or self._only not in (None, job.chat_id):
                 continue
@@ -190,7 +190,7 @@ class BackfillRunner:
             except HistoryUnavailable as exc:
                 if not exc.lasting:
                     raise
-                await history.set_backfill_state(self._archive, job.chat_id, "failed", problem=exc.reason)
+                await channel_history.set_backfill_state(self._archive, job.chat_id, "failed", problem=exc.reason)
             self._wake()
         return more
 
@@ -202,5 +202,5 @@ def estimate_minutes(ids: int) -> int:
 
 async def estimate_size(archive: Archive, source: PacedSource, chat_id: int) -> int:
     """Estimate how many posts a backfill may find: the newest id. Raises HistoryUnavailable."""
-    known = await history.list_newest_ids(archive, chat_id, 1)
+    known = await channel_history.list_newest_ids(archive, chat_id, 1)
     return await find_newest_id(source, chat_id, max(known, default=0))

@@ -14,10 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ingest.heartbeat import NotifyAdmins, PostsMissing
 from ingest.history.backfill import BATCH_IDS, FoundMessages, MessageSource, PacedSource, convert_messages
+from ingest.outage_detection import NotifyAdmins, PostsMissing
 from rag_core.errors import RagError
-from rag_core.storage import Archive, channels, history
+from rag_core.storage import Archive, channel_history, channels
 from rag_core.storage.posts import mark_posts_deleted
 from rag_core.types import Channel, PostKey
 
@@ -56,20 +56,20 @@ async def look_at_posts(archive: Archive, ask: _Ask, channel: Channel, ids: Sequ
         posts = convert_messages(found, channel)
         others = {int(one.id) for one in found.messages} - {post.key.message_id for post in posts}
         known = set(ids[start : start + BATCH_IDS])
-        tally = await history.save_seen_posts(
+        tally = await channel_history.save_seen_posts(
             archive, channel.chat_id, [post for post in posts if post.key.message_id in known], others, now
         )
         seen, edited, empty = seen + len(found.messages), edited + tally.edited, empty | found.empty
     if not empty:
         return LookResult(seen, edited)
-    missing = await history.judge_missing(archive, channel.chat_id, empty, now, MAX_SHARE)
+    missing = await channel_history.judge_missing(archive, channel.chat_id, empty, now, MAX_SHARE)
     if not seen:
         log.warning("channel %d shows none of its posts: none is taken out", channel.chat_id)
         return LookResult(waiting=len(missing.keys))
     gone = missing.keys if len(missing.keys) <= missing.allowed else missing.confirmed
     rest = [key for key in missing.keys if key not in set(gone)]
-    deleted = await mark_posts_deleted(archive, gone, how=history.DELETED_HOW)
-    return LookResult(seen, edited, deleted, len(rest), await history.mark_missing(archive, rest, now))
+    deleted = await mark_posts_deleted(archive, gone, how=channel_history.DELETED_HOW)
+    return LookResult(seen, edited, deleted, len(rest), await channel_history.mark_missing(archive, rest, now))
 
 
 async def sweep_channels(archive: Archive, source: PacedSource, tell: NotifyAdmins, now: datetime | None = None) -> str:
@@ -82,7 +82,7 @@ async def sweep_channels(archive: Archive, source: PacedSource, tell: NotifyAdmi
     for channel in (await channels.load_channels(archive)).values():
         if channel.kind != "channel" or not channel.inside or channel.state not in ("active", "paused"):
             continue
-        ids = await history.list_due_ids(archive, channel.chat_id, moment)
+        ids = await channel_history.list_due_ids(archive, channel.chat_id, moment)
         try:
             result = await look_at_posts(archive, source.get_messages, channel, ids, moment)
         except RagError as exc:
@@ -108,13 +108,13 @@ async def look_before_citing(
     with suppress(RagError, TimeoutError):
         async with asyncio.timeout(seconds):
             now = datetime.now(UTC)
-            stale = await history.find_stale_keys(archive, keys, now)
+            stale = await channel_history.find_stale_keys(archive, keys, now)
             known = await channels.load_channels(archive) if stale else {}
             for chat_id in {key.chat_id for key in stale}:
                 channel = known.get(chat_id)
                 if channel is None or channel.kind != "channel" or not channel.inside:
                     continue
-                controls = await history.list_newest_ids(archive, chat_id, _CONTROL_IDS)
+                controls = await channel_history.list_newest_ids(archive, chat_id, _CONTROL_IDS)
                 cited = [key.message_id for key in stale if key.chat_id == chat_id]
                 ids = list(dict.fromkeys([*cited, *controls]))[:BATCH_IDS]
                 changed |= (await look_at_posts(archive, source.get_messages, channel, ids, now)).changed

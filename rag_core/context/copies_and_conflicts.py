@@ -43,7 +43,7 @@ from rag_core.types import (
     Viewer,
 )
 from rag_core.verification.support import find_best_quote
-from rag_core.verification.types import Label, Support
+from rag_core.verification.verdict_types import Label, Support
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_conflict
 
 _LATEST_POSTS = 300  # per channel: enough to tell a fifth, read in a few milliseconds

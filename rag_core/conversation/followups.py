@@ -27,7 +27,7 @@ from rag_core.conversation.slot_filling import (
 )
 from rag_core.dates.parse import parse_period
 from rag_core.planning.intents import asks_about_recent_events, strip_asking_phrase
-from rag_core.storage.users import ConversationTurn
+from rag_core.storage.user_data import ConversationTurn
 from rag_core.text.names import find_names
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import is_pasted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 
-from rag_core.dates.date_grammar import DateMatch, TokenReader
+from rag_core.dates.date_tokenizer import DateMatch, TokenReader
 from rag_core.dates.ranges import (
     ONE_DAY,
     DateRange,

@@ -14,7 +14,7 @@ from datetime import date, datetime, time, tzinfo
 from functools import lru_cache
 from itertools import chain, islice, pairwise
 
-from rag_core.dates.date_grammar import MONTH_SHORT, DateMatch
+from rag_core.dates.date_tokenizer import MONTH_SHORT, DateMatch
 from rag_core.dates.ranges import DateRange, build_day_range, resolve_date_parts
 from rag_core.dates.relative_dates import RelativeReader
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date
 
 from rag_core.dates.calendar_dates import CalendarReader
-from rag_core.dates.date_grammar import DateMatch
+from rag_core.dates.date_tokenizer import DateMatch
 from rag_core.dates.ranges import (
     ONE_DAY,
     DateRange,

@@ -29,7 +29,7 @@ from rag_core.errors import IndexUnavailable, QdrantGone, VectorsUnavailable
 from rag_core.index import bm25_files
 from rag_core.index.bm25 import IndexEntry, LexicalIndex
 from rag_core.index.postings import BM25_B, BM25_K1, NO_VARIANTS, TermStatistics, TermVariants, select_stable_top
-from rag_core.index.qdrant_client import (
+from rag_core.index.qdrant_connection import (
     INTEGER_INDEX,
     QdrantConnection,
     Reconnecting,

@@ -461,7 +461,7 @@ async def open_vector_store(
         from rag_core.index.vectors_edge import EdgeVectorStore
 
         return await VectorStore.open(lambda: OpenBackend(EdgeVectorStore.open(folder, model, dimension)))
-    from rag_core.index.qdrant_client import Reconnecting
+    from rag_core.index.qdrant_connection import Reconnecting
     from rag_core.index.vectors_qdrant import QdrantVectorStore
 
     def connect() -> QdrantVectorStore:

@@ -16,7 +16,7 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 from rag_core.errors import VectorsUnavailable
-from rag_core.index.qdrant_client import (
+from rag_core.index.qdrant_connection import (
     INTEGER_INDEX,
     QdrantConnection,
     apply_collection_settings,

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag_core.models.catalog import ModelSpec, PackageSource, Pooling, check_model_files
-from rag_core.models.onnx_runtime import (
+from rag_core.models.onnx_models import (
     CPU_PROVIDER,
     OnnxThread,
     choose_onnx_providers,

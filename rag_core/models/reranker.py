@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_core.models.catalog import ModelSpec, PackageSource, check_model_files
-from rag_core.models.onnx_runtime import (
+from rag_core.models.onnx_models import (
     CPU_PROVIDER,
     OnnxThread,
     choose_onnx_providers,

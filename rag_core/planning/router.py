@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rag_core.conversation.followups import extract_subject, is_followup
-from rag_core.planning.comparison import parse_comparison
+from rag_core.planning.comparison_questions import parse_comparison
 from rag_core.text.sentences import is_pasted
 from rag_core.text.tokens import tokenize
 from rag_core.types import Kind, Plan

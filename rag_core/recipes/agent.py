@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from rag_core.context.copies_and_conflicts import gather_evidence
 from rag_core.context.evidence import MAX_SOURCES, compose_evidence
 from rag_core.engine import Engine
-from rag_core.planning.comparison import Comparison, compare_values, is_about, parse_comparison
+from rag_core.planning.comparison_questions import Comparison, compare_values, is_about, parse_comparison
 from rag_core.planning.router import QuestionPart, is_chain, split_question
 from rag_core.planning.rule_planner import widen_plan
 from rag_core.recipe_steps import (

@@ -26,8 +26,8 @@ from rag_core.retrieval.search import format_hit, search_passages
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import Draft, Evidence, Hit, Plan, Question, Sentence, Source
+from rag_core.verification.claim_extraction import extract_claims
 from rag_core.verification.entailment import judge_relevance
-from rag_core.verification.message_claims import extract_claims
 from rag_core.writing.grammar import LETTERS, parse_json_object
 from rag_core.writing.prompts import load_prompt, quote_post, quote_question
 from rag_core.writing.write import write_draft

@@ -58,7 +58,7 @@ from rag_core.types import (
     Source,
 )
 from rag_core.verification import verdicts
-from rag_core.verification.types import Claim, Label
+from rag_core.verification.verdict_types import Claim, Label
 from rag_core.writing.extract import select_best_pieces
 
 _MAX_SNIPPET_LENGTH = 160  # characters

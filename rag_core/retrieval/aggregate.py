@@ -20,7 +20,7 @@ from itertools import product
 from rag_core.context.evidence import build_text_key
 from rag_core.engine import Engine
 from rag_core.planning.intents import asks_for_count
-from rag_core.retrieval.digest import MAX_LINES, find_opening, fit_dated_lines, quote_span, summarize_period
+from rag_core.retrieval.extractive_summary import MAX_LINES, find_opening, fit_dated_lines, quote_span, summarize_period
 from rag_core.retrieval.search import fetch_passages, resolve_filter
 from rag_core.storage import posts
 from rag_core.text.answer_type import extract_name_stems

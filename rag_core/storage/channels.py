@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import aiosqlite
 
 from rag_core.storage.db import Archive
+from rag_core.storage.post_rows import decode_row, encode_row, from_unix_seconds, get_unix_time, to_unix_seconds
 from rag_core.storage.posts import mark_posts_changed
-from rag_core.storage.rows import decode_row, encode_row, from_unix_seconds, get_unix_time, to_unix_seconds
 from rag_core.types import Channel, PostKey, Visibility
 
 

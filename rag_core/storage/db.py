@@ -33,7 +33,7 @@ from rag_core.storage.backups import (
     translate_sqlite_errors,
 )
 from rag_core.storage.migrations import MIGRATIONS
-from rag_core.storage.rows import get_unix_time
+from rag_core.storage.post_rows import get_unix_time
 
 # Another process (an import, a backup) holds the lock for one batch, at most 200 ms; 10 s is far above that.
 _LOCK_TIMEOUT_S = 10.0

@@ -7,7 +7,7 @@ not seen: every new, edited, deleted or restored post gets the next one.
 
 from __future__ import annotations
 
-# Conversation memory for follow-up questions (users.py).
+# Conversation memory for follow-up questions (user_data.py).
 CONVERSATION_TABLES = (
     """CREATE TABLE talks (
         id INTEGER PRIMARY KEY,
@@ -22,7 +22,7 @@ CONVERSATION_TABLES = (
     "CREATE INDEX talks_asked_at ON talks (asked_at)",
 )
 
-# Answer modes of chats (users.py), and traces of answers (questions.py): stages and figures, no texts.
+# Answer modes of chats (user_data.py), and traces of answers (questions.py): stages and figures, no texts.
 RECIPE_TABLES = (
     "CREATE TABLE modes (chat_id INTEGER PRIMARY KEY, recipe TEXT NOT NULL, careful INTEGER NOT NULL)",
     """CREATE TABLE traces (
@@ -312,7 +312,7 @@ _FACET_COLUMNS = (
     ),
 )
 
-# Settings that an admin chose at run time (users.py).
+# Settings that an admin chose at run time (user_data.py).
 _CHOICE_TABLE = ("CREATE TABLE choices (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",)
 
 # Kind of a question: "ask" for an answer, "verify" for a verdict on the text.
@@ -384,7 +384,8 @@ _PIN_TABLE = (
 )
 
 # Watches (watches.py): what readers wait for, the posts that matched, and up to which change posts were matched.
-# Digests of chats (digests.py): every how many days, at which hour, of which channels, and when the next one is due.
+# Digests of chats (digest_subscriptions.py): every how many days, at which hour, of which channels, and when the next
+# one is due.
 _WATCH_TABLES = (
     """CREATE TABLE watches (
         id INTEGER PRIMARY KEY,
@@ -426,7 +427,7 @@ _WATCH_TABLES = (
     )""",
 )
 
-# History over MTProto (history.py). `next_id`: ids from here down are still to be asked for; NULL: not begun.
+# History over MTProto (channel_history.py). `next_id`: ids from here down are still to be asked for; NULL: not begun.
 _HISTORY_TABLES = (
     """CREATE TABLE history (
         chat_id INTEGER PRIMARY KEY REFERENCES channels ON DELETE CASCADE,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rag_core.storage.db import Archive
-from rag_core.storage.rows import SECONDS_PER_WEEK, decode_row, encode_row, get_unix_time, to_unix_seconds
+from rag_core.storage.post_rows import SECONDS_PER_WEEK, decode_row, encode_row, get_unix_time, to_unix_seconds
 
 
 @dataclass(frozen=True, slots=True)

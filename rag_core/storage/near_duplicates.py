@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from rag_core.storage.db import Archive
-from rag_core.storage.rows import JOIN_BY_KEY, VISIBLE_POSTS, decode_origin, encode_keys, from_unix_seconds
+from rag_core.storage.post_rows import JOIN_BY_KEY, VISIBLE_POSTS, decode_origin, encode_keys, from_unix_seconds
 from rag_core.types import Origin, PostKey
 
 # Copies are made within hours. A similar post much later ("more pictures of the fire") is about another event.

@@ -17,7 +17,7 @@ from enum import StrEnum
 import numpy as np
 
 from rag_core.storage.db import Archive
-from rag_core.storage.rows import JOIN_BY_KEY, POST_FIELDS, decode_post, encode_keys, from_unix_seconds
+from rag_core.storage.post_rows import JOIN_BY_KEY, POST_FIELDS, decode_post, encode_keys, from_unix_seconds
 from rag_core.text.tokens import detect_language
 from rag_core.types import Post, PostKey, PostKeySet
 

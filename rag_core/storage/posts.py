@@ -18,7 +18,7 @@ from itertools import islice
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.rows import (
+from rag_core.storage.post_rows import (
     JOIN_BY_KEY,
     POST_COLUMNS,
     POST_FIELDS,

@@ -19,7 +19,14 @@ from typing import Any
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.rows import decode_row, encode_keys, encode_row, from_unix_seconds, get_unix_time, to_unix_seconds
+from rag_core.storage.post_rows import (
+    decode_row,
+    encode_keys,
+    encode_row,
+    from_unix_seconds,
+    get_unix_time,
+    to_unix_seconds,
+)
 from rag_core.types import PostKey
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.rows import get_unix_time, to_unix_seconds
+from rag_core.storage.post_rows import get_unix_time, to_unix_seconds
 
 # Telegram redelivers an update for at most 24 h; twice that is safe.
 _DONE_RETENTION_S = 48 * 3600

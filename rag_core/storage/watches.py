@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Literal
 
 from rag_core.storage.db import Archive
-from rag_core.storage.rows import decode_row, encode_row, from_unix_seconds, get_unix_time
+from rag_core.storage.post_rows import decode_row, encode_row, from_unix_seconds, get_unix_time
 from rag_core.types import PostKey
 
 MAX_WATCHES = 20  # a reader, and a group

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from rag_core.verification.compare import (
+from rag_core.verification.claim_comparison import (
     COPIED_SHARE,
     common_blocks,
     contains_name,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rag_core.dates.date_grammar import DAY_AFTER, MONTH, MONTH_SHORT, parse_day_number, parse_month
+from rag_core.dates.date_tokenizer import DAY_AFTER, MONTH, MONTH_SHORT, parse_day_number, parse_month
 
 _LONG_WEEKDAY_NAMES = (
     r"(?:понедельник|вторник|четверг)(?:а|у|ом|е|и|ам|ами|ах|ов)?|(?:сред|пятниц|суббот)(?:а|у|ы|е|ой|ей|ам|ами|ах)|"

@@ -16,11 +16,11 @@ from rag_core.engine import Engine
 from rag_core.llm import LlmSession, Prompt
 from rag_core.tracing import Run
 from rag_core.types import Passage, Question, Shortfall, Viewer
-from rag_core.verification.compare import TermWeight
+from rag_core.verification.claim_comparison import TermWeight
 from rag_core.verification.facts import extract_facts, extract_facts_by_sentence
 from rag_core.verification.rules import RuleCheck, check_by_rules, uniform_weight
 from rag_core.verification.stance import TOO_LITTLE, assess_stance
-from rag_core.verification.types import Claim, Label, Support
+from rag_core.verification.verdict_types import Claim, Label, Support
 from rag_core.writing.prompts import PromptTemplate, load_prompt, quote_claim, quote_post, quote_question
 
 _MAX_PASSAGE_TOKENS = 256  # per passage, as in the reranker

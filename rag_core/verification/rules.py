@@ -18,7 +18,8 @@ from datetime import datetime
 from rag_core.text.numbers import CURRENCIES, Number
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.tokens import measure_stem_similarity, stem
-from rag_core.verification.compare import (
+from rag_core.verification.assertion_cues import find_unasserted, is_called_false
+from rag_core.verification.claim_comparison import (
     TermWeight,
     find_moment_differences,
     find_nearest_word,
@@ -26,6 +27,7 @@ from rag_core.verification.compare import (
     is_same_value,
     measure_covered_share,
 )
+from rag_core.verification.claim_extraction import is_verb
 from rag_core.verification.contradictions import (
     find_denial_differences,
     find_name_differences,
@@ -34,10 +36,8 @@ from rag_core.verification.contradictions import (
     find_role_differences,
     has_pronoun,
 )
-from rag_core.verification.cues import find_unasserted, is_called_false
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts, extract_facts, extract_facts_by_sentence
-from rag_core.verification.message_claims import is_verb
-from rag_core.verification.types import Label
+from rag_core.verification.verdict_types import Label
 from rag_core.verification.vocabulary import Vocabulary, Word
 
 _SAME_WORD = 0.7  # similarity from which two words count as the same

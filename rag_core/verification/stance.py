@@ -16,14 +16,7 @@ from datetime import datetime
 from rag_core.text.numbers import Number
 from rag_core.text.query_terms import TermWeight, is_asking_word
 from rag_core.text.tokens import stem
-from rag_core.verification.compare import (
-    contains_name,
-    find_moment_differences,
-    find_nearest_word,
-    is_same_value,
-)
-from rag_core.verification.contradictions import find_opposite_statements, find_opposite_words, find_role_differences
-from rag_core.verification.cues import (
+from rag_core.verification.assertion_cues import (
     find_correction,
     find_denied_word,
     find_end,
@@ -37,9 +30,16 @@ from rag_core.verification.cues import (
     is_past,
     is_predicate_verb,
 )
+from rag_core.verification.claim_comparison import (
+    contains_name,
+    find_moment_differences,
+    find_nearest_word,
+    is_same_value,
+)
+from rag_core.verification.contradictions import find_opposite_statements, find_opposite_words, find_role_differences
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts, extract_facts, join_facts
 from rag_core.verification.rules import MOST_FIGURES, NumberedItems, list_unit_words
-from rag_core.verification.types import Label, Support
+from rag_core.verification.verdict_types import Label, Support
 from rag_core.verification.vocabulary import Word, fold_text
 
 # Shares of the claim's terms in a sentence and around it. It speaks of the claim's subject; for another value to

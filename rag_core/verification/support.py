@@ -33,7 +33,7 @@ from rag_core.text.sentences import (
 )
 from rag_core.text.tokens import detect_language, measure_stem_similarity, tokenize
 from rag_core.types import Citation, Draft, Passage, Post, PostKey, Sentence, Source, Viewer
-from rag_core.verification.types import Label
+from rag_core.verification.verdict_types import Label
 from rag_core.writing.phrases import format_day
 
 MIN_SUPPORT = 0.5  # share of a sentence's terms: a paraphrase keeps more, another topic fewer

@@ -43,11 +43,11 @@ from rag_core.types import (
     Question,
     Viewer,
 )
+from rag_core.verification.claim_extraction import extract_claims
 from rag_core.verification.entailment import assess_by_words, assess_passages
 from rag_core.verification.facts import extract_facts
-from rag_core.verification.message_claims import extract_claims
 from rag_core.verification.support import filter_current_passages, find_best_quote
-from rag_core.verification.types import Claim, Label, Support, Verdict, Verification
+from rag_core.verification.verdict_types import Claim, Label, Support, Verdict, Verification
 
 _MAX_NEWER_POSTS = 12  # later posts of one channel
 _NUMBER_WORDS = re.compile(r"(?<!\S)[^\s\d]*+\d\S*+")  # possessive: linear in a long word

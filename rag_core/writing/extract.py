@@ -151,7 +151,7 @@ class RankedPieces:
     the first of `pieces` is not of the time that the question names; `closest`: the best piece, if it is superseded;
     `passed`: a coming day is asked for, and the first of `pieces` names only days before the question; `rival`: a
     piece of a later post that perhaps supersedes the first; `succeeded`: the first of `pieces` was found by the words
-    of the second, and not by those of the question (`rag_core/context/successors.py`).
+    of the second, and not by those of the question (`rag_core/context/superseding_posts.py`).
     """
 
     asked: QueryTerms

@@ -24,7 +24,7 @@ from slow_model import SlowLlm
 from bot.app import run_bot
 from bot.sandbox import Sandbox
 from bot.settings import Settings
-from rag_core.models.selection import LanguageModels
+from rag_core.models.active_models import LanguageModels
 
 ADMIN = 501
 

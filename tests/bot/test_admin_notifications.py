@@ -17,10 +17,10 @@ from bot.admin_notifications import AdminNotifier
 from bot.sandbox import Sandbox
 from bot.settings import BotSettings
 from bot.telegram.session import TelegramSession
-from ingest import job_log as jobs
-from ingest.heartbeat import GapsFound, IndexesRepaired, JobFailing
+from ingest import background_jobs as jobs
+from ingest.outage_detection import GapsFound, IndexesRepaired, JobFailing
 from rag_core.storage import Archive, questions
-from rag_core.storage.gaps import Gap
+from rag_core.storage.history_gaps import Gap
 from rag_core.types import Channel
 
 DAY = datetime(2025, 3, 1, 23, tzinfo=UTC)

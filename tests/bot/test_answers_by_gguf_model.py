@@ -18,10 +18,10 @@ import pytest
 from scripted_model import FakeLlm
 
 from bot.__main__ import main
-from bot.control.schemas import answer_as_json, format_answer_text, format_answer_trace
+from bot.control.terminal_answers import answer_as_json, format_answer_text, format_answer_trace
 from bot.i18n import Translator
 from bot.views.answer import render_answer
-from bot.views.post_phrases import RenderContext
+from bot.views.post_formatting import RenderContext
 from ingest.indexer import LexicalIndexer
 from rag_core.engine import open_engine
 from rag_core.settings import RagSettings

@@ -13,7 +13,7 @@ from driver import ADMIN, OTTO, RITA
 from bot import access, admin_notifications
 from bot.admin_notifications import notify_of_errors
 from bot.sandbox import Sandbox
-from ingest.heartbeat import AdminNotice, ErrorsLogged
+from ingest.outage_detection import AdminNotice, ErrorsLogged
 
 ours = logging.getLogger("bot.somewhere")
 
@@ -80,7 +80,7 @@ async def test_what_is_not_ours_or_no_error_or_told_elsewhere_is_silent() -> Non
     admins = Admins()
     async with notify_of_errors(admins):
         logging.getLogger("aiogram.dispatcher").error("Failed to fetch updates")
-        logging.getLogger("ingest.job_log").error("backup: there is no room")
+        logging.getLogger("ingest.background_jobs").error("backup: there is no room")
         ours.warning("hm")
         await asyncio.sleep(0.2)
     assert admins.heard == []

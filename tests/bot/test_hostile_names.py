@@ -19,7 +19,7 @@ from bot.i18n import get_translator
 from bot.sandbox import Sandbox
 from bot.sandbox.entities import extract_entity_text, prepare_text
 from bot.sandbox.state import set_chat_member
-from bot.views.message_text import BOT_COMMANDS, find_link_spans, neutralize_entities, neutralize_links
+from bot.views.message_formatting import BOT_COMMANDS, find_link_spans, neutralize_entities, neutralize_links
 from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine
 from rag_core.storage import channels, posts

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from find_secrets import find_leaked_secrets
+from leaked_secrets import find_leaked_secrets
 from pydantic import BaseModel, SecretStr
 
 from bot import logs
@@ -216,7 +216,7 @@ def test_a_test_that_spills_a_secret_fails(tmp_path: Path, root: Path) -> None:
     (tmp_path / "test_planted.py").write_text(PLANTED.format(TOKEN))
     own = ["-p", "no:cacheprovider", "-p", "no:xdist", "-c", str(root / "pyproject.toml"), "--rootdir", str(tmp_path)]
     command = [sys.executable, "-m", "pytest", "-q", *own, str(tmp_path / "test_planted.py")]
-    places = os.pathsep.join(map(str, (root, root / "tests", root / "tests" / "models")))
+    places = os.pathsep.join(map(str, (root, root / "tests", root / "tests" / "fake_models")))
     ran = subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": places}, capture_output=True, text=True)
     names = ("says_it", "logs_it", "reads_it", "may", "fine")
     failed = [name for name in names if f"ERROR test_planted.py::test_{name}" in ran.stdout]

@@ -16,8 +16,8 @@ from obedient_model import KNOWN, TOKEN, ObedientLlm
 from bot.i18n import get_translator
 from bot.sandbox.entities import count_utf16_units, extract_entity_text, prepare_text
 from bot.views.answer import render_answer
-from bot.views.message_text import split_pages
-from bot.views.post_phrases import RenderContext
+from bot.views.message_formatting import split_pages
+from bot.views.post_formatting import RenderContext
 from ingest.indexer import LexicalIndexer
 from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.storage import channels

@@ -20,8 +20,8 @@ from rag_core.planning.llm_planner import KnownEntities, merge_plans
 from rag_core.planning.rule_planner import build_bare_plan
 from rag_core.planning.schema import parse_proposal
 from rag_core.recipes.react_tools import TOOLS
-from rag_core.storage import users
-from rag_core.storage.users import AnswerMode, ConversationKey, save_answer_mode
+from rag_core.storage import user_data
+from rag_core.storage.user_data import AnswerMode, ConversationKey, save_answer_mode
 from rag_core.tracing import Run
 from rag_core.types import Channel, PostKey
 from rag_core.verification.verdicts import verify_text
@@ -125,7 +125,7 @@ async def test_what_one_reader_says_is_remembered_for_nobody_else(opened: Opened
         replace(poison, text="And on Friday?", chat=7003),
         replace(poison, text="And on Friday?", thread=5),
     )
-    assert await users.list_recent_turns(
+    assert await user_data.list_recent_turns(
         opened.rag.archive, ConversationKey(chat, mallory.user_id, 0), poison.asked_at.replace(year=2020)
     )
     for question in others:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from driver import OTTO
-from qdrant_stand_in import FakeQdrant
+from fake_qdrant import FakeQdrant
 
 from bot.app import run_bot
 from bot.sandbox import Sandbox

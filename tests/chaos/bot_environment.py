@@ -17,7 +17,7 @@ from chaos.model_server import ModelServer
 from chaos.prepared_archive import EXPORTED, make_expected_posts, write_export
 from chaos.slow_disk_and_clock import FaultInjection
 from chaos.supervisor import Supervisor
-from qdrant_stand_in import FakeQdrant
+from fake_qdrant import FakeQdrant
 
 from bot.sandbox import Sandbox, user_actions
 from bot.sandbox.user_actions import UserMessage

@@ -22,7 +22,7 @@ from bot.settings import Settings
 from rag_core import RagSettings, open_engine
 from rag_core.index.bm25 import IndexEntry
 from rag_core.storage import Archive, channels
-from rag_core.storage.rows import from_unix_seconds
+from rag_core.storage.post_rows import from_unix_seconds
 from rag_core.text.tokens import tokenize
 from rag_core.types import PostKey
 

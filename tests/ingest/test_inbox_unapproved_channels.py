@@ -16,7 +16,7 @@ from ingest.inbox import (
 )
 from ingest.indexer import LexicalIndexer, read_posts_again
 from rag_core.index.bm25 import Bm25Index
-from rag_core.storage import Archive, channels, gaps, index_state, posts, raw_updates
+from rag_core.storage import Archive, channels, history_gaps, index_state, posts, raw_updates
 from rag_core.storage.index_state import list_indexable_ids
 from rag_core.storage.migrations import MIGRATIONS
 from rag_core.types import Channel, Post, PostKey
@@ -77,7 +77,7 @@ async def test_a_channel_nobody_approved_has_a_quota_of_posts(archive: Archive) 
         await posted(archive, [f"Rolls, lot {n}." for n in range(100)], first=first)
     assert (await kept(archive))[0] == MAX_POSTS_PER_CHANNEL
     await channels.set_channel_state(archive, NEW, "active")
-    (gap, *_) = [gap for gap in (await gaps.list_open_gaps(archive))[NEW] if gap.since]
+    (gap, *_) = [gap for gap in (await history_gaps.list_open_gaps(archive))[NEW] if gap.since]
     assert gap.since == datetime.fromtimestamp(DAY + MAX_POSTS_PER_CHANNEL + 1, UTC)
     await posted(archive, ["Now it is approved."], first=5000)
     assert (await kept(archive))[0] == MAX_POSTS_PER_CHANNEL + 1

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from qdrant_stand_in import FakeQdrant
+from fake_qdrant import FakeQdrant
 
 from ingest.indexer import DenseIndexer
 from ingest.integrity import check_integrity

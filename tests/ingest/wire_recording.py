@@ -25,10 +25,10 @@ from telethon.tl.core import RpcResult, TLMessage
 from telethon.tl.types import RpcError
 
 from ingest.history.backfill import BackfillRunner, PacedSource
-from ingest.history.client import FloodWait, HistoryClient
+from ingest.history.mtproto_client import FloodWait, HistoryClient
 from ingest.history.sweep import look_before_citing, sweep_channels
 from rag_core.errors import HistoryUnavailable
-from rag_core.storage import Archive, channels, history, posts
+from rag_core.storage import Archive, channel_history, channels, posts
 from rag_core.types import Channel, PostKey
 
 RECORDING = Path(__file__).parents[1] / "data" / "mtproto" / "channel.json"
@@ -127,7 +127,7 @@ async def live_through(
     source = PacedSource(client, sleep=skip)
     await channels.save_channel(archive, Channel(chat_id, "Bakery"))
     await channels.record_bot_joined(archive, chat_id)
-    await history.begin_backfill(archive, chat_id)
+    await channel_history.begin_backfill(archive, chat_id)
     await do(post=60, delete=[5, 6, 7], edit=[9, "Хлеб подорожал"])
     await do(album=["Печь", "", "Витрина"])
     while await BackfillRunner(archive, source, lambda: None).run_once():

@@ -14,8 +14,8 @@ import pytest
 
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, ModelUnavailable, StageTimeout, VectorsUnavailable
 from rag_core.index.bm25 import Bm25Index
+from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
-from rag_core.models.selection import DenseIndex
 from rag_core.storage import Archive
 from rag_core.text.tokens import tokenize
 from rag_core.types import Answer, Channel, PassageRef, Plan, PostKey, Question, SearchFilter

@@ -25,31 +25,31 @@ from unittest.mock import AsyncMock
 import numpy as np
 import pytest
 from driver import make_local_bot
+from fake_qdrant import FakeQdrant
 from numpy.typing import NDArray
-from qdrant_stand_in import FakeQdrant
 
 from bot.access import AdminRegistry, MembershipCache, narrow_to_channel_set
-from bot.control.schemas import plan_as_json
+from bot.control.terminal_answers import plan_as_json
 from bot.digest_sender import render_digest
-from bot.handlers.about import render_profile
+from bot.handlers.about_channel import render_profile
 from bot.handlers.explain import describe_reading
 from bot.handlers.inline import find_articles
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
-from bot.suggestions import QuestionSuggester
-from bot.views.post_phrases import RenderContext
-from bot.watch_notices import WatchNotifier
+from bot.suggested_questions import QuestionSuggester
+from bot.views.post_formatting import RenderContext
+from bot.watch_notifications import WatchNotifier
 from bot.worker.answer_cache import answer_from_pin, hash_question
+from ingest.background_jobs import JobLog
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
-from ingest.job_log import JobLog
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.index.vectors import VectorPoint, open_vector_store
 from rag_core.retrieval.period_digest import build_period_digest
 from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import channels, posts, watches
 from rag_core.storage.channels import Synonym, add_synonym
-from rag_core.storage.users import save_channel_sets
+from rag_core.storage.user_data import save_channel_sets
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
 from rag_core.types import Channel, PassageRef, Post, PostKey, SearchFilter, Visibility

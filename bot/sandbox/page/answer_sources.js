@@ -2,7 +2,7 @@
 
 import { icon, make } from "./dom.js";
 import { store } from "./store.js";
-import { say, shortDate } from "./words.js";
+import { say, shortDate } from "./translations.js";
 
 const LEGS = { lexical: "legLexical", dense: "legDense", both: "legBoth", "": "legNone" };
 const unfolded = new Set(); // answers whose posts are shown

@@ -5,7 +5,7 @@ import { toast } from "./dom.js";
 import { Pane } from "./pane.js";
 import { closeMenu, onMenuKey, openMenu, renderChats, renderWho } from "./sidebar.js";
 import { act, become, postBehind, store, watch } from "./store.js";
-import { chosen, lang, say, useLanguage } from "./words.js";
+import { chosen, lang, say, useLanguage } from "./translations.js";
 
 useLanguage(chosen.get("lang"));
 const $ = (id) => document.getElementById(id);

@@ -1,11 +1,11 @@
 // Bubble of a message or album.
 
 import { avatar, button, followed, icon, make } from "./dom.js";
-import { findability } from "./findable.js";
+import { findability } from "./index_state.js";
 import { howFound } from "./answer_sources.js";
 import { act, quotedIn, store } from "./store.js";
 import { shown } from "./text.js";
-import { clock, compact, fully, say } from "./words.js";
+import { clock, compact, fully, say } from "./translations.js";
 
 const SERVICE = ["new_chat_members", "left_chat_member", "forum_topic_created", "pinned_message"];
 

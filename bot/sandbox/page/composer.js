@@ -3,7 +3,7 @@
 import { authorOf, isOwn, summary, textOf } from "./bubble.js";
 import { button, icon, make, toast } from "./dom.js";
 import { act, idsOf, messagesOf, store } from "./store.js";
-import { say } from "./words.js";
+import { say } from "./translations.js";
 
 const INLINE_PAUSE = 350; // ms without a key before the bot is asked
 

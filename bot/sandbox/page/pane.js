@@ -4,11 +4,11 @@ import { updateByKey } from "./keyed_update.js";
 import { bubble, isOwn, isService, serviceText, textOf } from "./bubble.js";
 import { composer } from "./composer.js";
 import { avatar, button, icon, make } from "./dom.js";
-import { findableSign, howFar } from "./findable.js";
+import { findableSign, howFar } from "./index_state.js";
 import { foundSign } from "./answer_sources.js";
 import { act, alive, idsOf, load, messagesOf, quotedIn, store } from "./store.js";
 import { shown } from "./text.js";
-import { counted, day, dayKey, say } from "./words.js";
+import { counted, day, dayKey, say } from "./translations.js";
 
 const WINDOW = 80; // messages on each side of the visible position
 const TOGETHER = 300; // seconds within which messages of one author are grouped

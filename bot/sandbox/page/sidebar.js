@@ -3,7 +3,7 @@
 import { isOwn, summary } from "./bubble.js";
 import { avatar, icon, make } from "./dom.js";
 import { alive, lastOf, store } from "./store.js";
-import { chosen, lang, say, shortly } from "./words.js";
+import { chosen, lang, say, shortly } from "./translations.js";
 
 const $ = (id) => document.getElementById(id);
 

@@ -1,7 +1,7 @@
 // Render a message's text with its entities. Offsets are UTF-16 units, like JavaScript's own.
 
 import { followed, make } from "./dom.js";
-import { say } from "./words.js";
+import { say } from "./translations.js";
 
 const TAGS = new Map([ // a Map, since every object has a "constructor"
   ["bold", "strong"], ["italic", "em"], ["underline", "u"], ["strikethrough", "s"], ["code", "code"], ["pre", "pre"],

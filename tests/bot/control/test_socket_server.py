@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from driver import HARBOUR
 
-from bot.control import client, socket_server
-from bot.control.client import (
+from bot.control import socket_client, socket_server
+from bot.control.socket_client import (
     PROTOCOL_VERSION,
     BotGone,
     BotSilent,
@@ -36,7 +36,7 @@ from bot.control.socket_server import (
     RequestHandlers,
     serve_control_socket,
 )
-from bot.files import FolderLocked, lock_data_folder
+from bot.data_folder import FolderLocked, lock_data_folder
 from rag_core.errors import RagError
 from rag_core.storage import Archive, posts
 from rag_core.types import Post, PostKey
@@ -457,7 +457,7 @@ async def test_what_is_no_bot_is_a_sentence(tmp_path: Path, said: bytes) -> None
 
 
 async def test_a_holder_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_CONNECT_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(socket_client, "_CONNECT_TIMEOUT_SECONDS", 0.2)
     with lock_data_folder(tmp_path):
         with pytest.raises(BotSilent, match=f"process {os.getpid()}.*does not answer"):
             async with hold_folder_or_connect(tmp_path):
@@ -470,7 +470,7 @@ async def test_a_holder_that_does_not_answer_is_named(tmp_path: Path, monkeypatc
 
 
 async def test_a_bot_that_falls_silent_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_MAX_SILENCE_SECONDS", 1.5)
+    monkeypatch.setattr(socket_client, "_MAX_SILENCE_SECONDS", 1.5)
     monkeypatch.setattr(socket_server, "HEARTBEAT_SECONDS", 0.2)
 
     async def slow(request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bot.control.schemas import answer_as_json, format_answer_text
+from bot.control.terminal_answers import answer_as_json, format_answer_text
 from bot.i18n import get_translator
 from rag_core.types import Origin
 

@@ -14,7 +14,7 @@ from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, say
 from bot.access import AdminRegistry, MembershipCache
 from bot.handlers import admins
 from bot.sandbox import Sandbox
-from rag_core.storage import Archive, users
+from rag_core.storage import Archive, user_data
 
 TROPHY = "where did the treasurer hide the silver trophy?"
 
@@ -35,7 +35,7 @@ async def sure(sandbox: Sandbox, who: int, text: str, choice: int = 0) -> str:
 
 async def granted(home: Path) -> list[tuple[int, int]]:
     archive = await Archive.open(home)
-    found = [(one.user_id, one.by) for one in await users.list_admin_grants(archive)]
+    found = [(one.user_id, one.by) for one in await user_data.list_admin_grants(archive)]
     await archive.close()
     return found
 

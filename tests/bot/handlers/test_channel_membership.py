@@ -15,7 +15,7 @@ from bot import admin_notifications
 from bot.handlers import channels as membership
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
-from rag_core.storage import channels, gaps
+from rag_core.storage import channels, history_gaps
 from rag_core.types import Channel, Visibility
 
 NEW = -1001000009
@@ -50,7 +50,7 @@ async def test_a_new_channel_waits_until_an_admin_says_who_may_read_it(sandbox: 
         assert "reply_markup" not in thanks
         before = await channel_when(home, NEW, lambda c: c.inside)
         assert (before.state, before.visibility, before.username) == ("pending", Visibility.ADMINS, "bakery")
-        assert [gap.since for gap in (await query_archive(home, gaps.list_open_gaps))[NEW]] == [None]
+        assert [gap.since for gap in (await query_archive(home, history_gaps.list_open_gaps))[NEW]] == [None]
         assert "waiting for your approval" in await say_text(sandbox, ADMIN, "/channels")
         await sandbox.press(ADMIN, ADMIN, notice["message_id"], buttons(notice)["Everyone"])
         after = await channel_when(home, NEW, lambda c: c.state == "active")

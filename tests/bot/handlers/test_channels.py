@@ -19,7 +19,7 @@ from bot.i18n import get_translator
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from bot.views.channel_card import ChannelAction, ChannelCallback, make_channel_token
-from rag_core.storage import Archive, channels, gaps, index_state, posts
+from rag_core.storage import Archive, channels, history_gaps, index_state, posts
 from rag_core.storage import channels as standing
 from rag_core.types import Channel, Post, PostKey, Visibility
 
@@ -368,7 +368,7 @@ async def test_a_yes_of_yesterday_removes_nothing(sandbox: Sandbox, live: Any, h
 async def test_gaps_are_shown_with_the_way_to_fill_them(sandbox: Sandbox, live: Any, home: Path) -> None:
     async def noted(archive: Archive) -> None:
         await channels.record_bot_joined(archive, HARBOUR)
-        await gaps.note_gap_before_joining(archive, HARBOUR)
+        await history_gaps.note_gap_before_joining(archive, HARBOUR)
         async with archive.writing() as connection:
             sql = "INSERT INTO gaps (chat_id, since, until, noted_at) VALUES (?, ?, ?, 0)"
             day = 86400

@@ -17,7 +17,7 @@ from bot.i18n import get_translator
 from bot.sandbox import Sandbox
 from bot.views import answer, keyboards
 from bot.views.answer import CitedPost, CitedSpan, StoredAnswer, StoredSentence
-from bot.views.message_text import split_pages
+from bot.views.message_formatting import split_pages
 from rag_core.storage import channels, posts
 from rag_core.types import Entity, PostKey, Visibility
 

@@ -17,7 +17,7 @@ from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, Cli, bind, say
 from bot.digest_sender import compute_next_due, render_digest
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
-from bot.views.post_phrases import RenderContext
+from bot.views.post_formatting import RenderContext
 from rag_core.retrieval.period_digest import DigestLine
 from rag_core.types import Channel, Post, PostKey
 

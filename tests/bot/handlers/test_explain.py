@@ -15,8 +15,8 @@ from bot.handlers.explain import explain_answer
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
 from bot.views.answer import hash_text_version, parse_stored_answer, serialize_answer
-from bot.views.message_text import split_pages
-from bot.views.post_phrases import RenderContext
+from bot.views.message_formatting import split_pages
+from bot.views.post_formatting import RenderContext
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import (

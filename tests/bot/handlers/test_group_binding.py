@@ -8,9 +8,9 @@ import pytest
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, query_archive, say, say_text
 from sandbox_changes import create_topic
 
-from bot.handlers.group_settings import find_channel
+from bot.handlers.chat_settings import find_channel
 from bot.sandbox import Sandbox
-from rag_core.storage import Archive, channels, users
+from rag_core.storage import Archive, channels, user_data
 from rag_core.types import Channel
 
 FERRY = "when does the ferry to Owl Island leave?"
@@ -119,7 +119,7 @@ async def test_bindings_move_with_a_group_that_becomes_a_supergroup(sandbox: San
     old, said = -77, {"message_id": 5, "date": 1, "from": sandbox.world.people[ADMIN].wire()}
     archive = await Archive.open(home)
     await channels.bind_channel(archive, old, HARBOUR)
-    await users.save_choice(archive, f"memory {old}", "off")
+    await user_data.save_choice(archive, f"memory {old}", "off")
     async with live():
         sandbox.push({"message": said | {"chat": {"id": old, "type": "group"}, "migrate_to_chat_id": GROUP}})
         while await channels.list_bound_channels(archive, old):

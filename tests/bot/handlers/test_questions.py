@@ -10,7 +10,7 @@ from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.sandbox import Sandbox
 from bot.sandbox.state import UploadedFile
 from bot.sandbox.user_actions import send_file_as_person
-from bot.views.message_text import split_pages
+from bot.views.message_formatting import split_pages
 
 FERRY = "When does the ferry to Owl Island leave?"
 COURSE = "Когда открывается запись на курс керамики?"

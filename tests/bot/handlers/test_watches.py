@@ -13,7 +13,7 @@ import pytest
 from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, bind, buttons, press, say_text, sent
 
 from bot.sandbox import Sandbox
-from bot.watch_notices import is_quiet
+from bot.watch_notifications import is_quiet
 
 NEWS = "The old walrus came back to the harbour this morning and sleeps on the pier beside the fish market again."
 
@@ -115,7 +115,7 @@ async def test_admins_of_a_group_watch_for_it(sandbox: Sandbox, live: Any, home:
 async def test_the_rest_of_a_day_is_counted_and_a_chat_that_blocks_is_left_alone(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.watch_notices.MAX_NOTICES_A_DAY", 1)
+    monkeypatch.setattr("bot.watch_notifications.MAX_NOTICES_A_DAY", 1)
     async with live():
         await say_text(sandbox, OTTO, "/watch walrus")
         await post(sandbox, home, HARBOUR, NEWS)

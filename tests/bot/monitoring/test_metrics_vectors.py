@@ -16,11 +16,11 @@ from prometheus_client.metrics_core import Metric
 
 from bot.monitoring.health import ReadinessCheck, StateCollector
 from bot.monitoring.metrics import Meter
-from ingest.job_log import JobLog
+from ingest.background_jobs import JobLog
 from rag_core.errors import IndexUnavailable
 from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
+from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
-from rag_core.models.selection import DenseIndex
 from rag_core.types import PassageRef, PostKey
 
 

@@ -8,8 +8,8 @@ from random import Random
 from bot.i18n import get_translator
 from bot.sandbox.entities import count_utf16_units, prepare_text
 from bot.views.answer import render_answer, render_sentences
-from bot.views.message_text import split_pages
-from bot.views.post_phrases import RenderContext
+from bot.views.message_formatting import split_pages
+from bot.views.post_formatting import RenderContext
 from rag_core.types import Answer, Channel, Citation, PostKey, Sentence, Shortfall
 
 DAY = datetime(2024, 3, 12, 10, tzinfo=UTC)

@@ -14,7 +14,7 @@ from sample_sizes import choose_size
 from slow_model import SlowLlm
 
 from bot.sandbox import Sandbox
-from rag_core.models.selection import LanguageModels
+from rag_core.models.active_models import LanguageModels
 
 READERS = range(10_000, 10_000 + choose_size(200, 80))
 MOST_KB = 100_000  # more memory than before they asked

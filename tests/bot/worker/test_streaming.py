@@ -15,7 +15,7 @@ from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, say
 from slow_model import SlowLlm
 
 from bot.sandbox import Sandbox
-from rag_core.models.selection import LanguageModels
+from rag_core.models.active_models import LanguageModels
 
 FERRY = "When does the ferry to Owl Island leave?"
 VERBATIM = "The ferry to Owl Island leaves at 7:30 every morning from pier four."

@@ -15,10 +15,10 @@ import pytest
 from ingest.exports.importer import assign_albums
 from ingest.exports.scan import ImportOptions
 from ingest.exports.telegram_desktop import import_export
-from ingest.messages import parse_exported_post
+from ingest.message_parsing import parse_exported_post
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import fetch_stored_posts
-from rag_core.storage.rows import PostTally
+from rag_core.storage.post_rows import PostTally
 from rag_core.types import Channel, Entity, Media, Origin, Post, PostKey, Visibility
 
 Make = Callable[..., str]

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from fake_history_client import CHANNEL, CHAT_ID, TelegramServer, serve
+from fake_mtproto_server import CHANNEL, CHAT_ID, TelegramServer, serve
 
 from ingest.history.backfill import PacedSource
-from ingest.history.client import HistoryAccount, HistoryClient
+from ingest.history.mtproto_client import HistoryAccount, HistoryClient
 from rag_core.storage import Archive, channels
 
 

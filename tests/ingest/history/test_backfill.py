@@ -7,13 +7,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from fake_history_client import CHANNEL, CHAT_ID, START, TelegramServer, flood, make_message
+from fake_mtproto_server import CHANNEL, CHAT_ID, START, TelegramServer, flood, make_message
 from telethon import errors, types
 
 from ingest.history.backfill import BackfillRunner, PacedSource, begin_gap_backfills, find_newest_id
-from ingest.history.client import FloodWait, HistoryClient, NoAccess
+from ingest.history.mtproto_client import FloodWait, HistoryClient, NoAccess
 from rag_core.errors import HistoryUnavailable
-from rag_core.storage import Archive, channels, gaps, history, posts
+from rag_core.storage import Archive, channel_history, channels, history_gaps, posts
 from rag_core.types import Channel
 
 
@@ -30,7 +30,7 @@ async def test_every_post_comes_once_and_the_newest_first(
 ) -> None:
     holes = set(random.Random(7).sample(range(1, 1200), 400)) | set(range(600, 850))
     server.post(*(set(range(1, 1200)) - holes))
-    await history.begin_backfill(approved, CHAT_ID)
+    await channel_history.begin_backfill(approved, CHAT_ID)
     runner = BackfillRunner(approved, source, lambda: None)
     await runner.run_once()  # looks for the newest id
     await runner.run_once()
@@ -38,7 +38,7 @@ async def test_every_post_comes_once_and_the_newest_first(
     assert first and min(first) > 1000
     await run_to_end(approved, source)
     assert await posts.list_message_ids(approved, CHAT_ID) == set(server.messages)
-    job = (await history.list_backfills(approved))[CHAT_ID]
+    job = (await channel_history.list_backfills(approved))[CHAT_ID]
     assert (job.state, job.saved, job.share) == ("done", len(server.messages), 1.0)
 
 
@@ -61,7 +61,7 @@ async def test_a_crash_between_any_two_steps_loses_and_repeats_nothing(
     approved: Archive, server: TelegramServer, source: PacedSource
 ) -> None:
     server.post(*range(1, 1001))
-    await history.begin_backfill(approved, CHAT_ID)
+    await channel_history.begin_backfill(approved, CHAT_ID)
     for _ in range(4):
         await BackfillRunner(approved, source, lambda: None).run_once()
     folder = approved.folder
@@ -70,7 +70,7 @@ async def test_a_crash_between_any_two_steps_loses_and_repeats_nothing(
     try:
         await run_to_end(again, source)
         assert await posts.list_message_ids(again, CHAT_ID) == set(range(1, 1001))
-        assert (await history.list_backfills(again))[CHAT_ID].saved == 1000
+        assert (await channel_history.list_backfills(again))[CHAT_ID].saved == 1000
         assert all(one <= 700 for ids in server.requests[asked:] for one in ids)
     finally:
         await again.close()
@@ -80,15 +80,15 @@ async def test_a_paused_backfill_asks_nothing_and_goes_on_where_it_was(
     approved: Archive, source: PacedSource, server: TelegramServer
 ) -> None:
     server.post(*range(1, 501))
-    await history.begin_backfill(approved, CHAT_ID)
+    await channel_history.begin_backfill(approved, CHAT_ID)
     runner = BackfillRunner(approved, source, lambda: None)
     for _ in range(2):
         await runner.run_once()
-    assert await history.set_backfill_state(approved, CHAT_ID, "paused")
+    assert await channel_history.set_backfill_state(approved, CHAT_ID, "paused")
     asked = len(server.requests)
     assert await runner.run_once() == 0
     assert len(server.requests) == asked
-    assert await history.set_backfill_state(approved, CHAT_ID, "running")
+    assert await channel_history.set_backfill_state(approved, CHAT_ID, "running")
     await run_to_end(approved, source)
     assert len(await posts.list_message_ids(approved, CHAT_ID)) == 500
     assert len(server.requests) == asked + 4
@@ -98,12 +98,12 @@ async def test_nothing_is_saved_of_a_channel_that_was_removed_meanwhile(
     approved: Archive, source: PacedSource, server: TelegramServer
 ) -> None:
     server.post(*range(1, 301))
-    await history.begin_backfill(approved, CHAT_ID)
-    job = (await history.list_backfills(approved))[CHAT_ID]
+    await channel_history.begin_backfill(approved, CHAT_ID)
+    job = (await channel_history.list_backfills(approved))[CHAT_ID]
     await posts.remove_channel(approved, CHAT_ID)
-    assert await history.list_backfills(approved) == {}
-    assert await history.save_batch(approved, job.chat_id, [], 100) is None
-    assert not await history.begin_backfill(approved, CHAT_ID)
+    assert await channel_history.list_backfills(approved) == {}
+    assert await channel_history.save_batch(approved, job.chat_id, [], 100) is None
+    assert not await channel_history.begin_backfill(approved, CHAT_ID)
     assert await posts.list_message_ids(approved, CHAT_ID) == set()
 
 
@@ -111,7 +111,7 @@ async def test_only_posts_from_a_date_on_are_fetched(
     approved: Archive, source: PacedSource, server: TelegramServer
 ) -> None:
     server.post(*range(1, 1001))
-    await history.begin_backfill(approved, CHAT_ID, START + timedelta(minutes=750))
+    await channel_history.begin_backfill(approved, CHAT_ID, START + timedelta(minutes=750))
     await run_to_end(approved, source)
     assert await posts.list_message_ids(approved, CHAT_ID) == set(range(750, 1001))
     assert min(one for ids in server.requests for one in ids if len(ids) == 100 and ids[0] - ids[-1] == 99) > 600
@@ -151,9 +151,9 @@ async def test_lost_access_fails_the_backfill_with_a_sentence(
     approved: Archive, source: PacedSource, server: TelegramServer
 ) -> None:
     server.problem = errors.ChannelPrivateError(None)
-    await history.begin_backfill(approved, CHAT_ID)
+    await channel_history.begin_backfill(approved, CHAT_ID)
     assert await BackfillRunner(approved, source, lambda: None).run_once() == 0
-    job = (await history.list_backfills(approved))[CHAT_ID]
+    job = (await channel_history.list_backfills(approved))[CHAT_ID]
     assert job.state == "failed"
     assert "administrator" in job.problem
 
@@ -162,7 +162,7 @@ async def test_an_error_of_the_network_fails_nothing(
     approved: Archive, source: PacedSource, server: TelegramServer
 ) -> None:
     server.problem = ConnectionError("gone")
-    await history.begin_backfill(approved, CHAT_ID)
+    await channel_history.begin_backfill(approved, CHAT_ID)
     with pytest.raises(HistoryUnavailable, match="ConnectionError"):
         await BackfillRunner(approved, source, lambda: None).run_once()
     server.problem = None
@@ -181,10 +181,10 @@ async def test_the_gap_before_joining_is_filled_once_and_closed(
     approved: Archive, source: PacedSource, server: TelegramServer
 ) -> None:
     server.post(*range(1, 201))
-    await gaps.note_gap_before_joining(approved, CHAT_ID)
+    await history_gaps.note_gap_before_joining(approved, CHAT_ID)
     assert await begin_gap_backfills(approved) == 1
     await run_to_end(approved, source)
-    assert await gaps.list_open_gaps(approved) == {}
+    assert await history_gaps.list_open_gaps(approved) == {}
     assert await begin_gap_backfills(approved) == 0
 
 
@@ -195,21 +195,21 @@ async def test_a_day_without_the_bot_is_filled_from_its_beginning(
     await posts.save_posts(approved, await read(source, range(900, 1000)), source="live")
     since, until = START + timedelta(minutes=999), START + timedelta(minutes=2999)
     await approved.execute("UPDATE channels SET joined_at = 1")
-    await gaps.note_outage_gaps(approved, since, until)
+    await history_gaps.note_outage_gaps(approved, since, until)
     assert await begin_gap_backfills(approved) == 1
     await run_to_end(approved, source)
     assert await posts.list_message_ids(approved, CHAT_ID) == set(range(900, 3001))
-    assert await gaps.list_open_gaps(approved) == {}
+    assert await history_gaps.list_open_gaps(approved) == {}
 
 
 async def test_a_channel_that_shows_nothing_closes_no_gap(
     approved: Archive, source: PacedSource, server: TelegramServer
 ) -> None:
     server.silent = True
-    await gaps.note_gap_before_joining(approved, CHAT_ID)
+    await history_gaps.note_gap_before_joining(approved, CHAT_ID)
     await begin_gap_backfills(approved)
     await run_to_end(approved, source)
-    assert await gaps.list_open_gaps(approved)
+    assert await history_gaps.list_open_gaps(approved)
     assert await begin_gap_backfills(approved) == 0
 
 
@@ -217,7 +217,7 @@ async def test_groups_and_waiting_channels_are_not_filled_by_themselves(approved
     for chat_id, kind, state in ((-1001, "supergroup", "active"), (-1002, "channel", "pending")):
         await channels.save_channel(approved, Channel(chat_id, "x", kind=kind, state=state))
         await channels.record_bot_joined(approved, chat_id)
-        await gaps.note_gap_before_joining(approved, chat_id)
+        await history_gaps.note_gap_before_joining(approved, chat_id)
     assert await begin_gap_backfills(approved) == 0
 
 

@@ -25,10 +25,10 @@ from telethon.crypto import rsa
 from wire_recording import live_through, read_older_layer, record_wire, write_recording
 
 from ingest.history.backfill import BackfillRunner, PacedSource
-from ingest.history.client import HistoryAccount, HistoryClient
+from ingest.history.mtproto_client import HistoryAccount, HistoryClient
 from ingest.history.sweep import look_before_citing, sweep_channels
 from rag_core.errors import HistoryUnavailable
-from rag_core.storage import Archive, channels, history, posts
+from rag_core.storage import Archive, channel_history, channels, posts
 from rag_core.types import Channel, PostKey
 
 CHECKOUT = os.environ.get("MTPROTO_SERVER", "")
@@ -95,7 +95,7 @@ async def server() -> AsyncIterator[MtprotoServer]:
 async def approved(archive: Archive, server: MtprotoServer) -> Archive:
     await channels.save_channel(archive, server.channel)
     await channels.record_bot_joined(archive, server.chat_id)
-    await history.begin_backfill(archive, server.chat_id)
+    await channel_history.begin_backfill(archive, server.chat_id)
     return archive
 
 
@@ -300,7 +300,7 @@ async def test_killed_twenty_times_it_has_every_post_once(server: MtprotoServer,
     archive = await Archive.open(tmp_path)
     await channels.save_channel(archive, server.channel)
     await channels.record_bot_joined(archive, server.chat_id)
-    await history.begin_backfill(archive, server.chat_id)
+    await channel_history.begin_backfill(archive, server.chat_id)
     client = HistoryClient(server.make_account(), tmp_path)
     await BackfillRunner(archive, unpaced(client), lambda: None).run_once()  # the newest id
     await client.close()

@@ -6,14 +6,14 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from fake_history_client import CHAT_ID, START, TelegramServer, flood, make_message
+from fake_mtproto_server import CHAT_ID, START, TelegramServer, flood, make_message
 from telethon import errors
 
-from ingest.heartbeat import AdminNotice, PostsMissing
 from ingest.history.backfill import BackfillRunner, PacedSource
-from ingest.history.client import HistoryClient
+from ingest.history.mtproto_client import HistoryClient
 from ingest.history.sweep import look_before_citing, sweep_channels
-from rag_core.storage import Archive, channels, history, posts
+from ingest.outage_detection import AdminNotice, PostsMissing
+from rag_core.storage import Archive, channel_history, channels, posts
 from rag_core.types import PostKey
 
 NOW = datetime.now(UTC)
@@ -42,7 +42,7 @@ def admins() -> Admins:
 async def filled(approved: Archive, source: PacedSource, server: TelegramServer) -> Archive:
     """The channel's 400 posts, all fetched from the history."""
     server.post(*range(1, 401))
-    await history.begin_backfill(approved, CHAT_ID)
+    await channel_history.begin_backfill(approved, CHAT_ID)
     while await BackfillRunner(approved, source, lambda: None).run_once():
         pass
     assert await posts.count_posts(approved, CHAT_ID) == 400
@@ -56,7 +56,7 @@ async def sweep_hours(archive: Archive, source: PacedSource, admins: Admins, hou
 
 async def list_first_due(archive: Archive) -> list[int]:
     """The hundred posts of the first sweep: those that were fetched first, which depends on the second's end."""
-    return await history.list_due_ids(archive, CHAT_ID, NOW + HOUR)
+    return await channel_history.list_due_ids(archive, CHAT_ID, NOW + HOUR)
 
 
 async def test_a_deleted_post_goes_and_an_edited_one_is_new(
@@ -77,7 +77,7 @@ async def test_recent_posts_are_looked_at_in_every_sweep(
 ) -> None:
     server.post(*range(1, 1001))
     server.post(1001, date=NOW - timedelta(hours=5))
-    await history.begin_backfill(approved, CHAT_ID)
+    await channel_history.begin_backfill(approved, CHAT_ID)
     while await BackfillRunner(approved, source, lambda: None).run_once():
         pass
     for hour in range(1, 4):
@@ -106,7 +106,7 @@ async def test_many_deletions_wait_for_a_second_look_and_the_admins_are_told(
     (notice,) = admins
     assert isinstance(notice, PostsMissing)
     assert (notice.channel.chat_id, notice.count) == (CHAT_ID, 60)
-    assert (await history.count_history(filled, NOW))[CHAT_ID].missing == 60
+    assert (await channel_history.count_history(filled, NOW))[CHAT_ID].missing == 60
     await sweep_hours(filled, source, admins, range(2, 3))
     assert await posts.list_message_ids(filled, CHAT_ID) == set(server.messages)
     assert len(admins) == 1
@@ -128,7 +128,7 @@ async def test_a_twentieth_may_go_in_a_day_not_in_each_look(
     for number in (await list_first_due(filled))[:15]:
         del server.messages[number]
     await sweep_hours(filled, source, admins, range(1, 2))
-    second = await history.list_due_ids(filled, CHAT_ID, NOW + 2 * HOUR)
+    second = await channel_history.list_due_ids(filled, CHAT_ID, NOW + 2 * HOUR)
     for number in second[:15]:
         del server.messages[number]
     await sweep_hours(filled, source, admins, range(2, 3))
@@ -143,7 +143,7 @@ async def test_what_comes_back_before_the_second_look_stays(
     server.messages |= gone
     await sweep_hours(filled, source, admins, range(2, 8))
     assert await posts.count_posts(filled, CHAT_ID) == 400
-    assert await history.count_history(filled, NOW) == {}
+    assert await channel_history.count_history(filled, NOW) == {}
 
 
 @pytest.mark.parametrize(
@@ -176,9 +176,9 @@ async def test_deletions_are_undone_for_a_week_and_stay_undone(
 ) -> None:
     kept = server.messages.pop(100)
     await sweep_hours(filled, source, admins, range(1, 5))
-    assert (await history.count_history(filled, NOW))[CHAT_ID].deleted == 1
-    assert await history.undo_deletions(filled, CHAT_ID, NOW + timedelta(days=8)) == 0
-    assert await history.undo_deletions(filled, CHAT_ID, NOW) == 1
+    assert (await channel_history.count_history(filled, NOW))[CHAT_ID].deleted == 1
+    assert await channel_history.undo_deletions(filled, CHAT_ID, NOW + timedelta(days=8)) == 0
+    assert await channel_history.undo_deletions(filled, CHAT_ID, NOW) == 1
     await sweep_hours(filled, source, admins, range(5, 15))
     assert await posts.count_posts(filled, CHAT_ID) == 400
     server.messages[100] = kept

@@ -16,7 +16,7 @@ from rag_core.conversation.memory import resolve_followup
 from rag_core.errors import GenerationFailed
 from rag_core.llm.local import open_local_model
 from rag_core.settings import LlmSettings, MemorySettings
-from rag_core.storage.users import AnswerMode, erase_user_data, save_answer_mode
+from rag_core.storage.user_data import AnswerMode, erase_user_data, save_answer_mode
 from rag_core.tracing import Run
 
 FERRY = "How much is a ferry ticket to Owl Island?"

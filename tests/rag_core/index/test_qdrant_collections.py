@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_qdrant import FakeQdrant
 from pydantic import SecretStr, ValidationError
-from qdrant_stand_in import FakeQdrant
 
 from rag_core.engine import make_lexical_index
 from rag_core.errors import QdrantGone, VectorsUnavailable
-from rag_core.index.qdrant_client import make_search_params
+from rag_core.index.qdrant_connection import make_search_params
 from rag_core.index.vectors import open_vector_store
 from rag_core.settings import QdrantSettings
 

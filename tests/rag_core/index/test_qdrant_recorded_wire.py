@@ -26,7 +26,7 @@ from qdrant_node import needs_binary, run_node
 
 from rag_core.engine import load_saved_lexical_index, make_lexical_index
 from rag_core.errors import QdrantGone, VectorsUnavailable
-from rag_core.index import qdrant_client as connection
+from rag_core.index import qdrant_connection as connection
 from rag_core.index.bm25 import IndexEntry, LexicalIndex
 from rag_core.index.vectors import StoredPoint, VectorPoint, VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from fake_qdrant import FakeQdrant
 from pydantic import SecretStr
 from qdrant_node import needs_server
-from qdrant_stand_in import FakeQdrant
 
 from rag_core.engine import load_saved_lexical_index, make_lexical_index
 from rag_core.errors import IndexUnavailable, QdrantGone

@@ -1,6 +1,6 @@
 """The search by words on a server against the one in the folder: the same posts, nearly the same order.
 
-What differs is said in rag_core/doors/words/__init__.py: the mean length, and the rarity of common terms.
+What differs is said in rag_core/index/sparse_qdrant.py: the mean length, and the rarity of common terms.
 """
 
 from __future__ import annotations

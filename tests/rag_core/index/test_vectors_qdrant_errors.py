@@ -13,7 +13,7 @@ from aiohttp import web
 from qdrant_client import QdrantClient, models
 
 from rag_core.errors import VectorsUnavailable
-from rag_core.index.qdrant_client import IN_MEMORY_URL, QdrantConnection, connect_qdrant
+from rag_core.index.qdrant_connection import IN_MEMORY_URL, QdrantConnection, connect_qdrant
 from rag_core.index.vectors import PointBatch, open_vector_store
 from rag_core.index.vectors_qdrant import QdrantVectorStore
 from rag_core.settings import QdrantSettings

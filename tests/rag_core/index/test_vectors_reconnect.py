@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from qdrant_stand_in import FakeQdrant
+from fake_qdrant import FakeQdrant
 
 from rag_core.errors import VectorsUnavailable
 from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store

@@ -13,8 +13,8 @@ import pytest
 
 from rag_core.answer import answer_question
 from rag_core.index.vectors import VectorPoint, open_vector_store
+from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
-from rag_core.models.selection import DenseIndex
 from rag_core.planning.queries import sanitize_query
 from rag_core.planning.rule_planner import parse_filters, plan_by_rules
 from rag_core.retrieval.search import resolve_filter

@@ -18,7 +18,7 @@ import pytest
 from bot.evaluation.datasets import read_corpus
 from bot.evaluation.indexed_dataset import IndexedDataset, open_indexed_dataset
 from rag_core import Answer, Question, RagSettings, answer_question
-from rag_core.planning.comparison import parse_comparison
+from rag_core.planning.comparison_questions import parse_comparison
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from rag_core.answer import choose_recipe, is_chat_in_share, load_recipe_switche
 from rag_core.engine import RecipeHealth
 from rag_core.errors import GenerationFailed
 from rag_core.storage import questions
-from rag_core.storage.users import AnswerMode, load_answer_mode, save_answer_mode
+from rag_core.storage.user_data import AnswerMode, load_answer_mode, save_answer_mode
 from rag_core.types import Draft, Evidence
 
 SHORT = "How much does a ferry ticket cost?"

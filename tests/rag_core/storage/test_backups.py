@@ -18,7 +18,7 @@ import pytest
 from ingest.indexer import LexicalIndexer
 from rag_core.engine import get_lexical_folder, load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, BackupFailed
-from rag_core.storage import Archive, channels, gaps, index_state, posts, questions
+from rag_core.storage import Archive, channels, history_gaps, index_state, posts, questions
 from rag_core.storage.backups import (
     WorkCancelled,
     get_backup_time,
@@ -149,16 +149,16 @@ async def test_what_came_after_a_backup_is_a_gap_of_the_channels_the_bot_is_in(
     beat = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=2)
     async with archive.writing() as connection:
         await connection.execute("UPDATE channels SET joined_at = ? WHERE joined_at", (int(joined.timestamp()),))
-    await gaps.record_heartbeat(archive, beat)
+    await history_gaps.record_heartbeat(archive, beat)
     await backed_up(archive)
     again = await reopened(archive)
-    found_gaps = await gaps.list_open_gaps(again)
+    found_gaps = await history_gaps.list_open_gaps(again)
     assert list(found_gaps) == [1]
     ((gap,),) = found_gaps.values()
     assert gap.since == beat
     assert abs(gap.until - datetime.now(UTC)) < timedelta(minutes=1)
     # the time since the last heartbeat is told once
-    assert await gaps.get_last_heartbeat(again) == gap.until
+    assert await history_gaps.get_last_heartbeat(again) == gap.until
     await again.close()
 
 

@@ -14,7 +14,7 @@ from rag_core.verification.entailment import (
     assess_passages,
     assess_text,
 )
-from rag_core.verification.types import Claim, Label
+from rag_core.verification.verdict_types import Claim, Label
 from rag_core.verification.verdicts import verify_text
 
 EVERYBODY = Viewer(1, frozenset({-1001}))

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from rag_core.verification.rules import check_by_rules
-from rag_core.verification.types import Label
+from rag_core.verification.verdict_types import Label
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from rag_core.context.copies_and_conflicts import is_different_subject, measure_
 from rag_core.types import Citation, Passage, Post, Sentence, Source
 from rag_core.verification.entailment import assess_by_words
 from rag_core.verification.support import keep_supported_citations
-from rag_core.verification.types import Claim, Label, Support
+from rag_core.verification.verdict_types import Claim, Label, Support
 from rag_core.verification.verdicts import AssessedPassage, decide_verdict
 
 NOTHING = Support(Label.NOT_FOUND, 0.1, "rules")

@@ -15,7 +15,7 @@ from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25 import Bm25Index
 from rag_core.storage import channels, posts
 from rag_core.types import Channel, Origin, Post, PostKey, Visibility
-from rag_core.verification.types import Label, Verdict, Verification
+from rag_core.verification.verdict_types import Label, Verdict, Verification
 from rag_core.verification.verdicts import MAX_CHECKED_CLAIMS, plan_claim_search, verify_text
 
 FERRY = "The ferry to Owl Island leaves at 7:30 every morning."

@@ -25,12 +25,12 @@ from rag_core.recipes.council import judge_question_parts
 from rag_core.recipes.mapreduce import map_passage
 from rag_core.recipes.react import run_react
 from rag_core.storage import channels
-from rag_core.storage.users import ConversationTurn
+from rag_core.storage.user_data import ConversationTurn
 from rag_core.text.sentences import build_header
 from rag_core.tracing import LlmCosts, Run
 from rag_core.types import Channel, Citation, Draft, Evidence, Media, Origin, Passage, Post, PostKey, Sentence, Source
 from rag_core.verification.entailment import judge_relevance, judge_support
-from rag_core.verification.types import Claim
+from rag_core.verification.verdict_types import Claim
 from rag_core.writing.write import reflect_on_draft, write_draft
 
 CHAT, NOON = -1001, datetime(2025, 3, 1, 12, tzinfo=UTC)

@@ -1,0 +1,38 @@
+"""Application context: settings, archive, engine and workers, passed to every handler as `context`.
+
+Handlers never answer questions or commit posts themselves: they wake the worker that does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import tzinfo
+
+from bot.access import AdminRegistry
+from bot.history_service import HistoryService
+from bot.i18n import load_zone
+from bot.indexing import IndexingWorker, RebuildRunner
+from bot.settings import Settings
+from bot.suggested_questions import QuestionSuggester
+from bot.worker.question_worker import QuestionWorker
+from rag_core.engine import Engine
+from rag_core.storage import Archive
+
+
+@dataclass(frozen=True, slots=True)
+class AppContext:
+    """Application context of the handlers, which only wake workers: they never answer questions or commit posts."""
+
+    settings: Settings
+    archive: Archive
+    worker: QuestionWorker
+    indexing: IndexingWorker
+    rag: Engine
+    reindexing: RebuildRunner
+    admins: AdminRegistry
+    suggestions: QuestionSuggester
+    history: HistoryService | None = None  # None without HISTORY__API_ID
+
+    async def load_zone(self, chat_id: int) -> tzinfo:
+        """Load the time zone of a chat; the bot's where it chose none."""
+        return await load_zone(self.archive, chat_id, self.settings.bot.zone)

@@ -1,0 +1,420 @@
+"""Answers and verdicts as JSON: made where the indexes are, printed by the command that asked.
+
+On the terminal the viewer may read every channel. Dates are ISO texts in UTC.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
+from datetime import datetime, tzinfo
+from typing import Any, TypedDict
+
+from bot.i18n import Translator, get_translator
+from bot.views.post_formatting import (
+    WRITING_STAGES,
+    RenderContext,
+    format_author,
+    format_day_and_edit,
+    format_missing_parts,
+    format_moment,
+    strip_control_characters,
+)
+from rag_core.answer import answer_question
+from rag_core.conversation.small_talk_detection import Talk, TalkKind, detect_talk
+from rag_core.engine import Engine
+from rag_core.planning.schema import format_plan
+from rag_core.recipe_steps import make_plan
+from rag_core.retrieval.search import resolve_filter, search_dense, search_lexical, search_passages
+from rag_core.storage import channels, posts
+from rag_core.storage.user_data import AUTO_RECIPE
+from rag_core.text.tokens import detect_language
+from rag_core.tracing import Run, Stage
+from rag_core.types import (
+    Answer,
+    Certainty,
+    Channel,
+    Citation,
+    Origin,
+    Passage,
+    Post,
+    PostKey,
+    Question,
+    Viewer,
+    format_channel_post_link,
+)
+from rag_core.verification.verdict_types import Label, Verdict
+
+_TERMINAL_CHAT_ID = -1  # of a conversation on the terminal: no chat of Telegram has this id
+_MAX_EXCERPT_LENGTH = 200
+_MIN_SHOWN_LENGTH = 40  # a quote whose beginning a sentence shows is not repeated
+
+
+async def _build_terminal_question(text: str, rag: Engine, zone: tzinfo, conversation: int = 0) -> Question | None:
+    """Build a question over all channels, asked in this time zone; None if there are no channels.
+
+    `conversation` is the number of a conversation whose earlier questions are remembered; 0: a question by itself.
+    """
+    viewer = Viewer(0, frozenset(await channels.load_channels(rag.archive)))
+    chat, thread = (_TERMINAL_CHAT_ID, conversation) if conversation else (0, None)
+    return Question(text, detect_language(text), datetime.now(zone), viewer, chat, thread) if viewer.channels else None
+
+
+class RunRecorder:
+    """Trace recorder for one question: pass `rag` to the code that answers, then read `spans`."""
+
+    def __init__(self, rag: Engine) -> None:
+        self._call_before, self._runs = rag.traced, list[Run]()
+        self.rag = replace(rag, traced=self._record)
+
+    def _record(self, run: Run) -> None:
+        self._runs.append(run)
+        self._call_before(run)
+
+    def spans(self) -> list[dict[str, Any]]:
+        """Return the run's spans, in the order in which they ended."""
+        return [asdict(span) for run in self._runs for span in run.spans]
+
+    def results(self) -> list[tuple[str, list[str]]]:
+        """Return what the stages found, as texts."""
+        return [result for run in self._runs for result in run.results or ()]
+
+
+class AnswerJson(TypedDict):
+    """An answer as sent over the socket. Dates are ISO texts in UTC."""
+
+    answer: dict[str, Any]  # as printed by --json
+    marks: list[list[int]]  # for each sentence the numbers of its sources
+    # by number, from 1: link, title, date, the post's words where no sentence shows them; if known edited and origin
+    sources: list[dict[str, str]]
+    nearest: list[dict[str, str]]  # of a refusal, with the same fields
+    understood: str  # the standalone question that a follow-up was rewritten to
+    reply: str  # to small talk, which is not searched for
+    trace: list[dict[str, Any]]
+    results: list[tuple[str, list[str]]]  # of the stages, with texts: for the terminal that asked for the trace
+
+
+class PlanJson(TypedDict):
+    """The plan of a question and what it finds, as sent over the socket."""
+
+    plan: dict[str, Any]  # in the form of the planner model
+    legs: str
+    reasons: list[str]
+    fused: list[dict[str, Any]]  # best first: link, score, and the ranks in the lexical and the dense leg
+
+
+_SHOWN_RANKS = 10
+
+
+async def plan_as_json(question: Question, rag: Engine) -> PlanJson:
+    """Plan a question, search, and rank; nothing is answered. Raises RagError."""
+    run, known = Run(rag.settings.budgets, "plan"), await channels.load_channels(rag.archive)
+    plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
+    readable = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
+    hits = await search_passages(plan, question, rag, run)
+    ranks: dict[str, dict[PostKey, int]] = {"lexical": {}, "dense": {}}
+    if hits:
+        only = await run.require(Stage.FILTER, resolve_filter(plan, question.viewer, rag))
+        lexical = search_lexical(plan.queries[0], only, plan.k, rag, plan.aliases)
+        found = (
+            await run.require(Stage.LEXICAL, lexical),
+            (await run.attempt(Stage.DENSE, search_dense(plan.queries[0], only, plan.k, rag), ([], None)))[0],
+        )
+        for of_leg, ranked in zip(ranks.values(), found, strict=True):
+            for n, (place, _) in enumerate(ranked, 1):
+                of_leg.setdefault(place.key, n)
+    fused = [
+        {"link": format_channel_post_link(hit.passage.key, readable.get(hit.passage.key.chat_id)),
+         "score": round(hit.score, 3)} | {leg: of_leg.get(hit.passage.key) for leg, of_leg in ranks.items()}
+        for hit in hits[:_SHOWN_RANKS]
+    ]  # fmt: skip
+    return PlanJson(plan=format_plan(plan, readable), legs=plan.legs, reasons=list(plan.reasons), fused=fused)
+
+
+def format_plan_lines(found: PlanJson) -> list[str]:
+    """Format a plan and its ranks, one line each."""
+    lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in found["plan"].items() if value]
+    lines += [f"legs: {found['legs']}", *(f"route: {reason}" for reason in found["reasons"])]
+    for n, row in enumerate(found["fused"], 1):
+        ranks = " ".join(f"{leg}={row[leg] or '-'}" for leg in ("lexical", "dense"))
+        lines.append(f"{n:2}. {row['score']:.3f} {ranks}  {row['link']}")
+    return [strip_control_characters(line) for line in lines]
+
+
+async def answer_as_json(
+    rag: Engine, text: str, zone: tzinfo, *, trace: bool, recipe: str = AUTO_RECIPE, conversation: int = 0
+) -> AnswerJson | None:
+    """Answer a question over all channels, asked in this time zone; None if there are no channels."""
+    question = await _build_terminal_question(text, rag, zone, conversation)
+    if question is None:
+        return None
+    recorder, talk = RunRecorder(rag), detect_talk(text)
+    if talk:
+        answer = Answer((), 0.0, "talk")
+    else:
+        answer = await answer_question(question, replace(recorder.rag, recipe=recipe, show_results=trace))
+    numbers = {key: n for n, key in enumerate(answer.posts(), 1)}
+    dates = {c.post: c.date for s in answer.sentences for c in s.citations}
+    cited = await posts.fetch_posts(rag.archive, numbers)
+    return AnswerJson(
+        answer={
+            "refused": answer.refused,
+            "sentences": [
+                {
+                    "text": s.text,
+                    "support": s.support,
+                    "citations": [
+                        {"link": answer.link(c.post), "quote": c.quote, "date": c.date.isoformat()}
+                        | _build_post_details(c.post, cited.get(c.post))
+                        for c in s.citations
+                    ],
+                }
+                for s in answer.sentences
+            ],
+            "nearest": [answer.link(p.key) for p in answer.nearest],
+            "certainty": answer.certainty.value,
+            "confidence": round(answer.confidence, 4),
+            "recipe": answer.recipe,
+            "model": answer.model,
+            "missing": list(answer.missing),
+            "without": [s.stage for s in answer.shortfalls],
+            "trace_id": answer.trace_id,
+            "actions": [asdict(action) for action in answer.actions],
+        },
+        marks=[[numbers[key] for key in dict.fromkeys(c.post for c in s.citations)] for s in answer.sentences],
+        sources=[
+            _build_source(answer, key, dates[key], cited.get(key), _find_words_not_shown(answer, key))
+            for key in numbers
+        ],
+        nearest=[_build_source(answer, p.key, p.date, p, p.text) for p in answer.nearest],
+        understood=answer.understood,
+        reply=_format_talk_reply(talk, question, await channels.load_channels(rag.archive)) if talk else "",
+        trace=recorder.spans() if trace else [],
+        results=recorder.results() if trace else [],
+    )
+
+
+def _format_talk_reply(talk: Talk, question: Question, known: Mapping[int, Channel]) -> str:
+    words = get_translator(talk.lang or question.lang)
+    if talk.kind is not TalkKind.ABOUT_CHANNEL:
+        return words("smalltalk", kind=str(talk.kind), help="/help" if question.chat else "citegram --help")
+    return format_channel_list(known.values(), words)
+
+
+def format_channel_list(known: Iterable[Channel], words: Translator) -> str:
+    """Format the sentence that names the channels which are read."""
+    titles = sorted((format_author(channel, None, words) for channel in known), key=str.casefold)
+    return words("smalltalk-about-channel", count=len(titles), titles=", ".join(titles), more=0)
+
+
+def _find_words_not_shown(answer: Answer, key: PostKey) -> str:
+    """Find the words of a cited post that no sentence of the answer shows; "" if the sentences show them."""
+    shown = " ".join(" ".join(s.text for s in answer.sentences).split())
+    quotes = (" ".join(c.quote.split()) for s in answer.sentences for c in s.citations if c.post == key)
+    return next((quote for quote in quotes if quote[:_MIN_SHOWN_LENGTH].rstrip(" ,;:.") not in shown), "")
+
+
+def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> str:
+    """Format the answer: sentences with source numbers, then the sources; for a refusal the nearest posts."""
+    answer = found["answer"]
+    if found["reply"]:
+        return strip_control_characters(found["reply"])
+    if answer["refused"]:
+        # If a part of the search failed, "it is not there" would be an unfounded claim.
+        partly = set(answer["without"]) - WRITING_STAGES
+        lines = [words("refused-partly" if partly else "refused-unsure" if found["nearest"] else "refused")]
+        sources = [_format_source_lines(source, words, zone) for source in found["nearest"]]
+        sources[:0] = [words("nearest", count=len(sources))] if sources else []
+    else:
+        marked = zip(answer["sentences"], found["marks"], strict=True)
+        lines = [f"{strip_control_characters(s['text'])} {' '.join(f'[{n}]' for n in marks)}" for s, marks in marked]
+        lines[:0] = [words("answer-probable")] if answer["certainty"] == Certainty.PROBABLE else []
+        lines += [format_missing_parts(answer["missing"], words)] if answer["missing"] else []
+        sources = [f"[{n}] {_format_source_lines(source, words, zone)}" for n, source in enumerate(found["sources"], 1)]
+    if found["understood"]:
+        lines.insert(0, words("answer-understood", question=strip_control_characters(found["understood"])))
+    if answer["model"]:
+        sources += ["", words("footer-model", model=strip_control_characters(answer["model"]))]
+    return "\n".join((*lines, "", *sources)).rstrip()
+
+
+def format_answer_trace(found: AnswerJson) -> list[str]:
+    """Format the stages of the answer, one line each, and below them what each of them found."""
+    lines = format_stages(found["trace"])
+    for stage, result in found["results"]:
+        lines += [f"--- {stage}", *(f"  {strip_control_characters(' '.join(line.split()))}" for line in result)]
+    return lines
+
+
+def format_stages(spans: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Format the stages of a run, one line each."""
+    lines = []
+    for span in spans:
+        counts = " ".join(f"{name}={value}" for name, value in span["counts"].items())
+        error = f"  {span['error']}" if span["error"] else ""
+        lines.append(f"{span['stage']:10} {span['took_ms']:8.1f} ms  {counts}{error}")
+    return lines
+
+
+def _format_source_lines(source: dict[str, str], words: Translator, zone: tzinfo) -> str:
+    who = format_author(Channel(0, source["title"]), Origin(source["origin"]) if "origin" in source else None, words)
+    edited = datetime.fromisoformat(source["edited"]) if "edited" in source else None
+    date = format_day_and_edit(datetime.fromisoformat(source["date"]), edited, RenderContext(words, zone))
+    text = " ".join(strip_control_characters(source["words"]).split())
+    if len(text) > _MAX_EXCERPT_LENGTH:
+        text = text[:_MAX_EXCERPT_LENGTH].rsplit(" ", 1)[0] + "…"
+    return f"{source['link']}  {who}, {date}" + (f"\n    “{text}”" if text else "")
+
+
+def _build_source(
+    answer: Answer, key: PostKey, date: datetime, post: Post | Passage | None, words: str
+) -> dict[str, str]:
+    title = channel.title if (channel := answer.channels.get(key.chat_id)) else ""
+    about = {"link": answer.link(key), "title": title, "date": date.isoformat(), "words": words}
+    return about | _build_post_details(key, post)
+
+
+def _build_post_details(key: PostKey, post: Post | Passage | None) -> dict[str, str]:
+    edited = {"edited": post.edited.isoformat()} if post and post.edited else {}
+    origin = post.origin if post else None
+    return edited | ({"origin": origin.name} if origin and origin.chat_id != key.chat_id else {})
+
+
+class VerdictsJson(TypedDict):
+    """Verdicts as sent over the socket and printed by `--json`. Dates are ISO texts in UTC."""
+
+    same: dict[str, str] | None
+    verdicts: list[dict[str, Any]]
+    left: int
+    without: list[str]
+    trace_id: str
+    trace: list[dict[str, Any]]
+
+
+class TerminalAnswerer:
+    """Answerer of the terminal in this process, with the methods of `bot.control.socket_client.RunningBot`.
+
+    They return None if there are no channels.
+    """
+
+    def __init__(self, rag: Engine, zone: tzinfo) -> None:
+        self._rag, self._zone = rag, zone
+
+    async def ask(
+        self, question: str, *, trace: bool, recipe: str = AUTO_RECIPE, conversation: int = 0
+    ) -> AnswerJson | None:
+        """Answer a question, by itself or in a conversation."""
+        return await answer_as_json(
+            self._rag, question, self._zone, trace=trace, recipe=recipe, conversation=conversation
+        )
+
+    async def plan(self, question: str) -> PlanJson | None:
+        """Plan and search a question, without an answer."""
+        built = await _build_terminal_question(question, self._rag, self._zone)
+        return await plan_as_json(built, self._rag) if built else None
+
+    async def verify(self, text: str, *, trace: bool) -> VerdictsJson | None:
+        """Verify a text against all channels."""
+        from rag_core.verification.verdicts import verify_text  # `ask` does without it
+
+        question = await _build_terminal_question(text, self._rag, self._zone)
+        if question is None:
+            return None
+        recorder = RunRecorder(self._rag)
+        found = await verify_text(question, recorder.rag)
+        dates = {k: p.date.isoformat() for k, p in (await posts.fetch_posts(self._rag.archive, found.posts())).items()}
+
+        def build_citation(citation: Citation) -> dict[str, str]:
+            channel = found.channels.get(citation.post.chat_id)
+            return {
+                "link": found.link(citation.post),
+                "title": channel.title if channel else "",
+                "quote": citation.quote,
+                "date": citation.date.isoformat(),
+            }
+
+        def build_verdict(verdict: Verdict) -> dict[str, Any]:
+            first = verdict.earliest
+            return {
+                "claim": verdict.claim.text,
+                "label": verdict.label.value,
+                "likely": round(verdict.likely, 4),
+                "layer": verdict.layer,
+                "citations": [build_citation(c) for c in verdict.citations],
+                "against": [build_citation(c) for c in verdict.against],
+                "superseded": build_citation(verdict.superseded) if verdict.superseded else None,
+                "sources": verdict.sources,
+                "earliest": {"link": found.link(first), "date": dates[first]} if first and first in dates else None,
+            }
+
+        same, channel = None, found.channels.get(found.same.key.chat_id) if found.same else None
+        if found.same:
+            same = {
+                "link": found.link(found.same.key),
+                "title": channel.title if channel else "",
+                "date": found.same.date.isoformat(),
+                "state": found.same_post_state,
+            }
+        return VerdictsJson(
+            same=same,
+            verdicts=[build_verdict(verdict) for verdict in found.verdicts],
+            left=found.left,
+            without=[shortfall.stage for shortfall in found.shortfalls],
+            trace_id=found.trace_id,
+            trace=recorder.spans() if trace else [],
+        )
+
+
+def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -> str:
+    """Format the verdicts as text."""
+    from rag_core.verification.verdicts import NON_SEARCH_STAGES
+
+    if not found["verdicts"]:
+        return words("verify-nothing")
+    missing = bool(set(found["without"]) - NON_SEARCH_STAGES)
+    blocks = []
+    if same := found["same"]:
+        day = words.date(datetime.fromisoformat(same["date"]), zone)
+        title = strip_control_characters(same["title"]) or words("unnamed-channel")
+        blocks = [f"{words('verify-same', day=day, channel=title, state=same['state'])}\n  {same['link']}"]
+    blocks += [
+        "\n".join(_format_verdict_lines(verdict, missing, RenderContext(words, zone))) for verdict in found["verdicts"]
+    ]
+    notes = [words("verify-left", count=found["left"])] if found["left"] else []
+    notes += dict.fromkeys(words("shortfall", stage=stage) for stage in found["without"])
+    return "\n\n".join((*blocks, *notes))
+
+
+def _format_verdict_lines(verdict: dict[str, Any], missing: bool, context: RenderContext) -> Iterator[str]:
+    words, later = context.words, verdict["superseded"]
+    yield words("verify-claim", claim=strip_control_characters(verdict["claim"]))
+    contested = verdict["label"] == Label.CONTRADICTED.value and verdict["citations"] and not later
+    missed = missing and verdict["label"] == Label.NOT_FOUND.value
+    if later:
+        yield words("verify-outdated", day=words.date(datetime.fromisoformat(later["date"]), context.zone))
+    elif missed:
+        yield words("verify-partly")
+    else:
+        yield words("verify-label", label="contested" if contested else verdict["label"])
+    if later:
+        yield words("verify-superseded")
+        yield from _format_quote_lines([later], context)
+        if verdict["citations"]:
+            yield words("verify-before")
+    yield from _format_quote_lines(verdict["citations"], context)
+    if first := verdict["earliest"]:
+        moment = datetime.fromisoformat(first["date"])
+        when = format_moment(moment, context)
+        yield words("verify-sources", count=verdict["sources"], first=first["link"], when=when)
+    others = [quote for quote in verdict["against"] if not later or quote["link"] != later["link"]]
+    if others and verdict["citations"]:
+        yield words("verify-against", count=len(others))
+    yield from _format_quote_lines(others, context)
+
+
+def _format_quote_lines(quotes: list[dict[str, str]], context: RenderContext) -> Iterator[str]:
+    for quote in quotes:
+        date = format_day_and_edit(datetime.fromisoformat(quote["date"]), None, context)
+        yield f"  “{strip_control_characters(quote['quote'])}”"
+        yield f"  {quote['link']}  {strip_control_characters(quote['title'])}, {date}"

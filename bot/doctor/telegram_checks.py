@@ -1,0 +1,282 @@
+"""Telegram checks: connection, token, webhook, clock, and the bot's rights in its channels and groups.
+
+The connection is the bot's own: the same server, the same proxy, the same token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
+
+from aiogram import Bot
+from aiogram.exceptions import (
+    AiogramError,
+    TelegramBadRequest,
+    TelegramConflictError,
+    TelegramForbiddenError,
+    TelegramNetworkError,
+    TelegramNotFound,
+    TelegramRetryAfter,
+    TelegramUnauthorizedError,
+)
+from aiogram.types import ChatMemberRestricted, WebhookInfo
+from aiogram.utils.token import TokenValidationError
+from aiohttp import ClientError, ClientTimeout
+
+from bot.doctor import CheckContext, Finding
+from bot.history_service import open_history_client
+from bot.settings import BotSettings
+from bot.telegram.session import PROXY_ERROR, TelegramSession, create_session
+from bot.views.post_formatting import strip_control_characters
+from rag_core.errors import RagError, SettingsWrong
+from rag_core.storage import channel_history, channels
+from rag_core.types import Channel
+
+CALL_TIMEOUT_SECONDS = 8.0  # for each call
+
+_PROXY_SILENT_TEXT = "The proxy {place} cannot be reached: start it, or correct BOT__PROXY."
+_INVALID_TOKEN_TEXT = "BOT__TOKEN is not a token: copy it from @BotFather again."  # noqa: S105
+_UNKNOWN_TOKEN_TEXT = (
+    "Telegram does not know this token: copy BOT__TOKEN from @BotFather again, and look at BOT__API ({api})."  # noqa: S105
+)
+_CONFLICT_TEXT = "Another program uses this bot's token: stop it, or have @BotFather make a new one (/revoke)."
+_WAIT_TEXT = "{api} asks to wait {seconds} s: look again then."
+_UNREACHABLE_TEXT = (
+    "{api} cannot be reached{how}: look at the network, the name server and the firewall, and at BOT__API."
+)
+_SERVER_ERROR_TEXT = (
+    "{api} answers with an error of its own: wait; what is written meanwhile is kept by Telegram for 24 hours."
+)
+
+
+@asynccontextmanager
+async def open_bot(settings: BotSettings) -> AsyncIterator[Bot]:
+    """Open the bot without anything that stores updates. Raises SettingsWrong."""
+    session = create_session(settings, CALL_TIMEOUT_SECONDS)
+    try:
+        bot = Bot(settings.token.get_secret_value(), session=session)
+    except TokenValidationError:
+        raise SettingsWrong(_INVALID_TOKEN_TEXT) from None
+    async with bot.context():
+        yield bot
+
+
+async def check_proxy(settings: BotSettings) -> str:
+    """Check that the proxy accepts a connection, and return its address; "" without a proxy. Raises SettingsWrong."""
+    proxy = settings.proxy.get_secret_value()
+    if not proxy:
+        return ""
+    try:
+        address = urlsplit(proxy)
+        host, port = address.hostname, address.port
+    except ValueError:
+        raise SettingsWrong(PROXY_ERROR) from None
+    if host is None or port is None:
+        raise SettingsWrong(PROXY_ERROR)
+    try:
+        async with asyncio.timeout(CALL_TIMEOUT_SECONDS):
+            _, writer = await asyncio.open_connection(host, port)
+    except (OSError, TimeoutError):
+        raise SettingsWrong(_PROXY_SILENT_TEXT.format(place=f"{host}:{port}")) from None
+    writer.close()
+    return f"{host}:{port}"
+
+
+def explain_call_error(exc: AiogramError | TimeoutError, settings: BotSettings) -> str:
+    """Explain a failed call and what to do. The error's own text is not used: it may contain the token."""
+    if isinstance(exc, TelegramUnauthorizedError | TelegramNotFound | TelegramForbiddenError):
+        return _UNKNOWN_TOKEN_TEXT.format(api=settings.api)
+    if isinstance(exc, TelegramConflictError):
+        return _CONFLICT_TEXT
+    if isinstance(exc, TelegramRetryAfter):
+        return _WAIT_TEXT.format(api=settings.api, seconds=exc.retry_after)
+    if isinstance(exc, TelegramNetworkError | TimeoutError):
+        how = " through the proxy" if settings.proxy.get_secret_value() else ""
+        return _UNREACHABLE_TEXT.format(api=settings.api, how=how)
+    return _SERVER_ERROR_TEXT.format(api=settings.api)
+
+
+_MAX_CONCURRENT_CALLS = 4
+_MAX_CHATS = 500  # Telegram answers some thirty calls a second
+_ADMIN_STATUSES, _MEMBER_STATUSES = {"administrator", "creator"}, {"administrator", "creator", "member", "restricted"}
+
+_NO_ADMIN_TEXT = (
+    "The bot is no admin of {title}, so it gets no posts: make it an admin there, it needs no right besides."
+)
+_NOT_IN_CHANNEL_TEXT = (
+    "The bot is not in {title} any more: add it as an admin again, or take the channel out with /channels."
+)
+_NOT_IN_GROUP_TEXT = "The bot is not in the group {title}: add it again; until then nobody can ask there."
+_MUTED_TEXT = "The bot may not write in the group {title}: let it send messages there."
+_UNSURE_TEXT = "Telegram did not say what the bot may do in {title}: look again in a minute."
+
+
+async def check_rights(case: CheckContext) -> AsyncIterator[Finding]:
+    """Check the bot's rights: a finding for each chat that needs action, and one if all are in order."""
+    token = case.settings.bot.token.get_secret_value()
+    if case.archive is None or not token:
+        return
+    live = [
+        channel
+        for channel in (await channels.load_channels(case.archive)).values()
+        if channel.inside and channel.state == "active"
+    ]
+    groups = await channels.list_bound_groups(case.archive)
+    async with open_bot(case.settings.bot) as bot:
+        try:
+            await bot.me()
+        except (AiogramError, TimeoutError):
+            return  # reported by the check of Telegram
+        turns = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
+        checks = [_check_channel(bot, channel, turns) for channel in live[:_MAX_CHATS]] + [
+            _check_group(bot, channel, turns) for channel in groups[:_MAX_CHATS]
+        ]
+        findings = [finding for finding in await asyncio.gather(*checks) if finding]
+    for finding in findings:
+        yield finding
+    if checks and not findings:
+        yield Finding(True, f"the bot reads {len(live)} channels and may answer in {len(groups)} bound groups")
+
+
+async def check_history(case: CheckContext) -> AsyncIterator[Finding]:
+    """Sign in for history and ask for a message of the first channel; nothing without HISTORY__API_ID."""
+    if case.archive is None:
+        return
+    live = [one for one in (await channels.load_channels(case.archive)).values() if one.inside]
+    try:
+        async with open_history_client(case.settings) as client:
+            if client is None:
+                return
+            if not live:
+                yield Finding(None, "history: the bot is in no channel yet, so that nothing was asked")
+                return
+            await client.get_messages(live[0].chat_id, [1])
+    except RagError as exc:
+        yield Finding(False, f"history: {exc.reason}")
+        return
+    yield Finding(True, f"history: signed in, {len(await channel_history.list_backfills(case.archive))} channels begun")
+
+
+async def _check_channel(bot: Bot, channel: Channel, turns: asyncio.Semaphore) -> Finding | None:
+    title = strip_control_characters(channel.title)
+    try:
+        async with turns:
+            me = await bot.get_chat_member(channel.chat_id, bot.id)
+    except (TelegramForbiddenError, TelegramBadRequest):
+        return Finding(False, _NOT_IN_CHANNEL_TEXT.format(title=title))
+    except (AiogramError, TimeoutError):
+        return Finding(None, _UNSURE_TEXT.format(title=title))
+    if me.status in _ADMIN_STATUSES or (channel.kind != "channel" and me.status in _MEMBER_STATUSES):
+        return None
+    return Finding(
+        False, (_NO_ADMIN_TEXT if me.status in _MEMBER_STATUSES else _NOT_IN_CHANNEL_TEXT).format(title=title)
+    )
+
+
+async def _check_group(bot: Bot, group: int, turns: asyncio.Semaphore) -> Finding | None:
+    title = str(group)
+    try:
+        async with turns:
+            title = strip_control_characters((await bot.get_chat(group)).title or title)
+            me = await bot.get_chat_member(group, bot.id)
+    except (TelegramForbiddenError, TelegramBadRequest):
+        return Finding(None, _NOT_IN_GROUP_TEXT.format(title=title))
+    except (AiogramError, TimeoutError):
+        return Finding(None, _UNSURE_TEXT.format(title=title))
+    if me.status not in _MEMBER_STATUSES:
+        return Finding(None, _NOT_IN_GROUP_TEXT.format(title=title))
+    muted = isinstance(me, ChatMemberRestricted) and not me.can_send_messages
+    return Finding(False, _MUTED_TEXT.format(title=title)) if muted else None
+
+
+_MAX_CLOCK_DIFFERENCE_SECONDS = 30.0
+_RECENT_ERROR_AGE = timedelta(hours=1)
+_MANY_PENDING_UPDATES = 100
+
+_EMPTY_TOKEN_TEXT = "BOT__TOKEN is empty: run citegram init, or try citegram demo"  # noqa: S105
+_CLOCK_TEXT = (
+    "The clock of this machine is {off:.0f} s {how} that of {api}: set it right (timedatectl set-ntp true), for words "
+    "of time and gaps go by it."
+)
+_UNWANTED_WEBHOOK_TEXT = (
+    "A webhook at {host} takes the bot's updates away: restart the bot, which removes it, or set WEBHOOK__URL."
+)
+_OTHER_WEBHOOK_TEXT = (
+    "Telegram brings the updates to {there}, and WEBHOOK__URL says {wanted}: restart the bot, which sets it."
+)
+_FAILING_WEBHOOK_TEXT = (
+    "Telegram could not bring updates to {host} at {at:%H:%M} UTC ({said}): look at the proxy before the bot, its "
+    "certificate and WEBHOOK__PORT."
+)
+
+
+async def check_telegram(case: CheckContext) -> AsyncIterator[Finding]:
+    """Check the proxy, the token, which messages the bot gets in groups, and the webhook."""
+    settings = case.settings.bot
+    if not settings.token.get_secret_value():
+        yield Finding(None, _EMPTY_TOKEN_TEXT)
+        return
+    if place := await check_proxy(settings):
+        yield Finding(True, f"the proxy {place} takes connections")
+    async with open_bot(settings) as bot:
+        try:
+            me = await bot.get_me()
+            reads = "all messages of its groups" if me.can_read_all_group_messages else "commands and replies in groups"
+            inline = "on" if me.supports_inline_queries else "off (to switch it on: /setinline at @BotFather)"
+            yield Finding(True, f"@{me.username} is known to {settings.api}; it gets {reads}; inline mode is {inline}")
+            if settings.guest and not me.supports_guest_queries:
+                yield Finding(None, "BOT__GUEST is on, but the bot's guest mode is off: switch it on at @BotFather")
+            for finding in _report_webhook(await bot.get_webhook_info(), case):
+                yield finding
+        except (AiogramError, TimeoutError) as exc:
+            yield Finding(False, explain_call_error(exc, settings))
+
+
+def _report_webhook(info: WebhookInfo, case: CheckContext) -> list[Finding]:
+    """Compare the webhook with the settings. Only the host of an address is shown: the rest may be secret."""
+    wanted = case.settings.webhook.url
+    host, findings = urlsplit(info.url).hostname or "", list[Finding]()
+    if info.url and not wanted:
+        findings.append(Finding(False, _UNWANTED_WEBHOOK_TEXT.format(host=host)))
+    elif info.url != wanted:
+        text = _OTHER_WEBHOOK_TEXT.format(there=host or "nobody", wanted=urlsplit(wanted).hostname)
+        findings.append(Finding(False if case.runs else None, text))
+    elif info.url:
+        findings.append(Finding(True, f"updates come by webhook to {host}"))
+    if info.url and (at := info.last_error_date) and datetime.now(UTC) - at < _RECENT_ERROR_AGE:
+        findings.append(Finding(False, _FAILING_WEBHOOK_TEXT.format(host=host, at=at, said=info.last_error_message)))
+    if info.pending_update_count > _MANY_PENDING_UPDATES:
+        findings.append(Finding(None, f"{info.pending_update_count} updates wait at Telegram for the bot"))
+    return findings
+
+
+async def check_clock(case: CheckContext) -> AsyncIterator[Finding]:
+    """Compare this machine's clock with the Date header of the Bot API server; no finding if it does not answer."""
+    settings = case.settings.bot
+    if not settings.token.get_secret_value():
+        return
+    async with open_bot(settings) as bot:
+        started = time.time()
+        assert isinstance(bot.session, TelegramSession)
+        session = await bot.session.create_session()
+        try:
+            async with session.get(
+                settings.api, allow_redirects=False, timeout=ClientTimeout(total=CALL_TIMEOUT_SECONDS)
+            ) as answer:
+                theirs = parsedate_to_datetime(answer.headers["Date"])
+        except (ClientError, OSError, TimeoutError, KeyError, ValueError):
+            theirs = None  # reported by the check of Telegram
+        ours = (started + time.time()) / 2
+    if theirs is None:
+        return
+    off = ours - theirs.timestamp()
+    if abs(off) > _MAX_CLOCK_DIFFERENCE_SECONDS:
+        how = "ahead of" if off > 0 else "behind"
+        yield Finding(False, _CLOCK_TEXT.format(off=abs(off), how=how, api=settings.api))
+    else:
+        yield Finding(True, f"the clock agrees with {settings.api}")

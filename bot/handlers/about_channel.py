@@ -1,0 +1,75 @@
+"""Handlers of /about: what a channel writes about, how often and since when.
+
+A channel that the asker may not read answers as one that does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import tzinfo
+
+from aiogram import Router
+from aiogram.filters import CommandObject
+from aiogram.types import Message
+from aiogram.utils.formatting import Bold, Text, as_list
+
+from bot import access
+from bot.access import get_reader
+from bot.app_context import AppContext
+from bot.filters import GROUPS, PRIVATE, ChatCommand
+from bot.handlers.chat_settings import find_channel
+from bot.i18n import Translator
+from bot.telegram.pre_send_check import ShownContent, recheck_before_sending
+from bot.views.answer import link_channel_title
+from bot.views.message_formatting import neutralize_links
+from rag_core.engine import Engine
+from rag_core.retrieval.channel_profile import profile_channel
+from rag_core.types import Channel, Viewer
+
+
+async def render_profile(
+    said: str, readable: Mapping[int, Channel], viewer: Viewer, rag: Engine, words: Translator, zone: tzinfo
+) -> tuple[Text, frozenset[int]]:
+    """Render the profile of the readable channel that is meant; also its id, if there is one.
+
+    Raises ArchiveUnavailable.
+    """
+    channel = find_channel(said, dict(readable))
+    if channel is None:
+        return Text(words("about-unknown" if said else "about-how", start="/start")), frozenset()
+    found = await profile_channel(rag.archive, channel.chat_id, rag.lexical.statistics(viewer.channels).weight)
+    blocks: list[Text] = [Text(link_channel_title(channel, words))]
+    if found is None:
+        blocks.append(Text(words("about-empty")))
+    else:
+        first, last = words.date(found.first, zone), words.date(found.last, zone)
+        often = words("about-often", count=round(found.weekly)) if found.weekly >= 1 else words("about-seldom")
+        blocks.append(Text(words("about-posts", count=found.posts, first=first, last=last), "\n", often))
+        listed = (
+            ("about-names", [f"{name} ({count})" for name, count in found.names]),
+            ("about-subjects", [f"{subject} ({count})" for subject, count in found.subjects]),
+            ("about-namings", [f"{noun} — {name}" for noun, name in found.namings]),
+        )
+        lists = [Text(Bold(words(head)), " ", neutralize_links(", ".join(one))) for head, one in listed if one]
+        blocks += [as_list(*lists)] if lists else []
+        if found.read < found.posts and lists:
+            blocks.append(Text(words("about-read", count=found.read)))
+    return as_list(*blocks, sep="\n\n"), frozenset({channel.chat_id})
+
+
+async def _on_about(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    reader = get_reader(message)
+    readable = await access.get_readable_channels(context.admins, reader)
+    viewer = Viewer(reader.user_id, frozenset(readable))
+    zone = await context.load_zone(message.chat.id)
+    text, shown = await render_profile((command.args or "").strip(), readable, viewer, context.rag, words, zone)
+    with recheck_before_sending(ShownContent(channels=shown), reader, context.admins):
+        await message.reply(**text.as_kwargs())
+
+
+def routes() -> Router:
+    """Router of /about."""
+    router = Router(name="about")
+    router.message.register(_on_about, ChatCommand("about", chats=PRIVATE))
+    router.message.register(_on_about, ChatCommand("about", chats=GROUPS, addressed_only=True))
+    return router

@@ -1,0 +1,357 @@
+"""Handlers of groups, and of the time zone in private: /bind and /unbind by bot admins, /settings, migration.
+
+Everybody in the group sees the buttons of /settings and may make up their data. So every press is checked: an admin
+of this very group pressed, under their own name, and the channel is one that they may bind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, tzinfo
+from enum import StrEnum
+
+from aiogram import F, Router
+from aiogram.filters import CommandObject
+from aiogram.filters.callback_data import CallbackData
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
+from aiogram.utils.formatting import Bold, Code, Text, as_list
+
+from bot.access import Refusal, get_reader_id, is_group_admin, may_change_chat_settings
+from bot.app_context import AppContext
+from bot.filters import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, ChatCommand, is_blocked_question
+from bot.handlers.start import list_channel_titles
+from bot.i18n import LANGUAGES, Translator, choose_interface_language, find_zone, get_translator
+from bot.views.answer import format_channel_title, format_one_line, link_channel_title
+from bot.views.channel_card import find_channel_by_token, make_channel_token
+from bot.views.keyboards import (
+    CHANNELS_PER_PAGE,
+    LabelledPress,
+    build_keyboard,
+    build_page_row,
+    cut_page,
+    redraw_message,
+)
+from bot.views.message_formatting import style_text
+from rag_core.conversation.memory import migrate_memory_setting
+from rag_core.storage import Archive, channels
+from rag_core.storage.channels import GroupRules, load_group_rules, move_group, save_group_rules
+from rag_core.storage.user_data import load_answer_mode, load_chat_zone, save_answer_mode, save_chat_zone
+from rag_core.types import Channel, Visibility
+
+_CHANNEL_LINK_PATTERN = re.compile(r"^(https?://)?t\.me/(?P<name>\w+)/?$|^@(?P<at>\w+)$")
+
+
+def find_channel(said: str, known: dict[int, Channel]) -> Channel | None:
+    """Find a channel by @username, t.me link, numeric id, or exact title."""
+    match = _CHANNEL_LINK_PATTERN.match(said)
+    if match:
+        name = (match["name"] or match["at"]).casefold()
+        return next((c for c in known.values() if (c.username or "").casefold() == name), None)
+    if re.fullmatch(r"-?\d{1,20}", said):
+        return known.get(int(said)) or known.get(int(f"-100{said.lstrip('-')}"))
+    named = [c for c in known.values() if c.title.casefold() == said.casefold()]
+    return named[0] if len(named) == 1 else None
+
+
+async def _on_bind(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    text = await _bind_or_unbind(message.chat.id, command, context, words)
+    await message.reply(**text.as_kwargs())
+
+
+async def _bind_or_unbind(group: int, command: CommandObject, context: AppContext, words: Translator) -> Text:
+    asked = (command.args or "").strip()
+    known = await channels.load_channels(context.archive)
+    if not asked:
+        ids = await channels.list_bound_channels(context.archive, group)
+        listed = [channel for key, channel in known.items() if key in ids]
+        how = words.rich("bind-how", example=Code("/bind @channel"))
+        if not listed:
+            return as_list(words("bind-none"), how)
+        return as_list(words("bind-list", count=len(listed)), list_channel_titles(listed, words), "", how)
+    channel = find_channel(asked, known)
+    if channel is None:
+        return words.rich("bind-unknown", name=format_one_line(asked), channels="/channels")
+    title = style_text(Bold, format_channel_title(channel, words))
+    if command.command.lower() == "unbind":
+        await channels.unbind_channel(context.archive, group, channel.chat_id)
+        return words.rich("bind-undone", title=title)
+    if channel.state == "pending":
+        return words.rich("bind-pending", title=title, channels="/channels")
+    await channels.bind_channel(context.archive, group, channel.chat_id)
+    return words.rich("bind-done", title=title)
+
+
+async def _on_bind_in_private(message: Message, words: Translator) -> None:
+    await message.answer(words("bind-in-group"))
+
+
+async def _on_supergroup_migration(message: Message, context: AppContext) -> None:
+    """Migrate the bindings and settings of a group that becomes a supergroup, as its id changes."""
+    old, new = message.chat.id, message.migrate_to_chat_id
+    assert new is not None
+    await move_group(context.archive, old, new)
+    await save_chat_zone(context.archive, new, await load_chat_zone(context.archive, old))
+    await save_answer_mode(context.archive, new, await load_answer_mode(context.archive, old))
+    await migrate_memory_setting(old, new, context.rag)
+
+
+_MAX_LABEL_LENGTH = 48
+_MAX_TITLES = 10
+
+
+class _SettingsAction(StrEnum):
+    """Action of a settings button. It names the target state, so that pressing it twice has the same effect as once."""
+
+    SHOW = "s"
+    CHANNELS = "c"
+    BIND = "b"
+    UNBIND = "u"
+    CITED = "r"
+    ANYHOW = "a"
+    ADMINS = "m"
+    EVERYBODY = "e"
+    LANG = "l"
+
+
+class _SettingsCallback(CallbackData, prefix="gs"):
+    """Callback data of a settings button: action, channel token, and a page or the index of a language."""
+
+    action: _SettingsAction
+    token: str = ""
+    number: int = 0
+
+
+_RULE_CHANGES: dict[_SettingsAction, Callable[[GroupRules], GroupRules]] = {
+    _SettingsAction.CITED: lambda rules: replace(rules, cited_only=True),
+    _SettingsAction.ANYHOW: lambda rules: replace(rules, cited_only=False),
+    _SettingsAction.ADMINS: lambda rules: replace(rules, admins_ask=True),
+    _SettingsAction.EVERYBODY: lambda rules: replace(rules, admins_ask=False),
+}
+_LANGUAGE_CHOICES = ("", *LANGUAGES)
+
+
+async def _on_settings(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    if not await is_group_admin(context.admins, get_reader_id(message), message.chat.id):
+        raise Refusal(words("group-admins-only"))
+    if command.args:
+        await _show_zones(message, command.args.strip(), context, words)
+        return
+    text, buttons = await _render_settings(message.chat.id, context, words)
+    await message.reply(**text.as_kwargs(), reply_markup=buttons)
+
+
+async def _press_settings(
+    pressed: CallbackQuery, callback_data: _SettingsCallback, context: AppContext, words: Translator
+) -> None:
+    group = pressed.message.chat if pressed.message else None
+    mine = group is not None and group.type != "private" and not pressed.from_user.is_bot
+    if group is None or not mine or not await is_group_admin(context.admins, pressed.from_user.id, group.id):
+        raise Refusal(words("group-admins-only"))
+    done = await _apply_action(callback_data, group.id, context.archive, words)
+    if not done:
+        raise Refusal(words("settings-channel-gone"))
+    if callback_data.action is _SettingsAction.LANG:  # the following sentences are in the chosen language
+        chosen = (await load_group_rules(context.archive, group.id)).lang
+        spoken = choose_interface_language(pressed.from_user.language_code, context.settings.bot.language)
+        words = get_translator(chosen or spoken)
+    if callback_data.action in (_SettingsAction.CHANNELS, _SettingsAction.BIND, _SettingsAction.UNBIND):
+        text, buttons = await _render_channel_choices(group.id, callback_data.number, context.archive, words)
+    else:
+        text, buttons = await _render_settings(group.id, context, words)
+    await redraw_message(
+        pressed,
+        text,
+        buttons,
+        "" if callback_data.action in (_SettingsAction.SHOW, _SettingsAction.CHANNELS) else words("settings-kept"),
+    )
+
+
+async def _apply_action(press: _SettingsCallback, group: int, archive: Archive, words: Translator) -> bool:
+    """Apply a button's action; False where the group's admins may not bind this channel."""
+    if press.action in (_SettingsAction.BIND, _SettingsAction.UNBIND):
+        channel = find_channel_by_token(
+            archive, press.token, {c.chat_id: c for c in await _list_offered_channels(group, archive, words)}
+        )
+        if channel is None:
+            return False
+        if press.action is _SettingsAction.UNBIND:
+            await channels.unbind_channel(archive, group, channel.chat_id)
+        else:
+            await channels.bind_channel(archive, group, channel.chat_id, own=True)
+    elif press.action in _RULE_CHANGES:
+        await save_group_rules(archive, group, _RULE_CHANGES[press.action](await load_group_rules(archive, group)))
+    elif press.action is _SettingsAction.LANG:
+        lang = _LANGUAGE_CHOICES[press.number % len(_LANGUAGE_CHOICES)]
+        await save_group_rules(archive, group, replace(await load_group_rules(archive, group), lang=lang))
+    return True
+
+
+async def _list_offered_channels(group: int, archive: Archive, words: Translator) -> list[Channel]:
+    """List the bound channels and those that the group's admins may bind: public ones, or opened by a bot admin."""
+    bound = await channels.list_bound_channels(archive, group)
+    return sorted(
+        (
+            channel
+            for key, channel in (await channels.load_channels(archive)).items()
+            if channel.state == "active"
+            and (key in bound or channel.bindable or channel.visibility is Visibility.PUBLIC)
+        ),
+        key=lambda channel: (format_channel_title(channel, words).casefold(), channel.chat_id),
+    )
+
+
+async def _render_settings(group: int, context: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
+    """Render all settings on one screen."""
+    archive = context.archive
+    zone = await context.load_zone(group)
+    rules, bound = await load_group_rules(archive, group), await channels.list_bound_channels(archive, group)
+    mine = [channel for channel in await _list_offered_channels(group, archive, words) if channel.chat_id in bound]
+    titles = [Text("• ", link_channel_title(channel, words)) for channel in mine[:_MAX_TITLES]]
+    if (more := len(mine) - len(titles)) > 0:
+        titles.append(Text(words("titles-more", more=more)))
+    asks = as_list(words("bind-list", count=len(mine)), *titles) if mine else Text(words("settings-no-channels"))
+    chosen = as_list(
+        words("settings-sure", on="yes" if rules.cited_only else "no"),
+        words("settings-who", who="admins" if rules.admins_ask else "everybody"),
+        words("settings-lang", lang=rules.lang or "each"),
+        words("settings-zone", zone=_format_zone(zone, words)),
+    )
+    text = as_list(Bold(words("settings-title")), asks, chosen, sep="\n\n")
+    zones: LabelledPress = words("button-zone"), _ZoneCallback()
+    return text, build_keyboard(*([button] for button in (*_list_rule_buttons(rules, words), zones)))
+
+
+def _list_rule_buttons(rules: GroupRules, words: Translator) -> Iterator[tuple[str, _SettingsCallback]]:
+    yield words("button-group-channels"), _SettingsCallback(action=_SettingsAction.CHANNELS)
+    if rules.cited_only:
+        yield words("button-anyhow"), _SettingsCallback(action=_SettingsAction.ANYHOW)
+    else:
+        yield words("button-cited"), _SettingsCallback(action=_SettingsAction.CITED)
+    if rules.admins_ask:
+        yield words("button-everybody-asks"), _SettingsCallback(action=_SettingsAction.EVERYBODY)
+    else:
+        yield words("button-admins-ask"), _SettingsCallback(action=_SettingsAction.ADMINS)
+    following = (_LANGUAGE_CHOICES.index(rules.lang) + 1) % len(_LANGUAGE_CHOICES)
+    yield (
+        words("button-lang", lang=_LANGUAGE_CHOICES[following] or "each"),
+        _SettingsCallback(action=_SettingsAction.LANG, number=following),
+    )
+
+
+async def _render_channel_choices(
+    group: int, number: int, archive: Archive, words: Translator
+) -> tuple[Text, InlineKeyboardMarkup]:
+    """Render a page of the channels with their buttons; the nearest page where this one does not exist."""
+    offered, bound = (
+        await _list_offered_channels(group, archive, words),
+        await channels.list_bound_channels(archive, group),
+    )
+    shown, number, last = cut_page(offered, number, CHANNELS_PER_PAGE)
+    rows = []
+    for channel in shown:
+        on = channel.chat_id in bound
+        action, token = (
+            _SettingsAction.UNBIND if on else _SettingsAction.BIND,
+            make_channel_token(archive, channel.chat_id),
+        )
+        label = f"{'✓' if on else '＋'} {format_channel_title(channel, words, _MAX_LABEL_LENGTH)}"
+        rows.append([(label, _SettingsCallback(action=action, token=token, number=number))])
+    turns = build_page_row(number, last, lambda n: _SettingsCallback(action=_SettingsAction.CHANNELS, number=n), words)
+    text = words("settings-channels") if offered else words("settings-none-offered")
+    return Text(text), build_keyboard(
+        *rows, turns, [(words("button-back"), _SettingsCallback(action=_SettingsAction.SHOW))]
+    )  # The time zone of a chat: "yesterday" is understood in it, and dates and times are shown in it.
+
+
+# From west to east; others can be typed.
+_OFFERED = (
+    "America/Los_Angeles", "America/New_York", "UTC", "Europe/London", "Europe/Berlin", "Europe/Kyiv",
+    "Europe/Kaliningrad", "Europe/Moscow", "Europe/Samara", "Asia/Tbilisi", "Asia/Almaty", "Asia/Yekaterinburg",
+    "Asia/Omsk", "Asia/Novosibirsk", "Asia/Irkutsk", "Asia/Yakutsk", "Asia/Vladivostok", "Asia/Kamchatka",
+)  # fmt: skip
+_EXAMPLE = "/settings Europe/Madrid"
+
+
+class _ZoneCallback(CallbackData, prefix="tz"):
+    """Its name; "" shows the zones."""
+
+    name: str = ""
+
+
+def _format_zone(zone: tzinfo, words: Translator) -> str:
+    return words("zone-name", zone=str(zone).rpartition("/")[2])
+
+
+def _format_clock(zone: tzinfo, words: Translator) -> str:
+    return f"{_format_zone(zone, words)}, {datetime.now(zone):%H:%M}"
+
+
+async def _render_zones(chat_id: int, context: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
+    now = await context.load_zone(chat_id)
+    offered = {name: zone for name in _OFFERED if (zone := find_zone(name))}
+    buttons: list[LabelledPress] = [
+        (f"{'✓ ' if str(zone) == str(now) else ''}{_format_clock(zone, words)}", _ZoneCallback(name=name))
+        for name, zone in offered.items()
+    ]
+    rows = [buttons[at : at + 2] for at in range(0, len(buttons), 2)]
+    text = words.rich("zone-now", zone=_format_clock(now, words), example=Code(_EXAMPLE))
+    return text, build_keyboard(*rows)
+
+
+async def _on_private_settings(
+    message: Message, command: CommandObject, context: AppContext, words: Translator
+) -> None:
+    await _show_zones(message, (command.args or "").strip(), context, words)
+
+
+async def _show_zones(message: Message, typed: str, context: AppContext, words: Translator) -> None:
+    """Set the zone that was typed, and show the zones."""
+    zone = find_zone(typed)
+    if typed and zone is None:
+        refusal = words.rich("zone-unknown", example=Code(_EXAMPLE))
+        await message.reply(**refusal.as_kwargs())
+        return
+    if zone is not None and await may_change_chat_settings(context.admins, message.chat, get_reader_id(message)):
+        await save_chat_zone(context.archive, message.chat.id, typed)
+    text, buttons = await _render_zones(message.chat.id, context, words)
+    await message.answer(**text.as_kwargs(), reply_markup=buttons)
+
+
+async def _press_zone(
+    pressed: CallbackQuery, callback_data: _ZoneCallback, context: AppContext, words: Translator
+) -> None:
+    message, name = pressed.message, callback_data.name
+    if not isinstance(message, Message) or not await may_change_chat_settings(
+        context.admins, message.chat, pressed.from_user.id
+    ):
+        raise Refusal(words("group-admins-only"))
+    if name in _OFFERED:
+        await save_chat_zone(context.archive, message.chat.id, name)
+    text, buttons = await _render_zones(message.chat.id, context, words)
+    await redraw_message(pressed, text, buttons, words("settings-kept") if name else "")
+
+
+async def _on_blocked_question(message: Message, words: Translator) -> None:
+    await message.reply(words("group-admins-ask"))
+
+
+def blocked_question_routes() -> Router:
+    """Router that refuses questions where only admins may ask. Include it before all that answer in groups."""
+    router = Router(name="blocked questions")
+    router.message.register(_on_blocked_question, IN_GROUP, is_blocked_question)
+    return router
+
+
+def routes() -> Router:
+    """Router of /bind, /unbind, /settings in groups and in private with its buttons, and the migration."""
+    router = Router(name="groups")
+    router.message.register(_on_supergroup_migration, F.migrate_to_chat_id)
+    router.message.register(_on_bind, ChatCommand("bind", "unbind", chats=GROUPS), flags=ADMINS_ONLY)
+    router.message.register(_on_bind_in_private, ChatCommand("bind", "unbind", chats=PRIVATE), flags=ADMINS_ONLY)
+    router.message.register(_on_settings, ChatCommand("settings", chats=GROUPS, addressed_only=True))
+    router.message.register(_on_private_settings, ChatCommand("settings", chats=PRIVATE))
+    router.callback_query.register(_press_settings, _SettingsCallback.filter())
+    router.callback_query.register(_press_zone, _ZoneCallback.filter())
+    return router

@@ -1,0 +1,88 @@
+"""Error handler: an exception of a handler becomes a sentence for the reader; and buttons that no handler takes.
+
+Expected errors have a sentence by class, bugs a general one, with a traceback in the log. The reason may name
+files, so that only an admin sees it. Unknown buttons (of an earlier version, or made up) are answered, because
+Telegram shows a button as busy until it is.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+
+from aiogram import Router
+from aiogram.exceptions import TelegramAPIError
+from aiogram.types import CallbackQuery, ErrorEvent, Message
+
+from bot.access import AdminRegistry, Refusal, get_reader_id
+from bot.i18n import Translator, choose_interface_language, get_translator
+from bot.settings import Settings
+from bot.telegram.pre_send_check import ContentWithdrawn, RecheckUnavailable
+from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, StageTimeout
+
+_ERROR_SENTENCES: dict[type[RagError], str] = {
+    ArchiveUnavailable: "trouble-archive",
+    IndexUnavailable: "trouble-index",
+    StageTimeout: "trouble-timeout",
+    ContentWithdrawn: "answer-withdrawn",
+    RecheckUnavailable: "trouble-unchecked",
+}
+
+log = logging.getLogger(__name__)
+
+
+def format_error(exc: Exception, words: Translator, *, admin: bool) -> str:
+    """Format an error for the reader. Its reason may name files: only admins see it."""
+    found = next((sentence for kind, sentence in _ERROR_SENTENCES.items() if isinstance(exc, kind)), "trouble-general")
+    if admin and isinstance(exc, RagError):
+        return f"{words(found)}\n\n{words('trouble-reason', reason=words.error(exc))}"
+    return words(found)
+
+
+def get_unexpected_error(exc: Exception) -> Exception | None:
+    """Return the exception if it is a bug, whose traceback is logged; None for an expected error."""
+    return None if isinstance(exc, RagError) else exc
+
+
+async def _on_error(event: ErrorEvent, settings: Settings, admins: AdminRegistry) -> bool:
+    exc, pressed = event.exception, event.update.callback_query
+    message = pressed.message if pressed else event.update.message
+    if isinstance(exc, Refusal):
+        with suppress(TelegramAPIError):
+            if pressed:
+                await pressed.answer(str(exc)[:200] or None, show_alert=bool(str(exc)))
+            elif isinstance(message, Message) and str(exc):
+                await message.reply(str(exc))
+        return True
+    log.error("update %d failed: %s", event.update.update_id, exc, exc_info=get_unexpected_error(exc))
+    if not isinstance(message, Message):  # nobody waits for an answer, or the message is too old
+        return True
+    user = pressed.from_user if pressed else message.from_user
+    words = get_translator(choose_interface_language(user.language_code if user else None, settings.bot.language))
+    asker = pressed.from_user.id if pressed else get_reader_id(message)
+    admin = message.chat.type == "private" and asker in admins
+    try:
+        await message.answer(format_error(exc, words, admin=admin))
+        if pressed and isinstance(exc, ContentWithdrawn | RecheckUnavailable):
+            await pressed.answer()  # ends the button's loading state; refused where the handler has done it
+    except TelegramAPIError as failed:
+        log.warning("update %d: the reader could not be told: %s", event.update.update_id, failed)
+    return True
+
+
+def routes() -> Router:
+    """Router that turns exceptions of handlers into sentences."""
+    router = Router(name="trouble")
+    router.error.register(_on_error)
+    return router
+
+
+async def _on_unknown_button(pressed: CallbackQuery, words: Translator) -> None:
+    await pressed.answer(words("button-stale"), show_alert=True)
+
+
+def stale_button_routes() -> Router:
+    """Router of all remaining buttons. Include it last."""
+    router = Router(name="stale")
+    router.callback_query.register(_on_unknown_button)
+    return router

@@ -1,0 +1,235 @@
+"""Access check before sending: a message that shows posts is checked again before every attempt to send it.
+
+A `ShownContent` names what a message shows: posts, channels that it names, channels that it counted over. While
+`recheck_before_sending` is in force, `RecheckMiddleware` (a middleware of the Bot API session, inside the one that
+retries) checks the content before each call that carries text: first attempts, retries, parts of a long answer,
+edits, drafts. So a sender cannot forget a retry, and a new sender needs one `with` statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from aiogram import Bot
+from aiogram.client.session.middlewares.base import BaseRequestMiddleware, NextRequestMiddlewareType
+from aiogram.methods import Response, TelegramMethod
+from aiogram.methods.base import TelegramType
+
+from bot import access
+from bot.access import AdminRegistry, Reader
+from bot.views.answer import JsonObject, hash_text_version
+from rag_core.errors import ArchiveUnavailable, RagError
+from rag_core.storage import Archive, posts
+from rag_core.types import Answer, Citation, Post, PostKey, Sentence, Viewer
+from rag_core.verification.verdict_types import Verification
+
+# A draft changes every second or so: a membership is asked from Telegram at most this often, unless an update
+# reports a change. A message that stays is never sent on a cached membership.
+DRAFT_MEMBERSHIP_MAX_AGE_SECONDS = 10.0
+# Methods with these prefixes bring text to a reader; "typing" does not.
+_TEXT_METHOD_PREFIXES = ("send", "edit", "copy", "forward", "answerInline")
+_CHAT_ACTION_METHOD = "sendChatAction"
+
+
+class ContentWithdrawn(RagError):
+    """The content of a message is out of date or closed: it must not be sent."""
+
+    def __init__(self) -> None:
+        super().__init__("What this message shows was changed, deleted or closed to its reader meanwhile.")
+
+
+class RecheckUnavailable(RagError):
+    """It is not known whether the reader may still see a message: it must wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPost:
+    """Post of which a message shows something.
+
+    `mark` is the hash of its text (`hash_text_version`), None where the text was already gone and only channel and day
+    are shown. `spans` are the cited places in that text, `words` the cited words where they are at hand: an edit that
+    keeps the cited words withdraws nothing. Without either any edit withdraws the message.
+    """
+
+    key: PostKey
+    mark: str | None
+    spans: tuple[tuple[int, int], ...] = ()
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShownContent:
+    """Shown content of a message: posts shown, `channels` named beside them, and channels it was `counted` over."""
+
+    posts: tuple[ShownPost, ...] = ()
+    channels: frozenset[int] = frozenset()
+    counted: frozenset[int] = frozenset()
+
+    def __bool__(self) -> bool:
+        """Return False for a message that shows nothing of any channel."""
+        return bool(self.posts or self.channels or self.counted)
+
+    @property
+    def named_channels(self) -> frozenset[int]:
+        """All channels of which something is shown."""
+        return self.channels | {shown.key.chat_id for shown in self.posts}
+
+    def as_json(self) -> JsonObject:
+        """Serialize for the archive, without any words of posts."""
+        return {
+            "posts": [[*shown.key, shown.mark, [list(span) for span in shown.spans]] for shown in self.posts],
+            "channels": sorted(self.channels),
+            "counted": sorted(self.counted),
+        }
+
+
+def parse_shown_content(raw: JsonObject) -> ShownContent:
+    """Parse the result of `as_json`."""
+    shown = (ShownPost(PostKey(c, m), then, tuple((a, b) for a, b in spans)) for c, m, then, spans in raw["posts"])
+    return ShownContent(tuple(shown), frozenset(raw["channels"]), frozenset(raw["counted"]))
+
+
+def collect_content_of_answer(answer: Answer, stored: Mapping[PostKey, Post]) -> ShownContent:
+    """Collect the shown content of an answer: citations, the nearest posts of a refusal, the channels that have copies.
+
+    `stored` are the posts as they are now; a citation that no longer matches its post makes the content fail.
+    """
+    citations = [c for sentence in answer.sentences for c in sentence.citations]
+    nearest = [
+        ShownPost(p.key, _hash_if_quoted(p.key, [(p.start, p.end, p.text)], stored), ((p.start, p.end),))
+        for p in answer.nearest
+    ]
+    copies = {key.chat_id for post in answer.posts() for key in answer.copies.get(post, ())}
+    # Neither written by a model nor a quote: it was counted over all that the reader may read.
+    worked_out = answer.model is None and any(
+        not any(c.quote and s.text.endswith(c.quote) for c in s.citations) for s in answer.sentences
+    )
+    counted = frozenset(answer.channels) if worked_out else frozenset[int]()
+    return ShownContent((*_list_cited_posts(citations, stored), *nearest), frozenset(copies), counted)
+
+
+def collect_content_of_verdicts(found: Verification, stored: Mapping[PostKey, Post]) -> ShownContent:
+    """Collect the shown content of verdicts: citations, the post that the message is, and the earliest post of each.
+
+    Sources were counted over all channels.
+    """
+    citations = [c for v in found.verdicts for c in (*v.citations, *v.against, *filter(None, (v.superseded,)))]
+    first = {v.earliest.chat_id for v in found.verdicts if v.earliest}
+    same = [ShownPost(found.same.key, hash_text_version(found.same.text))] if found.same else []
+    return ShownContent((*same, *_list_cited_posts(citations, stored)), frozenset(first), frozenset(found.channels))
+
+
+def collect_content_of_draft(sentences: Iterable[Sentence]) -> ShownContent:
+    """Collect the shown content of a draft: the citations of its sentences, with their words."""
+    shown = (ShownPost(c.post, "", words=(c.quote,)) for sentence in sentences for c in sentence.citations if c.quote)
+    return ShownContent(tuple(dict.fromkeys(shown)))
+
+
+async def collect_content_of_posts(keys: Iterable[PostKey], viewer: Viewer, archive: Archive) -> ShownContent:
+    """Collect the shown content of a view of posts; call it before rendering the view. Raises ArchiveUnavailable."""
+    readable = [key for key in dict.fromkeys(keys) if key.chat_id in viewer.channels]
+    stored = await posts.fetch_posts(archive, readable)
+    return ShownContent(
+        tuple(ShownPost(key, hash_text_version(stored[key].text) if key in stored else None) for key in readable)
+    )
+
+
+async def recheck_shown_content(
+    content: ShownContent, reader: Reader, rights: AdminRegistry, *, max_age_s: float = 0.0
+) -> None:
+    """Check that the reader may still read a message, and that its posts still say what it shows.
+
+    Raises ContentWithdrawn where that does not hold, RecheckUnavailable where it cannot be known now. Memberships
+    behind what is shown are no older than `max_age_s`; those behind counts are as old as for any question.
+    """
+    try:
+        if not await _are_posts_unchanged(content, rights.archive):
+            raise ContentWithdrawn
+        unknown = frozenset[int]()
+        for wanted, age in ((content.named_channels, max_age_s), (content.counted - content.named_channels, None)):
+            if wanted:
+                found = await access.resolve_channel_access(rights, reader, among=wanted, max_age_s=age)
+                if wanted - found.open.keys() - found.unknown:
+                    raise ContentWithdrawn
+                unknown |= found.unknown
+    except ArchiveUnavailable as exc:
+        raise RecheckUnavailable(exc.reason) from exc
+    if unknown:
+        raise RecheckUnavailable("Telegram did not say whether the reader is still a member.")
+
+
+async def _are_posts_unchanged(content: ShownContent, archive: Archive) -> bool:
+    wanted = [shown for shown in content.posts if shown.mark is not None]
+    stored = await posts.fetch_posts(archive, {shown.key for shown in wanted})
+    for shown in wanted:
+        post = stored.get(shown.key)
+        if post is None:
+            return False
+        if hash_text_version(post.text) != shown.mark:
+            words = shown.words or await _load_cited_words(shown, archive)
+            if not words or any(quote not in post.text for quote in words):
+                return False
+    return True
+
+
+async def _load_cited_words(shown: ShownPost, archive: Archive) -> tuple[str, ...]:
+    """Cited words, from the version of the post that was cited; none where it is not stored."""
+    older = (version.text for version in await posts.list_post_versions(archive, shown.key))
+    text = next((text for text in older if hash_text_version(text) == shown.mark), None)
+    return () if text is None else tuple(text[start:end] for start, end in shown.spans)
+
+
+def _list_cited_posts(citations: Sequence[Citation], stored: Mapping[PostKey, Post]) -> Iterator[ShownPost]:
+    for key in dict.fromkeys(c.post for c in citations):
+        quotes = list(dict.fromkeys((c.start, c.end, c.quote) for c in citations if c.post == key))
+        yield ShownPost(key, _hash_if_quoted(key, quotes, stored), tuple((start, end) for start, end, _ in quotes))
+
+
+def _hash_if_quoted(key: PostKey, quotes: Sequence[tuple[int, int, str]], stored: Mapping[PostKey, Post]) -> str:
+    """Hash of a post that contains all the quotes; "", which matches no post, where one is missing."""
+    text = stored[key].text if key in stored else None
+    stands = text is not None and all(text[start:end] == quote for start, end, quote in quotes)
+    return hash_text_version(text) if text is not None and stands else ""
+
+
+_CURRENT_CHECK: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("recheck_before_sending", default=None)
+
+
+@contextmanager
+def recheck_before_sending(
+    content: ShownContent, reader: Reader, rights: AdminRegistry, *, max_age_s: float = 0.0
+) -> Iterator[None]:
+    """Run `recheck_shown_content` before each attempt to send or edit a message within the block.
+
+    The attempt raises ContentWithdrawn or RecheckUnavailable where the check does. Nested blocks are all checked.
+    """
+    outer = _CURRENT_CHECK.get()
+
+    async def check() -> None:
+        if outer is not None:
+            await outer()
+        await recheck_shown_content(content, reader, rights, max_age_s=max_age_s)
+
+    token = _CURRENT_CHECK.set(check if content else outer)
+    try:
+        yield
+    finally:
+        _CURRENT_CHECK.reset(token)
+
+
+class RecheckMiddleware(BaseRequestMiddleware):
+    """Middleware that runs the check before each call that carries text. Register it after `RetryMiddleware`."""
+
+    async def __call__(
+        self, make_request: NextRequestMiddlewareType[TelegramType], bot: Bot, method: TelegramMethod[TelegramType]
+    ) -> Response[TelegramType]:
+        """Run the check, then make the request."""
+        check, name = _CURRENT_CHECK.get(), str(method.__api_method__)
+        if check is not None and name.startswith(_TEXT_METHOD_PREFIXES) and name != _CHAT_ACTION_METHOD:
+            await check()
+        result: Any = await make_request(bot, method)
+        return result  # type: ignore[no-any-return]

@@ -1,0 +1,316 @@
+"""Text formatting: neutralized links, control characters, word diffs of edits, and splitting into messages.
+
+Links: Telegram turns addresses, @names, /commands, #tags, $TAGS, phone and card numbers of any text into links. In
+code it does not, and the words can still be copied: https://core.telegram.org/api/entities. Every name and text
+that a stranger may choose goes through `neutralize_links`; the session neutralizes what a view overlooked.
+
+Messages: split by length (4096 characters) and by number of entities (Telegram silently drops formatting after
+about a hundred), never inside a link. Entities count in UTF-16 units. Limits:
+https://core.telegram.org/bots/api#sendmessage
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from heapq import nlargest
+from itertools import pairwise
+from typing import Any
+
+from aiogram.enums import MessageEntityType
+from aiogram.types import MessageEntity
+from aiogram.utils.formatting import Bold, Code, Strikethrough, Text
+
+from bot.views.post_formatting import strip_control_characters
+
+# Addresses that Telegram may detect, and some more. A word with one capital after a dot ("closed.Come") is no
+# address; see is_common_tld in https://github.com/tdlib/td/blob/master/td/telegram/MessageEntity.cpp. All repeats are
+# bounded or plainly greedy, so that no text takes long; of an address too long for them the end is found.
+_DOT = "[.\u3002\uff0e\uff61]"
+LINK_REGEX = (
+    r"(?i:\w{0,12}://\S*"
+    r"|(?:javascript|data|vbscript|file|mailto|tel|tg|ton):\S+"
+    r"|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}"
+    rf"|(?<![\w-])(?:[\w-]{{1,63}}{_DOT}){{1,8}}"
+    r"(?:xn--[\w-]{1,59}|(?-i:(?![A-Z\u0401\u0410-\u042f][a-z\u0451\u0430-\u044f]+\b))[^\W\d_]{2,24})"
+    r"(?::\d+)?(?:[/?#]\S*)?"
+    r"|(?<!\d)(?:\d{1,3}\.){3}\d{1,3}(?:[:/]\S*)?"
+    r"|(?<!\w)[@/]\w+(?:@\w+)?"
+    # a hashtag has a letter: #1 is none
+    r"|(?<!\w)[#\uff03](?=\d*[^\W\d])\w+(?:@\w+)?"
+    r"|(?<![\w$])(?-i:\$(?:1INCH|[A-Z]{1,8}))(?![\w$])(?:@\w+)?"
+    # cards have 13 to 19 digits; phones a plus, or ten digits and more, or the usual groups
+    r"|(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)"
+    r"|\+[ (]?\d(?:[ ().-]{0,3}\d){6,14}"
+    r"|(?<![\w.,])\d{10,15}(?![\w])"
+    r"|(?<![\w.,])(?:[0178][ -]?)?\(?\d{3}\)?[ -]\d{3}[ -]?\d{2}[ -]?\d{2}(?!\d))"
+)
+_LINK_PATTERN = re.compile(LINK_REGEX)
+# Commands that the bot's own sentences offer readers to tap.
+BOT_COMMANDS = frozenset(
+    "about ask bind channels check delete digest forget grant help import link mode models more mydata new plan "
+    "privacy reindex revoke search sets settings sources start stats stop synonyms unanswered unbind verify watch "
+    "watches why".split()
+)
+# Telegram drops entities after a hundred per message: the bot's own links must be among them.
+_MAX_LINKS = 6
+# Entities in which Telegram detects nothing, and styles that code cannot be combined with.
+_LINKLESS_ENTITIES = frozenset({"code", "pre", "text_link", "text_mention", "url", "custom_emoji"})
+_STYLE_ENTITIES = frozenset({"bold", "italic", "underline", "strikethrough", "spoiler"})
+
+
+def find_link_spans(text: str) -> list[tuple[int, int]]:
+    """Find the spans of which Telegram may make links; neighbouring spans are merged where there are many."""
+    found = [match.span() for match in _LINK_PATTERN.finditer(text)]
+    if len(found) <= _MAX_LINKS:
+        return found
+    cuts = sorted(nlargest(_MAX_LINKS - 1, range(1, len(found)), key=lambda at: found[at][0] - found[at - 1][1]))
+    return [(found[start][0], found[end - 1][1]) for start, end in pairwise((0, *cuts, len(found)))]
+
+
+def neutralize_entities(text: str, entities: Sequence[MessageEntity]) -> list[MessageEntity]:
+    """Entities of a message, with code added over all text that Telegram would link, except this bot's commands."""
+    spans = [match.span() for match in _LINK_PATTERN.finditer(text) if match[0].removeprefix("/") not in BOT_COMMANDS]
+    if not spans:
+        return list(entities)
+    places = [0]
+    for char in text:
+        places.append(places[-1] + (2 if char > "\uffff" else 1))
+    closed = sorted((e.offset, e.offset + e.length) for e in entities if e.type in _LINKLESS_ENTITIES)
+    holes = [hole for start, end in spans for hole in _subtract_spans(places[start], places[end], closed)]
+    if not holes:
+        return list(entities)
+    kept = []
+    for entity in entities:
+        pieces = [(entity.offset, entity.offset + entity.length)]
+        if entity.type in _STYLE_ENTITIES:
+            pieces = _subtract_spans(*pieces[0], holes)
+        kept += [entity.model_copy(update={"offset": start, "length": end - start}) for start, end in pieces]
+    code = [MessageEntity(type="code", offset=start, length=end - start) for start, end in holes]
+    return sorted((*kept, *code), key=lambda one: (one.offset, -one.length))
+
+
+def _subtract_spans(start: int, end: int, others: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Parts of a span that lie outside of others, which must be sorted."""
+    left = []
+    for other_start, other_end in others:
+        if other_end <= start or other_start >= end:
+            continue
+        if start < other_start:
+            left.append((start, other_start))
+        start = max(start, other_end)
+    return [*left, (start, end)] if start < end else left
+
+
+def neutralize_links(text: str) -> Text:
+    """Set as code what Telegram would link in a text."""
+    pieces: list[Text | str] = []
+    at = 0
+    for start, end in find_link_spans(text):
+        pieces += [text[at:start], Code(text[start:end])]
+        at = end
+    return Text(*(piece for piece in (*pieces, text[at:]) if piece))
+
+
+def style_text(style: type[Text], text: str, sign: str = "") -> Text:
+    """Apply a style such as Bold; where the text needs code, which takes no style, put `sign` before it instead."""
+    return Text(sign, neutralize_links(text)) if find_link_spans(text) else style(text)
+
+
+# Words around a change: about a line on a phone before it and one after.
+_CONTEXT_WORDS = 6
+# Gaps this short are not left out.
+_MIN_GAP_WORDS = 2
+# Changes shown of one edit, and characters shown of each, from its beginning and its end.
+_MAX_CHANGES = 5
+_HEAD_LENGTH, _TAIL_LENGTH = 160, 60
+# An address, a word with inner signs (7:30, e-mail, 12.50), or a run of signs; then the space after it.
+_TOKEN_PATTERN = re.compile(rf"({LINK_REGEX}|\w+(?:[^\w\s]\w+)*|[^\w\s]+)(\s*)")
+
+_Tokens = Sequence[tuple[str, str]]
+# Old and new tokens of a change, as half-open ranges.
+_Change = tuple[range, range]
+
+
+def format_changes(old: str, new: str) -> tuple[Text, int]:
+    """Format the changes from `old` to `new` with context, and count the changes that are not shown.
+
+    The text is empty where only white space changed. Control characters and direction marks are left out.
+    """
+    was, now = (
+        _TOKEN_PATTERN.findall(strip_control_characters(old)),
+        _TOKEN_PATTERN.findall(strip_control_characters(new)),
+    )
+    found = _merge_adjacent_changes(list(_find_changes(was, now)))
+    pieces: list[Text | str] = []
+    end = 0
+    for index, change in enumerate(found[:_MAX_CHANGES]):
+        following = found[index + 1][1].start if index + 1 < len(found) else len(now)
+        pieces += _format_context(now, end, change[1].start)
+        pieces += _format_change(was, now, change)
+        end = min(change[1].stop + _CONTEXT_WORDS, following)
+        end = following if following - end <= _MIN_GAP_WORDS else end
+        pieces.append(_join_tokens(now, range(change[1].stop, end), spaced=True))
+    if found and end < len(now):
+        pieces.append("…")
+    return Text(*(neutralize_links(p) if isinstance(p, str) else p for p in pieces if p)), max(
+        0, len(found) - _MAX_CHANGES
+    )
+
+
+def _find_changes(was: _Tokens, now: _Tokens) -> Iterator[_Change]:
+    # Most edits are local: without the common prefix and suffix there is little left to compare.
+    a, b = [word for word, _ in was], [word for word, _ in now]
+    head = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    a, b = a[head:], b[head:]
+    tail = next((n for n, (x, y) in enumerate(zip(a[::-1], b[::-1], strict=False)) if x != y), min(len(a), len(b)))
+    a, b = a[: len(a) - tail], b[: len(b) - tail]
+    for kind, i, j, k, m in SequenceMatcher(None, a, b).get_opcodes():
+        if kind != "equal":
+            yield range(head + i, head + j), range(head + k, head + m)
+
+
+def _merge_adjacent_changes(changes: Sequence[_Change]) -> list[_Change]:
+    """Merge changes with a single word between them."""
+    found: list[_Change] = []
+    for old, new in changes:
+        if found and new.start - found[-1][1].stop <= 1:
+            before = found.pop()
+            old, new = range(before[0].start, old.stop), range(before[1].start, new.stop)
+        found.append((old, new))
+    return found
+
+
+def _format_context(now: _Tokens, shown: int, start: int) -> Iterator[str]:
+    """Context between the text already shown and the next change: its last words."""
+    begin = start - _CONTEXT_WORDS if start - _CONTEXT_WORDS - shown > _MIN_GAP_WORDS else shown
+    if begin > shown:
+        yield "… "
+    yield _join_tokens(now, range(begin, start), spaced=True)
+
+
+def _format_change(was: _Tokens, now: _Tokens, change: _Change) -> Iterator[Text | str]:
+    """Removed and added words, separated by a space, with a trailing space where the text has one."""
+    old, new = change
+    if old:
+        yield style_text(Strikethrough, _shorten_middle(_join_tokens(was, old)), "−")
+    if old and new:
+        yield " "
+    if new:
+        yield style_text(Bold, _shorten_middle(_join_tokens(now, new)), "+")
+    last = now[new.stop - 1] if new else was[old.stop - 1]
+    if last[1]:
+        yield " "
+
+
+def _shorten_middle(text: str) -> str:
+    if len(text) <= _HEAD_LENGTH + _TAIL_LENGTH:
+        return text
+    return f"{text[:_HEAD_LENGTH].rstrip()} … {text[-_TAIL_LENGTH:].lstrip()}"
+
+
+def _join_tokens(tokens: _Tokens, which: range, *, spaced: bool = False) -> str:
+    """Join tokens with single spaces; `spaced` keeps the space after the last one."""
+    text = "".join(word + (" " if space else "") for word, space in tokens[which.start : which.stop])
+    return text if spaced else text.rstrip()
+
+
+MAX_MESSAGE_LENGTH = 4096
+# Telegram silently drops formatting after about a hundred entities per message.
+MAX_ENTITIES = 100
+# Best places to cut, in order: between paragraphs, lines, words.
+_CUT_SEPARATORS = ("\n\n", "\n", " ")
+# Entities that Telegram may detect by itself: links, mentions, hashtags, commands. They count as well.
+_AUTO_ENTITY_PATTERN = re.compile(r"(?<!\w)[@#$/]\w|\w\.\w|://")
+_QUOTE_TYPES = {MessageEntityType.BLOCKQUOTE, MessageEntityType.EXPANDABLE_BLOCKQUOTE}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One message: its text and entities, ready for `sendMessage`."""
+
+    text: str
+    entities: tuple[MessageEntity, ...]
+
+    def as_kwargs(self) -> dict[str, Any]:
+        """Arguments of `sendMessage`, as of a formatted text."""
+        return {"text": self.text, "entities": list(self.entities)}
+
+
+def split_pages(content: Text, limit: int = MAX_MESSAGE_LENGTH) -> list[Page]:
+    """Cut `content` into messages of at most `limit` UTF-16 units, none of them blank.
+
+    A quote that crosses a cut becomes two quotes; any other entity is cut only when it alone is too long.
+    """
+    text, entities = content.render()
+    ruler = _MessageSplitter(text, entities)
+    cut: list[Page] = []
+    start = 0
+    while start < len(text):
+        end = ruler.cut(start, limit)
+        if page := ruler.page(start, end):
+            cut.append(page)
+        start = end
+    return cut
+
+
+class _MessageSplitter:
+    """Splits a text into messages; maps between code points (to cut at) and UTF-16 units (to measure)."""
+
+    def __init__(self, text: str, entities: Sequence[MessageEntity]) -> None:
+        self.text = text
+        self.entities = entities
+        self.units = [0]
+        for letter in text:
+            self.units.append(self.units[-1] + (2 if ord(letter) > 0xFFFF else 1))
+        self.points = {unit: point for point, unit in enumerate(self.units)}
+        self.found = [self.units[match.start()] for match in _AUTO_ENTITY_PATTERN.finditer(text)]
+
+    def cut(self, start: int, limit: int) -> int:
+        """End of the message that begins at `start`."""
+        end = start
+        while end < len(self.text) and self.units[end + 1] - self.units[start] <= limit:
+            end += 1
+        begun = self.units[start]
+        inside = [e.offset for e in self.entities if begun < e.offset + e.length]
+        inside = sorted([*inside, *(place for place in self.found if begun <= place)])
+        if len(inside) > MAX_ENTITIES:
+            end = min(end, max(start + 1, self.points[inside[MAX_ENTITIES]]))
+        end = max(end, start + 1)
+        if end == len(self.text):
+            return end
+        kept = [e for e in self.entities if e.type not in _QUOTE_TYPES and e.length <= limit]
+        # Separators of the second half first: a short message followed by a long one reads worse than a plain cut.
+        for place in self._cut_places(start, end):
+            if not any(e.offset < self.units[place] < e.offset + e.length for e in kept):
+                return place
+        return end
+
+    def _cut_places(self, start: int, end: int) -> Iterator[int]:
+        """Places to cut, best first: separators in the second half, separators in the first, then any place."""
+        middle = (start + end) // 2
+        for low, high in ((middle, end), (start, middle)):
+            for seam in _CUT_SEPARATORS:
+                found = self.text.rfind(seam, low, high)
+                while found >= 0 and found + len(seam) > start:
+                    yield found + len(seam)
+                    found = self.text.rfind(seam, low, found) if found > low else -1
+        yield from range(end, start, -1)
+
+    def page(self, start: int, end: int) -> Page | None:
+        """Message between two places, without white space at its ends; None where nothing is left."""
+        raw = self.text[start:end]
+        if not raw.strip():
+            return None
+        first = self.units[start + len(raw) - len(raw.lstrip())]
+        last = self.units[start + len(raw.rstrip())]
+        shown = (self._clip_entity(e, first, last) for e in self.entities)
+        return Page(raw.strip(), tuple(e for e in shown if e))
+
+    def _clip_entity(self, entity: MessageEntity, first: int, last: int) -> MessageEntity | None:
+        begin, end = max(entity.offset, first), min(entity.offset + entity.length, last)
+        if begin >= end or not self.text[self.points[begin] : self.points[end]].strip():
+            return None
+        return entity.model_copy(update={"offset": begin - first, "length": end - begin})

@@ -1,0 +1,384 @@
+"""Background jobs: what runs when, the scheduler, and the log of runs and failures.
+
+Jobs are plain async functions. One instance of each runs at a time; a missed run is made up for once or reported, and
+no failure is silent. APScheduler goes by the wall clock: when that is set back, the next runs are computed anew, or
+they would wait until the old time has come again.
+
+The job log is shown by /stats. It is kept in memory and written now and then: a job that runs every few seconds must
+not write every few seconds, and a failure must not be forgotten because the archive is what failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
+from typing import NoReturn
+
+from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.base import BaseTrigger
+from apscheduler.triggers.cron import CronTrigger
+from apscheduler.triggers.date import DateTrigger
+
+from ingest import integrity
+from ingest.inbox import forget_unapproved_channels
+from ingest.indexer import LexicalIndexer
+from ingest.outage_detection import (
+    Clock,
+    ClockDrift,
+    Heartbeat,
+    JobFailing,
+    NotifyAdmins,
+    get_monotonic_time,
+    report_gaps,
+)
+from rag_core import os_support
+from rag_core.engine import Engine
+from rag_core.errors import RagError
+from rag_core.settings import DataSettings
+from rag_core.storage import Archive, monitoring_stats, questions, user_data
+from rag_core.storage import raw_updates as updates
+from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
+from rag_core.storage.history_gaps import get_last_heartbeat
+from rag_core.storage.monitoring_stats import JobRecord
+from rag_core.storage.watches import forget_old_watches
+
+_WRITE_INTERVAL_SECONDS = 60.0
+# A repeated failure is logged again after this time.
+_REPEAT_LOG_SECONDS = 3600.0
+
+log = logging.getLogger(__name__)
+
+
+class JobLog:
+    """Log of job runs and failures. Call `read` once at the start, `write` now and then."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._jobs: dict[str, JobRecord] = {}
+        self._unwritten: set[str] = set()
+        self._last_logged: dict[str, tuple[str, float]] = {}
+        self._written, self._urgent = 0.0, False
+
+    @property
+    def jobs(self) -> Mapping[str, JobRecord]:
+        """Records of all jobs, by name."""
+        return self._jobs
+
+    async def read(self) -> None:
+        """Load the records of earlier runs of the bot. Raises ArchiveUnavailable."""
+        self._jobs = {job.name: job for job in await monitoring_stats.load_jobs(self._archive)} | self._jobs
+
+    async def write(self) -> None:
+        """Save new records. Raises ArchiveUnavailable; they are then saved the next time."""
+        fresh = [self._jobs[name] for name in self._unwritten]
+        if fresh:
+            await monitoring_stats.save_jobs(self._archive, fresh)
+            self._unwritten -= {job.name for job in fresh if self._jobs[job.name] is job}
+
+    async def keep(self) -> None:
+        """Save new records once a minute, or at once if a job began to fail; an error leaves them for later."""
+        if self._urgent or get_monotonic_time() - self._written >= _WRITE_INTERVAL_SECONDS:
+            self._written, self._urgent = get_monotonic_time(), False
+            with suppress(RagError):  # the job that met the same error reports it
+                await self.write()
+
+    def record_success(self, name: str, took: float, said: str = "") -> None:
+        """Record a run of `took` seconds with its result `said`."""
+        before, moment = self._jobs.get(name, JobRecord(name)), datetime.now(UTC)
+        self._store(replace(before, ran_at=moment, took_ms=round(took * 1000), runs=before.runs + 1, said=said))
+        if self._last_logged.pop(name, None):
+            log.warning("%s works again", name)
+
+    def record_failure(self, name: str, problem: Exception | str) -> bool:
+        """Record a failure. Returns True if it was logged: the same sentence is logged at most once an hour."""
+        before, moment = self._jobs.get(name, JobRecord(name)), datetime.now(UTC)
+        reason = _describe_problem(problem)
+        ran = replace(before, ran_at=moment, runs=before.runs + 1, failures=before.failures + 1)
+        self._store(replace(ran, failed_at=moment, error=reason, said=None))
+        self._urgent |= not before.failing
+        logged, at = self._last_logged.get(name, ("", 0.0))
+        if logged == reason and get_monotonic_time() - at < _REPEAT_LOG_SECONDS:
+            return False
+        self._last_logged[name] = (reason, get_monotonic_time())
+        # Only a bug needs a traceback.
+        bug = problem if isinstance(problem, Exception) and not isinstance(problem, RagError) else None
+        log.error("%s: %s", name, reason, exc_info=bug)
+        return True
+
+    async def repeat(self, name: str, work: Callable[[], Awaitable[None]], seconds: float, longest: float) -> NoReturn:
+        """Run a job every few seconds until cancelled, and record each run.
+
+        After a failure the pause doubles, up to `longest` seconds, until the job works again.
+        """
+        pause = seconds
+        while True:
+            pause = seconds if await self.run_once(name, work) else min(2 * pause, longest)
+            await asyncio.sleep(pause)
+
+    async def run_once(self, name: str, work: Callable[[], Awaitable[None]]) -> bool:
+        """Run a job and record the run; False where it failed."""
+        started = get_monotonic_time()
+        try:
+            await work()
+        except Exception as exc:
+            self.record_failure(name, exc)
+            return False
+        self.record_success(name, get_monotonic_time() - started)
+        return True
+
+    def _store(self, job: JobRecord) -> None:
+        self._jobs[job.name] = job
+        self._unwritten.add(job.name)
+
+
+def _describe_problem(problem: Exception | str) -> str:
+    if isinstance(problem, RagError):
+        return problem.reason
+    if isinstance(problem, str):
+        return problem
+    name = type(problem).__name__
+    # Messages of other exceptions may repeat a reader's text; the traceback is in the log.
+    return f"{name}: {problem}" if isinstance(problem, OSError | sqlite3.Error) else name
+
+
+_MISSED_TEXT = "It was not run at its time: the machine slept or was busy."
+_STILL_RUNNING_TEXT = "It was left out once: it was still running since the time before."
+_CLOCK_CHECK_SECONDS = 20.0
+_OVERDUE_START_DELAY = timedelta(minutes=10)  # after the start: an overdue job waits until startup work is done
+
+
+class FixedDelayTrigger(BaseTrigger):  # type: ignore[misc]  # APScheduler is published without types
+    """Trigger with a fixed delay after the last run, and `first` seconds after the start if given.
+
+    APScheduler's interval trigger counts each interval that a jump of the clock has skipped.
+    """
+
+    __slots__ = ("first", "pause")
+
+    def __init__(self, seconds: float, first: float | None = None) -> None:
+        self.pause = timedelta(seconds=seconds)
+        self.first = self.pause if first is None else timedelta(seconds=first)
+
+    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
+        """Next run: now plus the delay."""
+        return now + (self.pause if previous_fire_time else self.first)
+
+
+def make_daily_trigger(hour: int, minute: int, zone: tzinfo) -> BaseTrigger:
+    """Trigger every day at this time of the time zone."""
+    return CronTrigger(hour=hour, minute=minute, timezone=zone)
+
+
+def make_one_time_trigger(after: timedelta) -> BaseTrigger:
+    """Trigger once, after this delay."""
+    return DateTrigger(datetime.now(UTC) + after)
+
+
+JobWork = Callable[[], Awaitable[str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledJob:
+    """Job with its schedule; `work` returns a line for the job log (None or "" for nothing).
+
+    `grace`: how late a run may still begin (None: any time). `overdue`: if the last run is longer ago, the job runs
+    soon after the start. `loud`: admins are notified when it begins to fail.
+    """
+
+    name: str
+    work: JobWork
+    trigger: BaseTrigger
+    grace: timedelta | None = None
+    overdue: timedelta | None = None
+    loud: bool = False
+
+
+@asynccontextmanager
+async def open_scheduler(
+    jobs: Sequence[ScheduledJob], job_log: JobLog, tell: NotifyAdmins, *, zone: tzinfo = UTC, clock: Clock | None = None
+) -> AsyncIterator[AsyncIOScheduler]:
+    """Run the jobs until the block ends; running ones are then cancelled. Raises ArchiveUnavailable."""
+    await job_log.read()
+    # The job log reports what the scheduler would log.
+    logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
+    scheduler = AsyncIOScheduler(timezone=zone, job_defaults={"coalesce": True, "max_instances": 1})
+    scheduler.add_listener(_make_event_listener(job_log), EVENT_JOB_ERROR | EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
+    running: set[asyncio.Task[object]] = set()
+    for job in jobs:
+        grace = None if job.grace is None else int(job.grace.total_seconds())
+        first = {"next_run_time": datetime.now(UTC) + _OVERDUE_START_DELAY} if _is_overdue(job, job_log) else {}
+        scheduler.add_job(
+            _run_job, job.trigger, (job, job_log, tell, running), id=job.name, misfire_grace_time=grace, **first
+        )
+    scheduler.start()
+    steadying = asyncio.create_task(_watch_wall_clock(scheduler, ClockDrift(clock or Clock())))
+    try:
+        yield scheduler
+    finally:
+        steadying.cancel()
+        scheduler.shutdown()
+        for task in running:
+            task.cancel()
+        await asyncio.gather(steadying, *running, return_exceptions=True)
+        with suppress(RagError):  # the reason was already logged
+            await job_log.write()
+
+
+def _is_overdue(job: ScheduledJob, job_log: JobLog) -> bool:
+    if job.overdue is None:
+        return False
+    known = job_log.jobs.get(job.name)
+    return known is None or known.ran_at is None or datetime.now(UTC) - known.ran_at > job.overdue
+
+
+async def _run_job(job: ScheduledJob, job_log: JobLog, tell: NotifyAdmins, running: set[asyncio.Task[object]]) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    running.add(task)
+    task.add_done_callback(running.discard)
+    started = asyncio.get_running_loop().time()
+    try:
+        result = await job.work()
+    except Exception as exc:
+        if job_log.record_failure(job.name, exc) and job.loud:
+            await tell(JobFailing(job.name, job_log.jobs[job.name].error or ""))
+    else:
+        job_log.record_success(job.name, asyncio.get_running_loop().time() - started, result or "")
+    await job_log.keep()
+
+
+def _make_event_listener(job_log: JobLog) -> Callable[[JobEvent], None]:
+    def heard(event: JobEvent) -> None:
+        if event.code == EVENT_JOB_MISSED:
+            job_log.record_failure(event.job_id, _MISSED_TEXT)
+        elif event.code == EVENT_JOB_MAX_INSTANCES:
+            job_log.record_failure(event.job_id, _STILL_RUNNING_TEXT)
+        elif isinstance(event.exception, Exception):  # not cancelled: saving the record or notifying failed
+            job_log.record_failure(event.job_id, event.exception)
+
+    return heard
+
+
+async def _watch_wall_clock(scheduler: AsyncIOScheduler, drift: ClockDrift) -> None:
+    while True:
+        await asyncio.sleep(_CLOCK_CHECK_SECONDS)
+        by = drift.jump()
+        if by:
+            log.warning("the clock was set by %+.0f s", by)
+        if by < 0:
+            for job in scheduler.get_jobs():
+                scheduler.reschedule_job(job.id, trigger=job.trigger)
+        elif by > 0:
+            scheduler.wakeup()
+
+
+# After a day without power the second heartbeat reports the gap: within a minute.
+_INBOX_SECONDS, _HEARTBEAT_SECONDS, _GAPS_SECONDS = 3.0, 20.0, 600.0
+# Early, so that a bot whose first run is short knows later when that run was.
+_FIRST_HEARTBEAT_SECONDS = 3.0
+_SAVE_SECONDS, _FORGET_SECONDS, _MEMORY_SECONDS = 6 * 3600.0, 3600.0, 120.0
+# At night nobody asks questions; a machine that is off at night does it in the morning.
+_BACKUP_TIME, _CHECK_TIME = (3, 15), (3, 45)
+_START_DELAY = timedelta(seconds=5)  # after the start
+_GRACE_PERIOD, _OVERDUE_AFTER = timedelta(hours=12), timedelta(hours=25)
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceJobs:
+    """Maintenance jobs and their dependencies. `wake` starts processing pending posts, `tell` notifies admins."""
+
+    rag: Engine
+    indexer: LexicalIndexer
+    pulse: Heartbeat
+    wake: Callable[[], None]
+    tell: NotifyAdmins
+
+    def jobs(self, settings: DataSettings, zone: tzinfo) -> tuple[ScheduledJob, ...]:
+        """All jobs, scheduled in this time zone."""
+
+        def nightly(name: str, work: JobWork, hour: int, minute: int) -> ScheduledJob:
+            return ScheduledJob(
+                name, work, make_daily_trigger(hour, minute, zone), _GRACE_PERIOD, _OVERDUE_AFTER, loud=True
+            )
+
+        async def wake() -> None:  # in case a wake-up was lost
+            self.wake()
+
+        async def free_memory() -> None:
+            await asyncio.to_thread(os_support.release_free_memory)
+
+        archive, kept = self.rag.archive, timedelta(days=settings.keep_questions_days)
+        jobs = [
+            ScheduledJob("inbox", wake, FixedDelayTrigger(_INBOX_SECONDS)),
+            ScheduledJob(
+                "heartbeat",
+                self.heartbeat,
+                FixedDelayTrigger(_HEARTBEAT_SECONDS, min(_HEARTBEAT_SECONDS, _FIRST_HEARTBEAT_SECONDS)),
+            ),
+            ScheduledJob("gaps", partial(report_gaps, archive, self.tell), FixedDelayTrigger(_GAPS_SECONDS)),
+            ScheduledJob("save", self.indexer.save, FixedDelayTrigger(_SAVE_SECONDS)),
+            ScheduledJob("forget", partial(self.forget, kept), FixedDelayTrigger(_FORGET_SECONDS)),
+            ScheduledJob("memory", free_memory, FixedDelayTrigger(_MEMORY_SECONDS)),
+            nightly("check", self.check, *_CHECK_TIME),
+        ]
+        if archive.large:  # too large to be checked when it is opened
+            jobs.append(ScheduledJob("damage", archive.check_pages, make_one_time_trigger(_START_DELAY), loud=True))
+        if settings.backups:
+            jobs.append(nightly("backup", partial(self.backup, settings.backups), *_BACKUP_TIME))
+        return tuple(jobs)
+
+    async def heartbeat(self) -> str:
+        """Record contact with Telegram; notify admins if it was lost for too long."""
+        noted = await self.pulse.beat()
+        if noted:
+            await report_gaps(self.rag.archive, self.tell)
+        return f"{noted} gaps" if noted else ""
+
+    async def forget(self, kept: timedelta) -> str:
+        """Delete expired data.
+
+        Always: numbers of updates that cannot come again, posts of channels that stayed unapproved, and remembered
+        conversation turns past their time. Older than `kept`: texts of questions, unreadable updates, the voters of
+        votes, and links to questions.
+
+        Age is measured from the last heartbeat, so that a clock that jumps ahead expires nothing.
+        """
+        now = await get_last_heartbeat(self.rag.archive)
+        if now is None:
+            return ""
+        numbers = await updates.forget_done_updates(self.rag.archive, now)
+        texts = await monitoring_stats.forget_question_texts(self.rag.archive, now - kept)
+        unread = await updates.forget_poison_updates(self.rag.archive, now - kept)
+        votes = await questions.forget_voters(self.rag.archive, now - kept)
+        links = await questions.forget_old_links(self.rag.archive, now - kept)
+        talked = await user_data.expire_turns(
+            self.rag.archive, now - timedelta(minutes=self.rag.settings.memory.minutes)
+        )
+        watched = await forget_old_watches(self.rag.archive, now)
+        posts = await forget_unapproved_channels(self.rag.archive, now)
+        removed = ((numbers + unread, "updates"), (texts, "questions"), (votes, "votes"), (links, "links"),
+                (talked, "remembered questions"), (watched, "watches"), (posts, "posts"))  # fmt: skip
+        return ", ".join(f"{number} {what}" for number, what in removed if number)
+
+    async def check(self) -> str:
+        """Compare the archive with both indexes and repair them."""
+        return str(await integrity.check_integrity(self.rag, self.indexer, self.tell))
+
+    async def backup(self, keep: int) -> str:
+        """Make a backup and keep the last `keep`."""
+        folder = self.rag.archive.folder
+
+        def work(stop: threading.Event) -> str:
+            made = make_backup(folder, stop)
+            prune_backups(folder, keep)
+            return made.name
+
+        return await run_cancellable(work)

@@ -1,0 +1,179 @@
+"""Conversion: MTProto messages (https://core.telegram.org/constructor/message) to the form of Bot API messages.
+
+`parse_live_post` reads the result, so that a post is the same whether it came as an update or from the history.
+Objects are told apart by the names of their constructors: nothing of the client library is imported here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ingest.message_parsing import parse_live_post
+from rag_core.types import Channel, Post
+
+JsonObject = dict[str, Any]
+Peers = Mapping[int, Any]  # Bot API id -> chat or user
+
+# Names of entities that differ from the constructor's in more than the style; the others are made snake case.
+_ENTITY_TYPES = {
+    "BankCard": "bank_card_number",
+    "FormattedDate": "date_time",
+    "MentionName": "text_mention",
+    "Phone": "phone_number",
+    "Strike": "strikethrough",
+    "TextUrl": "text_link",
+}
+_MEDIA_KINDS = {
+    "Dice": "dice",
+    "Game": "game",
+    "Geo": "location",
+    "GeoLive": "location",
+    "Giveaway": "giveaway",
+    "GiveawayResults": "giveaway",
+    "Invoice": "invoice",
+    "PaidMedia": "paid_media",
+    "Story": "story",
+}
+# The server shows these as something else to a client of this layer: a post is better not read than read wrongly.
+_UNREADABLE_MEDIA = frozenset({"Unsupported", "VideoStream"})
+_CHANNEL_PREFIX = 1_000_000_000_000
+
+
+def index_peers(chats: Iterable[Any], users: Iterable[Any]) -> dict[int, Any]:
+    """Index the chats and users of a reply by their Bot API ids."""
+    found = {(-one.id if type(one).__name__.startswith("Chat") else -_CHANNEL_PREFIX - one.id): one for one in chats}
+    return found | {one.id: one for one in users}
+
+
+def convert_message(message: Any, channel: Channel, peers: Peers) -> Post | None:
+    """Convert a message of a channel to a post; None for service messages and what this layer cannot read.
+
+    Raises MalformedMessage.
+    """
+    media = getattr(message, "media", None)
+    name = type(media).__name__.removeprefix("MessageMedia") if media else ""
+    if type(message).__name__ != "Message" or name in _UNREADABLE_MEDIA or getattr(message, "rich_message", None):
+        return None
+    text = message.message or ""
+    entities = [_convert_entity(one) for one in message.entities or ()]
+    raw: JsonObject = {
+        "chat": {"id": channel.chat_id, "title": channel.title, "username": channel.username, "type": channel.kind},
+        "message_id": message.id,
+        "date": int(message.date.timestamp()),
+        "text": text,
+        "entities": entities,
+        "author_signature": message.post_author or _get_writer_name(message, peers),
+        "is_automatic_forward": _is_automatic_forward(message),
+        "is_paid_post": bool(message.paid_suggested_post_stars or message.paid_suggested_post_ton),
+        "has_protected_content": bool(message.noforwards or getattr(peers.get(channel.chat_id), "noforwards", False)),
+        **_convert_media(message.media, name, text),
+        **_convert_reply(message.reply_to, channel.chat_id),
+    }
+    if message.edit_date and not message.edit_hide:
+        raw["edit_date"] = int(message.edit_date.timestamp())
+    if message.grouped_id:
+        raw["media_group_id"] = str(message.grouped_id)
+    if message.fwd_from:
+        raw["forward_origin"] = _convert_origin(message.fwd_from, peers)
+    return parse_live_post(raw)[1]
+
+
+def get_peer_id(peer: Any) -> int:
+    """Bot API id of a peer."""
+    if hasattr(peer, "channel_id"):
+        return -_CHANNEL_PREFIX - int(peer.channel_id)
+    return -int(peer.chat_id) if hasattr(peer, "chat_id") else int(peer.user_id)
+
+
+def _get_writer_name(message: Any, peers: Peers) -> str | None:
+    """Name of the writer in a group; posts of a channel have at most a signature."""
+    if message.post or message.from_id is None:
+        return None
+    return _join_names(peers.get(get_peer_id(message.from_id)))
+
+
+def _join_names(peer: Any) -> str:
+    names = (getattr(peer, key, None) for key in ("title", "first_name", "last_name"))
+    return " ".join(filter(None, names))
+
+
+def _is_automatic_forward(message: Any) -> bool:
+    header = message.fwd_from
+    if message.post or not header or not header.saved_from_peer or not message.from_id:
+        return False
+    return bool(header.channel_post) and get_peer_id(message.from_id) == get_peer_id(header.saved_from_peer)
+
+
+def _convert_entity(entity: Any) -> JsonObject:
+    name = type(entity).__name__.removeprefix("MessageEntity")
+    kind = _ENTITY_TYPES.get(name) or re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+    if kind == "blockquote" and entity.collapsed:
+        kind = "expandable_blockquote"
+    return {"type": kind, "offset": entity.offset, "length": entity.length, "url": getattr(entity, "url", None)}
+
+
+def _convert_reply(header: Any, chat_id: int) -> JsonObject:
+    if header is None or not getattr(header, "reply_to_msg_id", None):
+        return {}
+    if header.forum_topic and not header.reply_to_top_id:  # in a topic, but to none of its messages
+        return {}
+    if header.reply_to_peer_id and get_peer_id(header.reply_to_peer_id) != chat_id:
+        return {"external_reply": {}}
+    return {"reply_to_message": {"message_id": header.reply_to_msg_id}}
+
+
+def _convert_origin(header: Any, peers: Peers) -> JsonObject:
+    origin: JsonObject = {"date": int(header.date.timestamp()), "author_signature": header.post_author}
+    if header.from_id is None:
+        return origin | {"type": "hidden_user", "sender_user_name": header.from_name or ""}
+    peer_id = get_peer_id(header.from_id)
+    peer = peers.get(peer_id)
+    described: JsonObject = {"id": peer_id, "title": _join_names(peer) or header.from_name}
+    if header.channel_post:
+        return origin | {"type": "channel", "chat": described, "message_id": header.channel_post}
+    if peer_id < 0:
+        return origin | {"type": "chat", "sender_chat": described}
+    return origin | {"type": "user", "sender_user": described}
+
+
+def _convert_media(media: Any, name: str, text: str) -> JsonObject:
+    if kind := _MEDIA_KINDS.get(name):
+        return {kind: {}}
+    match name:
+        case "Photo" if media.photo:
+            return {"live_photo" if media.live_photo else "photo": {}}
+        case "Document" if media.document:
+            return _convert_document(media.document)
+        case "Poll":
+            return {"poll": _convert_poll(media)}
+        case "ToDo":
+            tasks = [{"text": one.title.text} for one in media.todo.list]
+            return {"checklist": {"title": media.todo.title.text, "tasks": tasks}}
+        case "Venue":
+            return {"venue": {"title": media.title, "address": media.address}}
+        case "Contact":
+            keys = ("first_name", "last_name", "phone_number")
+            return {"contact": {key: getattr(media, key) for key in keys}}
+    return {}  # a link's preview, or a file that has expired
+
+
+def _convert_poll(media: Any) -> JsonObject:
+    options = [{"text": one.text.text} for one in media.poll.answers]
+    return {"question": media.poll.question.text, "options": options, "explanation": media.results.solution}
+
+
+def _convert_document(document: Any) -> JsonObject:
+    found = {type(one).__name__.removeprefix("DocumentAttribute"): one for one in document.attributes}
+    named = found.get("Filename")
+    raw = {"file_name": named.file_name if named else None, "mime_type": document.mime_type}
+    if "Sticker" in found or "CustomEmoji" in found:
+        return {"sticker": raw}
+    if "Animated" in found:
+        return {"animation": raw}
+    if video := found.get("Video"):
+        return {"video_note" if video.round_message else "video": raw}
+    if audio := found.get("Audio"):
+        return {"voice" if audio.voice else "audio": raw}
+    return {"document": raw}

@@ -1,0 +1,250 @@
+"""Small talk: detect a text that asks nothing of the posts, and strip courtesies around a question.
+
+A text is small talk if nothing is left of it without the phrases of a closed vocabulary and filler words; a text with
+any other word is a question. Misspelt phrase words are corrected by edit distance, and words typed with the other
+keyboard layout ("ghbdtn") are read in it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from pathlib import Path
+
+from rapidfuzz.distance import OSA
+
+from rag_core.text.tokens import is_dictionary_word, read_word
+
+
+class TalkKind(StrEnum):
+    """Kind of small talk, which decides the reply; where a text has several, the first of these."""
+
+    ABUSE = "abuse"
+    JOKE = "joke"
+    ABOUT_CHANNEL = "about_channel"
+    WHAT_CAN_YOU_DO = "what_can_you_do"
+    WHO_ARE_YOU = "who_are_you"
+    HELP = "help"
+    HOW_ARE_YOU = "how_are_you"
+    BYE = "bye"
+    THANKS = "thanks"
+    GREETING = "greeting"
+    ACK = "ack"
+    EMOJI = "emoji"
+    UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """Small talk; `lang` is None where the text has no letters, and the reader's language is used."""
+
+    kind: TalkKind
+    lang: str | None
+
+
+_MAX_CHARACTERS, _MAX_WORDS, _MAX_ADDRESS_WORDS = 120, 12, 9  # longer texts say something of their own
+
+_PHRASES_FILE = Path(__file__).with_name("small_talk_phrases.txt")
+
+
+def _read_phrases() -> dict[str, str]:
+    sections: dict[str, list[str]] = {}
+    for line in _PHRASES_FILE.read_text("utf-8").splitlines():
+        if line.startswith("["):
+            lines = sections.setdefault(line.strip("[]"), [])
+        elif line and not line.startswith("#"):
+            lines.append(line)
+    return {name: "|".join(lines) for name, lines in sections.items()}
+
+
+_PHRASES = _read_phrases()
+_PHRASES["ack"] = "|".join(_PHRASES[section] for section in ("ack_opening", "apology", "ack"))
+_PATTERNS = {kind: re.compile(rf"(?:{_PHRASES[kind]})(?!\w)") for kind in TalkKind if kind in _PHRASES}
+_FILLERS, _ABUSE_FILLERS, _CONVERSATION_WORDS, _CONVERSATION_NOUNS = (
+    frozenset(_PHRASES[name].split("|")) for name in ("filler", "abuse_filler", "conversation", "conversation_noun")
+)
+_YOU_WORDS = frozenset("you your u ur youre yourself bot".split())
+_FAMILIAR_YOU_WORDS = frozenset("ты тебя тебе тобой твой твоя твое твои твоего твоей твоих".split())
+# "знаешь, сколько стоит", "можешь подробнее": these ask of the posts
+_ASKING_OF_POSTS = frozenset(
+    "где куда откуда когда сколько скока почем подробнее подробно короче еще больше другой".split()
+)
+_WORDLESS_PARTS = frozenset("NPRO PRCL CONJ INTJ ADVB PRED PREP INFN ADJF ADJS COMP".split())
+_ASKING_START = re.compile(
+    r"(?:а|и|is|are|was|were|do|does|did|can|could|will|would|how|what|why|почему|зачем|что|там|это)\b "
+)
+_SPOKEN_TO = re.compile(r"\b(?:you|u|bot|ты|вы|бот)\b")
+# Enough letters that a word one edit away (two, from 9 letters) is no other common word.
+_MIN_CORRECTED, _MIN_CORRECTED_TWICE = 6, 9
+_CORRECTED_WORDS = (
+    "привет", "здравствуй", "здравствуйте", "приветствую", "спасибо", "благодарю", "пожалуйста", "понятно", "свидания",
+    "бесполезный", "бесполезная", "умеешь", "можешь", "пользоваться", "hello", "thanks", "thank", "goodbye", "morning",
+    "evening", "afternoon", "useless", "stupid", "welcome", "channel", "channels",
+)  # fmt: skip
+_KEYBOARD_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm", "йцукенгшщзхъ", "фывапролджэ", "ячсмитьбю")
+_MIN_MASH_LENGTH = 5
+_CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}|[бвгджзйклмнпрстфхцчшщ]{6}")
+_FIRST_KEYS = {row[:3] for row in _KEYBOARD_ROWS}
+_OTHER_LAYOUT = str.maketrans(
+    "qwertyuiop[]asdfghjkl;'zxcvbnm,.йцукенгшщзхъфывапролджэячсмитьбю",
+    "йцукенгшщзхъфывапролджэячсмитьбюqwertyuiop[]asdfghjkl;'zxcvbnm,.",
+)
+_WORD = re.compile(r"[^\W_]+")
+_REPEATED_LETTER = re.compile(r"([^\W\d_])\1{2,}")
+_SMILEY = re.compile(r"[\s:;=8xх'^-]*[)(D*/\\|]+[\s)(]*|\^_*\^|<3+|[:;=]-?[PpРр]")
+
+
+def detect_talk(text: str) -> Talk | None:
+    """Detect small talk; None for a question and for an empty text."""
+    text = text.strip()
+    if not text or len(text) > _MAX_CHARACTERS:
+        return None
+    words = _split_words(text)
+    if not any(map(str.isalnum, text)) or _SMILEY.fullmatch(text):
+        pictures = any(unicodedata.category(char) == "So" for char in text)
+        return Talk(TalkKind.EMOJI if pictures or _SMILEY.fullmatch(text) else TalkKind.UNCLEAR, None)
+    if kind := _detect_kind(words):
+        return Talk(kind, _detect_script(text))
+    swapped = text.lower().translate(_OTHER_LAYOUT)
+    if kind := _detect_kind(_split_words(swapped), corrected=False):
+        return Talk(kind, _detect_script(swapped))
+    if len(words) <= 2 and all(map(_is_keyboard_mash, words)):
+        return Talk(TalkKind.UNCLEAR, _detect_script(text))
+    return Talk(TalkKind.WHO_ARE_YOU, _detect_script(text)) if _speaks_of_bot(words) else None
+
+
+def _split_words(text: str) -> tuple[str, ...]:
+    """Split into folded words: lower case, ё as е, no apostrophes, a letter that is repeated for emphasis once."""
+    folded = text.lower().replace("ё", "е").replace("'", "").replace("’", "")
+    return tuple(_WORD.findall(_REPEATED_LETTER.sub(r"\1", folded)))
+
+
+def _detect_kind(words: tuple[str, ...], *, corrected: bool = True) -> TalkKind | None:
+    """Detect the kind of a text that consists of phrases and fillers; the kind that says most, where there are more."""
+    if len(words) > _MAX_WORDS:
+        return None
+    text = " ".join(map(_correct_word, words) if corrected else words)
+    kinds, position, only_abuse = set[TalkKind](), 0, False
+    while position < len(text):
+        found = {kind: match.end() for kind, pattern in _PATTERNS.items() if (match := pattern.match(text, position))}
+        if found:
+            kind = max(found, key=found.__getitem__)  # the longest: "thanks for your help" asks for no help
+            kinds.add(kind)
+            position = found[kind] + 1
+            continue
+        word = text[position:].partition(" ")[0]
+        if word not in _FILLERS:
+            if word not in _ABUSE_FILLERS:
+                return None
+            only_abuse = True
+        position += len(word) + 1
+    first = next((kind for kind in TalkKind if kind in kinds), None)
+    if first is None or (only_abuse and first is not TalkKind.ABUSE):
+        return None
+    # "is it good", "а точно": a question about what was spoken of before
+    asks = _ASKING_START.match(text) and not _SPOKEN_TO.search(text)
+    return None if asks and first in {TalkKind.ACK, TalkKind.ABUSE} else first
+
+
+@lru_cache(maxsize=10_000)
+def _correct_word(word: str) -> str:
+    """Correct a misspelt word of a phrase; its first and last letter must be right."""
+    if not _MIN_CORRECTED <= len(word) <= 16 or word in _CORRECTED_WORDS:
+        return word
+    most = 2 if len(word) >= _MIN_CORRECTED_TWICE else 1
+    for known in _CORRECTED_WORDS:
+        if known[0] == word[0] and known[-1] == word[-1] and OSA.distance(word, known, score_cutoff=most) <= most:
+            return known
+    return word
+
+
+def _speaks_of_bot(words: tuple[str, ...]) -> bool:
+    """Whether a text says "you" to the bot and names nothing that a post could be about.
+
+    In English all words are of a closed vocabulary; in Russian, where only the familiar "ты" counts, since "вы" are
+    the authors of a channel, the dictionary finds no noun besides a few, no number and no verb in the third person.
+    """
+    if not 2 <= len(words) <= _MAX_ADDRESS_WORDS:
+        return False
+    if all(word.isascii() for word in words):
+        return not _YOU_WORDS.isdisjoint(words) and _CONVERSATION_WORDS.issuperset(words)
+    if not _ASKING_OF_POSTS.isdisjoint(words):
+        return False
+    readings = [read_word(word)[0] for word in words]
+    to_bot = not _FAMILIAR_YOU_WORDS.isdisjoint(words) or any(
+        r.person == "2per" and r.number == "sing" for r in readings
+    )
+    return to_bot and all(
+        r.part in _WORDLESS_PARTS
+        or (r.part == "VERB" and r.person in {"1per", "2per"})
+        or (r.part == "VERB" and not r.person and not _FAMILIAR_YOU_WORDS.isdisjoint(words))  # the past: "ты ошибся"
+        or (r.part == "NOUN" and r.lemma in _CONVERSATION_NOUNS)
+        for r in readings
+    )
+
+
+def _is_keyboard_mash(word: str) -> bool:
+    """Whether a word is one letter, runs of neighbouring keys ("asdf"), or no word by consonants or one row of keys."""
+    if len(set(word)) == 1:
+        return word.isalpha()
+    if word in _FIRST_KEYS or (len(word) > 3 and _MASH.fullmatch(word)):
+        return True
+    if len(word) < _MIN_MASH_LENGTH or not word.isalpha():
+        return False
+    if word.isascii():
+        return bool(_CONSONANTS.search(word))
+    return not is_dictionary_word(word) and (
+        bool(_CONSONANTS.search(word)) or any(set(word) <= set(row) for row in _KEYBOARD_ROWS)
+    )
+
+
+def _list_key_runs() -> str:
+    rows = [row for keys in _KEYBOARD_ROWS for row in (keys, keys[::-1])]
+    runs = (row[start:end] for row in rows for start in range(len(row)) for end in range(start + 3, len(row) + 1))
+    return "|".join(sorted(runs, key=len, reverse=True))
+
+
+_MASH = re.compile(rf"(?:{_list_key_runs()})++")
+
+
+def _detect_script(text: str) -> str | None:
+    letters = [char for char in text.lower() if char.isalpha()]
+    cyrillic = sum("а" <= char <= "я" or char == "ё" for char in letters)
+    return ("ru" if 2 * cyrillic >= len(letters) else "en") if letters else None
+
+
+_SIGNS = r"[\s,.!?;:…()–—-]"
+_ADDRESSED = r"(?:\s++(?:всем|вам|тебе|бот|большое|огромное|there|all|everyone|bot|very much|so much|a lot))*+"
+_OPENING_PATTERN = re.compile(
+    rf"^\s*+(?:"
+    # greetings and thanks open a question also without a comma; others only with a sign or "so" after them
+    rf"(?:{_PHRASES['greeting']}|{_PHRASES['thanks']}|{_PHRASES['apology']}){_ADDRESSED}(?![\w-]){_SIGNS}*+|"
+    rf"(?:{_PHRASES['ack_opening']})(?!\w)(?:{_SIGNS}*+(?=(?:so|then|and|but|а|и|но|тогда|так)\s)|\s*+[,.!;…]{_SIGNS}*+)|"
+    rf"(?:{_PHRASES['ack']})(?!\w)\s*+[,.!;…]{_SIGNS}*+|"
+    r"(?:подскажи|скажи|подскажите|скажите)(?:,?\s++(?:мне|нам|плиз|пожалуйста))*+(?!\w)[\s,:]*+|"
+    r"(?:please|pls|plz|пожалуйста|плиз)(?!\w)[\s,]*+|(?:can|could|would) you (?:please )?(?=tell |say |show )"
+    r")"
+)
+_CLOSING_PATTERN = re.compile(
+    rf"(?:[,.!?;…]\s*+(?:{_PHRASES['thanks']}|{_PHRASES['greeting']}){_ADDRESSED}|[,\s]\s*+(?:please|pls|plz|пожалуйста|плиз))[\s.!)…]*+$"
+)
+_MAX_OPENINGS = 4
+
+
+def strip_courtesies(text: str) -> str:
+    """Strip greetings, thanks and "please" around a question; a text that has nothing else stays unchanged."""
+    rest = text
+    for _ in range(_MAX_OPENINGS):
+        low = "".join(c if len(c.lower()) != 1 else c.lower() for c in rest).replace("ё", "е")
+        opening = _OPENING_PATTERN.match(low)
+        if opening is None:
+            break
+        rest = rest[opening.end() :]
+    low = "".join(c if len(c.lower()) != 1 else c.lower() for c in rest).replace("ё", "е")
+    if closing := _CLOSING_PATTERN.search(low[-_MAX_CHARACTERS:]):
+        start = max(0, len(low) - _MAX_CHARACTERS) + closing.start()
+        rest = rest[: start + (rest[start] == "?")]
+    return rest.strip() if _WORD.search(rest) else text

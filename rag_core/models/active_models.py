@@ -1,0 +1,361 @@
+"""Model selection: which embedder, reranker, writer and planner the settings and the admin's choices name,
+and the switch to others while the bot runs.
+
+The order of precedence (`apply_model_choices`): a setting that names a model; an admin's choice in the chat; the best
+model that was pulled. So a configuration that names a model is never overruled by a button. Writer and planner may
+be the same model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rag_core.errors import ModelUnavailable, VectorsUnavailable
+from rag_core.index.vectors import VectorStore, open_vector_store
+from rag_core.llm import LanguageModel
+from rag_core.llm.local import LocalModel, check_gguf_file, open_local_model
+from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, check_model_files, find_models, is_model_present
+from rag_core.models.embedder import Embedder, open_embedder
+from rag_core.models.reranker import Reranker, open_reranker
+from rag_core.settings import RagSettings
+from rag_core.storage import Archive, user_data
+
+if TYPE_CHECKING:
+    from rag_core.engine import Engine
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DenseIndex:
+    """Embedding model with its catalog row and its vectors."""
+
+    model: ModelSpec
+    embedder: Embedder
+    vectors: VectorStore
+
+    @property
+    def store(self) -> str | None:
+        """Identity of the vector store; None where it is on a server that has not answered yet."""
+        try:
+            return self.vectors.identity
+        except VectorsUnavailable:
+            return None
+
+    async def close(self) -> None:
+        """Close the vectors and the embedder."""
+        await self.vectors.close()
+        await self.embedder.close()
+
+
+def get_models_folder(settings: RagSettings) -> Path:
+    """Folder of the models."""
+    return settings.models.dir or settings.data.dir / "models"
+
+
+def select_model(role: ModelRole, name: str, folder: Path) -> ModelSpec | None:
+    """Select a model: the named one, or with "auto" the best that was pulled; None for "none".
+
+    Raises ModelUnavailable for an unknown name.
+    """
+    if name == "none":
+        return None
+    if name != "auto":
+        rows = find_models(name)
+        return next((row for row in rows if row.role is role), rows[0])
+    pulled = [row for row in MODELS if row.role is role and is_model_present(row, folder / row.name)]
+    return pulled[-1] if pulled else None  # the catalog is ordered from small to good
+
+
+async def open_selected_reranker(settings: RagSettings) -> Reranker | None:
+    """Load the reranker; None where none is chosen or pulled. Raises ModelUnavailable."""
+    folder = get_models_folder(settings)
+    row = select_model(ModelRole.RERANKER, settings.models.reranker, folder)
+    if row is None:
+        return None
+    if row.role is not ModelRole.RERANKER:
+        raise ModelUnavailable(f"{row.name} is no reranker: choose another one for MODELS__RERANKER.")
+    return await open_reranker(row, folder / row.name, settings.models.threads, settings.models.provider)
+
+
+async def open_dense_index(settings: RagSettings) -> DenseIndex | None:
+    """Load the embedding model and open its vector store; None where no model is chosen or pulled.
+
+    Raises ModelUnavailable, VectorsUnavailable.
+    """
+    folder = get_models_folder(settings)
+    row = select_model(ModelRole.EMBEDDER, settings.models.embedder, folder)
+    if row is None:
+        return None
+    if row.role is not ModelRole.EMBEDDER:
+        raise ModelUnavailable(f"{row.name} is no embedding model: choose another one for MODELS__EMBEDDER.")
+    embedder = await open_embedder(row, folder / row.name, settings.models.threads, settings.models.provider)
+    try:
+        vectors = await open_vector_store(
+            settings.data.dir / "vectors" / row.name,
+            model=row.name,
+            dimension=embedder.dimension,
+            qdrant=settings.qdrant,
+            patient=True,
+        )
+    except BaseException:
+        await embedder.close()
+        raise
+    return DenseIndex(row, embedder, vectors)
+
+
+# Uses of a model, and the setting of each.
+MODEL_USES = {
+    "writer": "LLM__MODEL",
+    "planner": "LLM__PLANNER",
+    "embedder": "MODELS__EMBEDDER",
+    "reranker": "MODELS__RERANKER",
+}
+UNDECIDED_VALUES = ("auto", "same")  # settings that leave the choice open
+_SETTING_PATHS = {name: tuple(part.lower() for part in setting.split("__")) for name, setting in MODEL_USES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageModels:
+    """Writer and planner, which may be the same model; None where there is none."""
+
+    writer: LanguageModel | None
+    planner: LanguageModel | None
+
+    async def close(self) -> None:
+        """Close both, once where they are the same model."""
+        for model in {id(model): model for model in (self.writer, self.planner) if model}.values():
+            await model.close()
+
+
+@dataclass(frozen=True, slots=True)
+class GgufFile:
+    """GGUF file and the name of its model; without a name, the one in the file counts."""
+
+    path: Path
+    name: str = ""
+
+
+def is_gguf_path(given: str) -> bool:
+    """Whether this is a path rather than a name of the catalog."""
+    return given.endswith(".gguf") or "/" in given
+
+
+def get_model_setting(settings: RagSettings, use: str) -> str:
+    """Value of the setting of a use."""
+    section, field = _SETTING_PATHS[use]
+    return str(getattr(getattr(settings, section), field))
+
+
+def apply_model_choices(settings: RagSettings, remembered: Mapping[str, str]) -> RagSettings:
+    """Apply the stored choices of an admin, where the settings leave the choice open."""
+    sections: dict[str, dict[str, str]] = {}
+    for use, (section, field) in _SETTING_PATHS.items():
+        if use in remembered and get_model_setting(settings, use) in UNDECIDED_VALUES:
+            sections.setdefault(section, {})[field] = remembered[use]
+    changed = {name: getattr(settings, name).model_copy(update=fields) for name, fields in sections.items()}
+    return settings.model_copy(update=changed)
+
+
+def find_gguf(settings: RagSettings, given: str) -> GgufFile | None:
+    """Find the GGUF of a name, a path, or "auto"; None for "none". Raises ModelUnavailable for an unreadable file."""
+    file = GgufFile(Path(given).expanduser()) if is_gguf_path(given) else _find_pulled_gguf(settings, given)
+    if file:
+        check_gguf_file(file.path)
+    return file
+
+
+def _find_pulled_gguf(settings: RagSettings, given: str) -> GgufFile | None:
+    folder = get_models_folder(settings)
+    row = select_model(ModelRole.WRITER, given, folder)
+    if row is None:
+        return None
+    if row.role is not ModelRole.WRITER:
+        raise ModelUnavailable(f"{row.name} writes no text: choose a writer of citegram models list.")
+    check_model_files(row, folder / row.name)
+    return GgufFile(folder / row.name / row.file, row.name)
+
+
+def _open_server_model(settings: RagSettings) -> LanguageModel:
+    from rag_core.llm.openai_client import open_remote_model  # aiohttp takes a third of a second to load
+
+    return open_remote_model(settings.llm)
+
+
+async def open_language_models(settings: RagSettings) -> LanguageModels:
+    """Open writer and planner. LLM__URL takes precedence over a GGUF; the server need not run yet.
+
+    Raises ModelUnavailable.
+    """
+    writer = _open_server_model(settings) if settings.llm.url else await _open_gguf(settings, settings.llm.model)
+    try:
+        return LanguageModels(writer, await open_planner(settings, writer))
+    except BaseException:
+        if writer:
+            await writer.close()
+        raise
+
+
+async def open_planner(settings: RagSettings, writer: LanguageModel | None) -> LanguageModel | None:
+    """Open the planner; the writer itself where no other model is named. Raises ModelUnavailable."""
+    given = settings.llm.planner
+    if given == "same" or (given == settings.llm.model and not settings.llm.url):
+        return writer
+    return await _open_gguf(settings, given, writer)
+
+
+async def _open_gguf(settings: RagSettings, given: str, beside: LanguageModel | None = None) -> LanguageModel | None:
+    file = find_gguf(settings, given)
+    return await open_local_model(file.path, settings.llm, name=file.name, beside=beside) if file else None
+
+
+_STAGE_BY_USE = {"writer": "write", "planner": "write", "reranker": "rerank"}
+_CLOSING_TASKS: set[asyncio.Task[None]] = set()  # close old models; asyncio itself holds only weak references
+_SWITCH_LOCK = asyncio.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSwitch:
+    """Result of a switch: use and model, at once or (`now` is False) from the next start on."""
+
+    use: str
+    name: str
+    now: bool
+
+
+def resolve_model_use(given: str, wanted: str = "") -> str:
+    """Resolve the use of a model: the wanted one, else the role of its row. Raises ModelUnavailable."""
+    if wanted:
+        if wanted not in MODEL_USES:
+            raise ModelUnavailable(f"A model is used as {', '.join(MODEL_USES)}, not as {wanted!r}.")
+        return wanted
+    if given in ("none", *UNDECIDED_VALUES):
+        raise ModelUnavailable(f"Say what {given!r} is meant for: --for {'|'.join(MODEL_USES)}.")
+    if is_gguf_path(given):
+        return ModelRole.WRITER.value
+    rows = find_models(given)
+    if len(rows) > 1:
+        raise ModelUnavailable(f"{given} is a tier of several models: name one, {', '.join(row.name for row in rows)}.")
+    return rows[0].role.value
+
+
+async def switch_model(rag: Engine, given: str, wanted: str = "") -> ModelSwitch:
+    """Switch to a model (a catalog name, a path, auto, none, or same) at once and for every restart.
+
+    Waiting requests are served by the new writer; where it cannot be loaded the old one stays. Another embedder is
+    used from the next start on: its vectors are then made beside the old ones. Raises ModelUnavailable.
+    """
+    use = resolve_model_use(given, wanted)
+    async with _SWITCH_LOCK:
+        _check_choice_allowed(rag.settings, use, given)
+        settings = apply_model_choices(rag.settings, {**await user_data.load_choices(rag.archive), use: given})
+        if use in ("writer", "planner"):
+            await _switch_language_models(rag, settings)
+        elif use == "reranker":
+            await _switch_reranker(rag, settings)
+        if use in _STAGE_BY_USE:
+            rag.without = tuple(each for each in rag.without if each.stage != _STAGE_BY_USE[use])
+        await user_data.save_choice(rag.archive, use, given)
+    return ModelSwitch(use, given, now=use != "embedder")
+
+
+async def choose_model_for_next_start(
+    settings: RagSettings, archive: Archive, given: str, wanted: str = ""
+) -> ModelSwitch:
+    """Store a model for the next start, while no bot runs. Raises ModelUnavailable for one that is not present."""
+    use = resolve_model_use(given, wanted)
+    _check_choice_allowed(settings, use, given)
+    await user_data.save_choice(archive, use, given)
+    return ModelSwitch(use, given, now=False)
+
+
+def _check_choice_allowed(settings: RagSettings, use: str, given: str) -> None:
+    """Raise ModelUnavailable where a setting overrules the choice, or the model cannot be used."""
+    if (fixed := get_model_setting(settings, use)) not in UNDECIDED_VALUES:
+        raise ModelUnavailable(
+            "{setting} is {value}, and a setting goes before a choice: change it there.",
+            code="model-fixed",
+            setting=MODEL_USES[use],
+            value=fixed,
+        )
+    if use == "writer" and settings.llm.url:
+        raise ModelUnavailable(
+            "LLM__URL is set, and that server writes: empty it to choose a model here.", code="model-server-writes"
+        )
+    if given in ("none", "auto") or (given == "same" and use == "planner"):
+        return
+    if use in ("writer", "planner"):
+        find_gguf(settings, given)  # raises where the file is missing or no GGUF
+        return
+    row = select_model(ModelRole(use), given, get_models_folder(settings))
+    if row is None or row.role.value != use:
+        raise ModelUnavailable(f"{given} is no {use}: citegram models list names those there are.")
+    check_model_files(row, get_models_folder(settings) / row.name)
+
+
+async def _switch_language_models(rag: Engine, settings: RagSettings) -> None:
+    """Replace writer and planner; an open local model swaps its file instead of being reopened."""
+    before = LanguageModels(rag.writer, rag.planner)
+    written = find_gguf(settings, settings.llm.model) if not settings.llm.url else None
+    planned = written if settings.llm.planner == "same" else find_gguf(settings, settings.llm.planner)
+    shared = settings.llm.planner == "same" or (planned == written and not settings.llm.url)
+    own = rag.planner if rag.planner is not rag.writer else None
+    writer = rag.writer if settings.llm.url else await _swap_gguf(rag.writer, written, settings, own)
+    rag.writer = writer
+    rag.planner = writer if shared else await _swap_gguf(own, planned, settings, writer)
+    for model in {id(one): one for one in (before.writer, before.planner) if one}.values():
+        if model not in (rag.writer, rag.planner):
+            await model.close()
+
+
+async def _swap_gguf(
+    old: LanguageModel | None, file: GgufFile | None, settings: RagSettings, beside: LanguageModel | None
+) -> LanguageModel | None:
+    if file is None:
+        return None
+    if not isinstance(old, LocalModel):
+        return await open_local_model(file.path, settings.llm, name=file.name, beside=beside)
+    if old.path != file.path:
+        await old.swap(file.path, file.name)
+    return old
+
+
+async def _switch_reranker(rag: Engine, settings: RagSettings) -> None:
+    old, new = rag.reranker, await open_selected_reranker(settings)
+    rag.reranker = new
+    if old is None:
+        return
+
+    async def close_later() -> None:
+        try:  # a question that already uses it may finish its stage
+            await asyncio.sleep(2 * settings.budgets.rerank)
+        finally:
+            await old.close()
+
+    task = asyncio.create_task(close_later())
+    _CLOSING_TASKS.add(task)
+    task.add_done_callback(_CLOSING_TASKS.discard)
+
+
+def list_models_in_use(settings: RagSettings, remembered: dict[str, str]) -> dict[str, str]:
+    """Name or path of the model that a start would open now, by use; uses without a model are left out."""
+    wanted = apply_model_choices(settings, remembered)
+    models = {}
+    for use in MODEL_USES:
+        given = get_model_setting(wanted, use)
+        if use == "planner" and given == "same":
+            given = wanted.llm.model
+        if wanted.llm.url and (use == "writer" or get_model_setting(wanted, use) == "same"):
+            models[use] = "LLM__URL"
+        elif is_gguf_path(given):
+            models[use] = str(Path(given))
+        else:
+            role = ModelRole.WRITER if use == "planner" else ModelRole(use)
+            row = select_model(role, given, get_models_folder(settings))
+            models |= {use: row.name} if row else {}
+    return models

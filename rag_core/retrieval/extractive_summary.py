@@ -1,0 +1,174 @@
+"""Extractive summary: dated lines of posts, newest first: what is new, what was posted in a period, news about a topic.
+
+A line is the opening of a post: its first sentences that say something and stand in no other post of the digest. Copies
+of a post give one line. A month without a year is the latest that has posts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import islice
+from types import MappingProxyType
+from typing import Protocol, TypeVar
+
+from rag_core.context.copies_and_conflicts import gather_evidence
+from rag_core.context.evidence import build_text_key
+from rag_core.dates.ranges import shift_months
+from rag_core.engine import Engine
+from rag_core.retrieval.search import fetch_passages, resolve_filter
+from rag_core.text.sentences import MAX_ANSWER_LENGTH, TextSpan, split_long_span, split_sentences
+from rag_core.types import Citation, Draft, Hit, Passage, PassageRef, Plan, PostKey, Question, Sentence
+from rag_core.writing.phrases import format_dated_line, format_post_count
+
+MAX_LINES = 7
+_MIN_OPENING_LENGTH = 30
+_MAX_COUNT_LENGTH = 65  # characters of the sentence that counts the posts
+_MAX_OPENING_LENGTH = 110  # characters of a post in a line
+_MAX_READ_POSTS = 3 * MAX_LINES  # some have no text, or are copies
+_RECENT_DAYS = (7, 31, 366)  # "what is new" without a period: the shortest of these that has enough posts, else all
+_ENOUGH_POSTS = 5
+_MAX_YEARS_BACK = 20  # "in October": the latest October with posts
+_MAX_NEWEST_POSTS = 200  # without a bounded period: the newest that take turns by channel
+_MAX_COMPARED_POSTS = 50  # posts of one part of the period from which the channel least shown is taken
+_MAX_GAP = 3  # characters between two sentences that adjoin
+_LINKS_AND_TAGS = re.compile(r"https?://\S+|[#@]\w+")
+_LONG_WORD = re.compile(r"[^\W\d_]{3,}")
+_MIN_WORDS = 2  # of a sentence that says something
+
+
+async def summarize_period(question: Question, plan: Plan, rag: Engine, *, counted: bool) -> Draft:
+    """Summarize the posts of a period: dated lines, newest first, and their number.
+
+    With `counted` the number comes first, then the lines, oldest first. A draft without sentences: there are no posts.
+    """
+    places = await _find_posts(question, plan, rag)
+    bounded = plan.since is not None and plan.until is not None
+    passages = list((await fetch_passages(choose_posts(places, bounded=bounded), rag)).values())
+    ends = [passage.date for passage in (await fetch_passages([places[0], places[-1]], rag)).values()] if places else []
+    lines = fit_dated_lines(await _quote_openings(passages, question, rag), question)
+    if not lines or not ends:
+        return Draft()
+    count = format_post_count(len(places), (min(ends), max(ends)), question.lang)
+    total = Sentence(count, tuple(line.citations[0] for line in lines))
+    if counted:
+        return Draft((total, *reversed(lines)), 1.0)
+    return Draft((*lines, total) if len(places) > len(lines) else lines, 1.0)
+
+
+async def _find_posts(question: Question, plan: Plan, rag: Engine) -> list[PassageRef]:
+    """Find the posts of the period, oldest first; without a period the recent ones."""
+    plans = [plan]
+    if plan.yearless:
+        plans = [_shift_years(plan, -back) for back in range(_MAX_YEARS_BACK)]
+    elif plan.since is None and plan.until is None and not plan.has_filters:
+        tomorrow = question.asked_at.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+        plans = [replace(plan, since=tomorrow - timedelta(days=days), until=tomorrow) for days in _RECENT_DAYS]
+        plans.append(replace(plan, until=tomorrow))
+    places: list[PassageRef] = []
+    for one in plans:
+        only = await resolve_filter(one, question.viewer, rag)
+        places = await asyncio.to_thread(rag.lexical.all_of, only)
+        if len(places) >= (1 if plan.yearless else _ENOUGH_POSTS):
+            break
+    return places
+
+
+def _shift_years(plan: Plan, years: int) -> Plan:
+    def shift(moment: datetime | None) -> datetime | None:
+        return moment and datetime.combine(shift_months(moment.date(), 12 * years), moment.timetz())
+
+    return replace(plan, since=shift(plan.since), until=shift(plan.until))
+
+
+class _Keyed(Protocol):
+    @property
+    def key(self) -> PostKey: ...
+
+
+T = TypeVar("T", bound=_Keyed)
+
+
+def choose_posts(places: Sequence[T], *, bounded: bool) -> list[T]:
+    """Choose the posts to read, best first: spread over a bounded period, else the newest; of all channels alike."""
+    newest = list(reversed(places))
+    length = -(-len(newest) // MAX_LINES) if bounded else _MAX_NEWEST_POSTS
+    slices = [deque(newest[start : start + length]) for start in range(0, len(newest), length)] if newest else []
+    used: Counter[int] = Counter()
+    chosen: list[T] = []
+    while len(chosen) < _MAX_READ_POSTS and (full := [one for one in slices if one]):
+        for one in full if bounded else full[:1]:
+            place = min(islice(one, _MAX_COMPARED_POSTS), key=lambda place: used[place.key.chat_id])
+            one.remove(place)
+            used[place.key.chat_id] += 1
+            chosen.append(place)
+    return chosen[:_MAX_READ_POSTS]
+
+
+async def _quote_openings(passages: Sequence[Passage], question: Question, rag: Engine) -> list[Sentence]:
+    """Quote the opening of each post, in the order given; of copies only the original."""
+    hits = [Hit(passage, -float(n), "") for n, passage in enumerate(passages)]
+    originals = [source.passage for source in (await gather_evidence(hits, question.viewer, rag)).sources]
+    spoken = Counter(
+        key for one in originals for key in {build_text_key(one.text[a:b]) for a, b in split_sentences(one.text)}
+    )
+    quotes = []
+    for one in originals:
+        if span := find_opening(one.text, spoken):
+            quotes.append(quote_span(one, span))
+    return quotes
+
+
+def quote_span(passage: Passage, span: TextSpan) -> Sentence:
+    """Quote a span of a passage, cited at its place in the post."""
+    quote, at = passage.text[slice(*span)], passage.start + span[0]
+    return Sentence(quote, (Citation(passage.key, quote, at, at + len(quote), passage.date),))
+
+
+def find_opening(
+    text: str, spoken: Mapping[str, int] = MappingProxyType({}), longest: int = _MAX_OPENING_LENGTH
+) -> TextSpan | None:
+    """Find the first sentences that say something, of at most `longest` characters together.
+
+    `spoken` counts the posts that have a sentence: what stands in several says nothing about one.
+    """
+    spans = split_sentences(text)
+    for n, (start, end) in enumerate(spans):
+        if not _says_something(text[start:end]) or spoken.get(build_text_key(text[start:end]), 0) > 1:
+            continue
+        if end - start > longest:
+            return split_long_span(text, (start, end), longest)[0]
+        for next_start, next_end in spans[n + 1 :]:
+            said_often = spoken.get(build_text_key(text[next_start:next_end]), 0) > 1
+            if said_often or next_start - end > _MAX_GAP or text[next_start] in "#@":
+                break
+            if next_end - start > longest:
+                # a greeting or a heading says little without a piece of what follows
+                short = end - start < _MIN_OPENING_LENGTH
+                return split_long_span(text, (start, next_end), longest)[0] if short else (start, end)
+            end = next_end
+        return start, end
+    return None
+
+
+def _says_something(text: str) -> bool:
+    return len(_LONG_WORD.findall(_LINKS_AND_TAGS.sub(" ", text))) >= _MIN_WORDS
+
+
+def fit_dated_lines(quotes: Sequence[Sentence], question: Question) -> tuple[Sentence, ...]:
+    """Fit quotes, best first, into one answer: dated, and newest first."""
+    lines: list[Sentence] = []
+    room = MAX_ANSWER_LENGTH - _MAX_COUNT_LENGTH
+    for quote in [one for one in quotes if _says_something(one.text)][:MAX_LINES]:
+        cut = "" if quote.text[-1] in ".!?…)»\"'" or quote.text[-1] not in ",;:—–-" else "…"
+        shown = f"{quote.text.rstrip(' ,;:—–-')}{cut}" if cut else quote.text
+        text = format_dated_line(quote.citations[0].date, shown, question.asked_at, question.lang)
+        if len(text) > room:
+            break
+        room -= len(text)
+        lines.append(replace(quote, text=text))
+    return tuple(sorted(lines, key=lambda line: line.citations[0].date, reverse=True))

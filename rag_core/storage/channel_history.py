@@ -1,0 +1,283 @@
+"""History over MTProto: how far a channel's backfill is, and when each post was last seen in its channel.
+
+A backfill asks for message ids from the newest down. Its posts and its place are saved in one transaction, so that a
+crash neither loses a post nor asks twice for more than one batch. Only approved channels have a history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import aiosqlite
+
+from rag_core.storage.db import Archive
+from rag_core.storage.post_rows import (
+    JOIN_BY_KEY,
+    PostTally,
+    decode_row,
+    encode_keys,
+    from_unix_seconds,
+    get_unix_time,
+    to_unix_seconds,
+)
+from rag_core.storage.posts import restore_posts, save_posts_in_transaction
+from rag_core.types import Post, PostKey
+
+# How posts that a sweep did not find are marked as deleted; such a tombstone can be undone for a week.
+DELETED_HOW = "history"
+UNDO_PERIOD = timedelta(days=7)
+# Posts of the last two days are looked at hourly: most edits and deletions come soon.
+LOOK_INTERVAL = timedelta(hours=1)
+_RECENT = timedelta(days=2)
+# A look at every post takes five days, so that a bot that is off at times looks at all of them within a week.
+_SWEEPS_PER_ROUND = 5 * 24
+_MIN_SWEEP_POSTS = 100  # one request, which costs the same for fewer
+
+_APPROVED = "SELECT 1 FROM channels WHERE chat_id = ?1 AND state IN ('active', 'paused')"
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """Backfill of a channel: `state` is running, paused, cancelled, done or failed.
+
+    `since`: older posts are not wanted. Ids above `next_id` are asked for already, up to `newest_id`; both are None
+    until the newest id was looked for. `saved` counts the posts found; `problem` is the sentence of a failure.
+    """
+
+    chat_id: int
+    state: str
+    began_at: datetime
+    since: datetime | None
+    newest_id: int | None
+    next_id: int | None
+    saved: int
+    problem: str
+
+    @property
+    def share(self) -> float:
+        """Share of the ids that were asked for, 0..1."""
+        if self.state == "done":
+            return 1.0
+        return 1 - (self.next_id or 0) / self.newest_id if self.newest_id else 0.0
+
+
+async def list_backfills(archive: Archive) -> dict[int, Backfill]:
+    """List the backfills of all channels, by chat id."""
+    return {row["chat_id"]: decode_row(Backfill, row) for row in await archive.rows("SELECT * FROM history")}
+
+
+async def begin_backfill(archive: Archive, chat_id: int, since: datetime | None = None) -> bool:
+    """Begin the backfill of an approved channel anew. False if it is not approved."""
+    begun = await archive.execute(
+        "INSERT OR REPLACE INTO history (chat_id, state, began_at, since) "
+        f"SELECT ?1, 'running', ?2, ?3 WHERE EXISTS ({_APPROVED})",
+        (chat_id, get_unix_time(), to_unix_seconds(since) if since else None),
+    )
+    return bool(begun)
+
+
+async def set_backfill_state(
+    archive: Archive, chat_id: int, state: str, *, among: Sequence[str] = ("running", "paused"), problem: str = ""
+) -> bool:
+    """Pause, resume, cancel or fail a backfill that is in one of the states `among`. False if it is in none."""
+    sql = f"UPDATE history SET state = ?, problem = ? WHERE chat_id = ? AND state IN ({', '.join('?' * len(among))})"
+    return bool(await archive.execute(sql, (state, problem, chat_id, *among)))
+
+
+async def set_newest_id(archive: Archive, chat_id: int, newest_id: int) -> None:
+    """Set the id from which a running backfill goes down."""
+    await archive.execute(
+        "UPDATE history SET newest_id = ?1, next_id = ?1, began_at = ?2 WHERE chat_id = ?3 AND newest_id IS NULL",
+        (newest_id, get_unix_time(), chat_id),
+    )
+
+
+async def save_batch(archive: Archive, chat_id: int, posts: Sequence[Post], next_id: int) -> PostTally | None:
+    """Save the posts of a batch and the place of the backfill in one transaction.
+
+    `next_id` 0 ends it. None, and nothing is saved, if the backfill was stopped or the channel removed meanwhile.
+    """
+    async with archive.writing() as connection:
+        moved = await connection.execute(
+            "UPDATE history SET next_id = ?2, state = iif(?2 > 0, state, 'done'), saved = saved + ?3 "
+            f"WHERE chat_id = ?1 AND state = 'running' AND EXISTS ({_APPROVED})",
+            (chat_id, next_id, len(posts)),
+        )
+        return await _save_seen(connection, posts, get_unix_time()) if moved.rowcount else None
+
+
+async def save_seen_posts(
+    archive: Archive, chat_id: int, posts: Sequence[Post], others: Iterable[int], now: datetime
+) -> PostTally:
+    """Save posts as they were seen in an approved channel now: an edit that was missed becomes a version.
+
+    `others`: ids of known posts that are there, but cannot be read.
+    """
+    async with archive.writing() as connection:
+        if not await connection.execute_fetchall(_APPROVED, (chat_id,)):
+            return PostTally()
+        tally = await _save_seen(connection, posts, moment := to_unix_seconds(now))
+        await connection.executemany(
+            "UPDATE post_looks SET looked_at = ?, missing_since = NULL, kept = 0 WHERE chat_id = ? AND message_id = ?",
+            [(moment, chat_id, one) for one in others],
+        )
+        return tally
+
+
+async def _save_seen(connection: aiosqlite.Connection, posts: Sequence[Post], moment: int) -> PostTally:
+    tally = await save_posts_in_transaction(connection, posts, source="history")
+    await connection.executemany(
+        "INSERT INTO post_looks (chat_id, message_id, looked_at) VALUES (?, ?, ?) ON CONFLICT DO UPDATE "
+        "SET looked_at = excluded.looked_at, missing_since = NULL, kept = 0",
+        [(*post.key, moment) for post in posts],
+    )
+    return tally
+
+
+async def list_due_ids(archive: Archive, chat_id: int, now: datetime) -> list[int]:
+    """List the ids of living posts to look at in one sweep: recent ones, those missing last time, the rest in turn."""
+    hour_ago = to_unix_seconds(now - LOOK_INTERVAL)
+    recent = await archive.column(
+        "SELECT p.message_id FROM posts AS p LEFT JOIN post_looks AS l USING (chat_id, message_id) "
+        "WHERE p.chat_id = ?1 AND p.deleted_at IS NULL AND coalesce(l.looked_at, 0) <= ?2 "
+        "AND (p.date >= ?3 OR l.missing_since IS NOT NULL)",
+        (chat_id, hour_ago, to_unix_seconds(now - _RECENT)),
+    )
+    ids = set(recent)
+    total = await archive.value("SELECT count(*) FROM posts WHERE chat_id = ? AND deleted_at IS NULL", (chat_id,))
+    wanted = max(_MIN_SWEEP_POSTS, -(-total // _SWEEPS_PER_ROUND))
+    for sql in (
+        "SELECT message_id FROM posts AS p WHERE chat_id = ?1 AND deleted_at IS NULL AND NOT EXISTS ("
+        "SELECT 1 FROM post_looks AS l WHERE l.chat_id = p.chat_id AND l.message_id = p.message_id) "
+        "ORDER BY message_id DESC LIMIT ?3",
+        "SELECT l.message_id FROM post_looks AS l JOIN posts AS p USING (chat_id, message_id) "
+        "WHERE l.chat_id = ?1 AND l.looked_at <= ?2 AND p.deleted_at IS NULL ORDER BY l.looked_at LIMIT ?3",
+    ):
+        if len(ids) < wanted:
+            ids |= set(await archive.column(sql, (chat_id, hour_ago, wanted)))
+    return sorted(ids, reverse=True)
+
+
+async def list_newest_ids(archive: Archive, chat_id: int, limit: int) -> list[int]:
+    """List the ids of the newest living posts of a channel."""
+    sql = "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL ORDER BY message_id DESC LIMIT ?"
+    return await archive.column(sql, (chat_id, limit))
+
+
+async def find_stale_keys(archive: Archive, keys: Iterable[PostKey], now: datetime) -> list[PostKey]:
+    """Find the living posts among the keys that were not looked at for an hour."""
+    looks = JOIN_BY_KEY.format(table="posts")
+    rows = await archive.rows(
+        f"SELECT t.chat_id, t.message_id {looks} LEFT JOIN post_looks AS l USING (chat_id, message_id) "
+        "WHERE t.deleted_at IS NULL AND coalesce(l.looked_at, 0) <= ?",
+        (encode_keys(keys), to_unix_seconds(now - LOOK_INTERVAL)),
+    )
+    return [PostKey(*row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class MissingPosts:
+    """Posts of a channel that a look did not find: all of them, and those that were missing an hour before as well.
+
+    `allowed`: how many may be taken out without a second look.
+    """
+
+    keys: tuple[PostKey, ...]
+    confirmed: tuple[PostKey, ...]
+    allowed: int
+
+
+async def judge_missing(
+    archive: Archive, chat_id: int, ids: Collection[int], now: datetime, share: float
+) -> MissingPosts:
+    """Compare missing ids with what earlier looks said; posts that an admin put back are left out.
+
+    What looks have taken out within a day counts towards the `share` of a channel that may go without a second look.
+    """
+    found = JOIN_BY_KEY.format(table="posts")
+    rows = await archive.rows(
+        f"SELECT t.chat_id, t.message_id, l.missing_since {found} "
+        "LEFT JOIN post_looks AS l USING (chat_id, message_id) WHERE t.deleted_at IS NULL AND NOT coalesce(l.kept, 0)",
+        (encode_keys(PostKey(chat_id, one) for one in ids),),
+    )
+    ((total, gone),) = await archive.rows(
+        "SELECT count(*), coalesce(sum(deleted_at IS NOT NULL), 0) FROM posts WHERE chat_id = ?1 "
+        "AND (deleted_at IS NULL OR (deleted_how = ?2 AND deleted_at > ?3))",
+        (chat_id, DELETED_HOW, to_unix_seconds(now - timedelta(days=1))),
+    )
+    before = to_unix_seconds(now - LOOK_INTERVAL)
+    keys = tuple(PostKey(row[0], row[1]) for row in rows)
+    confirmed = tuple(PostKey(row[0], row[1]) for row in rows if row[2] is not None and row[2] <= before)
+    return MissingPosts(keys, confirmed, int(total * share) - gone)
+
+
+async def mark_missing(archive: Archive, keys: Iterable[PostKey], now: datetime) -> int:
+    """Note that a look did not find these posts, which stay until a second one. Returns how many are noted anew."""
+    fresh = 0
+    moment = to_unix_seconds(now)
+    async with archive.writing() as connection:
+        for key in keys:
+            cursor = await connection.execute(
+                "UPDATE post_looks SET looked_at = ? "
+                "WHERE chat_id = ? AND message_id = ? AND missing_since IS NOT NULL",
+                (moment, *key),
+            )
+            if not cursor.rowcount:
+                fresh += 1
+                await connection.execute(
+                    "INSERT INTO post_looks (chat_id, message_id, looked_at, missing_since) VALUES (?, ?, ?, ?) "
+                    "ON CONFLICT DO UPDATE SET looked_at = excluded.looked_at, missing_since = excluded.missing_since",
+                    (*key, moment, moment),
+                )
+    return fresh
+
+
+async def undo_deletions(archive: Archive, chat_id: int, now: datetime) -> int:
+    """Restore the posts of a channel that looks took out within a week; later looks leave them. Returns how many."""
+    rows = await archive.rows(
+        "SELECT chat_id, message_id FROM posts WHERE chat_id = ? AND deleted_how = ? AND deleted_at > ?",
+        (chat_id, DELETED_HOW, to_unix_seconds(now - UNDO_PERIOD)),
+    )
+    keys = [PostKey(*row) for row in rows]
+    await archive.execute_many(
+        "INSERT INTO post_looks (chat_id, message_id, looked_at, kept) VALUES (?, ?, ?, 1) "
+        "ON CONFLICT DO UPDATE SET missing_since = NULL, kept = 1",
+        [(*key, to_unix_seconds(now)) for key in keys],
+    )
+    return await restore_posts(archive, keys)
+
+
+async def find_gaps_to_fill(archive: Archive) -> dict[int, datetime | None]:
+    """Find the channels whose gaps a backfill may close by itself, with the time from which posts are wanted.
+
+    None: from the beginning, once in the life of a channel. A gap that a backfill did not close is left to an admin.
+    """
+    rows = await archive.rows(
+        "SELECT g.chat_id, min(coalesce(g.since, 0)) FROM gaps AS g JOIN channels AS c USING (chat_id) "
+        "LEFT JOIN history AS h USING (chat_id) WHERE g.closed_at IS NULL AND c.state IN ('active', 'paused') "
+        "AND c.kind = 'channel' AND c.joined_at IS NOT NULL AND c.left_at IS NULL AND (h.chat_id IS NULL "
+        "OR (g.since IS NOT NULL AND h.state NOT IN ('running', 'paused') AND g.until > h.began_at)) GROUP BY g.chat_id"
+    )
+    return {row[0]: from_unix_seconds(row[1]) if row[1] else None for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryCounts:
+    """Counts of a channel for /stats and `citegram history`: posts waiting for a second look, taken out in a week."""
+
+    missing: int
+    deleted: int
+
+
+async def count_history(archive: Archive, now: datetime) -> dict[int, HistoryCounts]:
+    """Count what looks found, by chat id; channels without anything are left out."""
+    rows = await archive.rows(
+        "SELECT p.chat_id, sum(p.deleted_at IS NULL), sum(p.deleted_at IS NOT NULL) FROM posts AS p "
+        "LEFT JOIN post_looks AS l USING (chat_id, message_id) "
+        "WHERE (p.deleted_at IS NULL AND l.missing_since IS NOT NULL) OR (p.deleted_how = ? AND p.deleted_at > ?) "
+        "GROUP BY p.chat_id",
+        (DELETED_HOW, to_unix_seconds(now - UNDO_PERIOD)),
+    )
+    return {row[0]: HistoryCounts(row[1], row[2]) for row in rows}

@@ -1,0 +1,295 @@
+"""User data: conversation memory, answer modes of chats, admin grants, choices of an admin, erasure of a user's data.
+
+Conversation memory holds questions and names alone and is never a source of an answer. An admin's choices outlive a
+restart and are kept with the archive's backups.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Mapping
+from dataclasses import astuple, dataclass
+from datetime import datetime
+
+import aiosqlite
+
+from rag_core.storage.db import Archive
+from rag_core.storage.post_rows import decode_row, encode_row, from_unix_seconds, get_unix_time, to_unix_seconds
+
+
+async def load_choices(archive: Archive) -> dict[str, str]:
+    """Load the settings that admins chose at run time: name -> value."""
+    return {row["name"]: row["value"] for row in await archive.rows("SELECT name, value FROM choices")}
+
+
+async def save_choice(archive: Archive, name: str, value: str) -> None:
+    """Save a setting that an admin chose; it replaces an earlier value."""
+    await archive.execute("INSERT OR REPLACE INTO choices (name, value) VALUES (?, ?)", (name, value))
+
+
+async def load_chat_zone(archive: Archive, chat_id: int) -> str:
+    """Load the name of the time zone that a chat chose; "" where it chose none."""
+    return str(await archive.value("SELECT value FROM choices WHERE name = ?", (f"zone {chat_id}",)) or "")
+
+
+async def save_chat_zone(archive: Archive, chat_id: int, zone: str) -> None:
+    """Save the name of a chat's time zone."""
+    await save_choice(archive, f"zone {chat_id}", zone)
+
+
+async def load_channel_sets(archive: Archive, chat_id: int) -> dict[str, frozenset[int]]:
+    """Load the named sets of channels of a chat: lower-case name -> channels, which the reader may not all read now."""
+    value = await archive.value("SELECT value FROM choices WHERE name = ?", (f"sets {chat_id}",)) or "{}"
+    return {name: frozenset(chosen) for name, chosen in json.loads(value).items()}
+
+
+async def save_channel_sets(archive: Archive, chat_id: int, sets: Mapping[str, Collection[int]]) -> None:
+    """Save the named sets of channels of a chat in place of those before."""
+    value = json.dumps({name: sorted(chosen) for name, chosen in sets.items()}, ensure_ascii=False)
+    await save_choice(archive, f"sets {chat_id}", value)
+
+
+@dataclass(frozen=True, slots=True)
+class AdminGrant:
+    """Admin grant: the id of the new admin, the id of the admin who granted it, and when."""
+
+    user_id: int
+    by: int
+    at: datetime
+
+
+async def list_admin_grants(archive: Archive) -> list[AdminGrant]:
+    """List all admin grants, the oldest first."""
+    rows = await archive.rows("SELECT * FROM grants ORDER BY granted_at, user_id")
+    return [AdminGrant(row["user_id"], row["granted_by"], from_unix_seconds(row["granted_at"])) for row in rows]
+
+
+async def grant_admin(archive: Archive, user_id: int, by: int) -> None:
+    """Grant admin rights to a user; an existing grant is not changed."""
+    sql = "INSERT OR IGNORE INTO grants (user_id, granted_by, granted_at) VALUES (?, ?, ?)"
+    await archive.execute(sql, (user_id, by, get_unix_time()))
+
+
+async def revoke_admin(archive: Archive, user_id: int) -> None:
+    """Revoke the admin rights of a user."""
+    await archive.execute("DELETE FROM grants WHERE user_id = ?", (user_id,))
+
+
+AUTO_RECIPE = "auto"  # the recipe is chosen for each question
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerMode:
+    """Answer mode of a chat: `recipe` is a recipe's name or "auto"; `careful`: review a draft before it is shown."""
+
+    recipe: str = AUTO_RECIPE
+    careful: bool = False
+
+
+async def load_answer_mode(archive: Archive, chat_id: int) -> AnswerMode:
+    """Load the answer mode of a chat; the default is "auto"."""
+    rows = await archive.rows("SELECT recipe, careful FROM modes WHERE chat_id = ?", (chat_id,))
+    return decode_row(AnswerMode, rows[0]) if rows else AnswerMode()
+
+
+async def save_answer_mode(archive: Archive, chat_id: int, mode: AnswerMode) -> None:
+    """Save the answer mode of a chat."""
+    await archive.save_rows("modes", [{"chat_id": chat_id, **encode_row(mode)}])
+
+
+# Updates of a user that the bot could not read or has not handled yet: the JSON paths of the author's id.
+_SENT_BY_USER = " OR ".join(
+    f"json_extract(raw, '$.{kind}.from.id') = ?1" for kind in ("message", "edited_message", "callback_query")
+)
+_USER_VOTES = "user_id = ?1 AND (?2 IS NULL OR question_id IN (SELECT id FROM questions WHERE questions.chat_id = ?2))"
+_USER_ROWS = "user_id = ?1 AND (?2 IS NULL OR chat_id = ?2)"
+_USER_SETS = "name = 'sets ' || ?1 AND value <> '{}' AND ?2 IS NULL"  # a private chat has its user's id
+_USER_UPDATES = f"state = 'poison' AND raw IS NOT NULL AND ({_SENT_BY_USER})"
+
+
+@dataclass(frozen=True, slots=True)
+class UserDataCounts:
+    """Counts of a user's stored data: rows by kind.
+
+    `pending` counts the questions without an answer yet, `unread` the updates that could not be read, `talks` the
+    turns of conversation memory, `sets` the chats in which the user named sets of channels: their private chat.
+    """
+
+    questions: int = 0
+    pending: int = 0
+    votes: int = 0
+    links: int = 0
+    unread: int = 0
+    talks: int = 0
+    sets: int = 0
+    watches: int = 0
+    digests: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no data of the user is stored."""
+        return not any(astuple(self))
+
+
+async def count_user_data(archive: Archive, user_id: int, chat_id: int | None = None) -> UserDataCounts:
+    """Count the stored data of a user; with `chat_id`, only the data of that chat."""
+    async with archive.writing() as connection:  # the reader's snapshot may be slightly old
+        return await _count_user_rows(connection, user_id, chat_id)
+
+
+async def _count_user_rows(connection: aiosqlite.Connection, user_id: int, chat_id: int | None) -> UserDataCounts:
+    async def number(sql: str) -> int:
+        ((count,),) = await connection.execute_fetchall(sql, (user_id, chat_id))
+        return int(count)
+
+    asked = f"SELECT count(*) FROM questions WHERE text <> '' AND {_USER_ROWS}"
+    return UserDataCounts(
+        questions=await number(asked),
+        pending=await number(f"{asked} AND state IN ('queued', 'running')"),
+        votes=await number(f"SELECT count(*) FROM votes WHERE {_USER_VOTES}"),
+        links=await number("SELECT count(*) FROM linked_questions WHERE user_id = ?1 AND ?2 IS NULL"),
+        unread=await number(f"SELECT count(*) FROM updates WHERE {_USER_UPDATES} AND ?2 IS NULL"),
+        talks=await number(f"SELECT count(*) FROM talks WHERE {_USER_ROWS}"),
+        sets=await number(f"SELECT count(*) FROM choices WHERE {_USER_SETS}"),
+        watches=await number(f"SELECT count(*) FROM watches WHERE {_USER_ROWS}"),
+        digests=await number(f"SELECT count(*) FROM digests WHERE {_USER_ROWS}"),
+    )
+
+
+async def erase_user_data(archive: Archive, user_id: int, chat_id: int | None = None) -> UserDataCounts:
+    """Erase the data of a user, in all chats or in one, and overwrite its bytes in the file. Returns the counts.
+
+    Votes of other users on an erased answer stay counted, without the answer. A question that is being answered is
+    erased too; its answer is then not saved.
+    """
+    async with archive.writing() as connection:
+        await connection.execute("PRAGMA secure_delete = ON")
+        counts = await _count_user_rows(connection, user_id, chat_id)
+        for table, which in (
+            ("votes", _USER_VOTES),
+            ("questions", _USER_ROWS),
+            ("talks", _USER_ROWS),
+            ("watch_hits", f"watch_id IN (SELECT id FROM watches WHERE {_USER_ROWS})"),
+            ("watches", _USER_ROWS),
+            ("digests", _USER_ROWS),
+            ("linked_questions", "user_id = ?1 AND ?2 IS NULL"),
+            ("updates", f"{_USER_UPDATES} AND ?2 IS NULL"),
+            ("choices", _USER_SETS),
+        ):
+            await connection.execute(f"DELETE FROM {table} WHERE {which}", (user_id, chat_id))
+        await connection.execute("PRAGMA secure_delete = OFF")
+    return counts
+
+
+async def list_waiting_chats(archive: Archive, user_id: int, chat_id: int | None = None) -> list[int]:
+    """List the chats in which a user waits for an answer; with `chat_id`, only that chat or none."""
+    sql = f"SELECT DISTINCT chat_id FROM questions WHERE {_USER_ROWS} AND state IN ('queued', 'running')"
+    return await archive.column(sql, (user_id, chat_id))
+
+
+async def list_user_questions(archive: Archive, user_id: int) -> list[sqlite3.Row]:
+    """List the rows of a user's questions, oldest first."""
+    return await archive.rows("SELECT * FROM questions WHERE user_id = ? AND text <> '' ORDER BY id", (user_id,))
+
+
+async def list_user_votes(archive: Archive, user_id: int) -> list[Mapping[str, object]]:
+    """List a user's votes, oldest first: `good`, `reason`, `voted_at`, and `asked`, their own question or None."""
+    rows = await archive.rows(
+        "SELECT good, reason, voted_at, question_id, (SELECT text FROM questions WHERE id = question_id "
+        "AND questions.user_id = votes.user_id) AS asked FROM votes WHERE user_id = ? ORDER BY voted_at, id",
+        (user_id,),
+    )
+    return [dict(row) for row in rows]
+
+
+async def list_user_links(archive: Archive, user_id: int) -> list[Mapping[str, object]]:
+    """List the question links that a user made: `handle`, `text`, `made_at`."""
+    rows = await archive.rows(
+        "SELECT handle, text, made_at FROM linked_questions WHERE user_id = ? ORDER BY made_at", (user_id,)
+    )
+    return [dict(row) for row in rows]
+
+
+async def list_user_turns(archive: Archive, user_id: int) -> list[Mapping[str, object]]:
+    """List a user's conversation turns, oldest first: the self-contained `question` and the number of its `names`.
+
+    The names themselves are left out: they come from posts that the user may no longer be allowed to read.
+    """
+    rows = await archive.rows(
+        "SELECT chat_id, question, json_array_length(entities) AS names, asked_at FROM talks WHERE user_id = ? "
+        "ORDER BY id",
+        (user_id,),
+    )
+    return [dict(row) for row in rows]
+
+
+_SAME_CONVERSATION = "chat_id = ? AND thread = ? AND user_id = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationKey:
+    """Key of a conversation: a reader in a chat and topic; `thread` 0 is none."""
+
+    chat: int
+    user: int
+    thread: int = 0
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """The key in the order of the columns."""
+        return self.chat, self.thread, self.user
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationTurn:
+    """Turn of a conversation: the self-contained question, and the names in its answer."""
+
+    question: str
+    entities: tuple[str, ...] = ()
+    asked_at: datetime | None = None
+
+
+async def remember_turn(
+    archive: Archive, talk: ConversationKey, turn: ConversationTurn, at: datetime, most: int
+) -> None:
+    """Save the newest turn of a conversation and drop all but the last `most` turns."""
+    names = json.dumps(turn.entities, ensure_ascii=False)
+    async with archive.writing() as connection:
+        await connection.execute(
+            "INSERT INTO talks (chat_id, thread, user_id, question, entities, asked_at) VALUES (?, ?, ?, ?, ?, ?)",
+            (*talk.key, turn.question, names, to_unix_seconds(at)),
+        )
+        await connection.execute(
+            f"DELETE FROM talks WHERE {_SAME_CONVERSATION} AND id NOT IN "
+            f"(SELECT id FROM talks WHERE {_SAME_CONVERSATION} ORDER BY id DESC LIMIT ?)",
+            (*talk.key, *talk.key, most),
+        )
+
+
+async def list_recent_turns(archive: Archive, talk: ConversationKey, since: datetime) -> list[ConversationTurn]:
+    """List the turns of a conversation since a moment, newest first."""
+    rows = await archive.rows(
+        f"SELECT question, entities, asked_at FROM talks WHERE {_SAME_CONVERSATION} AND asked_at >= ? ORDER BY id DESC",
+        (*talk.key, to_unix_seconds(since)),
+    )
+    return [
+        ConversationTurn(row["question"], tuple(json.loads(row["entities"])), from_unix_seconds(row["asked_at"]))
+        for row in rows
+    ]
+
+
+async def forget_turns(
+    archive: Archive, *, user: int | None = None, chat: int | None = None, thread: int | None = None
+) -> int:
+    """Delete the turns of a user, a chat, a topic; None means any. Returns how many."""
+    return await archive.execute(
+        "DELETE FROM talks WHERE (?1 IS NULL OR user_id = ?1) AND (?2 IS NULL OR chat_id = ?2) "
+        "AND (?3 IS NULL OR thread = ?3)",
+        (user, chat, thread),
+    )
+
+
+async def expire_turns(archive: Archive, before: datetime) -> int:
+    """Delete turns asked before a moment. Returns how many."""
+    return await archive.execute("DELETE FROM talks WHERE asked_at < ?", (to_unix_seconds(before),))

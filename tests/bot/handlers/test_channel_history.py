@@ -1,0 +1,217 @@
+"""The history of a channel, as an admin asks for it and a reader gains by it; and citegram history."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driver import ADMIN, OTTO, buttons, current, press, query_archive, say
+from fake_mtproto_server import CHANNEL, CHAT_ID, TelegramServer, make_message, serve
+from telethon import errors
+
+from bot import history_service as service
+from bot.cli import history as command
+from bot.handlers import channel_history as handlers
+from bot.sandbox import Sandbox
+from ingest.history.backfill import PacedSource
+from rag_core.storage import Archive, channel_history, channels, history_gaps, posts
+from rag_core.types import Channel, Visibility
+
+ON = {"history": {"api_id": 1, "api_hash": "hash"}}
+GROUP_ID = CHAT_ID - 1
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> TelegramServer:
+    """Telegram below the client library, asked without pauses."""
+    quick = partial(PacedSource, sleep=lambda seconds: asyncio.sleep(min(seconds, 0.05)))
+    for module in (service, command):
+        monkeypatch.setattr(module, "PacedSource", quick)
+    monkeypatch.setattr(handlers, "_UPDATE_SECONDS", 0.05)
+    return serve(monkeypatch)
+
+
+@pytest.fixture
+async def bakery(home: Path, sandbox: Sandbox) -> Path:
+    """A channel that the bot is in and has no posts of, and an approved group."""
+
+    async def save(archive: Archive) -> None:
+        await channels.save_channel(archive, Channel(CHAT_ID, "Bakery", "bakery", visibility=Visibility.PUBLIC))
+        await channels.save_channel(archive, Channel(GROUP_ID, "Bakers", kind="supergroup"))
+        await channels.record_bot_joined(archive, CHAT_ID)
+
+    await query_archive(home, save)
+    sandbox.world.add_channel(CHAT_ID, "Bakery", "bakery", members=[ADMIN])
+    return home
+
+
+async def open_history(sandbox: Sandbox, title: str = "Bakery") -> dict[str, Any]:
+    asked = await say(sandbox, ADMIN, "/channels")
+    await press(sandbox, asked, title, ADMIN)
+    await press(sandbox, asked, "Older posts…", ADMIN)
+    return asked
+
+
+async def says(sandbox: Sandbox, message: dict[str, Any], words: str) -> bool:
+    return await sandbox.until(lambda: words in current(sandbox, message)["text"], 30)
+
+
+async def test_an_admin_sees_the_size_begins_and_watches_and_readers_find_the_posts(
+    sandbox: Sandbox, live: Any, bakery: Path, server: TelegramServer
+) -> None:
+    server.post(*range(1, 251))
+    server.messages[40] = make_message(40, "The sourdough starter lives in the blue jar.")
+    async with live(sections=ON):
+        asked = await open_history(sandbox)
+        assert await says(sandbox, asked, "Bakery has at most 250 posts.")
+        assert list(buttons(current(sandbox, asked)))[:3] == [
+            "Fetch all of them",
+            "Only the last year",
+            "Only the last 30 days",
+        ]
+        await press(sandbox, asked, "Fetch all of them", ADMIN)
+        assert await says(sandbox, asked, "Bakery: done, 250 posts fetched.")
+        question = "Where does the sourdough starter live?"
+        for _ in range(50):
+            if "blue jar" in (text := (await say(sandbox, OTTO, question))["text"]):
+                break
+        assert "blue jar" in text
+        stats = await say(sandbox, ADMIN, "/stats")
+        assert "earlier posts" not in stats["text"]
+
+
+async def test_what_was_deleted_is_not_cited_and_what_was_edited_is_cited_as_it_is_now(
+    sandbox: Sandbox, live: Any, bakery: Path, server: TelegramServer
+) -> None:
+    server.post(*range(1, 51))
+    server.messages[40] = make_message(40, "The sourdough starter lives in the blue jar.")
+    server.messages[41] = make_message(41, "The rye oven is lit by Tamara at dawn.")
+    async with live(sections=ON):
+        asked = await open_history(sandbox)
+        assert await says(sandbox, asked, "Bakery has at most")
+        await press(sandbox, asked, "Fetch all of them", ADMIN)
+        assert await says(sandbox, asked, "done, 50 posts")
+        for _ in range(50):
+            if "Tamara" in (await say(sandbox, OTTO, "Who lights the rye oven?"))["text"]:
+                break
+        await query_archive(bakery, lambda archive: archive.execute("UPDATE post_looks SET looked_at = 0"))
+        del server.messages[40]
+        server.messages[41] = make_message(41, "The rye oven is lit by Gleb at dawn.", edit_date=make_message(99).date)
+        assert "blue jar" not in (await say(sandbox, OTTO, "Where does the sourdough starter live?"))["text"]
+        lit = (await say(sandbox, OTTO, "Who lights the rye oven?"))["text"]
+        assert "Tamara" not in lit
+        for _ in range(50):
+            if "Gleb" in (lit := (await say(sandbox, OTTO, "Who lights the rye oven?"))["text"]):
+                break
+        assert "Gleb" in lit
+        shown = await open_history(sandbox)
+        await says(sandbox, shown, "Bakery has at most")
+        await press(sandbox, shown, "Put 1 deleted post back", ADMIN)
+    assert await query_archive(bakery, lambda archive: posts.count_posts(archive, CHAT_ID)) == 50
+
+
+async def test_a_backfill_is_paused_resumed_and_cancelled_with_its_buttons(
+    sandbox: Sandbox, live: Any, bakery: Path, server: TelegramServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.post(*range(1, 3001))
+    async with live(sections=ON):
+        asked = await open_history(sandbox)
+        assert await says(sandbox, asked, "at most 3,000 posts")
+        held = asyncio.Event()
+        answer = server.answer
+
+        async def wait(request: Any) -> Any:
+            await held.wait()
+            return await answer(request)
+
+        monkeypatch.setattr(server, "answer", wait)
+        await press(sandbox, asked, "Only the last year", ADMIN)
+        await press(sandbox, asked, "Pause", ADMIN)
+        assert await says(sandbox, asked, "Bakery: paused at 0%")
+        await press(sandbox, asked, "Resume", ADMIN)
+        assert await says(sandbox, asked, "Bakery: 0% fetched, 0 posts so far.")
+        await press(sandbox, asked, "Cancel", ADMIN)
+        assert await says(sandbox, asked, "Bakery: stopped at 0%.")
+        held.set()
+        await asyncio.sleep(0.2)
+    assert await query_archive(bakery, lambda archive: posts.count_posts(archive, CHAT_ID)) == 0
+
+
+async def test_the_gap_of_a_new_channel_closes_by_itself(
+    sandbox: Sandbox, live: Any, bakery: Path, server: TelegramServer
+) -> None:
+    server.post(*range(1, 121))
+    await query_archive(bakery, lambda archive: history_gaps.note_gap_before_joining(archive, CHAT_ID))
+    async with live(sections=ON):
+        for _ in range(200):
+            if not (await query_archive(bakery, history_gaps.list_open_gaps)).get(CHAT_ID):
+                break
+            await asyncio.sleep(0.05)
+    assert await query_archive(bakery, lambda archive: posts.count_posts(archive, CHAT_ID)) == 120
+
+
+async def test_a_group_is_told_before_its_history_is_read(
+    sandbox: Sandbox, live: Any, bakery: Path, server: TelegramServer
+) -> None:
+    server.post(*range(1, 11))
+    async with live(sections=ON):
+        asked = await open_history(sandbox, "Bakers")
+        assert await says(sandbox, asked, "Bakers has at most 10 posts")
+        unreached = await press(sandbox, asked, "Fetch all of them", ADMIN)
+        assert "cannot write to this group" in unreached
+        assert GROUP_ID not in await query_archive(bakery, channel_history.list_backfills)
+        sandbox.world.add_group(GROUP_ID, "Bakers", members=[ADMIN])
+        await press(sandbox, asked, "Fetch all of them", ADMIN)
+        assert await says(sandbox, asked, "done, 10 posts")
+        told = [one["text"] for one in sandbox.world.room(GROUP_ID).messages.values()]
+        assert any("earlier messages of this group" in text for text in told)
+
+
+async def test_without_the_setting_nothing_is_offered_and_nothing_asked(
+    sandbox: Sandbox, live: Any, bakery: Path, server: TelegramServer
+) -> None:
+    async with live():
+        asked = await say(sandbox, ADMIN, "/channels")
+        await press(sandbox, asked, "Bakery", ADMIN)
+        assert "Older posts…" not in buttons(current(sandbox, asked))
+    assert server.requests == []
+    assert server.sign_ins == 0
+
+
+def test_the_terminal_fetches_alone_and_lists(
+    bakery: Path, server: TelegramServer, run_command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.post(*range(1, 151))
+    for name, value in (("HISTORY__API_ID", "1"), ("HISTORY__API_HASH", "h"), ("BOT__TOKEN", "42:token")):
+        monkeypatch.setenv(name, value)
+    told = run_command("--data", str(bakery), "history", "estimate", "@bakery")
+    assert told.out == "Bakery: at most 150 posts, about 1 min.\n"
+    assert run_command("--data", str(bakery), "history", "begin", "@bakery").code == 0
+    lines = run_command("--data", str(bakery), "history", "--json").out.splitlines()
+    (line,) = [found for found in map(json.loads, lines) if found["title"] == "Bakery"]
+    assert (line["state"], line["percent"], line["posts"]) == ("done", 100, 150)
+    late = run_command("--data", str(bakery), "history", "pause", "@bakery")
+    assert late.code == 1
+    assert "no backfill of Bakery to pause" in late.err
+    group = run_command("--data", str(bakery), "history", "begin", str(GROUP_ID))
+    assert "is a group" in group.err
+    server.problem = errors.ChannelPrivateError(None)
+    assert "administrator" in run_command("--data", str(bakery), "history", "estimate", "@bakery").err
+
+
+def test_the_terminal_says_what_to_set(bakery: Path, run_command: Any) -> None:
+    told = run_command("--data", str(bakery), "history", "begin", "@bakery")
+    assert told.code == 1
+    assert "HISTORY__API_ID" in told.err
+    assert CHANNEL.title not in told.err
+
+
+def test_the_client_library_is_loaded_only_where_it_is_used() -> None:
+    code = "import bot.app, bot.cli.history, bot.cli.doctor, sys; sys.exit('telethon' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,412 @@
+"""What is sent is checked before every attempt: closed, deleted or edited meanwhile, it is not sent, however late."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiogram import Bot
+from driver import ADMIN, CREW, GROUP, OTTO, open_archive, open_more
+from slow_model import SlowLlm
+
+from bot.access import AdminRegistry, MembershipCache, Reader
+from bot.sandbox import Sandbox
+from bot.sandbox.chats import Membership
+from bot.sandbox.state import set_chat_member
+from bot.telegram.pre_send_check import ContentWithdrawn, RecheckUnavailable, parse_shown_content, recheck_shown_content
+from bot.telegram.session import RetryMiddleware
+from bot.views import message_formatting as paging
+from rag_core.models.active_models import LanguageModels
+from rag_core.storage import Archive, channels, posts
+from rag_core.types import Post, PostKey, Visibility
+
+PADLOCK = "Which digits open the boathouse padlock?"
+SECRET = "4417"
+WITHDRAWN = "I did not send this answer: a post behind it was changed, deleted or closed just now. Please ask again."
+EDITED = "The boathouse padlock was taken away."
+LONGER = "By the way: The boathouse padlock opens with the digits 4417."
+
+Change = Callable[[Sandbox, Archive], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+async def crew(sandbox: Sandbox, home: Path) -> None:
+    """Otto reads the channel as its member, and the group because it is bound there."""
+    async with open_archive(home) as archive:
+        await channels.record_bot_joined(archive, CREW)
+        await channels.bind_channel(archive, GROUP, CREW)
+    set_chat_member(sandbox.world, CREW, OTTO, "member")
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses of seconds last hundredths."""
+    monkeypatch.setattr(RetryMiddleware.__init__, "__defaults__", (40, 0.02))
+    monkeypatch.setattr("bot.telegram.session.compute_retry_delay", lambda exc, pause: 0.05)
+    monkeypatch.setattr("bot.worker.delivery._RETRY_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("bot.worker.delivery._FIRST_RETRY_SECONDS", 0.05)
+    monkeypatch.setattr("bot.worker.delivery._MAX_RETRY_SECONDS", 0.1)
+
+
+# What ends the right to an answer
+
+
+async def kicked(sandbox: Sandbox, archive: Archive) -> None:
+    set_chat_member(sandbox.world, CREW, OTTO, "kicked", by=ADMIN)
+    await until(lambda: not sandbox.world.queue.kept)
+
+
+async def left_unseen(sandbox: Sandbox, archive: Archive) -> None:
+    """No update tells of it, as where the bot is no administrator."""
+    sandbox.world.room(CREW).members[OTTO] = Membership("left")
+
+
+async def closed(sandbox: Sandbox, archive: Archive) -> None:
+    await channels.set_channel_visibility(archive, CREW, Visibility.ADMINS)
+
+
+async def paused(sandbox: Sandbox, archive: Archive) -> None:
+    await channels.set_channel_state(archive, CREW, "paused")
+
+
+async def unbound(sandbox: Sandbox, archive: Archive) -> None:
+    await channels.unbind_channel(archive, GROUP, CREW)
+
+
+async def deleted(sandbox: Sandbox, archive: Archive) -> None:
+    await posts.mark_posts_deleted(archive, [PostKey(CREW, 10)], how="admin")
+
+
+async def edited(sandbox: Sandbox, archive: Archive) -> None:
+    await reworded(archive, EDITED)
+
+
+async def reworded(archive: Archive, text: str) -> None:
+    post = (await posts.fetch_posts(archive, [PostKey(CREW, 10)]))[PostKey(CREW, 10)]
+    moment = post.date.replace(year=post.date.year + 1)
+    await posts.save_posts(archive, [Post(post.key, post.date, text, edited=moment)], source="test")
+
+
+HOW = [kicked, left_unseen, closed, paused, deleted, edited]
+
+
+def tries(sandbox: Sandbox, *, since: int = 0) -> list[str]:
+    """The methods of the calls that carried the secret words, the refused ones included."""
+    lines = sandbox.transcript[since:]
+    return [line["method"] for line in lines if SECRET in json.dumps(line["params"], ensure_ascii=False)]
+
+
+def failures(sandbox: Sandbox, method: str = "sendMessage") -> int:
+    return sum(line["method"] == method and not line["ok"] for line in sandbox.transcript)
+
+
+async def until(true: Callable[[], bool]) -> bool:
+    """Wait for something that is true of the calls: refused ones ring no bell."""
+    async with asyncio.timeout(20):
+        while not true():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    return True
+
+
+async def settled(home: Path) -> None:
+    async with asyncio.timeout(20), open_archive(home) as archive:
+        while await archive.rows("SELECT 1 FROM questions WHERE state IN ('queued', 'running')"):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+def texts(sandbox: Sandbox, chat_id: int) -> list[str]:
+    room = sandbox.world.room(chat_id)
+    return [room.messages[n]["text"] for n in sandbox.world.sent.get(chat_id, ()) if n in room.messages]
+
+
+# Answers that come late
+
+
+@pytest.mark.parametrize(
+    ("asking", "change"),
+    [(PADLOCK, change) for change in HOW]
+    + [("/verify The boathouse padlock opens with the digits 4417.", change) for change in (kicked, edited)],
+)
+async def test_a_late_answer_is_not_sent_when_it_does_not_hold_any_more(
+    sandbox: Sandbox, live: Any, home: Path, change: Change, asking: str
+) -> None:
+    sandbox.faults.fail_next("sendMessage", "500", times=10_000)
+    async with live(), open_archive(home) as archive:
+        await sandbox.say(OTTO, asking)
+        assert await until(lambda: failures(sandbox) > 2)
+        await change(sandbox, archive)
+        await asyncio.sleep(0.3)
+        since = len(sandbox.transcript)
+        assert await until(lambda: len(sandbox.transcript) > since + 2)  # it is being tried again
+        sandbox.faults.clear()
+        (reply,) = await sandbox.replies(OTTO)
+        await settled(home)
+        assert reply["text"] == WITHDRAWN
+        shown = [n for n in tries(sandbox, since=since) if n.startswith("sendMessage")]
+        assert shown == []
+        assert "reply_markup" not in reply
+        assert [dict(row) for row in await archive.rows("SELECT * FROM deliveries")] == []
+        # a follow-up would repeat the names of an answer that its reader has never seen
+        assert await archive.rows("SELECT * FROM talks") == []
+
+
+async def test_a_late_answer_of_a_moment_ago_is_checked_as_well(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live(), open_archive(home) as archive:
+        await sandbox.say(OTTO, PADLOCK)
+        assert SECRET in (await sandbox.replies(OTTO))[0]["text"]
+        await settled(home)
+        sandbox.faults.fail_next("sendMessage", "500", times=10_000)
+        await sandbox.say(OTTO, PADLOCK)
+        assert await until(lambda: failures(sandbox) > 2)
+        await closed(sandbox, archive)
+        await asyncio.sleep(0.3)
+        sandbox.faults.clear()
+        (reply,) = await sandbox.replies(OTTO)
+    assert reply["text"] == WITHDRAWN
+
+
+@pytest.mark.parametrize("change", [unbound, closed, paused, deleted, edited])
+async def test_a_late_answer_in_a_group_is_not_sent_either(
+    sandbox: Sandbox, live: Any, home: Path, change: Change
+) -> None:
+    sandbox.faults.fail_next("sendMessage", "500", times=10_000)
+    async with live(), open_archive(home) as archive:
+        if change is closed:  # what an admin of the bot bound stays: it counts as the group's own here
+            await archive_own(archive)
+        await sandbox.say(OTTO, f"/ask@citegram_bot {PADLOCK}", chat_id=GROUP)
+        assert await until(lambda: failures(sandbox) > 2)
+        await change(sandbox, archive)
+        await asyncio.sleep(0.3)
+        since = len(sandbox.transcript)
+        sandbox.faults.clear()
+        (reply,) = await sandbox.replies(GROUP)
+    assert reply["text"] == WITHDRAWN
+    assert tries(sandbox, since=since) == []
+
+
+async def archive_own(archive: Archive) -> None:
+    async with archive.writing() as connection:
+        await connection.execute("UPDATE bindings SET own = 1")
+        await connection.execute("UPDATE channels SET bindable = 1")
+
+
+async def test_a_late_answer_arrives_when_only_words_beside_its_quote_were_edited(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    sandbox.faults.fail_next("sendMessage", "500", times=10_000)
+    async with live(), open_archive(home) as archive:
+        await sandbox.say(OTTO, PADLOCK)
+        assert await until(lambda: failures(sandbox) > 2)
+        await reworded(archive, LONGER)
+        sandbox.faults.clear()
+        (reply,) = await sandbox.replies(OTTO)
+    assert SECRET in reply["text"]
+
+
+async def test_the_rest_of_a_long_answer_is_not_sent(
+    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first message has arrived; Telegram is away for the second, and meanwhile the channel is closed."""
+    monkeypatch.setattr("bot.worker.question_worker.split_pages", lambda said: paging.split_pages(said, 30))
+    async with live(), open_archive(home) as archive:
+        before = len(sandbox.transcript)
+        await sandbox.say(OTTO, PADLOCK)
+        assert await until(lambda: bool(sandbox.world.sent.get(OTTO)))
+        sandbox.faults.fail_next("sendMessage", "500", times=10_000)
+        assert await until(lambda: failures(sandbox) > 2)
+        parts = len(texts(sandbox, OTTO))
+        await closed(sandbox, archive)
+        await asyncio.sleep(0.3)
+        sandbox.faults.clear()
+        await settled(home)
+        assert await until(lambda: WITHDRAWN in texts(sandbox, OTTO))
+    assert len(sandbox.transcript) > before
+    assert len(texts(sandbox, OTTO)) == parts + 1
+
+
+async def test_a_message_that_was_to_become_the_answer_becomes_the_sentence(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    """A reply was lost: a short message goes out, and the edit that puts the answer into it fails for long."""
+    sandbox.faults.fail_next("sendMessage", "lost")
+    sandbox.faults.fail_next("editMessageText", "500", times=10_000)
+    async with live(), open_archive(home) as archive:
+        await sandbox.say(OTTO, PADLOCK)
+        assert await until(lambda: failures(sandbox, "editMessageText") > 2)
+        await kicked(sandbox, archive)
+        await asyncio.sleep(0.3)
+        since = len(sandbox.transcript)
+        sandbox.faults.clear()
+        await settled(home)
+        assert texts(sandbox, OTTO)[-1] == WITHDRAWN
+    assert tries(sandbox, since=since) == []
+
+
+async def test_what_cannot_be_checked_waits_until_it_can(sandbox: Sandbox, live: Any, home: Path) -> None:
+    """Telegram does not say who is a member: the answer is neither sent nor called "not found"."""
+    sandbox.faults.fail_next("sendMessage", "500", times=10_000)
+    async with live():
+        await sandbox.say(OTTO, PADLOCK)
+        assert await until(lambda: failures(sandbox) > 2)
+        sandbox.faults.clear()
+        sandbox.faults.fail_next("getChatMember", "500", times=10_000)
+        await asyncio.sleep(1)
+        assert texts(sandbox, OTTO) == []
+        sandbox.faults.clear()
+        (reply,) = await sandbox.replies(OTTO)
+    assert SECRET in reply["text"]
+
+
+async def test_after_a_restart_nothing_is_sent_that_is_closed_now(sandbox: Sandbox, live: Any, home: Path) -> None:
+    sandbox.faults.fail_next("sendMessage", "500", times=10_000)
+    async with live():
+        await sandbox.say(OTTO, PADLOCK)
+        assert await until(lambda: failures(sandbox) > 2)
+    async with open_archive(home) as archive:
+        await closed(sandbox, archive)
+    since = len(sandbox.transcript)
+    sandbox.faults.clear()
+    async with live():
+        (reply,) = await sandbox.replies(OTTO)
+    assert SECRET not in reply["text"]
+    assert tries(sandbox, since=since) == []
+
+
+# While the answer is written
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> SlowLlm:
+    slow = SlowLlm("The padlock opens with the digits 4417. [1]\n" * 3, 1.6, share=0.1)
+
+    async def opened(*_: Any) -> LanguageModels:
+        return LanguageModels(slow, None)
+
+    monkeypatch.setattr("rag_core.engine.open_language_models", opened)
+    monkeypatch.setattr("bot.worker.streaming.DraftScreen.every", 0.05)
+    monkeypatch.setattr("bot.worker.streaming.MessageScreen.every", 0.05)
+    monkeypatch.setattr("bot.worker.streaming._FIRST_UPDATE_SECONDS", 0.1)
+    return slow
+
+
+@pytest.mark.parametrize("change", [kicked, closed, paused, deleted, edited])
+async def test_access_that_ends_while_the_answer_is_written_ends_drafts_and_answer(
+    sandbox: Sandbox, live: Any, home: Path, model: SlowLlm, change: Change
+) -> None:
+    async with live(), open_archive(home) as archive:
+        await sandbox.say(OTTO, PADLOCK)
+        assert await until(lambda: "sendMessageDraft" in tries(sandbox))
+        await change(sandbox, archive)
+        await asyncio.sleep(0.1)
+        since = len(sandbox.transcript)
+        (reply,) = await sandbox.replies(OTTO)
+        await settled(home)
+    assert SECRET not in reply["text"]
+    assert tries(sandbox, since=since) == []
+
+
+@pytest.mark.parametrize("change", [unbound, paused, deleted])
+async def test_a_group_s_message_is_taken_back_when_access_ends(
+    sandbox: Sandbox, live: Any, home: Path, model: SlowLlm, change: Change
+) -> None:
+    async with live(), open_archive(home) as archive:
+        await sandbox.say(OTTO, f"/ask@citegram_bot {PADLOCK}", chat_id=GROUP)
+        assert await until(lambda: any(SECRET in text for text in texts(sandbox, GROUP)))
+        await change(sandbox, archive)
+        await asyncio.sleep(0.1)
+        since = len(sandbox.transcript)
+        await settled(home)
+        assert not any(SECRET in text for text in texts(sandbox, GROUP))
+    assert tries(sandbox, since=since) == []
+
+
+async def test_who_leaves_unseen_gets_no_answer_though_the_membership_is_cached(
+    sandbox: Sandbox, live: Any, home: Path, model: SlowLlm
+) -> None:
+    async with live(), open_archive(home) as archive:
+        await sandbox.say(OTTO, PADLOCK)
+        assert await until(lambda: "sendMessageDraft" in tries(sandbox))
+        await left_unseen(sandbox, archive)
+        (reply,) = await sandbox.replies(OTTO)
+    assert SECRET not in reply["text"]
+
+
+# What is shown of an answer afterwards, and without one
+
+
+def pressing(label: str) -> Callable[[Sandbox, dict[str, Any]], Awaitable[Any]]:
+    async def press(sandbox: Sandbox, answer: dict[str, Any]) -> Any:
+        shown = answer if label == "Sources" else await open_more(sandbox, answer, OTTO)
+        rows = shown["reply_markup"]["inline_keyboard"]
+        data = next(b["callback_data"] for row in rows for b in row if b["text"].startswith(label))
+        return asyncio.create_task(sandbox.press(OTTO, OTTO, answer["message_id"], data))
+
+    return press
+
+
+def saying(text: str) -> Callable[[Sandbox, dict[str, Any]], Awaitable[Any]]:
+    async def say(sandbox: Sandbox, _: dict[str, Any]) -> Any:
+        return asyncio.create_task(sandbox.say(OTTO, text))
+
+    return say
+
+
+VIEWS = {
+    "why": saying("/why"),
+    "sources": saying("/sources"),
+    "search": saying("/search padlock"),
+    "start": saying("/start"),
+    "receipt": pressing("❝"),
+    "more sources": pressing("Sources"),
+    "why pressed": pressing("Why?"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [*zip(VIEWS, itertools.cycle([kicked, left_unseen, paused])), ("why", left_unseen), ("why", paused)],
+)
+async def test_a_view_that_is_late_is_checked_before_each_attempt(
+    sandbox: Sandbox, live: Any, home: Path, change: Change, name: str
+) -> None:
+    async with live(), open_archive(home) as archive:
+        await sandbox.say(OTTO, PADLOCK)
+        (answer,) = await sandbox.replies(OTTO)
+        assert SECRET in answer["text"]
+        await settled(home)
+        sandbox.faults.fail_next("sendMessage", "500", times=10_000)
+        task = await VIEWS[name](sandbox, answer)
+        assert await until(lambda: failures(sandbox) > 1)
+        await change(sandbox, archive)
+        await asyncio.sleep(0.3)
+        since = len(sandbox.transcript)
+        sandbox.faults.clear()
+        (reply,) = await sandbox.replies(OTTO)
+        await asyncio.wait({task}, timeout=10)
+    assert reply["text"] == (WITHDRAWN if name != "start" or change is not left_unseen else reply["text"])
+    later = json.dumps([line["params"] for line in sandbox.transcript[since:]])
+    assert SECRET not in later
+    if not (name == "start" and change is left_unseen):  # titles are as old as the cached membership
+        assert "Crew only" not in later
+
+
+# The check itself
+
+
+async def test_an_archive_that_cannot_be_read_is_no_withdrawal(home: Path, bot: Bot) -> None:
+    content = parse_shown_content({"posts": [[CREW, 10, "", []]], "channels": [], "counted": []})
+    here = Reader(OTTO, OTTO, private=True)
+    async with open_archive(home) as archive:
+        with pytest.raises(ContentWithdrawn):
+            await recheck_shown_content(content, here, AdminRegistry((), MembershipCache(bot), archive))
+    async with open_archive(home) as archive:
+        rights = AdminRegistry((), MembershipCache(bot), archive)
+        file = home / "citegram.db"
+        file.write_bytes(b"?" * file.stat().st_size)
+        with pytest.raises(RecheckUnavailable):
+            await recheck_shown_content(content, here, rights)

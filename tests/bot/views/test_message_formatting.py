@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import pytest
+from aiogram.utils.formatting import BlockQuote, Bold, Text, TextLink, as_list
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.views.message_formatting import MAX_ENTITIES, MAX_MESSAGE_LENGTH, Page, split_pages
+
+# Latin, Cyrillic, Hebrew, Arabic, emoji (pairs of UTF-16 units), joiners, blanks and lines.
+LETTERS = st.sampled_from("abж ыи של مر😀👩‍👧🇷🇺\n .é")
+WORDS = st.text(LETTERS, min_size=1, max_size=30)
+
+
+def links(page: Page) -> list[tuple[str, str]]:
+    return [(e.extract_from(page.text), e.url) for e in page.entities if e.type == "text_link" and e.url]
+
+
+@st.composite
+def contents(draw: st.DrawFn) -> tuple[Text, list[tuple[str, str]]]:
+    """A formatted text of plain, bold, linked and quoted pieces, and the links in it."""
+    pieces: list[str | Text] = []
+    linked: list[tuple[str, str]] = []
+    for number in range(draw(st.integers(1, 30))):
+        text = draw(WORDS) * draw(st.integers(1, 8))
+        kind = draw(st.sampled_from("pblq"))
+        label, url = f"[{number}]", f"https://t.me/x/{number}"
+        if kind in "lq":
+            linked.append((label, url))
+        marked = TextLink(label, url=url)
+        pieces.append({"p": text, "b": Bold(text), "l": marked, "q": BlockQuote(text, marked)}[kind])
+    return Text(*pieces), linked
+
+
+@given(contents(), st.integers(40, 600))
+def test_whatever_is_cut_stays_within_limits_and_loses_nothing(
+    content: tuple[Text, list[tuple[str, str]]], limit: int
+) -> None:
+    whole, linked = content
+    text, _ = whole.render()
+    cut = split_pages(whole, limit)
+    assert "".join("".join(page.text.split()) for page in cut) == "".join(text.split())
+    assert [pair for page in cut for pair in links(page)] == linked
+    for page in cut:
+        size = len(page.text.encode("utf-16-le")) // 2
+        assert 0 < size <= limit
+        assert page.text == page.text.strip()
+        assert len(page.entities) <= MAX_ENTITIES
+        for entity in page.entities:
+            assert 0 <= entity.offset < entity.offset + entity.length <= size
+            entity.extract_from(page.text).encode("utf-8")  # no half of a pair
+
+
+def test_a_short_text_is_one_message_as_it_is() -> None:
+    (page,) = split_pages(Text("yes ", TextLink("[1]", url="https://t.me/x/1")))
+    assert (page.text, links(page)) == ("yes [1]", [("[1]", "https://t.me/x/1")])
+
+
+def test_a_blank_text_is_no_message() -> None:
+    assert split_pages(Text(" \n ")) == []
+
+
+@pytest.mark.parametrize("seam", ["\n\n", "\n", " "])
+def test_a_cut_falls_between_paragraphs_lines_words(seam: str) -> None:
+    first, second = split_pages(Text("a" * 30 + seam + "b" * 30), 40)
+    assert (first.text, second.text) == ("a" * 30, "b" * 30)
+
+
+def test_a_quote_goes_on_in_the_next_message() -> None:
+    lines = [Text(f"{n}. ", TextLink("x" * 60, url=f"https://t.me/x/{n}")) for n in range(1, 11)]
+    cut = split_pages(as_list("Sources", BlockQuote(as_list(*lines))), 300)
+    assert len(cut) > 2
+    for page in cut:
+        (quote,) = (e for e in page.entities if e.type == "blockquote")
+        assert page.text.endswith(quote.extract_from(page.text))
+    assert [url for page in cut for _, url in links(page)] == [f"https://t.me/x/{n}" for n in range(1, 11)]
+
+
+def test_many_links_are_spread_over_messages() -> None:
+    marks = [piece for n in range(250) for piece in (" word ", TextLink("[1]", url=f"https://t.me/x/{n}"))]
+    cut = split_pages(Text(*marks))
+    assert sum(len(page.entities) for page in cut) == 250
+    assert max(len(page.entities) for page in cut) <= MAX_ENTITIES
+
+
+def test_a_link_longer_than_a_message_opens_from_each_of_its_parts() -> None:
+    cut = split_pages(Text(TextLink("л" * (MAX_MESSAGE_LENGTH + 10), url="https://t.me/x/1")))
+    assert [links(page) for page in cut] == [
+        [("л" * MAX_MESSAGE_LENGTH, "https://t.me/x/1")],
+        [("л" * 10, "https://t.me/x/1")],
+    ]

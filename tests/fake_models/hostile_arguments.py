@@ -1,0 +1,222 @@
+"""Arguments made of one hostile text, by the annotations of a function's parameters.
+
+Dataclasses, named tuples and pydantic models are filled field by field; what has a maker of its own in `_MAKERS` is
+made by it. What no text can stand in (an archive, an open model, a folder) cannot be made: `CannotBuild` says so.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import datetime as dt
+import enum
+import inspect
+import io
+import logging
+import re
+import types
+import typing
+import zipfile
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from aiogram import Bot
+from aiogram.types import Chat, Message, TelegramObject, User
+from aiogram.utils.formatting import Text
+from pydantic import BaseModel, SecretStr
+
+from bot.i18n import Translator, get_translator
+from ingest.dedup import ComparedText as DuplicateWords
+from ingest.dedup import parse_compared_text as duplicate_words
+from ingest.exports.scan import ImportNote
+from rag_core.retrieval.post_search import Highlight, TextMatcher
+from rag_core.text.numbers import Number
+from rag_core.text.query_terms import QueryTerms
+from rag_core.types import Passage, PostKey, PostKeySet, Question, Source, Viewer
+from rag_core.verification.date_time_parsing import Moment
+from rag_core.verification.facts import SentenceFacts, extract_facts, extract_facts_by_sentence
+from rag_core.verification.rules import RuleCheck, check_by_rules
+from rag_core.verification.stance import ClaimTerms
+from rag_core.verification.verdict_types import Claim, Verification
+from rag_core.verification.vocabulary import Word, split_words
+
+NOW = dt.datetime(2026, 1, 15, 9, tzinfo=dt.UTC)
+_DEEPEST = 8  # nested types; a type that holds itself has no end
+# What modules import for the type checker alone.
+_NAMES = {"Bot": Bot, "PostKeySet": PostKeySet, "Verification": Verification}
+
+
+class CannotBuild(Exception):
+    """No value of this type can be made of a text."""
+
+
+def make_hostile_argument(pattern: str, length: int) -> str:
+    """The pattern again and again, `length` characters."""
+    return (pattern * (length // len(pattern) + 1))[:length]
+
+
+def _message(text: str) -> Message:
+    sender = User(id=500, is_bot=False, first_name=text)
+    return Message(message_id=7, date=NOW, chat=Chat(id=500, type="private"), from_user=sender, text=text)
+
+
+def _record(text: str) -> logging.LogRecord:
+    return logging.LogRecord("bot", logging.ERROR, "bot.py", 1, "%s", (text,), None)
+
+
+def _post_words(text: str) -> Passage:
+    return Passage(PostKey(-1001, 7), 0, "Harbour News", text, 0, len(text), NOW)
+
+
+_MAKERS: dict[Any, Callable[[str], Any]] = {
+    ImportNote: lambda text: ImportNote("{title}", title=text),
+    str: lambda text: text,
+    bytes: lambda text: text.encode(),
+    int: lambda text: 60,  # a length, a number, a minute: one a caller would give
+    float: lambda text: 0.5,
+    bool: lambda text: True,
+    object: lambda text: text,
+    Any: lambda text: text,
+    type(None): lambda text: None,
+    dt.datetime: lambda text: NOW,
+    dt.date: lambda text: NOW.date(),
+    dt.time: lambda text: NOW.time(),
+    dt.timedelta: lambda text: dt.timedelta(days=1),
+    dt.tzinfo: lambda text: dt.UTC,
+    ZoneInfo: lambda text: ZoneInfo("UTC"),
+    range: lambda text: range(len(text)),
+    re.Match: lambda text: re.match(r"(?s).*", text),
+    zipfile.ZipInfo: zipfile.ZipInfo,
+    logging.LogRecord: _record,
+    SecretStr: SecretStr,
+    Exception: ValueError,
+    BaseException: ValueError,
+    Text: Text,
+    Message: _message,
+    Translator: lambda text: get_translator("en"),
+    DuplicateWords: duplicate_words,
+    QueryTerms: lambda text: QueryTerms.of(text, lambda term: 1.0),
+    TextMatcher: lambda text: TextMatcher.of(text, [text]),
+    Passage: _post_words,
+    Source: lambda text: Source(1, _post_words(text), 0.5),
+    Question: lambda text: Question(text, "en", NOW, Viewer(500, frozenset({-1001})), 500),
+    Claim: lambda text: Claim(text, "en", 0, len(text)),
+    SentenceFacts: lambda text: extract_facts(text, "en"),
+    RuleCheck: cache(lambda text: check_by_rules(text, text, "en")),  # 0.1 s each
+    ClaimTerms: lambda text: ClaimTerms(extract_facts(text, "en"), text, lambda _: 1.0),
+    Word: lambda text: next(iter(split_words(text)), Word(text, text, 0, len(text), True, True)),
+    Moment: lambda text: next(iter(extract_facts(text, "en").moments), Moment(0, 1, 2024, 3, 12)),
+    Number: lambda text: next(iter(extract_facts(text, "en").numbers), Number((5.0,), "eur", "", 0, 1)),
+}
+# Many of them, as they come out of one text.
+_MANY: dict[Any, Callable[[str], collections.abc.Iterable[Any]]] = {
+    str: lambda text: text.split() or [text],
+    Word: split_words,
+    SentenceFacts: lambda text: extract_facts_by_sentence(text, "en"),
+    Moment: lambda text: extract_facts(text, "en").moments,
+    Number: lambda text: extract_facts(text, "en").numbers,
+    Highlight: lambda text: TextMatcher.of(text).within(text),
+    int: lambda text: range(len(text)),
+}
+
+
+def make_hostile_arguments(function: Callable[..., Any], text: str, other: str) -> dict[str, Any]:
+    """A value for each parameter without a default: the first text goes into the first, the other into the rest."""
+    hints, given = _hints(function)
+    texts: Iterator[str] = iter((text,))
+    try:
+        return {name: _built(hints[name], next(texts, other)) for name in given}
+    except (TypeError, ValueError, NameError, AttributeError) as exc:
+        raise CannotBuild(f"{type(exc).__name__}: {exc}") from exc
+
+
+@cache
+def _hints(function: Callable[..., Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    plain = inspect.unwrap(function)
+    try:
+        hints = typing.get_type_hints(plain, localns=_NAMES)
+    except (NameError, TypeError) as exc:
+        raise CannotBuild(f"an annotation that only the type checker reads: {exc}") from exc
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    found = [p for p in inspect.signature(plain).parameters.values() if p.kind not in kinds]
+    given = tuple(p.name for p in found if p.default is p.empty or hints.get(p.name) in {str, str | None})
+    if missing := [name for name in given if name not in hints]:
+        raise CannotBuild(f"no annotation: {', '.join(missing)}")
+    return hints, given
+
+
+def _built(wanted: Any, text: str, deep: int = 0) -> Any:  # noqa: C901 - one row for each kind of type
+    if deep > _DEEPEST:
+        raise CannotBuild("a type that holds itself")
+    if isinstance(wanted, typing.TypeVar):
+        return _built(wanted.__bound__ or str, text, deep + 1)
+    if isinstance(wanted, typing.NewType):
+        return _built(wanted.__supertype__, text, deep + 1)
+    origin, inner = typing.get_origin(wanted), typing.get_args(wanted)
+    if origin is typing.Annotated:
+        return _built(inner[0], text, deep + 1)
+    if origin is typing.Literal:
+        return inner[0]
+    if origin in {typing.Union, types.UnionType}:
+        return _first_of(inner, text, deep)
+    if (origin or wanted) in _MAKERS:
+        return _made(origin or wanted, text)
+    if origin is typing.IO:
+        return io.BytesIO(text.encode())  # read to its end by each call, so none is kept
+    if origin is collections.abc.Callable:
+        value = _built(inner[1], text, deep + 1) if inner else text
+        return lambda *_, **__: value
+    if origin is tuple and inner[-1:] != (...,):
+        return tuple(_built(one, text, deep + 1) for one in inner)
+    if origin is not None and issubclass(origin, collections.abc.Mapping):
+        return {_built(inner[0], text, deep + 1): _built(inner[1], text, deep + 1)}
+    if origin is not None and issubclass(origin, collections.abc.Iterable) and inner:
+        many = _MANY.get(inner[0])
+        values = list(many(text)) if many else [_built(inner[0], text, deep + 1)]
+        if origin is collections.abc.Iterator:
+            return iter(values)
+        return origin(values) if origin in {tuple, list, set, frozenset} else values
+    if isinstance(wanted, type):
+        return _object(wanted, text, deep)
+    raise CannotBuild(f"{wanted}")
+
+
+@lru_cache(maxsize=256)
+def _made(wanted: Any, text: str) -> Any:
+    return _MAKERS[wanted](text)
+
+
+def _first_of(wanted: tuple[Any, ...], text: str, deep: int) -> Any:
+    reasons = []
+    for one in sorted(wanted, key=lambda one: one is type(None)):
+        try:
+            return _built(one, text, deep + 1)
+        except CannotBuild as exc:
+            reasons.append(str(exc))
+    raise CannotBuild("; ".join(reasons))
+
+
+def _object(wanted: type, text: str, deep: int) -> Any:
+    if issubclass(wanted, enum.Enum):
+        return next(iter(wanted))
+    if dataclasses.is_dataclass(wanted):
+        fields = [f for f in dataclasses.fields(wanted) if f.init]
+        hints = typing.get_type_hints(wanted, localns=_NAMES)
+        return wanted(**{f.name: _built(hints[f.name], text, deep + 1) for f in fields})
+    if issubclass(wanted, tuple) and hasattr(wanted, "_fields"):
+        hints = typing.get_type_hints(wanted)
+        return wanted(*(_built(hints[name], text, deep + 1) for name in wanted._fields))
+    if typing.is_typeddict(wanted):
+        return {name: _built(hint, text, deep + 1) for name, hint in typing.get_type_hints(wanted).items()}
+    if issubclass(wanted, TelegramObject):  # without what may be missing: objects of Telegram hold each other
+        fields = wanted.model_fields.items()
+        asked = {
+            name: field.annotation for name, field in fields if field.is_required() or field.annotation == str | None
+        }
+        return wanted.model_construct(**{name: _built(hint, text, deep + 1) for name, hint in asked.items()})
+    if issubclass(wanted, BaseModel):
+        hints = typing.get_type_hints(wanted)
+        return wanted.model_construct(**{name: _built(hints[name], text, deep + 1) for name in wanted.model_fields})
+    raise CannotBuild(f"{wanted.__module__}.{wanted.__qualname__}")

@@ -1,0 +1,243 @@
+"""A stand-in for a Qdrant server, so that "Qdrant is gone, and back" can be played where there is none.
+
+It is no Qdrant. It answers the REST calls that Citegram makes, on loopback, out of qdrant-client's local mode: a scan
+in Python over what is in memory. It says nothing about a server's speed, its disk, its indexes, quantisation, shards
+or replicas: those settings are kept and shown again, and change nothing. What was written stays while it is `stop`ped;
+`forget` is a server that lost its disk.
+
+Beside other processes: `python tests/fake_qdrant.py [port]`, which prints its address. In a test:
+
+    async with FakeQdrant() as qdrant:
+        ... QDRANT__URL=qdrant.url ...
+        await qdrant.stop()     # connections are refused
+        await qdrant.start()    # at the same address, with the same collections
+        qdrant.status = 503     # answers, but does not work
+        qdrant.delay = 60       # seconds before each answer: hangs
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from aiohttp import web
+from pydantic import BaseModel, TypeAdapter
+from qdrant_client import QdrantClient, models
+
+_SCATTERED = ("shard_number", "replication_factor", "write_consistency_factor")
+_SETTINGS = ("hnsw_config", "quantization_config")  # which local mode does not keep
+
+
+class FakeQdrant:
+    """The stand-in, as an asynchronous context; its fields may be set at any time."""
+
+    def __init__(self, *, key: str = "", port: int = 0) -> None:
+        self.key, self.status, self.delay = key, 0, 0.0
+        self.asked: list[str] = []  # method and path of each request
+        self._port = port
+        self._runner: web.AppRunner | None = None
+        self._thread = ThreadPoolExecutor(1)  # local mode bears one
+        self._local = QdrantClient(":memory:")
+        self._made: dict[str, dict[str, Any]] = {}
+        self._indexed: dict[str, dict[str, Any]] = {}
+
+    @property
+    def url(self) -> str:
+        """Where it answers; the same after a stop."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def collections(self) -> list[str]:
+        """The names of its collections."""
+        return sorted(self._made)
+
+    def info(self, name: str) -> dict[str, Any]:
+        """What it says of a collection."""
+        return dict(self._info(name))
+
+    async def __aenter__(self) -> FakeQdrant:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+        self._thread.shutdown()
+        self._local.close()
+
+    async def start(self) -> None:
+        """Listen, the first time at a free port."""
+        app = web.Application(client_max_size=2**28)
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        # a request in flight is cut off as by a crash
+        self._runner = web.AppRunner(app, shutdown_timeout=0, handler_cancellation=True)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True).start()
+        self._port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Be gone: open connections end, new ones are refused."""
+        if self._runner:
+            await self._runner.cleanup()
+            self._runner = None
+
+    def forget(self) -> None:
+        """Lose every collection. Only while nothing is asked."""
+        for name in list(self._made):
+            self._local.delete_collection(name)
+        self._made.clear()
+        self._indexed.clear()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        self.asked.append(f"{request.method} {request.path}")
+        await asyncio.sleep(self.delay)
+        if self.status:
+            return _refused(self.status, "the stand-in was told to fail")
+        if self.key and request.headers.get("api-key") != self.key:
+            return _refused(403, "Forbidden: the key is wrong")
+        if request.path == "/":
+            return web.json_response({"title": "a stand-in for qdrant", "version": "1.16.0"})
+        body = await request.read()
+        work = partial(self._done, request.method, request.path.strip("/").split("/")[1:], body or b"{}")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _done(self, method: str, path: list[str], body: bytes) -> web.Response:
+        name, rest = path[0] if path else "", "/".join(path[1:])
+        if name not in self._made and (method, rest) not in {("PUT", ""), ("GET", "exists"), ("GET", "")} and path:
+            return _refused(404, f"Not found: Collection `{name}` doesn't exist!")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # local mode says that it is slow, and has no indexes
+                return _said(self._of(method, name, rest, body))
+        except LookupError as exc:
+            return _refused(exc.args[0], f"the stand-in has no {method} {name}/{rest}")
+        except ValueError as exc:
+            return _refused(400, f"Wrong input: {exc}")
+
+    def _of(self, method: str, name: str, rest: str, body: bytes) -> Any:
+        if not name:
+            return {"collections": [{"name": one} for one in self.collections]}
+        collection: dict[tuple[str, str], Any] = {
+            ("GET", "exists"): lambda: {"exists": name in self._made},
+            ("PUT", ""): lambda: self._create(name, models.CreateCollection.model_validate_json(body)),
+            ("PATCH", ""): lambda: self._update(name, models.UpdateCollection.model_validate_json(body)),
+            ("GET", ""): lambda: self._info(name),
+            ("DELETE", ""): lambda: bool(self._made.pop(name)) and self._local.delete_collection(name),
+            ("PUT", "index"): lambda: self._index(name, models.CreateFieldIndex.model_validate_json(body)),
+        }
+        if (method, rest) in collection:
+            return collection[method, rest]()
+        return self._points(method, name, rest, body)
+
+    def _points(self, method: str, name: str, rest: str, body: bytes) -> Any:
+        local = self._local
+        if (method, rest) == ("PUT", "points"):
+            return local.upsert(name, models.PointsList.model_validate_json(body).points)
+        if (method, rest) == ("POST", "points/delete"):
+            return local.delete(name, _selected(body))
+        if (method, rest) == ("POST", "points/query/batch"):
+            searches = models.QueryRequestBatch.model_validate_json(body).searches
+            return local.query_batch_points(name, [_without_params(one) for one in searches])
+        if (method, rest) == ("POST", "points"):
+            asked = models.PointRequest.model_validate_json(body)
+            return local.retrieve(name, asked.ids, asked.with_payload or False, asked.with_vector or False)
+        if (method, rest) == ("POST", "points/scroll"):
+            return self._scrolled(name, models.ScrollRequest.model_validate_json(body))
+        if (method, rest) == ("POST", "points/count"):
+            counted = models.CountRequest.model_validate_json(body)
+            return local.count(name, counted.filter)
+        if (method, rest) == ("POST", "points/payload"):
+            put = models.SetPayload.model_validate_json(body)
+            local.set_payload(name, put.payload, [*put.points] if put.points else put.filter or [])
+            return models.UpdateResult(operation_id=0, status=models.UpdateStatus.COMPLETED)
+        raise LookupError(405)
+
+    def _scrolled(self, name: str, asked: models.ScrollRequest) -> dict[str, Any]:
+        vectors = asked.with_vector or False
+        page = (asked.limit or 10, asked.order_by, asked.offset, asked.with_payload or False)
+        points, following = self._local.scroll(name, asked.filter, *page, vectors)
+        return {"points": points, "next_page_offset": following}
+
+    def _create(self, name: str, wanted: models.CreateCollection) -> bool:
+        if name in self._made:
+            raise LookupError(409)
+        given = {field: getattr(wanted, field) for field in type(wanted).model_fields}
+        vectors = given.pop("vectors") or {}
+        kept = {field: value for field, value in given.items() if value is not None and field not in _SETTINGS}
+        self._local.create_collection(name, vectors_config=vectors, **{_LONG.get(f, f): v for f, v in kept.items()})
+        self._made[name] = {field: given[field] for field in _SETTINGS if given[field] is not None}
+        self._made[name]["params"] = {field: given[field] for field in _SCATTERED if given[field] is not None}
+        return True
+
+    def _update(self, name: str, wanted: models.UpdateCollection) -> bool:
+        if wanted.metadata is not None:
+            self._local.update_collection(name, metadata=wanted.metadata)
+        changed = {field: getattr(wanted, field) for field in (*_SETTINGS, "vectors")}
+        self._made[name]["params"] |= _plain(wanted.params) if wanted.params else {}
+        self._made[name] |= {field: value for field, value in changed.items() if value is not None}
+        if wanted.quantization_config is models.Disabled.DISABLED:
+            self._made[name].pop("quantization_config")
+        return True
+
+    def _index(self, name: str, wanted: models.CreateFieldIndex) -> models.UpdateResult:
+        schema = wanted.field_schema
+        kind = schema.type if isinstance(schema, BaseModel) else schema
+        params = schema if isinstance(schema, BaseModel) else None
+        self._indexed.setdefault(name, {})[wanted.field_name] = {"data_type": kind, "params": params, "points": 0}
+        return models.UpdateResult(operation_id=0, status=models.UpdateStatus.COMPLETED)
+
+    def _info(self, name: str) -> Any:
+        if name not in self._made:
+            raise LookupError(404)
+        info = self._local.get_collection(name).model_dump(mode="json", exclude_none=True)
+        for field, value in self._made[name].items():
+            if field == "vectors":
+                info["config"]["params"]["vectors"]["dense"] |= _plain(value)["dense"]
+            else:
+                info["config"][field] = {**info["config"].get(field, {}), **_plain(value)}
+        info["payload_schema"] = _plain(self._indexed.get(name, {}))
+        return info
+
+
+_LONG = {"sparse_vectors": "sparse_vectors_config"}  # a field of the request, an argument of the client
+
+
+def _without_params(search: models.QueryRequest) -> models.QueryRequest:
+    return search.model_copy(update={"params": None})  # local mode is exact, and warns where it is asked to be
+
+
+def _selected(body: bytes) -> Any:
+    return TypeAdapter[Any](models.PointIdsList | models.FilterSelector).validate_json(body)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", exclude_none=True)
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value
+
+
+def _said(result: Any) -> web.Response:
+    return web.json_response({"result": _plain(result), "status": "ok", "time": 0.0})
+
+
+def _refused(status: int, why: str) -> web.Response:
+    return web.json_response({"status": {"error": why}, "time": 0.0}, status=status)
+
+
+async def _forever(port: int) -> None:
+    async with FakeQdrant(port=port) as stand_in:
+        print(stand_in.url, flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":  # python tests/fake_qdrant.py [port]: prints its address, and answers until it is ended
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_forever(int(sys.argv[1]) if len(sys.argv) > 1 else 0))

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ingest.outage_detection import AdminNotice, Clock, ClockDrift, GapsFound, Heartbeat, report_gaps
+from rag_core.storage import Archive, channels, history_gaps
+from rag_core.types import Channel
+
+START = datetime(2025, 3, 1, 12, tzinfo=UTC)
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+
+
+class Times:
+    """Two clocks that a test moves: time passes on both, and the one on the wall can be set."""
+
+    def __init__(self, wall: datetime = START) -> None:
+        self.at, self.passed = wall, 1000.0
+        self.clock = Clock(lambda: self.at.timestamp(), lambda: self.passed)
+
+    def go(self, by: timedelta) -> None:
+        self.at += by
+        self.passed += by.total_seconds()
+
+    def set(self, by: timedelta) -> None:
+        self.at += by
+
+
+class Life:
+    """A bot that runs, in touch with Telegram while it is told so."""
+
+    def __init__(self, archive: Archive, times: Times) -> None:
+        self.archive, self.times = archive, times
+        self.pulse = Heartbeat(archive, times.clock)
+
+    async def run(self, minutes: int, *, heard: bool = True) -> None:
+        for _ in range(minutes):
+            self.times.go(MINUTE)
+            if heard:
+                self.pulse.heard()
+            await self.pulse.beat()
+
+    async def gaps(self) -> list[tuple[datetime | None, datetime]]:
+        return [(gap.since, gap.until) for gap in (await history_gaps.list_open_gaps(self.archive)).get(1, [])]
+
+
+@pytest.fixture
+async def archive(archive: Archive) -> AsyncIterator[Archive]:
+    await channels.save_channel(archive, Channel(1, "Harbour", state="active"))
+    await channels.record_bot_joined(archive, 1)
+    async with archive.writing() as connection:
+        await connection.execute("UPDATE channels SET joined_at = ?", (int((START - 9 * DAY).timestamp()),))
+    yield archive
+
+
+async def test_a_first_start_and_a_bot_in_touch_make_no_gap(archive: Archive) -> None:
+    times = Times()
+    life = Life(archive, times)
+    await life.run(120)
+    assert await life.gaps() == []
+    assert await history_gaps.get_last_heartbeat(archive) == times.at
+
+
+async def test_a_bot_that_was_down_for_three_days_has_a_gap(archive: Archive) -> None:
+    times = Times()
+    await Life(archive, times).run(5)
+    down = times.at
+    times.go(3 * DAY)
+    life = Life(archive, times)
+    await life.run(5)
+    assert await life.gaps() == [(down, down + 3 * DAY + 2 * MINUTE)]
+
+
+async def test_a_bot_that_was_down_for_less_than_telegram_keeps_updates_has_none(archive: Archive) -> None:
+    times = Times()
+    await Life(archive, times).run(5)
+    times.go(23 * HOUR)
+    life = Life(archive, times)
+    await life.run(5)
+    assert await life.gaps() == []
+
+
+async def test_a_machine_that_slept_for_days_with_the_bot_on_it_has_a_gap(archive: Archive) -> None:
+    times = Times()
+    life = Life(archive, times)
+    await life.run(5)
+    asleep = times.at
+    times.go(2 * DAY)  # both clocks go on
+    await life.run(5)
+    assert await life.gaps() == [(asleep, asleep + 2 * DAY + MINUTE)]
+
+
+async def test_a_bot_that_runs_without_reaching_telegram_is_out_of_touch(archive: Archive) -> None:
+    times = Times()
+    life = Life(archive, times)
+    await life.run(5)
+    lost = times.at
+    await life.run(25 * 60, heard=False)
+    assert await history_gaps.get_last_heartbeat(archive) == lost
+    assert await life.gaps() == []  # it may be a while yet
+    await life.run(2)
+    assert await life.gaps() == [(lost, lost + 25 * HOUR + MINUTE)]
+
+
+@pytest.mark.parametrize("by", [3 * DAY, -3 * DAY, 20_000 * DAY])
+async def test_a_clock_that_is_wrong_for_a_moment_makes_no_gap(archive: Archive, by: timedelta) -> None:
+    times = Times()
+    life = Life(archive, times)
+    await life.run(5)
+    times.set(by)
+    await life.run(1)
+    times.set(-by)
+    await life.run(10)
+    assert await life.gaps() == []
+    assert await history_gaps.get_last_heartbeat(archive) == times.at
+    again = Life(archive, times)
+    await again.run(3)
+    assert await again.gaps() == []
+
+
+async def test_a_clock_that_is_ahead_for_one_beat_of_a_bot_that_dies_then_hides_no_gap(archive: Archive) -> None:
+    times = Times()
+    life = Life(archive, times)
+    await life.run(5)
+    times.set(3 * DAY)
+    await life.run(1)
+    times.set(-3 * DAY)
+    down = times.at
+    times.go(2 * DAY)
+    again = Life(archive, times)
+    await again.run(3)
+    assert await again.gaps() == [(down, down + 2 * DAY + 2 * MINUTE)]
+
+
+async def test_a_clock_that_is_ahead_at_the_start_makes_no_gap(archive: Archive) -> None:
+    times = Times()
+    await Life(archive, times).run(5)
+    times.go(HOUR)
+    times.set(30 * DAY)
+    life = Life(archive, times)
+    await life.run(1)
+    times.set(-30 * DAY)
+    await life.run(5)
+    assert await life.gaps() == []
+
+
+@pytest.mark.parametrize("by", [3 * DAY, -3 * DAY])
+async def test_a_clock_that_stays_where_it_was_set_is_followed_without_a_gap(archive: Archive, by: timedelta) -> None:
+    times = Times()
+    life = Life(archive, times)
+    await life.run(5)
+    times.set(by)
+    await life.run(10)
+    assert await history_gaps.get_last_heartbeat(archive) == times.at
+    assert await life.gaps() == []
+
+
+async def test_a_clock_that_was_set_back_between_two_lives_is_said(
+    archive: Archive, caplog: pytest.LogCaptureFixture
+) -> None:
+    times = Times()
+    await Life(archive, times).run(5)
+    times.set(-5 * DAY)
+    life = Life(archive, times)
+    await life.run(3)
+    assert "the clock was set back" in caplog.text
+    assert await life.gaps() == []
+    assert await history_gaps.get_last_heartbeat(archive) == times.at
+
+
+async def test_admins_are_told_once_of_a_gap(archive: Archive) -> None:
+    await history_gaps.note_outage_gaps(archive, START, START + 3 * DAY)
+    told: list[AdminNotice] = []
+
+    async def nobody(notice: AdminNotice) -> bool:
+        return False
+
+    async def somebody(notice: AdminNotice) -> bool:
+        told.append(notice)
+        return True
+
+    await report_gaps(archive, nobody)
+    for _ in range(3):
+        await report_gaps(archive, somebody)
+    (notice,) = told
+    assert isinstance(notice, GapsFound)
+    ((channel, gap),) = notice.gaps
+    assert (channel.title, gap.since, gap.until) == ("Harbour", START, START + 3 * DAY)
+
+
+def test_drift_is_how_far_the_wall_clock_jumped() -> None:
+    times = Times()
+    drift = ClockDrift(times.clock)
+    times.go(3 * DAY)
+    assert drift.jump() == 0
+    times.set(-timedelta(hours=2))
+    assert drift.jump() == -7200
+    assert drift.jump() == 0
+    times.set(timedelta(seconds=20))
+    assert drift.jump() == 0

@@ -1,0 +1,217 @@
+"""Which language models are opened, by which choice, and how another one takes their place."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag_core import RagSettings, open_engine
+from rag_core.errors import ModelUnavailable
+from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generation
+from rag_core.llm.openai_client import RemoteModel, open_remote_model
+from rag_core.models.active_models import (
+    apply_model_choices,
+    find_gguf,
+    list_models_in_use,
+    open_language_models,
+    resolve_model_use,
+    switch_model,
+)
+from rag_core.settings import LlmSettings
+from rag_core.storage import user_data
+
+pytestmark = pytest.mark.slow
+
+Library = Any  # tests/conftest.py
+SMALL, DEFAULT = "qwen2.5-0.5b-instruct", "qwen2.5-1.5b-instruct"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def settings(folder: Path, **sections: Any) -> RagSettings:
+    given = {"data": {"dir": folder}, "models": {"embedder": "none", "reranker": "none"}}
+    return RagSettings.model_validate(given | sections)
+
+
+@pytest.fixture
+def pulled(folder: Path, tiny_gguf: Path) -> Path:
+    """Two models of the table, as if they had been pulled."""
+    for name in (SMALL, DEFAULT):
+        (folder / "models" / name).mkdir(parents=True)
+        shutil.copy(tiny_gguf, folder / "models" / name / "model.gguf")
+    return folder
+
+
+async def reply(model: LanguageModel | None) -> str:
+    assert model is not None
+    async with model.turn(1) as seat:
+        return (await collect_generation(seat.stream(Prompt("", "a"), DecodingParams(8), grammar='root ::= "ok"'))).text
+
+
+# what is chosen
+
+
+def test_a_setting_goes_before_a_choice_and_a_choice_before_the_best(pulled: Path) -> None:
+    free, fixed = settings(pulled), settings(pulled, llm={"model": DEFAULT})
+    assert list_models_in_use(free, {})["writer"] == DEFAULT
+    assert list_models_in_use(free, {"writer": SMALL})["writer"] == SMALL
+    assert list_models_in_use(fixed, {"writer": SMALL}) == {"writer": DEFAULT, "planner": DEFAULT}
+    assert list_models_in_use(free, {"writer": "none"}) == {}
+    assert list_models_in_use(free, {"planner": SMALL}) == {"writer": DEFAULT, "planner": SMALL}
+    served = settings(pulled, llm={"url": "http://localhost:1"})
+    assert list_models_in_use(served, {"writer": SMALL}) == {"writer": "LLM__URL", "planner": "LLM__URL"}
+    assert apply_model_choices(free, {}) == free
+
+
+def test_a_tier_means_its_writer_and_others_are_refused(pulled: Path) -> None:
+    found = find_gguf(settings(pulled), "default")
+    assert found is not None
+    assert found.name == DEFAULT
+    assert find_gguf(settings(pulled), "none") is None
+    with pytest.raises(ModelUnavailable, match="writes no text"):
+        find_gguf(settings(pulled), "bge-m3")
+    with pytest.raises(ModelUnavailable, match="models pull qwen3-4b-instruct"):
+        find_gguf(settings(pulled), "qwen3-4b-instruct")
+    with pytest.raises(ModelUnavailable, match="no model and no tier"):
+        find_gguf(settings(pulled), "gpt-9")
+
+
+async def test_a_model_of_another_kind_is_refused(pulled: Path) -> None:
+    async with open_engine(settings(pulled, models={"embedder": "none"}), language=False) as rag:
+        with pytest.raises(ModelUnavailable, match=f"{SMALL} is no reranker"):
+            await switch_model(rag, SMALL, "reranker")
+
+
+def test_what_a_model_is_for_is_seen_from_its_row() -> None:
+    assert resolve_model_use(SMALL) == resolve_model_use("/a/b.gguf") == "writer"
+    assert resolve_model_use("bge-m3") == "embedder"
+    assert resolve_model_use("none", "planner") == "planner"
+    for given, wanted in (("none", ""), ("default", ""), (SMALL, "singer"), ("gpt-9", "")):
+        with pytest.raises(ModelUnavailable):
+            resolve_model_use(given, wanted)
+
+
+async def test_without_a_model_nothing_is_opened(folder: Path) -> None:
+    language = await open_language_models(settings(folder))
+    assert (language.writer, language.planner) == (None, None)
+
+
+async def test_an_address_goes_before_a_file(folder: Path, tiny_gguf: Path) -> None:
+    llm = {"url": "http://localhost:1", "model": str(tiny_gguf), "planner": "none"}
+    language = await open_language_models(settings(folder, llm=llm))
+    assert isinstance(language.writer, RemoteModel)
+    assert language.planner is None
+    await language.close()
+
+
+# on the tray
+
+
+async def test_a_path_is_opened_and_plans_too(folder: Path, tiny_gguf: Path) -> None:
+    async with open_engine(settings(folder, llm={"model": str(tiny_gguf)})) as rag:
+        assert rag.writer is rag.planner
+        assert await reply(rag.writer) == "ok"
+        assert rag.without == ()
+    async with open_engine(settings(folder, llm={"model": str(tiny_gguf)}), language=False) as rag:
+        assert rag.writer is None
+
+
+@pytest.mark.parametrize("model", ["/nowhere/x.gguf", "qwen3-4b-instruct", "gpt-9"])
+async def test_a_model_that_cannot_be_opened_is_a_shortfall_and_one_line(folder: Path, model: str, caplog: Any) -> None:
+    async with open_engine(settings(folder, llm={"model": model})) as rag:
+        (shortfall,) = rag.without
+        assert (rag.writer, shortfall.stage) == (None, "write")
+        assert shortfall.reason in caplog.text
+
+
+async def test_writers_are_exchanged_while_the_bot_runs_and_remembered(pulled: Path, tiny_gguf: Path) -> None:
+    async with open_engine(settings(pulled)) as rag:
+        writer = rag.writer
+        assert writer is not None
+        assert writer.name == DEFAULT
+        used = await switch_model(rag, SMALL)
+        assert (used.use, used.now) == ("writer", True)
+        assert rag.writer is rag.planner is writer  # the same place in the queue, another file
+        assert (writer.name, await reply(writer)) == (SMALL, "ok")
+        await switch_model(rag, DEFAULT, "planner")
+        assert rag.planner is not rag.writer
+        assert await reply(rag.planner) == "ok"
+        await switch_model(rag, "same", "planner")
+        assert rag.planner is rag.writer is writer
+    async with open_engine(settings(pulled)) as rag:
+        assert rag.writer
+        assert rag.writer.name == SMALL
+        await switch_model(rag, "none", "writer")
+        assert (rag.writer, rag.planner) == (None, None)
+        await switch_model(rag, str(tiny_gguf))
+        assert await reply(rag.writer) == "ok"
+
+
+async def test_a_choice_that_cannot_be_carried_out_changes_nothing(pulled: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF" + bytes(100))
+    async with open_engine(settings(pulled)) as rag:
+        for given in (str(broken), str(tmp_path / "none.gguf"), "qwen3-4b-instruct"):
+            with pytest.raises(ModelUnavailable):
+                await switch_model(rag, given)
+        with pytest.raises(ModelUnavailable, match="MODELS__RERANKER is none"):
+            await switch_model(rag, "minilm-maxsim")
+        assert await reply(rag.writer) == "ok"
+        assert await user_data.load_choices(rag.archive) == {}
+    async with open_engine(settings(pulled, llm={"model": SMALL})) as rag:
+        with pytest.raises(ModelUnavailable, match=r"LLM__MODEL is qwen2\.5-0\.5b-instruct, and a setting goes before"):
+            await switch_model(rag, DEFAULT)
+
+
+async def test_a_writer_chosen_where_there_was_none_ends_the_shortfall(pulled: Path) -> None:
+    for name in (SMALL, DEFAULT):
+        (pulled / "models" / name / "model.gguf").write_bytes(b"GGUF" + bytes(100))
+    good = pulled / "good.gguf"
+    async with open_engine(settings(pulled)) as rag:
+        assert [each.stage for each in rag.without] == ["write"]
+        from tiny_gguf import build
+
+        await switch_model(rag, str(build(good)))
+        assert rag.without == ()
+        assert await reply(rag.writer) == "ok"
+
+
+async def test_an_unknown_provider_is_one_sentence(folder: Path, offline_models: Path) -> None:
+    models = {"dir": offline_models.parent, "embedder": "minilm-navec", "reranker": "none", "provider": "TPU"}
+    async with open_engine(settings(folder, models=models)) as rag:
+        (shortfall,) = rag.without
+        assert shortfall.reason.startswith("MODELS__PROVIDER is TPU: choose one that onnxruntime has here, ")
+        assert "CPUExecutionProvider" in shortfall.reason
+
+
+async def test_a_reranker_is_exchanged_and_who_has_the_old_one_keeps_it(folder: Path, make_reranker: Any) -> None:
+    _, made = make_reranker()
+    shutil.copytree(made, folder / "models" / "minilm-maxsim")
+    async with open_engine(settings(folder, models={"embedder": "none"})) as rag:
+        old = rag.reranker
+        assert old is not None
+        used = await switch_model(rag, "none", "reranker")
+        assert (used.now, rag.reranker) == (True, None)
+        assert len(await old.scores("ferry", ["boat", "kiln"])) == 2
+        await switch_model(rag, "minilm-maxsim")
+        assert rag.reranker is not None
+        assert rag.reranker is not old
+        assert (await user_data.load_choices(rag.archive))["reranker"] == "minilm-maxsim"
+
+
+async def test_a_server_that_is_down_costs_no_answer(library: Library) -> None:
+    rag = library.rag
+    writer = open_remote_model(LlmSettings(url="http://127.0.0.1:9"))
+    rag.writer = rag.planner = writer
+    try:
+        found = await library.ask("When does the ferry to Owl Island leave?")
+    finally:
+        await writer.close()
+    assert "7:30" in found.sentences[0].text
+    assert any("127.0.0.1:9" in shortfall.reason for shortfall in found.shortfalls)

@@ -329,8 +329,15 @@ class Sandbox:
         return [room.messages[i] for i in sent[start : start + count] if i in room.messages]
 
     async def until(self, true: Callable[[], bool], timeout: float = 30) -> bool:  # noqa: ASYNC109
-        """Wait for a condition, checked again after each change; returns its last value."""
-        return await self.world.bell.until(true, timeout)
+        """Wait for a condition, checked again after each change of the sandbox, and at least ten times a second.
+
+        Returns its last value. What a bot writes into its archive is no change of the sandbox.
+        """
+        end = asyncio.get_running_loop().time() + timeout
+        while (left := end - asyncio.get_running_loop().time()) > 0:
+            if await self.world.bell.until(true, min(left, 0.1)):
+                return True
+        return true()
 
     async def _on_call(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["method"]

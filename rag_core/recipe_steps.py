@@ -26,8 +26,9 @@ from rag_core.planning.llm_planner import KnownEntities, is_worth_planning, plan
 from rag_core.planning.rule_planner import build_bare_plan, lift_filters
 from rag_core.planning.schema import format_plan
 from rag_core.retrieval.aggregate import answer_by_aggregation
+from rag_core.retrieval.hybrid import search_lexical
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import add_neighbours, fetch_passages, search_lexical, search_passages
+from rag_core.retrieval.search import add_neighbours, fetch_passages, search_passages
 from rag_core.storage import channels, posts
 from rag_core.storage.channels import list_synonyms
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values

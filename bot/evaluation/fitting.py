@@ -27,15 +27,9 @@ from rag_core.errors import ImportRefused
 from rag_core.models.catalog import ModelSpec
 from rag_core.recipe_steps import make_plan
 from rag_core.retrieval.fusion import Fusion
-from rag_core.retrieval.hybrid import search_hybrid
+from rag_core.retrieval.hybrid import search_dense, search_hybrid, search_lexical
 from rag_core.retrieval.rerank import ORDER_WEIGHTS, HitFeatures, measure_hit_features
-from rag_core.retrieval.search import (
-    build_retrieval_query,
-    fetch_passages,
-    resolve_filter,
-    search_dense,
-    search_lexical,
-)
+from rag_core.retrieval.search import build_retrieval_query, fetch_passages, resolve_filter
 from rag_core.tracing import Run, Stage
 from rag_core.types import Certainty, PassageRef, SearchFilter
 from rag_core.verification.entailment import assess_text

@@ -93,7 +93,7 @@ async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run) -> Retriev
         run.shortfalls.append(Shortfall("lexical", failed.reason))
     legs = {place: LEXICAL for place, _ in lexical}
     legs |= {place: BOTH if place in legs else DENSE for place, _ in near}
-    return RetrievalResult(fuse_rankings(lexical, near, query, rag), legs, vector, failed is None, dict(near))
+    return RetrievalResult(fuse_retrievers(lexical, near, query, rag), legs, vector, failed is None, dict(near))
 
 
 async def _search_dense_if_wanted(query: RetrievalQuery, rag: Engine, run: Run) -> tuple[RankedPlaces, Vector | None]:
@@ -159,7 +159,7 @@ def measure_cosines(stored: Mapping[PassageRef, Vector], vector: Vector) -> dict
     return {place: float(there @ vector) for place, there in stored.items()}
 
 
-def fuse_rankings(lexical: RankedPlaces, near: RankedPlaces, query: RetrievalQuery, rag: Engine) -> RankedPlaces:
+def fuse_retrievers(lexical: RankedPlaces, near: RankedPlaces, query: RetrievalQuery, rag: Engine) -> RankedPlaces:
     """Fuse the rankings of both searches, as fitted for the model and the question's language."""
     if not near or rag.dense is None:
         return lexical

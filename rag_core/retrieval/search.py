@@ -27,13 +27,11 @@ from rag_core.errors import VectorsUnavailable
 from rag_core.planning.router import is_chain
 from rag_core.retrieval.fusion import select_by_mmr
 from rag_core.retrieval.hybrid import (
-    BOTH,
-    DENSE,
     LEXICAL,
     RankedPlaces,
     RetrievalQuery,
     RetrievalResult,
-    fuse_rankings,
+    fuse_retrievers,
     measure_cosines,
     rank_by_meaning,
     read_vectors,
@@ -125,28 +123,6 @@ async def _find_posts_with_files(names: tuple[str, ...], only: SearchFilter, rag
     )
 
 
-__all__ = [
-    "BOTH",
-    "DENSE",
-    "EXPANSION_WEIGHT",
-    "HYDE_WEIGHT",
-    "LEXICAL",
-    "VARIANT_WEIGHT",
-    "add_neighbours",
-    "append_expansion_hits",
-    "build_filter",
-    "build_retrieval_query",
-    "extract_expansion_names",
-    "fetch_passages",
-    "list_further_queries",
-    "search_dense",
-    "search_each_query",
-    "search_lexical",
-    "search_passages",
-]
-
-PlaceRanking = list[tuple[PassageRef, float]]
-
 _PROTECTED_POSTS = 5  # first posts of the question's own query, fixed at the top
 # Smaller than the usual 60, with which two votes for a bad hit outweighed the sixth of the question's own hits: on
 # HotpotQA recall@10 rose from 0.89 to 0.98, on MuSiQue from 0.68 to 0.72.
@@ -162,7 +138,7 @@ def list_further_queries(plan: Plan) -> tuple[str, ...]:
     return (*plan.queries[1:], " ".join(plan.must)) if plan.must else plan.queries[1:]
 
 
-async def search_each_query(queries: Sequence[str], only: SearchFilter, n: int, rag: Engine) -> list[PlaceRanking]:
+async def search_each_query(queries: Sequence[str], only: SearchFilter, n: int, rag: Engine) -> list[RankedPlaces]:
     """Search the lexical index for each query, in one thread: searches are short, and threads would compete."""
     return await asyncio.to_thread(rag.lexical.search_each, [*map(tokenize, queries)], only, n) if queries else []
 
@@ -179,7 +155,7 @@ def extract_expansion_names(question: str, passages: Sequence[Passage]) -> str:
     return " ".join(name for name, _ in counts.most_common(_EXPANSION_NAMES))
 
 
-def append_expansion_hits(own: PlaceRanking, others: Sequence[tuple[PlaceRanking, float]]) -> PlaceRanking:
+def append_expansion_hits(own: RankedPlaces, others: Sequence[tuple[RankedPlaces, float]]) -> RankedPlaces:
     """Fix the first hits of `own`, then append all others by weighted RRF; scores are those of `own`, or 0."""
     votes: dict[PassageRef, float] = {}
     for ranking, weight in ((own, 1.0), *others):
@@ -332,7 +308,7 @@ async def _search_with_found_names(
         near = await rank_by_meaning(again, [*places], rag, own.stored)
     except VectorsUnavailable:  # words alone; the choice of diverse hits meets the same error, and it is told there
         return [lexical]
-    return [fuse_rankings(lexical, near, query, rag)]
+    return [fuse_retrievers(lexical, near, query, rag)]
 
 
 async def fetch_passages(places: Sequence[PassageRef], rag: Engine) -> dict[PassageRef, Passage]:

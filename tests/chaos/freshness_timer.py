@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rag_core.retrieval.search import DENSE, LEXICAL
+from rag_core.retrieval.hybrid import DENSE, LEXICAL
 from rag_core.types import Answer, Post, PostKey
 
 Version = tuple[PostKey, str]  # a post by what it says

@@ -11,7 +11,8 @@ import pytest
 
 from ingest.indexer import DenseIndexer
 from rag_core.answer import answer_question
-from rag_core.retrieval.search import fetch_passages, search_dense, search_lexical
+from rag_core.retrieval.hybrid import search_dense, search_lexical
+from rag_core.retrieval.search import fetch_passages
 from rag_core.storage import posts
 from rag_core.types import PostKey, SearchFilter
 

@@ -29,9 +29,9 @@ from bot.settings import BotSettings
 from bot.views.answer import link_channel_title
 from bot.views.channel_card import awaits_approval, format_gap
 from bot.views.post_formatting import strip_control_characters
-from bot.worker.rate_limits import TokenBuckets
+from bot.worker.reader_limits import TokenBuckets
 from ingest.inbox import MAX_WAITING_CHANNELS
-from ingest.outage_detection import (
+from ingest.reception_gaps import (
     AdminNotice,
     ErrorsLogged,
     GapsFound,

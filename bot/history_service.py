@@ -16,7 +16,7 @@ from bot.settings import Settings
 from ingest.background_jobs import FixedDelayTrigger, ScheduledJob
 from ingest.history.backfill import BackfillRunner, MessageSource, PacedSource
 from ingest.history.sweep import look_before_citing, sweep_channels
-from ingest.outage_detection import NotifyAdmins
+from ingest.reception_gaps import NotifyAdmins
 from rag_core.errors import SettingsWrong
 from rag_core.storage import Archive
 from rag_core.types import PostKey

@@ -30,7 +30,7 @@ from apscheduler.triggers.date import DateTrigger
 from ingest import integrity
 from ingest.inbox import forget_unapproved_channels
 from ingest.indexer import LexicalIndexer
-from ingest.outage_detection import (
+from ingest.reception_gaps import (
     Clock,
     ClockDrift,
     Heartbeat,

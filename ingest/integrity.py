@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingest.indexer import LexicalIndexer, build_lexical_entry, load_or_embed_vectors, prepare_passage, read_posts_again
-from ingest.outage_detection import IndexesRepaired, NotifyAdmins
+from ingest.reception_gaps import IndexesRepaired, NotifyAdmins
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, translate_errors
 from rag_core.index.bm25 import LexicalIndex

@@ -32,7 +32,7 @@ LIBRARIES = {
     "prometheus_client": {"bot/monitoring"},
     "opentelemetry": {"bot/monitoring/opentelemetry_export.py"},
     "rensa": {"ingest/dedup.py"},
-    "simpleeval": {"rag_core/recipes/calculator.py"},
+    "simpleeval": {"rag_core/recipes/react_calculator.py"},
     "pymorphy3": {"rag_core/text/tokens.py"},
     "rapidfuzz": {"rag_core/text/query_terms.py", "rag_core/conversation/small_talk_detection.py"},
     "py_rust_stemmers": {"rag_core/text/tokens.py"},

@@ -19,7 +19,7 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from bot.data_folder import FolderLocked, lock_data_folder
+from bot.data_folder_lock import FolderLocked, lock_data_folder
 from rag_core.errors import ArchiveUnavailable, RagError
 from rag_core.models.active_models import ModelSwitch
 from rag_core.storage.user_data import AUTO_RECIPE

@@ -21,7 +21,7 @@ from bot.telegram.pre_send_check import ContentWithdrawn, ShownContent, collect_
 from bot.views.answer import format_channel_title
 from bot.views.keyboards import SuggestionCallback, build_suggestion_rows
 from bot.views.message_formatting import neutralize_links
-from bot.worker.rate_limits import format_rate_limit
+from bot.worker.reader_limits import format_rate_limit
 from bot.worker.streaming import call_best_effort
 from rag_core.conversation.small_talk_detection import Talk, TalkKind
 from rag_core.storage import channels, questions

@@ -48,7 +48,7 @@ from bot.views.post_formatting import RenderContext
 from bot.views.verdict import render_verdicts, serialize_verdicts
 from bot.worker.answer_cache import AnswerCache, answer_from_pin
 from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages
-from bot.worker.rate_limits import RateLimiter
+from bot.worker.reader_limits import RateLimiter
 from bot.worker.streaming import (
     DraftScreen,
     MessageScreen,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ingest.history.backfill import BATCH_IDS, FoundMessages, MessageSource, PacedSource, convert_messages
-from ingest.outage_detection import NotifyAdmins, PostsMissing
+from ingest.reception_gaps import NotifyAdmins, PostsMissing
 from rag_core.errors import RagError
 from rag_core.storage import Archive, channel_history, channels
 from rag_core.storage.posts import mark_posts_deleted

@@ -18,7 +18,7 @@ from bot.sandbox import Sandbox
 from bot.settings import BotSettings
 from bot.telegram.session import TelegramSession
 from ingest import background_jobs as jobs
-from ingest.outage_detection import GapsFound, IndexesRepaired, JobFailing
+from ingest.reception_gaps import GapsFound, IndexesRepaired, JobFailing
 from rag_core.storage import Archive, questions
 from rag_core.storage.history_gaps import Gap
 from rag_core.types import Channel

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ingest.background_jobs import MaintenanceJobs
-from ingest.outage_detection import AdminNotice, GapsFound, Heartbeat
+from ingest.reception_gaps import AdminNotice, GapsFound, Heartbeat
 from rag_core.settings import DataSettings
 from rag_core.storage import channels, db, history_gaps, questions, raw_updates
 from rag_core.storage.backups import list_backups

@@ -16,7 +16,7 @@ from ingest.background_jobs import (
     make_one_time_trigger,
     open_scheduler,
 )
-from ingest.outage_detection import AdminNotice, Clock, JobFailing
+from ingest.reception_gaps import AdminNotice, Clock, JobFailing
 from rag_core.errors import BackupFailed
 from rag_core.storage import Archive, monitoring_stats
 

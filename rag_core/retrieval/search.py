@@ -269,26 +269,20 @@ async def _run_further_queries(
         return []
     multi_hop = len(plan.queries) > 1 and (len(tokenize(query.text)) >= _MULTI_HOP_TERMS or is_chain(query.text))
     # beside the further queries: the model embeds outside of Python's lock
-    following = asyncio.ensure_future(
-        run.attempt(Stage.FOLLOW, _search_with_found_names(query, own, best, rag), list[RankedPlaces])
-        if multi_hop
-        else _find_nothing()
-    )
+    again = _search_with_found_names(query, own, best, rag) if multi_hop else None
+    following = asyncio.create_task(run.attempt(Stage.FOLLOW, again, list[RankedPlaces])) if again else None
     try:
         searches = search_each_query(list_further_queries(plan), query.only, plan.k_per_query, rag)
         others = await run.attempt(Stage.QUERIES, searches, list[RankedPlaces])
         rankings = [(ranking, VARIANT_WEIGHT) for ranking in others]
-        rankings += [(ranking, EXPANSION_WEIGHT) for ranking in await following]
+        rankings += [(ranking, EXPANSION_WEIGHT) for ranking in (await following if following else ())]
     finally:
-        following.cancel()
+        if following:
+            following.cancel()
     if plan.like:
         similar, _ = await run.attempt(Stage.DENSE, search_dense(plan.like, query.only, query.k, rag), ([], None))
         rankings.append((similar, HYDE_WEIGHT))
     return rankings
-
-
-async def _find_nothing() -> list[RankedPlaces]:
-    return []
 
 
 async def _search_with_found_names(

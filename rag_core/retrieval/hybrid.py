@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rag_core.engine import Engine
-from rag_core.errors import IndexUnavailable, RagError, StageTimeout
+from rag_core.errors import IndexUnavailable, RagError, StageTimeout, VectorsUnavailable
 from rag_core.index.vectors import VectorStore
 from rag_core.planning.router import DENSE_FIRST, HYBRID, LEXICAL_ONLY
 from rag_core.text.query_terms import QueryTerms
@@ -52,12 +53,44 @@ class RetrievalQuery:
         return " ".join((self.text, *(word for word in self.should if not known.issuperset(tokenize(word)))))
 
 
+class VectorReader:
+    """Reader of stored vectors for one question: each is read once, and some ahead of their use."""
+
+    def __init__(self, store: VectorStore) -> None:
+        self._store, self._known = store, dict[PassageRef, Vector]()
+        self._ahead: asyncio.Task[None] | None = None
+
+    def start_reading(self, places: Sequence[PassageRef]) -> None:
+        """Read vectors while other work goes on; where that fails, `read` tries again and tells it."""
+        self._ahead = asyncio.create_task(self._read_ahead(places))
+
+    async def read(self, places: Sequence[PassageRef]) -> dict[PassageRef, Vector]:
+        """Read the stored vectors of passages; those without one are left out. Raises VectorsUnavailable."""
+        if self._ahead:
+            await asyncio.wait({self._ahead})  # not the task itself: a stage that runs out of time would end it
+        await self._add(places)
+        return {place: self._known[place] for place in places if place in self._known}
+
+    def cancel(self) -> None:
+        """Cancel what is still being read ahead."""
+        if self._ahead:
+            self._ahead.cancel()
+
+    async def _read_ahead(self, places: Sequence[PassageRef]) -> None:
+        with suppress(VectorsUnavailable):
+            await self._add(places)
+
+    async def _add(self, places: Sequence[PassageRef]) -> None:
+        if unknown := [place for place in places if place not in self._known]:
+            self._known |= await self._store.vectors_of(unknown)
+
+
 @dataclass(frozen=True, slots=True)
 class RetrievalResult:
     """Retrieval result: ranked places, the retriever of each, and the query vector where the dense search answered.
 
     `by_words` is false where the lexical search failed and only dense hits are returned; `cosines` are those of the
-    dense hits. `stored`: vectors of passages that later steps have read, for those after them.
+    dense hits, and `vectors` reads stored vectors for those who go on with the query vector.
     """
 
     ranked: RankedPlaces
@@ -65,7 +98,7 @@ class RetrievalResult:
     vector: Vector | None
     by_words: bool = True
     cosines: Mapping[PassageRef, float] = field(default_factory=dict)
-    stored: dict[PassageRef, Vector] = field(default_factory=dict)
+    vectors: VectorReader | None = None
 
 
 async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run) -> RetrievalResult:
@@ -93,7 +126,9 @@ async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run) -> Retriev
         run.shortfalls.append(Shortfall("lexical", failed.reason))
     legs = {place: LEXICAL for place, _ in lexical}
     legs |= {place: BOTH if place in legs else DENSE for place, _ in near}
-    return RetrievalResult(fuse_retrievers(lexical, near, query, rag), legs, vector, failed is None, dict(near))
+    vectors = VectorReader(rag.dense.vectors) if rag.dense and vector is not None else None
+    ranked = fuse_retrievers(lexical, near, query, rag)
+    return RetrievalResult(ranked, legs, vector, failed is None, dict(near), vectors)
 
 
 async def _search_dense_if_wanted(query: RetrievalQuery, rag: Engine, run: Run) -> tuple[RankedPlaces, Vector | None]:
@@ -127,36 +162,15 @@ async def search_dense(query: str, only: SearchFilter, n: int, rag: Engine) -> t
     return [(place, score) for place, score in hits if score > _MIN_COSINE], vector
 
 
-async def rank_by_meaning(
-    query: str, places: Sequence[PassageRef], rag: Engine, known: dict[PassageRef, Vector]
-) -> RankedPlaces:
-    """Rank these passages by the cosine of their stored vectors to a query, best first; empty without a model.
-
-    `known`: vectors that were read before; those that are read now are added. Raises VectorsUnavailable.
-    """
-    if rag.dense is None:
-        return []
-    vector = await rag.dense.embedder.query(query)
-    stored = await read_vectors(places, rag.dense.vectors, known)
-    scores = measure_cosines(stored, vector).items()
-    return sorted((pair for pair in scores if pair[1] > _MIN_COSINE), key=lambda pair: -pair[1])
-
-
-async def read_vectors(
-    places: Sequence[PassageRef], vectors: VectorStore, known: dict[PassageRef, Vector]
-) -> dict[PassageRef, Vector]:
-    """Read the stored vectors of passages, except the `known` ones, to which they are added.
-
-    Raises VectorsUnavailable.
-    """
-    if unknown := [place for place in places if place not in known]:
-        known |= await vectors.vectors_of(unknown)
-    return {place: known[place] for place in places if place in known}
-
-
 def measure_cosines(stored: Mapping[PassageRef, Vector], vector: Vector) -> dict[PassageRef, float]:
     """Cosine of each vector to that of a query; all are of unit length."""
     return {place: float(there @ vector) for place, there in stored.items()}
+
+
+def rank_by_cosine(stored: Mapping[PassageRef, Vector], vector: Vector) -> RankedPlaces:
+    """Rank passages by the cosine of their vectors to that of a query, best first."""
+    scores = measure_cosines(stored, vector).items()
+    return sorted((pair for pair in scores if pair[1] > _MIN_COSINE), key=lambda pair: -pair[1])
 
 
 def fuse_retrievers(lexical: RankedPlaces, near: RankedPlaces, query: RetrievalQuery, rag: Engine) -> RankedPlaces:

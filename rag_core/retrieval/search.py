@@ -13,6 +13,7 @@ import asyncio
 import sqlite3
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
 from itertools import chain
@@ -33,8 +34,7 @@ from rag_core.retrieval.hybrid import (
     RetrievalResult,
     fuse_retrievers,
     measure_cosines,
-    rank_by_meaning,
-    read_vectors,
+    rank_by_cosine,
     search_dense,
     search_hybrid,
     search_lexical,
@@ -238,47 +238,49 @@ async def _run_search(
     keep = rag.settings.retrieval.keep
     only = await run.require(Stage.FILTER, resolve_filter(plan, question.viewer, rag))
     query = build_retrieval_query(plan, question, only)
-    own = await search_hybrid(query, rag, run)
-    passages = await run.require(Stage.FETCH, fetch_passages([place for place, _ in own.ranked], rag))
-    statistics = rag.lexical.statistics(question.viewer.channels)
-    ordering = asyncio.to_thread(rerank_by_features, own, passages, plan, question, statistics)
-    ranked = await run.attempt(Stage.ORDER, ordering, [pair for pair in own.ranked if pair[0] in passages])
-    own = replace(own, ranked=ranked)
-    best = [passages[place] for place, _ in own.ranked[:2]]  # what was reranked has been read
-    further = await _run_further_queries(plan, query, own, best, rag, run)
-    fused = append_expansion_hits(own.ranked, further)[: max(_FETCHED_PASSAGES, 2 * keep)]
-    more = [place for place, _ in fused if place not in passages]
-    passages |= await run.require(Stage.FETCH, fetch_passages(more, rag)) if more else {}
-    fused = [pair for pair in fused if pair[0] in passages]
-    nothing: tuple[dict[PassageRef, float], RankedPlaces] = ({}, fused[:keep])
-    mmr = plan.fusion == "mmr"
-    work = diversify_hits(fused if mmr else fused[:keep], own.vector, passages, rag, own.stored)
-    likeness, fused = await run.attempt(Stage.DIVERSE, work, nothing)
+    with ExitStack() as running:
+        # beside the own query: this process has nothing to do while another compares the vectors
+        searches = search_each_query(list_further_queries(plan), only, plan.k_per_query, rag)
+        variants = asyncio.create_task(searches)
+        variants.add_done_callback(lambda task: task.cancelled() or task.exception())  # told where it is awaited
+        running.callback(variants.cancel)
+        own = await search_hybrid(query, rag, run)
+        places = [place for place, _ in own.ranked]
+        if own.vectors:
+            own.vectors.start_reading(places)
+            running.callback(own.vectors.cancel)
+        passages = await run.require(Stage.FETCH, fetch_passages(places, rag))
+        statistics = rag.lexical.statistics(question.viewer.channels)
+        ordering = asyncio.to_thread(rerank_by_features, own, passages, plan, question, statistics)
+        ranked = await run.attempt(Stage.ORDER, ordering, [pair for pair in own.ranked if pair[0] in passages])
+        own = replace(own, ranked=ranked)
+        best = [passages[place] for place, _ in own.ranked[:2]]  # what was reranked has been read
+        further: list[tuple[RankedPlaces, float]] = []
+        if own.by_words:
+            further = await _run_expansions(plan, query, own, best, rag, run)
+            others = await run.attempt(Stage.QUERIES, variants, list[RankedPlaces])
+            further = [*((ranking, VARIANT_WEIGHT) for ranking in others), *further]
+        fused = append_expansion_hits(own.ranked, further)[: max(_FETCHED_PASSAGES, 2 * keep)]
+        more = [place for place, _ in fused if place not in passages]
+        passages |= await run.require(Stage.FETCH, fetch_passages(more, rag)) if more else {}
+        fused = [pair for pair in fused if pair[0] in passages]
+        nothing: tuple[dict[PassageRef, float], RankedPlaces] = ({}, fused[:keep])
+        compared = fused if plan.fusion == "mmr" else fused[:keep]
+        diversifying = diversify_hits(compared, own, passages, rag.settings.retrieval)
+        likeness, fused = await run.attempt(Stage.DIVERSE, diversifying, nothing)
     hits = (CachedHit(place, score, own.legs.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused)
     return tuple(hits), passages
 
 
-async def _run_further_queries(
+async def _run_expansions(
     plan: Plan, query: RetrievalQuery, own: RetrievalResult, best: Sequence[Passage], rag: Engine, run: Run
 ) -> list[tuple[RankedPlaces, float]]:
-    """Search the further queries; returns rankings with RRF weights, none where the lexical search failed.
-
-    `best`: the passages of the two best hits.
-    """
-    if not own.by_words:
-        return []
-    multi_hop = len(plan.queries) > 1 and (len(tokenize(query.text)) >= _MULTI_HOP_TERMS or is_chain(query.text))
-    # beside the further queries: the model embeds outside of Python's lock
-    again = _search_with_found_names(query, own, best, rag) if multi_hop else None
-    following = asyncio.create_task(run.attempt(Stage.FOLLOW, again, list[RankedPlaces])) if again else None
-    try:
-        searches = search_each_query(list_further_queries(plan), query.only, plan.k_per_query, rag)
-        others = await run.attempt(Stage.QUERIES, searches, list[RankedPlaces])
-        rankings = [(ranking, VARIANT_WEIGHT) for ranking in others]
-        rankings += [(ranking, EXPANSION_WEIGHT) for ranking in (await following if following else ())]
-    finally:
-        if following:
-            following.cancel()
+    """Search with names from the two `best` passages, and by HyDE; returns rankings with their RRF weights."""
+    rankings: list[tuple[RankedPlaces, float]] = []
+    if len(plan.queries) > 1 and (len(tokenize(query.text)) >= _MULTI_HOP_TERMS or is_chain(query.text)):
+        again = _search_with_found_names(query, own, best, rag)
+        found = await run.attempt(Stage.FOLLOW, again, list[RankedPlaces])
+        rankings += [(ranking, EXPANSION_WEIGHT) for ranking in found]
     if plan.like:
         similar, _ = await run.attempt(Stage.DENSE, search_dense(plan.like, query.only, query.k, rag), ([], None))
         rankings.append((similar, HYDE_WEIGHT))
@@ -293,15 +295,21 @@ async def _search_with_found_names(
     if not names:
         return []
     again = f"{query.text} {names}"
-    lexical = await search_lexical(again, query.only, query.k, rag, query.aliases)
-    if own.vector is None:
-        return [lexical]
-    # of the hits at hand only: to compare all vectors once more took a fifth of the time of an answer
-    places = dict.fromkeys(place for place, _ in (*lexical, *own.ranked))
+    searching = search_lexical(again, query.only, query.k, rag, query.aliases)
+    if rag.dense is None or own.vectors is None:
+        return [await searching]
+    # side by side: the model embeds outside of Python's lock
+    embedding = asyncio.ensure_future(rag.dense.embedder.query(again))
     try:
-        near = await rank_by_meaning(again, [*places], rag, own.stored)
-    except VectorsUnavailable:  # words alone; the choice of diverse hits meets the same error, and it is told there
-        return [lexical]
+        lexical = await searching
+        # of the hits at hand only: to compare all vectors once more took a fifth of the time of an answer
+        places = dict.fromkeys(place for place, _ in (*lexical, *own.ranked))
+        try:
+            near = rank_by_cosine(await own.vectors.read([*places]), await embedding)
+        except VectorsUnavailable:  # words alone; the choice of diverse hits meets the same error, and it is told there
+            return [lexical]
+    finally:
+        embedding.cancel()
     return [fuse_retrievers(lexical, near, query, rag)]
 
 
@@ -361,18 +369,15 @@ Vector = NDArray[np.float32]
 
 
 async def diversify_hits(
-    fused: RankedPlaces, vector: Vector | None, passages: dict[PassageRef, Passage], rag: Engine,
-    vectors: dict[PassageRef, Vector],
-) -> tuple[dict[PassageRef, float], RankedPlaces]:  # fmt: skip
+    fused: RankedPlaces, own: RetrievalResult, passages: dict[PassageRef, Passage], settings: SearchSettings
+) -> tuple[dict[PassageRef, float], RankedPlaces]:
     """Select diverse hits by MMR; returns the cosine of each hit to the question vector, and the kept hits.
 
-    `vectors` as in `rank_by_meaning`. Raises VectorsUnavailable.
+    Raises VectorsUnavailable.
     """
-    stored: dict[PassageRef, Vector] = {}
-    if vector is not None and rag.dense is not None:
-        stored = await read_vectors([place for place, _ in fused], rag.dense.vectors, vectors)
-    likeness = measure_cosines(stored, vector) if vector is not None else {}
-    return likeness, await asyncio.to_thread(_select_diverse, fused, stored, passages, rag.settings.retrieval)
+    stored = await own.vectors.read([place for place, _ in fused]) if own.vectors else {}
+    likeness = {} if own.vector is None else measure_cosines(stored, own.vector)
+    return likeness, await asyncio.to_thread(_select_diverse, fused, stored, passages, settings)
 
 
 def _select_diverse(

@@ -31,6 +31,7 @@ from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import add_neighbours, fetch_passages, search_passages
 from rag_core.storage import channels, posts
 from rag_core.storage.channels import list_synonyms
+from rag_core.storage.index_state import count_queued_posts
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
 from rag_core.text.answer_type import AnswerType, detect_answer_type, lacks_required_value
 from rag_core.text.names import find_aliases, list_names_in_other_script
@@ -273,12 +274,13 @@ async def finish_draft(
 ) -> tuple[Draft, Evidence]:
     """Finish a recipe: search for what is doubted, add a conflicting post to a sure answer.
 
-    A refusal gets the number of unindexed posts as a shortfall.
+    A refusal gets the number of unindexed and of unembedded posts as shortfalls.
     """
     if draft.doubted and draft.sentences:
         draft, evidence = await search_for_doubted(question, plan, draft, evidence, rag, run)
     if not draft.sentences:
         await note_unindexed_posts(question.viewer, rag, run)
+        await note_unembedded_posts(question.viewer, rag, run)
     if draft.certainty is not Certainty.SURE or not draft.sentences:
         return draft, evidence
     return await run.attempt(
@@ -335,6 +337,10 @@ async def _verify_sentence(
     return await asyncio.to_thread(attribute_sentence, claimed.text, sources), sources
 
 
+# Posts to embed that are worth telling: fewer are new ones, which wait for seconds.
+_MANY_UNEMBEDDED = 256
+
+
 async def note_unindexed_posts(viewer: Viewer, rag: Engine, run: Run) -> None:
     """Report a shortfall where the index lags behind the archive (first start, rebuild).
 
@@ -342,6 +348,13 @@ async def note_unindexed_posts(viewer: Viewer, rag: Engine, run: Run) -> None:
     """
     if behind := await posts.count_unindexed_posts(rag.archive, rag.lexical.watermark, viewer.channels):
         run.shortfalls.append(Shortfall("search", f"{behind} changes of posts are not in the index yet."))
+
+
+async def note_unembedded_posts(viewer: Viewer, rag: Engine, run: Run) -> None:
+    """Report a shortfall where the vectors lag far behind (a new model, a move to another store)."""
+    if rag.dense and await count_queued_posts(rag.archive, viewer.channels, _MANY_UNEMBEDDED) == _MANY_UNEMBEDDED:
+        reason = f"At least {_MANY_UNEMBEDDED} posts are not embedded yet: they are found by their words only."
+        run.shortfalls.append(Shortfall("unembedded", reason))
 
 
 def rank_evidence(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> RankedPieces:

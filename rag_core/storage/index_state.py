@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import aiosqlite
@@ -111,6 +111,15 @@ async def count_unembedded_changes(archive: Archive, identity: str) -> int:
     )
     same = await archive.value("SELECT count(*) FROM dense WHERE identity = ?", (identity,))
     return int(later) + (int(queued) if same else 0)
+
+
+async def count_queued_posts(archive: Archive, channels: Collection[int], limit: int) -> int:
+    """Count the posts of these channels in the embedding queue, up to `limit`.
+
+    Other channels are not counted: the number would tell a reader that something was posted there.
+    """
+    sql = "SELECT count(*) FROM (SELECT 1 FROM to_embed WHERE chat_id IN (SELECT value FROM json_each(?)) LIMIT ?)"
+    return int(await archive.value(sql, (json.dumps([*channels]), limit)))
 
 
 @dataclass(frozen=True, slots=True)

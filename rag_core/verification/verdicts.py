@@ -23,7 +23,7 @@ from rag_core.planning.queries import (
     sanitize_query,
 )
 from rag_core.planning.router import HYBRID, LEXICAL_ONLY, choose_retrievers
-from rag_core.recipe_steps import note_unindexed_posts
+from rag_core.recipe_steps import note_unembedded_posts, note_unindexed_posts
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
 from rag_core.storage import channels, near_duplicates, posts
@@ -321,6 +321,7 @@ async def verify_text(question: Question, rag: Engine) -> Verification:
         same = await find_same_post(question, verdicts, rag)
         if any(verdict.label is Label.NOT_FOUND for verdict in verdicts):
             await note_unindexed_posts(question.viewer, rag, run)
+            await note_unembedded_posts(question.viewer, rag, run)
         shortfalls = tuple(dict.fromkeys(run.shortfalls))
         return Verification(
             tuple(verdicts), len(claims) - len(chosen) + unread, shortfalls, run.trace_id, readable, same

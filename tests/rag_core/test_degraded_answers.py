@@ -16,7 +16,7 @@ from rag_core.errors import ArchiveUnavailable, IndexUnavailable, ModelUnavailab
 from rag_core.index.bm25 import Bm25Index
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
-from rag_core.storage import Archive
+from rag_core.storage import Archive, index_state
 from rag_core.text.tokens import tokenize
 from rag_core.types import Answer, Channel, PassageRef, Plan, PostKey, Question, SearchFilter
 
@@ -162,6 +162,19 @@ async def test_the_dense_leg_stands_in_for_the_lexical_one(library: Any, trouble
     answer = await library.ask(ASKED)
     assert RIGHT in answer.sentences[0].text
     assert missing(answer) == ["lexical"]
+
+
+async def test_a_refusal_says_that_many_posts_have_no_vector_to_those_who_may_read_them(library: Any) -> None:
+    with_meaning(library, Meaning(the_post(library)))
+    waiting = [PostKey(library.safe, number) for number in range(1000, 1300)]
+    await index_state.queue_posts(library.rag.archive, waiting)
+    assert missing(await library.ask("Who painted the zeppelin?")) == []  # of a closed channel
+    await index_state.queue_posts(library.rag.archive, [PostKey(library.harbour, n) for n in range(1000, 1255)])
+    assert missing(await library.ask("Who painted the airship?")) == []
+    await index_state.queue_posts(library.rag.archive, [PostKey(library.harbour, 1255)])
+    refused = await library.ask("Who painted the balloon?")
+    assert (refused.refused, missing(refused)) == (True, ["unembedded"])
+    assert missing(await library.ask(ASKED)) == []  # an answer needs no excuse
 
 
 @pytest.mark.parametrize("trouble", [IndexUnavailable("The index cannot be read."), None])

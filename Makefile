@@ -35,7 +35,7 @@ check: lint  ## lint, types and the tests of the pure parts: a minute
 audit: .venv/.audit  ## dependencies against known advisories, and a bill of materials: deploy/dependency_audit.md
 	@.venv/.audit/bin/python deploy/dependency_audit.py $${OUT:-/tmp/citegram-audit}
 
-bench: .venv/.bench  ## side by side with its peers, from rank-bm25 to LanceDB: an hour with 1M posts
+bench: .venv/.bench  ## side by side with its peers, from rank-bm25 to LanceDB: half an hour with 1M posts
 	@$(BIN)/python tests/bench/run_bench.py --out $${OUT:-/tmp/citegram-bench} $(ARGS)
 
 image-check: .venv/.dev  ## the image's steps in full, llama.cpp too, as a user of no rights: ten minutes (as root)

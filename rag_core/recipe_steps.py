@@ -337,10 +337,6 @@ async def _verify_sentence(
     return await asyncio.to_thread(attribute_sentence, claimed.text, sources), sources
 
 
-# Posts to embed that are worth telling: fewer are new ones, which wait for seconds.
-_MANY_UNEMBEDDED = 256
-
-
 async def note_unindexed_posts(viewer: Viewer, rag: Engine, run: Run) -> None:
     """Report a shortfall where the index lags behind the archive (first start, rebuild).
 
@@ -350,10 +346,16 @@ async def note_unindexed_posts(viewer: Viewer, rag: Engine, run: Run) -> None:
         run.shortfalls.append(Shortfall("search", f"{behind} changes of posts are not in the index yet."))
 
 
+_MANY_UNEMBEDDED = 256  # posts; fewer are new ones, which wait for seconds
+
+
 async def note_unembedded_posts(viewer: Viewer, rag: Engine, run: Run) -> None:
-    """Report a shortfall where the vectors lag far behind (a new model, a move to another store)."""
+    """Report a shortfall where the vectors lag far behind (a new model, a move to another store).
+
+    Only posts that this viewer may read count.
+    """
     if rag.dense and await count_queued_posts(rag.archive, viewer.channels, _MANY_UNEMBEDDED) == _MANY_UNEMBEDDED:
-        reason = f"At least {_MANY_UNEMBEDDED} posts are not embedded yet: they are found by their words only."
+        reason = f"At least {_MANY_UNEMBEDDED} posts are not embedded yet: they are searched by words only."
         run.shortfalls.append(Shortfall("unembedded", reason))
 
 

@@ -6,9 +6,10 @@ If one index fails, the other alone gives the result.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ _MIN_COSINE = 1e-3  # 16-bit vectors of different languages are orthogonal up to
 
 RankedPlaces = list[tuple[PassageRef, float]]
 Vector = NDArray[np.float32]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,17 @@ class RetrievalQuery:
         """Text of the lexical query: the query and the preferred words that it lacks."""
         known = set(tokenize(self.text))
         return " ".join((self.text, *(word for word in self.should if not known.issuperset(tokenize(word)))))
+
+
+@contextmanager
+def run_beside(work: Coroutine[Any, Any, T]) -> Iterator[asyncio.Task[T]]:
+    """Run a coroutine beside the block, at whose end it is cancelled. Its error is raised only where it is awaited."""
+    task = asyncio.create_task(work)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # else asyncio logs one never awaited
+    try:
+        yield task
+    finally:
+        task.cancel()
 
 
 class VectorReader:
@@ -107,17 +120,14 @@ async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run) -> Retriev
     If one index fails, the other alone gives the result. Raises IndexUnavailable or StageTimeout where neither gives
     hits.
     """
-    dense_task = asyncio.ensure_future(_search_dense_if_wanted(query, rag, run))
     failed: RagError | None = None
-    try:
+    with run_beside(_search_dense_if_wanted(query, rag, run)) as dense:
         try:
             terms = search_lexical(query.words, query.only, query.k, rag, query.aliases)
             lexical = await run.require(Stage.LEXICAL, terms)
         except (IndexUnavailable, StageTimeout) as exc:
             lexical, failed = [], exc
-        near, vector = await dense_task
-    finally:
-        dense_task.cancel()
+        near, vector = await dense
     if rag.dense and query.legs == LEXICAL_ONLY and len(lexical) < _FEW_HITS:
         near, vector = await _search_dense_if_wanted(replace(query, legs=HYBRID), rag, run)
     if failed:

@@ -35,6 +35,7 @@ from rag_core.retrieval.hybrid import (
     fuse_retrievers,
     measure_cosines,
     rank_by_cosine,
+    run_beside,
     search_dense,
     search_hybrid,
     search_lexical,
@@ -241,9 +242,7 @@ async def _run_search(
     with ExitStack() as running:
         # beside the own query: this process has nothing to do while another compares the vectors
         searches = search_each_query(list_further_queries(plan), only, plan.k_per_query, rag)
-        variants = asyncio.create_task(searches)
-        variants.add_done_callback(lambda task: task.cancelled() or task.exception())  # told where it is awaited
-        running.callback(variants.cancel)
+        variants = running.enter_context(run_beside(searches))
         own = await search_hybrid(query, rag, run)
         places = [place for place, _ in own.ranked]
         if own.vectors:
@@ -257,9 +256,9 @@ async def _run_search(
         best = [passages[place] for place, _ in own.ranked[:2]]  # what was reranked has been read
         further: list[tuple[RankedPlaces, float]] = []
         if own.by_words:
-            further = await _run_expansions(plan, query, own, best, rag, run)
             others = await run.attempt(Stage.QUERIES, variants, list[RankedPlaces])
-            further = [*((ranking, VARIANT_WEIGHT) for ranking in others), *further]
+            further = [(ranking, VARIANT_WEIGHT) for ranking in others]
+            further += await _run_expansions(plan, query, own, best, rag, run)
         fused = append_expansion_hits(own.ranked, further)[: max(_FETCHED_PASSAGES, 2 * keep)]
         more = [place for place, _ in fused if place not in passages]
         passages |= await run.require(Stage.FETCH, fetch_passages(more, rag)) if more else {}
@@ -298,18 +297,14 @@ async def _search_with_found_names(
     searching = search_lexical(again, query.only, query.k, rag, query.aliases)
     if rag.dense is None or own.vectors is None:
         return [await searching]
-    # side by side: the model embeds outside of Python's lock
-    embedding = asyncio.ensure_future(rag.dense.embedder.query(again))
-    try:
+    with run_beside(rag.dense.embedder.query(again)) as vector:  # the model embeds outside of Python's lock
         lexical = await searching
         # of the hits at hand only: to compare all vectors once more took a fifth of the time of an answer
         places = dict.fromkeys(place for place, _ in (*lexical, *own.ranked))
         try:
-            near = rank_by_cosine(await own.vectors.read([*places]), await embedding)
+            near = rank_by_cosine(await own.vectors.read([*places]), await vector)
         except VectorsUnavailable:  # words alone; the choice of diverse hits meets the same error, and it is told there
             return [lexical]
-    finally:
-        embedding.cancel()
     return [fuse_retrievers(lexical, near, query, rag)]
 
 

@@ -151,7 +151,9 @@ def parse_size(word: str) -> int:
 def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run_bench.py", description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--quick", action="store_true", help="the short form: 10k posts, rank-bm25 the only peer")
-    parser.add_argument("--sizes", default="10k,100k", help="numbers of posts (default: 10k,100k; 1m takes an hour)")
+    parser.add_argument(
+        "--sizes", default="10k,100k", help="numbers of posts (default: 10k,100k; 1m takes half an hour)"
+    )
     parser.add_argument("--legs", default=",".join(_ENGINES), help="what to measure (default: %(default)s)")
     parser.add_argument("--resume", action="store_true", help="go on with a run into the same DIR that was interrupted")
     parser.add_argument("--out", type=Path, default=Path("data/bench"), help="folder of bench.json and bench.png")

@@ -174,7 +174,7 @@ async def test_a_refusal_says_that_many_posts_have_no_vector_to_those_who_may_re
     await index_state.queue_posts(library.rag.archive, [PostKey(library.harbour, 1255)])
     refused = await library.ask("Who painted the balloon?")
     assert (refused.refused, missing(refused)) == (True, ["unembedded"])
-    assert missing(await library.ask(ASKED)) == []  # an answer needs no excuse
+    assert missing(await library.ask(ASKED)) == []  # an answer does not say it
 
 
 @pytest.mark.parametrize("trouble", [IndexUnavailable("The index cannot be read."), None])

@@ -47,7 +47,7 @@ from rag_core import Engine, Question, RagSettings, Viewer, answer_question, ope
 from rag_core.index.vectors import VectorPoint, open_vector_store
 from rag_core.retrieval.period_digest import build_period_digest
 from rag_core.retrieval.post_search import list_posts
-from rag_core.storage import channels, posts, watches
+from rag_core.storage import channels, index_state, posts, watches
 from rag_core.storage.channels import Synonym, add_synonym
 from rag_core.storage.user_data import save_channel_sets
 from rag_core.text.tokens import detect_language
@@ -317,6 +317,8 @@ async def assert_same_bytes(folder: Path, settings: Sequence[dict[str, Any]], cl
     shown, suggested, told, described = [], [], [], []
     for n, hidden in enumerate((other, secret)):
         async with opened(folder / str(n), hidden, settings[n]) as rag:
+            waiting = [PostKey(VAULT, number) for number in range(1, 1000)] if hidden is secret else []
+            await index_state.queue_posts(rag.archive, waiting)  # to be embedded: refusals tell of many
             shown.append([await everything_shown(rag, text, way) for way, text in asked])
             suggested.append(await suggested_questions(rag))
             told.append(await told_by_watches(rag))

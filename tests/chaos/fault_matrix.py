@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 if __name__ == "__main__":
@@ -37,6 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = _asked(argv)
     pairs = [(fault, work) for fault in FAULTS for work in ACTIVITIES if _wanted(fault, work, asked.cells)]
     qdrant = any(fault.needs == "qdrant" for fault, _ in pairs)
+    if asked.at_once and any(fault.needs in {"weather", "disk"} for fault, _ in pairs):
+        raise SystemExit("--at-once: these faults of clock and disk would strike the other bots too")
     models = offline_models(asked.models) if qdrant else None
     folder = asked.folder or Path(tempfile.mkdtemp(prefix="citegram-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -47,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     weather.begin()  # for the bots, not for this process
     begun = time.monotonic()
     stage = Stage(folder, weather, templates, models, _say, asked.seconds, asked.seed)
-    cells = asyncio.run(_all(stage, pairs))
+    cells = asyncio.run(_all(stage, pairs, asked.at_once))
     cells.sort(key=lambda cell: [fault.name for fault in FAULTS].index(cell.fault))
     print(table(cells))
     wrong = [f"{cell.fault}, {cell.activity}: {one}" for cell in cells for one in cell.wrong]
@@ -64,6 +67,8 @@ def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--cells", default="/", help="only these, by parts of their names, such as kill/import,/live")
     parser.add_argument("--seconds", type=float, default=4.0, help="how long a fault lasts")
     parser.add_argument("--posts", type=int, default=_MANY, help="posts there are before")
+    together = "play all activities at the same time; not for faults of clock and disk, which all bots share"
+    parser.add_argument("--at-once", action="store_true", help=together)
     parser.add_argument("--seed", type=int, default=1, help="the same seed, the same posts and moments")
     parser.add_argument("--models", metavar="DIR", help="where the offline model is, for Qdrant; none: left out")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="keep data and logs here")
@@ -76,18 +81,21 @@ def _wanted(fault: Fault, work: Activity, cells: str) -> bool:
     return any(first.strip() in fault.name and second.strip() in work.name for first, _, second in pairs)
 
 
-async def _all(stage: Stage, pairs: Iterable[tuple[Fault, Activity]]) -> list[FaultRun]:
-    """What needs the same servers is played in the life of one bot."""
+async def _all(stage: Stage, pairs: Iterable[tuple[Fault, Activity]], at_once: bool) -> list[FaultRun]:
+    """What needs the same servers is played in the life of one bot; `at_once`: all these bots live at the same time."""
     await start_fork_server()
     rows: dict[tuple[str, Activity], list[Fault]] = {}
     for fault, activity in pairs:
         rows.setdefault((fault.needs if fault.needs in SERVERS else "", activity), []).append(fault)
-    cells = []
-    for (needs, activity), faults in rows.items():
-        lived = await run_fault(stage, needs, faults, activity)
+    free = asyncio.Semaphore(len(rows) if at_once else 1)
+
+    async def play(needs: str, activity: Activity, faults: list[Fault]) -> list[FaultRun]:
+        async with free:
+            lived = await run_fault(stage, needs, faults, activity)
         print(f"{activity.name}, judged: {sum(len(cell.wrong) for cell in lived)} wrong", file=sys.stderr, flush=True)
-        cells += lived
-    return cells
+        return lived
+
+    return list(chain.from_iterable(await asyncio.gather(*(play(*row, faults) for row, faults in rows.items()))))
 
 
 def _say(cell: FaultRun) -> None:

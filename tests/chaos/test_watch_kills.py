@@ -7,7 +7,6 @@ python tests/chaos/test_watch_kills.py 20 kills twenty times and prints the figu
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import re
 import sys
@@ -17,6 +16,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).parents[1])  # run as a script
+
+from chaos.bot_process import BotHome, BotProcess, start_fork_server
 
 from bot.sandbox import Sandbox
 from rag_core.storage import Archive, channels, watches
@@ -34,7 +38,8 @@ POSTS_A_KILL = 4
 async def measure_kills(folder: Path, kills: int, seed: int = 1) -> dict[str, float]:
     """Kill the bot so often, 0 to 2 s after a post, while a channel goes on; then count the notices."""
     chance = random.Random(seed)
-    archive = await Archive.open(folder)
+    home = BotHome(folder, None, {"BOT__ADMINS": "1"})
+    archive = await Archive.open(home.data)
     await channels.save_channel(archive, Channel(CHANNEL, "Bay", "bay_news", visibility=Visibility.PUBLIC))
     for reader, animal in READERS.items():
         await watches.add_watch(archive, NewWatch(reader, reader, True, animal, animal))
@@ -46,8 +51,7 @@ async def measure_kills(folder: Path, kills: int, seed: int = 1) -> dict[str, fl
     await sandbox.start()
     for reader in READERS:
         await sandbox.say(reader, "/start")
-    env = {**os.environ, "BOT__TOKEN": TOKEN, "BOT__API": sandbox.url, "BOT__ADMINS": "1"}
-    command = [sys.executable, "-m", "bot", "--data", str(folder), "run"]
+    await start_fork_server()
     told: Counter[str] = Counter()
     posted: dict[str, float] = {}
     waits: dict[str, float] = {}
@@ -61,29 +65,28 @@ async def measure_kills(folder: Path, kills: int, seed: int = 1) -> dict[str, fl
                 waits.setdefault(name, time.monotonic() - posted[name])
         return len(told)
 
-    with (folder / "bot.log").open("ab") as log:
-        try:
-            for kill in range(kills + 1):
-                process = await asyncio.create_subprocess_exec(*command, env=env, cwd=folder, stdout=log, stderr=log)
-                try:
-                    assert await sandbox.until(lambda: not sandbox.world.queue.kept, timeout=60)
-                    for _ in range(POSTS_A_KILL):
-                        name, animal = str(len(posted)), [*READERS.values()][len(posted) % len(READERS)]
-                        rest = " ".join(chance.sample(WORDS, 9))
-                        posted[name] = time.monotonic()
-                        await sandbox.post(CHANNEL, f"The {animal} of number {name} likes {rest}.")
-                        await asyncio.sleep(chance.uniform(0, 0.3))
-                    if kill < kills:
-                        await asyncio.sleep(chance.uniform(0, 2))
-                    else:
-                        await sandbox.until(lambda: count() == len(posted), timeout=60)
-                        await asyncio.sleep(2)  # a second notice would come now
-                finally:
-                    process.kill()
-                    await process.wait()
-        finally:
-            count()
-            await sandbox.stop()
+    try:
+        for kill in range(kills + 1):
+            life = BotProcess(home, sandbox)
+            await life.begin()
+            try:
+                assert await sandbox.until(lambda: not sandbox.world.queue.kept, timeout=60)
+                for _ in range(POSTS_A_KILL):
+                    name, animal = str(len(posted)), [*READERS.values()][len(posted) % len(READERS)]
+                    rest = " ".join(chance.sample(WORDS, 9))
+                    posted[name] = time.monotonic()
+                    await sandbox.post(CHANNEL, f"The {animal} of number {name} likes {rest}.")
+                    await asyncio.sleep(chance.uniform(0, 0.3))
+                if kill < kills:
+                    await asyncio.sleep(chance.uniform(0, 2))
+                else:
+                    await sandbox.until(lambda: count() == len(posted), timeout=60)
+                    await asyncio.sleep(2)  # a second notice would come now
+            finally:
+                await life.killed()
+    finally:
+        count()
+        await sandbox.stop()
     last = sorted(waits[str(n)] for n in range(len(posted) - POSTS_A_KILL, len(posted)) if str(n) in waits)
     twice = sum(number > 1 for number in told.values())
     return {

@@ -18,7 +18,7 @@ import types
 import typing
 import zipfile
 from collections.abc import Callable, Iterator
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -173,8 +173,7 @@ def _built(wanted: Any, text: str, deep: int = 0) -> Any:  # noqa: C901 - one ro
     if origin is not None and issubclass(origin, collections.abc.Mapping):
         return {_built(inner[0], text, deep + 1): _built(inner[1], text, deep + 1)}
     if origin is not None and issubclass(origin, collections.abc.Iterable) and inner:
-        many = _MANY.get(inner[0])
-        values = list(many(text)) if many else [_built(inner[0], text, deep + 1)]
+        values = list(_made_many(inner[0], text)) if inner[0] in _MANY else [_built(inner[0], text, deep + 1)]
         if origin is collections.abc.Iterator:
             return iter(values)
         return origin(values) if origin in {tuple, list, set, frozenset} else values
@@ -183,9 +182,15 @@ def _built(wanted: Any, text: str, deep: int = 0) -> Any:  # noqa: C901 - one ro
     raise CannotBuild(f"{wanted}")
 
 
-@lru_cache(maxsize=256)
+# Each function goes through all patterns: a bounded cache would have lost each of them when it comes again.
+@cache
 def _made(wanted: Any, text: str) -> Any:
     return _MAKERS[wanted](text)
+
+
+@cache
+def _made_many(wanted: Any, text: str) -> tuple[Any, ...]:
+    return tuple(_MANY[wanted](text))
 
 
 def _first_of(wanted: tuple[Any, ...], text: str, deep: int) -> Any:

@@ -111,9 +111,9 @@ async def test_a_slow_model_seldom_passes_a_timeout(data: Path, tmp_path: Path) 
 
 async def test_a_model_that_does_not_come_back_leaves_the_posts_own_words(data: Path, tmp_path: Path) -> None:
     """Every stage that waits for it ends at its timeout; what was found until then is the answer."""
-    model, seconds = Replying(), 6.0
+    model, seconds = Replying(), 2.0
     model.seconds = 600.0
-    budgets = Budgets(plan=0.3, rewrite=0.3, judge=0.3, map=0.3, write=0.3, question=seconds)
+    budgets = Budgets(plan=0.1, rewrite=0.1, judge=0.1, map=0.1, write=0.1, question=seconds)
     found = await measure(data, Recording(tmp_path / "replies.jsonl", replaying=False), model, budgets)
     for name, metrics in found.items():
         figures = metrics["all"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -233,18 +234,29 @@ async def test_the_name_of_an_imported_group_is_followed(sandbox: Sandbox, live:
 
 
 async def test_taking_the_bot_out_and_in_is_told_a_few_times_and_then_together(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = sandbox.world
-    monkeypatch.setattr(admin_notifications, "_DIGEST_SECONDS", 15.0)  # all changes come first, on any machine
+    world, timers = sandbox.world, list[tuple[asyncio.Timeout, float]]()
+
+    def keep_timer(seconds: float) -> asyncio.Timeout:
+        timers.append((asyncio.timeout(seconds), seconds))
+        return timers[-1][0]
+
+    # all changes come first, on any machine: the digest's hour ends when the test says so
+    monkeypatch.setattr(admin_notifications, "asyncio", SimpleNamespace(**vars(asyncio) | {"timeout": keep_timer}))
     started(sandbox, ADMIN, OTTO)
     async with live():
         for _ in range(60):
             set_chat_member(world, HARBOUR, world.bot.id, "left", by=OTTO)
             set_chat_member(world, HARBOUR, world.bot.id, "administrator", by=OTTO)
         set_chat_member(world, SAFE, world.bot.id, "left", by=OTTO)
-        await channel_when(home, SAFE, lambda c: not c.inside)
-        told = await sandbox.replies(ADMIN, 6)
+        told = await sandbox.replies(ADMIN, 5)
+        assert await sandbox.until(lambda: caplog.text.count("is told of later") == 2 * 60 + 1 - 5)
+        ((timer, seconds),) = timers
+        assert seconds == 3600
+        assert len(world.sent[ADMIN]) == 5  # the digest waits for its hour
+        timer.reschedule(asyncio.get_running_loop().time())
+        told += await sandbox.replies(ADMIN)
         assert all("Otto (id 502)" in one["text"] for one in told[:5])
         assert told[5]["text"].startswith("More news about channels:\n• ")
         assert "Harbour News: I am in it (changed 115 times)" in told[5]["text"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import multiprocessing
 import random
-import subprocess
-import sys
 import time
+from multiprocessing.context import ForkServerContext
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
@@ -38,18 +38,21 @@ async def fetch(folder: Path, batches: int, pause: float) -> None:
             await archive.close()
 
 
-def kill_one(folder: Path, seconds: float) -> bool:
+def fetch_until_killed(folder: Path, begun: Event) -> None:
+    begun.set()
+    asyncio.run(fetch(folder, 100, 0.05))
+
+
+def kill_one(context: ForkServerContext, folder: Path, seconds: float) -> bool:
     """Let a process fetch for some time and kill it; whether it was still at work."""
-    code = "import asyncio, pathlib, sys, test_backfill_killed; print(flush=True); "
-    code += "asyncio.run(test_backfill_killed.fetch(pathlib.Path(sys.argv[1]), 100, 0.05))"
-    paths = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[1])])
-    words = [sys.executable, "-c", code, str(folder)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths}) as running:
-        assert running.stdout
-        running.stdout.readline()  # its imports are done
-        time.sleep(seconds)
-        working = running.poll() is None
-        running.kill()
+    begun = context.Event()
+    running = context.Process(target=fetch_until_killed, args=(folder, begun))
+    running.start()
+    assert begun.wait(60)
+    time.sleep(seconds)
+    working = running.is_alive()
+    running.kill()
+    running.join()
     return working
 
 
@@ -61,8 +64,10 @@ async def test_five_thousand_posts_are_complete_after_twenty_kills(tmp_path: Pat
         await channel_history.begin_backfill(archive, CHAT_ID)
         await fetch(tmp_path, 1, 0)  # the newest id
         chance = random.Random(20)
+        context = multiprocessing.get_context("forkserver")  # which imports for all of them
+        context.set_forkserver_preload(["pytest", "ingest.history.backfill", "ingest.history.mtproto_client"])
         for _ in range(KILLS):
-            assert await asyncio.to_thread(kill_one, tmp_path, chance.uniform(0.1, 0.35))
+            assert await asyncio.to_thread(kill_one, context, tmp_path, chance.uniform(0.1, 0.35))
             job = (await channel_history.list_backfills(archive))[CHAT_ID]
             assert await posts.count_posts(archive, CHAT_ID) == job.saved
         assert 0 < job.saved < len(EXPECTED)

@@ -71,7 +71,8 @@ from bot.worker.question_worker import QuestionWorker
 from ingest.background_jobs import MaintenanceJobs, open_scheduler
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.reception_gaps import Heartbeat
-from rag_core.engine import Engine, open_engine
+from rag_core.engine import Engine
+from rag_core.engine_factory import open_engine
 from rag_core.errors import SettingsWrong
 from rag_core.storage import Archive, raw_updates
 

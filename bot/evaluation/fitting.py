@@ -21,8 +21,7 @@ from tqdm import tqdm
 from bot.evaluation.datasets import ClaimRow
 from bot.evaluation.indexed_dataset import IndexedDataset, answer_query, build_question
 from bot.evaluation.scoring import JudgedAnswer
-from rag_core.context.calibration import Calibration, ClaimThreshold
-from rag_core.context.coverage import BRIEF_SIGNS, Coverage
+from rag_core.context.calibration import BRIEF_SIGNS, Calibration, ClaimThreshold, Coverage
 from rag_core.errors import ImportRefused
 from rag_core.models.catalog import ModelSpec
 from rag_core.recipe_steps import make_plan

@@ -27,7 +27,6 @@ from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, ToolFailed, translate_errors
 from rag_core.planning.llm_planner import rewrite_question
 from rag_core.planning.queries import generate_query_variants
-from rag_core.planning.router import HYBRID
 from rag_core.planning.rule_planner import build_bare_plan
 from rag_core.planning.schema import format_plan
 from rag_core.recipe_steps import load_known_entities, plan_by_rules
@@ -42,6 +41,7 @@ from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.tracing import Run, Span, Stage
 from rag_core.types import (
+    HYBRID,
     Channel,
     Citation,
     Draft,

@@ -22,7 +22,7 @@ from rag_core.planning.queries import (
     generate_query_variants,
     sanitize_query,
 )
-from rag_core.planning.router import HYBRID, LEXICAL_ONLY, choose_retrievers
+from rag_core.planning.router import choose_retrievers
 from rag_core.recipe_steps import note_unembedded_posts, note_unindexed_posts
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
@@ -33,6 +33,8 @@ from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_sp
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import (
+    HYBRID,
+    LEXICAL_ONLY,
     Channel,
     Citation,
     Kind,

@@ -38,7 +38,7 @@ async def first_words(folder: Path, asked: list[str], seconds: float) -> dict[st
     async def opened(*_: Any) -> LanguageModels:
         return LanguageModels(model, None)
 
-    rag_core.engine.open_language_models = opened
+    rag_core.engine_factory.open_language_models = opened
     sandbox = Sandbox()
     sandbox.world.add_person(ADMIN, "Ada")
     await sandbox.start()

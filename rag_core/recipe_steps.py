@@ -28,11 +28,11 @@ from rag_core.planning.schema import format_plan
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.hybrid import search_lexical
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import add_neighbours, fetch_passages, search_passages
+from rag_core.retrieval.search import add_neighbours, search_passages
 from rag_core.storage import channels, posts
 from rag_core.storage.channels import list_synonyms
 from rag_core.storage.index_state import count_queued_posts
-from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
+from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, fetch_passages, list_facet_values
 from rag_core.text.answer_type import AnswerType, detect_answer_type, lacks_required_value
 from rag_core.text.names import find_aliases, list_names_in_other_script
 from rag_core.text.query_terms import TRANSLATION_WEIGHT, QueryTerms, correct_spelling, expand_words
@@ -134,7 +134,7 @@ async def _add_aliases(plan: Plan, question: Question, rag: Engine) -> Plan:
     ]
     only = SearchFilter(question.viewer.channels)
     places = await search_lexical(plan.queries[0], only, _NAMING_POSTS, rag)
-    passages = await fetch_passages([place for place, _ in places], rag)
+    passages = await fetch_passages(rag.archive, [place for place, _ in places])
     frequency = rag.lexical.statistics(question.viewer.channels).frequency
     # also names that posts give to a translation: "pool" to «бассейн „Щука“»
     meant = {other: term for term, variants in expand_words(plan.queries[0]).items() if term in asked

@@ -27,7 +27,8 @@ from rag_core.engine import Engine
 from rag_core.planning.schema import format_plan
 from rag_core.recipe_steps import make_plan
 from rag_core.retrieval.hybrid import search_dense, search_lexical
-from rag_core.retrieval.search import resolve_filter, search_passages
+from rag_core.retrieval.search import search_passages
+from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage import channels, posts
 from rag_core.storage.user_data import AUTO_RECIPE
 from rag_core.text.tokens import detect_language

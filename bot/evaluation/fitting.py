@@ -28,7 +28,9 @@ from rag_core.recipe_steps import make_plan
 from rag_core.retrieval.fusion import Fusion
 from rag_core.retrieval.hybrid import search_dense, search_hybrid, search_lexical
 from rag_core.retrieval.rerank import ORDER_WEIGHTS, HitFeatures, measure_hit_features
-from rag_core.retrieval.search import build_retrieval_query, fetch_passages, resolve_filter
+from rag_core.retrieval.search import build_retrieval_query
+from rag_core.retrieval.search_filters import resolve_filter
+from rag_core.storage.post_lookup import fetch_passages
 from rag_core.tracing import Run, Stage
 from rag_core.types import Certainty, PassageRef, SearchFilter
 from rag_core.verification.entailment import assess_text
@@ -366,7 +368,7 @@ async def collect_ranking(data: IndexedDataset, *, documents: bool = False) -> l
             continue
         only = await resolve_filter(plan, question.viewer, rag)
         found = await search_hybrid(build_retrieval_query(plan, question, only), rag, run)
-        passages = await fetch_passages([place for place, _ in found.ranked], rag)
+        passages = await fetch_passages(rag.archive, [place for place, _ in found.ranked])
         statistics = rag.lexical.statistics(question.viewer.channels)
         measured = measure_hit_features(found, passages, plan, question, statistics)
         ids = tuple(data.id_of(place.key) for place, _ in measured)

@@ -19,9 +19,9 @@ from datetime import datetime
 
 from rag_core.context.evidence import DatedPost, build_text_key, compose_evidence, order_copies
 from rag_core.engine import Engine
-from rag_core.retrieval.search import fetch_passages
 from rag_core.storage import near_duplicates, posts
 from rag_core.storage.near_duplicates import PostCopies
+from rag_core.storage.post_lookup import fetch_passages
 from rag_core.storage.posts import list_latest_texts
 from rag_core.text.query_terms import QueryTerms, TermWeight, is_asking_word
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, split_long_span
@@ -91,7 +91,7 @@ async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> E
         for s in evidence.sources
         if (to := originals.get(s.passage.key)) and (place := _locate_in_original(s.passage, to, known, stored))
     }
-    passages = await fetch_passages(list(places.values()), rag) if places else {}
+    passages = await fetch_passages(rag.archive, list(places.values())) if places else {}
     sources = tuple(_cite_original(s, passages.get(places[s])) if s in places else s for s in evidence.sources)
     boilerplate = await load_boilerplate({source.passage.key.chat_id for source in sources}, rag)
     telling = [

@@ -33,7 +33,7 @@ from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.tracing import Run, Stage
 from rag_core.types import Certainty, PassageRef, SearchFilter
-from rag_core.verification.entailment import assess_text
+from rag_core.verification.rules import assess_text
 from rag_core.verification.verdict_types import Label
 
 FOLD_COUNT = 5

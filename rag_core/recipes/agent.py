@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rag_core.context.copies_and_conflicts import gather_evidence
+from rag_core.context.copies import gather_evidence
 from rag_core.context.evidence import MAX_SOURCES, compose_evidence
 from rag_core.engine import Engine
 from rag_core.planning.comparison_questions import Comparison, compare_values, is_about, parse_comparison

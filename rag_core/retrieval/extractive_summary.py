@@ -16,7 +16,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Protocol, TypeVar
 
-from rag_core.context.copies_and_conflicts import gather_evidence
+from rag_core.context.copies import gather_evidence
 from rag_core.context.evidence import build_text_key
 from rag_core.dates.ranges import shift_months
 from rag_core.engine import Engine

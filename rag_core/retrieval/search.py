@@ -41,11 +41,12 @@ from rag_core.retrieval.rerank import rerank_by_features
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.settings import SearchSettings
 from rag_core.storage import posts
+from rag_core.storage.index_state import count_queued_posts
 from rag_core.storage.post_lookup import fetch_passages, list_neighbour_keys
 from rag_core.text.names import find_names
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
-from rag_core.types import Hit, Kind, Passage, PassageRef, Plan, PostKeySet, Question, SearchFilter, Viewer
+from rag_core.types import Hit, Kind, Passage, PassageRef, Plan, PostKeySet, Question, SearchFilter, Shortfall, Viewer
 
 _PROTECTED_POSTS = 5  # first posts of the question's own query, fixed at the top
 # Smaller than the usual 60, with which two votes for a bad hit outweighed the sixth of the question's own hits: on
@@ -319,3 +320,23 @@ def _compute_jaccard(texts: list[list[str]]) -> NDArray[np.floating[Any]]:
     both, sizes = has @ has.T, np.array(lengths, np.float32)
     shares: NDArray[np.floating[Any]] = both / np.maximum(sizes[:, None] + sizes[None, :] - both, 1.0)
     return shares
+
+
+# Posts to embed that are worth telling: fewer are new ones, which wait for seconds.
+_MANY_UNEMBEDDED = 256
+
+
+async def note_unindexed_posts(viewer: Viewer, rag: Engine, run: Run) -> None:
+    """Report a shortfall where the index lags behind the archive (first start, rebuild).
+
+    Only posts that this viewer may read count.
+    """
+    if behind := await posts.count_unindexed_posts(rag.archive, rag.lexical.watermark, viewer.channels):
+        run.shortfalls.append(Shortfall("search", f"{behind} changes of posts are not in the index yet."))
+
+
+async def note_unembedded_posts(viewer: Viewer, rag: Engine, run: Run) -> None:
+    """Report a shortfall where the vectors lag far behind (a new model, a move to another store)."""
+    if rag.dense and await count_queued_posts(rag.archive, viewer.channels, _MANY_UNEMBEDDED) == _MANY_UNEMBEDDED:
+        reason = f"At least {_MANY_UNEMBEDDED} posts are not embedded yet: they are found by their words only."
+        run.shortfalls.append(Shortfall("unembedded", reason))

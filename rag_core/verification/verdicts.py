@@ -23,9 +23,8 @@ from rag_core.planning.queries import (
     sanitize_query,
 )
 from rag_core.planning.router import choose_retrievers
-from rag_core.recipe_steps import note_unembedded_posts, note_unindexed_posts
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import search_passages
+from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
 from rag_core.storage import channels, near_duplicates, posts
 from rag_core.storage.near_duplicates import PostCopies
 from rag_core.text.query_terms import is_asking_word

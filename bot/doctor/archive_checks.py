@@ -13,7 +13,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from bot.control.doctor_facts import DenseFacts, IndexFacts, collect_index_facts
+from bot.control.doctor_facts import collect_index_facts
+from bot.control.schemas import DenseFacts, IndexFacts
 from bot.control.socket_client import RunningBot, hold_folder_or_connect
 from bot.doctor import CheckContext, Finding
 from bot.views.post_formatting import strip_control_characters

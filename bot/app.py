@@ -71,7 +71,9 @@ from bot.worker.question_worker import QuestionWorker
 from ingest.background_jobs import MaintenanceJobs, open_scheduler
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.reception_gaps import Heartbeat
-from rag_core.engine import Engine, open_engine
+from rag_core.answer import answer_question
+from rag_core.engine import Engine
+from rag_core.engine_factory import open_engine
 from rag_core.errors import SettingsWrong
 from rag_core.storage import Archive, raw_updates
 
@@ -201,14 +203,14 @@ async def run_bot(
         worker = QuestionWorker(bot, rag, settings.bot, rights, indexing.job_log, watch)
         deduplication = DeduplicationMiddleware(rag.archive)
         worker.meter = monitoring.meter
-        suggestions = worker.suggestions = QuestionSuggester(rag)
+        suggestions = worker.suggestions = QuestionSuggester(rag, answer_question)
         client = await stack.enter_async_context(open_history_client(settings))
         history = HistoryService(rag.archive, client, indexing.wake) if client else None
         worker.confirm_posts = history.confirm_posts if history else None
         context = monitoring.context = AppContext(
             settings, rag.archive, worker, indexing, rag, reindexing, rights, suggestions, history
         )
-        dispatcher = await stack.enter_async_context(_run_workers(bot, context, deduplication))
+        dispatcher = await stack.enter_async_context(_run_workers(bot, context, worker, deduplication))
         await stack.enter_async_context(_run_scheduled_jobs(bot, context, pulse))
         log.info("@%s answers", (await bot.me()).username)
         if ready:
@@ -226,7 +228,7 @@ async def run_bot(
 
 @asynccontextmanager
 async def _run_workers(
-    bot: Bot, context: AppContext, deduplication: DeduplicationMiddleware
+    bot: Bot, context: AppContext, worker: QuestionWorker, deduplication: DeduplicationMiddleware
 ) -> AsyncIterator[Dispatcher]:
     """Build the dispatcher and start its workers: questions, imports, updates that the last process left unhandled."""
     dispatcher = build_dispatcher(context, deduplication)
@@ -243,10 +245,10 @@ async def _run_workers(
     tasks += [context.history.run()] if context.history else []
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(_run_in_background(*tasks))
-        stack.push_async_callback(context.worker.stop)
+        stack.push_async_callback(worker.stop)
         stack.push_async_callback(imports.stop)
         stack.push_async_callback(dispatcher["notices"].stop)
-        await context.worker.start()
+        await worker.start()
         yield dispatcher
 
 

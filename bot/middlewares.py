@@ -133,7 +133,7 @@ class RateLimitMiddleware(BaseMiddleware):
 
     async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
         """Call the handler, unless this reader is over the limit."""
-        limits, words = self._context.worker.limits, data["words"]
+        limits, words = self._context.queue.limits, data["words"]
         if isinstance(event, CallbackQuery):
             reader = event.from_user.id
             chat_id = event.message.chat.id if event.message else reader

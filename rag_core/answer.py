@@ -27,7 +27,7 @@ from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, Reci
 from rag_core.llm import QueuePositionCallback
 from rag_core.recipes import RECIPES
 from rag_core.storage import channels, questions, user_data
-from rag_core.storage.user_data import AUTO_RECIPE, load_answer_mode
+from rag_core.storage.user_data import AGENT_RECIPE, AUTO_RECIPE, DIRECT_RECIPE, load_answer_mode
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Span, Stage
@@ -52,8 +52,6 @@ from rag_core.verification.support import (
 )
 from rag_core.writing.write import reflect_on_draft
 
-DIRECT, AGENT = "direct", "agent"
-
 
 async def answer_question(
     question: Question,
@@ -72,7 +70,7 @@ async def answer_question(
     """
     run = Run(
         rag.settings.budgets,
-        DIRECT,
+        DIRECT_RECIPE,
         shortfalls=list(rag.without),
         on_sentence=on_sentence,
         on_place=on_place,
@@ -120,7 +118,7 @@ async def _trace_recipe_choice(question: Question, rag: Engine, run: Run) -> Rec
         run.note(recipe=choice.recipe, why=choice.why)
         return choice
 
-    return await run.attempt(Stage.CHOOSE, choose_and_note(), RecipeChoice(DIRECT, "no choice"))
+    return await run.attempt(Stage.CHOOSE, choose_and_note(), RecipeChoice(DIRECT_RECIPE, "no choice"))
 
 
 _SWITCH_PREFIX, _SHARE_PREFIX = "recipe.", "share."  # before a recipe's name, in the stored choices of admins
@@ -142,32 +140,32 @@ async def choose_recipe(question: Question, rag: Engine) -> RecipeChoice:
         return RecipeChoice(rag.recipe, "asked for")
     mode, chosen = await load_answer_mode(rag.archive, question.chat), await user_data.load_choices(rag.archive)
     if await questions.count_waiting_questions(rag.archive) > rag.settings.agent.queue:
-        return RecipeChoice(DIRECT, "many wait")
+        return RecipeChoice(DIRECT_RECIPE, "many wait")
     wanted, why = (
         (mode.recipe, "the chat's mode")
         if mode.recipe != AUTO_RECIPE
         else await _choose_by_route(question, chosen, rag)
     )
     if wanted not in RECIPES or chosen.get(_SWITCH_PREFIX + wanted) == _OFF:
-        return RecipeChoice(DIRECT, f"{wanted} is off", mode.careful)
+        return RecipeChoice(DIRECT_RECIPE, f"{wanted} is off", mode.careful)
     if rag.health.resting(wanted):
-        return RecipeChoice(DIRECT, f"{wanted} failed too often", mode.careful)
+        return RecipeChoice(DIRECT_RECIPE, f"{wanted} failed too often", mode.careful)
     return RecipeChoice(wanted, why, mode.careful)
 
 
 async def _choose_by_route(question: Question, chosen: dict[str, str], rag: Engine) -> tuple[str, str]:
     """Choose a recipe by the router's rules, if `auto` may use the agent in this chat; the recipe and the reason."""
     settings = rag.settings.agent
-    switch = chosen.get(_SWITCH_PREFIX + AGENT) or (_ON if settings.enabled else _OFF)
-    share = float(chosen.get(_SHARE_PREFIX + AGENT, settings.share))
+    switch = chosen.get(_SWITCH_PREFIX + AGENT_RECIPE) or (_ON if settings.enabled else _OFF)
+    share = float(chosen.get(_SHARE_PREFIX + AGENT_RECIPE, settings.share))
     if switch != _ON or not is_chat_in_share(rag.archive.identity, question.chat, share):
-        return DIRECT, "not for this chat"
+        return DIRECT_RECIPE, "not for this chat"
     known = await channels.load_channels(rag.archive)
     try:
         plan = await asyncio.to_thread(rag.plan, question, known)
     except RagError:  # the recipe has the same failure, and says so
-        return DIRECT, "no plan"
-    name, _, why = (plan.reasons[-1] if plan.reasons else DIRECT).partition(": ")
+        return DIRECT_RECIPE, "no plan"
+    name, _, why = (plan.reasons[-1] if plan.reasons else DIRECT_RECIPE).partition(": ")
     return name, why
 
 
@@ -191,7 +189,7 @@ async def run_recipe(
     """
     whole = rag.settings.question_s
     run.recipe = name
-    if name == DIRECT:
+    if name == DIRECT_RECIPE:
         return await _run_direct(question, rag, run, whole, careful=careful)
     reserve, before = min(_RESERVED_SECONDS, _RESERVED_SHARE * whole), list(run.shortfalls)
     try:
@@ -203,7 +201,7 @@ async def run_recipe(
                     raise StageTimeout(_OUT_OF_TIME)
                 return (await reflect_on_draft(question, draft, evidence, rag, run) if careful else draft), evidence
     except RagError as exc:
-        run.recipe, run.shortfalls[:] = DIRECT, [*before, Shortfall("recipe", f"{name}: {exc.reason}")]
+        run.recipe, run.shortfalls[:] = DIRECT_RECIPE, [*before, Shortfall("recipe", f"{name}: {exc.reason}")]
     return await _run_direct(question, rag, run, reserve)
 
 
@@ -228,7 +226,7 @@ async def _run_direct(
     question: Question, rag: Engine, run: Run, seconds: float, *, careful: bool = False
 ) -> tuple[Draft, Evidence]:
     async with run.within(seconds):
-        draft, evidence = await RECIPES[DIRECT](question, rag, run)
+        draft, evidence = await RECIPES[DIRECT_RECIPE](question, rag, run)
         return (await reflect_on_draft(question, draft, evidence, rag, run) if careful else draft), evidence
 
 
@@ -287,7 +285,7 @@ async def _report_draft(on_extract: Callable[[Answer], None], question: Question
     sentences = await check_citations(draft, question.viewer, rag)
     if sentences:
         known = await _load_readable_channels(question, rag)
-        on_extract(Answer(sentences, draft.covered, DIRECT, channels=known, certainty=draft.certainty))
+        on_extract(Answer(sentences, draft.covered, DIRECT_RECIPE, channels=known, certainty=draft.certainty))
 
 
 async def _filter_current_sources(evidence: Evidence, question: Question, rag: Engine, run: Run) -> tuple[Source, ...]:
@@ -323,10 +321,10 @@ async def load_recipe_switches(rag: Engine) -> dict[str, tuple[bool, float]]:
     default_share = settings.share if settings.enabled else 0.0
     switches = {}
     for name in RECIPES:
-        if name != DIRECT:
+        if name != DIRECT_RECIPE:
             on = chosen.get(_SWITCH_PREFIX + name)
             default = settings.share if on else default_share
-            share = float(chosen.get(_SHARE_PREFIX + name, default)) if name == AGENT else 0.0
+            share = float(chosen.get(_SHARE_PREFIX + name, default)) if name == AGENT_RECIPE else 0.0
             switches[name] = (on != _OFF, share)
     return switches
 

@@ -1,4 +1,4 @@
-"""Engine: archive, indexes, models, settings and caches, and the function that opens them.
+"""Engine: archive, indexes, models, settings and caches; opened by rag_core/engine_factory.py.
 
 Models can be replaced while the bot runs. Everything works without models: a model that cannot be opened becomes a
 shortfall that is reported with every answer.
@@ -17,8 +17,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -26,21 +25,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from cachetools import TTLCache
 
 from rag_core.context.calibration import Calibration
-from rag_core.errors import ModelUnavailable, VectorsUnavailable
 from rag_core.index.bm25 import Bm25Index, LexicalIndex
 from rag_core.llm import LanguageModel
-from rag_core.models.active_models import (
-    DenseIndex,
-    LanguageModels,
-    apply_model_choices,
-    open_dense_index,
-    open_language_models,
-    open_selected_reranker,
-)
+from rag_core.models.active_models import DenseIndex
 from rag_core.models.reranker import Reranker
-from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.settings import QdrantSettings, RagSettings
-from rag_core.storage import Archive, posts, user_data
+from rag_core.storage import Archive, posts
 from rag_core.tracing import Run
 from rag_core.types import Channel, PassageRef, Plan, Question, Shortfall
 
@@ -146,7 +136,6 @@ def make_hits_key(plan: Plan, question: Question, change: int) -> Hashable:
     return plan, question.lang, question.viewer.channels, change
 
 
-T = TypeVar("T")
 PlanFunction = Callable[[Question, Mapping[int, Channel]], Plan]  # a question, and the channels by id, to a plan
 
 log = logging.getLogger(__name__)
@@ -172,13 +161,13 @@ class Engine:
     archive: Archive
     lexical: LexicalIndex
     calibration: Calibration
+    plan: PlanFunction
     dense: DenseIndex | None = None
     reranker: Reranker | None = None
     writer: LanguageModel | None = None
     planner: LanguageModel | None = None  # may be the writer
     without: tuple[Shortfall, ...] = ()  # components that could not be opened, reported with every answer
     traced: Callable[[Run], None] = _log_run
-    plan: PlanFunction = plan_by_rules
     expands_plan: bool = True
     recipe: str = "auto"
     show_results: bool = False  # each run keeps what its stages found, as texts, for the terminal that asked
@@ -193,51 +182,6 @@ class Engine:
         """Version of the indexes: it changes whenever a search may find something else."""
         vectors = self.dense and (self.dense.store, self.dense.vectors.revision)
         return self.lexical.watermark, self.lexical.revision, vectors
-
-
-@asynccontextmanager
-async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncIterator[Engine]:
-    """Open the archive and load the saved index; later posts are added by `ingest.indexer`.
-
-    Raises ArchiveUnavailable. An index that is missing, damaged or of another archive is no error: it starts
-    empty, at watermark 0. Without an embedder, or where it cannot be loaded, posts are searched by words alone.
-    `language`: also open writer and planner, which takes the load time and the memory of their models.
-    """
-    async with AsyncExitStack() as stack:
-        archive = await Archive.open(settings.data.dir)
-        stack.push_async_callback(archive.close)
-        lexical = await load_or_make_lexical_index(archive, settings.qdrant)
-        stack.callback(lexical.close)
-        wanted = apply_model_choices(settings, await user_data.load_choices(archive))
-        dense, dense_shortfalls = await _open_or_note_shortfall("dense", open_dense_index(wanted))
-        if dense:
-            stack.push_async_callback(dense.close)
-        reranker, rerank_shortfalls = await _open_or_note_shortfall("rerank", open_selected_reranker(wanted))
-        rag = Engine(settings, archive, lexical, Calibration.load(settings), dense, reranker)
-        stack.push_async_callback(_close_replaceable_models, rag)
-        models, write_shortfalls = (
-            await _open_or_note_shortfall("write", open_language_models(wanted)) if language else (None, ())
-        )
-        if models:
-            rag.writer, rag.planner = models.writer, models.planner
-        rag.without = (*dense_shortfalls, *rerank_shortfalls, *write_shortfalls)
-        yield rag
-
-
-async def _close_replaceable_models(rag: Engine) -> None:
-    """Close the models that are in use at the end: they may have been replaced since the start."""
-    await LanguageModels(rag.writer, rag.planner).close()
-    if rag.reranker:
-        await rag.reranker.close()
-
-
-async def _open_or_note_shortfall(stage: str, opening: Awaitable[T | None]) -> tuple[T | None, tuple[Shortfall, ...]]:
-    """Open a component, or note the shortfall: everything works without models."""
-    try:
-        return await opening, ()
-    except (ModelUnavailable, VectorsUnavailable) as exc:
-        log.error("%s is off: %s", stage, exc.reason)
-        return None, (Shortfall(stage, exc.reason),)
 
 
 async def load_or_make_lexical_index(archive: Archive, qdrant: QdrantSettings | None = None) -> LexicalIndex:

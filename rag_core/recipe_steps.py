@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from rag_core.context.copies_and_conflicts import add_conflicting_post, gather_evidence
+from rag_core.context.conflicts import add_conflicting_post
+from rag_core.context.copies import gather_evidence
 from rag_core.context.coverage import measure_coverage
 from rag_core.context.evidence import compose_evidence
 from rag_core.context.superseding_posts import Successor, find_successor
@@ -28,11 +29,10 @@ from rag_core.planning.schema import format_plan
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.hybrid import search_lexical
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import add_neighbours, fetch_passages, search_passages
-from rag_core.storage import channels, posts
+from rag_core.retrieval.search import add_neighbours, note_unembedded_posts, note_unindexed_posts, search_passages
+from rag_core.storage import channels
 from rag_core.storage.channels import list_synonyms
-from rag_core.storage.index_state import count_queued_posts
-from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
+from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, fetch_passages, list_facet_values
 from rag_core.text.answer_type import AnswerType, detect_answer_type, lacks_required_value
 from rag_core.text.names import find_aliases, list_names_in_other_script
 from rag_core.text.query_terms import TRANSLATION_WEIGHT, QueryTerms, correct_spelling, expand_words
@@ -52,7 +52,6 @@ from rag_core.types import (
     Sentence,
     Shortfall,
     Source,
-    Viewer,
 )
 from rag_core.verification.support import attribute_sentence
 from rag_core.verification.verdict_types import Claim, Label
@@ -134,7 +133,7 @@ async def _add_aliases(plan: Plan, question: Question, rag: Engine) -> Plan:
     ]
     only = SearchFilter(question.viewer.channels)
     places = await search_lexical(plan.queries[0], only, _NAMING_POSTS, rag)
-    passages = await fetch_passages([place for place, _ in places], rag)
+    passages = await fetch_passages(rag.archive, [place for place, _ in places])
     frequency = rag.lexical.statistics(question.viewer.channels).frequency
     # also names that posts give to a translation: "pool" to «бассейн „Щука“»
     meant = {other: term for term, variants in expand_words(plan.queries[0]).items() if term in asked
@@ -335,28 +334,6 @@ async def _verify_sentence(
         hits = [hit for hit in await search_passages(search, claimed, rag, run) if hit.passage.key in cited]
     sources = compose_evidence(hits).sources
     return await asyncio.to_thread(attribute_sentence, claimed.text, sources), sources
-
-
-async def note_unindexed_posts(viewer: Viewer, rag: Engine, run: Run) -> None:
-    """Report a shortfall where the index lags behind the archive (first start, rebuild).
-
-    Only posts that this viewer may read count.
-    """
-    if behind := await posts.count_unindexed_posts(rag.archive, rag.lexical.watermark, viewer.channels):
-        run.shortfalls.append(Shortfall("search", f"{behind} changes of posts are not in the index yet."))
-
-
-_MANY_UNEMBEDDED = 256  # posts; fewer are new ones, which wait for seconds
-
-
-async def note_unembedded_posts(viewer: Viewer, rag: Engine, run: Run) -> None:
-    """Report a shortfall where the vectors lag far behind (a new model, a move to another store).
-
-    Only posts that this viewer may read count.
-    """
-    if rag.dense and await count_queued_posts(rag.archive, viewer.channels, _MANY_UNEMBEDDED) == _MANY_UNEMBEDDED:
-        reason = f"At least {_MANY_UNEMBEDDED} posts are not embedded yet: they are searched by words only."
-        run.shortfalls.append(Shortfall("unembedded", reason))
 
 
 def rank_evidence(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> RankedPieces:

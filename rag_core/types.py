@@ -228,6 +228,9 @@ class Kind(StrEnum):
     CLAIM = "claim"
 
 
+LEXICAL_ONLY, HYBRID, DENSE_FIRST = "lexical", "hybrid", "meaning first"  # retrievers of a plan, its `legs`
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Search plan of a question. `since` is inclusive, `until` exclusive; `channels` None means the viewer's.
@@ -261,7 +264,7 @@ class Plan:
     fusion: str = "mmr"
     slack: int = 0
     yearless: bool = False
-    legs: str = "hybrid"
+    legs: str = HYBRID
     reasons: tuple[str, ...] = ()
     read_as: tuple[tuple[str, str], ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()

@@ -13,9 +13,9 @@ from contextlib import asynccontextmanager, suppress
 from typing import TextIO
 
 from bot.cli.index_commands import choose_folder_with_channels, is_folder_named, open_archive, open_up_to_date_engine
+from bot.control.schemas import AnswerJson
 from bot.control.socket_client import RunningBot, hold_folder_or_connect
 from bot.control.terminal_answers import (
-    AnswerJson,
     TerminalAnswerer,
     format_answer_text,
     format_answer_trace,

@@ -24,7 +24,7 @@ from bot.sandbox.state import SuggestedQuestion
 from bot.settings import Settings, WebhookSettings
 from ingest.exports.scan import ImportOptions
 from ingest.exports.telegram_desktop import import_export
-from rag_core.engine import open_engine
+from rag_core.engine_factory import open_engine
 from rag_core.errors import ArchiveUnavailable, ModelUnavailable, RagError, SettingsWrong, translate_errors
 from rag_core.models.active_models import find_gguf, get_models_folder, select_model
 from rag_core.models.catalog import ModelRole, ModelTier, find_models

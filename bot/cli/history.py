@@ -24,7 +24,7 @@ from bot.indexing import find_channel_by_name
 from bot.settings import Settings
 from bot.views.post_formatting import strip_control_characters
 from ingest.history.backfill import BackfillRunner, PacedSource, estimate_minutes, estimate_size
-from rag_core.engine import open_engine
+from rag_core.engine_factory import open_engine
 from rag_core.errors import HistoryUnavailable
 from rag_core.storage import Archive, channel_history, channels
 from rag_core.storage.channel_history import Backfill

@@ -16,7 +16,8 @@ from bot.settings import Settings
 from bot.views.post_formatting import strip_control_characters
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
-from rag_core.engine import Engine, open_engine
+from rag_core.engine import Engine
+from rag_core.engine_factory import open_engine
 from rag_core.errors import RebuildRefused
 from rag_core.models.active_models import get_models_folder
 from rag_core.storage import Archive, channels, posts

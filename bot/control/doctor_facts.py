@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from importlib.util import find_spec
-from typing import TypedDict
 
+from bot.control.schemas import ComparisonFacts, DenseFacts, IndexFacts
 from ingest.indexer import DenseIndexer
 from ingest.integrity import compare_indexes
 from rag_core.engine import Engine
@@ -72,37 +72,6 @@ async def _describe_remote_model(model: RemoteModel) -> str:
 
 _SAMPLE_COUNT = 16  # texts embedded to estimate the time for a backlog
 _SAMPLE_TEXT = "Паром уходит в половине восьмого. The ferry leaves at half past seven, and comes back before dark. " * 2
-
-
-class DenseFacts(TypedDict):
-    """Facts on the dense index; `seconds` estimates the time to embed the waiting posts on this machine."""
-
-    model: str
-    vectors: int
-    waiting: int
-    seconds: float
-
-
-class ComparisonFacts(TypedDict):
-    """Comparison of indexes and archive: posts compared by id, those also by words, errors in each."""
-
-    posts: int
-    some: int
-    words: int
-    vectors: int
-
-
-class IndexFacts(TypedDict):
-    """Facts on both indexes: size, watermark, and the changes still to index (below 0: the index is ahead)."""
-
-    passages: int
-    watermark: int
-    behind: int
-    dense: DenseFacts | None
-    compared: ComparisonFacts | None  # None: the indexes were not up to date
-    without: list[str]  # why a part could not be opened
-    language: list[tuple[bool | None, str]]  # of writer and planner: fine or not, and a sentence
-    bar: str
 
 
 async def collect_index_facts(rag: Engine) -> IndexFacts:

@@ -17,16 +17,13 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from bot.control.schemas import AnswerJson, IndexFacts, PlanJson, VerdictsJson
 from bot.data_folder_lock import FolderLocked, lock_data_folder
 from rag_core.errors import ArchiveUnavailable, RagError
 from rag_core.models.active_models import ModelSwitch
 from rag_core.storage.user_data import AUTO_RECIPE
-
-if TYPE_CHECKING:  # the answering and measuring parts are loaded where they work
-    from bot.control.doctor_facts import IndexFacts
-    from bot.control.terminal_answers import AnswerJson, PlanJson, VerdictsJson
 
 # Incremented with every change that an older side would misunderstand.
 PROTOCOL_VERSION = 1
@@ -192,15 +189,15 @@ class RunningBot:
     ) -> AnswerJson | None:
         """Answer a question, by itself or in a conversation; None if there are no channels."""
         end = await self._request("ask", question=question, trace=trace, recipe=recipe, conversation=conversation)
-        return cast("AnswerJson | None", end["told"])
+        return cast(AnswerJson | None, end["told"])
 
     async def plan(self, question: str) -> PlanJson | None:
         """Have a question planned and searched, without an answer; None if there are no channels."""
-        return cast("PlanJson | None", (await self._request("plan", question=question))["plan"])
+        return cast(PlanJson | None, (await self._request("plan", question=question))["plan"])
 
     async def verify(self, text: str, *, trace: bool) -> VerdictsJson | None:
         """Verify a text; None if there are no channels."""
-        return cast("VerdictsJson | None", (await self._request("verify", text=text, trace=trace))["verified"])
+        return cast(VerdictsJson | None, (await self._request("verify", text=text, trace=trace))["verified"])
 
     async def wake(self, moved: OnIndexProgress) -> None:
         """Have the bot index the archive's pending changes; returns when the lexical index has them."""
@@ -217,7 +214,7 @@ class RunningBot:
     async def doctor(self) -> tuple[IndexFacts, int]:
         """Fetch the bot's index facts and its uptime in seconds."""
         end = await self._request("doctor")
-        return cast("IndexFacts", end["facts"]), int(end["uptime_s"])
+        return cast(IndexFacts, end["facts"]), int(end["uptime_s"])
 
     async def _request(self, do: str, moved: OnIndexProgress | None = None, **fields: object) -> dict[str, Any]:
         try:

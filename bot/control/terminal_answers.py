@@ -9,8 +9,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime, tzinfo
-from typing import Any, TypedDict
+from typing import Any
 
+from bot.control.schemas import AnswerJson, PlanJson, VerdictsJson
 from bot.i18n import Translator, get_translator
 from bot.views.post_formatting import (
     WRITING_STAGES,
@@ -27,7 +28,8 @@ from rag_core.engine import Engine
 from rag_core.planning.schema import format_plan
 from rag_core.recipe_steps import make_plan
 from rag_core.retrieval.hybrid import search_dense, search_lexical
-from rag_core.retrieval.search import resolve_filter, search_passages
+from rag_core.retrieval.search import search_passages
+from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage import channels, posts
 from rag_core.storage.user_data import AUTO_RECIPE
 from rag_core.text.tokens import detect_language
@@ -80,29 +82,6 @@ class RunRecorder:
     def results(self) -> list[tuple[str, list[str]]]:
         """Return what the stages found, as texts."""
         return [result for run in self._runs for result in run.results or ()]
-
-
-class AnswerJson(TypedDict):
-    """An answer as sent over the socket. Dates are ISO texts in UTC."""
-
-    answer: dict[str, Any]  # as printed by --json
-    marks: list[list[int]]  # for each sentence the numbers of its sources
-    # by number, from 1: link, title, date, the post's words where no sentence shows them; if known edited and origin
-    sources: list[dict[str, str]]
-    nearest: list[dict[str, str]]  # of a refusal, with the same fields
-    understood: str  # the standalone question that a follow-up was rewritten to
-    reply: str  # to small talk, which is not searched for
-    trace: list[dict[str, Any]]
-    results: list[tuple[str, list[str]]]  # of the stages, with texts: for the terminal that asked for the trace
-
-
-class PlanJson(TypedDict):
-    """The plan of a question and what it finds, as sent over the socket."""
-
-    plan: dict[str, Any]  # in the form of the planner model
-    legs: str
-    reasons: list[str]
-    fused: list[dict[str, Any]]  # best first: link, score, and the ranks in the lexical and the dense leg
 
 
 _SHOWN_RANKS = 10
@@ -280,17 +259,6 @@ def _build_post_details(key: PostKey, post: Post | Passage | None) -> dict[str, 
     edited = {"edited": post.edited.isoformat()} if post and post.edited else {}
     origin = post.origin if post else None
     return edited | ({"origin": origin.name} if origin and origin.chat_id != key.chat_id else {})
-
-
-class VerdictsJson(TypedDict):
-    """Verdicts as sent over the socket and printed by `--json`. Dates are ISO texts in UTC."""
-
-    same: dict[str, str] | None
-    verdicts: list[dict[str, Any]]
-    left: int
-    without: list[str]
-    trace_id: str
-    trace: list[dict[str, Any]]
 
 
 class TerminalAnswerer:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from bot.control.doctor_facts import IndexFacts
+from bot.control.schemas import IndexFacts
 from bot.logs import collect_secrets
 from bot.settings import Settings
 from rag_core.errors import RagError

@@ -13,11 +13,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from bot.control.doctor_facts import DenseFacts, IndexFacts, collect_index_facts
+from bot.control.doctor_facts import collect_index_facts
+from bot.control.schemas import DenseFacts, IndexFacts
 from bot.control.socket_client import RunningBot, hold_folder_or_connect
 from bot.doctor import CheckContext, Finding
 from bot.views.post_formatting import strip_control_characters
-from rag_core.engine import open_engine
+from rag_core.engine_factory import open_engine
 from rag_core.errors import RagError
 from rag_core.settings import RagSettings
 from rag_core.storage import Archive, channels, index_state, monitoring_stats, posts

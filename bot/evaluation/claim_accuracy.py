@@ -17,8 +17,7 @@ from bot.evaluation.indexed_dataset import IndexedDataset
 from bot.evaluation.scoring import Metrics
 from rag_core.tracing import Run
 from rag_core.types import Question
-from rag_core.verification.entailment import assess_rule_check
-from rag_core.verification.rules import RuleCheck, check_by_rules
+from rag_core.verification.rules import RuleCheck, assess_rule_check, check_by_rules
 from rag_core.verification.verdict_types import Claim, Label
 from rag_core.verification.verdicts import plan_claim_search, retrieve_claim_passages, verify_claim
 

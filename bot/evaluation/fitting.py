@@ -21,18 +21,19 @@ from tqdm import tqdm
 from bot.evaluation.datasets import ClaimRow
 from bot.evaluation.indexed_dataset import IndexedDataset, answer_query, build_question
 from bot.evaluation.scoring import JudgedAnswer
-from rag_core.context.calibration import Calibration, ClaimThreshold
-from rag_core.context.coverage import BRIEF_SIGNS, Coverage
+from rag_core.context.calibration import BRIEF_SIGNS, Calibration, ClaimThreshold, Coverage
 from rag_core.errors import ImportRefused
 from rag_core.models.catalog import ModelSpec
 from rag_core.recipe_steps import make_plan
 from rag_core.retrieval.fusion import Fusion
 from rag_core.retrieval.hybrid import search_dense, search_hybrid, search_lexical
 from rag_core.retrieval.rerank import ORDER_WEIGHTS, HitFeatures, measure_hit_features
-from rag_core.retrieval.search import build_retrieval_query, fetch_passages, resolve_filter
+from rag_core.retrieval.search import build_retrieval_query
+from rag_core.retrieval.search_filters import resolve_filter
+from rag_core.storage.post_lookup import fetch_passages
 from rag_core.tracing import Run, Stage
 from rag_core.types import Certainty, PassageRef, SearchFilter
-from rag_core.verification.entailment import assess_text
+from rag_core.verification.rules import assess_text
 from rag_core.verification.verdict_types import Label
 
 FOLD_COUNT = 5
@@ -367,7 +368,7 @@ async def collect_ranking(data: IndexedDataset, *, documents: bool = False) -> l
             continue
         only = await resolve_filter(plan, question.viewer, rag)
         found = await search_hybrid(build_retrieval_query(plan, question, only), rag, run)
-        passages = await fetch_passages([place for place, _ in found.ranked], rag)
+        passages = await fetch_passages(rag.archive, [place for place, _ in found.ranked])
         statistics = rag.lexical.statistics(question.viewer.channels)
         measured = measure_hit_features(found, passages, plan, question, statistics)
         ids = tuple(data.id_of(place.key) for place, _ in measured)

@@ -27,11 +27,11 @@ from ingest.exports.telegram_desktop import import_export
 from ingest.indexer import LexicalIndexer
 from rag_core.answer import answer_question, choose_recipe
 from rag_core.context.calibration import Calibration
-from rag_core.engine import Engine, open_engine
+from rag_core.engine import Engine
+from rag_core.engine_factory import open_engine
 from rag_core.errors import ModelUnavailable
 from rag_core.models.active_models import get_models_folder, select_model
 from rag_core.models.catalog import ModelRole
-from rag_core.planning.router import HYBRID
 from rag_core.recipe_steps import make_plan
 from rag_core.recipes import RECIPES
 from rag_core.recipes.agent import search_in_rounds
@@ -41,7 +41,7 @@ from rag_core.settings import DataSettings, ModelSettings, RagSettings
 from rag_core.storage import channels, posts
 from rag_core.storage.user_data import AUTO_RECIPE
 from rag_core.tracing import Run, Stage
-from rag_core.types import Channel, Plan, PostKey, Question, Viewer, Visibility
+from rag_core.types import HYBRID, Channel, Plan, PostKey, Question, Viewer, Visibility
 
 __all__ = ["RECIPES", "VARIANTS", "IndexedDataset", "Variant", "build_variant_settings", "open_indexed_dataset"]
 

@@ -48,10 +48,11 @@ from bot.views.post_formatting import (
     format_day_and_edit,
     strip_control_characters,
 )
-from rag_core.answer import DIRECT, answer_question
+from rag_core.answer import answer_question
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.storage import posts
+from rag_core.storage.user_data import DIRECT_RECIPE
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import split_sentences
 from rag_core.text.tokens import detect_language, tokenize
@@ -119,7 +120,7 @@ class _Offer:
 
 async def _prepare_offer(user: int, typed: str, context: AppContext, words: Translator) -> _Offer:
     text = " ".join(typed.split())
-    if context.worker.limits.count_command(user, user, press=True):
+    if context.queue.limits.count_command(user, user, press=True):
         return _Offer("inline-limit", [])
     if not text:
         return _Offer("inline-how", [])
@@ -166,7 +167,7 @@ async def find_articles(
     Raises RagError. Posts of channels that forbid to forward them are left out.
     """
     # a person who types waits a second at most: reranking takes as long alone
-    quick = replace(rag, recipe=DIRECT, writer=None, planner=None, reranker=None, traced=lambda run: None)
+    quick = replace(rag, recipe=DIRECT_RECIPE, writer=None, planner=None, reranker=None, traced=lambda run: None)
     answer = await answer_question(question, quick)
     failed = [short.reason for short in answer.shortfalls if short.stage not in WRITING_STAGES]
     if answer.refused and failed:

@@ -18,12 +18,19 @@ from bot.app_context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator
 from bot.views.keyboards import LabelledPress, build_keyboard, edit_message
-from rag_core.answer import AGENT, DIRECT, load_recipe_switches, set_recipe_enabled, set_recipe_share
+from rag_core.answer import load_recipe_switches, set_recipe_enabled, set_recipe_share
 from rag_core.recipes import RECIPES
-from rag_core.storage.user_data import AUTO_RECIPE, AnswerMode, load_answer_mode, save_answer_mode
+from rag_core.storage.user_data import (
+    AGENT_RECIPE,
+    AUTO_RECIPE,
+    DIRECT_RECIPE,
+    AnswerMode,
+    load_answer_mode,
+    save_answer_mode,
+)
 
 _CAREFUL_MODE = "careful"
-_READER_MODES = {"auto": AUTO_RECIPE, "quick": DIRECT, "thorough": AGENT}
+_READER_MODES = {"auto": AUTO_RECIPE, "quick": DIRECT_RECIPE, "thorough": AGENT_RECIPE}
 _AGENT_SHARES = (0, 10, 50, 100)  # percent of the chats
 
 
@@ -78,9 +85,9 @@ async def _press_mode(
         await _set_chat_mode(context, message.chat.id, name)
     elif action in {"on", "off"} and name in RECIPES:
         await set_recipe_enabled(context.rag, name, on=action == "on")
-    elif action == "share" and name == AGENT and callback_data.number in _AGENT_SHARES:
-        await set_recipe_enabled(context.rag, AGENT, on=True)
-        await set_recipe_share(context.rag, AGENT, callback_data.number / 100)
+    elif action == "share" and name == AGENT_RECIPE and callback_data.number in _AGENT_SHARES:
+        await set_recipe_enabled(context.rag, AGENT_RECIPE, on=True)
+        await set_recipe_share(context.rag, AGENT_RECIPE, callback_data.number / 100)
     await pressed.answer()
     text, buttons = await _render_mode(context, message, words, reader)
     await edit_message(pressed, Text(text), buttons)
@@ -88,7 +95,9 @@ async def _press_mode(
 
 def _list_offered_modes(context: AppContext, *, admin: bool) -> tuple[str, ...]:
     """List the modes that may be chosen: the other recipes and the review need a model that writes."""
-    by_name = [name for name in RECIPES if name not in (DIRECT, AGENT)] if admin and context.rag.writer else []
+    by_name = (
+        [name for name in RECIPES if name not in (DIRECT_RECIPE, AGENT_RECIPE)] if admin and context.rag.writer else []
+    )
     return (*_READER_MODES.values(), *by_name, *([_CAREFUL_MODE] if by_name else []))
 
 
@@ -127,11 +136,11 @@ def _build_recipe_switches(state: dict[str, tuple[bool, float]], words: Translat
     for name, (on, _) in state.items():
         label = words("mode-switch-off" if on else "mode-switch-on", mode=words("mode-name", recipe=name))
         rows.append([_make_button(label, "off" if on else "on", name)])
-    on, share = state[AGENT]
+    on, share = state[AGENT_RECIPE]
     if on:
         percents = [(n, "✓ " if round(100 * share) == n else "") for n in _AGENT_SHARES]
         rows.append(
-            [_make_button(f"{tick}{words('mode-share', percent=n)}", "share", AGENT, n) for n, tick in percents]
+            [_make_button(f"{tick}{words('mode-share', percent=n)}", "share", AGENT_RECIPE, n) for n, tick in percents]
         )
     return rows
 

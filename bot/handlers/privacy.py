@@ -209,14 +209,14 @@ async def _erase_user_data(user_id: int, message: Message, context: AppContext, 
     where = None if private else message.chat.id
     # Stop the user's questions and wait until they are closed: an answer under way would be stored again
     for chat_id in await list_waiting_chats(context.archive, user_id, where):
-        await context.worker.halt(chat_id, user_id)
+        await context.queue.halt(chat_id, user_id)
     with suppress(TimeoutError):
         async with asyncio.timeout(_STOP_TIMEOUT_SECONDS):
             while await list_waiting_chats(context.archive, user_id, where):  # noqa: ASYNC110 - the archive has no event
                 await asyncio.sleep(0.05)
     found = await erase_user_data(context.archive, user_id, where)
     context.rag.caches.forget()
-    context.worker.forget()
+    context.queue.forget()
     if found.is_empty:
         return words("forget-nothing" if private else "forget-nothing-here")
     rest = words("forget-rest", backups=context.settings.data.backups)

@@ -86,7 +86,7 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
 ) -> None:
     """Queue a text to be answered or verified in `lang`, unless this reader is over the rate limit."""
     assert message.bot is not None
-    limits, reader = context.worker.limits, get_reader_id(message)
+    limits, reader = context.queue.limits, get_reader_id(message)
     async with limits.hold_count(reader, message.chat.id) as wait:
         if wait is None:
             asked = QuestionRow(
@@ -107,7 +107,7 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
         raise Refusal(limits.build_notice(wait, reader, words))
     if number is not None:
         logs.log_question(number, text)
-        context.worker.wake()
+        context.queue.wake()
         if message.chat.type != "private":
             await acknowledge_question(message.bot, message.chat.id, message.message_id)
 
@@ -202,7 +202,7 @@ async def _on_new(message: Message, command: CommandObject, context: AppContext,
 
 
 async def _on_stop(message: Message, addressed: bool, context: AppContext, words: Translator) -> None:
-    running, waited = await context.worker.halt(message.chat.id, get_reader_id(message))
+    running, waited = await context.queue.halt(message.chat.id, get_reader_id(message))
     if waited:
         await message.reply(words("stopped-waiting", count=waited))
     elif not running and addressed:  # a running question shows its own end
@@ -211,7 +211,7 @@ async def _on_stop(message: Message, addressed: bool, context: AppContext, words
 
 async def _on_draft_stopped(event: MessageGenerationStopped, context: AppContext, words: Translator) -> None:
     """Handle the client's own stop button: private chats only, where the chat id is the reader's."""
-    _, waited = await context.worker.halt(event.chat.id, event.chat.id, event.draft_id)
+    _, waited = await context.queue.halt(event.chat.id, event.chat.id, event.draft_id)
     if waited:
         assert event.bot is not None
         text = words("stopped-waiting", count=waited)
@@ -225,7 +225,7 @@ async def _press_stop(
     if message is None:
         await pressed.answer()
         return
-    running, waited = await context.worker.halt(message.chat.id, pressed.from_user.id, callback_data.question)
+    running, waited = await context.queue.halt(message.chat.id, pressed.from_user.id, callback_data.question)
     await pressed.answer() if running or waited else await pressed.answer(words("stop-not-yours"), show_alert=True)
 
 

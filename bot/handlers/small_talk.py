@@ -110,7 +110,7 @@ async def _on_suggestion(
     suggested = await context.suggestions.find(callback_data.token, viewer)
     if suggested is None:
         raise Refusal(words("suggestion-gone"))
-    async with context.worker.limits.hold_count(reader, reader) as wait:
+    async with context.queue.limits.hold_count(reader, reader) as wait:
         if wait is None:
             content = await collect_content_of_posts([suggested.post], viewer, context.archive)
             with recheck_before_sending(content, here, context.admins):
@@ -132,7 +132,7 @@ async def _on_suggestion(
     await pressed.answer()
     if number is not None:
         logs.log_question(number, suggested.text)
-        context.worker.wake()
+        context.queue.wake()
 
 
 def routes() -> Router:

@@ -18,7 +18,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from rag_core.engine import Engine
-from rag_core.retrieval.search import fetch_passages
+from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.answer_type import extract_values
 from rag_core.text.query_terms import QueryTerms, TermWeight
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, collect_terms
@@ -85,7 +85,7 @@ async def find_successor(
     terms = tuple(dict.fromkeys(tokenize(piece.text)))
     only = SearchFilter(frozenset({old.key.chat_id}), old.date + timedelta(seconds=1), question.asked_at)
     found = await asyncio.to_thread(rag.lexical.search, terms, only, _FOUND_POSTS)
-    passages = await fetch_passages([place for place, _ in found], rag)
+    passages = await fetch_passages(rag.archive, [place for place, _ in found])
     later = list({one.key: one for place, _ in found if (one := passages.get(place)) and one.key != old.key}.values())
     if not later:
         return None

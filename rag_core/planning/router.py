@@ -14,7 +14,7 @@ from rag_core.conversation.followups import extract_subject, is_followup
 from rag_core.planning.comparison_questions import parse_comparison
 from rag_core.text.sentences import is_pasted
 from rag_core.text.tokens import tokenize
-from rag_core.types import Kind, Plan
+from rag_core.types import DENSE_FIRST, HYBRID, LEXICAL_ONLY, Kind, Plan
 
 MAX_PARTS = 4
 MAX_QUESTION_LENGTH = 400  # characters: a longer text is pasted, not asked
@@ -64,7 +64,6 @@ def split_question(text: str, now: datetime) -> tuple[QuestionPart, ...]:
     return tuple(parts)
 
 
-LEXICAL_ONLY, HYBRID, DENSE_FIRST = "lexical", "hybrid", "meaning first"
 # Terms. A query of so few with a number, a quote or a filter is an exact search. Short everyday questions without these
 # gain 1.5 points of recall@20 by the dense index.
 _SHORT_QUERY_TERMS = 4

@@ -27,9 +27,9 @@ from rag_core.planning.queries import (
     rewrite_as_statement,
     sanitize_query,
 )
-from rag_core.planning.router import HYBRID, route_plan
+from rag_core.planning.router import route_plan
 from rag_core.text.tokens import tokenize
-from rag_core.types import Channel, Kind, Plan, Question
+from rag_core.types import HYBRID, Channel, Kind, Plan, Question
 
 
 @dataclass(frozen=True, slots=True)

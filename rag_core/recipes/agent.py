@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rag_core.context.copies_and_conflicts import gather_evidence
+from rag_core.context.copies import gather_evidence
 from rag_core.context.evidence import MAX_SOURCES, compose_evidence
 from rag_core.engine import Engine
 from rag_core.planning.comparison_questions import Comparison, compare_values, is_about, parse_comparison
@@ -33,14 +33,9 @@ from rag_core.recipe_steps import (
 from rag_core.retrieval.fusion import fuse_rankings
 from rag_core.retrieval.hybrid import LEXICAL, RetrievalQuery, search_hybrid
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import (
-    add_neighbours,
-    build_retrieval_query,
-    extract_expansion_names,
-    fetch_passages,
-    resolve_filter,
-    search_passages,
-)
+from rag_core.retrieval.search import add_neighbours, build_retrieval_query, extract_expansion_names, search_passages
+from rag_core.retrieval.search_filters import resolve_filter
+from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.names import find_names
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
@@ -282,7 +277,7 @@ class _Chain:
             return [[place for place, _ in self._rag.lexical.search(q, only, _HITS_OF_NAME)] for q in queries]
 
         ranked = await asyncio.to_thread(search)
-        passages = await fetch_passages([place for places in ranked for place in places], self._rag)
+        passages = await fetch_passages(self._rag.archive, [place for places in ranked for place in places])
         return [[passages[place] for place in places if place in passages] for places in ranked]
 
     def extend(self, names: Mapping[str, frozenset[str]], found: Sequence[Sequence[Passage]]) -> bool:
@@ -315,7 +310,7 @@ class _Chain:
         if names := extract_expansion_names(query.text, self.passages[1:2]):
             again = replace(query, text=" ".join((*words, names)))
             places = [place for place, _ in (await search_hybrid(again, self._rag, run)).ranked[:_HITS_AGAIN]]
-            found = await fetch_passages(places, self._rag)
+            found = await fetch_passages(self._rag.archive, places)
             self._again = [_locate(found[place]) for place in places if place in found]
             self._found = {_locate(passage): passage for passage in found.values()} | self._found
 

@@ -20,13 +20,7 @@ from typing import Any
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RecipeFailed
 from rag_core.llm import DecodingParams, LanguageModel, LlmSession, Prompt, collect_generation
-from rag_core.recipe_steps import (
-    extract_from_hits,
-    finish_draft,
-    note_unindexed_posts,
-    plan_or_answer_exactly,
-    write_or_extract,
-)
+from rag_core.recipe_steps import extract_from_hits, finish_draft, plan_or_answer_exactly, write_or_extract
 from rag_core.recipes.react_tools import (
     MAX_POSTS,
     SUM_FORMAT,
@@ -36,6 +30,7 @@ from rag_core.recipes.react_tools import (
     call_tool,
     select_allowed_tools,
 )
+from rag_core.retrieval.search import note_unindexed_posts
 from rag_core.text.sentences import split_sentences
 from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import Citation, Draft, Evidence, Passage, Plan, Question, Sentence

@@ -21,13 +21,12 @@ from typing import Annotated, Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
 
-from rag_core.context.copies_and_conflicts import gather_evidence
+from rag_core.context.copies import gather_evidence
 from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, ToolFailed, translate_errors
 from rag_core.planning.llm_planner import rewrite_question
 from rag_core.planning.queries import generate_query_variants
-from rag_core.planning.router import HYBRID
 from rag_core.planning.rule_planner import build_bare_plan
 from rag_core.planning.schema import format_plan
 from rag_core.recipe_steps import load_known_entities, plan_by_rules
@@ -36,12 +35,14 @@ from rag_core.retrieval.aggregate import answer_by_aggregation, extract_mention_
 from rag_core.retrieval.fusion import fuse_rankings
 from rag_core.retrieval.hybrid import DENSE, LEXICAL, RetrievalQuery, search_dense, search_hybrid, search_lexical
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import fetch_passages, search_passages
+from rag_core.retrieval.search import search_passages
 from rag_core.storage.channels import load_channels
+from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.tracing import Run, Span, Stage
 from rag_core.types import (
+    HYBRID,
     Channel,
     Citation,
     Draft,
@@ -217,7 +218,7 @@ async def search_leg(leg: str, context: ToolContext, query: QueryText, k: HitCou
     else:
         both = RetrievalQuery(query, leg, k, only, question.lang)
         ranked = (await search_hybrid(both, rag, context.run)).ranked[:k]
-    passages = await fetch_passages([place for place, _ in ranked], rag)
+    passages = await fetch_passages(rag.archive, [place for place, _ in ranked])
     hits = [Hit(passages[place], score, leg) for place, score in ranked if place in passages]
     return await context.list_posts(hits, scored=True)
 
@@ -328,7 +329,7 @@ async def rerank_posts(context: ToolContext, query: QueryText, posts: PostNumber
 
 
 async def _list_places(places: Sequence[PassageRef], context: ToolContext) -> ToolData:
-    passages = await fetch_passages(places, context.rag)
+    passages = await fetch_passages(context.rag.archive, places)
     return await context.list_posts(Hit(passages[place], 0.0, LEXICAL) for place in places if place in passages)
 
 
@@ -374,7 +375,7 @@ async def _collect_mentions(
     some = places
     if len(places) > _TIMELINE_POSTS:
         some = [places[n * (len(places) - 1) // (_TIMELINE_POSTS - 1)] for n in range(_TIMELINE_POSTS)]
-    passages = await fetch_passages(some, context.rag)
+    passages = await fetch_passages(context.rag.archive, some)
     if places:
         context.exact = await answer_by_aggregation(question, plan, context.rag)
     return [passages[place] for place in some if place in passages], len(places)

@@ -21,8 +21,9 @@ from rag_core.context.evidence import build_text_key
 from rag_core.engine import Engine
 from rag_core.planning.intents import asks_for_count
 from rag_core.retrieval.extractive_summary import MAX_LINES, find_opening, fit_dated_lines, quote_span, summarize_period
-from rag_core.retrieval.search import fetch_passages, resolve_filter
+from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage import posts
+from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.answer_type import extract_name_stems
 from rag_core.text.names import build_surname_pattern, get_surname_base, list_surname_stems
 from rag_core.text.query_terms import QueryTerms
@@ -259,7 +260,7 @@ async def _list_news(
     quotes = {
         s.citations[0].post: s for s in await _quote_mentions(question, newest, words, rag, longest=_MAX_NEWS_LENGTH)
     }
-    for passage in (await fetch_passages(newest, rag)).values():
+    for passage in (await fetch_passages(rag.archive, newest)).values():
         span = find_opening(passage.text)
         whole = (quote := quotes.get(passage.key)) and not quote.text[0].islower()
         if span and quote and (not whole or _holds_all_terms(passage.text[slice(*span)], words)):
@@ -282,7 +283,7 @@ async def _build_timeline(
 
 async def _find_date_range(places: Sequence[PassageRef], rag: Engine) -> tuple[datetime, datetime] | None:
     """Dates of the first and the last post; None where one of them has been deleted meanwhile."""
-    ends = await fetch_passages([places[0], places[-1]], rag)
+    ends = await fetch_passages(rag.archive, [places[0], places[-1]])
     if len({place.key for place in (places[0], places[-1])}) > len(ends):
         return None
     dates = [passage.date for passage in ends.values()]
@@ -317,7 +318,7 @@ async def _quote_mentions(
     *,
     longest: int = MAX_FRAMED_QUOTE_LENGTH,
 ) -> list[Sentence]:
-    passages = await fetch_passages(places, rag)
+    passages = await fetch_passages(rag.archive, places)
     asked = QueryTerms.of(
         " ".join(_restore_wording(question.text, words)) or question.text,
         rag.lexical.statistics(question.viewer.channels).weight,

@@ -16,11 +16,12 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Protocol, TypeVar
 
-from rag_core.context.copies_and_conflicts import gather_evidence
+from rag_core.context.copies import gather_evidence
 from rag_core.context.evidence import build_text_key
 from rag_core.dates.ranges import shift_months
 from rag_core.engine import Engine
-from rag_core.retrieval.search import fetch_passages, resolve_filter
+from rag_core.retrieval.search_filters import resolve_filter
+from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.types import Citation, Draft, Hit, Passage, PassageRef, Plan, PostKey, Question, Sentence
 from rag_core.writing.phrases import format_dated_line, format_post_count
@@ -48,8 +49,9 @@ async def summarize_period(question: Question, plan: Plan, rag: Engine, *, count
     """
     places = await _find_posts(question, plan, rag)
     bounded = plan.since is not None and plan.until is not None
-    passages = list((await fetch_passages(choose_posts(places, bounded=bounded), rag)).values())
-    ends = [passage.date for passage in (await fetch_passages([places[0], places[-1]], rag)).values()] if places else []
+    passages = list((await fetch_passages(rag.archive, choose_posts(places, bounded=bounded))).values())
+    outermost = await fetch_passages(rag.archive, [places[0], places[-1]] if places else [])
+    ends = [passage.date for passage in outermost.values()]
     lines = fit_dated_lines(await _quote_openings(passages, question, rag), question)
     if not lines or not ends:
         return Draft()

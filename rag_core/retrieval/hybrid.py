@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError, StageTimeout, VectorsUnavailable
 from rag_core.index.vectors import VectorStore
-from rag_core.planning.router import DENSE_FIRST, HYBRID, LEXICAL_ONLY
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
-from rag_core.types import PassageRef, SearchFilter, Shortfall
+from rag_core.types import DENSE_FIRST, HYBRID, LEXICAL_ONLY, PassageRef, SearchFilter, Shortfall
 
 LEXICAL, DENSE, BOTH = "lexical", "dense", "both"
 _FEW_HITS = 3  # with fewer lexical hits, the dense index is searched as well

@@ -20,7 +20,8 @@ from rag_core.planning.queries import extract_phrases, generate_query_variants, 
 from rag_core.planning.router import choose_retrievers
 from rag_core.planning.rule_planner import parse_filters
 from rag_core.retrieval.aggregate import MentionTerm, build_mention_term
-from rag_core.retrieval.search import resolve_filter, search_passages
+from rag_core.retrieval.search import search_passages
+from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage import channels, near_duplicates, posts
 from rag_core.storage.near_duplicates import PostCopies
 from rag_core.text.tokens import normalize_characters, tokenize

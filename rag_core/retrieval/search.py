@@ -10,12 +10,10 @@ recall@20 on MuSiQue. Similarity is the cosine of stored vectors, or the overlap
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import timedelta
 from itertools import chain
 from typing import Any
 
@@ -41,88 +39,15 @@ from rag_core.retrieval.hybrid import (
     search_lexical,
 )
 from rag_core.retrieval.rerank import rerank_by_features
+from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.settings import SearchSettings
-from rag_core.storage import channels, post_lookup, posts
-from rag_core.storage.post_lookup import PostFacet
-from rag_core.text.names import find_names, matches_file_name, matches_name
-from rag_core.text.sentences import build_header
+from rag_core.storage import posts
+from rag_core.storage.index_state import count_queued_posts
+from rag_core.storage.post_lookup import fetch_passages, list_neighbour_keys
+from rag_core.text.names import find_names
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
-from rag_core.types import Hit, Kind, Passage, PassageRef, Plan, Post, PostKeySet, Question, SearchFilter, Viewer
-
-# One everyday word covers several media kinds of Telegram.
-_MEDIA_KINDS = {
-    "photo": ("photo", "live_photo"),
-    "video": ("video", "video_note", "animation"),
-    "document": ("document", "audio"),
-}
-
-
-def build_filter(plan: Plan, viewer: Viewer) -> SearchFilter:
-    """Build the filter of channels and period; the plan's channels are limited to those the viewer may read."""
-    readable = viewer.channels if plan.channels is None else viewer.channels & plan.channels
-    slack = timedelta(days=plan.slack)
-    return SearchFilter(readable, plan.since and plan.since - slack, plan.until and plan.until + slack)
-
-
-async def resolve_filter(plan: Plan, viewer: Viewer, rag: Engine) -> SearchFilter:
-    """Resolve the whole filter: `build_filter` and the keys of posts with the plan's authors, origins, kinds, files.
-
-    An unknown name gives an empty set of posts, so that nothing is found. Raises ArchiveUnavailable.
-    """
-    only = build_filter(plan, viewer)
-    if not plan.has_filters:
-        return only
-    key_sets = []
-    if plan.media:
-        kinds = [kind for word in plan.media for kind in _MEDIA_KINDS.get(word, (word,))]
-        key_sets.append(await post_lookup.find_posts_by_facet(rag.archive, PostFacet.MEDIA, kinds, only.channels))
-    if plan.authors:
-        key_sets.append(await _find_posts_by_name(PostFacet.AUTHOR, plan.authors, only, rag))
-    if plan.origins:
-        key_sets.append(await _find_forwards(plan.origins, only, viewer, rag))
-    if plan.files:
-        key_sets.append(await _find_posts_with_files(plan.files, only, rag))
-    keys = key_sets[0]
-    for others in key_sets[1:]:
-        keys &= others
-    return replace(only, keys=keys)
-
-
-async def _find_posts_by_name(facet: PostFacet, names: tuple[str, ...], only: SearchFilter, rag: Engine) -> PostKeySet:
-    """Find posts by the name of their author or origin."""
-    written = await post_lookup.list_facet_values(rag.archive, facet, only.channels)
-
-    def chosen() -> list[str]:
-        return [name for name in written if any(matches_name(one, name) for one in names)]
-
-    return await post_lookup.find_posts_by_facet(rag.archive, facet, await asyncio.to_thread(chosen), only.channels)
-
-
-async def _find_forwards(names: tuple[str, ...], only: SearchFilter, viewer: Viewer, rag: Engine) -> PostKeySet:
-    """Find forwarded posts by the name of their origin, or by the present @username of a channel."""
-    wanted = {name[1:].lower() for name in names if name.startswith("@")}
-    known = await channels.load_channels(rag.archive) if wanted else {}
-    # the @username of a channel that the asker may not read must not be revealed
-    readable = (known[chat] for chat in viewer.channels if chat in known)
-    chats = [channel.chat_id for channel in readable if (channel.username or "").lower() in wanted]
-    by_chat = await post_lookup.find_posts_by_facet(rag.archive, PostFacet.ORIGIN_CHAT, chats, only.channels)
-    return by_chat | await _find_posts_by_name(PostFacet.ORIGIN, names, only, rag)
-
-
-async def _find_posts_with_files(names: tuple[str, ...], only: SearchFilter, rag: Engine) -> PostKeySet:
-    """Find posts with a file of one of these names."""
-    written: list[str] = []
-    for kind in {name.rpartition(".")[2] for name in names}:
-        written += await post_lookup.list_facet_values(rag.archive, PostFacet.FILE, only.channels, f"%.{kind}%")
-
-    def chosen() -> list[str]:
-        return [name for name in written if any(matches_file_name(one, name) for one in names)]
-
-    return await post_lookup.find_posts_by_facet(
-        rag.archive, PostFacet.FILE, await asyncio.to_thread(chosen), only.channels
-    )
-
+from rag_core.types import Hit, Kind, Passage, PassageRef, Plan, PostKeySet, Question, SearchFilter, Shortfall, Viewer
 
 _PROTECTED_POSTS = 5  # first posts of the question's own query, fixed at the top
 # Smaller than the usual 60, with which two votes for a bad hit outweighed the sixth of the question's own hits: on
@@ -190,7 +115,7 @@ async def search_passages(plan: Plan, question: Question, rag: Engine, run: Run)
         hits = await run.require(Stage.LEXICAL, _list_newest(plan, question, rag))
         rag.caches.hits.store(key, version, hits)
     if hits is not None:
-        passages = await run.require(Stage.FETCH, fetch_passages([hit.place for hit in hits], rag))
+        passages = await run.require(Stage.FETCH, fetch_passages(rag.archive, [hit.place for hit in hits]))
     else:
         before = len(run.shortfalls)
         hits, passages = await _run_search(plan, question, rag, run)
@@ -248,7 +173,7 @@ async def _run_search(
         if own.vectors:
             own.vectors.start_reading(places)
             running.callback(own.vectors.cancel)
-        passages = await run.require(Stage.FETCH, fetch_passages(places, rag))
+        passages = await run.require(Stage.FETCH, fetch_passages(rag.archive, places))
         statistics = rag.lexical.statistics(question.viewer.channels)
         ordering = asyncio.to_thread(rerank_by_features, own, passages, plan, question, statistics)
         ranked = await run.attempt(Stage.ORDER, ordering, [pair for pair in own.ranked if pair[0] in passages])
@@ -261,7 +186,7 @@ async def _run_search(
             further += await _run_expansions(plan, query, own, best, rag, run)
         fused = append_expansion_hits(own.ranked, further)[: max(_FETCHED_PASSAGES, 2 * keep)]
         more = [place for place, _ in fused if place not in passages]
-        passages |= await run.require(Stage.FETCH, fetch_passages(more, rag)) if more else {}
+        passages |= await run.require(Stage.FETCH, fetch_passages(rag.archive, more)) if more else {}
         fused = [pair for pair in fused if pair[0] in passages]
         nothing: tuple[dict[PassageRef, float], RankedPlaces] = ({}, fused[:keep])
         compared = fused if plan.fusion == "mmr" else fused[:keep]
@@ -308,30 +233,6 @@ async def _search_with_found_names(
     return [fuse_retrievers(lexical, near, query, rag)]
 
 
-async def fetch_passages(places: Sequence[PassageRef], rag: Engine) -> dict[PassageRef, Passage]:
-    """Read passages from the archive as they are now; those deleted or shortened since are left out."""
-    keys = list(dict.fromkeys(place.key for place in places))
-    if not keys:
-        return {}
-
-    def read(connection: sqlite3.Connection) -> dict[PassageRef, Passage]:
-        stored = posts.read_posts(connection, keys)
-        parents = posts.read_replied_texts(connection, [key for key, post in stored.items() if post.reply_to])
-        known = channels.read_channels(connection)
-        return {
-            place: _build_passage(place, post, build_header(post, known.get(post.key.chat_id), parents.get(post.key)))
-            for place in places
-            if (post := stored.get(place.key)) and place.end <= len(post.text)
-        }
-
-    return await rag.archive.read(read)
-
-
-def _build_passage(place: PassageRef, post: Post, line: str) -> Passage:
-    text = post.text[place.start : place.end]
-    return Passage(post.key, place.part, line, text, place.start, place.end, post.date, post.edited, post.origin)
-
-
 _NEIGHBOUR_SCORE = 0.5  # of a post beside a hit, as a share of the hit's
 
 
@@ -342,11 +243,11 @@ async def add_neighbours(hits: Sequence[Hit], first: int, plan: Plan, viewer: Vi
     of the plan leave out is not added.
     """
     only = await resolve_filter(plan, viewer, rag)
-    around = await post_lookup.list_neighbour_keys(rag.archive, [hit.passage.key for hit in hits[:first]])
+    around = await list_neighbour_keys(rag.archive, [hit.passage.key for hit in hits[:first]])
     keys = PostKeySet.of({key for near in around.values() for key in near} - {hit.passage.key for hit in hits})
     allowed = replace(only, keys=keys if only.keys is None else only.keys & keys)
     places = {place.key: place for place in await asyncio.to_thread(rag.lexical.all_of, allowed)}
-    passages = await fetch_passages([*places.values()], rag)
+    passages = await fetch_passages(rag.archive, [*places.values()])
     joined: dict[PassageRef, Hit] = {}
     for hit in hits:
         place = PassageRef(hit.passage.key, hit.passage.part, hit.passage.start, hit.passage.end)
@@ -414,3 +315,26 @@ def _compute_jaccard(texts: list[list[str]]) -> NDArray[np.floating[Any]]:
     both, sizes = has @ has.T, np.array(lengths, np.float32)
     shares: NDArray[np.floating[Any]] = both / np.maximum(sizes[:, None] + sizes[None, :] - both, 1.0)
     return shares
+
+
+# Posts to embed that are worth telling: fewer are new ones, which wait for seconds.
+_MANY_UNEMBEDDED = 256
+
+
+async def note_unindexed_posts(viewer: Viewer, rag: Engine, run: Run) -> None:
+    """Report a shortfall where the index lags behind the archive (first start, rebuild).
+
+    Only posts that this viewer may read count.
+    """
+    if behind := await posts.count_unindexed_posts(rag.archive, rag.lexical.watermark, viewer.channels):
+        run.shortfalls.append(Shortfall("search", f"{behind} changes of posts are not in the index yet."))
+
+
+async def note_unembedded_posts(viewer: Viewer, rag: Engine, run: Run) -> None:
+    """Report a shortfall where the vectors lag far behind (a new model, a move to another store).
+
+    Only posts that this viewer may read count.
+    """
+    if rag.dense and await count_queued_posts(rag.archive, viewer.channels, _MANY_UNEMBEDDED) == _MANY_UNEMBEDDED:
+        reason = f"At least {_MANY_UNEMBEDDED} posts are not embedded yet: they are searched by words only."
+        run.shortfalls.append(Shortfall("unembedded", reason))

@@ -1,4 +1,4 @@
-"""Post look-ups: stored rows for imports, records by link for admins, posts by facet, and languages of channels.
+"""Post look-ups: stored rows for imports, passages of hits, records for admins, posts by facet, languages of channels.
 
 Stored rows and records include deleted posts and single members of albums. Facets are what a post has beside its text
 (media kind, author, file, origin); visibility is not checked for them, because an index holds only visible posts and
@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Iterable
+import sqlite3
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 import numpy as np
 
+from rag_core.storage.channels import read_channels
 from rag_core.storage.db import Archive
 from rag_core.storage.post_rows import JOIN_BY_KEY, POST_FIELDS, decode_post, encode_keys, from_unix_seconds
+from rag_core.storage.posts import read_posts, read_replied_texts
+from rag_core.text.sentences import build_header
 from rag_core.text.tokens import detect_language
-from rag_core.types import Post, PostKey, PostKeySet
+from rag_core.types import Passage, PassageRef, Post, PostKey, PostKeySet
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,30 @@ async def fetch_stored_posts(archive: Archive, keys: Iterable[PostKey]) -> dict[
     rows = await archive.rows(sql, (encode_keys(keys),))
     posts = (StoredPost(decode_post(row), from_unix_seconds(row["stamp"]), row["update_id"]) for row in rows)
     return {each.post.key: each for each in posts}
+
+
+async def fetch_passages(archive: Archive, places: Sequence[PassageRef]) -> dict[PassageRef, Passage]:
+    """Read passages from the archive as they are now; those deleted or shortened since are left out."""
+    keys = list(dict.fromkeys(place.key for place in places))
+    if not keys:
+        return {}
+
+    def read(connection: sqlite3.Connection) -> dict[PassageRef, Passage]:
+        stored = read_posts(connection, keys)
+        parents = read_replied_texts(connection, [key for key, post in stored.items() if post.reply_to])
+        known = read_channels(connection)
+        return {
+            place: _build_passage(place, post, build_header(post, known.get(post.key.chat_id), parents.get(post.key)))
+            for place in places
+            if (post := stored.get(place.key)) and place.end <= len(post.text)
+        }
+
+    return await archive.read(read)
+
+
+def _build_passage(place: PassageRef, post: Post, line: str) -> Passage:
+    text = post.text[place.start : place.end]
+    return Passage(post.key, place.part, line, text, place.start, place.end, post.date, post.edited, post.origin)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,8 @@ async def revoke_admin(archive: Archive, user_id: int) -> None:
     await archive.execute("DELETE FROM grants WHERE user_id = ?", (user_id,))
 
 
-AUTO_RECIPE = "auto"  # the recipe is chosen for each question
+AUTO_RECIPE = "auto"  # the recipe is chosen for each question, one of the following two
+DIRECT_RECIPE, AGENT_RECIPE = "direct", "agent"
 
 
 @dataclass(frozen=True, slots=True)

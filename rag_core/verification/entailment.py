@@ -1,6 +1,6 @@
-"""Entailment: how likely a passage supports a claim, by rules, words and an LLM judge in that order.
+"""Entailment: how likely a passage supports a claim, by its words first, then by an LLM judge.
 
-Where the rules object, no later layer makes a claim supported. The judge is asked only for what is still undecided.
+Where the words object, the judge makes no claim supported: it is asked only for what is still undecided.
 
 The LLM judge gives log-odds of yes and no for a passage, that it answers the question or supports the claim.
 """
@@ -18,7 +18,7 @@ from rag_core.tracing import Run
 from rag_core.types import Passage, Question, Shortfall, Viewer
 from rag_core.verification.claim_comparison import TermWeight
 from rag_core.verification.facts import extract_facts, extract_facts_by_sentence
-from rag_core.verification.rules import RuleCheck, check_by_rules, uniform_weight
+from rag_core.verification.rules import MAX_LIKELIHOOD, SUPPORT_THRESHOLD, uniform_weight
 from rag_core.verification.stance import TOO_LITTLE, assess_stance
 from rag_core.verification.verdict_types import Claim, Label, Support
 from rag_core.writing.prompts import PromptTemplate, load_prompt, quote_claim, quote_post, quote_question
@@ -67,20 +67,9 @@ async def judge_support(claim: Claim, passages: Sequence[Passage], seat: LlmSess
     return await ask_yes_no_odds(claim.text, quote_claim, load_prompt("support", claim.lang), passages, seat)
 
 
-SUPPORT_THRESHOLD = 0.5  # likelihood from which a claim without objections is supported
-# Share of the claim's words in the passage from which it is supported where no rule objects. On terra_ru_nli and
-# fever_symmetric this one share separates as well as a regression over sixteen features did.
-MIN_COVERAGE = {"ru": 0.55, "en": 0.6}
-_MIN_VERBATIM_LENGTH = 12  # characters: shorter runs occur in any text
-_VERBATIM_LIKELIHOOD, _MAX_LIKELIHOOD = 1.0, 0.99
 _UNDECIDED = 0.2  # likelihood from which the LLM judge is asked of what no other cue decides
 _JUDGE_WEIGHT = 0.5  # weight of its log odds: small models are overconfident
 _BARE_VERDICTS = "The model only says yes or no, not how sure it is: use a server that tells log-probabilities."
-
-
-def assess_text(claim_text: str, evidence_text: str, lang: str) -> Support:
-    """Assess a claim against a text, by rules and words only."""
-    return assess_rule_check(check_by_rules(claim_text, evidence_text, lang), lang)
 
 
 async def assess_passages(
@@ -101,7 +90,7 @@ async def assess_passages(
         run.shortfalls.append(Shortfall("judge", _BARE_VERDICTS))
     for n, more in zip(open_ones, odds, strict=True):
         z = math.log(supports[n].likely / (1 - supports[n].likely)) + _JUDGE_WEIGHT * more
-        likely = min(_MAX_LIKELIHOOD, 1 / (1 + math.exp(-max(-30.0, min(30.0, z)))))
+        likely = min(MAX_LIKELIHOOD, 1 / (1 + math.exp(-max(-30.0, min(30.0, z)))))
         label = Label.SUPPORTED if likely >= SUPPORT_THRESHOLD else Label.NOT_FOUND
         supports[n] = replace(supports[n], label=label, likely=round(likely, 4), layer="judge")
     return supports
@@ -114,35 +103,3 @@ def assess_by_words(claim: Claim, passages: Sequence[Passage], weight: TermWeigh
         assess_stance(facts, extract_facts_by_sentence(one.text, claim.lang), one.header, one.date, weight)
         for one in passages
     ]
-
-
-def assess_rule_check(checked: RuleCheck, lang: str) -> Support:
-    """Apply the rules, then the coverage of the claim's words."""
-    best = checked.nearest
-    if best is None:
-        return Support(Label.NOT_FOUND, 0.0, "rules", checked.why)
-    start, end = best.start, best.start + len(best.text)
-    likely = round(max(0.0, min(_MAX_LIKELIHOOD, checked.met + SUPPORT_THRESHOLD - MIN_COVERAGE[lang])), 4)
-    if checked.label is Label.CONTRADICTED:
-        likely = round(SUPPORT_THRESHOLD * (1 - checked.near), 4)
-        return Support(Label.CONTRADICTED, likely, "rules", checked.why, start, end)
-    if checked.label is Label.NOT_FOUND:
-        return Support(Label.NOT_FOUND, min(likely, SUPPORT_THRESHOLD - 0.01), "rules", checked.why, start, end)
-    if place := _find_verbatim(checked):
-        return Support(Label.SUPPORTED, _VERBATIM_LIKELIHOOD, "rules", "", *place)
-    label = Label.SUPPORTED if likely >= SUPPORT_THRESHOLD else Label.NOT_FOUND
-    return Support(label, likely, "words", "", start, end)
-
-
-def _find_verbatim(checked: RuleCheck) -> tuple[int, int] | None:
-    """Find the claim word for word in the passage; None if it is too short to mean anything."""
-    claim_words = [word.low for word in checked.claim.all_words]
-    if sum(map(len, claim_words)) < _MIN_VERBATIM_LENGTH:
-        return None
-    for sentence in checked.post:
-        lows = [word.low for word in sentence.all_words]
-        for at in range(len(lows) - len(claim_words) + 1):
-            if lows[at : at + len(claim_words)] == claim_words:
-                words = sentence.all_words
-                return sentence.start + words[at].start, sentence.start + words[at + len(claim_words) - 1].end
-    return None

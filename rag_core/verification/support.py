@@ -243,7 +243,7 @@ def keep_supported_citations(sentence: Sentence, sources: Sequence[Source], lang
 
 
 def _label_passage(text: str, passage: Passage, lang: str) -> Label:
-    from rag_core.verification.entailment import assess_text
+    from rag_core.verification.rules import assess_text
 
     return assess_text(text, passage.text, lang).label
 

@@ -22,10 +22,9 @@ from rag_core.planning.queries import (
     generate_query_variants,
     sanitize_query,
 )
-from rag_core.planning.router import HYBRID, LEXICAL_ONLY, choose_retrievers
-from rag_core.recipe_steps import note_unembedded_posts, note_unindexed_posts
+from rag_core.planning.router import choose_retrievers
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import search_passages
+from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
 from rag_core.storage import channels, near_duplicates, posts
 from rag_core.storage.near_duplicates import PostCopies
 from rag_core.text.query_terms import is_asking_word
@@ -33,6 +32,8 @@ from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_sp
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import (
+    HYBRID,
+    LEXICAL_ONLY,
     Channel,
     Citation,
     Kind,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.engine import open_engine
+from rag_core.engine_factory import open_engine
 from rag_core.errors import ArchiveUnavailable
 from rag_core.settings import RagSettings
 from rag_core.storage import Archive, channels

@@ -18,7 +18,7 @@ from bot.evaluation.fitting import (
     fit_ranking,
 )
 from bot.evaluation.scoring import JudgedAnswer
-from rag_core.context.coverage import BRIEF_SIGNS
+from rag_core.context.calibration import BRIEF_SIGNS
 from rag_core.types import Certainty, PassageRef, PostKey
 
 

@@ -21,10 +21,10 @@ from bot.evaluation.scoring import (
 )
 from rag_core import Engine
 from rag_core.errors import ModelUnavailable
-from rag_core.planning.router import HYBRID
 from rag_core.recipe_steps import plan_by_rules
 from rag_core.settings import RagSettings
 from rag_core.storage.channels import load_channels
+from rag_core.types import HYBRID
 
 # Ways.
 

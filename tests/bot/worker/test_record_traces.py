@@ -9,7 +9,7 @@ import pytest
 
 from bot.worker import answer_cache
 from bot.worker.answer_cache import record_traces
-from rag_core.engine import open_engine
+from rag_core.engine_factory import open_engine
 from rag_core.settings import Budgets, DataSettings, LlmSettings, ModelSettings, RagSettings
 from rag_core.storage.questions import fetch_trace
 from rag_core.tracing import Run

@@ -17,7 +17,7 @@ from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
 from rag_core.planning.queries import sanitize_query
 from rag_core.planning.rule_planner import parse_filters, plan_by_rules
-from rag_core.retrieval.search import resolve_filter
+from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.types import Answer, Channel, Kind, Media, Origin, Plan, PostKey, Question, SearchFilter, Viewer
 
 PHOTO, FILE = Media("photo"), Media("document", "Прайс_лист 2025.pdf", "application/pdf")

@@ -18,8 +18,10 @@ from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.retrieval.aggregate import MentionTerm, find_mentions
-from rag_core.retrieval.search import build_filter, fetch_passages, search_passages
+from rag_core.retrieval.search import search_passages
+from rag_core.retrieval.search_filters import build_filter
 from rag_core.storage import channels, posts
+from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run
 from rag_core.types import (
@@ -100,7 +102,7 @@ async def test_a_post_is_shown_as_it_stands_in_the_archive_now(library: Any, mak
 
 
 async def test_fetching_what_is_not_there_gives_nothing(library: Any) -> None:
-    assert await fetch_passages([PassageRef(PostKey(-7, 7), 0, 0, 1)], library.rag) == {}
+    assert await fetch_passages(library.rag.archive, [PassageRef(PostKey(-7, 7), 0, 0, 1)]) == {}
 
 
 async def test_all_posts_that_hold_every_term_come_oldest_first(library: Any) -> None:

@@ -12,8 +12,8 @@ import pytest
 from ingest.indexer import DenseIndexer
 from rag_core.answer import answer_question
 from rag_core.retrieval.hybrid import search_dense, search_lexical
-from rag_core.retrieval.search import fetch_passages
 from rag_core.storage import posts
+from rag_core.storage.post_lookup import fetch_passages
 from rag_core.types import PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
@@ -38,7 +38,7 @@ async def legs(library: Any) -> dict[str, bool]:
     only = SearchFilter(frozenset({library.harbour}))
     words = [place for place, _ in await search_lexical(FERRY, only, 10, library.rag)]
     meaning = [place for place, _ in (await search_dense(FERRY, only, 10, library.rag))[0]]
-    fetched = await fetch_passages([*words, *meaning], library.rag)
+    fetched = await fetch_passages(library.rag.archive, [*words, *meaning])
     key = library.ferry.key
     found = {"words": words, "meaning": meaning, "fetched": fetched}
     return {name: any(place.key == key for place in places) for name, places in found.items()}

@@ -10,7 +10,7 @@ from minimal_edits import minimal_edits
 
 from bot.evaluation.claim_accuracy import compute_label_metrics, judge_claim_pairs
 from bot.evaluation.datasets import read_claims
-from rag_core.verification.entailment import assess_text
+from rag_core.verification.rules import assess_text
 from rag_core.verification.verdict_types import Label
 
 pytestmark = pytest.mark.slow

@@ -9,11 +9,8 @@ from scripted_model import FakeLlm
 
 from rag_core.tracing import Run
 from rag_core.types import Passage, PostKey, Viewer
-from rag_core.verification.entailment import (
-    SUPPORT_THRESHOLD,
-    assess_passages,
-    assess_text,
-)
+from rag_core.verification.entailment import assess_passages
+from rag_core.verification.rules import SUPPORT_THRESHOLD, assess_text
 from rag_core.verification.verdict_types import Claim, Label
 from rag_core.verification.verdicts import verify_text
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_core.verification.claim_extraction import extract_claims
-from rag_core.verification.entailment import assess_text
+from rag_core.verification.rules import assess_text
 
 PIECES = st.sampled_from(
     """не нет never not 5 млн 2 750 ₽ 7:30 12.08 половине седьмого в пн-пт Sundays Иван Петров Apache licence MIT

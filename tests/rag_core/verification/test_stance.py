@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.context.copies_and_conflicts import is_different_subject, measure_relevance
+from rag_core.context.conflicts import is_different_subject, measure_relevance
 from rag_core.types import Citation, Passage, Post, Sentence, Source
 from rag_core.verification.entailment import assess_by_words
 from rag_core.verification.support import keep_supported_citations

@@ -1,0 +1,72 @@
+"""Engine factory: opens archive, indexes and models, and puts the engine together from them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TypeVar
+
+from rag_core.context.calibration import Calibration
+from rag_core.engine import Engine, load_or_make_lexical_index
+from rag_core.errors import ModelUnavailable, VectorsUnavailable
+from rag_core.models.active_models import (
+    LanguageModels,
+    apply_model_choices,
+    open_dense_index,
+    open_language_models,
+    open_selected_reranker,
+)
+from rag_core.planning.rule_planner import plan_by_rules
+from rag_core.settings import RagSettings
+from rag_core.storage import Archive, user_data
+from rag_core.types import Shortfall
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncIterator[Engine]:
+    """Open the archive and load the saved index; later posts are added by `ingest.indexer`.
+
+    Raises ArchiveUnavailable. An index that is missing, damaged or of another archive is no error: it starts
+    empty, at watermark 0. Without an embedder, or where it cannot be loaded, posts are searched by words alone.
+    `language`: also open writer and planner, which takes the load time and the memory of their models.
+    """
+    async with AsyncExitStack() as stack:
+        archive = await Archive.open(settings.data.dir)
+        stack.push_async_callback(archive.close)
+        lexical = await load_or_make_lexical_index(archive, settings.qdrant)
+        stack.callback(lexical.close)
+        wanted = apply_model_choices(settings, await user_data.load_choices(archive))
+        dense, dense_shortfalls = await _open_or_note_shortfall("dense", open_dense_index(wanted))
+        if dense:
+            stack.push_async_callback(dense.close)
+        reranker, rerank_shortfalls = await _open_or_note_shortfall("rerank", open_selected_reranker(wanted))
+        rag = Engine(settings, archive, lexical, Calibration.load(settings), plan_by_rules, dense, reranker)
+        stack.push_async_callback(_close_replaceable_models, rag)
+        models, write_shortfalls = (
+            await _open_or_note_shortfall("write", open_language_models(wanted)) if language else (None, ())
+        )
+        if models:
+            rag.writer, rag.planner = models.writer, models.planner
+        rag.without = (*dense_shortfalls, *rerank_shortfalls, *write_shortfalls)
+        yield rag
+
+
+async def _close_replaceable_models(rag: Engine) -> None:
+    """Close the models that are in use at the end: they may have been replaced since the start."""
+    await LanguageModels(rag.writer, rag.planner).close()
+    if rag.reranker:
+        await rag.reranker.close()
+
+
+async def _open_or_note_shortfall(stage: str, opening: Awaitable[T | None]) -> tuple[T | None, tuple[Shortfall, ...]]:
+    """Open a component, or note the shortfall: everything works without models."""
+    try:
+        return await opening, ()
+    except (ModelUnavailable, VectorsUnavailable) as exc:
+        log.error("%s is off: %s", stage, exc.reason)
+        return None, (Shortfall(stage, exc.reason),)

@@ -55,7 +55,7 @@ DIMENSION = 64
 _SHARDS, _REPLICAS = 6, 2
 _SLICE = 2000
 _HELD_SECONDS = 15.0
-_ACTIVE_SECONDS = 600.0  # until a node that came back has all its shards again
+_ACTIVE_SECONDS = 3600.0  # until a node that came back has all its shards again, of a million posts at most
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -152,7 +152,7 @@ class Life:
             some = [next(self.corpus.posts(n, n + 1)) for n in numbers[first : first + _SLICE]]
             await save_posts(rag.archive, [_edited(post, self.rows) for post in some], source="live")
 
-    async def caught_up(self, rag: Engine, worker: IndexingWorker, seconds: float = 3600) -> None:
+    async def caught_up(self, rag: Engine, worker: IndexingWorker, seconds: float = 7200) -> None:
         """Wait until both indexes hold all that is in the archive."""
         assert rag.dense is not None
         dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder)
@@ -245,7 +245,7 @@ async def _tell_nobody(_: object) -> bool:
 
 def _take_snapshots(node: QdrantNode) -> dict[str, str]:
     """Take a snapshot of each collection's shards on this node: the file of each."""
-    client = QdrantClient(url=node.url, timeout=600, check_compatibility=False)
+    client = QdrantClient(url=node.url, timeout=3600, check_compatibility=False)
     try:
         names = [one.name for one in client.get_collections().collections]
         taken = {name: client.create_snapshot(name, wait=True) for name in names}
@@ -255,7 +255,7 @@ def _take_snapshots(node: QdrantNode) -> dict[str, str]:
 
 
 def _put_snapshots_back(node: QdrantNode, taken: Mapping[str, str]) -> None:
-    client = QdrantClient(url=node.url, timeout=600, check_compatibility=False)
+    client = QdrantClient(url=node.url, timeout=3600, check_compatibility=False)
     try:
         for name, file in taken.items():
             place = f"file://{node.folder / 'snapshots' / name / file}"

@@ -48,15 +48,18 @@ COMMANDS = {
         ("history", "history estimate @channel", "history begin @channel --since 2024-01-01", "history pause @channel"),
     ),
     "ask": Command(
-        "ask",
+        "question_commands",
         "ask one question; you may read every channel",
         ('ask "what is new?"', 'ask "How much is membership?" --trace', "ask < question.txt"),
     ),
     "chat": Command(
-        "ask", "talk to your channels; it remembers what you asked", ("chat", "chat --recipe agent"), "declare_chat"
+        "question_commands",
+        "talk to your channels; it remembers what you asked",
+        ("chat", "chat --recipe agent"),
+        "declare_chat",
     ),
     "verify": Command(
-        "ask",
+        "question_commands",
         "check what a text claims against the posts",
         ('verify "The bus costs 40 rubles."', "verify < article.txt"),
         "declare_verify",

@@ -53,8 +53,8 @@ _MAX_KINDS = 1000  # kinds of errors remembered
 _MAX_LINE_LENGTH = 200  # characters per line
 
 _OWN_LOGGERS = ("bot.", "ingest.", "rag_core.")
-# Failures of jobs are sent separately (ingest/background_jobs.py), or shown in /stats.
-_LEDGER_LOGGER = "ingest.background_jobs"
+# Failures of jobs are sent separately (bot/scheduled_jobs.py), or shown in /stats.
+_LEDGER_LOGGER = "bot.scheduled_jobs"
 _NUMBER_PATTERN = re.compile(r"\d+")
 
 

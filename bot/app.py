@@ -30,6 +30,7 @@ from bot.handlers import (
     about_channel,
     admins,
     answer_buttons,
+    channel_binding,
     channel_history,
     channel_sets,
     channels,
@@ -56,10 +57,11 @@ from bot.handlers.imports import ImportRunner
 from bot.handlers.reindex import report_rebuilds
 from bot.handlers.start import publish_menu
 from bot.history_service import HistoryService, open_history_client
-from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
+from bot.indexing_worker import BotObserver, IndexingWorker, RebuildRunner
 from bot.logs import throttle_polling_errors
 from bot.middlewares import AdminsOnlyMiddleware, DeduplicationMiddleware, LanguageMiddleware, RateLimitMiddleware
 from bot.monitoring.health import monitor_bot
+from bot.scheduled_jobs import MaintenanceJobs, open_scheduler
 from bot.settings import BotSettings, Settings
 from bot.suggested_questions import QuestionSuggester
 from bot.telegram.pre_send_check import RecheckMiddleware
@@ -68,7 +70,6 @@ from bot.telegram.webhook import keep_webhook_set, serve_webhook
 from bot.watch_notifications import WatchNotifier
 from bot.worker.answer_cache import record_traces
 from bot.worker.question_worker import QuestionWorker
-from ingest.background_jobs import MaintenanceJobs, open_scheduler
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.reception_gaps import Heartbeat
 from rag_core.answer import answer_question
@@ -115,6 +116,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         start.routes(),
         channels.routes(notices),
         channel_history.routes(),
+        channel_binding.routes(),
         chat_settings.routes(),
         admins.routes(),
         post_deletions.routes(),

@@ -31,7 +31,7 @@ from rag_core.retrieval.period_digest import DigestLine, build_period_digest
 from rag_core.storage import channels
 from rag_core.storage.digest_subscriptions import DigestPlan, delete_digest_plan, list_due_digests, reschedule_digest
 from rag_core.types import Channel, format_post_link
-from rag_core.writing.headings import write_heading
+from rag_core.writing.digest_headings import write_heading
 
 _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS = 20.0, 300.0
 _RETRY_AFTER = timedelta(minutes=10)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bot.scheduled_jobs import FixedDelayTrigger, ScheduledJob
 from bot.settings import Settings
-from ingest.background_jobs import FixedDelayTrigger, ScheduledJob
 from ingest.history.backfill import BackfillRunner, MessageSource, PacedSource
 from ingest.history.sweep import look_before_citing, sweep_channels
 from ingest.reception_gaps import NotifyAdmins

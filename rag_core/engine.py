@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from cachetools import TTLCache
 
-from rag_core.context.calibration import Calibration
+from rag_core.calibration import Calibration
 from rag_core.index.bm25 import Bm25Index, LexicalIndex
 from rag_core.llm import LanguageModel
 from rag_core.models.active_models import DenseIndex

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeVar
 
-from rag_core.context.calibration import Calibration
+from rag_core.calibration import Calibration
 from rag_core.engine import Engine, load_or_make_lexical_index
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
 from rag_core.models.active_models import (

@@ -33,8 +33,9 @@ from rag_core.retrieval.search import add_neighbours, note_unembedded_posts, not
 from rag_core.storage import channels
 from rag_core.storage.channels import list_synonyms
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, fetch_passages, list_facet_values
+from rag_core.text.aliases import find_aliases
 from rag_core.text.answer_type import AnswerType, detect_answer_type, lacks_required_value
-from rag_core.text.names import find_aliases, list_names_in_other_script
+from rag_core.text.names import list_names_in_other_script
 from rag_core.text.query_terms import TRANSLATION_WEIGHT, QueryTerms, correct_spelling, expand_words
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, is_pasted
 from rag_core.text.tokens import tokenize
@@ -322,7 +323,7 @@ async def _verify_sentence(
     claimed: Question, plan: Plan, rag: Engine, run: Run
 ) -> tuple[Sentence | None, tuple[Source, ...]]:
     """Verify a sentence as /verify does, within the period and channels of the plan; None where the posts differ."""
-    from rag_core.verification.verdicts import plan_claim_search, verify_claim  # late: its tables take 0.1 s
+    from rag_core.verification.verify import plan_claim_search, verify_claim  # late: its tables take 0.1 s
 
     search = replace(plan_claim_search(claimed), since=plan.since, until=plan.until, channels=plan.channels)
     async with run.use_separate_budgets():

@@ -26,7 +26,7 @@ MAY_NOT_IMPORT = {
 # Which files may import an outside library.
 LIBRARIES = {
     "aiosqlite": {"rag_core/storage", "ingest/inbox.py", "ingest/exports/telegram_desktop.py"},
-    "apscheduler": {"ingest/background_jobs.py"},
+    "apscheduler": {"bot/scheduled_jobs.py"},
     "rank_bm25": {"rag_core/index/postings.py"},
     "cachetools": {"rag_core/engine.py"},
     "prometheus_client": {"bot/monitoring"},

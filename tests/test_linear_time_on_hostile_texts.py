@@ -31,7 +31,7 @@ from rag_core.text.names import _sound_alike
 from rag_core.text.tokens import read_word
 from rag_core.types import Post
 from rag_core.verification.rules import check_by_rules
-from rag_core.verification.verdicts import verify_text
+from rag_core.verification.verify import verify_text
 
 LENGTH = 4000  # characters: what one message has at most
 MOST_S = 0.25
@@ -95,7 +95,7 @@ NOT_MADE = {
     "collections.abc.Hashable": "a key of a cache",
     "dataclasses.Field[typing.Any]": "a column of the archive",
     "ingest.exports.html_export.TextBlock": "a page of an export, read by a parser of the standard library",
-    "ingest.background_jobs.JobLog": "the archive",
+    "bot.scheduled_jobs.JobLog": "the archive",
     "pathlib.Path": "a file, read by its caller",
     "pydantic_core._pydantic_core.ValidationError": "an error of a library",
     "rag_core.storage.db.Archive": "the archive",

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from bot.doctor import Check, CheckContext, Finding, hide_secrets, run_checks
 from bot.doctor.archive_checks import check_backups, check_channels, check_indexes, check_jobs, open_check_context
-from bot.doctor.machine_checks import (
+from bot.doctor.environment_checks import (
     check_file_system,
     check_free_space,
     check_models,

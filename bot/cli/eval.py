@@ -15,6 +15,7 @@ from tqdm import tqdm
 from bot.cli import eval_runner as options
 from bot.cli.eval_calibration import declare_calibrate, declare_fits, declare_make
 from bot.cli.eval_runner import Measurement, run_measurement
+from bot.evaluation.answer_metrics import compute_answer_metrics, compute_metrics_by_kind, compute_retrieval_metrics
 from bot.evaluation.claim_accuracy import (
     VERIFICATION_LAYERS,
     compute_label_metrics,
@@ -23,6 +24,7 @@ from bot.evaluation.claim_accuracy import (
 )
 from bot.evaluation.datasets import CLAIMS_FILE_NAME, draw_sample, read_claims, read_dataset
 from bot.evaluation.date_accuracy import compute_date_metrics, read_date_rows, read_with_dateparser
+from bot.evaluation.evaluation_report import format_report, format_rows, require_writable, write_json_report
 from bot.evaluation.indexed_dataset import (
     VARIANTS,
     Variant,
@@ -40,15 +42,6 @@ from bot.evaluation.plan_validity import (
     compute_plan_metrics,
     measure_plan,
     read_questions,
-)
-from bot.evaluation.scoring import (
-    compute_answer_metrics,
-    compute_metrics_by_kind,
-    compute_retrieval_metrics,
-    format_report,
-    format_rows,
-    require_writable,
-    write_json_report,
 )
 from bot.settings import Settings
 from rag_core.dates.parse import parse_period

@@ -17,6 +17,7 @@ from bot.cli import eval_runner as options
 from bot.cli.eval_runner import describe_engine, describe_settings
 from bot.cli.index_commands import open_archive
 from bot.evaluation.datasets import draw_sample, make_questions, read_claims, read_dataset
+from bot.evaluation.evaluation_report import require_writable, write_json_report
 from bot.evaluation.fitting import (
     DEPTHS,
     choose_safest_fusions,
@@ -35,9 +36,8 @@ from bot.evaluation.indexed_dataset import (
     fit_calibration,
     open_indexed_dataset,
 )
-from bot.evaluation.scoring import require_writable, write_json_report
 from bot.settings import Settings
-from rag_core.context.calibration import Calibration
+from rag_core.calibration import Calibration
 from rag_core.errors import ImportRefused, SettingsWrong, translate_errors
 from rag_core.storage import channels, posts
 from rag_core.types import Post

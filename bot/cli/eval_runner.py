@@ -19,7 +19,18 @@ from typing import Any, Generic, TypeVar
 
 from tqdm import tqdm
 
+from bot.evaluation.answer_metrics import Metrics
 from bot.evaluation.datasets import Dataset, EvaluationQuery, read_dataset
+from bot.evaluation.evaluation_report import (
+    compute_difference_intervals,
+    compute_ratios,
+    format_difference_intervals,
+    format_recipes,
+    format_report,
+    format_rows,
+    require_writable,
+    write_json_report,
+)
 from bot.evaluation.indexed_dataset import (
     RECIPES,
     HasLanguage,
@@ -31,17 +42,6 @@ from bot.evaluation.indexed_dataset import (
     run_interleaved,
 )
 from bot.evaluation.recorded_replies import Recording
-from bot.evaluation.scoring import (
-    Metrics,
-    compute_difference_intervals,
-    compute_ratios,
-    format_difference_intervals,
-    format_recipes,
-    format_report,
-    format_rows,
-    require_writable,
-    write_json_report,
-)
 from bot.settings import Settings
 from rag_core.engine import Engine
 from rag_core.errors import RagError

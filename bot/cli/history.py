@@ -20,7 +20,6 @@ from bot.cli.index_commands import (
 )
 from bot.control.socket_client import hold_folder_or_connect
 from bot.history_service import open_history_client
-from bot.indexing import find_channel_by_name
 from bot.settings import Settings
 from bot.views.post_formatting import strip_control_characters
 from ingest.history.backfill import BackfillRunner, PacedSource, estimate_minutes, estimate_size
@@ -28,6 +27,7 @@ from rag_core.engine_factory import open_engine
 from rag_core.errors import HistoryUnavailable
 from rag_core.storage import Archive, channel_history, channels
 from rag_core.storage.channel_history import Backfill
+from rag_core.storage.channels import find_channel
 from rag_core.types import Channel
 
 _STATE_BY_ACTION = {
@@ -85,7 +85,7 @@ async def _run_history(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _find_channel(archive: Archive, name: str) -> Channel:
-    channel = find_channel_by_name(name, await channels.load_channels(archive))
+    channel = find_channel(name, await channels.load_channels(archive))
     if channel is None:
         raise HistoryUnavailable(_UNKNOWN_TEXT.format(name=name or "without a name"))
     return channel

@@ -22,11 +22,12 @@ from rag_core.errors import RebuildRefused
 from rag_core.models.active_models import get_models_folder
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.backups import ARCHIVE_FILE
+from rag_core.storage.channels import find_channel
 from rag_core.storage.db import needs_migration
 from rag_core.types import Channel, Visibility
 
 if TYPE_CHECKING:  # imported where they are used: `ask` opens its engine here, and imports and rebuilds nothing
-    from bot.indexing import RebuildRunner
+    from bot.indexing_worker import RebuildRunner
     from ingest.exports.importer import ImportReport
     from ingest.exports.scan import ImportOptions
 
@@ -206,7 +207,7 @@ async def _reindex_alone(args: argparse.Namespace, settings: Settings) -> None:
         channel = await _resolve_channel(rag.archive, args.channel)
         # Rebuild; an interrupted rebuild is finished first, so that its work is not lost.
         chat_id = channel.chat_id if channel else None
-        from bot.indexing import RebuildRunner
+        from bot.indexing_worker import RebuildRunner
 
         dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
         reindexing = RebuildRunner(rag.archive, LexicalIndexer(rag.archive, rag.lexical), dense)
@@ -233,9 +234,8 @@ async def _show_rebuild_progress(reindexing: RebuildRunner) -> None:
 async def _resolve_channel(archive: Archive, name: str | None) -> Channel | None:
     if name is None:
         return None
-    from bot.indexing import find_channel_by_name
 
-    channel = find_channel_by_name(name, await channels.load_channels(archive))
+    channel = find_channel(name, await channels.load_channels(archive))
     if channel is None:
         raise RebuildRefused(_UNKNOWN_CHANNEL_TEXT.format(name=name))
     return channel

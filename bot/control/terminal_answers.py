@@ -285,7 +285,7 @@ class TerminalAnswerer:
 
     async def verify(self, text: str, *, trace: bool) -> VerdictsJson | None:
         """Verify a text against all channels."""
-        from rag_core.verification.verdicts import verify_text  # `ask` does without it
+        from rag_core.verification.verify import verify_text  # `ask` does without it
 
         question = await _build_terminal_question(text, self._rag, self._zone)
         if question is None:
@@ -337,7 +337,7 @@ class TerminalAnswerer:
 
 def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -> str:
     """Format the verdicts as text."""
-    from rag_core.verification.verdicts import NON_SEARCH_STAGES
+    from rag_core.verification.verify import NON_SEARCH_STAGES
 
     if not found["verdicts"]:
         return words("verify-nothing")

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from bot.evaluation.answer_metrics import Metrics
 from bot.evaluation.datasets import ClaimRow, EvaluationQuery
 from bot.evaluation.fitting import FOLD_COUNT, LogisticFit, assign_folds, fit_logistic
 from bot.evaluation.indexed_dataset import IndexedDataset
-from bot.evaluation.scoring import Metrics
 from rag_core.tracing import Run
 from rag_core.types import Question
 from rag_core.verification.rules import RuleCheck, assess_rule_check, check_by_rules
 from rag_core.verification.verdict_types import Claim, Label
-from rag_core.verification.verdicts import plan_claim_search, retrieve_claim_passages, verify_claim
+from rag_core.verification.verify import plan_claim_search, retrieve_claim_passages, verify_claim
 
 VERIFICATION_LAYERS = ("majority", "coverage", "all")
 _MIN_ROWS_TO_FIT = 100  # with fewer rows the bar is a half

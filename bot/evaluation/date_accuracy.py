@@ -22,7 +22,7 @@ from typing import Any
 
 from dateutil.relativedelta import relativedelta
 
-from bot.evaluation.scoring import Metrics, compute_mean
+from bot.evaluation.answer_metrics import Metrics, compute_mean
 from rag_core.dates.parse import Period
 from rag_core.errors import ImportRefused, translate_errors
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
+from bot.evaluation.answer_metrics import Metrics, compute_mean, judge_answer
 from bot.evaluation.datasets import Dataset, EvaluationQuery, parse_query, read_corpus, read_json_lines
 from bot.evaluation.indexed_dataset import (
     IndexedDataset,
@@ -25,7 +26,6 @@ from bot.evaluation.indexed_dataset import (
     open_indexed_dataset,
     search_query,
 )
-from bot.evaluation.scoring import Metrics, compute_mean, judge_answer
 from bot.handlers.small_talk import render_talk
 from bot.settings import Settings
 from rag_core.answer import answer_question

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from bot.evaluation.answer_metrics import JudgedAnswer
 from bot.evaluation.datasets import ClaimRow
 from bot.evaluation.indexed_dataset import IndexedDataset, answer_query, build_question
-from bot.evaluation.scoring import JudgedAnswer
-from rag_core.context.calibration import BRIEF_SIGNS, Calibration, ClaimThreshold, Coverage
+from rag_core.calibration import BRIEF_SIGNS, Calibration, ClaimThreshold, Coverage
 from rag_core.errors import ImportRefused
 from rag_core.models.catalog import ModelSpec
 from rag_core.recipe_steps import make_plan

@@ -19,14 +19,14 @@ import numpy as np
 from tqdm import tqdm
 
 from bot.cli.index_commands import catch_up_vectors
+from bot.evaluation.answer_metrics import JudgedAnswer, Metrics, RankedQuery, judge_answer, measure_answer_cost
 from bot.evaluation.datasets import Dataset, EvaluationQuery
 from bot.evaluation.recorded_replies import Recording, make_key
-from bot.evaluation.scoring import JudgedAnswer, Metrics, RankedQuery, judge_answer, measure_answer_cost
 from ingest.exports.scan import ImportOptions
 from ingest.exports.telegram_desktop import import_export
 from ingest.indexer import LexicalIndexer
 from rag_core.answer import answer_question, choose_recipe
-from rag_core.context.calibration import Calibration
+from rag_core.calibration import Calibration
 from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine
 from rag_core.errors import ModelUnavailable
@@ -34,7 +34,7 @@ from rag_core.models.active_models import get_models_folder, select_model
 from rag_core.models.catalog import ModelRole
 from rag_core.recipe_steps import make_plan
 from rag_core.recipes import RECIPES
-from rag_core.recipes.agent import search_in_rounds
+from rag_core.recipes.iterative_search import search_in_rounds
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
 from rag_core.settings import DataSettings, ModelSettings, RagSettings

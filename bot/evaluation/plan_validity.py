@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bot.evaluation.scoring import Metrics, compute_mean
+from bot.evaluation.answer_metrics import Metrics, compute_mean
 from rag_core.errors import ImportRefused, translate_errors
 from rag_core.llm import (
     DecodingParams,

@@ -17,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from bot.evaluation.scoring import JudgedAnswer
+from bot.evaluation.answer_metrics import JudgedAnswer
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, ImportRefused, translate_errors
 from rag_core.llm import (

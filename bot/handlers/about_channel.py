@@ -17,13 +17,13 @@ from bot import access
 from bot.access import get_reader
 from bot.app_context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
-from bot.handlers.chat_settings import find_channel
 from bot.i18n import Translator
 from bot.telegram.pre_send_check import ShownContent, recheck_before_sending
 from bot.views.answer import link_channel_title
 from bot.views.message_formatting import neutralize_links
 from rag_core.engine import Engine
 from rag_core.retrieval.channel_profile import profile_channel
+from rag_core.storage.channels import find_channel
 from rag_core.types import Channel, Viewer
 
 
@@ -34,7 +34,7 @@ async def render_profile(
 
     Raises ArchiveUnavailable.
     """
-    channel = find_channel(said, dict(readable))
+    channel = find_channel(said, readable)
     if channel is None:
         return Text(words("about-unknown" if said else "about-how", start="/start")), frozenset()
     found = await profile_channel(rag.archive, channel.chat_id, rag.lexical.statistics(viewer.channels).weight)

@@ -1,4 +1,4 @@
-"""Handlers of groups, and of the time zone in private: /bind and /unbind by bot admins, /settings, migration.
+"""Handlers of /settings: channels, rules and language of a group, and the time zone in private.
 
 Everybody in the group sees the buttons of /settings and may make up their data. So every press is checked: an admin
 of this very group pressed, under their own name, and the channel is one that they may bind.
@@ -6,13 +6,12 @@ of this very group pressed, under their own name, and the channel is one that th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from enum import StrEnum
 
-from aiogram import F, Router
+from aiogram import Router
 from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
@@ -20,10 +19,9 @@ from aiogram.utils.formatting import Bold, Code, Text, as_list
 
 from bot.access import Refusal, get_reader_id, is_group_admin, may_change_chat_settings
 from bot.app_context import AppContext
-from bot.filters import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, ChatCommand, is_blocked_question
-from bot.handlers.start import list_channel_titles
+from bot.filters import GROUPS, IN_GROUP, PRIVATE, ChatCommand, is_blocked_question
 from bot.i18n import LANGUAGES, Translator, choose_interface_language, find_zone, get_translator
-from bot.views.answer import format_channel_title, format_one_line, link_channel_title
+from bot.views.answer import format_channel_title, link_channel_title
 from bot.views.channel_card import find_channel_by_token, make_channel_token
 from bot.views.keyboards import (
     CHANNELS_PER_PAGE,
@@ -33,69 +31,10 @@ from bot.views.keyboards import (
     cut_page,
     redraw_message,
 )
-from bot.views.message_formatting import style_text
-from rag_core.conversation.memory import migrate_memory_setting
 from rag_core.storage import Archive, channels
-from rag_core.storage.channels import GroupRules, load_group_rules, move_group, save_group_rules
-from rag_core.storage.user_data import load_answer_mode, load_chat_zone, save_answer_mode, save_chat_zone
+from rag_core.storage.channels import GroupRules, load_group_rules, save_group_rules
+from rag_core.storage.user_data import save_chat_zone
 from rag_core.types import Channel, Visibility
-
-_CHANNEL_LINK_PATTERN = re.compile(r"^(https?://)?t\.me/(?P<name>\w+)/?$|^@(?P<at>\w+)$")
-
-
-def find_channel(said: str, known: dict[int, Channel]) -> Channel | None:
-    """Find a channel by @username, t.me link, numeric id, or exact title."""
-    match = _CHANNEL_LINK_PATTERN.match(said)
-    if match:
-        name = (match["name"] or match["at"]).casefold()
-        return next((c for c in known.values() if (c.username or "").casefold() == name), None)
-    if re.fullmatch(r"-?\d{1,20}", said):
-        return known.get(int(said)) or known.get(int(f"-100{said.lstrip('-')}"))
-    named = [c for c in known.values() if c.title.casefold() == said.casefold()]
-    return named[0] if len(named) == 1 else None
-
-
-async def _on_bind(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
-    text = await _bind_or_unbind(message.chat.id, command, context, words)
-    await message.reply(**text.as_kwargs())
-
-
-async def _bind_or_unbind(group: int, command: CommandObject, context: AppContext, words: Translator) -> Text:
-    asked = (command.args or "").strip()
-    known = await channels.load_channels(context.archive)
-    if not asked:
-        ids = await channels.list_bound_channels(context.archive, group)
-        listed = [channel for key, channel in known.items() if key in ids]
-        how = words.rich("bind-how", example=Code("/bind @channel"))
-        if not listed:
-            return as_list(words("bind-none"), how)
-        return as_list(words("bind-list", count=len(listed)), list_channel_titles(listed, words), "", how)
-    channel = find_channel(asked, known)
-    if channel is None:
-        return words.rich("bind-unknown", name=format_one_line(asked), channels="/channels")
-    title = style_text(Bold, format_channel_title(channel, words))
-    if command.command.lower() == "unbind":
-        await channels.unbind_channel(context.archive, group, channel.chat_id)
-        return words.rich("bind-undone", title=title)
-    if channel.state == "pending":
-        return words.rich("bind-pending", title=title, channels="/channels")
-    await channels.bind_channel(context.archive, group, channel.chat_id)
-    return words.rich("bind-done", title=title)
-
-
-async def _on_bind_in_private(message: Message, words: Translator) -> None:
-    await message.answer(words("bind-in-group"))
-
-
-async def _on_supergroup_migration(message: Message, context: AppContext) -> None:
-    """Migrate the bindings and settings of a group that becomes a supergroup, as its id changes."""
-    old, new = message.chat.id, message.migrate_to_chat_id
-    assert new is not None
-    await move_group(context.archive, old, new)
-    await save_chat_zone(context.archive, new, await load_chat_zone(context.archive, old))
-    await save_answer_mode(context.archive, new, await load_answer_mode(context.archive, old))
-    await migrate_memory_setting(old, new, context.rag)
-
 
 _MAX_LABEL_LENGTH = 48
 _MAX_TITLES = 10
@@ -345,11 +284,8 @@ def blocked_question_routes() -> Router:
 
 
 def routes() -> Router:
-    """Router of /bind, /unbind, /settings in groups and in private with its buttons, and the migration."""
-    router = Router(name="groups")
-    router.message.register(_on_supergroup_migration, F.migrate_to_chat_id)
-    router.message.register(_on_bind, ChatCommand("bind", "unbind", chats=GROUPS), flags=ADMINS_ONLY)
-    router.message.register(_on_bind_in_private, ChatCommand("bind", "unbind", chats=PRIVATE), flags=ADMINS_ONLY)
+    """Router of /settings, in groups and in private, with its buttons."""
+    router = Router(name="chat settings")
     router.message.register(_on_settings, ChatCommand("settings", chats=GROUPS, addressed_only=True))
     router.message.register(_on_private_settings, ChatCommand("settings", chats=PRIVATE))
     router.callback_query.register(_press_settings, _SettingsCallback.filter())

@@ -24,12 +24,13 @@ from aiogram.utils.formatting import Text
 from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator, get_translator
-from bot.indexing import RebuildRunner, find_channel_by_name
+from bot.indexing_worker import RebuildRunner
 from bot.views.answer import format_channel_title
 from bot.views.channel_card import find_channel_by_token, make_channel_token
 from bot.views.keyboards import CHANNELS_PER_PAGE, build_keyboard, build_page_row, cut_page, redraw_message
 from rag_core.errors import RagError, RebuildRefused
 from rag_core.storage import Archive, channels, posts
+from rag_core.storage.channels import find_channel
 from rag_core.storage.index_state import ProgressMessage, Rebuild
 from rag_core.types import Channel
 
@@ -68,7 +69,7 @@ async def _on_reindex(message: Message, command: CommandObject, context: AppCont
         )
         await message.answer(words("reindex-ask"), reply_markup=buttons)
         return
-    channel = find_channel_by_name(command.args.strip(), await _list_rebuildable_channels(context))
+    channel = find_channel(command.args.strip(), await _list_rebuildable_channels(context))
     if channel is None:
         await message.answer(
             words("reindex-unknown", name=command.args.strip()[:_MAX_LABEL_LENGTH], channels="/channels")

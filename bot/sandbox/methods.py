@@ -42,7 +42,7 @@ from aiogram.methods import (
 from aiogram.types import InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
 
 from bot.sandbox.chats import Json, SandboxChat, remove_nested_reply
-from bot.sandbox.entities import (
+from bot.sandbox.entity_checks import (
     MAX_CAPTION_CHARACTERS,
     MAX_QUOTE_CHARACTERS,
     bad_request,

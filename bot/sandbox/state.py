@@ -14,7 +14,7 @@ from secrets import token_urlsafe
 from typing import Any
 
 from bot.sandbox.chats import ChangeNotifier, Json, Membership, SandboxChat, SandboxUser, remove_nested_reply
-from bot.sandbox.entities import bad_request, detect_entities, extract_entity_text, forbidden
+from bot.sandbox.entity_checks import bad_request, detect_entities, extract_entity_text, forbidden
 from bot.sandbox.update_delivery import UpdateQueue
 from rag_core.types import Post
 

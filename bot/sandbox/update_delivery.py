@@ -19,7 +19,7 @@ from aiogram.enums import UpdateType
 from aiogram.types import Update
 
 from bot.sandbox.chats import ChangeNotifier, Json
-from bot.sandbox.entities import conflict
+from bot.sandbox.entity_checks import conflict
 
 _KEEP_SECONDS = 24 * 3600.0  # an undelivered update expires, as at Telegram
 _NOT_DEFAULT_KINDS = {"chat_member", "message_reaction", "message_reaction_count"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from secrets import randbelow, token_urlsafe
 
 from bot.sandbox.chats import Json, SandboxChat, remove_nested_reply
-from bot.sandbox.entities import MAX_CAPTION_CHARACTERS, bad_request, forbidden, prepare_text
+from bot.sandbox.entity_checks import MAX_CAPTION_CHARACTERS, bad_request, forbidden, prepare_text
 from bot.sandbox.methods import CONTENT_FIELDS, build_thread_fields
 from bot.sandbox.state import PressedButton, SandboxState, UploadedFile, build_message_origin, build_photo, can_bot_see
 

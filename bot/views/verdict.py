@@ -17,7 +17,7 @@ from bot.views.post_formatting import (
 )
 from rag_core.types import Citation, Post, PostKey
 from rag_core.verification.verdict_types import Label, Verdict, Verification
-from rag_core.verification.verdicts import NON_SEARCH_STAGES
+from rag_core.verification.verify import NON_SEARCH_STAGES
 
 _INNER_QUOTE_MARKS = str.maketrans("«»“”", "„“‘’")
 

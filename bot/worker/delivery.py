@@ -34,6 +34,7 @@ from aiohttp import ClientConnectorError
 
 from bot.access import AdminRegistry, get_question_reader
 from bot.i18n import get_translator
+from bot.scheduled_jobs import JobLog
 from bot.telegram.pre_send_check import (
     ContentWithdrawn,
     RecheckUnavailable,
@@ -45,7 +46,6 @@ from bot.telegram.pre_send_check import (
 from bot.telegram.session import TRANSIENT_ERRORS, SendWithoutRetry, compute_retry_delay
 from bot.views import answer
 from bot.views.message_formatting import Page
-from ingest.background_jobs import JobLog
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions, user_data
 from rag_core.storage.questions import DeliveryMessage, QuestionRow

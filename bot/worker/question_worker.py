@@ -28,8 +28,9 @@ from bot import access
 from bot.access import AdminRegistry, get_question_reader, narrow_to_channel_set
 from bot.handlers import error_handler
 from bot.i18n import Translator, detect_question_language, get_translator, load_zone
-from bot.indexing import BotObserver
+from bot.indexing_worker import BotObserver
 from bot.monitoring.metrics import Meter
+from bot.scheduled_jobs import JobLog
 from bot.settings import BotSettings
 from bot.suggested_questions import QuestionSuggester
 from bot.telegram.pre_send_check import (
@@ -57,7 +58,6 @@ from bot.worker.streaming import (
     create_screen,
     show_progress,
 )
-from ingest.background_jobs import JobLog
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk_detection import strip_courtesies
 from rag_core.engine import Engine
@@ -65,7 +65,7 @@ from rag_core.errors import RagError
 from rag_core.storage import Archive, posts, questions
 from rag_core.storage.questions import QuestionRow, fetch_previous_answer
 from rag_core.types import Answer, PostKey, Question, Shortfall, Viewer
-from rag_core.verification.verdicts import verify_text
+from rag_core.verification.verify import verify_text
 
 # Searching is CPU-bound, and Python uses one core.
 _MAX_CONCURRENT_SEARCHES = 2

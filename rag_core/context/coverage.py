@@ -1,6 +1,6 @@
 """Coverage: measures how well the evidence covers a question, by its best post and the best piece of it.
 
-The probability that follows from it, and what is shown at which probability: rag_core/context/calibration.py.
+The probability that follows from it, and what is shown at which probability: rag_core/calibration.py.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from rag_core.context.calibration import FEW_TERMS, Coverage
+from rag_core.calibration import FEW_TERMS, Coverage
 from rag_core.index.postings import TermStatistics
 from rag_core.text.answer_type import (
     VALUED_TYPES,

@@ -44,11 +44,11 @@ async def run_direct(question: Question, rag: Engine, run: Run) -> tuple[Draft, 
     return await finish_draft(question, plan, draft, evidence, rag, run)
 
 
-def _load_lazily(name: str) -> Recipe:
+def _load_lazily(module: str, name: str) -> Recipe:
     """Recipe of a module of this package, which is imported with its first question."""
 
     async def run_recipe(question: Question, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
-        recipe: Recipe = getattr(import_module(f"rag_core.recipes.{name}"), f"run_{name}")
+        recipe: Recipe = getattr(import_module(f"rag_core.recipes.{module}"), f"run_{name}")
         return await recipe(question, rag, run)
 
     return run_recipe
@@ -56,8 +56,8 @@ def _load_lazily(name: str) -> Recipe:
 
 RECIPES: dict[str, Recipe] = {
     "direct": run_direct,
-    "agent": _load_lazily("agent"),
-    "mapreduce": _load_lazily("mapreduce"),
-    "council": _load_lazily("council"),
-    "react": _load_lazily("react"),
+    "agent": _load_lazily("iterative_search", "agent"),
+    "mapreduce": _load_lazily("mapreduce", "mapreduce"),
+    "council": _load_lazily("council", "council"),
+    "react": _load_lazily("react", "react"),
 }

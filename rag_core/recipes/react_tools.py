@@ -58,7 +58,7 @@ from rag_core.types import (
     Shortfall,
     Source,
 )
-from rag_core.verification import verdicts
+from rag_core.verification import verify
 from rag_core.verification.verdict_types import Claim, Label
 from rag_core.writing.extract import select_best_pieces
 
@@ -414,8 +414,8 @@ async def verify_claim(
     rag, run = context.rag, context.run
     lang = detect_language(claim)
     question = replace(context.question, text=claim, lang=lang)
-    plan, known = verdicts.plan_claim_search(question), await load_channels(rag.archive)
-    verdict = await verdicts.verify_claim(Claim(claim, lang), question, plan, known, rag, run)
+    plan, known = verify.plan_claim_search(question), await load_channels(rag.archive)
+    verdict = await verify.verify_claim(Claim(claim, lang), question, plan, known, rag, run)
     found = {hit.passage.key: hit for hit in reversed(await search_passages(plan, question, rag, run))}
 
     def list_evidence(citations: Sequence[Citation], supports: bool) -> list[ToolData]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rag_core.storage import Archive, posts
-from rag_core.text.names import TIME_STEMS, find_names, list_written_namings, strip_inflection
+from rag_core.text.aliases import TIME_STEMS, list_written_namings
+from rag_core.text.names import find_names, strip_inflection
 from rag_core.text.tokens import is_noun, list_dictionary_forms, tokenize
 
 _MAX_READ_POSTS = 1000  # the latest

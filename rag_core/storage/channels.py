@@ -6,6 +6,7 @@ approved are dropped, and the first such date is kept in the channel's row, so t
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -271,6 +272,22 @@ def read_channels(connection: sqlite3.Connection) -> dict[int, Channel]:
         "guarded_too, bindable FROM channels ORDER BY chat_id"
     )
     return {row[0]: _decode_channel(tuple(row)) for row in rows}
+
+
+_CHANNEL_LINK_PATTERN = re.compile(r"(?:(?:https?://)?t\.me/|@)?(?P<name>\w+)/?")
+
+
+def find_channel(said: str, known: Mapping[int, Channel]) -> Channel | None:
+    """Find a channel by @username, t.me link, numeric id, or exact title."""
+    said = said.strip()
+    if re.fullmatch(r"-?\d{1,20}", said):
+        return known.get(int(said)) or known.get(int(f"-100{said.lstrip('-')}"))
+    if match := _CHANNEL_LINK_PATTERN.fullmatch(said):
+        name = match["name"].casefold()
+        if found := next((c for c in known.values() if (c.username or "").casefold() == name), None):
+            return found
+    titled = [c for c in known.values() if c.title.casefold() == said.casefold()]
+    return titled[0] if len(titled) == 1 else None
 
 
 @lru_cache(maxsize=10_000)  # a question reads them several times, and they change seldom

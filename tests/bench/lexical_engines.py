@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from bench.lexical_peers import BM25S, FTS5, Tantivy
+from bench.lexical_engine_adapters import BM25S, FTS5, Tantivy
 from bench.synthetic_posts import CHANNELS, Corpus, Query
 from numpy.typing import NDArray
 

@@ -20,7 +20,7 @@ from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, Cli, Com
 
 from bot.__main__ import main
 from bot.app import run_bot
-from bot.indexing import BotObserver
+from bot.indexing_worker import BotObserver
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 from ingest.indexer import LexicalIndexer

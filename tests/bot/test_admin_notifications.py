@@ -13,11 +13,11 @@ from aiogram.client.telegram import TelegramAPIServer
 from driver import ADMIN, HARBOUR, OTTO
 from sandbox_changes import set_bot_blocked
 
+from bot import scheduled_jobs as jobs
 from bot.admin_notifications import AdminNotifier
 from bot.sandbox import Sandbox
 from bot.settings import BotSettings
 from bot.telegram.session import TelegramSession
-from ingest import background_jobs as jobs
 from ingest.reception_gaps import GapsFound, IndexesRepaired, JobFailing
 from rag_core.storage import Archive, questions
 from rag_core.storage.history_gaps import Gap

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from driver import hold_rebuild
 
-from bot.indexing import IndexingWorker, RebuildRunner, find_channel_by_name
+from bot.indexing_worker import IndexingWorker, RebuildRunner
 from ingest.indexer import LexicalIndexer
 from ingest.rebuild import get_next_index_folder
 from rag_core import Engine, RagSettings, open_engine
@@ -26,6 +26,7 @@ from rag_core.engine import get_lexical_folder, load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, RebuildRefused
 from rag_core.index.bm25 import Bm25Index
 from rag_core.storage import channels, index_state, posts
+from rag_core.storage.channels import find_channel
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES, tokenize
 from rag_core.types import Channel, Post, PostKey, SearchFilter
 
@@ -194,7 +195,7 @@ async def test_a_channel_nobody_knows_is_refused(bot: Bot) -> None:
     [("@the_pier", PIER), ("THE_PIER", PIER), ("-1002", KILN), ("@", None), ("", None), ("x", None)],
 )
 async def test_a_channel_is_named_by_its_username_or_its_id(bot: Bot, name: str, chat_id: int | None) -> None:
-    found = find_channel_by_name(name, await channels.load_channels(bot.rag.archive))
+    found = find_channel(name, await channels.load_channels(bot.rag.archive))
     assert (found and found.chat_id) == chat_id
 
 
@@ -257,7 +258,7 @@ class Listening(RebuildRunner):
 KILLED = """
 import asyncio, sys
 from pathlib import Path
-from bot.indexing import RebuildRunner
+from bot.indexing_worker import RebuildRunner
 from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine
 

@@ -24,7 +24,7 @@ from rag_core.storage import user_data
 from rag_core.storage.user_data import AnswerMode, ConversationKey, save_answer_mode
 from rag_core.tracing import Run
 from rag_core.types import Channel, PostKey
-from rag_core.verification.verdicts import verify_text
+from rag_core.verification.verify import verify_text
 
 RECIPES = ("direct", "agent", "mapreduce", "council", "react")
 ALLOWED = {f"tool.{tool.name}" for tool in TOOLS} | {"tool.?"}

@@ -11,7 +11,7 @@ import pytest
 from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import channels, posts
 from rag_core.types import Channel, Origin, Post, Visibility
-from rag_core.verification.verdicts import verify_text
+from rag_core.verification.verify import verify_text
 
 MakePost = Callable[..., Post]
 

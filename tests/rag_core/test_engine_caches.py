@@ -26,7 +26,7 @@ from rag_core.retrieval.search import search_passages
 from rag_core.storage import posts
 from rag_core.tracing import Run
 from rag_core.types import Answer, Channel, Media, PassageRef, Plan, Post, PostKey, Question, SearchFilter, Viewer
-from rag_core.verification.verdicts import verify_text
+from rag_core.verification.verify import verify_text
 
 FERRY = "When does the ferry to Owl Island leave?"
 

@@ -36,11 +36,11 @@ from bot.handlers.explain import describe_reading
 from bot.handlers.inline import find_articles
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
+from bot.scheduled_jobs import JobLog
 from bot.suggested_questions import QuestionSuggester
 from bot.views.post_formatting import RenderContext
 from bot.watch_notifications import WatchNotifier
 from bot.worker.answer_cache import answer_from_pin, hash_question
-from ingest.background_jobs import JobLog
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine
@@ -53,7 +53,7 @@ from rag_core.storage.user_data import save_channel_sets
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
 from rag_core.types import Channel, PassageRef, Post, PostKey, SearchFilter, Visibility
-from rag_core.verification.verdicts import verify_text
+from rag_core.verification.verify import verify_text
 
 pytestmark = pytest.mark.slow
 

@@ -233,7 +233,7 @@ for name in sys.argv[1:]:
 
 def test_commands_that_send_nothing_do_not_load_what_sends(root: Path) -> None:
     """Aiogram's models take seconds of processor time; `ask` and `import` have no use for them."""
-    names = ["ask", "index_commands", "backup_and_trace", "model_commands", "eval"]
+    names = ["question_commands", "index_commands", "backup_and_trace", "model_commands", "eval"]
     done = subprocess.run(
         [sys.executable, "-c", LIGHT, *names], cwd=root, capture_output=True, text=True, timeout=100, check=True
     )
@@ -246,9 +246,9 @@ def test_commands_that_send_nothing_do_not_load_what_sends(root: Path) -> None:
 # What a question without a model has no use for; each takes from 0.03 s to seconds of processor time.
 HEAVY = (
     "aiogram aiohttp apscheduler fastembed huggingface_hub onnxruntime openai prometheus_client "
-    "qdrant_client simpleeval tokenizers tqdm bot.indexing ingest.exports ingest.background_jobs "
+    "qdrant_client simpleeval tokenizers tqdm bot.indexing_worker ingest.exports bot.scheduled_jobs "
     "rag_core.recipes.council rag_core.recipes.mapreduce rag_core.recipes.react "
-    "rag_core.verification.claim_comparison rag_core.verification.verdicts"
+    "rag_core.verification.claim_comparison rag_core.verification.verify"
 ).split()
 MOST_SECONDS = 2.0  # of processor time, with the start of Python; 0.8 on a machine that does nothing else
 MEASURED = """

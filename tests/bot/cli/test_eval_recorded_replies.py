@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from scripted_model import FakeLlm
 
+from bot.evaluation.answer_metrics import JudgedAnswer, compute_answer_metrics
 from bot.evaluation.datasets import read_dataset
+from bot.evaluation.evaluation_report import format_recipes
 from bot.evaluation.indexed_dataset import Variant, answer_query, open_indexed_dataset, run_interleaved
 from bot.evaluation.recorded_replies import Recording
-from bot.evaluation.scoring import JudgedAnswer, compute_answer_metrics, format_recipes
 from rag_core.engine import Engine
 from rag_core.errors import ImportRefused
 from rag_core.recipes import RECIPES

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from driver import HARBOUR, save
 
-from bot.cli import ask
+from bot.cli import question_commands
 from bot.data_folder_lock import lock_data_folder
 from bot.settings import Settings
 from rag_core.errors import RagError
@@ -31,10 +31,10 @@ def run(home: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
     async def command(*words: str, code: int = 0) -> str:
         parser = argparse.ArgumentParser()
-        ask.declare_verify(parser)
+        question_commands.declare_verify(parser)
         settings = Settings.model_validate({"data": {"dir": home}, "models": {"embedder": "none"}})
         capsys.readouterr()
-        assert await ask.run_verify(parser.parse_args(words), settings) == code
+        assert await question_commands.run_verify(parser.parse_args(words), settings) == code
         said = capsys.readouterr()
         return said.err if code else said.out
 
@@ -98,5 +98,5 @@ async def test_where_nothing_was_imported_one_sentence_says_what_to_do(
 ) -> None:
     settings = Settings.model_validate({"data": {"dir": tmp_path / "new"}, "models": {"embedder": "none"}})
     args = argparse.Namespace(text=FERRY, json=False, trace=False)
-    assert await ask.run_verify(args, settings) == 1
+    assert await question_commands.run_verify(args, settings) == 1
     assert capsys.readouterr().err.startswith("I have no channels yet. Add me to a")

@@ -20,7 +20,7 @@ import pytest
 from driver import OTTO, CommandResult
 
 from bot.app import run_bot
-from bot.cli import ask, doctor
+from bot.cli import doctor, question_commands
 from bot.cli import index_commands as imports
 from bot.control import socket_client
 from bot.control.socket_client import RunningBot
@@ -108,12 +108,16 @@ async def test_asking_and_importing_is_the_same_beside_a_bot_and_alone(
     questions = (FERRY, "Когда открывается запись на осенний курс?", "Who is the mayor of Paris?", "")
     steps: list[tuple[Any, tuple[object, ...]]] = []
     for question in questions:
-        steps += [(ask, (question,)), (ask, (question, "--json")), (ask, (question, "--trace"))]
+        steps += [
+            (question_commands, (question,)),
+            (question_commands, (question, "--json")),
+            (question_commands, (question, "--trace")),
+        ]
     steps += [(imports, export(root)), (imports, export(root))]
-    steps += [(ask, ("What is the earliest mention of Ilse Brandt?", "--json"))]
+    steps += [(question_commands, ("What is the earliest mention of Ilse Brandt?", "--json"))]
     alone = [await command(module, home, *words) for module, words in steps]
-    for module in (ask, imports):  # here no index is opened
-        monkeypatch.setattr(module, "open_up_to_date_engine" if module is ask else "open_engine", None)
+    for module in (question_commands, imports):  # here no index is opened
+        monkeypatch.setattr(module, "open_up_to_date_engine" if module is question_commands else "open_engine", None)
     _, folder = running
     index = (folder / "lexical" / "current.json").read_bytes()
     beside = [await command(module, folder, *words) for module, words in steps]
@@ -162,7 +166,7 @@ async def test_a_bot_that_hangs_is_named_and_does_not_hang_the_command(
     monkeypatch.setattr(socket_client, "_CONNECT_TIMEOUT_SECONDS", 0.3)
     process.send_signal(signal.SIGSTOP)
     try:
-        said = await command(ask, folder, FERRY)
+        said = await command(question_commands, folder, FERRY)
         looked = await command(doctor, folder)
     finally:
         process.send_signal(signal.SIGCONT)
@@ -185,7 +189,7 @@ async def test_after_a_kill_the_folder_is_free_and_the_old_socket_is_no_trouble(
         process.kill()
         process.wait()
     assert (home / "citegram.sock").exists()
-    assert "7:30" in (await command(ask, home, FERRY)).out
+    assert "7:30" in (await command(question_commands, home, FERRY)).out
     assert "a bot runs here" not in (await command(doctor, home)).out
     async with live():
         assert f"process {os.getpid()}" in (await command(doctor, home)).out
@@ -226,7 +230,7 @@ async def mortal(folder: Path, root: Path) -> AsyncIterator[int]:
 
 async def test_a_bot_that_dies_in_the_middle_is_one_sentence(home: Path, root: Path, command: Command) -> None:
     async with mortal(home, root) as number:
-        said = await command(ask, home, FERRY, "--json")
+        said = await command(question_commands, home, FERRY, "--json")
     sentence = "ended before it was done: try again when it runs, or without it."
     assert said == (1, "", f"The bot (process {number}) {sentence}")
     async with mortal(home, root) as number:
@@ -237,7 +241,7 @@ async def test_a_bot_that_dies_in_the_middle_is_one_sentence(home: Path, root: P
     assert told.code == 1
     assert json.loads(told.out)["new"] == 84  # kept
     assert told.err.endswith(sentence)
-    found = await command(ask, home, "How many posts mention Tawny?", "--json")
+    found = await command(question_commands, home, "How many posts mention Tawny?", "--json")
     assert "posts with the word" in json.loads(found.out)["sentences"][0]["text"]  # and taken in by the next start
 
 

@@ -20,8 +20,8 @@ from aiohttp import web
 from driver import ADMIN, GROUP, HARBOUR, KILN
 
 from bot.cli import doctor
-from bot.doctor import Check, CheckContext, Finding, machine_checks, run_checks
-from bot.doctor.machine_checks import check_settings as contradictions
+from bot.doctor import Check, CheckContext, Finding, environment_checks, run_checks
+from bot.doctor.environment_checks import check_settings as contradictions
 from bot.doctor.telegram_checks import check_telegram
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
@@ -301,7 +301,7 @@ async def test_the_bot_is_no_admin_of_a_channel_any_more(look: Look, sandbox: Sa
 
 
 async def test_a_disk_without_room_for_a_backup_and_a_rebuild(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_checks, "_MIN_FREE_BYTES", 1 << 62)
+    monkeypatch.setattr(environment_checks, "_MIN_FREE_BYTES", 1 << 62)
     said = await look()
     assert any("a backup and a rebuild of the indexes need" in line and "make room" in line for line in said.bad())
 
@@ -309,7 +309,7 @@ async def test_a_disk_without_room_for_a_backup_and_a_rebuild(look: Look, monkey
 async def test_a_network_disk(look: Look, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(f"disk / ext4 rw 0 0\nbox:/share {home.resolve()} nfs4 rw 0 0\n")
-    monkeypatch.setattr(machine_checks, "_MOUNTS_FILE", mounts)
+    monkeypatch.setattr(environment_checks, "_MOUNTS_FILE", mounts)
     assert any("lies on a network file system (nfs4)" in line for line in (await look()).bad())
 
 
@@ -429,7 +429,7 @@ def test_a_model_whose_bytes_changed_under_the_same_time(tmp_path: Path) -> None
 
 
 async def test_a_model_larger_than_the_memory(look: Look, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.doctor.machine_checks.measure_free_memory", lambda: 1000)
+    monkeypatch.setattr("bot.doctor.environment_checks.measure_free_memory", lambda: 1000)
     said = await look(llm={"model": str(tiny_gguf)})
     assert any(line.startswith(f"The model {tiny_gguf} needs about ") for line in said.bad())
 

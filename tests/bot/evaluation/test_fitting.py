@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bot.evaluation.answer_metrics import JudgedAnswer
 from bot.evaluation.fitting import (
     CoverageRow,
     Ranking,
@@ -17,8 +18,7 @@ from bot.evaluation.fitting import (
     fit_coverage,
     fit_ranking,
 )
-from bot.evaluation.scoring import JudgedAnswer
-from rag_core.context.calibration import BRIEF_SIGNS
+from rag_core.calibration import BRIEF_SIGNS
 from rag_core.types import Certainty, PassageRef, PostKey
 
 

@@ -11,14 +11,14 @@ import pytest
 
 from bot.evaluation.datasets import EvaluationQuery, draw_sample
 from bot.evaluation.date_accuracy import read_with_dateparser
-from bot.evaluation.indexed_dataset import RECIPES, VARIANTS, Variant, build_variant_settings, run_interleaved
-from bot.evaluation.scoring import (
+from bot.evaluation.evaluation_report import (
     compute_difference_intervals,
     compute_ratios,
     format_comparison,
     format_difference_intervals,
     format_table,
 )
+from bot.evaluation.indexed_dataset import RECIPES, VARIANTS, Variant, build_variant_settings, run_interleaved
 from rag_core import Engine
 from rag_core.errors import ModelUnavailable
 from rag_core.recipe_steps import plan_by_rules

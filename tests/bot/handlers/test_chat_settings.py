@@ -13,7 +13,7 @@ from sandbox_changes import create_topic
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from bot.views.channel_card import make_channel_token
-from rag_core.context.calibration import Calibration
+from rag_core.calibration import Calibration
 from rag_core.storage import Archive, channels
 from rag_core.storage import channels as group_rules
 from rag_core.storage.channels import GroupRules

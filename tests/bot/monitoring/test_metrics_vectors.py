@@ -16,7 +16,7 @@ from prometheus_client.metrics_core import Metric
 
 from bot.monitoring.health import ReadinessCheck, StateCollector
 from bot.monitoring.metrics import Meter
-from ingest.background_jobs import JobLog
+from bot.scheduled_jobs import JobLog
 from rag_core.errors import IndexUnavailable
 from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.models.active_models import DenseIndex

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.context.calibration import Coverage
+from rag_core.calibration import Coverage
 from rag_core.context.coverage import measure_coverage
 from rag_core.context.evidence import compose_evidence
 from rag_core.planning.rule_planner import plan_by_rules

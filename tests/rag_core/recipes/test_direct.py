@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rag_core.context.calibration import Calibration
+from rag_core.calibration import Calibration
 from rag_core.recipes import run_direct
 from rag_core.tracing import Run
 from rag_core.types import Certainty, Evidence

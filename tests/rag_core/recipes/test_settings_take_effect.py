@@ -13,7 +13,7 @@ from scripted_model import FakeLlm
 
 from bot.i18n import get_translator
 from bot.worker.streaming import ProgressView
-from rag_core.context.calibration import Calibration
+from rag_core.calibration import Calibration
 from rag_core.llm.local import open_local_model
 from rag_core.planning.llm_planner import KnownEntities, plan_by_model
 from rag_core.planning.rule_planner import plan_by_rules

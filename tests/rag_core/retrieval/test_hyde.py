@@ -8,7 +8,7 @@ import pytest
 from scripted_model import FakeLlm
 
 from ingest.indexer import DenseIndexer
-from rag_core.context.calibration import Calibration
+from rag_core.calibration import Calibration
 from rag_core.errors import GenerationFailed
 from rag_core.llm.local import open_local_model
 from rag_core.planning.rule_planner import plan_by_rules, widen_plan

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
-from rag_core.text.names import find_aliases
+from rag_core.text.aliases import find_aliases
 from rag_core.text.tokens import tokenize
 
 

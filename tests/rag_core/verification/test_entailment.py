@@ -12,7 +12,7 @@ from rag_core.types import Passage, PostKey, Viewer
 from rag_core.verification.entailment import assess_passages
 from rag_core.verification.rules import SUPPORT_THRESHOLD, assess_text
 from rag_core.verification.verdict_types import Claim, Label
-from rag_core.verification.verdicts import verify_text
+from rag_core.verification.verify import verify_text
 
 EVERYBODY = Viewer(1, frozenset({-1001}))
 

@@ -15,7 +15,7 @@ from bot.cli.index_commands import catch_up_copies, catch_up_lexical_index
 from rag_core import Question, RagSettings, Viewer, open_engine
 from rag_core.types import Citation
 from rag_core.verification.verdict_types import Label, Verdict
-from rag_core.verification.verdicts import verify_text
+from rag_core.verification.verify import verify_text
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from rag_core.types import Citation, Passage, Post, Sentence, Source
 from rag_core.verification.entailment import assess_by_words
 from rag_core.verification.support import keep_supported_citations
 from rag_core.verification.verdict_types import Claim, Label, Support
-from rag_core.verification.verdicts import AssessedPassage, decide_verdict
+from rag_core.verification.verify import AssessedPassage, decide_verdict
 
 NOTHING = Support(Label.NOT_FOUND, 0.1, "rules")
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.context.calibration import Calibration
+from rag_core.calibration import Calibration
 from rag_core.llm import FinishReason, Generation, LanguageModel, Prompt
 from rag_core.llm.local import open_local_model
 from rag_core.settings import LlmSettings

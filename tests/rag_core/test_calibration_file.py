@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_core.context.calibration import Calibration
+from rag_core.calibration import Calibration
 from rag_core.settings import RagSettings
 from rag_core.types import Certainty
 

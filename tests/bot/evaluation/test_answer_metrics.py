@@ -10,6 +10,15 @@ from typing import Any
 
 import pytest
 
+from bot.evaluation.answer_metrics import (
+    JudgedAnswer,
+    RankedQuery,
+    compute_answer_metrics,
+    compute_metrics_by_kind,
+    compute_retrieval_metrics,
+    holds_answer,
+    judge_answer,
+)
 from bot.evaluation.datasets import EvaluationQuery, read_dataset
 from bot.evaluation.indexed_dataset import (
     IndexedDataset,
@@ -18,15 +27,6 @@ from bot.evaluation.indexed_dataset import (
     fit_calibration,
     open_indexed_dataset,
     search_query,
-)
-from bot.evaluation.scoring import (
-    JudgedAnswer,
-    RankedQuery,
-    compute_answer_metrics,
-    compute_metrics_by_kind,
-    compute_retrieval_metrics,
-    holds_answer,
-    judge_answer,
 )
 from rag_core.errors import ImportRefused
 from rag_core.settings import RagSettings

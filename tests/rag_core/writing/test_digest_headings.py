@@ -10,7 +10,7 @@ from scripted_model import FakeLlm
 
 from rag_core.errors import GenerationFailed
 from rag_core.types import Post, PostKey
-from rag_core.writing.headings import write_heading
+from rag_core.writing.digest_headings import write_heading
 
 POSTS = [
     Post(PostKey(-1001, n), datetime(2024, 11, 18, tzinfo=UTC), text)

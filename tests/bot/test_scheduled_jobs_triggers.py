@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from apscheduler.events import EVENT_JOB_SUBMITTED
 
-from ingest import background_jobs as schedule
-from ingest.background_jobs import (
+from bot import scheduled_jobs as schedule
+from bot.scheduled_jobs import (
     FixedDelayTrigger,
     JobLog,
     ScheduledJob,

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from ingest import background_jobs as module
-from ingest.background_jobs import JobLog
+from bot import scheduled_jobs as module
+from bot.scheduled_jobs import JobLog
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, monitoring_stats
 

@@ -8,9 +8,9 @@ import pytest
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, query_archive, say, say_text
 from sandbox_changes import create_topic
 
-from bot.handlers.chat_settings import find_channel
 from bot.sandbox import Sandbox
 from rag_core.storage import Archive, channels, user_data
+from rag_core.storage.channels import find_channel
 from rag_core.types import Channel
 
 FERRY = "when does the ferry to Owl Island leave?"

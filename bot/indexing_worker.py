@@ -10,13 +10,13 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
+from bot.scheduled_jobs import JobLog
 from ingest import inbox
-from ingest.background_jobs import JobLog
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.rebuild import SAVE_INTERVAL_SECONDS, build_next_index, load_next_index, remove_next_index
@@ -24,7 +24,7 @@ from rag_core.errors import RagError, RebuildRefused
 from rag_core.retrieval.hybrid import DENSE, LEXICAL
 from rag_core.storage import Archive, channels, index_state, posts
 from rag_core.storage.index_state import ProgressMessage, Rebuild
-from rag_core.types import Answer, Channel, Post
+from rag_core.types import Answer, Post
 
 
 class BotObserver(Protocol):
@@ -177,13 +177,6 @@ _UNKNOWN_CHANNEL = "There is no channel with the id {chat_id} here: check the id
 _CANCELLED_REASON = "The rebuild was cancelled: the old index is in use."
 _STOPPED_REASON = "The bot was stopped: the rebuild goes on when it starts again."
 _UNEXPECTED_REASON = "The rebuild failed for a reason nobody planned for: the log says more, the old index is in use."
-
-
-def find_channel_by_name(name: str, known: Mapping[int, Channel]) -> Channel | None:
-    """Find a channel by @username or id."""
-    wanted = name.strip().removeprefix("@").casefold()
-    names = ((c, {str(c.chat_id), (c.username or "").casefold()} - {""}) for c in known.values())
-    return next((channel for channel, its in names if wanted in its), None)
 
 
 class RebuildRunner:

@@ -79,7 +79,7 @@ class QdrantNode:
         assert self._process is not None
         return self._process.pid
 
-    def start(self) -> None:
+    def start(self, seconds: float = _START_SECONDS) -> None:
         """Start and wait until it is ready."""
         self.folder.mkdir(parents=True, exist_ok=True)
         peers = [] if self._bootstrap is None else ["--uri", self.peer_url]
@@ -93,7 +93,7 @@ class QdrantNode:
                 stderr=log,
                 restore_signals=False,  # a file that may not grow is an error then, and not the end of the process
             )
-        self.wait_until_ready()
+        self.wait_until_ready(seconds)
 
     def wait_until_ready(self, seconds: float = _START_SECONDS) -> None:
         """Wait until it answers; its last words are in the error if it ends instead."""

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 # A thread that searches holds Python's lock for this long while others ask for it. The event loop gives the lock away
 # with every read: at the usual 5 ms it waited longer, and 100 questions at once took a quarter longer.
-_THREAD_SWITCH_SECONDS = 0.001
+_THREAD_SWITCH_SECONDS = 0.0005
 
 
 def declare(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
@@ -170,20 +170,23 @@ async def _run_search(
         variants = running.enter_context(run_beside(searches))
         own = await search_hybrid(query, rag, run)
         places = [place for place, _ in own.ranked]
+        # the names are searched while posts are read and ordered, so the two best are read before all others
+        best = places[:_EXPANSION_PASSAGES] if _is_multi_hop(plan, query) else []
+        passages = await run.require(Stage.FETCH, fetch_passages(rag.archive, best))
         if own.vectors:
             own.vectors.start_reading(places)
             running.callback(own.vectors.cancel)
-        passages = await run.require(Stage.FETCH, fetch_passages(rag.archive, places))
+        expansions = running.enter_context(run_beside(_run_expansions(plan, query, own, passages, rag, run)))
+        passages = passages | await run.require(Stage.FETCH, fetch_passages(rag.archive, places[len(best) :]))
         statistics = rag.lexical.statistics(question.viewer.channels)
         ordering = asyncio.to_thread(rerank_by_features, own, passages, plan, question, statistics)
         ranked = await run.attempt(Stage.ORDER, ordering, [pair for pair in own.ranked if pair[0] in passages])
         own = replace(own, ranked=ranked)
-        best = [passages[place] for place, _ in own.ranked[:2]]  # what was reranked has been read
         further: list[tuple[RankedPlaces, float]] = []
         if own.by_words:
             others = await run.attempt(Stage.QUERIES, variants, list[RankedPlaces])
             further = [(ranking, VARIANT_WEIGHT) for ranking in others]
-            further += await _run_expansions(plan, query, own, best, rag, run)
+            further += await expansions
         fused = append_expansion_hits(own.ranked, further)[: max(_FETCHED_PASSAGES, 2 * keep)]
         more = [place for place, _ in fused if place not in passages]
         passages |= await run.require(Stage.FETCH, fetch_passages(rag.archive, more)) if more else {}
@@ -196,13 +199,17 @@ async def _run_search(
     return tuple(hits), passages
 
 
+def _is_multi_hop(plan: Plan, query: RetrievalQuery) -> bool:
+    return len(plan.queries) > 1 and (len(tokenize(query.text)) >= _MULTI_HOP_TERMS or is_chain(query.text))
+
+
 async def _run_expansions(
-    plan: Plan, query: RetrievalQuery, own: RetrievalResult, best: Sequence[Passage], rag: Engine, run: Run
+    plan: Plan, query: RetrievalQuery, own: RetrievalResult, best: Mapping[PassageRef, Passage], rag: Engine, run: Run
 ) -> list[tuple[RankedPlaces, float]]:
-    """Search with names from the two `best` passages, and by HyDE; returns rankings with their RRF weights."""
+    """Search with names from the `best` passages of a multi-hop question, and by HyDE; rankings, RRF weights."""
     rankings: list[tuple[RankedPlaces, float]] = []
-    if len(plan.queries) > 1 and (len(tokenize(query.text)) >= _MULTI_HOP_TERMS or is_chain(query.text)):
-        again = _search_with_found_names(query, own, best, rag)
+    if names := extract_expansion_names(query.text, [*best.values()]):
+        again = _search_with_found_names(names, query, own, rag)
         found = await run.attempt(Stage.FOLLOW, again, list[RankedPlaces])
         rankings += [(ranking, EXPANSION_WEIGHT) for ranking in found]
     if plan.like:
@@ -212,12 +219,9 @@ async def _run_expansions(
 
 
 async def _search_with_found_names(
-    query: RetrievalQuery, own: RetrievalResult, best: Sequence[Passage], rag: Engine
+    names: str, query: RetrievalQuery, own: RetrievalResult, rag: Engine
 ) -> list[RankedPlaces]:
-    """Search the question again with names from its two best hits, for multi-hop questions."""
-    names = extract_expansion_names(query.text, best)
-    if not names:
-        return []
+    """Search the question again with names from its best hits."""
     again = f"{query.text} {names}"
     searching = search_lexical(again, query.only, query.k, rag, query.aliases)
     if rag.dense is None or own.vectors is None:

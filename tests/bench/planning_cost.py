@@ -84,7 +84,7 @@ async def _time_answers(questions: list[Question], rag: Any) -> Row:
     return {f"{name}_p{share}_ms": float(np.percentile(row, share)) for name, row in figures for share in (50, 95)}
 
 
-_AT_A_TIME, _TICK_S, _THREAD_SWITCH_S = 2, 0.005, 0.001  # questions; of the clock; as `citegram run` sets it
+_AT_A_TIME, _TICK_S, _THREAD_SWITCH_S = 2, 0.005, 0.0005  # questions; of the clock; as `citegram run` sets it
 
 
 async def _time_answers_at_once(questions: list[Question], rag: Any) -> Row:
@@ -103,7 +103,6 @@ async def _time_answers_at_once(questions: list[Question], rag: Any) -> Row:
             await asyncio.sleep(_TICK_S)
             late.append((time.perf_counter() - begun - _TICK_S) * 1000)
 
-    sys.setswitchinterval(_THREAD_SWITCH_S)
     clock = asyncio.create_task(tick())
     started, cpu = time.perf_counter(), time.process_time()
     await asyncio.gather(*map(answer, questions))
@@ -183,6 +182,7 @@ def main(argv: list[str] | None = None) -> Row:
     way.add_argument("--at-once", dest="way", action="store_const", const="at once", help="the same, all at once")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args(argv)
+    sys.setswitchinterval(_THREAD_SWITCH_S)
     with tempfile.TemporaryDirectory() as made:
         folder = args.data or Path(made)
         folder.mkdir(parents=True, exist_ok=True)

@@ -321,7 +321,7 @@ async def play(life: Life) -> None:
             await adding
             await life.caught_up(rag, worker)
             await asyncio.sleep(5)
-            await asyncio.to_thread(second.start)
+            await asyncio.to_thread(second.start, _ACTIVE_SECONDS)
             await wait_until_active(first)
         await life.compare(rag, worker)
 
@@ -330,7 +330,7 @@ async def play(life: Life) -> None:
             await life.edit(rag, 40)
             await life.caught_up(rag, worker)
             await asyncio.sleep(5)
-            await asyncio.to_thread(first.start)
+            await asyncio.to_thread(first.start, _ACTIVE_SECONDS)
             await wait_until_active(third)
         await life.compare(rag, worker)
 
@@ -350,7 +350,7 @@ async def play(life: Life) -> None:
             await asyncio.sleep(10)
             second.limit_disk(None)
             second.kill()  # a server that could not write is started again by its supervisor
-            await asyncio.to_thread(second.start)
+            await asyncio.to_thread(second.start, _ACTIVE_SECONDS)
             await wait_until_active(first)
             await life.caught_up(rag, worker)
         await life.compare(rag, worker)

@@ -171,7 +171,7 @@ async def _run_search(
         own = await search_hybrid(query, rag, run)
         places = [place for place, _ in own.ranked]
         # the names are searched while posts are read and ordered, so the two best are read before all others
-        best = places[:_EXPANSION_PASSAGES] if _is_multi_hop(plan, query) else []
+        best = places[:_EXPANSION_PASSAGES] if own.by_words and _is_multi_hop(plan, query) else []
         passages = await run.require(Stage.FETCH, fetch_passages(rag.archive, best))
         if own.vectors:
             own.vectors.start_reading(places)
@@ -212,7 +212,7 @@ async def _run_expansions(
         again = _search_with_found_names(names, query, own, rag)
         found = await run.attempt(Stage.FOLLOW, again, list[RankedPlaces])
         rankings += [(ranking, EXPANSION_WEIGHT) for ranking in found]
-    if plan.like:
+    if plan.like and own.by_words:
         similar, _ = await run.attempt(Stage.DENSE, search_dense(plan.like, query.only, query.k, rag), ([], None))
         rankings.append((similar, HYDE_WEIGHT))
     return rankings

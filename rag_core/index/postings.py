@@ -21,7 +21,7 @@ import threading
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
@@ -339,7 +339,10 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         return self._size - int(np.count_nonzero(self.alive))
 
     def compact(self) -> IntArray:
-        """Merge everything into one segment without deleted documents. Returns old -> new number, -1 for deleted."""
+        """Merge everything into one segment without deleted documents and words that only those had.
+
+        Returns old -> new document number, -1 for deleted.
+        """
         alive = self.alive
         renumbered = np.where(alive, np.cumsum(alive) - 1, -1).astype(np.int32)
         if self.segments:
@@ -347,6 +350,10 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             docs = renumbered[docs]
             keep = docs >= 0
             segment = PostingsSegment.of(terms[keep], docs[keep], tfs[keep])
+            if len(segment.terms) < len(self.vocabulary):
+                words = list(self.vocabulary)
+                self.vocabulary = {words[term]: number for number, term in enumerate(segment.terms)}
+                segment = replace(segment, terms=np.arange(len(segment.terms), dtype=np.int32))
             self.segments = (segment,) if len(segment.docs) else ()
         self.lengths = self.lengths[: self._size][alive]
         self.until = np.full(len(self.lengths), _NEVER_DELETED, np.int32)

@@ -287,3 +287,25 @@ def test_a_term_nobody_uses_weighs_most_and_none_weighs_nothing() -> None:
     index.add([entry(n, "cat", f"w{n}") for n in range(10)])
     of = index.statistics(frozenset({-1}))
     assert of.weight("unseen") > of.weight("w1") > of.weight("cat") > 0
+
+
+def test_words_that_no_post_has_any_more_leave_the_dictionary_and_change_no_score(tmp_path: Path) -> None:
+    index, expected = Bm25Index(), Bm25Index()
+    index.add([entry(n, "cat", f"old{n}") for n in range(50)])
+    for n in range(50):
+        index.replace([PostKey(-1, n)], [entry(n, f"new{n}", "cat")])
+    expected.add([entry(n, f"new{n}", "cat") for n in range(50)])
+    assert len(index.list_vocabulary()) == 101
+    index.save(tmp_path)
+    loaded = Bm25Index.load(tmp_path)
+    assert loaded
+    for one in (index, loaded):
+        assert sorted(one.list_vocabulary()) == sorted(expected.list_vocabulary())
+        for query in (["cat"], ["new7", "cat"], ["old7"]):
+            assert one.search(query, ALL) == expected.search(query, ALL)
+        assert not one.known("old7", ALL)
+    index.remove_channel(-1)
+    index.compact(force=True)
+    assert index.list_vocabulary() == []
+    index.add([entry(1, "cat", "new1")])
+    assert numbers(index, "new1") == [1]

@@ -1,9 +1,5 @@
 """Question answering, the map: choose a recipe, run it with a fallback, check citations and support.
 
-Choice of recipe: the chat's own mode goes first, then the switches of the admins, then the rules of the router. A
-recipe that is switched off, or that failed too often lately, is not used. When too many questions wait, all are
-answered by `direct`.
-
 Fallback: a recipe has the question's time less a reserve (15 s, at most a third). Where it fails or passes its time,
 `direct` answers within the reserve, and the failure is a shortfall of the answer.
 
@@ -16,18 +12,18 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from hashlib import blake2b
 
 from rag_core.conversation.memory import remember_answer, resolve_followup
 from rag_core.conversation.small_talk_detection import strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, RecipeFailed, StageTimeout
 from rag_core.llm import QueuePositionCallback
+from rag_core.recipe_choice import RecipeChoice, choose_recipe
 from rag_core.recipes import RECIPES
-from rag_core.storage import channels, questions, user_data
-from rag_core.storage.user_data import AGENT_RECIPE, AUTO_RECIPE, DIRECT_RECIPE, load_answer_mode
+from rag_core.storage import channels
+from rag_core.storage.user_data import DIRECT_RECIPE
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Span, Stage
@@ -119,60 +115,6 @@ async def _trace_recipe_choice(question: Question, rag: Engine, run: Run) -> Rec
         return choice
 
     return await run.attempt(Stage.CHOOSE, choose_and_note(), RecipeChoice(DIRECT_RECIPE, "no choice"))
-
-
-_SWITCH_PREFIX, _SHARE_PREFIX = "recipe.", "share."  # before a recipe's name, in the stored choices of admins
-_ON, _OFF = "on", "off"
-
-
-@dataclass(frozen=True, slots=True)
-class RecipeChoice:
-    """Chosen recipe and the reason, for the trace; `careful`: the draft is reviewed once more."""
-
-    recipe: str
-    why: str
-    careful: bool = False
-
-
-async def choose_recipe(question: Question, rag: Engine) -> RecipeChoice:
-    """Choose the recipe of a question. Raises ArchiveUnavailable."""
-    if rag.recipe != AUTO_RECIPE:
-        return RecipeChoice(rag.recipe, "asked for")
-    mode, chosen = await load_answer_mode(rag.archive, question.chat), await user_data.load_choices(rag.archive)
-    if await questions.count_waiting_questions(rag.archive) > rag.settings.agent.queue:
-        return RecipeChoice(DIRECT_RECIPE, "many wait")
-    wanted, why = (
-        (mode.recipe, "the chat's mode")
-        if mode.recipe != AUTO_RECIPE
-        else await _choose_by_route(question, chosen, rag)
-    )
-    if wanted not in RECIPES or chosen.get(_SWITCH_PREFIX + wanted) == _OFF:
-        return RecipeChoice(DIRECT_RECIPE, f"{wanted} is off", mode.careful)
-    if rag.health.resting(wanted):
-        return RecipeChoice(DIRECT_RECIPE, f"{wanted} failed too often", mode.careful)
-    return RecipeChoice(wanted, why, mode.careful)
-
-
-async def _choose_by_route(question: Question, chosen: dict[str, str], rag: Engine) -> tuple[str, str]:
-    """Choose a recipe by the router's rules, if `auto` may use the agent in this chat; the recipe and the reason."""
-    settings = rag.settings.agent
-    switch = chosen.get(_SWITCH_PREFIX + AGENT_RECIPE) or (_ON if settings.enabled else _OFF)
-    share = float(chosen.get(_SHARE_PREFIX + AGENT_RECIPE, settings.share))
-    if switch != _ON or not is_chat_in_share(rag.archive.identity, question.chat, share):
-        return DIRECT_RECIPE, "not for this chat"
-    known = await channels.load_channels(rag.archive)
-    try:
-        plan = await asyncio.to_thread(rag.plan, question, known)
-    except RagError:  # the recipe has the same failure, and says so
-        return DIRECT_RECIPE, "no plan"
-    name, _, why = (plan.reasons[-1] if plan.reasons else DIRECT_RECIPE).partition(": ")
-    return name, why
-
-
-def is_chat_in_share(identity: str, chat: int, share: float) -> bool:
-    """Whether a chat is in this share (0-1) of all chats, by a hash; a greater share includes every smaller one."""
-    digest = blake2b(f"{identity} {chat}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest) < share * 2**64
 
 
 # Reserved for `direct`: it searches in two seconds, and quotes the posts where there is no time left to write.
@@ -313,27 +255,3 @@ def _select_nearest(sources: Sequence[Source], question: Question, rag: Engine, 
 async def _load_readable_channels(question: Question, rag: Engine) -> dict[int, Channel]:
     known = await channels.load_channels(rag.archive)
     return {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
-
-
-async def load_recipe_switches(rag: Engine) -> dict[str, tuple[bool, float]]:
-    """Load the switches of all recipes but `direct`: whether one may be used, and its share of chats for `auto`."""
-    chosen, settings = await user_data.load_choices(rag.archive), rag.settings.agent
-    default_share = settings.share if settings.enabled else 0.0
-    switches = {}
-    for name in RECIPES:
-        if name != DIRECT_RECIPE:
-            on = chosen.get(_SWITCH_PREFIX + name)
-            default = settings.share if on else default_share
-            share = float(chosen.get(_SHARE_PREFIX + name, default)) if name == AGENT_RECIPE else 0.0
-            switches[name] = (on != _OFF, share)
-    return switches
-
-
-async def set_recipe_enabled(rag: Engine, recipe: str, *, on: bool) -> None:
-    """Switch a recipe on or off, from the next question on. Raises ArchiveUnavailable."""
-    await user_data.save_choice(rag.archive, _SWITCH_PREFIX + recipe, _ON if on else _OFF)
-
-
-async def set_recipe_share(rag: Engine, recipe: str, share: float) -> None:
-    """Set the share (0-1) of chats in which `auto` may choose a recipe, from the next question on."""
-    await user_data.save_choice(rag.archive, _SHARE_PREFIX + recipe, f"{share:g}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bot.cli.index_commands import choose_folder_with_channels, open_archive
 from bot.control.socket_client import hold_folder
-from bot.control.terminal_answers import format_stages
+from bot.plan_and_trace import format_stages
 from bot.settings import Settings
 from rag_core.storage.backups import get_backup_time, make_backup, prune_backups, restore_backup, run_cancellable
 from rag_core.storage.questions import fetch_trace

@@ -5,7 +5,6 @@ On the terminal the viewer may read every channel. Dates are ISO texts in UTC.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime, tzinfo
@@ -13,6 +12,7 @@ from typing import Any
 
 from bot.control.schemas import AnswerJson, PlanJson, VerdictsJson
 from bot.i18n import Translator, get_translator
+from bot.plan_and_trace import plan_as_json
 from bot.views.post_formatting import (
     WRITING_STAGES,
     RenderContext,
@@ -25,15 +25,10 @@ from bot.views.post_formatting import (
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk_detection import Talk, TalkKind, detect_talk
 from rag_core.engine import Engine
-from rag_core.planning.schema import format_plan
-from rag_core.recipe_steps import make_plan
-from rag_core.retrieval.hybrid import search_dense, search_lexical
-from rag_core.retrieval.search import search_passages
-from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage import channels, posts
 from rag_core.storage.user_data import AUTO_RECIPE
 from rag_core.text.tokens import detect_language
-from rag_core.tracing import Run, Stage
+from rag_core.tracing import Run
 from rag_core.types import (
     Answer,
     Certainty,
@@ -45,7 +40,6 @@ from rag_core.types import (
     PostKey,
     Question,
     Viewer,
-    format_channel_post_link,
 )
 from rag_core.verification.verdict_types import Label, Verdict
 
@@ -82,44 +76,6 @@ class RunRecorder:
     def results(self) -> list[tuple[str, list[str]]]:
         """Return what the stages found, as texts."""
         return [result for run in self._runs for result in run.results or ()]
-
-
-_SHOWN_RANKS = 10
-
-
-async def plan_as_json(question: Question, rag: Engine) -> PlanJson:
-    """Plan a question, search, and rank; nothing is answered. Raises RagError."""
-    run, known = Run(rag.settings.budgets, "plan"), await channels.load_channels(rag.archive)
-    plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
-    readable = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
-    hits = await search_passages(plan, question, rag, run)
-    ranks: dict[str, dict[PostKey, int]] = {"lexical": {}, "dense": {}}
-    if hits:
-        only = await run.require(Stage.FILTER, resolve_filter(plan, question.viewer, rag))
-        lexical = search_lexical(plan.queries[0], only, plan.k, rag, plan.aliases)
-        found = (
-            await run.require(Stage.LEXICAL, lexical),
-            (await run.attempt(Stage.DENSE, search_dense(plan.queries[0], only, plan.k, rag), ([], None)))[0],
-        )
-        for of_leg, ranked in zip(ranks.values(), found, strict=True):
-            for n, (place, _) in enumerate(ranked, 1):
-                of_leg.setdefault(place.key, n)
-    fused = [
-        {"link": format_channel_post_link(hit.passage.key, readable.get(hit.passage.key.chat_id)),
-         "score": round(hit.score, 3)} | {leg: of_leg.get(hit.passage.key) for leg, of_leg in ranks.items()}
-        for hit in hits[:_SHOWN_RANKS]
-    ]  # fmt: skip
-    return PlanJson(plan=format_plan(plan, readable), legs=plan.legs, reasons=list(plan.reasons), fused=fused)
-
-
-def format_plan_lines(found: PlanJson) -> list[str]:
-    """Format a plan and its ranks, one line each."""
-    lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in found["plan"].items() if value]
-    lines += [f"legs: {found['legs']}", *(f"route: {reason}" for reason in found["reasons"])]
-    for n, row in enumerate(found["fused"], 1):
-        ranks = " ".join(f"{leg}={row[leg] or '-'}" for leg in ("lexical", "dense"))
-        lines.append(f"{n:2}. {row['score']:.3f} {ranks}  {row['link']}")
-    return [strip_control_characters(line) for line in lines]
 
 
 async def answer_as_json(
@@ -217,24 +173,6 @@ def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> st
     if answer["model"]:
         sources += ["", words("footer-model", model=strip_control_characters(answer["model"]))]
     return "\n".join((*lines, "", *sources)).rstrip()
-
-
-def format_answer_trace(found: AnswerJson) -> list[str]:
-    """Format the stages of the answer, one line each, and below them what each of them found."""
-    lines = format_stages(found["trace"])
-    for stage, result in found["results"]:
-        lines += [f"--- {stage}", *(f"  {strip_control_characters(' '.join(line.split()))}" for line in result)]
-    return lines
-
-
-def format_stages(spans: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Format the stages of a run, one line each."""
-    lines = []
-    for span in spans:
-        counts = " ".join(f"{name}={value}" for name, value in span["counts"].items())
-        error = f"  {span['error']}" if span["error"] else ""
-        lines.append(f"{span['stage']:10} {span['took_ms']:8.1f} ms  {counts}{error}")
-    return lines
 
 
 def _format_source_lines(source: dict[str, str], words: Translator, zone: tzinfo) -> str:

@@ -25,13 +25,14 @@ from bot.evaluation.recorded_replies import Recording, make_key
 from ingest.exports.scan import ImportOptions
 from ingest.exports.telegram_desktop import import_export
 from ingest.indexer import LexicalIndexer
-from rag_core.answer import answer_question, choose_recipe
+from rag_core.answer import answer_question
 from rag_core.calibration import Calibration
 from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine
 from rag_core.errors import ModelUnavailable
 from rag_core.models.active_models import get_models_folder, select_model
 from rag_core.models.catalog import ModelRole
+from rag_core.recipe_choice import choose_recipe
 from rag_core.recipe_steps import make_plan
 from rag_core.recipes import RECIPES
 from rag_core.recipes.iterative_search import search_in_rounds

@@ -22,9 +22,9 @@ from aiogram.utils.formatting import BlockQuote, Bold, Code, ExpandableBlockQuot
 from bot import access
 from bot.access import get_reader, is_admin
 from bot.app_context import AppContext
-from bot.control.terminal_answers import format_plan_lines, format_stages, plan_as_json
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand, find_asked_answer
 from bot.i18n import Translator, get_translator
+from bot.plan_and_trace import format_plan_lines, format_stages, plan_as_json
 from bot.telegram.pre_send_check import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, StoredAnswer, link_author

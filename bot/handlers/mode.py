@@ -18,7 +18,7 @@ from bot.app_context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator
 from bot.views.keyboards import LabelledPress, build_keyboard, edit_message
-from rag_core.answer import load_recipe_switches, set_recipe_enabled, set_recipe_share
+from rag_core.recipe_choice import load_recipe_switches, set_recipe_enabled, set_recipe_share
 from rag_core.recipes import RECIPES
 from rag_core.storage.user_data import (
     AGENT_RECIPE,

@@ -23,11 +23,11 @@ from dataclasses import asdict, replace
 from hashlib import blake2b
 
 from ingest.dedup import describe_fingerprint
-from rag_core.answer import load_recipe_switches
 from rag_core.conversation.followups import is_followup
 from rag_core.conversation.memory import load_turns, remember_answer
 from rag_core.engine import Engine, IndexVersion, VersionedCache
 from rag_core.errors import ArchiveUnavailable
+from rag_core.recipe_choice import load_recipe_switches
 from rag_core.storage import Archive, channels, near_duplicates, posts
 from rag_core.storage.questions import save_trace
 from rag_core.storage.user_data import load_answer_mode

@@ -18,8 +18,9 @@ import pytest
 from scripted_model import FakeLlm
 
 from bot.__main__ import main
-from bot.control.terminal_answers import answer_as_json, format_answer_text, format_answer_trace
+from bot.control.terminal_answers import answer_as_json, format_answer_text
 from bot.i18n import Translator
+from bot.plan_and_trace import format_answer_trace
 from bot.views.answer import render_answer
 from bot.views.post_formatting import RenderContext
 from ingest.indexer import LexicalIndexer

@@ -29,12 +29,12 @@ from fake_qdrant import FakeQdrant
 from numpy.typing import NDArray
 
 from bot.access import AdminRegistry, MembershipCache, narrow_to_channel_set
-from bot.control.terminal_answers import plan_as_json
 from bot.digest_sender import render_digest
 from bot.handlers.about_channel import render_profile
 from bot.handlers.explain import describe_reading
 from bot.handlers.inline import find_articles
 from bot.i18n import get_translator
+from bot.plan_and_trace import plan_as_json
 from bot.sandbox import Sandbox
 from bot.scheduled_jobs import JobLog
 from bot.suggested_questions import QuestionSuggester

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bot.control.terminal_answers import answer_as_json, format_answer_trace, format_plan_lines, plan_as_json
+from bot.control.terminal_answers import answer_as_json
+from bot.plan_and_trace import format_answer_trace, format_plan_lines, plan_as_json
 from rag_core.storage.questions import fetch_trace
 
 ASKED = "How much does a ferry ticket cost in April 2025?"

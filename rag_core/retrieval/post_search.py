@@ -20,7 +20,7 @@ from rag_core.planning.queries import extract_phrases, generate_query_variants, 
 from rag_core.planning.router import choose_retrievers
 from rag_core.planning.rule_planner import parse_filters
 from rag_core.retrieval.aggregate import MentionTerm, build_mention_term
-from rag_core.retrieval.search import search_passages
+from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage import channels, near_duplicates, posts
 from rag_core.storage.near_duplicates import PostCopies
@@ -289,8 +289,9 @@ async def list_posts(question: Question, rag: Engine) -> SearchListing:
         job = _SearchJob(question, wanted, only, spots, rag, run)
         whole, near, more = await _find_posts(job) if wanted.words or wanted.filters else ({}, {}, False)
         entries = await _merge_copies(whole, near, question.viewer, rag, run)
-        if await posts.count_unindexed_posts(rag.archive, rag.lexical.watermark, question.viewer.channels):
-            run.shortfalls.append(Shortfall("search", "Some posts are not in the index yet."))
+        await note_unindexed_posts(question.viewer, rag, run)
+        if wanted.words:
+            await note_unembedded_posts(question.viewer, rag, run)
         seen = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
         return SearchListing(wanted, only, spots, entries, len(whole), more, seen, tuple(run.shortfalls))
     finally:

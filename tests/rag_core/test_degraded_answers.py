@@ -16,6 +16,7 @@ from rag_core.errors import ArchiveUnavailable, IndexUnavailable, ModelUnavailab
 from rag_core.index.bm25 import Bm25Index
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
+from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import Archive, index_state
 from rag_core.text.tokens import tokenize
 from rag_core.types import Answer, Channel, PassageRef, Plan, PostKey, Question, SearchFilter
@@ -175,6 +176,9 @@ async def test_a_refusal_says_that_many_posts_have_no_vector_to_those_who_may_re
     refused = await library.ask("Who painted the balloon?")
     assert (refused.refused, missing(refused)) == (True, ["unembedded"])
     assert missing(await library.ask(ASKED)) == []  # an answer does not say it
+    for words, said in (("ferry", ["unembedded"]), ("in 2025", [])):  # filters alone need no vectors
+        listing = await list_posts(library.question(words), library.rag)
+        assert [shortfall.stage for shortfall in listing.shortfalls] == said
 
 
 @pytest.mark.parametrize("trouble", [IndexUnavailable("The index cannot be read."), None])

@@ -1,7 +1,8 @@
 """What strangers write costs processor time in proportion to its length, in every function that reads text.
 
 Functions are found, not listed: every module-level function of the three packages whose arguments can be made of a
-hostile text (`hostile_arguments`) is called on each pattern. What cannot be called is written out here with its reason.
+hostile text (`hostile_function_arguments`) is called on each pattern. What cannot be called is written out here with
+its reason.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hostile_arguments import CannotBuild, make_hostile_argument, make_hostile_arguments
+from hostile_function_arguments import CannotBuild, make_hostile_argument, make_hostile_arguments
 
 import bot
 import ingest
@@ -220,7 +221,7 @@ def test_every_function_reads_hostile_text_in_linear_time(tmp_path: Path, monkey
         except CannotBuild as exc:
             unknown[name] = str(exc)
     new = {name: why for name, why in unknown.items() if not named(name, why)}
-    assert not new, "no arguments can be made for these: teach hostile_arguments, or give a reason in NOT_MADE"
+    assert not new, "no arguments can be made for these: teach hostile_function_arguments, or give a reason in NOT_MADE"
     assert not NOT_CALLABLE.keys() - unknown.keys(), "these can be called by now"
     assert len(called) - len(unknown) > 800
     assert not slow

@@ -41,13 +41,12 @@ from aiogram.methods import (
 )
 from aiogram.types import InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
 
+from bot.sandbox.api_errors import bad_request, forbidden
 from bot.sandbox.chats import Json, SandboxChat, remove_nested_reply
-from bot.sandbox.entity_checks import (
+from bot.sandbox.message_text import (
     MAX_CAPTION_CHARACTERS,
     MAX_QUOTE_CHARACTERS,
-    bad_request,
     count_utf16_units,
-    forbidden,
     prepare_quote,
     prepare_text,
 )

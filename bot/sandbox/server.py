@@ -25,9 +25,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from bot.http_listener import refuse_foreign_pages
 from bot.sandbox import methods, user_actions
+from bot.sandbox.api_errors import BotApiError, bad_request, conflict, not_found
 from bot.sandbox.chats import Json, SandboxUser
 from bot.sandbox.demo_observer import DemoObserver
-from bot.sandbox.entity_checks import BotApiError, bad_request, conflict, not_found
 from bot.sandbox.page_api import add_page_routes
 from bot.sandbox.state import SandboxState, UploadedFile
 from bot.sandbox.update_delivery import OTHER_POLLER_TEXT, UpdateQueue, WebhookSender

@@ -13,8 +13,9 @@ from pathlib import Path, PurePath
 from secrets import token_urlsafe
 from typing import Any
 
+from bot.sandbox.api_errors import bad_request, forbidden
 from bot.sandbox.chats import ChangeNotifier, Json, Membership, SandboxChat, SandboxUser, remove_nested_reply
-from bot.sandbox.entity_checks import bad_request, detect_entities, extract_entity_text, forbidden
+from bot.sandbox.message_text import detect_entities, extract_entity_text
 from bot.sandbox.update_delivery import UpdateQueue
 from rag_core.types import Post
 

@@ -18,8 +18,8 @@ import aiohttp
 from aiogram.enums import UpdateType
 from aiogram.types import Update
 
+from bot.sandbox.api_errors import conflict
 from bot.sandbox.chats import ChangeNotifier, Json
-from bot.sandbox.entity_checks import conflict
 
 _KEEP_SECONDS = 24 * 3600.0  # an undelivered update expires, as at Telegram
 _NOT_DEFAULT_KINDS = {"chat_member", "message_reaction", "message_reaction_count"}

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from secrets import randbelow, token_urlsafe
 
+from bot.sandbox.api_errors import bad_request, forbidden
 from bot.sandbox.chats import Json, SandboxChat, remove_nested_reply
-from bot.sandbox.entity_checks import MAX_CAPTION_CHARACTERS, bad_request, forbidden, prepare_text
+from bot.sandbox.message_text import MAX_CAPTION_CHARACTERS, prepare_text
 from bot.sandbox.methods import CONTENT_FIELDS, build_thread_fields
 from bot.sandbox.state import PressedButton, SandboxState, UploadedFile, build_message_origin, build_photo, can_bot_see
 

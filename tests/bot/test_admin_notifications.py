@@ -11,7 +11,7 @@ import pytest
 from aiogram import Bot
 from aiogram.client.telegram import TelegramAPIServer
 from driver import ADMIN, HARBOUR, OTTO
-from sandbox_changes import set_bot_blocked
+from sandbox_chat_changes import set_bot_blocked
 
 from bot import scheduled_jobs as jobs
 from bot.admin_notifications import AdminNotifier

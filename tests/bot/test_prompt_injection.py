@@ -17,7 +17,7 @@ from obedient_model import KNOWN, TOKEN, obedient_server
 
 from bot.app import run_bot
 from bot.sandbox import Sandbox
-from bot.sandbox.entity_checks import count_utf16_units
+from bot.sandbox.message_text import count_utf16_units
 from bot.settings import Settings
 
 # What only members, only admins may read; the bot's own token; what the model claims to know.

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, buttons, current, open_more, press, query_archive
-from sandbox_changes import create_topic
+from sandbox_chat_changes import create_topic
 
 from bot.sandbox import Sandbox
 from bot.views.answer import hash_text_version, parse_stored_answer

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, query_archive, say, say_text
-from sandbox_changes import create_topic
+from sandbox_chat_changes import create_topic
 
 from bot.sandbox import Sandbox
 from rag_core.storage import Archive, channels, user_data

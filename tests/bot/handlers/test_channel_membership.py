@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE, buttons, query_archive, say_text
-from sandbox_changes import rename_chat
+from sandbox_chat_changes import rename_chat
 
 from bot import admin_notifications
 from bot.handlers import channels as membership

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE, buttons, current, query_archive, say
-from sandbox_changes import rename_chat
+from sandbox_chat_changes import rename_chat
 
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, buttons, current, say, wait_until_handled
-from sandbox_changes import create_topic
+from sandbox_chat_changes import create_topic
 
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, bind, open_more, query_archive
-from sandbox_changes import create_topic
+from sandbox_chat_changes import create_topic
 
 from bot.handlers.citation_buttons import load_cited_words, locate_quote
 from bot.i18n import get_translator

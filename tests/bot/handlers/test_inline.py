@@ -10,7 +10,7 @@ import pytest
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, say, say_text, wait_until_handled, wait_until_idle
 
 from bot.sandbox import Sandbox
-from bot.sandbox.entity_checks import BotApiError
+from bot.sandbox.api_errors import BotApiError
 from bot.sandbox.user_actions import UserMessage, call_as_guest, send_as_person, send_inline_result, type_inline_query
 
 FERRY = "When does the ferry to Owl Island leave?"

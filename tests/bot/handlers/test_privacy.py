@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, buttons, say
-from sandbox_changes import create_topic
+from sandbox_chat_changes import create_topic
 
 from bot.handlers.privacy import ForgetCallback
 from bot.sandbox import Sandbox

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, bind, buttons, save, say
-from sandbox_changes import create_topic
+from sandbox_chat_changes import create_topic
 
 from bot.handlers import search
 from bot.sandbox import Sandbox

@@ -8,7 +8,7 @@ from aiogram import Bot
 from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
 from aiogram.types import MessageOriginChannel, MessageOriginHiddenUser, ReplyParameters, Update
 from driver import ADMIN
-from sandbox_changes import create_topic, rename_chat
+from sandbox_chat_changes import create_topic, rename_chat
 
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member

@@ -15,7 +15,7 @@ from aiogram.exceptions import (
 )
 from aiogram.types import BotCommand, BotCommandScopeChat, BufferedInputFile, Update
 from driver import ADMIN, make_local_bot
-from sandbox_changes import set_bot_blocked
+from sandbox_chat_changes import set_bot_blocked
 
 from bot.sandbox import Sandbox
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, OTTO, RITA, say
-from sandbox_changes import set_bot_blocked
+from sandbox_chat_changes import set_bot_blocked
 
 from bot.sandbox import Sandbox
 from bot.worker import question_worker

@@ -1,13 +1,10 @@
-"""Message entities: entity detection, and Telegram's checks of text. There is no markup: the bot sends entities.
+"""Message text as Telegram takes it: cleaned, limited, with checked and detected entities; there is no markup.
 
 Detected entities follow the patterns of TDLib (find_urls, find_mentions, find_hashtags, find_cashtags,
 find_bot_commands, find_bank_card_numbers in td/telegram/MessageEntity.cpp). Phone numbers are found by the server
 alone; here those with a plus or with ten digits and more are, as https://core.telegram.org/bots/api#messageentity
 shows them. Entities count UTF-16 units, the length limits count code points
 (https://core.telegram.org/api/entities#entity-length; TDLib's `utf8_length`).
-
-The wording of errors follows the real server (https://github.com/tdlib/telegram-bot-api) as far as it is known; it
-was not compared with live Telegram. Errors about an entity or a draft have a wording of their own.
 """
 
 from __future__ import annotations
@@ -15,48 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from itertools import accumulate
-from typing import Any
 from urllib.parse import urlsplit
 
 from aiogram.enums import MessageEntityType
 
+from bot.sandbox.api_errors import bad_request
 from bot.sandbox.chats import Json
-
-
-class BotApiError(Exception):
-    """Failed call, answered with `{"ok": false}`: HTTP status, description, and `parameters` if any."""
-
-    def __init__(self, code: int, description: str, **parameters: int) -> None:
-        super().__init__(description)
-        self.code = code
-        self.description = description
-        self.parameters = parameters
-
-    def body(self) -> dict[str, Any]:
-        """Build the JSON object of the response."""
-        answer: dict[str, Any] = {"ok": False, "error_code": self.code, "description": self.description}
-        return answer | ({"parameters": self.parameters} if self.parameters else {})
-
-
-def bad_request(what: str) -> BotApiError:
-    """Build a 400 error: the request itself is wrong."""
-    return BotApiError(400, f"Bad Request: {what}")
-
-
-def forbidden(what: str) -> BotApiError:
-    """Build a 403 error: the bot lacks the permission."""
-    return BotApiError(403, f"Forbidden: {what}")
-
-
-def not_found(what: str) -> BotApiError:
-    """Build a 404 error: there is no such method or file."""
-    return BotApiError(404, f"Not Found: {what}")
-
-
-def conflict(what: str) -> BotApiError:
-    """Build a 409 error: another program already receives the updates."""
-    return BotApiError(409, f"Conflict: {what}")
-
 
 _DOMAIN_EXPRESSION = r"(?:[\w-]+\.)+"
 # TDLib has the list of all top-level domains; this is a part of it. Domains in other alphabets all match.

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import time
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, bind, buttons,
 
 from bot.sandbox import Sandbox
 from bot.watch_notifications import is_quiet
+from rag_core.storage import Archive
+from rag_core.storage.posts import save_posts
+from rag_core.types import Post, PostKey
 
 NEWS = "The old walrus came back to the harbour this morning and sleeps on the pier beside the fish market again."
 
@@ -70,6 +74,24 @@ async def test_an_event_is_told_once_with_its_words_and_link(sandbox: Sandbox, l
         assert await press(sandbox, notice, "Stop", OTTO) == "Stopped."
         await post(sandbox, home, HARBOUR, "Three walruses arrived by night and broke the fence of the sailing club.")
         assert len(notices(sandbox, OTTO)) == 1
+
+
+async def test_what_was_stored_just_before_an_end_is_told_after_the_next_start(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    async with live():
+        await say_text(sandbox, OTTO, "/watch walruses")
+        await settle(home)
+    archive = await Archive.open(home)
+    await save_posts(archive, [Post(PostKey(HARBOUR, 900), datetime.now(UTC), NEWS)], source="live")
+    await archive.close()
+    async with live():
+        assert await sandbox.until(lambda: bool(notices(sandbox, OTTO)))
+        await settle(home)
+    async with live():
+        await settle(home)
+    (notice,) = notices(sandbox, OTTO)
+    assert NEWS in notice["text"]
 
 
 async def test_only_readers_of_a_channel_are_told(sandbox: Sandbox, live: Any, home: Path) -> None:

@@ -53,8 +53,8 @@ _MAX_KINDS = 1000  # kinds of errors remembered
 _MAX_LINE_LENGTH = 200  # characters per line
 
 _OWN_LOGGERS = ("bot.", "ingest.", "rag_core.")
-# Failures of jobs are sent separately (bot/scheduled_jobs.py), or shown in /stats.
-_LEDGER_LOGGER = "bot.scheduled_jobs"
+# Failures of jobs are sent separately (bot/job_log.py), or shown in /stats.
+_JOB_LOGGER = "bot.job_log"
 _NUMBER_PATTERN = re.compile(r"\d+")
 
 
@@ -73,7 +73,7 @@ class _ErrorCollector(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Count an error, unless it comes from other code or was sent recently."""
-        if not record.name.startswith(_OWN_LOGGERS) or record.name == _LEDGER_LOGGER:
+        if not record.name.startswith(_OWN_LOGGERS) or record.name == _JOB_LOGGER:
             return
         line = record.getMessage().split("\n", 1)[0][:_MAX_LINE_LENGTH]
         with suppress(RuntimeError):  # the loop has ended: no admin can be notified any more

@@ -31,7 +31,7 @@ class QuestionQueue(Protocol):
     async def halt(self, chat_id: int, reader: int, question: int | None = None) -> tuple[int, int]:
         """Stop this reader's questions in a chat, or one of them; returns how many were running and how many waited."""
 
-    def forget(self) -> None:
+    def forget_answers(self) -> None:
         """Drop all cached answers."""
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from bot.scheduled_jobs import JobLog
+from bot.job_log import JobLog
 from ingest import inbox
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bot.control.schemas import AnswerJson, PlanJson
-from bot.views.post_formatting import (
-    strip_control_characters,
-)
+from bot.views.post_formatting import strip_control_characters
 from rag_core.engine import Engine
 from rag_core.planning.schema import format_plan
 from rag_core.recipe_steps import make_plan
@@ -18,11 +16,7 @@ from rag_core.retrieval.search import search_passages
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage import channels
 from rag_core.tracing import Run, Stage
-from rag_core.types import (
-    PostKey,
-    Question,
-    format_channel_post_link,
-)
+from rag_core.types import PostKey, Question, format_channel_post_link
 
 _SHOWN_RANKS = 10
 

@@ -1,25 +1,20 @@
-"""Background jobs: what runs when, the scheduler, and the log of runs and failures.
+"""Scheduled jobs: what runs when, and the scheduler.
 
 Jobs are plain async functions. One instance of each runs at a time; a missed run is made up for once or reported, and
 no failure is silent. APScheduler goes by the wall clock: when that is set back, the next runs are computed anew, or
 they would wait until the old time has come again.
-
-The job log is shown by /stats. It is kept in memory and written now and then: a job that runs every few seconds must
-not write every few seconds, and a failure must not be forgotten because the archive is what failed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
-from typing import NoReturn
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -27,6 +22,7 @@ from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
 
+from bot.job_log import JobLog
 from ingest import integrity
 from ingest.inbox import forget_unapproved_channels
 from ingest.indexer import LexicalIndexer
@@ -36,117 +32,19 @@ from ingest.reception_gaps import (
     Heartbeat,
     JobFailing,
     NotifyAdmins,
-    get_monotonic_time,
     report_gaps,
 )
 from rag_core import os_support
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.settings import DataSettings
-from rag_core.storage import Archive, monitoring_stats, questions, user_data
+from rag_core.storage import monitoring_stats, questions, user_data
 from rag_core.storage import raw_updates as updates
 from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
 from rag_core.storage.history_gaps import get_last_heartbeat
-from rag_core.storage.monitoring_stats import JobRecord
 from rag_core.storage.watches import forget_old_watches
 
-_WRITE_INTERVAL_SECONDS = 60.0
-# A repeated failure is logged again after this time.
-_REPEAT_LOG_SECONDS = 3600.0
-
 log = logging.getLogger(__name__)
-
-
-class JobLog:
-    """Log of job runs and failures. Call `read` once at the start, `write` now and then."""
-
-    def __init__(self, archive: Archive) -> None:
-        self._archive = archive
-        self._jobs: dict[str, JobRecord] = {}
-        self._unwritten: set[str] = set()
-        self._last_logged: dict[str, tuple[str, float]] = {}
-        self._written, self._urgent = 0.0, False
-
-    @property
-    def jobs(self) -> Mapping[str, JobRecord]:
-        """Records of all jobs, by name."""
-        return self._jobs
-
-    async def read(self) -> None:
-        """Load the records of earlier runs of the bot. Raises ArchiveUnavailable."""
-        self._jobs = {job.name: job for job in await monitoring_stats.load_jobs(self._archive)} | self._jobs
-
-    async def write(self) -> None:
-        """Save new records. Raises ArchiveUnavailable; they are then saved the next time."""
-        fresh = [self._jobs[name] for name in self._unwritten]
-        if fresh:
-            await monitoring_stats.save_jobs(self._archive, fresh)
-            self._unwritten -= {job.name for job in fresh if self._jobs[job.name] is job}
-
-    async def keep(self) -> None:
-        """Save new records once a minute, or at once if a job began to fail; an error leaves them for later."""
-        if self._urgent or get_monotonic_time() - self._written >= _WRITE_INTERVAL_SECONDS:
-            self._written, self._urgent = get_monotonic_time(), False
-            with suppress(RagError):  # the job that met the same error reports it
-                await self.write()
-
-    def record_success(self, name: str, took: float, said: str = "") -> None:
-        """Record a run of `took` seconds with its result `said`."""
-        before, moment = self._jobs.get(name, JobRecord(name)), datetime.now(UTC)
-        self._store(replace(before, ran_at=moment, took_ms=round(took * 1000), runs=before.runs + 1, said=said))
-        if self._last_logged.pop(name, None):
-            log.warning("%s works again", name)
-
-    def record_failure(self, name: str, problem: Exception | str) -> bool:
-        """Record a failure. Returns True if it was logged: the same sentence is logged at most once an hour."""
-        before, moment = self._jobs.get(name, JobRecord(name)), datetime.now(UTC)
-        reason = _describe_problem(problem)
-        ran = replace(before, ran_at=moment, runs=before.runs + 1, failures=before.failures + 1)
-        self._store(replace(ran, failed_at=moment, error=reason, said=None))
-        self._urgent |= not before.failing
-        logged, at = self._last_logged.get(name, ("", 0.0))
-        if logged == reason and get_monotonic_time() - at < _REPEAT_LOG_SECONDS:
-            return False
-        self._last_logged[name] = (reason, get_monotonic_time())
-        # Only a bug needs a traceback.
-        bug = problem if isinstance(problem, Exception) and not isinstance(problem, RagError) else None
-        log.error("%s: %s", name, reason, exc_info=bug)
-        return True
-
-    async def repeat(self, name: str, work: Callable[[], Awaitable[None]], seconds: float, longest: float) -> NoReturn:
-        """Run a job every few seconds until cancelled, and record each run.
-
-        After a failure the pause doubles, up to `longest` seconds, until the job works again.
-        """
-        pause = seconds
-        while True:
-            pause = seconds if await self.run_once(name, work) else min(2 * pause, longest)
-            await asyncio.sleep(pause)
-
-    async def run_once(self, name: str, work: Callable[[], Awaitable[None]]) -> bool:
-        """Run a job and record the run; False where it failed."""
-        started = get_monotonic_time()
-        try:
-            await work()
-        except Exception as exc:
-            self.record_failure(name, exc)
-            return False
-        self.record_success(name, get_monotonic_time() - started)
-        return True
-
-    def _store(self, job: JobRecord) -> None:
-        self._jobs[job.name] = job
-        self._unwritten.add(job.name)
-
-
-def _describe_problem(problem: Exception | str) -> str:
-    if isinstance(problem, RagError):
-        return problem.reason
-    if isinstance(problem, str):
-        return problem
-    name = type(problem).__name__
-    # Messages of other exceptions may repeat a reader's text; the traceback is in the log.
-    return f"{name}: {problem}" if isinstance(problem, OSError | sqlite3.Error) else name
 
 
 _MISSED_TEXT = "It was not run at its time: the machine slept or was busy."

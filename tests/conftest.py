@@ -43,7 +43,7 @@ LONGEST = {"chaos", "bench", "sandbox", "control"}
 LONGEST |= {
     "test_linear_time_on_hostile_texts.py",
     "test_image.py",
-    "test_demo.py",
+    "test_demo_already_running.py",
     "test_pre_send_check.py",
     "test_logs_secrets.py",
 }
@@ -150,7 +150,7 @@ def offline_models(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def tiny_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random model of half a megabyte for the real llama.cpp; see tests/tiny_gguf.py."""
+    """A random model of half a megabyte for the real llama.cpp; see tests/fake_models/tiny_gguf.py."""
     return build(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
 
 

@@ -96,7 +96,7 @@ NOT_MADE = {
     "collections.abc.Hashable": "a key of a cache",
     "dataclasses.Field[typing.Any]": "a column of the archive",
     "ingest.exports.html_export.TextBlock": "a page of an export, read by a parser of the standard library",
-    "bot.scheduled_jobs.JobLog": "the archive",
+    "bot.job_log.JobLog": "the archive",
     "pathlib.Path": "a file, read by its caller",
     "pydantic_core._pydantic_core.ValidationError": "an error of a library",
     "rag_core.storage.db.Archive": "the archive",

@@ -36,7 +36,7 @@ _STATE_BY_ACTION = {
     "cancel": ("cancelled", ("running", "paused", "failed")),
 }
 _OFF_TEXT = "Set HISTORY__API_ID and HISTORY__API_HASH first: my.telegram.org gives them (see .env.example)."
-_UNKNOWN_TEXT = "There is no channel {name} here: check its @name, or use its id."
+_UNKNOWN_TEXT = "There is no channel {name} here: check its @name, link, id or title."
 _UNAPPROVED_TEXT = "{name} waits for approval: choose who may ask about it in /channels first."
 _NOTHING_TEXT = "There is no backfill of {name} to {action}: see citegram history."
 _GROUP_TEXT = "{name} is a group: ask for its history in /channels, so that the group is told."
@@ -46,7 +46,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     """Add the arguments to the parser of the command."""
     actions = ("list", "estimate", "begin", *_STATE_BY_ACTION, "undo")
     parser.add_argument("action", nargs="?", default="list", choices=actions, help="what to do (default: list)")
-    parser.add_argument("channel", nargs="?", metavar="@NAME|ID", help="the channel; all but list need it")
+    parser.add_argument("channel", nargs="?", metavar="CHANNEL", help="its @name, link, id or title; not for list")
     parser.add_argument("--since", type=date.fromisoformat, metavar="YYYY-MM-DD", help="begin: no older posts")
     parser.add_argument("--json", action="store_true", help="list: one JSON object for each channel")
     parser.set_defaults(run=_run_history)

@@ -180,12 +180,12 @@ def _print_report(report: ImportReport, *, as_json: bool) -> None:
         print(strip_control_characters(note))
 
 
-_UNKNOWN_CHANNEL_TEXT = "There is no channel {name} here: check its @name, or use its id."
+_UNKNOWN_CHANNEL_TEXT = "There is no channel {name} here: check its @name, link, id or title."
 
 
 def declare_reindex(parser: argparse.ArgumentParser) -> None:
     """Add the arguments to the parser of the command."""
-    parser.add_argument("--channel", metavar="@NAME|ID", help="only this channel (default: all)")
+    parser.add_argument("--channel", metavar="CHANNEL", help="only this one: @name, link, id or title")
     parser.set_defaults(run=_run_reindex)
 
 
@@ -234,7 +234,6 @@ async def _show_rebuild_progress(reindexing: RebuildRunner) -> None:
 async def _resolve_channel(archive: Archive, name: str | None) -> Channel | None:
     if name is None:
         return None
-
     channel = find_channel(name, await channels.load_channels(archive))
     if channel is None:
         raise RebuildRefused(_UNKNOWN_CHANNEL_TEXT.format(name=name))

@@ -1,4 +1,4 @@
-"""Schemas of what the bot sends over the control socket: answers, plans, verdicts, facts on the indexes."""
+"""Schemas of answers, plans, verdicts and index facts as JSON: for the control socket, the terminal and /plan."""
 
 from __future__ import annotations
 

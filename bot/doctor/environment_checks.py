@@ -1,4 +1,4 @@
-"""Machine checks: disk space, file system, permissions, model files, memory, and the Qdrant server.
+"""Environment checks: disk space, file system, permissions, model files, memory, and the Qdrant server.
 
 The server of a language model is measured together with the models, in `bot.control.doctor_facts`.
 """

@@ -13,8 +13,6 @@ from bot.evaluation.answer_metrics import Metrics
 from rag_core.errors import SettingsWrong, translate_errors
 
 R = TypeVar("R")
-
-
 _RECIPE_FIGURES = (
     "shown_right", "wrong", "abstained", "refused", "supported", "by_model", "fell_back", "calls", "tokens", "seconds",
     "latency_ms_p95", "under_10_s", "under_30_s", "tool_timeout_rate", "memory_mb",
@@ -27,14 +25,8 @@ def format_recipes(found: Mapping[str, MetricsByLanguage]) -> str:
 
 
 MetricsByLanguage = Mapping[str, Metrics]  # "all" and each language -> its figures
-
-
 _SPEED_METRICS = ("latency_ms_p50", "latency_ms_p95", "per_second")  # compared as ratios between variants
-
-
 _NOT_WRITABLE_TEXT = "The {} cannot be written ({{}}): name another file with --{}."
-
-
 # For each command the three figures that say most, and what they say.
 _SUMMARIES = {
     "answers": (
@@ -137,8 +129,6 @@ def compute_ratios(found: Mapping[str, MetricsByLanguage]) -> dict[str, dict[str
 
 
 _BOOTSTRAP_DRAWS = 1000
-
-
 DifferenceIntervals = dict[str, tuple[float, float, float]]  # by metric: difference, and its 95 % interval
 
 

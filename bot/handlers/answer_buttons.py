@@ -36,6 +36,7 @@ from bot.views.answer import (
 )
 from bot.views.keyboards import (
     DEEP_MODE,
+    DEEP_SENTENCES,
     REASONS_BY_ACTION,
     AnswerAction,
     AnswerCallback,
@@ -53,7 +54,6 @@ from bot.views.keyboards import (
 )
 from bot.views.message_formatting import neutralize_links, split_pages
 from bot.views.post_formatting import RenderContext, strip_control_characters
-from bot.worker.question_worker import DEEP_SENTENCES
 from bot.worker.reader_limits import format_rate_limit
 from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage.questions import AnsweredQuestion

@@ -201,10 +201,10 @@ async def _render_channel_choices(
     text = words("settings-channels") if offered else words("settings-none-offered")
     return Text(text), build_keyboard(
         *rows, turns, [(words("button-back"), _SettingsCallback(action=_SettingsAction.SHOW))]
-    )  # The time zone of a chat: "yesterday" is understood in it, and dates and times are shown in it.
+    )
 
 
-# From west to east; others can be typed.
+# Time zones of a chat, from west to east; others can be typed. "Yesterday" is understood in it; times are shown in it.
 _OFFERED = (
     "America/Los_Angeles", "America/New_York", "UTC", "Europe/London", "Europe/Berlin", "Europe/Kyiv",
     "Europe/Kaliningrad", "Europe/Moscow", "Europe/Samara", "Asia/Tbilisi", "Asia/Almaty", "Asia/Yekaterinburg",

@@ -216,7 +216,7 @@ async def _erase_user_data(user_id: int, message: Message, context: AppContext, 
                 await asyncio.sleep(0.05)
     found = await erase_user_data(context.archive, user_id, where)
     context.rag.caches.forget()
-    context.queue.forget()
+    context.queue.forget_answers()
     if found.is_empty:
         return words("forget-nothing" if private else "forget-nothing-here")
     rest = words("forget-rest", backups=context.settings.data.backups)

@@ -236,7 +236,7 @@ async def _change_pair(given: str, chosen: list[int], message: Message, context:
             changed |= await add_synonym(context.archive, Synonym(chat_id, word, meaning), reader)
     if changed:
         context.rag.caches.forget()
-        context.queue.forget()
+        context.queue.forget_answers()
     if given.startswith(_MINUS):
         sentence = "synonyms-removed" if changed else "synonyms-unknown"
     else:

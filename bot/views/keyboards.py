@@ -84,6 +84,7 @@ def build_keyboard(*rows: Sequence[LabelledPress]) -> InlineKeyboardMarkup:
 
 
 DEEP_MODE = "deep"  # mode of a question that was asked again with a wider search
+DEEP_SENTENCES = 5  # the most sentences of its answer
 
 
 class AnswerAction(StrEnum):

@@ -102,7 +102,7 @@ def _format_channels(listing: SearchListing, words: Translator) -> Iterator[str]
 
 def _format_counts(listing: SearchListing, words: Translator) -> Iterator[str]:
     exact, similar = listing.whole, len(listing.found) - listing.whole
-    if not exact and not listing.shortfalls:
+    if not exact and all(short.stage == "unembedded" for short in listing.shortfalls):  # all words were looked for
         yield words("search-none-whole", count=similar)
         return
     if exact:

@@ -34,7 +34,7 @@ from aiohttp import ClientConnectorError
 
 from bot.access import AdminRegistry, get_question_reader
 from bot.i18n import get_translator
-from bot.scheduled_jobs import JobLog
+from bot.job_log import JobLog
 from bot.telegram.pre_send_check import (
     ContentWithdrawn,
     RecheckUnavailable,

@@ -29,8 +29,8 @@ from bot.access import AdminRegistry, get_question_reader, narrow_to_channel_set
 from bot.handlers import error_handler
 from bot.i18n import Translator, detect_question_language, get_translator, load_zone
 from bot.indexing_worker import BotObserver
+from bot.job_log import JobLog
 from bot.monitoring.metrics import Meter
-from bot.scheduled_jobs import JobLog
 from bot.settings import BotSettings
 from bot.suggested_questions import QuestionSuggester
 from bot.telegram.pre_send_check import (
@@ -43,7 +43,7 @@ from bot.telegram.pre_send_check import (
 from bot.telegram.session import EditWithoutRetry
 from bot.views import answer, keyboards
 from bot.views.answer import JsonObject, apply_group_rules, get_answer_translator, render_answer
-from bot.views.keyboards import DEEP_MODE
+from bot.views.keyboards import DEEP_MODE, DEEP_SENTENCES
 from bot.views.message_formatting import split_pages
 from bot.views.post_formatting import RenderContext
 from bot.views.verdict import render_verdicts, serialize_verdicts
@@ -179,7 +179,6 @@ class QueuePositions:
         await asyncio.sleep(_CALL_SPACING_SECONDS)
 
 
-DEEP_SENTENCES = 5  # the maximum number of sentences in an answer
 _DEEP_ROUNDS = 2
 _DEEP_PASSAGES = 80  # passages kept of both legs: twice as many as usual
 
@@ -278,7 +277,7 @@ class QuestionWorker:
             await self._positions.remove(asked)
         return len(meant), len(left)
 
-    def forget(self) -> None:
+    def forget_answers(self) -> None:
         """Drop all cached answers."""
         self._cache.forget()
 

@@ -303,7 +303,6 @@ class LexicalIndex(Protocol):
         """Terms of all channels; before any is shown, its frequency in the asker's channels has to be looked at."""
 
 
-_COMPACT_SHARE = 0.1  # share of deleted passages above which the index is compacted
 _FILE_FORMAT = 2
 _MAX_SNAPSHOTS = 64  # sets of channels whose statistics are cached until the index changes
 
@@ -460,11 +459,10 @@ class Bm25Index:
     def close(self) -> None:
         """Do nothing: no connection is open."""
 
-    def compact(self, *, force: bool = False) -> bool:
-        """Free the memory of deleted passages if they are more than 10 %, or with `force`. Returns whether it did."""
+    def compact(self) -> bool:
+        """Free the memory of deleted passages and of words that only they had. Returns whether there was any."""
         postings, places = self._now.postings, self._now.places
-        is_compact = not postings.deleted and len(postings.segments) <= 1
-        if is_compact or (not force and postings.deleted <= _COMPACT_SHARE * postings.corpus_size):
+        if postings.is_compact:
             return False
         postings = copy.copy(postings)  # compact() replaces arrays and changes none: the old object stays valid
         places = places.renumbered(postings.compact())
@@ -561,7 +559,7 @@ class Bm25Index:
 
         `archive` is the identity of the archive from which the index was made. Raises IndexUnavailable.
         """
-        self.compact(force=True)
+        self.compact()
         postings, places = self._now.postings, self._now.places
         about = {
             **_describe_bm25_files(archive),

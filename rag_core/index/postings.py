@@ -338,6 +338,12 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         """Number of deleted documents that still take memory."""
         return self._size - int(np.count_nonzero(self.alive))
 
+    @property
+    def is_compact(self) -> bool:
+        """Whether there is nothing to free: no deleted document, one segment, no word without postings."""
+        words = sum(len(segment.terms) for segment in self.segments)
+        return not self.deleted and len(self.segments) <= 1 and words == len(self.vocabulary)
+
     def compact(self) -> IntArray:
         """Merge everything into one segment without deleted documents and words that only those had.
 
@@ -350,11 +356,12 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             docs = renumbered[docs]
             keep = docs >= 0
             segment = PostingsSegment.of(terms[keep], docs[keep], tfs[keep])
-            if len(segment.terms) < len(self.vocabulary):
-                words = list(self.vocabulary)
-                self.vocabulary = {words[term]: number for number, term in enumerate(segment.terms)}
-                segment = replace(segment, terms=np.arange(len(segment.terms), dtype=np.int32))
+            words = list(self.vocabulary)
+            self.vocabulary = {words[term]: number for number, term in enumerate(segment.terms.tolist())}
+            segment = replace(segment, terms=np.arange(len(segment.terms), dtype=np.int32))
             self.segments = (segment,) if len(segment.docs) else ()
+        else:
+            self.vocabulary = {}
         self.lengths = self.lengths[: self._size][alive]
         self.until = np.full(len(self.lengths), _NEVER_DELETED, np.int32)
         self._size = len(self.lengths)
@@ -539,7 +546,10 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
     def restore(self, arrays: dict[str, NDArray[Any]], vocabulary: Iterable[str]) -> None:
         """Restore the arrays of `dump`. Raises ValueError or KeyError if they are inconsistent."""
         segment = PostingsSegment(*(arrays[name] for name in ("terms", "indptr", "docs", "tfs")))
-        self.vocabulary = {word: i for i, word in enumerate(vocabulary)}
+        read = list(vocabulary)
+        self.vocabulary = {word: i for i, word in enumerate(read)}
+        if len(self.vocabulary) < len(read):
+            raise ValueError("a word is there twice")
         self.lengths = arrays["lengths"]
         size, words = len(self.lengths), len(self.vocabulary)
         segment.check(size, words)

@@ -131,6 +131,11 @@ class TermCounts:
         kept = totals > 0
         self._now = (joined[kept], totals[kept].astype(np.uint32), defaultdict(Counter))
 
+    def list_dimensions(self) -> set[int]:
+        """List the dimensions that a passage has."""
+        self._fold()
+        return set((self._now[0] >> np.uint64(_CHAT_BITS)).tolist())
+
     def dump(self) -> tuple[dict[str, NDArray[np.generic]], list[tuple[int, int]]]:
         """Return the arguments of `restore`: arrays, and (channel, passages) in the order of the channel numbers."""
         self._fold()
@@ -438,7 +443,7 @@ class QdrantLexicalIndex:
         other.close()
 
     def make_empty(self) -> LexicalIndex:
-        """Implement `LexicalIndex.fresh`."""
+        """Implement `LexicalIndex.make_empty`."""
         return QdrantLexicalIndex(self._settings)
 
     @property
@@ -449,6 +454,8 @@ class QdrantLexicalIndex:
     def save(self, folder: Path, archive: str = "") -> None:
         """Implement `LexicalIndex.save`."""
         arrays, sizes = self._counts.dump()
+        living = self._counts.list_dimensions()
+        self._words = {word for word in self._words if hash_term(word) in living}
         about = {
             **_describe_saved_files(archive),
             "analysis": self._analysis,
@@ -466,7 +473,7 @@ class QdrantLexicalIndex:
                 handle.close()
 
     def load_saved(self, folder: Path, archive: str) -> LexicalIndex | None:
-        """Implement `LexicalIndex.saved`."""
+        """Implement `LexicalIndex.load_saved`."""
         index = self.load(self._settings, folder, archive)
         return None if index is None or index.outdated else index
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
@@ -170,14 +170,15 @@ async def _run_search(
         variants = running.enter_context(run_beside(searches))
         own = await search_hybrid(query, rag, run)
         places = [place for place, _ in own.ranked]
-        # the names are searched while posts are read and ordered, so the two best are read before all others
+        # the names of the two best are searched while all others are read and ordered
         best = places[:_EXPANSION_PASSAGES] if own.by_words and _is_multi_hop(plan, query) else []
-        passages = await run.require(Stage.FETCH, fetch_passages(rag.archive, best))
+        passages = await run.require(Stage.FETCH, fetch_passages(rag.archive, best)) if best else {}
         if own.vectors:
             own.vectors.start_reading(places)
             running.callback(own.vectors.cancel)
-        expansions = running.enter_context(run_beside(_run_expansions(plan, query, own, passages, rag, run)))
-        passages = passages | await run.require(Stage.FETCH, fetch_passages(rag.archive, places[len(best) :]))
+        expanding = _run_expansions(plan, query, own, [*passages.values()], rag, run)
+        expansions = running.enter_context(run_beside(expanding))
+        passages |= await run.require(Stage.FETCH, fetch_passages(rag.archive, places[len(best) :]))
         statistics = rag.lexical.statistics(question.viewer.channels)
         ordering = asyncio.to_thread(rerank_by_features, own, passages, plan, question, statistics)
         ranked = await run.attempt(Stage.ORDER, ordering, [pair for pair in own.ranked if pair[0] in passages])
@@ -204,11 +205,11 @@ def _is_multi_hop(plan: Plan, query: RetrievalQuery) -> bool:
 
 
 async def _run_expansions(
-    plan: Plan, query: RetrievalQuery, own: RetrievalResult, best: Mapping[PassageRef, Passage], rag: Engine, run: Run
+    plan: Plan, query: RetrievalQuery, own: RetrievalResult, best: Sequence[Passage], rag: Engine, run: Run
 ) -> list[tuple[RankedPlaces, float]]:
-    """Search with names from the `best` passages of a multi-hop question, and by HyDE; rankings, RRF weights."""
+    """Search with names from the `best` passages, and by HyDE; returns rankings with their RRF weights."""
     rankings: list[tuple[RankedPlaces, float]] = []
-    if names := extract_expansion_names(query.text, [*best.values()]):
+    if names := extract_expansion_names(query.text, best):
         again = _search_with_found_names(names, query, own, rag)
         found = await run.attempt(Stage.FOLLOW, again, list[RankedPlaces])
         rankings += [(ranking, EXPANSION_WEIGHT) for ranking in found]

@@ -274,20 +274,21 @@ def read_channels(connection: sqlite3.Connection) -> dict[int, Channel]:
     return {row[0]: _decode_channel(tuple(row)) for row in rows}
 
 
-_CHANNEL_LINK_PATTERN = re.compile(r"(?:(?:https?://)?t\.me/|@)?(?P<name>\w+)/?")
+_CHANNEL_LINK_PATTERN = re.compile(r"(?:(?:https?://)?t\.me/|@)(?P<name>\w+)/?")
 
 
 def find_channel(said: str, known: Mapping[int, Channel]) -> Channel | None:
-    """Find a channel by @username, t.me link, numeric id, or exact title."""
-    said = said.strip()
+    """Find a channel by @username, t.me link, id, bare username or exact title; None if several could be meant."""
+    said = said.strip().casefold()
+    usernames = {chat: (channel.username or "").casefold() for chat, channel in known.items()}
+    if link := _CHANNEL_LINK_PATTERN.fullmatch(said):  # never a title: its channel chooses it
+        return next((channel for chat, channel in known.items() if usernames[chat] == link["name"]), None)
     if re.fullmatch(r"-?\d{1,20}", said):
-        return known.get(int(said)) or known.get(int(f"-100{said.lstrip('-')}"))
-    if match := _CHANNEL_LINK_PATTERN.fullmatch(said):
-        name = match["name"].casefold()
-        if found := next((c for c in known.values() if (c.username or "").casefold() == name), None):
-            return found
-    titled = [c for c in known.values() if c.title.casefold() == said.casefold()]
-    return titled[0] if len(titled) == 1 else None
+        by_id = known.get(int(said)) or known.get(int(f"-100{said.lstrip('-')}"))
+        if by_id:
+            return by_id
+    named = [channel for chat, channel in known.items() if said and said in (usernames[chat], channel.title.casefold())]
+    return named[0] if len(named) == 1 else None
 
 
 @lru_cache(maxsize=10_000)  # a question reads them several times, and they change seldom

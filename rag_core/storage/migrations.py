@@ -78,7 +78,7 @@ FEEDBACK_TABLES = (
     ) WITHOUT ROWID""",
 )
 
-# Fair order of questions (questions.py) and outgoing answers (deliveries.py). `turn`: round-robin number; `shown_in`:
+# Fair order of questions and outgoing answers (questions.py). `turn`: round-robin number; `shown_in`:
 # the progress message that becomes the answer; `repeats`: how often a message of it may have been sent twice.
 DELIVERY_TABLES = (
     "ALTER TABLE questions ADD COLUMN turn INTEGER NOT NULL DEFAULT 0",

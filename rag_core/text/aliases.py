@@ -13,47 +13,21 @@ from collections.abc import Iterable, Iterator
 from rag_core.text.tokens import is_noun, tokenize
 
 _LETTERS = re.compile(r"[^\W\d_]+")
-
-
 _NAME = r"(?:[«„“\"]{1,2}(?P<quoted>[^«»„“”\"\n]{2,40})[»“”\"]|(?P<plain>[A-ZА-ЯЁ][\w’-]+(?: [A-ZА-ЯЁ][\w’-]+){0,2}))"
-
-
 _QUOTED = r"[«„“\"]{1,2}(?P<quoted>[^«»„“”\"\n]{2,40})[»“”\"]"
-
-
 _OUR = r"(?:our|the|a|an|наш|наша|наше|наши|это)"
-
-
 _APPOSITION = re.compile(rf"(?<![\w-])(?P<common>[\w-]{{3,30}}) {_QUOTED}")  # the boat "Otter"
-
-
 # A bakery opens on Saturday. It is called Ember: the common noun stands before.
 _CALLED = re.compile(rf"(?<!\w)(?:[Нн]азывается|[Нн]азвали|зовут|звать|called|named|nicknamed):? {_NAME}")
-
-
 _OURS = re.compile(rf"(?<!\w){_NAME}(?:,| is| are| —) {_OUR} (?P<common>[\w -]{{3,40}})")  # Ember, our bakery
-
-
 # What a text must hold for each of the three to match: most texts hold none of it, and looking takes a tenth of the time.
 _OPENING_QUOTES, _NAMING_WORDS = '«„“"', ("азывается", "азвали", "зовут", "звать", "called", "named")
-
-
 _OURS_AHEAD = re.compile(rf"(?:,| is| are| —) {_OUR} ")
-
-
 _MAX_DISTANCE = 120  # characters between a common noun and the verb of naming after it
-
-
 _MAX_NAME_TERMS, _MAX_NAMES_OF_TERM = 3, 2
-
-
 _MAX_NAMING_TEXT = 1500  # characters of a post that are read
-
-
 # Words after which no more of a noun phrase comes.
 _PHRASE_END = re.compile(r"\b(?:that|which|who|you|we|with|of|in|on|at|for|from|and|to|is|was|has|since)\b")
-
-
 TIME_STEMS = frozenset(
     tokenize(
         "год день дня неделя месяц час утро вечер ночь весна лето осень зима январь февраль март апрель май июнь июль "

@@ -1,7 +1,7 @@
 """Rule layer of verification: every number, date, time, name and negation of a claim must be met by the passage.
 
 A different value in the same role, in the sentence that is most like the claim, contradicts it; what is missing makes
-it not found. Rules find what is wrong; the absence of objections does not yet make a claim supported. Pure functions.
+it not found. Rules find what is wrong; the absence of objections does not yet make a claim supported: it is where the passage covers enough of its words. Pure functions.
 
 Numbers are bound to what they count: items of a price list, units, identifiers. A number decides only where it stands
 at the claim's own words.

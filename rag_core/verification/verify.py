@@ -1,4 +1,4 @@
-"""Verdicts: for each claim of a text the label, the citations and the number of independent sources.
+"""Verification: for each claim of a text a verdict with its label, citations and number of independent sources.
 
 A claim is searched for as a statement: its numbers and days are its own, not filters on posts. The newest word of a
 channel counts, and posts that disagree are shown beside it. Copies, forwards and repeats of one channel count as one

@@ -26,7 +26,6 @@ from rag_core.engine import get_lexical_folder, load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, RebuildRefused
 from rag_core.index.bm25 import Bm25Index
 from rag_core.storage import channels, index_state, posts
-from rag_core.storage.channels import find_channel
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES, tokenize
 from rag_core.types import Channel, Post, PostKey, SearchFilter
 
@@ -190,15 +189,6 @@ async def test_a_channel_nobody_knows_is_refused(bot: Bot) -> None:
     assert await index_state.find_running_rebuild(bot.rag.archive) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "chat_id"),
-    [("@the_pier", PIER), ("THE_PIER", PIER), ("-1002", KILN), ("@", None), ("", None), ("x", None)],
-)
-async def test_a_channel_is_named_by_its_username_or_its_id(bot: Bot, name: str, chat_id: int | None) -> None:
-    found = find_channel(name, await channels.load_channels(bot.rag.archive))
-    assert (found and found.chat_id) == chat_id
-
-
 async def test_who_asked_may_leave(bot: Bot) -> None:
     asking = asyncio.create_task(bot.reindexing.start())
     await asyncio.sleep(0)
@@ -301,7 +291,7 @@ async def test_killed_with_the_bot_it_goes_on_from_what_was_saved(filled: Path, 
         assert states[-1].state == "done"
         fresh = Bm25Index()
         await LexicalIndexer(rag.archive, fresh).catch_up(save=False)
-        fresh.compact(force=True)
+        fresh.compact()
         assert rag.lexical.search(tokenize("boat number 77"), ALL) == fresh.search(tokenize("boat number 77"), ALL)
         await again.stop()
 

@@ -8,9 +8,9 @@ import pytest
 from apscheduler.events import EVENT_JOB_SUBMITTED
 
 from bot import scheduled_jobs as schedule
+from bot.job_log import JobLog
 from bot.scheduled_jobs import (
     FixedDelayTrigger,
-    JobLog,
     ScheduledJob,
     make_daily_trigger,
     make_one_time_trigger,

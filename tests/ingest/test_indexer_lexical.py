@@ -63,7 +63,7 @@ async def test_a_crash_between_adding_and_the_watermark_indexes_nothing_twice(li
     )
     library.rag.lexical.watermark = mark
     assert await library.indexer.catch_up() == 10 - mark
-    library.rag.lexical.compact(force=True)
+    library.rag.lexical.compact()
     after = library.rag.lexical.search(
         tokenize("ferry quay обжиг"), SearchFilter(frozenset({library.harbour, library.kiln}))
     )

@@ -105,7 +105,7 @@ def found(lexical: Bm25Index, only: SearchFilter = ALL) -> dict[str, Found]:
 async def fresh(rag: Engine) -> Bm25Index:
     lexical = Bm25Index()
     await LexicalIndexer(rag.archive, lexical).catch_up(save=False)
-    lexical.compact(force=True)
+    lexical.compact()
     return lexical
 
 

@@ -163,6 +163,7 @@ async def test_the_dense_leg_stands_in_for_the_lexical_one(library: Any, trouble
     answer = await library.ask(ASKED)
     assert RIGHT in answer.sentences[0].text
     assert missing(answer) == ["lexical"]
+    assert "follow" not in [span.stage for span in library.runs[-1].spans]  # it would be a search by words, too
 
 
 async def test_a_refusal_says_that_many_posts_have_no_vector_to_those_who_may_read_them(library: Any) -> None:

@@ -34,9 +34,9 @@ from bot.handlers.about_channel import render_profile
 from bot.handlers.explain import describe_reading
 from bot.handlers.inline import find_articles
 from bot.i18n import get_translator
+from bot.job_log import JobLog
 from bot.plan_and_trace import plan_as_json
 from bot.sandbox import Sandbox
-from bot.scheduled_jobs import JobLog
 from bot.suggested_questions import QuestionSuggester
 from bot.views.post_formatting import RenderContext
 from bot.watch_notifications import WatchNotifier

@@ -10,8 +10,6 @@ from sandbox_chat_changes import create_topic
 
 from bot.sandbox import Sandbox
 from rag_core.storage import Archive, channels, user_data
-from rag_core.storage.channels import find_channel
-from rag_core.types import Channel
 
 FERRY = "when does the ferry to Owl Island leave?"
 ASK = f"/ask@citegram_bot {FERRY}"
@@ -127,27 +125,3 @@ async def test_bindings_move_with_a_group_that_becomes_a_supergroup(sandbox: San
         assert "7:30" in await told(sandbox, OTTO, ASK)
         assert (await told(sandbox, OTTO, "/new@citegram_bot")).startswith("I do not remember earlier questions")
     await archive.close()
-
-
-@pytest.mark.parametrize(
-    ("said", "found"),
-    [
-        ("@Harbour_News", 1),
-        ("https://t.me/harbour_news", 1),
-        ("t.me/harbour_news/", 1),
-        ("-1001", 1),
-        ("1", 1),
-        ("harbour news", 1),
-        ("twin", None),
-        ("@twin", None),
-        ("99999999999999999999999", None),
-        ("", None),
-    ],
-)
-def test_a_channel_is_found_by_what_people_call_it(said: str, found: int | None) -> None:
-    known = {
-        c.chat_id: c
-        for c in (Channel(-1001, "Harbour News", "harbour_news"), Channel(-1002, "Twin"), Channel(-1003, "Twin"))
-    }
-    channel = find_channel(said, known)
-    assert (channel.chat_id if channel else None) == (-1001 if found else None)

@@ -14,9 +14,9 @@ import pytest
 from metrics_client import fetch_text, find_free_port
 from prometheus_client.metrics_core import Metric
 
+from bot.job_log import JobLog
 from bot.monitoring.health import ReadinessCheck, StateCollector
 from bot.monitoring.metrics import Meter
-from bot.scheduled_jobs import JobLog
 from rag_core.errors import IndexUnavailable
 from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
 from rag_core.models.active_models import DenseIndex

@@ -69,7 +69,7 @@ def test_the_revision_grows_with_all_that_changes_what_is_found(tmp_path: Path) 
         lambda: index.replace([PostKey(-1, 2)], [entry(2, "dog")]),
         lambda: index.remove([PostKey(-1, 0)]),
         lambda: index.remove_channel(-2),
-        lambda: index.compact(force=True),
+        lambda: index.compact(),
         lambda: index.adopt(Bm25Index()),
         lambda: index.adopt(Bm25Index()),
     ]
@@ -80,7 +80,7 @@ def test_the_revision_grows_with_all_that_changes_what_is_found(tmp_path: Path) 
     before = index.revision
     index.search(["cat"], ALL)
     index.save(tmp_path)
-    assert not index.compact(force=True)
+    assert not index.compact()
     assert index.revision == before
 
 
@@ -161,7 +161,7 @@ def test_readers_see_whole_answers_while_a_writer_adds_and_compacts() -> None:
         index.add([entry(n * 10 + k, "cat", f"w{k}") for k in range(10)])
         index.remove([PostKey(-1, n * 10)])
         if n % 50 == 0:
-            index.compact(force=True)
+            index.compact()
     stop.set()
     for reader in readers:
         reader.join()
@@ -199,7 +199,7 @@ def test_a_search_finds_the_old_version_or_the_new_one_never_both_and_never_none
     for turn in range(1, 1500):
         index.replace([PostKey(-1, 7)], versioned(turn, 2 + turn % 2))
         if turn % 100 == 0:
-            index.compact(force=True)
+            index.compact()
     stop.set()
     for reader in readers:
         reader.join()
@@ -214,7 +214,7 @@ def test_replacing_counts_what_went_and_leaves_the_statistics_after_compacting()
     assert index.replace([PostKey(-1, 5)], []) == 1
     expected.add([entry(n, "cat", f"w{n}") for n in range(20) if n not in (3, 4, 5)])
     expected.add([entry(3, "dog"), entry(40, "cat")])
-    index.compact(force=True)
+    index.compact()
     for query in (["cat"], ["dog"], ["cat", "w7"]):
         assert index.search(query, ALL) == expected.search(query, ALL)
 
@@ -305,7 +305,7 @@ def test_words_that_no_post_has_any_more_leave_the_dictionary_and_change_no_scor
             assert one.search(query, ALL) == expected.search(query, ALL)
         assert not one.known("old7", ALL)
     index.remove_channel(-1)
-    index.compact(force=True)
+    index.compact()
     assert index.list_vocabulary() == []
     index.add([entry(1, "cat", "new1")])
     assert numbers(index, "new1") == [1]

@@ -132,6 +132,11 @@ def text(name: str, content: bytes) -> Harm:
     return harm
 
 
+def word_twice(_current: Path, home: Path) -> None:
+    words = (home / "vocabulary.txt").read_text("utf-8").splitlines()
+    (home / "vocabulary.txt").write_text("\n".join([words[0], *words]), "utf-8")
+
+
 def instead(name: str, make: Callable[[Path], object]) -> Harm:
     def harm(current: Path, home: Path) -> None:
         place = current if name == "current.json" else home / name
@@ -185,6 +190,7 @@ HARM: dict[str, Harm] = {
     "a long number": text("current.json", b'{"format": ' + b"9" * 10_000 + b"}"),
     "not UTF-8": text("vocabulary.txt", b"\xff\xfe"),
     "few words": text("vocabulary.txt", b"ferry"),
+    "a word twice": word_twice,
     "another folder": about(folder="../elsewhere"),
     "an absolute folder": about(folder="/etc"),
     "no folder": about(folder=[1]),

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from bot import scheduled_jobs as module
-from bot.scheduled_jobs import JobLog
+from bot import job_log as module
+from bot.job_log import JobLog
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, monitoring_stats
 

@@ -90,6 +90,16 @@ def test_single_posts_may_be_named_and_the_rest_of_the_filter_still_bounds_them(
     assert index.known("dog", SearchFilter(both, keys=keys))
 
 
+def test_a_word_that_no_post_has_any_more_leaves_with_a_save(index: LexicalIndex, tmp_path: Path) -> None:
+    index.replace((), [entry(1, "cat"), entry(2, "dog", "cat", chat=-2)])
+    index.replace([PostKey(-1, 1)], [entry(1, "bird")])
+    index.remove_channel(-2)
+    index.replace((), [entry(3, "fish")])
+    index.save(tmp_path)
+    assert sorted(index.list_vocabulary()) == ["bird", "fish"]
+    assert (numbers(index, "bird"), numbers(index, "fish"), numbers(index, "cat")) == ([1], [3], [])
+
+
 def test_a_post_that_is_put_in_again_loses_its_old_passages_and_their_terms(index: LexicalIndex) -> None:
     index.replace([PostKey(-1, 1)], [entry(1, "cat", part=part) for part in range(3)])
     assert (len(index), frequency(index, "cat")) == (3, 3)

@@ -78,7 +78,7 @@ def test_what_was_interrupted_comes_first(home: Path, capsys: pytest.CaptureFixt
 
 def test_a_channel_nobody_knows_is_said_in_one_sentence(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--data", str(home), "reindex", "--channel", "@nobody"]) == 1
-    assert capsys.readouterr().err == "There is no channel @nobody here: check its @name, or use its id.\n"
+    assert capsys.readouterr().err == "There is no channel @nobody here: check its @name, link, id or title.\n"
     assert states(home) == []
 
 

@@ -31,7 +31,7 @@ _MANY_WORDS = 9
 _ALL_KNOWN, _NEARLY_KNOWN, _MOSTLY_KNOWN, _HALF_KNOWN = 0.99, 0.8, 0.65, 0.55  # of the weight of a question
 _TYPICAL_CHANCES = 2.9  # value of `chances` in a few hundred posts, on which the other weights were fitted
 
-# Of the model for brief questions, by the names of `Coverage.brief_features`; more evidence never counts against.
+# Of the model for brief questions, by the names of `CoverageFeatures.brief_features`; more evidence never counts against.
 BRIEF_SIGNS = {
     "strength": 1, "kin": 1, "count": 1, "length": 1, "chances": -1, "piece": 1, "contested": -1, "held": 1,
     "likeness": 1,
@@ -42,8 +42,8 @@ _BRIEF_WEIGHTS = (0.94, 2.61, 2.63, 1.58, -0.24, 2.08, -0.84, 1.24, 1.89)
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
-    """Features of the coverage.
+class CoverageFeatures:
+    """Features of how well a post covers a question.
 
     strength: BM25 score of the post over the weight of all query terms
     kin: share of the query weight matched by similar stems only, 0..1
@@ -150,7 +150,7 @@ _FUSIONS = {"minilm-navec": {"en": Fusion("sum", 0.5), "ru": Fusion("sum", 0.2)}
 # For longer questions, by model and language. The cosine of the Russian half of the offline model is weak: there it
 # adds nothing (XQuAD, RuBQ).
 _COSINE_CALIBRATIONS = {"minilm-navec": {"en": CosineCalibration(1.38, 4.15, -1.5)}}
-# Of the best posts of everyday questions; for brief questions the difference from it counts (`Coverage.likeness`).
+# Of the best posts of everyday questions; for brief questions the difference from it counts (`CoverageFeatures.likeness`).
 _MEAN_COSINES = {"minilm-navec": {"en": 0.313, "ru": 0.39}}
 
 
@@ -197,7 +197,7 @@ class Calibration:
         default = replace(default, kind=self.fusion_kind or default.kind)
         return default if weight is None else Fusion(default.kind, weight)
 
-    def likely(self, coverage: Coverage, cosine: float, model: ModelSpec | None, lang: str) -> float:
+    def likely(self, coverage: CoverageFeatures, cosine: float, model: ModelSpec | None, lang: str) -> float:
         """Probability of a right answer, 0..1: by words, for longer questions with the cosine if it is calibrated."""
         likeness = _COSINE_CALIBRATIONS.get(model.name, {}).get(lang) if model and not coverage.brief else None
         return likeness(coverage.likely, cosine) if likeness else coverage.likely
@@ -208,7 +208,7 @@ class Calibration:
         return 0.0 if mean is None else cosine - mean
 
     def grade(self, covered: float, *, brief: bool = False, lenient: bool = False, foreign: bool = False) -> Certainty:
-        """Degree of certainty at a probability of a right answer; `brief` and `lenient` as in `Coverage`.
+        """Degree of certainty at a probability of a right answer; `brief` and `lenient` as in `CoverageFeatures`.
 
         `foreign`: the post is of another language than the question.
         """

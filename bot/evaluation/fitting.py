@@ -21,7 +21,7 @@ from tqdm import tqdm
 from bot.evaluation.answer_metrics import JudgedAnswer
 from bot.evaluation.datasets import ClaimRow
 from bot.evaluation.indexed_dataset import IndexedDataset, answer_query, build_question
-from rag_core.calibration import BRIEF_SIGNS, Calibration, ClaimThreshold, Coverage
+from rag_core.calibration import BRIEF_SIGNS, Calibration, ClaimThreshold, CoverageFeatures
 from rag_core.errors import ImportRefused
 from rag_core.models.catalog import ModelSpec
 from rag_core.recipe_steps import make_plan
@@ -239,9 +239,9 @@ class CoverageRow:
 class _RecordingCalibration(Calibration):
     """Calibration that shows everything, and records the coverage of the questions in `seen`."""
 
-    seen: list[Coverage] = field(default_factory=list)
+    seen: list[CoverageFeatures] = field(default_factory=list)
 
-    def likely(self, coverage: Coverage, cosine: float, model: ModelSpec | None, lang: str) -> float:
+    def likely(self, coverage: CoverageFeatures, cosine: float, model: ModelSpec | None, lang: str) -> float:
         """Record the coverage; its probability is as usual."""
         self.seen.append(coverage)
         return Calibration.likely(self, coverage, cosine, model, lang)
@@ -250,7 +250,7 @@ class _RecordingCalibration(Calibration):
 async def collect_coverage(data: IndexedDataset, *, documents: bool = False) -> list[CoverageRow]:
     """Answer every question as sure and as probable; questions that are not brief are left out."""
     fusions = data.rag.calibration.fusions
-    seen: list[Coverage] = []
+    seen: list[CoverageFeatures] = []
     sure, probable = (
         IndexedDataset(replace(data.rag, calibration=calibration), data.dataset, data.viewer)
         for calibration in (_RecordingCalibration(0.0, bar, fusions=fusions, seen=seen) for bar in (0.0, 2.0))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from rag_core.calibration import FEW_TERMS, Coverage
+from rag_core.calibration import FEW_TERMS, CoverageFeatures
 from rag_core.index.postings import TermStatistics
 from rag_core.text.answer_type import (
     VALUED_TYPES,
@@ -28,10 +28,10 @@ def measure_coverage(
     *,
     contested: bool = False,
     likeness: float = 0.0,
-) -> Coverage:
+) -> CoverageFeatures:
     """Measure coverage of a question by the post of the best candidate; `statistics` of posts the asker may read."""
     if best is None or not asked.share:
-        return Coverage()
+        return CoverageFeatures()
     passage = best.source.passage
     words = tokenize(f"{passage.header}\n{passage.text}")
     there = frozenset(words)
@@ -44,7 +44,7 @@ def measure_coverage(
     written = extract_capitalized_stems(f"{passage.header}\n{passage.text}") if names else frozenset[str]()
     similar = find_similar_stems(asked.share, words)
     near = {term: max(asked.match(term, there), *(one for one, _ in similar[term][:1]), 0.0) for term in asked.share}
-    return Coverage(
+    return CoverageFeatures(
         strength=statistics.score(asked.order, words, asked.variants) / sum(map(statistics.weight, asked.share)),
         kin=asked.similar_share(there),
         # a name is not met by a common word of the same stem ("Марте" and "с 1 марта")

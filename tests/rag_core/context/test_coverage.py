@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.calibration import Coverage
+from rag_core.calibration import CoverageFeatures
 from rag_core.context.coverage import measure_coverage
 from rag_core.context.evidence import compose_evidence
 from rag_core.planning.rule_planner import plan_by_rules
@@ -15,7 +15,7 @@ from rag_core.tracing import Run
 from rag_core.writing.extract import select_best_pieces
 
 
-async def measured(library: Any, text: str, *see: int) -> Coverage:
+async def measured(library: Any, text: str, *see: int) -> CoverageFeatures:
     question = library.question(text, see=see) if see else library.question(text)
     run = Run(library.rag.settings.budgets, "direct")
     evidence = compose_evidence(await search_passages(plan_by_rules(question), question, library.rag, run))
@@ -26,8 +26,8 @@ async def measured(library: Any, text: str, *see: int) -> Coverage:
 
 
 async def test_nothing_found_is_no_coverage(library: Any) -> None:
-    assert await measured(library, "Кто мэр Парижа?") == Coverage()
-    assert Coverage().likely < 0.001
+    assert await measured(library, "Кто мэр Парижа?") == CoverageFeatures()
+    assert CoverageFeatures().likely < 0.001
 
 
 async def test_a_question_whose_words_are_all_there_is_covered(library: Any) -> None:
@@ -68,19 +68,19 @@ async def test_an_archive_of_a_few_posts_covers_as_a_large_one_does(
 
 
 def test_coverage_is_a_share_whatever_the_features() -> None:
-    assert 0 <= Coverage(strength=-1e9).likely < 0.001
-    assert 0.999 < Coverage(strength=1e9).likely <= 1
+    assert 0 <= CoverageFeatures(strength=-1e9).likely < 0.001
+    assert 0.999 < CoverageFeatures(strength=1e9).likely <= 1
 
 
 def test_a_written_out_question_that_lacks_most_of_its_terms_gets_no_lower_threshold() -> None:
-    brief = Coverage(length=1.3, count=0.4, known=1.0, names=0.5, words=4)
+    brief = CoverageFeatures(length=1.3, count=0.4, known=1.0, names=0.5, words=4)
     assert brief.lenient
     assert not replace(brief, words=10).lenient
     assert replace(brief, words=10, count=0.7).lenient
 
 
 def test_a_question_whose_telling_words_no_post_has_gets_no_lower_threshold() -> None:
-    assert not Coverage(length=1.3, count=0.7, known=0.4, names=0.5, words=4).lenient
+    assert not CoverageFeatures(length=1.3, count=0.7, known=0.4, names=0.5, words=4).lenient
 
 
 async def test_a_name_is_not_met_by_a_common_word_of_the_same_stem(library: Any, make_post: Any) -> None:

@@ -31,7 +31,7 @@ _MANY_WORDS = 9
 _ALL_KNOWN, _NEARLY_KNOWN, _MOSTLY_KNOWN, _HALF_KNOWN = 0.99, 0.8, 0.65, 0.55  # of the weight of a question
 _TYPICAL_CHANCES = 2.9  # value of `chances` in a few hundred posts, on which the other weights were fitted
 
-# Of the model for brief questions, by the names of `CoverageFeatures.brief_features`; more evidence never counts against.
+# Of the model for brief questions, as in `CoverageFeatures.brief_features`; more evidence never counts against.
 BRIEF_SIGNS = {
     "strength": 1, "kin": 1, "count": 1, "length": 1, "chances": -1, "piece": 1, "contested": -1, "held": 1,
     "likeness": 1,
@@ -150,7 +150,7 @@ _FUSIONS = {"minilm-navec": {"en": Fusion("sum", 0.5), "ru": Fusion("sum", 0.2)}
 # For longer questions, by model and language. The cosine of the Russian half of the offline model is weak: there it
 # adds nothing (XQuAD, RuBQ).
 _COSINE_CALIBRATIONS = {"minilm-navec": {"en": CosineCalibration(1.38, 4.15, -1.5)}}
-# Of the best posts of everyday questions; for brief questions the difference from it counts (`CoverageFeatures.likeness`).
+# Of the best posts of everyday questions; for brief ones the difference counts (`CoverageFeatures.likeness`).
 _MEAN_COSINES = {"minilm-navec": {"en": 0.313, "ru": 0.39}}
 
 

@@ -15,9 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NoReturn
 
-from ingest.reception_gaps import (
-    get_monotonic_time,
-)
+from ingest.reception_gaps import get_monotonic_time
 from rag_core.errors import RagError
 from rag_core.storage import Archive, monitoring_stats
 from rag_core.storage.monitoring_stats import JobRecord
@@ -25,8 +23,6 @@ from rag_core.storage.monitoring_stats import JobRecord
 log = logging.getLogger(__name__)
 
 _WRITE_INTERVAL_SECONDS = 60.0
-
-
 # A repeated failure is logged again after this time.
 _REPEAT_LOG_SECONDS = 3600.0
 

@@ -46,7 +46,6 @@ from rag_core.storage.watches import forget_old_watches
 
 log = logging.getLogger(__name__)
 
-
 _MISSED_TEXT = "It was not run at its time: the machine slept or was busy."
 _STILL_RUNNING_TEXT = "It was left out once: it was still running since the time before."
 _CLOCK_CHECK_SECONDS = 20.0

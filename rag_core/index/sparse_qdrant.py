@@ -455,7 +455,8 @@ class QdrantLexicalIndex:
         """Implement `LexicalIndex.save`."""
         arrays, sizes = self._counts.dump()
         living = self._counts.list_dimensions()
-        self._words = {word for word in self._words if hash_term(word) in living}
+        if len(self._words) > len(living):  # else each has a passage: to hash half a million words takes its time
+            self._words = {word for word in self._words if hash_term(word) in living}
         about = {
             **_describe_saved_files(archive),
             "analysis": self._analysis,

@@ -61,6 +61,7 @@ class CoverageFeatures:
     words: number of words in the question, with those that are no terms
     held: 1 where the piece holds a value of the wanted kind, 0.5 where almost any sentence may
     likeness: cosine of the post to the question over the mean one; 0 without a result of the dense retriever
+    foreign: whether the post is of another language than the question, so that its words are met by translations
     """
 
     strength: float = 0.0
@@ -76,11 +77,15 @@ class CoverageFeatures:
     words: int = 0
     held: float = 0.5
     likeness: float = 0.0
+    foreign: bool = False
 
     @property
     def brief(self) -> bool:
-        """Whether the question has few terms, and no name that the post lacks."""
-        return self.length <= FEW_TERMS and (self.names == 0.5 or self.names > 0.99)
+        """Whether the question has few terms, and no name that the post lacks; or the post is in another language.
+
+        The model for longer questions was fitted on the words of one language.
+        """
+        return self.foreign or (self.length <= FEW_TERMS and (self.names == 0.5 or self.names > 0.99))
 
     @property
     def partial(self) -> bool:
@@ -95,8 +100,11 @@ class CoverageFeatures:
         """Whether the lower threshold of brief questions holds.
 
         A question of many words names its topic: a post that lacks most of it is about something else. So is any post
-        if no post has the telling words of the question, or the piece no value of the wanted kind.
+        if no post has the telling words of the question, or the piece no value of the wanted kind. A post of another
+        language is more likely meant where the posts lack a good part of the question's own words.
         """
+        if self.foreign:
+            return self.heard < _NEARLY_KNOWN
         written_out = self.words >= _MANY_WORDS and (self.count < 0.5 or self.known < _MOSTLY_KNOWN)
         return self.brief and self.held > 0 and self.known >= _HALF_KNOWN and not written_out
 
@@ -105,8 +113,8 @@ class CoverageFeatures:
         """Features of the model for brief questions, in the order of BRIEF_SIGNS."""
         chances = self.chances - _TYPICAL_CHANCES
         return (
-            self.strength, self.kin, self.count, self.length, chances, self.piece, self.contested, self.held,
-            self.likeness,
+            self.strength, self.kin, self.count, min(self.length, FEW_TERMS), chances, self.piece, self.contested,
+            self.held, self.likeness,
         )  # fmt: skip
 
     @property
@@ -172,7 +180,8 @@ class ClaimThreshold:
 
 # Of the bars, for a question of few terms.
 _BRIEF_SHARE, _BRIEF_SURE_SHARE = 0.64, 1.1
-_FOREIGN_SHARE = 1.2  # of the lower bar, for a post of another language: a few loan words match by chance
+# Of the lower bar, for a post of another language: a few words match by chance, fewer where the posts lack its words.
+_FOREIGN_SHARE, _LENIENT_FOREIGN_SHARE = 1.2, 0.92
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +223,10 @@ class Calibration:
         """
         if covered >= self.sure * (_BRIEF_SURE_SHARE if brief else 1.0):
             return Certainty.SURE
-        share = _FOREIGN_SHARE if foreign else _BRIEF_SHARE if lenient else 1.0
+        if foreign:
+            share = _LENIENT_FOREIGN_SHARE if lenient else _FOREIGN_SHARE
+        else:
+            share = _BRIEF_SHARE if lenient else 1.0
         return Certainty.PROBABLE if covered >= self.bar * share else Certainty.NONE
 
     @classmethod

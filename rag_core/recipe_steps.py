@@ -365,10 +365,11 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     model = rag.dense.model if rag.dense and cosine else None
     likeness = rag.calibration.likeness(cosine, model, question.lang)
     contested = ranked.contested and not ranked.succeeded
-    coverage = measure_coverage(asked, best, statistics, contested=contested, likeness=likeness)
+    foreign = ranked.in_other_language
+    coverage = measure_coverage(asked, best, statistics, contested=contested, likeness=likeness, foreign=foreign)
     covered = rag.calibration.likely(coverage, cosine, model, question.lang)
     certainty = rag.calibration.grade(
-        covered, brief=coverage.brief, lenient=coverage.lenient, foreign=ranked.in_other_language
+        covered, brief=coverage.brief, lenient=coverage.lenient, foreign=foreign
     )
     # where no term of the question was met, nothing of it was; nor where a price is asked for and none is there
     if best is None or best.topic <= 0 or lacks_required_value(asked.want, best.text, asked.text):

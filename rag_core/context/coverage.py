@@ -28,8 +28,12 @@ def measure_coverage(
     *,
     contested: bool = False,
     likeness: float = 0.0,
+    foreign: bool = False,
 ) -> CoverageFeatures:
-    """Measure coverage of a question by the post of the best candidate; `statistics` of posts the asker may read."""
+    """Measure coverage of a question by the post of the best candidate; `statistics` of posts the asker may read.
+
+    `foreign`: the post is of another language than the question, so that it is met by translations.
+    """
     if best is None or not asked.share:
         return CoverageFeatures()
     passage = best.source.passage
@@ -38,7 +42,7 @@ def measure_coverage(
     names, asking = extract_name_stems(asked.text) & asked.share.keys(), extract_asking_stems(asked.text)
     topical = [t for t in asked.share if t not in asking and t not in ASKING_STEMS] or list(asked.share)
     counted = topical
-    if math.log(len(topical)) > FEW_TERMS:
+    if math.log(len(topical)) > FEW_TERMS and not foreign:
         # among many words one has a synonym in any post by chance: only the question's own words tell
         asked, counted = replace(asked, variants={}), [*asked.share]  # as the weights for longer questions were fitted
     written = extract_capitalized_stems(f"{passage.header}\n{passage.text}") if names else frozenset[str]()
@@ -59,6 +63,7 @@ def measure_coverage(
         words=len(asked.text.split()),
         held=float(best.holds) if asked.want in VALUED_TYPES else 0.5,
         likeness=likeness,
+        foreign=foreign,
     )
 
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 from rag_core.text.answer_type import AnswerType, detect_answer_type, extract_asking_stems
 from rag_core.text.names import list_surname_stems, transliterate_word
@@ -34,6 +35,7 @@ from rag_core.text.tokens import (
 )
 
 _TABLE = Path(__file__).with_name("synonyms.txt")
+_TRANSLATIONS = Path(__file__).with_name("translations.txt")
 # Weights of variants, against 1 for the word itself. A translation is worth more than a synonym: a post in the other
 # language has no other word of the question.
 _SYNONYM_WEIGHT, TRANSLATION_WEIGHT, _RELATED_WEIGHT, _ANNOTATION_WEIGHT = 0.5, 0.8, 0.3, 0.8
@@ -66,14 +68,20 @@ def annotate_answer_kinds(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Group of the table: terms of each language with their factors; `related` words weigh less than synonyms."""
+    """Group of a table: terms of each language with their factors; `related` words weigh less than synonyms.
+
+    Words of a `dictionary` group are translations of each other, and no synonyms within a language.
+    """
 
     terms: Mapping[str, Mapping[str, float]]
     related: bool
+    dictionary: bool
 
     def list_variants(self, lang: str) -> Iterator[tuple[str, float]]:
         """List the variants of a word of this language, with weights."""
         for other, terms in self.terms.items():
+            if self.dictionary and other == lang:
+                continue
             weight = _RELATED_WEIGHT if self.related else _SYNONYM_WEIGHT if other == lang else TRANSLATION_WEIGHT
             yield from (
                 (term, _ANNOTATION_WEIGHT if term.startswith("<") else weight * factor)
@@ -89,41 +97,55 @@ def _normalize(words: list[str]) -> tuple[str, ...]:
     return tuple(_STOP_MARK + word if word in STOP_WORDS else stem_dictionary_form(word) for word in words)
 
 
+class _Tables(NamedTuple):
+    """Both tables: the groups of each phrase; stems of single words, and of those that a typo may be read as."""
+
+    groups: Mapping[tuple[str, ...], list[_Group]]
+    words: frozenset[str]
+    corrections: tuple[str, ...]
+
+
 @lru_cache(maxsize=1)
-def _load_table() -> tuple[Mapping[tuple[str, ...], list[_Group]], frozenset[str]]:
-    """Load the table: the groups of each phrase, and the stems of all single words."""
+def _load_tables() -> _Tables:
+    """Load the tables of synonyms and of translations."""
     by_phrase: dict[tuple[str, ...], list[_Group]] = defaultdict(list)
     known: set[str] = set()
-    for line in _TABLE.read_text(encoding="utf-8").lower().replace("ё", "е").splitlines():
-        if line.startswith("="):
-            known.update(map(stem_dictionary_form, line[1:].split()))
-        elif line and not line.startswith("#"):
-            terms: dict[str, dict[str, float]] = {"ru": {}, "en": {}}
-            group = _Group(terms, line.startswith("~"))
-            for lang, entries in zip(terms, line.lstrip("~").split("|"), strict=True):
-                for entry in filter(None, map(str.strip, entries.split(","))):
-                    if entry in _ANNOTATIONS:
-                        terms[lang][entry] = 1.0
-                        continue
-                    phrase = _normalize(_WORD.findall(entry))
-                    if group not in by_phrase[phrase]:
-                        by_phrase[phrase].append(group)
-                    factor = 1.0 if len(phrase) == 1 else _PHRASE_FACTOR
-                    terms[lang] |= {t: max(factor, terms[lang].get(t, 0.0)) for t in phrase if t[0] != _STOP_MARK}
-    return dict(by_phrase), frozenset(
-        known | {phrase[0] for phrase in by_phrase if len(phrase) == 1 and phrase[0][0] != _STOP_MARK}
-    )
+    words = set[str]()
+    for file in (_TABLE, _TRANSLATIONS):
+        for line in file.read_text(encoding="utf-8").lower().replace("ё", "е").splitlines():
+            if line.startswith("="):
+                known.update(map(stem_dictionary_form, line[1:].split()))
+            elif line and not line.startswith("#"):
+                _add_group(line, file == _TRANSLATIONS, by_phrase)
+        words = known | {phrase[0] for phrase in by_phrase if len(phrase) == 1 and phrase[0][0] != _STOP_MARK}
+        if file == _TABLE:
+            corrections = tuple(sorted(words))
+    return _Tables(dict(by_phrase), frozenset(words), corrections)
+
+
+def _add_group(line: str, dictionary: bool, by_phrase: dict[tuple[str, ...], list[_Group]]) -> None:
+    terms: dict[str, dict[str, float]] = {"ru": {}, "en": {}}
+    group = _Group(terms, line.startswith("~"), dictionary)
+    for lang, entries in zip(terms, line.lstrip("~").split("|"), strict=True):
+        for entry in filter(None, map(str.strip, entries.split(","))):
+            if entry in _ANNOTATIONS:
+                terms[lang][entry] = 1.0
+                continue
+            phrase = _normalize(_WORD.findall(entry))
+            if group not in by_phrase[phrase]:
+                by_phrase[phrase].append(group)
+            factor = 1.0 if len(phrase) == 1 else _PHRASE_FACTOR
+            terms[lang] |= {t: max(factor, terms[lang].get(t, 0.0)) for t in phrase if t[0] != _STOP_MARK}
 
 
 def is_table_word(word: str) -> bool:
     """Whether the table holds a lower-case word, in either language."""
-    return stem(word) in _load_table()[1]
+    return stem(word) in _load_tables().words
 
 
-@lru_cache(maxsize=1)
 def list_table_stems() -> tuple[str, ...]:
-    """List the stems of single words in the table, sorted."""
-    return tuple(sorted(_load_table()[1]))
+    """List the stems of single words in the table of synonyms, sorted: what a typo may be read as."""
+    return _load_tables().corrections
 
 
 def expand_words(text: str) -> dict[str, dict[str, float]]:
@@ -155,7 +177,7 @@ def _find_ordinal_ending(number: int) -> str:
 
 def _find_groups(words: list[str]) -> Iterator[tuple[str, str, _Group]]:
     """Find the groups of words and phrases: (term or phrase, language, group)."""
-    by_phrase = _load_table()[0]
+    by_phrase = _load_tables().groups
     stems = [_STOP_MARK + word if word in STOP_WORDS else stem(word) or word for word in words]
     for first, word in enumerate(words):
         lang = "en" if word.isascii() else "ru"

@@ -118,9 +118,9 @@ def normalize_characters(text: str) -> str:
     return text if text.isascii() and text.isprintable() else text.translate(_CHARACTER_TABLE)
 
 
-ANALYSIS_VERSION = 6  # from 6 on an index knows which terms of a passage only its header has
+ANALYSIS_VERSION = 7  # from 6 on an index knows which terms of a passage only its header has
 # Versions whose terms are much the same: their indexes answer until they are rebuilt.
-READABLE_ANALYSES = frozenset({3, 4, 5, ANALYSIS_VERSION})
+READABLE_ANALYSES = frozenset({3, 4, 5, 6, ANALYSIS_VERSION})
 
 _WORD = re.compile(r"[^\W_]+")
 _CYRILLIC = re.compile(r"[а-я]")
@@ -147,7 +147,8 @@ _STOP_WORDS_RU = """
 через что чтоб чтобы чуть чье чьи чья эта эти этим этих это этого этой этом этот эту я является являлась
 являлся являются пожалуйста плиз пж подскажи подскажите скажи скажите чё че што эт ваще вообще типа короче кто-нибудь
 привет здравствуйте какова каков каково нужно ли
-щас счас ща щаз тока ето плз пжл пжлст хз кароч чет чета
+щас счас ща щаз тока ето плз пжл пжлст хз кароч чет чета чо шо када кагда нада мона можна
+скока скоко скок сколька
 """
 _STOP_WORDS_EN = """
 a about after again all also am an and any are as at be because been before being between both but by can
@@ -157,7 +158,7 @@ over own s same she should so some such t than that the their them then there th
 to too under until up very was we were what when where which while who whom whose why will with would you your
 whats thats whos wheres whens hows theres dont doesnt didnt isnt arent wasnt cant couldnt wont im ive u ur pls plz
 please hi hey hello anyone someone anything something ok okay really actually
-wanna gonna gotta lemme gimme btw theyre youre hes shes
+wanna gonna gotta lemme gimme btw theyre youre hes shes wen wat wot
 """
 _RUSSIAN_STOP_WORDS, _ENGLISH_STOP_WORDS = frozenset(_STOP_WORDS_RU.split()), frozenset(_STOP_WORDS_EN.split())
 STOP_WORDS = _RUSSIAN_STOP_WORDS | _ENGLISH_STOP_WORDS

@@ -75,6 +75,7 @@ _COMING = re.compile(rf"{_NEXT.pattern}|\bwhen(?:['’]?s| is| are| will)\b", re
 _RUSSIAN_WORD = re.compile(r"[а-яё]+")
 _FROM_DAY = re.compile(r"\b(?:с|со|from|since)\s\d{1,2}\s(?!\w{1,20}\s(?:по|до|to|until)\b)\w", re.IGNORECASE)
 _MAX_DATED = 20  # best pieces that are read for days
+_RECENT = timedelta(days=60)  # a post may tell the next of what is held every month or two
 _AHEAD = timedelta(days=300)  # a day without a year is the one before this long after the post
 _CHANGE = re.compile(
     r"\b(?:теперь|отныне|исправлени\w+|поправк\w+|уточнени\w+|апдейт|upd|пере(?:ех|езж|нес|нос)\w+|отмен\w+|"
@@ -367,7 +368,8 @@ def rank_pieces(
         ranked = sorted(ranked, key=lambda one: -one.score - _PERIOD_BONUS * _fit_period(one, period))
     coming = now if now and asked.want in (AnswerType.DATE, AnswerType.HOURS) and _asks_for_coming(asked.text) else None
     if coming:
-        dated = [(one.score - _PERIOD_BONUS * _has_passed(one, coming), one) for one in ranked[:_MAX_DATED]]
+        next_one = bool(_NEXT.search(asked.text))
+        dated = [(one.score + _PERIOD_BONUS * _fit_coming(one, coming, next_one), one) for one in ranked[:_MAX_DATED]]
         ranked[:_MAX_DATED] = [one for _, one in sorted(dated, key=lambda pair: -pair[0])]
     if ranked and asked.want in VAGUE_TYPES:
         ranked[0] = extend_forward(ranked[0], evidence, longest)
@@ -387,7 +389,7 @@ def rank_pieces(
         later = next((one for one in pieces if _may_supersede(one, first, told)), None)
     if later is None:
         otherwise = period is not None and _fit_period(first, period) < 1
-        passed = bool(coming and _has_passed(first, coming))
+        passed = bool(coming and _fit_coming(first, coming, bool(_NEXT.search(asked.text))) < 0)
         return RankedPieces(asked, pieces, tuple(earlier), dated_otherwise=otherwise, closest=ranked[0], passed=passed)
     pieces = (replace(later, score=first.score), *(one for one in pieces if one is not later))
     return RankedPieces(asked, pieces, tuple(earlier), contested=True)
@@ -420,8 +422,17 @@ def _list_days(piece: ExtractCandidate) -> list[date]:
     return [*lasting, *(days.since for one, days in named if not one.pair and days and days.since)]
 
 
-def _has_passed(piece: ExtractCandidate, now: datetime) -> bool:
-    return bool(days := _list_days(piece)) and max(days) < now.date()
+def _fit_coming(piece: ExtractCandidate, now: datetime, next_one: bool) -> int:
+    """-1 for a piece that names only days before now; where the next of something is asked for, 1 for a coming day.
+
+    An old post that names no day does not know the next one: -1 as well.
+    """
+    days = _list_days(piece)
+    if days and max(days) < now.date():
+        return -1
+    if not next_one or piece.source.passage.date >= now - _RECENT:
+        return int(next_one and bool(days))
+    return 1 if days else -1
 
 
 def is_outdated_plan(piece: ExtractCandidate, now: datetime) -> bool:

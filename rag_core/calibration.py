@@ -27,6 +27,7 @@ from rag_core.types import Certainty
 log = logging.getLogger(__name__)
 
 FEW_TERMS = math.log(4.5)  # logarithm of the most terms of a brief question
+FEW_TRANSLATED_TERMS = math.log(6.5)  # of more, a post of another language has translations by chance
 _MANY_WORDS = 9
 _ALL_KNOWN, _NEARLY_KNOWN, _MOSTLY_KNOWN, _HALF_KNOWN = 0.99, 0.8, 0.65, 0.55  # of the weight of a question
 _TYPICAL_CHANCES = 2.9  # value of `chances` in a few hundred posts, on which the other weights were fitted
@@ -61,7 +62,8 @@ class CoverageFeatures:
     words: number of words in the question, with those that are no terms
     held: 1 where the piece holds a value of the wanted kind, 0.5 where almost any sentence may
     likeness: cosine of the post to the question over the mean one; 0 without a result of the dense retriever
-    foreign: whether the post is of another language than the question, so that its words are met by translations
+    foreign: whether the post is of another language than the question, which has few terms: they are met by
+        translations
     """
 
     strength: float = 0.0
@@ -81,7 +83,7 @@ class CoverageFeatures:
 
     @property
     def brief(self) -> bool:
-        """Whether the question has few terms, and no name that the post lacks; or the post is in another language.
+        """Whether the question has few terms, and no name that the post lacks; a few more if translations meet them.
 
         The model for longer questions was fitted on the words of one language.
         """

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from rag_core.calibration import FEW_TERMS, CoverageFeatures
+from rag_core.calibration import FEW_TERMS, FEW_TRANSLATED_TERMS, CoverageFeatures
 from rag_core.index.postings import TermStatistics
 from rag_core.text.answer_type import (
     VALUED_TYPES,
@@ -42,7 +42,8 @@ def measure_coverage(
     names, asking = extract_name_stems(asked.text) & asked.share.keys(), extract_asking_stems(asked.text)
     topical = [t for t in asked.share if t not in asking and t not in ASKING_STEMS] or list(asked.share)
     counted = topical
-    if math.log(len(topical)) > FEW_TERMS and not foreign:
+    translated = foreign and math.log(len(topical)) <= FEW_TRANSLATED_TERMS
+    if math.log(len(topical)) > FEW_TERMS and not translated:
         # among many words one has a synonym in any post by chance: only the question's own words tell
         asked, counted = replace(asked, variants={}), [*asked.share]  # as the weights for longer questions were fitted
     written = extract_capitalized_stems(f"{passage.header}\n{passage.text}") if names else frozenset[str]()
@@ -63,7 +64,7 @@ def measure_coverage(
         words=len(asked.text.split()),
         held=float(best.holds) if asked.want in VALUED_TYPES else 0.5,
         likeness=likeness,
-        foreign=foreign,
+        foreign=translated,
     )
 
 

@@ -2,7 +2,8 @@
 
 Words that only name the kind of answer ("name", "number", "cost") weigh less: posts seldom repeat them.
 
-A group of the table lists words of one meaning in both languages, so that it bridges them as well. Words that ask for a
+A group of a table lists words of one meaning in both languages, so that it bridges them as well: `synonyms.txt` is of
+everyday words, `translations.txt` of other frequent ones. Words that ask for a
 price, a time of day or a phone number are also expanded with the annotation of posts that hold one ("predictive
 annotation", Prager et al. 2000).
 
@@ -34,7 +35,7 @@ from rag_core.text.tokens import (
     tokenize,
 )
 
-_TABLE = Path(__file__).with_name("synonyms.txt")
+_SYNONYMS = Path(__file__).with_name("synonyms.txt")
 _TRANSLATIONS = Path(__file__).with_name("translations.txt")
 # Weights of variants, against 1 for the word itself. A translation is worth more than a synonym: a post in the other
 # language has no other word of the question.
@@ -68,20 +69,14 @@ def annotate_answer_kinds(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Group of a table: terms of each language with their factors; `related` words weigh less than synonyms.
-
-    Words of a `dictionary` group are translations of each other, and no synonyms within a language.
-    """
+    """Group of a table: terms of each language with their factors; `related` words weigh less than synonyms."""
 
     terms: Mapping[str, Mapping[str, float]]
     related: bool
-    dictionary: bool
 
     def list_variants(self, lang: str) -> Iterator[tuple[str, float]]:
         """List the variants of a word of this language, with weights."""
         for other, terms in self.terms.items():
-            if self.dictionary and other == lang:
-                continue
             weight = _RELATED_WEIGHT if self.related else _SYNONYM_WEIGHT if other == lang else TRANSLATION_WEIGHT
             yield from (
                 (term, _ANNOTATION_WEIGHT if term.startswith("<") else weight * factor)
@@ -98,7 +93,7 @@ def _normalize(words: list[str]) -> tuple[str, ...]:
 
 
 class _Tables(NamedTuple):
-    """Both tables: the groups of each phrase; stems of single words, and of those that a typo may be read as."""
+    """Both tables: the groups of each phrase, the stems of single words, and the stems that a typo may be read as."""
 
     groups: Mapping[tuple[str, ...], list[_Group]]
     words: frozenset[str]
@@ -107,35 +102,40 @@ class _Tables(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _load_tables() -> _Tables:
-    """Load the tables of synonyms and of translations."""
+    """Load both tables. A typo is read as an everyday word only: among many words one is near to anything."""
     by_phrase: dict[tuple[str, ...], list[_Group]] = defaultdict(list)
-    known: set[str] = set()
+    everyday = _add_table(_SYNONYMS, by_phrase)
+    words = everyday | _add_table(_TRANSLATIONS, by_phrase)
+    return _Tables(dict(by_phrase), words, tuple(sorted(everyday)))
+
+
+def _add_table(file: Path, by_phrase: dict[tuple[str, ...], list[_Group]]) -> frozenset[str]:
+    """Add the groups of a file, and return the stems of its single words."""
     words = set[str]()
-    for file in (_TABLE, _TRANSLATIONS):
-        for line in file.read_text(encoding="utf-8").lower().replace("ё", "е").splitlines():
-            if line.startswith("="):
-                known.update(map(stem_dictionary_form, line[1:].split()))
-            elif line and not line.startswith("#"):
-                _add_group(line, file == _TRANSLATIONS, by_phrase)
-        words = known | {phrase[0] for phrase in by_phrase if len(phrase) == 1 and phrase[0][0] != _STOP_MARK}
-        if file == _TABLE:
-            corrections = tuple(sorted(words))
-    return _Tables(dict(by_phrase), frozenset(words), corrections)
+    for line in file.read_text(encoding="utf-8").lower().replace("ё", "е").splitlines():
+        if line.startswith("="):
+            words.update(map(stem_dictionary_form, line[1:].split()))
+        elif line and not line.startswith("#"):
+            phrases = _add_group(line, by_phrase)
+            words.update(phrase[0] for phrase in phrases if len(phrase) == 1 and phrase[0][0] != _STOP_MARK)
+    return frozenset(words)
 
 
-def _add_group(line: str, dictionary: bool, by_phrase: dict[tuple[str, ...], list[_Group]]) -> None:
+def _add_group(line: str, by_phrase: dict[tuple[str, ...], list[_Group]]) -> list[tuple[str, ...]]:
     terms: dict[str, dict[str, float]] = {"ru": {}, "en": {}}
-    group = _Group(terms, line.startswith("~"), dictionary)
+    group, phrases = _Group(terms, line.startswith("~")), []
     for lang, entries in zip(terms, line.lstrip("~").split("|"), strict=True):
         for entry in filter(None, map(str.strip, entries.split(","))):
             if entry in _ANNOTATIONS:
                 terms[lang][entry] = 1.0
                 continue
             phrase = _normalize(_WORD.findall(entry))
+            phrases.append(phrase)
             if group not in by_phrase[phrase]:
                 by_phrase[phrase].append(group)
             factor = 1.0 if len(phrase) == 1 else _PHRASE_FACTOR
             terms[lang] |= {t: max(factor, terms[lang].get(t, 0.0)) for t in phrase if t[0] != _STOP_MARK}
+    return phrases
 
 
 def is_table_word(word: str) -> bool:

@@ -361,6 +361,7 @@ _ASKING_WEIGHT = 0.3
 # Terms of a question up to which variants have their full weight, and from which they have none: on XQuAD, with seven
 # terms on average, variants at full weight lost 2 points at rank 1.
 _FULL_WEIGHT_TERMS, _NO_VARIANT_TERMS = 3, 6
+_LEAST_TRANSLATED = 0.5
 _ALIAS_WEIGHT = 0.8  # of another name, as of a translation
 _UNKNOWN_TERM = "\0"  # no term of any index
 
@@ -444,11 +445,18 @@ class QueryTerms:
         )
 
     def weigh_variants(self) -> dict[str, dict[str, float]]:
-        """Variants for the lexical search. A long question has words enough of its own: its variants weigh less."""
+        """Variants for the lexical search. A long question has words enough of its own: its variants weigh less.
+
+        A post in the other language has no other word of it: half the weight of translations stays.
+        """
         spare = (_NO_VARIANT_TERMS - len(self.share)) / (_NO_VARIANT_TERMS - _FULL_WEIGHT_TERMS)
-        factor = min(1.0, max(0.0, spare))
+        same = min(1.0, max(0.0, spare))
+        other = max(same, _LEAST_TRANSLATED)
         return {
-            term: {variant: weight * factor for variant, weight in found.items()}
+            term: {
+                variant: weight * factor
+                for variant, weight in found.items()
+                if (factor := same if variant.isascii() == term.isascii() else other)
+            }
             for term, found in self.variants.items()
-            if factor
         }

@@ -5,24 +5,25 @@ from typing import Any
 
 import pytest
 
-from rag_core.calibration import CoverageFeatures
+from rag_core.calibration import Calibration, CoverageFeatures
 from rag_core.context.coverage import measure_coverage
 from rag_core.context.evidence import compose_evidence
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.retrieval.search import search_passages
 from rag_core.text.query_terms import QueryTerms
 from rag_core.tracing import Run
+from rag_core.types import Certainty
 from rag_core.writing.extract import select_best_pieces
 
 
-async def measured(library: Any, text: str, *see: int) -> CoverageFeatures:
+async def measured(library: Any, text: str, *see: int, foreign: bool = False) -> CoverageFeatures:
     question = library.question(text, see=see) if see else library.question(text)
     run = Run(library.rag.settings.budgets, "direct")
     evidence = compose_evidence(await search_passages(plan_by_rules(question), question, library.rag, run))
     statistics = library.rag.lexical.statistics(question.viewer.channels)
     asked = QueryTerms.of(text, statistics.weight)
     pieces = select_best_pieces(asked, evidence, 1, 0)
-    return measure_coverage(asked, pieces[0] if pieces else None, statistics)
+    return measure_coverage(asked, pieces[0] if pieces else None, statistics, foreign=foreign)
 
 
 async def test_nothing_found_is_no_coverage(library: Any) -> None:
@@ -88,3 +89,30 @@ async def test_a_name_is_not_met_by_a_common_word_of_the_same_stem(library: Any,
     assert (await measured(library, "Где стоит Марта?")).names == 0
     await library.keep(make_post(902, "У плиты стоит Марта.", chat=library.kiln))
     assert (await measured(library, "Где стоит Марта?")).names == 1
+
+
+async def test_translations_meet_a_question_about_a_post_of_the_other_language(library: Any, make_post: Any) -> None:
+    await library.keep(make_post(903, "Тыквенный суп варим по средам в столовой возле вокзала.", chat=library.kiln))
+    asked = "which weekday does the canteen cook pumpkin soup"
+    met, plain = await measured(library, asked, foreign=True), await measured(library, asked)
+    assert met.brief
+    assert not plain.brief
+    assert met.count > 0.4 > plain.count
+    assert met.likely > 0.5 > plain.likely
+
+
+async def test_of_many_terms_some_are_met_by_translations_by_chance(library: Any, make_post: Any) -> None:
+    await library.keep(make_post(904, "Школа и вокзал стоят у реки.", chat=library.kiln))
+    asked = "which old school teachers near the river station sang folk songs during winter holidays"
+    assert not (await measured(library, asked, foreign=True)).foreign
+
+
+def test_a_post_of_the_other_language_has_a_lower_bar_where_the_posts_lack_the_words_of_the_question() -> None:
+    unheard = CoverageFeatures(length=1.3, count=0.5, heard=0.3, foreign=True)
+    assert unheard.lenient
+    assert not replace(unheard, heard=0.9).lenient
+    graded = [
+        Calibration().grade(0.5, brief=True, lenient=one.lenient, foreign=True)
+        for one in (unheard, replace(unheard, heard=0.9))
+    ]
+    assert graded == [Certainty.PROBABLE, Certainty.NONE]

@@ -34,8 +34,9 @@ def test_everyday_words_are_expanded_within_and_across_languages(question: str, 
     assert any(term in found for found in expand_words(question).values())
 
 
-def test_every_word_of_the_table_is_found_under_the_term_that_posts_have() -> None:
-    table = Path(query_terms.__file__).with_name("synonyms.txt").read_text(encoding="utf-8").lower().replace("ё", "е")
+@pytest.mark.parametrize(("file", "least"), [("synonyms.txt", 4000), ("translations.txt", 20_000)])
+def test_every_word_of_a_table_is_found_under_the_term_that_posts_have(file: str, least: int) -> None:
+    table = Path(query_terms.__file__).with_name(file).read_text(encoding="utf-8").lower().replace("ё", "е")
     entries = (
         entry.strip()
         for line in table.splitlines()
@@ -43,8 +44,22 @@ def test_every_word_of_the_table_is_found_under_the_term_that_posts_have() -> No
         for entry in re.split("[,|]", line.lstrip("~"))
     )
     single = {entry for entry in entries if re.fullmatch(r"[^\W_]+", entry)} - STOP_WORDS
-    assert len(single) > 4000
+    assert len(single) > least
     assert not {word for word in single if stem(word) != stem_dictionary_form(word)}
+
+
+def test_a_typo_is_read_as_an_everyday_word_and_not_as_a_rare_one() -> None:
+    assert correct_spelling("compnay", list, lambda term: 0)[1] == (("compnay", "company"),)
+    assert correct_spelling("accordian", list, lambda term: 0)[1] == ()
+
+
+def test_of_a_long_question_translations_are_searched_and_synonyms_are_not() -> None:
+    asked = QueryTerms.of("which bakery sells fresh pumpkin bread near the old railway station", lambda term: 1.0)
+    found = asked.weigh_variants()
+    assert 0 < found["pumpkin"][stem("тыква")] < QueryTerms.of("pumpkin", lambda term: 1.0).weigh_variants()["pumpkin"][
+        stem("тыква")
+    ]
+    assert all(variant.isascii() != term.isascii() for term, variants in found.items() for variant in variants)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,9 @@ a vector never has to be made again. While a post is replaced, its old passages 
 from __future__ import annotations
 
 import json
+import re
 import math
+import re
 import secrets
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -41,6 +43,7 @@ from rag_core.index.qdrant_connection import (
     match_any,
 )
 from rag_core.index.vectors import REF_FIELDS, make_point_id, read_passage_ref, split_batches
+from rag_core.os_support import read_regular_file
 from rag_core.settings import QdrantSettings
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
@@ -331,6 +334,28 @@ _TOO_MANY_PASSAGES = "{count:,} passages fit: ask about one channel, or about a 
 _FILE_FORMAT = "qdrant 2"
 
 
+# Names of the collections that an archive made on a server and has not deleted, beside the files of the index: a move
+# to the folder replaces those.
+_COLLECTIONS_FILE, _MAX_COLLECTIONS_FILE = "collections.json", 100_000  # bytes
+
+
+def _read_collections(folder: Path, settings: QdrantSettings) -> list[str]:
+    """Read the names of the collections made here under this collection name; a damaged file has none."""
+    try:
+        names = json.loads(read_regular_file(folder / _COLLECTIONS_FILE, _MAX_COLLECTIONS_FILE))
+        pattern = re.compile(rf"{re.escape(settings.collection)}-words-[0-9a-f]{{8}}")
+        return [name for name in names if pattern.fullmatch(name)]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def _write_collections(folder: Path, names: Iterable[str]) -> None:
+    with bm25_files.translate_write_errors():
+        staged = folder / "collections.tmp"
+        staged.write_text(json.dumps([*names]), encoding="utf-8")
+        staged.replace(folder / _COLLECTIONS_FILE)
+
+
 class QdrantLexicalIndex:
     """Lexical index on a Qdrant server, see `LexicalIndex`. While the server is unreachable methods raise QdrantGone.
 
@@ -466,12 +491,16 @@ class QdrantLexicalIndex:
             "passages": sizes,
         }
         bm25_files.write_index_files(folder, about, arrays, sorted(self._words))
+        made = dict.fromkeys([*_read_collections(folder, self._settings), self._collection])
+        _write_collections(folder, made)
         while self._replaced:
             name, handle = self._replaced[-1]
             self._handle.do(lambda collection, name=name: collection.drop(name))  # type: ignore[misc]
             self._replaced.pop()
+            made.pop(name, None)
             if handle:
                 handle.close()
+        _write_collections(folder, made)
 
     def load_saved(self, folder: Path, archive: str) -> LexicalIndex | None:
         """Implement `LexicalIndex.load_saved`."""
@@ -480,20 +509,29 @@ class QdrantLexicalIndex:
 
     @classmethod
     def load(cls, settings: QdrantSettings, folder: Path, archive: str) -> QdrantLexicalIndex | None:
-        """Load the index saved for this archive and collection name; None if there is none, or it is damaged."""
+        """Load the index saved for this archive and collection name; None if there is none, or it is damaged.
+
+        Collections of this archive that it no longer uses, as after a move to the folder, are deleted at the next save.
+        """
+        made = _read_collections(folder, settings)
+        index: QdrantLexicalIndex | None = None
         try:
             found = bm25_files.read_index_files(folder, {"archive": archive})
-            if found is None or not str(found[0]["collection"]).startswith(f"{settings.collection}-words-"):
+            if found is None:
                 return None
             about, arrays, words = found
-            same = all(about[name] == value for name, value in _describe_saved_files(archive).items())
-            if not same or about["analysis"] not in READABLE_ANALYSES:
-                empty = cls(settings)  # made by another version: refilled, and the old collection is deleted
-                empty._replaced.append((str(about["collection"]), None))
-                return empty
-            return cls(settings, about, TermCounts.restore(arrays, about["passages"]), words)
+            if str(about["collection"]).startswith(f"{settings.collection}-words-"):
+                made.append(str(about["collection"]))
+                same = all(about[name] == value for name, value in _describe_saved_files(archive).items())
+                if same and about["analysis"] in READABLE_ANALYSES:
+                    index = cls(settings, about, TermCounts.restore(arrays, about["passages"]), words)
         except bm25_files.INDEX_READ_ERRORS:
-            return None
+            pass
+        if index is None and made:
+            index = cls(settings)  # the words were elsewhere, or of another version: filled from the beginning
+        if index is not None:
+            index._replaced += [(name, None) for name in dict.fromkeys(made) if name != index._collection]
+        return index
 
     @property
     def outdated(self) -> bool:

@@ -250,6 +250,42 @@ async def test_an_index_built_beside_takes_the_place_and_the_old_collection_goes
         index.close()
 
 
+async def test_a_move_to_the_folder_and_back_leaves_one_collection_on_the_server(tmp_path: Path) -> None:
+    async with FakeQdrant() as qdrant:
+        settings = await served(qdrant)
+        for number in range(3):
+            there = await asyncio.to_thread(load_saved_lexical_index, settings, tmp_path, "ours")
+            assert (there is None) == (number == 0)
+            index = await asyncio.to_thread(make_lexical_index, settings) if there is None else there
+            assert (len(index), index.watermark) == (0, 0)
+            await asyncio.to_thread(index.replace, (), [entry(number, "cat")])
+            await asyncio.to_thread(index.save, tmp_path, "ours")
+            assert len(qdrant.collections) == 1
+            assert await asyncio.to_thread(numbers, index, "cat") == [number]
+            index.close()
+            here = make_lexical_index()
+            here.replace((), [entry(number, "cat")])
+            here.save(tmp_path, "ours")
+            assert len(qdrant.collections) == 1
+
+
+@pytest.mark.parametrize("written", ["", "{", "5", '[1, null, {"a": 2}]', '["others-words-00000000", "citegram"]'])
+async def test_of_a_damaged_list_of_collections_nothing_is_deleted(tmp_path: Path, written: str) -> None:
+    async with FakeQdrant() as qdrant:
+        settings = await served(qdrant)
+        index = await asyncio.to_thread(make_lexical_index, settings)
+        await asyncio.to_thread(index.replace, (), [entry(1, "cat")])
+        (tmp_path / "collections.json").write_text(written)
+        await asyncio.to_thread(index.save, tmp_path, "ours")
+        index.close()
+        again = await asyncio.to_thread(load_saved_lexical_index, settings, tmp_path, "ours")
+        assert again is not None
+        assert await asyncio.to_thread(numbers, again, "cat") == [1]
+        await asyncio.to_thread(again.save, tmp_path, "ours")
+        assert len(qdrant.collections) == 1
+        again.close()
+
+
 async def test_a_server_that_is_gone_at_the_start_is_used_when_it_is_there() -> None:
     async with FakeQdrant() as qdrant:
         await qdrant.stop()

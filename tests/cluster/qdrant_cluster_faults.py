@@ -297,13 +297,21 @@ def _list_replica_states(client: QdrantClient, name: str) -> list[str]:
     return [str(one.state.value) for one in (*info.local_shards, *info.remote_shards)]
 
 
-async def play(life: Life) -> None:
-    """Play all parts. Raises AssertionError for what is wrong, lost or doubled."""
-    first, second, third = life.nodes
+async def play(life: Life, *, only_snapshots: bool) -> None:
+    """Play all parts, or only the last. Raises AssertionError for what is wrong, lost or doubled."""
     archive = await Archive.open(life.settings(True).data.dir)
     for channel in synthetic_posts.CHANNELS:
         await channels.save_channel(archive, channel)
     await archive.close()
+    if not only_snapshots:
+        await play_faults(life)
+        await play_moves(life)
+    await play_snapshots(life)
+
+
+async def play_faults(life: Life) -> None:
+    """Fill 60 % of the posts, then each fault in turn, up to 90 %."""
+    first, second, third = life.nodes
     async with life.running() as (rag, worker):
         await life.keep(rag, 0.6)
         started = time.monotonic()
@@ -363,6 +371,9 @@ async def play(life: Life) -> None:
             await life.caught_up(rag, worker)
         await life.compare(rag, worker)
 
+
+async def play_moves(life: Life) -> None:
+    """Move both indexes to the folder and back."""
     async with life.running(cluster=False) as (rag, worker):
         async with life.asking(rag, "moved to the folder"):
             await life.caught_up(rag, worker)
@@ -373,6 +384,12 @@ async def play(life: Life) -> None:
             await life.caught_up(rag, worker)
         await life.compare(rag, worker)
 
+
+async def play_snapshots(life: Life) -> None:
+    """Take snapshots at 98 % of the posts, and put them back when all are there."""
+    async with life.running() as (rag, worker):
+        await life.keep(rag, 0.98)
+        await life.caught_up(rag, worker)
         snapshots = [await asyncio.to_thread(_take_snapshots, node) for node in life.nodes]
         await life.keep(rag, 1.0)
         await life.caught_up(rag, worker)
@@ -392,6 +409,7 @@ def main() -> None:
     parser.add_argument("--posts", type=int, default=20_000)
     parser.add_argument("--rate", type=float, default=5)
     parser.add_argument("--vectors", default="generated")
+    parser.add_argument("--only-snapshots", action="store_true", help="only the last part")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     models = None if args.vectors == "generated" else Path(args.vectors)
@@ -401,7 +419,7 @@ def main() -> None:
             life = Life(folder / "data", nodes, args.posts, args.rate, models)
             (folder / "data").mkdir()
             try:
-                asyncio.run(play(life))
+                asyncio.run(play(life, only_snapshots=args.only_snapshots))
             finally:
                 if args.json:
                     args.json.write_text(json.dumps(life.rows, ensure_ascii=False, indent=1), "utf-8")

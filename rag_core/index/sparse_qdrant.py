@@ -339,6 +339,10 @@ _FILE_FORMAT = "qdrant 2"
 _COLLECTIONS_FILE, _MAX_COLLECTIONS_FILE = "collections.json", 100_000  # bytes
 
 
+def _is_of_post(row: PointPayload, by_chat: Mapping[int, NDArray[np.int64]]) -> bool:
+    return row["chat"] in by_chat and row["message"] in by_chat[int(row["chat"])]
+
+
 def _read_collections(folder: Path, settings: QdrantSettings) -> list[str]:
     """Read the names of the collections made here under this collection name; a damaged file has none."""
     try:
@@ -380,6 +384,8 @@ class QdrantLexicalIndex:
         self._words = set(words)
         self._analysis = int(kept.get("analysis", ANALYSIS_VERSION))
         self._revision = 0
+        # while a write has failed: the rows of its passages as they are counted; None for one that is not
+        self._as_counted: dict[str, PointPayload | None] = {}
         # replaced collections that are to be deleted, with their open handles
         self._replaced: list[tuple[str, Reconnecting[SparseCollection] | None]] = []
         self._handle = Reconnecting(self._open_collection)
@@ -389,6 +395,7 @@ class QdrantLexicalIndex:
         if collection.identity != self._identity:  # new, or the server has lost the collection that we knew
             self._identity, self.watermark = collection.identity, 0
             self._counts = TermCounts()
+            self._as_counted.clear()
             self._revision += 1
         elif collection.count([]) != self._counts.size:
             # Count the terms of a collection from the server: a minute for a million passages
@@ -396,6 +403,7 @@ class QdrantLexicalIndex:
             for _, row in collection.rows([], terms=True):
                 counts.change(int(row["chat"]), (), [row["terms"]])
             self._counts = counts
+            self._as_counted.clear()
             self._revision += 1
         return collection
 
@@ -425,6 +433,8 @@ class QdrantLexicalIndex:
         def exchange(collection: SparseCollection) -> dict[str, PointPayload]:
             ways = make_post_filters({chat: ids.tolist() for chat, ids in by_chat.items()})
             old = {name: row for way in ways for name, row in collection.rows(way, terms=True)}
+            for name in old.keys() | rows.keys():  # what a failed attempt has written is not counted
+                self._as_counted.setdefault(name, old.get(name))
             collection.write(rows)
             collection.delete([name for name in old if name not in rows])
             if collection.identity != self._identity:
@@ -435,8 +445,11 @@ class QdrantLexicalIndex:
             old = self._handle.do(exchange)
         finally:
             self._revision += 1
-        for row in old.values():
-            self._counts.change(int(row["chat"]), gone=[row["terms"]])
+        for name, counted in list(self._as_counted.items()):
+            if name in old or name in rows or (counted and _is_of_post(counted, by_chat)):
+                del self._as_counted[name]
+                if counted:
+                    self._counts.change(int(counted["chat"]), gone=[counted["terms"]])
         for _, row in rows.values():
             self._counts.change(int(row["chat"]), come=[row["terms"]])
         self._words.update(*(one.terms for one in entries))

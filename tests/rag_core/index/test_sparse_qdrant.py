@@ -250,6 +250,33 @@ async def test_an_index_built_beside_takes_the_place_and_the_old_collection_goes
         index.close()
 
 
+@pytest.mark.parametrize("failing", ["write", "delete"])
+def test_a_write_that_failed_half_way_is_counted_once_when_repeated(
+    monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    index = make_lexical_index(QdrantSettings(url=":memory:", words=True, collection="citegram-test-half"))
+    index.replace((), [entry(1, "cat"), entry(1, "tail", part=1), entry(2, "dog")])
+    real, writes = getattr(served_words.SparseCollection, failing), []
+
+    def fail_once(self: object, *given: object) -> None:
+        real(self, *given)
+        writes.append(1)
+        if len(writes) == 1:
+            raise QdrantGone("half way")
+
+    monkeypatch.setattr(served_words.SparseCollection, failing, fail_once)
+    keys, entries = [PostKey(-1, 1), PostKey(-1, 3)], [entry(1, "fox"), entry(3, "dog"), entry(3, "owl", part=1)]
+    with pytest.raises(QdrantGone):
+        index.replace(keys, entries)
+    index.replace(keys, entries)
+    assert len(index) == 4
+    words = "cat", "tail", "dog", "fox", "owl"
+    assert [frequency(index, word) for word in words] == [0, 0, 2, 1, 1]
+    index.replace(keys, [])
+    assert [len(index), *(frequency(index, word) for word in words)] == [1, 0, 0, 1, 0, 0]
+    index.close()
+
+
 async def test_a_move_to_the_folder_and_back_leaves_one_collection_on_the_server(tmp_path: Path) -> None:
     async with FakeQdrant() as qdrant:
         settings = await served(qdrant)

@@ -225,10 +225,8 @@ class Calibration:
         """
         if covered >= self.sure * (_BRIEF_SURE_SHARE if brief else 1.0):
             return Certainty.SURE
-        if foreign:
-            share = _LENIENT_FOREIGN_SHARE if lenient else _FOREIGN_SHARE
-        else:
-            share = _BRIEF_SHARE if lenient else 1.0
+        strict, eased = (_FOREIGN_SHARE, _LENIENT_FOREIGN_SHARE) if foreign else (1.0, _BRIEF_SHARE)
+        share = eased if lenient else strict
         return Certainty.PROBABLE if covered >= self.bar * share else Certainty.NONE
 
     @classmethod

@@ -368,9 +368,7 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     foreign = ranked.in_other_language
     coverage = measure_coverage(asked, best, statistics, contested=contested, likeness=likeness, foreign=foreign)
     covered = rag.calibration.likely(coverage, cosine, model, question.lang)
-    certainty = rag.calibration.grade(
-        covered, brief=coverage.brief, lenient=coverage.lenient, foreign=foreign
-    )
+    certainty = rag.calibration.grade(covered, brief=coverage.brief, lenient=coverage.lenient, foreign=foreign)
     # where no term of the question was met, nothing of it was; nor where a price is asked for and none is there
     if best is None or best.topic <= 0 or lacks_required_value(asked.want, best.text, asked.text):
         certainty = Certainty.NONE

@@ -11,7 +11,6 @@ a vector never has to be made again. While a post is replaced, its old passages 
 from __future__ import annotations
 
 import json
-import re
 import math
 import re
 import secrets

@@ -3,9 +3,8 @@
 Words that only name the kind of answer ("name", "number", "cost") weigh less: posts seldom repeat them.
 
 A group of a table lists words of one meaning in both languages, so that it bridges them as well: `synonyms.txt` is of
-everyday words, `translations.txt` of other frequent ones. Words that ask for a
-price, a time of day or a phone number are also expanded with the annotation of posts that hold one ("predictive
-annotation", Prager et al. 2000).
+everyday words, `translations.txt` of other frequent ones. Words that ask for a price, a time of day or a phone number
+are also expanded with the annotation of posts that hold one ("predictive annotation", Prager et al. 2000).
 
 A word that no post knows is corrected to a near word that posts, or our tables, know. Edit distance counts an exchange
 of neighbours as one edit (optimal string alignment, by rapidfuzz). A word typed in the other keyboard layout ("ghbdtn")

@@ -56,9 +56,11 @@ def test_a_typo_is_read_as_an_everyday_word_and_not_as_a_rare_one() -> None:
 def test_of_a_long_question_translations_are_searched_and_synonyms_are_not() -> None:
     asked = QueryTerms.of("which bakery sells fresh pumpkin bread near the old railway station", lambda term: 1.0)
     found = asked.weigh_variants()
-    assert 0 < found["pumpkin"][stem("тыква")] < QueryTerms.of("pumpkin", lambda term: 1.0).weigh_variants()["pumpkin"][
-        stem("тыква")
-    ]
+    assert (
+        0
+        < found["pumpkin"][stem("тыква")]
+        < QueryTerms.of("pumpkin", lambda term: 1.0).weigh_variants()["pumpkin"][stem("тыква")]
+    )
     assert all(variant.isascii() != term.isascii() for term, variants in found.items() for variant in variants)
 
 

@@ -55,6 +55,7 @@ DIMENSION = 64
 _SHARDS, _REPLICAS = 6, 2
 _SLICE = 2000
 _HELD_SECONDS = 15.0
+_STUCK_SECONDS = 20.0
 _ACTIVE_SECONDS = 3600.0  # until a node that came back has all its shards again, of a million posts at most
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -277,24 +278,48 @@ async def _open_generated(settings: RagSettings, row: ModelSpec) -> DenseIndex:
 
 
 async def wait_until_active(node: QdrantNode, seconds: float = _ACTIVE_SECONDS) -> float:
-    """Wait until the cluster has all replicas of all collections active, as this node sees it: seconds it took."""
+    """Wait until the cluster has all replicas of all collections active, as this node sees it: seconds it took.
+
+    A replica that stays partial while nothing is sent to it is replicated anew, as an operator would: the server leaves
+    some so when two transfers of a shard met (seen at a million posts after snapshots were put back).
+    """
     started, client = time.monotonic(), QdrantClient(url=node.url, timeout=10, check_compatibility=False)
+    stuck: dict[tuple[str, int, int], float] = {}  # since when
     try:
         while time.monotonic() - started < seconds:
             with contextlib.suppress(ApiException):
                 names = [one.name for one in (await asyncio.to_thread(client.get_collections)).collections]
-                states = [await asyncio.to_thread(_list_replica_states, client, name) for name in names]
-                if all(state == "Active" for of in states for state in of):
+                replicas = [await asyncio.to_thread(_list_replicas, client, name) for name in names]
+                if all(state == "Active" for of in replicas for _, _, state, _ in of):
                     return time.monotonic() - started
+                for name, of in zip(names, replicas, strict=True):
+                    for shard, peer, state, moving in of:
+                        since = stuck.setdefault((name, shard, peer), time.monotonic())
+                        if state != "Partial" or moving:
+                            del stuck[name, shard, peer]
+                        elif time.monotonic() - since > _STUCK_SECONDS:
+                            del stuck[name, shard, peer]
+                            source = next(p for s, p, found, _ in of if s == shard and found == "Active")
+                            print(f"  replicated anew: shard {shard} of {name}", flush=True)
+                            await asyncio.to_thread(_replicate_shard, client, name, shard, source, peer)
             await asyncio.sleep(0.5)
         raise TimeoutError(f"replicas are not active after {seconds:.0f} s")
     finally:
         client.close()
 
 
-def _list_replica_states(client: QdrantClient, name: str) -> list[str]:
+def _list_replicas(client: QdrantClient, name: str) -> list[tuple[int, int, str, bool]]:
+    """List the replicas of a collection: shard, peer, state, and whether the shard is being transferred."""
     info = client.collection_cluster_info(name)
-    return [str(one.state.value) for one in (*info.local_shards, *info.remote_shards)]
+    moving = {one.shard_id for one in info.shard_transfers}
+    here = [(one.shard_id, info.peer_id, one.state) for one in info.local_shards]
+    there = [(one.shard_id, one.peer_id, one.state) for one in info.remote_shards]
+    return [(shard, peer, str(state.value), shard in moving) for shard, peer, state in (*here, *there)]
+
+
+def _replicate_shard(client: QdrantClient, name: str, shard: int, source: int, target: int) -> None:
+    replicate = models.ReplicateShard(shard_id=shard, from_peer_id=source, to_peer_id=target)
+    client.cluster_collection_update(name, models.ReplicateShardOperation(replicate_shard=replicate))
 
 
 async def play(life: Life, *, only_snapshots: bool) -> None:

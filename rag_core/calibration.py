@@ -62,7 +62,7 @@ class CoverageFeatures:
     words: number of words in the question, with those that are no terms
     held: 1 where the piece holds a value of the wanted kind, 0.5 where almost any sentence may
     likeness: cosine of the post to the question over the mean one; 0 without a result of the dense retriever
-    foreign: whether the post is of another language than the question, which has few terms: they are met by
+    translated: whether the post is of another language than the question, which has few terms: they are met by
         translations
     """
 
@@ -79,7 +79,7 @@ class CoverageFeatures:
     words: int = 0
     held: float = 0.5
     likeness: float = 0.0
-    foreign: bool = False
+    translated: bool = False
 
     @property
     def brief(self) -> bool:
@@ -87,7 +87,7 @@ class CoverageFeatures:
 
         The model for longer questions was fitted on the words of one language.
         """
-        return self.foreign or (self.length <= FEW_TERMS and (self.names == 0.5 or self.names > 0.99))
+        return self.translated or (self.length <= FEW_TERMS and (self.names == 0.5 or self.names > 0.99))
 
     @property
     def partial(self) -> bool:
@@ -105,8 +105,8 @@ class CoverageFeatures:
         if no post has the telling words of the question, or the piece no value of the wanted kind. A post of another
         language is more likely meant where the posts lack a good part of the question's own words.
         """
-        if self.foreign:
-            return self.heard < _NEARLY_KNOWN
+        if self.translated:
+            return self.heard < _NEARLY_KNOWN and self.names > 0 and self.held > 0
         written_out = self.words >= _MANY_WORDS and (self.count < 0.5 or self.known < _MOSTLY_KNOWN)
         return self.brief and self.held > 0 and self.known >= _HALF_KNOWN and not written_out
 

@@ -406,7 +406,8 @@ def extract_closest(question: Question, plan: Plan, evidence: Evidence, rag: Eng
     statistics = rag.lexical.statistics(question.viewer.channels)
     asked = QueryTerms.of(plan.asked or question.text, statistics.weight, plan.aliases)
     ranked = rank_pieces(asked, evidence, MAX_SENTENCE_LENGTH, None, question.asked_at)
-    coverage = measure_coverage(asked, ranked.best, statistics, contested=ranked.contested, likeness=0.0)
+    foreign = ranked.in_other_language
+    coverage = measure_coverage(asked, ranked.best, statistics, contested=ranked.contested, foreign=foreign)
     covered = rag.calibration.likely(coverage, 0.0, None, question.lang)
     if ranked.best is None or ranked.best.topic <= 0:
         return Draft((), covered, certainty=Certainty.NONE)

@@ -64,7 +64,7 @@ def measure_coverage(
         words=len(asked.text.split()),
         held=float(best.holds) if asked.want in VALUED_TYPES else 0.5,
         likeness=likeness,
-        foreign=translated,
+        translated=translated,
     )
 
 

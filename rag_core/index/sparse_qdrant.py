@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import secrets
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -42,7 +41,6 @@ from rag_core.index.qdrant_connection import (
     match_any,
 )
 from rag_core.index.vectors import REF_FIELDS, make_point_id, read_passage_ref, split_batches
-from rag_core.os_support import read_regular_file
 from rag_core.settings import QdrantSettings
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
@@ -333,30 +331,8 @@ _TOO_MANY_PASSAGES = "{count:,} passages fit: ask about one channel, or about a 
 _FILE_FORMAT = "qdrant 2"
 
 
-# Names of the collections that an archive made on a server and has not deleted, beside the files of the index: a move
-# to the folder replaces those.
-_COLLECTIONS_FILE, _MAX_COLLECTIONS_FILE = "collections.json", 100_000  # bytes
-
-
 def _is_of_post(row: PointPayload, by_chat: Mapping[int, NDArray[np.int64]]) -> bool:
     return row["chat"] in by_chat and row["message"] in by_chat[int(row["chat"])]
-
-
-def _read_collections(folder: Path, settings: QdrantSettings) -> list[str]:
-    """Read the names of the collections made here under this collection name; a damaged file has none."""
-    try:
-        names = json.loads(read_regular_file(folder / _COLLECTIONS_FILE, _MAX_COLLECTIONS_FILE))
-        pattern = re.compile(rf"{re.escape(settings.collection)}-words-[0-9a-f]{{8}}")
-        return [name for name in names if pattern.fullmatch(name)]
-    except (OSError, ValueError, TypeError):
-        return []
-
-
-def _write_collections(folder: Path, names: Iterable[str]) -> None:
-    with bm25_files.translate_write_errors():
-        staged = folder / "collections.tmp"
-        staged.write_text(json.dumps([*names]), encoding="utf-8")
-        staged.replace(folder / _COLLECTIONS_FILE)
 
 
 class QdrantLexicalIndex:
@@ -384,7 +360,7 @@ class QdrantLexicalIndex:
         self._analysis = int(kept.get("analysis", ANALYSIS_VERSION))
         self._revision = 0
         # while a write has failed: the rows of its passages as they are counted; None for one that is not
-        self._as_counted: dict[str, PointPayload | None] = {}
+        self._counted_rows: dict[str, PointPayload | None] = {}
         # replaced collections that are to be deleted, with their open handles
         self._replaced: list[tuple[str, Reconnecting[SparseCollection] | None]] = []
         self._handle = Reconnecting(self._open_collection)
@@ -394,7 +370,7 @@ class QdrantLexicalIndex:
         if collection.identity != self._identity:  # new, or the server has lost the collection that we knew
             self._identity, self.watermark = collection.identity, 0
             self._counts = TermCounts()
-            self._as_counted.clear()
+            self._counted_rows.clear()
             self._revision += 1
         elif collection.count([]) != self._counts.size:
             # Count the terms of a collection from the server: a minute for a million passages
@@ -402,7 +378,7 @@ class QdrantLexicalIndex:
             for _, row in collection.rows([], terms=True):
                 counts.change(int(row["chat"]), (), [row["terms"]])
             self._counts = counts
-            self._as_counted.clear()
+            self._counted_rows.clear()
             self._revision += 1
         return collection
 
@@ -433,7 +409,7 @@ class QdrantLexicalIndex:
             ways = make_post_filters({chat: ids.tolist() for chat, ids in by_chat.items()})
             old = {name: row for way in ways for name, row in collection.rows(way, terms=True)}
             for name in old.keys() | rows.keys():  # what a failed attempt has written is not counted
-                self._as_counted.setdefault(name, old.get(name))
+                self._counted_rows.setdefault(name, old.get(name))
             collection.write(rows)
             collection.delete([name for name in old if name not in rows])
             if collection.identity != self._identity:
@@ -444,9 +420,9 @@ class QdrantLexicalIndex:
             old = self._handle.do(exchange)
         finally:
             self._revision += 1
-        for name, counted in list(self._as_counted.items()):
+        for name, counted in list(self._counted_rows.items()):
             if name in old or name in rows or (counted and _is_of_post(counted, by_chat)):
-                del self._as_counted[name]
+                del self._counted_rows[name]
                 if counted:
                     self._counts.change(int(counted["chat"]), gone=[counted["terms"]])
         for _, row in rows.values():
@@ -462,6 +438,9 @@ class QdrantLexicalIndex:
         finally:
             self._revision += 1
         self._counts.forget(chat_id)
+        for name, counted in self._counted_rows.items():
+            if counted and counted["chat"] == chat_id:
+                self._counted_rows[name] = None
 
     def parts_of(self, chat_id: int) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
         """Implement `LexicalIndex.parts_of`."""
@@ -472,10 +451,14 @@ class QdrantLexicalIndex:
     def adopt(self, other: LexicalIndex) -> None:
         """Implement `LexicalIndex.adopt`. The old collection is deleted at the next save: a search may still use it."""
         assert isinstance(other, QdrantLexicalIndex)
-        self._replaced.append((self._collection, self._handle))
+        in_use = other._collection == self._collection  # after a kill between its last save and its adoption
+        if not in_use:
+            self._replaced.append((self._collection, self._handle))
+        self._replaced += [(name, None) for name, _ in other._replaced]
+        self._counted_rows = dict(other._counted_rows)
         self._collection, self._identity, self.watermark = other._collection, other._identity, other.watermark
         self._counts, self._words, self._analysis = other._counts, other._words, other._analysis
-        self._handle = Reconnecting(self._open_collection)
+        self._handle = self._handle if in_use else Reconnecting(self._open_collection)
         self._revision += 1
         other.close()
 
@@ -503,16 +486,12 @@ class QdrantLexicalIndex:
             "passages": sizes,
         }
         bm25_files.write_index_files(folder, about, arrays, sorted(self._words))
-        made = dict.fromkeys([*_read_collections(folder, self._settings), self._collection])
-        _write_collections(folder, made)
         while self._replaced:
             name, handle = self._replaced[-1]
             self._handle.do(lambda collection, name=name: collection.drop(name))  # type: ignore[misc]
             self._replaced.pop()
-            made.pop(name, None)
             if handle:
                 handle.close()
-        _write_collections(folder, made)
 
     def load_saved(self, folder: Path, archive: str) -> LexicalIndex | None:
         """Implement `LexicalIndex.load_saved`."""
@@ -521,29 +500,20 @@ class QdrantLexicalIndex:
 
     @classmethod
     def load(cls, settings: QdrantSettings, folder: Path, archive: str) -> QdrantLexicalIndex | None:
-        """Load the index saved for this archive and collection name; None if there is none, or it is damaged.
-
-        Collections of this archive that it no longer uses, as after a move to the folder, are deleted at the next save.
-        """
-        made = _read_collections(folder, settings)
-        index: QdrantLexicalIndex | None = None
+        """Load the index saved for this archive and collection name; None if there is none, or it is damaged."""
         try:
             found = bm25_files.read_index_files(folder, {"archive": archive})
-            if found is None:
+            if found is None or not str(found[0]["collection"]).startswith(f"{settings.collection}-words-"):
                 return None
             about, arrays, words = found
-            if str(about["collection"]).startswith(f"{settings.collection}-words-"):
-                made.append(str(about["collection"]))
-                same = all(about[name] == value for name, value in _describe_saved_files(archive).items())
-                if same and about["analysis"] in READABLE_ANALYSES:
-                    index = cls(settings, about, TermCounts.restore(arrays, about["passages"]), words)
+            same = all(about[name] == value for name, value in _describe_saved_files(archive).items())
+            if not same or about["analysis"] not in READABLE_ANALYSES:
+                empty = cls(settings)  # made by another version: refilled, and the old collection is deleted
+                empty._replaced.append((str(about["collection"]), None))
+                return empty
+            return cls(settings, about, TermCounts.restore(arrays, about["passages"]), words)
         except bm25_files.INDEX_READ_ERRORS:
-            pass
-        if index is None and made:
-            index = cls(settings)  # the words were elsewhere, or of another version: filled from the beginning
-        if index is not None:
-            index._replaced += [(name, None) for name in dict.fromkeys(made) if name != index._collection]
-        return index
+            return None
 
     @property
     def outdated(self) -> bool:

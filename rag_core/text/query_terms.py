@@ -138,7 +138,7 @@ def _add_group(line: str, by_phrase: dict[tuple[str, ...], list[_Group]]) -> lis
 
 
 def is_table_word(word: str) -> bool:
-    """Whether the table holds a lower-case word, in either language."""
+    """Whether one of the tables holds a lower-case word, in either language."""
     return stem(word) in _load_tables().words
 
 
@@ -360,7 +360,7 @@ _ASKING_WEIGHT = 0.3
 # Terms of a question up to which variants have their full weight, and from which they have none: on XQuAD, with seven
 # terms on average, variants at full weight lost 2 points at rank 1.
 _FULL_WEIGHT_TERMS, _NO_VARIANT_TERMS = 3, 6
-_LEAST_TRANSLATED = 0.5
+_LEAST_TRANSLATION_FACTOR = 0.5  # of a translation, however many terms there are
 _ALIAS_WEIGHT = 0.8  # of another name, as of a translation
 _UNKNOWN_TERM = "\0"  # no term of any index
 
@@ -449,13 +449,17 @@ class QueryTerms:
         A post in the other language has no other word of it: half the weight of translations stays.
         """
         spare = (_NO_VARIANT_TERMS - len(self.share)) / (_NO_VARIANT_TERMS - _FULL_WEIGHT_TERMS)
-        same = min(1.0, max(0.0, spare))
-        other = max(same, _LEAST_TRANSLATED)
+        synonym_factor = min(1.0, max(0.0, spare))
+        translation_factor = max(synonym_factor, _LEAST_TRANSLATION_FACTOR)
         return {
             term: {
                 variant: weight * factor
                 for variant, weight in found.items()
-                if (factor := same if variant.isascii() == term.isascii() else other)
+                if (factor := translation_factor if _is_translation(term, variant) else synonym_factor)
             }
             for term, found in self.variants.items()
         }
+
+
+def _is_translation(term: str, variant: str) -> bool:
+    return variant.isascii() != term.isascii() and variant not in _ANNOTATIONS

@@ -75,6 +75,11 @@ _COMING = re.compile(rf"{_NEXT.pattern}|\bwhen(?:['’]?s| is| are| will)\b", re
 _RUSSIAN_WORD = re.compile(r"[а-яё]+")
 _FROM_DAY = re.compile(r"\b(?:с|со|from|since)\s\d{1,2}\s(?!\w{1,20}\s(?:по|до|to|until)\b)\w", re.IGNORECASE)
 _MAX_DATED = 20  # best pieces that are read for days
+_REGULAR = re.compile(
+    r"\b(?:every|each|weekly|monthly|daily|(?:mon|tues|wednes|thurs|fri|satur|sun)days|кажд\w+|ежедневно|еженедельно|"
+    r"ежемесячно|по (?:понедельник|вторник|сред|четверг|пятниц|суббот|воскресень|будн|выходн)\w+)\b",
+    re.IGNORECASE,
+)
 _RECENT = timedelta(days=60)  # a post may tell the next of what is held every month or two
 _AHEAD = timedelta(days=300)  # a day without a year is the one before this long after the post
 _CHANGE = re.compile(
@@ -150,7 +155,8 @@ class RankedPieces:
     the first of `pieces` is newer than the best one, the second, and gives a value of perhaps the same thing;
     `series`: all pieces of the series, oldest first, where the question asks how a value changed; `dated_otherwise`:
     the first of `pieces` is not of the time that the question names; `closest`: the best piece, if it is superseded;
-    `passed`: a coming day is asked for, and the first of `pieces` names only days before the question; `rival`: a
+    `passed`: a coming day is asked for, and the first of `pieces` names only days before the question, or none and is
+    old; `rival`: a
     piece of a later post that perhaps supersedes the first; `succeeded`: the first of `pieces` was found by the words
     of the second, and not by those of the question (`rag_core/context/superseding_posts.py`).
     """
@@ -425,12 +431,12 @@ def _list_days(piece: ExtractCandidate) -> list[date]:
 def _fit_coming(piece: ExtractCandidate, now: datetime, next_one: bool) -> int:
     """-1 for a piece that names only days before now; where the next of something is asked for, 1 for a coming day.
 
-    An old post that names no day does not know the next one: -1 as well.
+    An old post that names no day does not know the next one, unless that is held every week or month: -1 as well.
     """
     days = _list_days(piece)
     if days and max(days) < now.date():
         return -1
-    if not next_one or piece.source.passage.date >= now - _RECENT:
+    if not next_one or piece.source.passage.date >= now - _RECENT or _REGULAR.search(piece.text):
         return int(next_one and bool(days))
     return 1 if days else -1
 

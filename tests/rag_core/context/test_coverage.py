@@ -104,13 +104,15 @@ async def test_translations_meet_a_question_about_a_post_of_the_other_language(l
 async def test_of_many_terms_some_are_met_by_translations_by_chance(library: Any, make_post: Any) -> None:
     await library.keep(make_post(904, "Школа и вокзал стоят у реки.", chat=library.kiln))
     asked = "which old school teachers near the river station sang folk songs during winter holidays"
-    assert not (await measured(library, asked, foreign=True)).foreign
+    assert not (await measured(library, asked, foreign=True)).translated
 
 
 def test_a_post_of_the_other_language_has_a_lower_bar_where_the_posts_lack_the_words_of_the_question() -> None:
-    unheard = CoverageFeatures(length=1.3, count=0.5, heard=0.3, foreign=True)
+    unheard = CoverageFeatures(length=1.3, count=0.5, heard=0.3, names=0.5, translated=True)
     assert unheard.lenient
     assert not replace(unheard, heard=0.9).lenient
+    assert not replace(unheard, names=0.0).lenient
+    assert not replace(unheard, held=0.0).lenient
     graded = [
         Calibration().grade(0.5, brief=True, lenient=one.lenient, foreign=True)
         for one in (unheard, replace(unheard, heard=0.9))

@@ -277,40 +277,28 @@ def test_a_write_that_failed_half_way_is_counted_once_when_repeated(
     index.close()
 
 
-async def test_a_move_to_the_folder_and_back_leaves_one_collection_on_the_server(tmp_path: Path) -> None:
-    async with FakeQdrant() as qdrant:
-        settings = await served(qdrant)
-        for number in range(3):
-            there = await asyncio.to_thread(load_saved_lexical_index, settings, tmp_path, "ours")
-            assert (there is None) == (number == 0)
-            index = await asyncio.to_thread(make_lexical_index, settings) if there is None else there
-            assert (len(index), index.watermark) == (0, 0)
-            await asyncio.to_thread(index.replace, (), [entry(number, "cat")])
-            await asyncio.to_thread(index.save, tmp_path, "ours")
-            assert len(qdrant.collections) == 1
-            assert await asyncio.to_thread(numbers, index, "cat") == [number]
-            index.close()
-            here = make_lexical_index()
-            here.replace((), [entry(number, "cat")])
-            here.save(tmp_path, "ours")
-            assert len(qdrant.collections) == 1
+@pytest.mark.parametrize("way", ["adopted", "removed"])
+def test_what_failed_half_way_is_forgotten_with_its_counts(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    index = make_lexical_index(QdrantSettings(url=":memory:", words=True, collection=f"citegram-test-{way}"))
+    index.replace((), [entry(1, "cat")])
+    with monkeypatch.context() as failing:
+        failing.setattr(served_words.SparseCollection, "delete", _raise_half_way)
+        with pytest.raises(QdrantGone):
+            index.replace([PostKey(-1, 1)], [entry(1, "fox")])
+    if way == "removed":
+        index.remove_channel(-1)
+        index.replace([PostKey(-1, 1)], [entry(1, "owl")])
+    else:
+        beside = index.make_empty()
+        beside.replace((), [entry(1, "owl")])
+        index.adopt(beside)
+        index.replace([PostKey(-1, 1)], [entry(1, "owl")])
+    assert [len(index), *(frequency(index, word) for word in ("cat", "fox", "owl"))] == [1, 0, 0, 1]
+    index.close()
 
 
-@pytest.mark.parametrize("written", ["", "{", "5", '[1, null, {"a": 2}]', '["others-words-00000000", "citegram"]'])
-async def test_of_a_damaged_list_of_collections_nothing_is_deleted(tmp_path: Path, written: str) -> None:
-    async with FakeQdrant() as qdrant:
-        settings = await served(qdrant)
-        index = await asyncio.to_thread(make_lexical_index, settings)
-        await asyncio.to_thread(index.replace, (), [entry(1, "cat")])
-        (tmp_path / "collections.json").write_text(written)
-        await asyncio.to_thread(index.save, tmp_path, "ours")
-        index.close()
-        again = await asyncio.to_thread(load_saved_lexical_index, settings, tmp_path, "ours")
-        assert again is not None
-        assert await asyncio.to_thread(numbers, again, "cat") == [1]
-        await asyncio.to_thread(again.save, tmp_path, "ours")
-        assert len(qdrant.collections) == 1
-        again.close()
+def _raise_half_way(*_: object) -> None:
+    raise QdrantGone("half way")
 
 
 async def test_a_server_that_is_gone_at_the_start_is_used_when_it_is_there() -> None:

@@ -62,6 +62,8 @@ def test_of_a_long_question_translations_are_searched_and_synonyms_are_not() -> 
         < QueryTerms.of("pumpkin", lambda term: 1.0).weigh_variants()["pumpkin"][stem("тыква")]
     )
     assert all(variant.isascii() != term.isascii() for term, variants in found.items() for variant in variants)
+    priced = QueryTerms.of("сколько стоит свежий тыквенный хлеб возле старого вокзала города", lambda term: 1.0)
+    assert not any(variant.startswith("<") for variants in priced.weigh_variants().values() for variant in variants)
 
 
 @pytest.mark.parametrize(

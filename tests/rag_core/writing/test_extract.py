@@ -332,13 +332,15 @@ def test_a_day_that_has_passed_is_not_the_next(question: str) -> None:
 
 
 def test_the_next_of_something_is_told_by_a_post_with_a_coming_day_or_a_recent_one() -> None:
-    texts = "Ярмарка ярмарка, the fair of fairs: every summer.", "On 3.05.2025 we hold a fair, ярмарка."
+    texts = "Ярмарка ярмарка, the fair of fairs: in summer.", "On 3.05.2025 we hold a fair, ярмарка."
     found, now = evidence(*texts, days=(0, 1)), DAY + timedelta(days=50)
     coming = rank_pieces(asked("when is the next fair, следующая ярмарка?"), found, now=now)
     assert (coming.pieces[0].text, coming.passed) == (texts[1], False)
     vague = evidence(texts[0], days=(0,))
     assert not rank_pieces(asked("when is the next fair?"), vague, now=DAY + timedelta(days=50)).passed
     assert rank_pieces(asked("when is the next fair?"), vague, now=DAY + timedelta(days=70)).passed
+    weekly = evidence("A fair every Tuesday at 19:00.", days=(0,))
+    assert not rank_pieces(asked("when is the next fair?"), weekly, now=DAY + timedelta(days=70)).passed
 
 
 def test_a_span_of_days_has_passed_with_its_last() -> None:

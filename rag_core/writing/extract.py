@@ -373,8 +373,8 @@ def rank_pieces(
     if period is not None:
         ranked = sorted(ranked, key=lambda one: -one.score - _PERIOD_BONUS * _fit_period(one, period))
     coming = now if now and asked.want in (AnswerType.DATE, AnswerType.HOURS) and _asks_for_coming(asked.text) else None
+    next_one = bool(_NEXT.search(asked.text))
     if coming:
-        next_one = bool(_NEXT.search(asked.text))
         dated = [(one.score + _PERIOD_BONUS * _fit_coming(one, coming, next_one), one) for one in ranked[:_MAX_DATED]]
         ranked[:_MAX_DATED] = [one for _, one in sorted(dated, key=lambda pair: -pair[0])]
     if ranked and asked.want in VAGUE_TYPES:
@@ -395,7 +395,7 @@ def rank_pieces(
         later = next((one for one in pieces if _may_supersede(one, first, told)), None)
     if later is None:
         otherwise = period is not None and _fit_period(first, period) < 1
-        passed = bool(coming and _fit_coming(first, coming, bool(_NEXT.search(asked.text))) < 0)
+        passed = bool(coming and _fit_coming(first, coming, next_one) < 0)
         return RankedPieces(asked, pieces, tuple(earlier), dated_otherwise=otherwise, closest=ranked[0], passed=passed)
     pieces = (replace(later, score=first.score), *(one for one in pieces if one is not later))
     return RankedPieces(asked, pieces, tuple(earlier), contested=True)
@@ -433,12 +433,10 @@ def _fit_coming(piece: ExtractCandidate, now: datetime, next_one: bool) -> int:
 
     An old post that names no day does not know the next one, unless that is held every week or month: -1 as well.
     """
-    days = _list_days(piece)
-    if days and max(days) < now.date():
-        return -1
-    if not next_one or piece.source.passage.date >= now - _RECENT or _REGULAR.search(piece.text):
-        return int(next_one and bool(days))
-    return 1 if days else -1
+    if days := _list_days(piece):
+        return -1 if max(days) < now.date() else int(next_one)
+    old = piece.source.passage.date < now - _RECENT
+    return -int(next_one and old and not _REGULAR.search(piece.text))
 
 
 def is_outdated_plan(piece: ExtractCandidate, now: datetime) -> bool:

@@ -292,16 +292,19 @@ async def wait_until_active(node: QdrantNode, seconds: float = _ACTIVE_SECONDS) 
                 replicas = [await asyncio.to_thread(_list_replicas, client, name) for name in names]
                 if all(state == "Active" for of in replicas for _, _, state, _ in of):
                     return time.monotonic() - started
-                for name, of in zip(names, replicas, strict=True):
-                    for shard, peer, state, moving in of:
-                        since = stuck.setdefault((name, shard, peer), time.monotonic())
-                        if state != "Partial" or moving:
-                            del stuck[name, shard, peer]
-                        elif time.monotonic() - since > _STUCK_SECONDS:
-                            del stuck[name, shard, peer]
-                            source = next(p for s, p, found, _ in of if s == shard and found == "Active")
-                            print(f"  replicated anew: shard {shard} of {name}", flush=True)
-                            await asyncio.to_thread(_replicate_shard, client, name, shard, source, peer)
+                idle = {
+                    (name, shard, peer)
+                    for name, of in zip(names, replicas, strict=True)
+                    for shard, peer, state, moving in of
+                    if state == "Partial" and not moving
+                }
+                stuck = {one: stuck.get(one, time.monotonic()) for one in idle}
+                for name, shard, peer in [
+                    one for one, since in stuck.items() if time.monotonic() - since > _STUCK_SECONDS
+                ]:
+                    print(f"  replicated anew: shard {shard} of {name}", flush=True)
+                    await asyncio.to_thread(_replicate_shard, client, name, shard, peer)
+                    del stuck[name, shard, peer]
             await asyncio.sleep(0.5)
         raise TimeoutError(f"replicas are not active after {seconds:.0f} s")
     finally:
@@ -317,9 +320,13 @@ def _list_replicas(client: QdrantClient, name: str) -> list[tuple[int, int, str,
     return [(shard, peer, str(state.value), shard in moving) for shard, peer, state in (*here, *there)]
 
 
-def _replicate_shard(client: QdrantClient, name: str, shard: int, source: int, target: int) -> None:
-    replicate = models.ReplicateShard(shard_id=shard, from_peer_id=source, to_peer_id=target)
-    client.cluster_collection_update(name, models.ReplicateShardOperation(replicate_shard=replicate))
+def _replicate_shard(client: QdrantClient, name: str, shard: int, target: int) -> None:
+    """Copy a shard to a peer from one that has it active, if there is one."""
+    for one, source, state, _ in _list_replicas(client, name):
+        if one == shard and state == "Active":
+            replicate = models.ReplicateShard(shard_id=shard, from_peer_id=source, to_peer_id=target)
+            client.cluster_collection_update(name, models.ReplicateShardOperation(replicate_shard=replicate))
+            return
 
 
 async def play(life: Life, *, only_snapshots: bool) -> None:

@@ -352,9 +352,7 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
         return False
     if want is AnswerType.PLACE and (_PLACE.search(low) or _PLACE_NAME.search(text)):
         return True
-    if want is AnswerType.PERSON:
-        return names_someone(text, stems)
-    return bool(extract_name_stems(text) - stems)
+    return names_someone(text, stems) if want is AnswerType.PERSON else bool(extract_name_stems(text) - stems)
 
 
 _IN_PLACE = re.compile(r"(?:\b(?:in|at|on|to|from|near|the|of)|@)\s?$", re.IGNORECASE)
@@ -373,7 +371,9 @@ def names_someone(text: str, stems: frozenset[str]) -> bool:
         if not low.isascii() and is_dictionary_word(low):
             if read_word(low)[0].name:
                 return True
-        elif not _begins_sentence(text, match.start()) and not _IN_PLACE.search(text, max(0, match.start() - 8), match.start()):
+        elif not _begins_sentence(text, match.start()) and not _IN_PLACE.search(
+            text, max(0, match.start() - 8), match.start()
+        ):
             return True
     return False
 

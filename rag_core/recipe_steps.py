@@ -164,6 +164,7 @@ _EXTRACT_MARGIN = 3.5
 _DECISIVE_COVERAGE = 0.8  # from here the extract is shown although the model found no answer in the posts
 _POOR_COVERAGE = 0.5  # below it a second round also searches with a hypothetical post (HyDE)
 
+_NEWS_TOPIC = 0.45  # weight share of the topic that a post about it has
 _MAX_SERIES_LINES = 5  # values of a series that are shown
 
 log = logging.getLogger(__name__)
@@ -369,9 +370,7 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     coverage = measure_coverage(asked, best, statistics, contested=contested, likeness=likeness, foreign=foreign)
     covered = rag.calibration.likely(coverage, cosine, model, question.lang)
     certainty = rag.calibration.grade(covered, brief=coverage.brief, lenient=coverage.lenient, foreign=foreign)
-    # where no term of the question was met, nothing of it was; nor where a price is asked for and none is there
-    if best is None or best.topic <= 0 or lacks_required_value(asked.want, best.text, asked.text):
-        certainty = Certainty.NONE
+    certainty = _limit_certainty(certainty, ranked, posts_asked=plan.kind is Kind.NEWS)
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)
     focused = certainty is Certainty.SURE and not coverage.brief
@@ -399,6 +398,19 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     if not dated and not ranked.contested and (earlier := quote_earlier_piece(ranked, question.lang)):
         sentences = _insert_second(sentences, earlier, most)
     return Draft(tuple(sentences), covered, certainty=certainty)
+
+
+def _limit_certainty(certainty: Certainty, ranked: RankedPieces, *, posts_asked: bool) -> Certainty:
+    """Show nothing where no term of the question was met, or a price is asked for and none is there.
+
+    Where posts about something are asked for, one that names half of it is one.
+    """
+    asked, best = ranked.asked, ranked.best
+    if best is None or best.topic <= 0 or lacks_required_value(asked.want, best.text, asked.text):
+        return Certainty.NONE
+    if certainty is Certainty.NONE and posts_asked and best.topic >= _NEWS_TOPIC and not ranked.in_other_language:
+        return Certainty.PROBABLE
+    return certainty
 
 
 def extract_closest(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> Draft:

@@ -59,14 +59,20 @@ _RECENT_EVENTS = re.compile(
     r"what(?:'s|s| is| was| has)? (?:new|up|the latest|happened|happening|going on|went on|been happening)|what (?:did i|have i) miss\w*|"
     r"catch me up|any ?(?:thing new|news)|events|recap|news|updates)\b"
 )
-# "последние новости про автобус", "any news about the bus": the newest posts about a topic.
+# "последние новости про автобус", "anything posted about the bus": the newest posts about a topic.
+_PLACE_OF_POSTS = r"(?:тут|здесь|там|у вас|у нас|(?:в|на) (?:канал\w*|чат\w*|групп\w*)|here|in (?:the|this|your) (?:channels?|chat|group))"
+_SOMETHING = r"(?:(?:что|че|чо|шо|чего|чет|кто)(?:[ -]?(?:то|нибудь|нить|либо))?|пост(?:ы|ов|ик\w*)|новост(?:и|ей)|сообщени[яй]|запис(?:и|ей)|публикаци[ий]|упоминани[яй]|инф[аы]|информаци[яи])"
+_POSTED = r"(?:был[оаи]?|есть|выходил[аио]?|попада(?:л[аио]с[ья]|лся)|проскакивал[аио]|писал[аи]|постил[аи])"
 _NEWS_ABOUT = (
-    r"^(?:(?:а|ну|и|so|and|есть|какие|покажи|дай|any|are there any|show|give me|the) )*"
-    r"(?:(?:последние|свежие|новые|latest|recent|new|last) )*"
+    r"^(?:(?:а|ну|и|so|and|есть|были|было|какие|покажи|дай|скинь|кинь|найди|хочу|any|are there any|show|give me|find|send|the|all|все|мне|me) )*"
+    r"(?:(?:последние|свежие|новые|latest|recent|new|last|newest) )*"
     r"(?:новост(?:и|ей)|пост(?:ы|ов)|новенькое|(?:че|чо|что|шо) (?:там |сейчас |у вас )?(?:нового|слышно|нового слышно)|"
     r"(?:че|чо|что|шо) (?:вы |тут |здесь |там )?(?:писали|пишут|постили|выкладывали|сообщали)|news|updates?|what(?:'s|s| is) (?:new|the latest|happening|going on)|"
-    r"what (?:did|have|has) (?:you|they|the channels?) (?:post|posted|write|written)|what (?:was|has been) (?:posted|written)|latest)"
-    r"(?: (?:на|за|в|in|from|for|this|last) [^?]{1,30}?)? (?:про|о|об|обо|по|с|со|насчет|у|about|on|with|regarding|of) (?!(?:the )?(?:channels?|week|month|day|year)\b)"
+    r"what (?:did|have|has) (?:you|they|the channels?) (?:post|posted|write|written)|what (?:was|has been) (?:posted|written)|latest|"
+    rf"(?:{_SOMETHING}|{_POSTED}|{_PLACE_OF_POSTS})(?: (?:ли|{_SOMETHING}|{_POSTED}|{_PLACE_OF_POSTS}))+|"
+    r"(?:(?:is|was|were|are|has|have|did|do) )?(?:(?:there|you|they|we|anyone|anybody|someone|the channels?) )?(?:(?:been|ever|post|write|say|share|mention) )*"
+    rf"(?:(?:any|some)thing|(?:any |some )?(?:posts?|messages?|mentions?|info|word|news))(?: (?:been|was|posted|written|said|shared|published|reported|mentioned|new|{_PLACE_OF_POSTS}))*)"
+    r"(?: (?:на|за|в|in|from|for|this|last) [^?]{1,30}?)? (?:про|о|об|обо|по|с|со|насчет|у|about|on|with|regarding|of|mentioning) (?!(?:the )?(?:channels?|week|month|day|year)\b)"
 )
 _INTENT_SOURCES: tuple[tuple[Kind, str], ...] = (
     (Kind.HOW_MANY, rf"^(?:сколько раз|как часто|how (?:many times|often))\b.*?\b{_REPORTING_VERBS}\b"),
@@ -109,7 +115,27 @@ _INTENT_SOURCES: tuple[tuple[Kind, str], ...] = (
     ),
     (Kind.LIST, r"^(?:перечисли\w*|назови все|какие есть|список|list|name all)\b"),
 )
+_NEWS_PREFIX = re.compile(_NEWS_ABOUT)
 _INTENT_PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _INTENT_SOURCES)
+# The same with other words before, between and after: "про хор есть посты какие-нибудь", "got any posts with the fox in".
+_POSTS_ASKED = re.compile(
+    r"\b(?:посты|постов|постик\w*|(?:на)?писали|пишут|(?:за)?пост(?:или|ят)|выклад\w+|публиковали|posts|posted|(?:post|wrote|written|writing) "
+    r"(?:(?:any|some)thing )?(?:about|on|of)|(?:been|going) on about|(?:put|putting) up|catch me up|fill me in|(?:most recent|latest|last) thing|"
+    r"(?:everything|anything|all) (?:about|on|new)|what(?:'s|s| is| has)? (?:new|been up|up|been happening|happening) (?:with|at|in|from)|последнее|новости|новост[ьейюям]+|news)\b"
+)
+_NO_POSTS_ASKED = re.compile(
+    r"^(?:(?:а|и|ну|so|and) )?(?:когда|кто|кого|где|куда|откуда|почему|зачем|сколько|скольк\w+|скока|как\w*|во сколько|чем|кому|чей|when|whens?|who\w*|where|why|how|which)\b"
+)
+_CLAUSE_END = re.compile(r"[,.?!;:]+(?:\s|$)")
+_TOPIC_NAMED = re.compile(
+    r"(?<!\w)(?:про|о|об|обо|насчет|about|on|regarding|of|mentioning)\s+(?!(?:about|чем|что|lately|recently|today|now|these|this|last|in|since)\b)\w"
+)
+_REQUEST_WORDS = re.compile(
+    r"\b(?:скинь(?:те)?|кинь(?:те)?|пришли(?:те)?|найди(?:те)?|глянь|помню|эти|все|дай(?:те)?|плиз|пжлст|пж|какие|нибудь|либо|последнее|недавно|в последнее время|"
+    r"вообще|там|тут|здесь|чтобы|ребята|народ|чо|че|шо|чего|чтото|чтонибудь|наш\w*|ваш\w*|хочу|можно|"
+    r"pls|plz|send|find|got|get|any|everything|anything|something|things?|guys?|people|ppl|folks?|team|these days|lately|been|put|putting|going on|catch me up|fill me in|"
+    r"most recent|all|about|thats|that's|whats|what's|speaks?|did|has|have|anyone|anybody|someone)\b"
+)
 # Words about posts that say nothing of the topic.
 _FRAME_WORDS = re.compile(
     rf"\b(?:{_REPORTING_VERBS}|{_POSTING_VERBS}|{_THROWING_VERBS}|{_APPEARING_VERBS}|{_POST_WORDS}|выш(?:ел|л[аои])|выходил[аио]?|хронологи[яюи]|таймлайн|timeline|chronology|покажи|show|{_MENTION_WORDS}|впервые|перв(?:ый|ое|ая)|последн(?:ий|ее|яя|ие)|раз|сколько|"
@@ -160,7 +186,8 @@ _ASKING_PHRASE = re.compile(
 
 def strip_asking_phrase(text: str) -> str:
     """Strip phrases such as "tell me about" from a question; the whole question where nothing would be left."""
-    rest, stripped = _ASKING_PHRASE.subn("", text)
+    about = _NEWS_PREFIX.match(text.lower().replace("ё", "е"))
+    rest, stripped = (text[about.end() :], 1) if about else _ASKING_PHRASE.subn("", text)
     if not stripped or not tokenize(rest):
         return text
     return rest.rstrip(" ?")  # a name with a question mark would ask for yes or no
@@ -188,7 +215,31 @@ def is_asking_word(word: str) -> bool:
 
 def extract_topic(asked: str) -> str:
     """Extract the topic: the question without the words about posts."""
-    return " ".join(_FRAME_WORDS.sub(" ", asked).split())
+    return " ".join(
+        _FRAME_WORDS.sub(
+            " ", _NEWS_PREFIX.sub("", asked[:_INTENT_PREFIX_LENGTH]) + asked[_INTENT_PREFIX_LENGTH:]
+        ).split()
+    )
+
+
+def asks_for_posts(asked: str) -> bool:
+    """Whether a question of no other intent asks for posts or news of something, in any order of words."""
+    head = asked[:_INTENT_PREFIX_LENGTH]
+    return bool(_POSTS_ASKED.search(head)) and not _NO_POSTS_ASKED.search(head)
+
+
+def names_topic(text: str) -> bool:
+    """Whether a question about posts says what they are about, and not whose they are: "про хор", "about the choir"."""
+    return bool(_TOPIC_NAMED.search(text[:_INTENT_PREFIX_LENGTH].lower().replace("ё", "е")))
+
+
+def extract_posts_topic(asked: str) -> str:
+    """Extract the topic of posts that are asked for: of the first clause that has one, without the words of asking."""
+    for clause in _CLAUSE_END.split(asked[:_INTENT_PREFIX_LENGTH]):
+        topic = strip_catch_all_words(_REQUEST_WORDS.sub(" ", extract_topic(clause)))
+        if topic:
+            return topic
+    return ""
 
 
 def strip_catch_all_words(topic: str) -> str:

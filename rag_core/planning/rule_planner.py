@@ -14,7 +14,9 @@ from rag_core.dates.parse import Period, parse_period
 from rag_core.planning.intents import (
     asks_about_posts,
     asks_about_recent_events,
+    asks_for_posts,
     detect_intent,
+    extract_posts_topic,
     extract_topic,
     is_empty_topic,
     strip_asking_phrase,
@@ -213,7 +215,7 @@ EXACT_INTENTS = frozenset({Kind.HOW_MANY, Kind.FIRST, Kind.LAST, Kind.TIMELINE, 
 # Intents that make sense without a topic, over all posts.
 _TOPICLESS_INTENTS = frozenset({Kind.FACT, Kind.HOW_MANY, Kind.SUMMARY, Kind.LIST, Kind.NEWS, Kind.LAST})
 _QUOTED = re.compile(r"[«\"“„][^»\"”“]{1,80}[»\"”]")
-_RECENT_LIMIT = timedelta(days=70)
+_RECENT_LIMIT, _YEAR, _BRIEF_PERIOD = timedelta(days=70), timedelta(days=366), timedelta(days=31)
 TELEGRAM_START = datetime(2013, 8, 14, tzinfo=UTC)  # no post is older than Telegram
 _NO_CHANNELS: Mapping[int, Channel] = {}
 
@@ -234,6 +236,9 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
         detect_intent(asked),
         extract_topic(_remove_pieces(asked, (period.words if period else "", *filters.words))),
     )
+    if kind in (Kind.FACT, Kind.NEWS) and (kind is Kind.NEWS or asks_for_posts(asked)):
+        about = extract_posts_topic(_remove_pieces(asked, (period.words if period else "", *filters.words)))
+        kind, topic = (Kind.NEWS, about) if about else (kind, topic)
     posting_period = period if period and _is_posting_period(period, question, asked, kind, filters, topic) else None
     kind = _adjust_intent(kind, topic, asked, bounded=bool(posting_period or filters.words))
     if kind is Kind.FACT and posting_period and asks_about_recent_events(asked):
@@ -245,7 +250,7 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     for words in dict.fromkeys(filter(None, (*filters.words, posting_period.words if posting_period else ""))):
         rest = re.sub(rf"(?<!\w){re.escape(words)}(?!\w)".replace("е", "[её]"), " ", rest, flags=re.I)
     query = " ".join(rest.split()).strip(" ,;:") if tokenize(rest) else text
-    plan = Plan((query, *generate_query_variants(query)), kind, topic if tokenize(topic) else asked, *extract_phrases(query), asked=strip_asking_phrase(query),
+    plan = Plan((query, *generate_query_variants(query)), kind, topic if tokenize(topic) else asked, *extract_phrases(query), asked=_write_as_asked(topic, text) if kind is Kind.NEWS else strip_asking_phrase(query),
                 channels=filters.channels, authors=filters.authors, origins=filters.origins, media=filters.media,
                 files=filters.files)  # fmt: skip
     if posting_period:
@@ -287,7 +292,8 @@ def _is_posting_period(
     """
     if period.until is not None and period.until <= TELEGRAM_START:
         return False
-    lately = period.since is not None and question.asked_at - period.since <= _RECENT_LIMIT
+    brief = period.since and period.until and period.until - period.since <= _BRIEF_PERIOD
+    lately = period.since is not None and question.asked_at - period.since <= (_YEAR if brief else _RECENT_LIMIT)
     return (
         bool(filters.beside)
         or kind in EXACT_INTENTS | {Kind.NEWS}
@@ -303,6 +309,12 @@ def _adjust_intent(kind: Kind, topic: str, asked: str, *, bounded: bool) -> Kind
     if kind in _TOPICLESS_INTENTS and (bounded or news) and is_empty_topic(topic):
         return Kind.POSTED
     return Kind.FACT if kind in EXACT_INTENTS - {Kind.WHEN} and not tokenize(topic) else kind
+
+
+def _write_as_asked(topic: str, text: str) -> str:
+    """Write the words of a topic, which are in lower case, as the question has them."""
+    written = {word.lower().replace("ё", "е"): word for word in re.findall(r"[^\s?!.,;:]+", text)}
+    return " ".join(written.get(word, word) for word in topic.split())
 
 
 def _remove_pieces(asked: str, pieces: Iterable[str]) -> str:

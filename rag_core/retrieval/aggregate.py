@@ -13,13 +13,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import product
 
 from rag_core.context.evidence import build_text_key
 from rag_core.engine import Engine
-from rag_core.planning.intents import asks_for_count
+from rag_core.planning.intents import asks_for_count, names_topic
+from rag_core.retrieval.channel_profile import find_described_channel
 from rag_core.retrieval.extractive_summary import MAX_LINES, find_opening, fit_dated_lines, quote_span, summarize_period
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage import posts
@@ -227,7 +228,11 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
         return await date_posts(question, plan, rag)
     if plan.kind not in {Kind.FIRST, Kind.LAST, Kind.NEWS, Kind.HOW_MANY, Kind.TIMELINE}:
         return None
+    if plan.kind is Kind.NEWS and (digest := await _summarize_described_channel(question, plan, rag)):
+        return digest
     words = await asyncio.to_thread(extract_mention_terms, question, plan, rag)  # blocking for an index on a server
+    if plan.kind is Kind.NEWS and not _express_topic(words, plan.topic):
+        return None  # posts with a part of the topic may be about something else: the search tells how near they are
     places = await find_mentions(words, plan, question.viewer, rag)
     if not places:
         return Draft() if words and (plan.since or plan.until) else None
@@ -243,6 +248,20 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
         Sentence(f"{format_mention(s.citations[0].date, question.lang)} {s.text}", s.citations) for s in shown
     )
     return Draft(sentences, 1.0) if sentences else None
+
+
+async def _summarize_described_channel(question: Question, plan: Plan, rag: Engine) -> Draft | None:
+    """Summarize the posts of the channel that the topic describes: "what is new at the bakery"."""
+    if names_topic(question.text):
+        return None
+    channel = await find_described_channel(plan.topic, question.viewer, rag)
+    digest = replace(plan, kind=Kind.POSTED, channels=frozenset({channel})) if channel is not None else None
+    return await summarize_period(question, digest, rag, counted=False) if digest else None
+
+
+def _express_topic(words: Sequence[MentionTerm], topic: str) -> bool:
+    """Whether the required terms express every word of the topic."""
+    return all(any(term in word.terms for word in words) for term in tokenize(topic))
 
 
 def _sample_evenly(places: Sequence[PassageRef]) -> list[PassageRef]:

@@ -10,7 +10,7 @@ import re
 from enum import StrEnum
 from functools import lru_cache
 
-from rag_core.text.tokens import stem
+from rag_core.text.tokens import is_dictionary_word, read_word, stem
 
 
 class AnswerType(StrEnum):
@@ -352,7 +352,30 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
         return False
     if want is AnswerType.PLACE and (_PLACE.search(low) or _PLACE_NAME.search(text)):
         return True
-    return bool(extract_name_stems(text) - stems)
+    return names_someone(text, stems) if want is AnswerType.PERSON else bool(extract_name_stems(text) - stems)
+
+
+_IN_PLACE = re.compile(r"(?:\b(?:in|at|on|to|from|near|the|of)|@)\s?$", re.IGNORECASE)
+
+
+def names_someone(text: str, stems: frozenset[str]) -> bool:
+    """Whether a text has a name that may be a person's, a team's or a firm's, and is none of the `stems`.
+
+    A Russian word that the dictionary has must be a name there; another one, as an English word, may not begin a
+    sentence, where anything is capitalized. A name after "in" or "the" is of a place.
+    """
+    for match in _NAME.finditer(text):
+        low = match[0].lower().replace("ё", "е")
+        if not match[0][0].isupper() or len(low) < 2 or stem(low) in stems or _CALENDAR_NAME.fullmatch(low):
+            continue
+        if not low.isascii() and is_dictionary_word(low):
+            if read_word(low)[0].name:
+                return True
+        elif not _begins_sentence(text, match.start()) and not _IN_PLACE.search(
+            text, max(0, match.start() - 8), match.start()
+        ):
+            return True
+    return False
 
 
 def names_a_role(text: str, question: str) -> bool:

@@ -38,7 +38,7 @@ _SYNONYMS = Path(__file__).with_name("synonyms.txt")
 _TRANSLATIONS = Path(__file__).with_name("translations.txt")
 # Weights of variants, against 1 for the word itself. A translation is worth more than a synonym: a post in the other
 # language has no other word of the question.
-_SYNONYM_WEIGHT, TRANSLATION_WEIGHT, _RELATED_WEIGHT, _ANNOTATION_WEIGHT = 0.5, 0.8, 0.3, 0.8
+SYNONYM_WEIGHT, TRANSLATION_WEIGHT, _RELATED_WEIGHT, _ANNOTATION_WEIGHT = 0.5, 0.8, 0.3, 0.8
 _PHRASE_FACTOR = 0.5  # for a word of a phrase
 _MAX_WORDS = 40  # words of a question that are looked up
 _MAX_PHRASE_WORDS = 3
@@ -76,7 +76,7 @@ class _Group:
     def list_variants(self, lang: str) -> Iterator[tuple[str, float]]:
         """List the variants of a word of this language, with weights."""
         for other, terms in self.terms.items():
-            weight = _RELATED_WEIGHT if self.related else _SYNONYM_WEIGHT if other == lang else TRANSLATION_WEIGHT
+            weight = _RELATED_WEIGHT if self.related else SYNONYM_WEIGHT if other == lang else TRANSLATION_WEIGHT
             yield from (
                 (term, _ANNOTATION_WEIGHT if term.startswith("<") else weight * factor)
                 for term, factor in terms.items()
@@ -378,7 +378,7 @@ _COMBINING_FORM = re.compile(
 )
 
 
-def _strip_combining_form(term: str) -> str:
+def strip_combining_form(term: str) -> str:
     """Strip the first part of a Russian compound: "врач" of "главврач"; empty for another stem."""
     found = _COMBINING_FORM.match(term)
     rest = term[found.end() :] if found else term
@@ -410,8 +410,8 @@ class QueryTerms:
         for term in dict.fromkeys(order):
             weight = weigh(term)
             if weight >= unknown:  # no post has it: it matters as much as its rarest variant that one has
-                if (head := _strip_combining_form(term)) and weigh(head) < unknown:
-                    variants.setdefault(term, {}).setdefault(head, _SYNONYM_WEIGHT)
+                if (head := strip_combining_form(term)) and weigh(head) < unknown:
+                    variants.setdefault(term, {}).setdefault(head, SYNONYM_WEIGHT)
                 known = (other for variant in variants.get(term, ()) if (other := weigh(variant)) < unknown)
                 weight = max(known, default=weight)
             weights[term] = weight * (_ASKING_WEIGHT if term in asking else 1.0)

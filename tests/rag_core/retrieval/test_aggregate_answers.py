@@ -8,7 +8,8 @@ import pytest
 
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.retrieval.aggregate import answer_by_aggregation
-from rag_core.types import Draft, PostKey
+from rag_core.retrieval.channel_profile import find_described_channel
+from rag_core.types import Draft, PostKey, Viewer
 
 
 async def told(library: Any, text: str, **asked: Any) -> Draft | None:
@@ -167,3 +168,34 @@ async def test_a_count_of_more_words_than_can_be_said_is_not_given(library: Any,
     names = " ".join(f"Longname{'x' * 40}{n}" for n in range(9))
     await library.keep(make_post(31, f"Here are {names}.", chat=library.harbour))
     assert await told(library, f"How many posts mention {names}?") is None
+
+
+async def _introduce(library: Any, make_post: Any) -> None:
+    await library.keep(
+        make_post(1, "Hello! This is the channel of the swimming pool on the pier.", chat=library.harbour, days=1),
+        *(
+            make_post(n, f"Lane number {n} is open to everybody from today.", chat=library.harbour, days=300 + n)
+            for n in (21, 22)
+        ),
+        make_post(41, "The pool gave us water for the kiln.", chat=library.kiln, days=310),
+    )
+
+
+async def test_what_is_new_at_what_a_channel_is_are_the_posts_of_that_channel(library: Any, make_post: Any) -> None:
+    await _introduce(library, make_post)
+    draft = await told(library, "what's new at the pool")
+    assert numbers(draft)[:2] == [22, 21]
+    assert numbers(await told(library, "что нового в бассейне"))[:2] == [22, 21]
+    assert 41 in numbers(await told(library, "any posts about the pool"))  # a topic is no channel
+
+
+async def test_words_describe_no_channel_that_the_reader_may_not_read(library: Any, make_post: Any) -> None:
+    await _introduce(library, make_post)
+    both, one = Viewer(1, frozenset({library.harbour, library.kiln})), Viewer(1, frozenset({library.kiln}))
+    assert await find_described_channel("pool", both, library.rag) == library.harbour
+    assert await find_described_channel("pool", one, library.rag) is None
+    assert await find_described_channel("pool kiln", both, library.rag) is None  # no channel is both
+
+
+async def test_posts_with_a_part_of_a_topic_are_not_listed(library: Any) -> None:
+    assert await told(library, "any posts about the ferry regatta") is None

@@ -121,17 +121,18 @@ def build_plan_prompt(
     question: Question, around: KnownEntities, most: int = _MAX_QUESTION_LENGTH, *, short: bool = False
 ) -> Prompt:
     """Build the prompt for a plan, with at most `most` characters of the question."""
-    return _build_prompt(_format_question(question, around, most), "plan_short" if short else "plan")
+    template = load_prompt("plan_short" if short else "plan", "all")
+    return Prompt(template.system, _format_question(question, around, most), template.shots)
 
 
 def build_rewrite_prompt(
     question: Question, around: KnownEntities, queries: Sequence[str], other: str, most: int = _MAX_QUESTION_LENGTH
 ) -> Prompt:
     """Build the prompt for more queries, the first in the language `other`; it begins like the plan prompt."""
+    prompt = build_plan_prompt(question, around, most)
     request = f"More queries, not these: {' | '.join(map(escape_prompt_text, queries))}."
-    return _build_prompt(
-        f"{_format_question(question, around, most)}\n{request}{f' The first in {LANGUAGE_NAMES[other]}.' if other else ''}"
-    )
+    language = f" The first in {LANGUAGE_NAMES[other]}." if other else ""
+    return replace(prompt, ask=f"{prompt.ask}\n{request}{language}")
 
 
 async def fit_prompt(prompt: Callable[[int], Prompt], tokens: int, seat: LlmSession) -> Prompt:
@@ -149,11 +150,6 @@ async def fit_prompt(prompt: Callable[[int], Prompt], tokens: int, seat: LlmSess
         if most == _MIN_QUESTION_LENGTH:
             raise GenerationFailed(_CONTEXT_TOO_SMALL)
         most = max(_MIN_QUESTION_LENGTH, min(most, len(candidate.ask)) - max(over // 2, _MIN_QUESTION_LENGTH))
-
-
-def _build_prompt(ask: str, name: str = "plan") -> Prompt:
-    template = load_prompt(name, "all")
-    return Prompt(template.system, ask, template.shots)
 
 
 def _format_question(question: Question, around: KnownEntities, most: int) -> str:
@@ -214,21 +210,15 @@ def merge_plans(
         channels=by_rules.channels or around.channels_called(proposal.channel, spoken),
         authors=by_rules.authors or around.authors_called(proposal.author, spoken),
     )
-    plan = _apply_model_dates(plan, proposal, question)
-    chosen = route_plan(plan, question.text, question.asked_at)
-    return replace(plan, legs=chosen.legs, reasons=(*chosen.reasons, f"{len(fresh)} queries by the model"))
+    plan = route_plan(_apply_model_dates(plan, proposal, question), question.text, question.asked_at)
+    return replace(plan, reasons=(*plan.reasons, f"{len(fresh)} queries by the model"))
 
 
 def _apply_model_dates(plan: Plan, proposal: PlanProposal, question: Question) -> Plan:
     """Use the dates of the model where the rules cannot parse the period of posts ("since the pandemic")."""
-    if (
-        plan.since
-        or plan.until
-        or not (proposal.since or proposal.until)
-        or parse_period(question.text, question.asked_at)
-    ):
-        return plan
-    if not asks_about_posts(question.text.lower().replace("ё", "е")):
+    known = plan.since or plan.until or parse_period(question.text, question.asked_at)
+    proposed = proposal.since or proposal.until
+    if known or not proposed or not asks_about_posts(question.text.lower().replace("ё", "е")):
         return plan
     today = question.asked_at.date()
     since, until = proposal.since or _OLDEST_DAY, proposal.until or today
@@ -279,11 +269,9 @@ async def plan_by_model(
     asking = _request_plan(question, around, planner, run, heard, short=short)
     proposal = await run.attempt(Stage.PLAN, asking, lambda: read("".join(heard)))
     if len(run.shortfalls) > before:
-        return (
-            await asyncio.to_thread(merge_plans, by_rules, proposal, (), question, around)
-            if proposal.queries
-            else by_rules
-        )
+        if not proposal.queries:
+            return by_rules
+        return await asyncio.to_thread(merge_plans, by_rules, proposal, (), question, around)
     own = by_rules.queries[0]
     fresh = drop_similar_queries(proposal.queries, (own,))
     other = around.other_language(own)
@@ -293,9 +281,8 @@ async def plan_by_model(
     if (other or len(fresh) + 1 < MIN_QUERIES) and not short and not planner.waiting:
         asked = partial(build_rewrite_prompt, question, around, (truncate_query(own), *fresh), other)
         more = await run.attempt(Stage.REWRITE, _request_rewrite(asked, question, planner, run), ())
-    return await asyncio.to_thread(
-        merge_plans, by_rules, proposal, _order_by_language(more, other, own), question, around
-    )
+    more = _order_by_language(more, other, own)
+    return await asyncio.to_thread(merge_plans, by_rules, proposal, more, question, around)
 
 
 def _order_by_language(more: Sequence[str], other: str, own: str) -> tuple[str, ...]:

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from rag_core.planning.router import Route, route_plan
+from rag_core.planning.router import route_plan
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.types import Channel, Kind, Plan, Question, Viewer
 
@@ -67,10 +66,9 @@ def test_the_recipe_and_why(text: str, recipe: str, why: str) -> None:
 
 
 def test_a_plan_without_queries_has_a_route_too() -> None:
-    assert route_plan(Plan(()), "", NOW) == Route(
-        "lexical", "direct", ("lexical: no terms", "direct: short and specific")
-    )
-    assert route_plan(replace(Plan(("ferry",)), kind=Kind.LIST), "ferry", NOW).recipe == "agent"
+    reasons = ("lexical: no terms", "direct: short and specific")
+    assert route_plan(Plan(()), "", NOW) == Plan((), legs="lexical", reasons=reasons)
+    assert route_plan(Plan(("ferry",), Kind.LIST), "ferry", NOW).reasons[-1] == "agent: list"
 
 
 SETS = {"musique": "musique_100", "hotpotqa": "hotpotqa_100", "xquad": "xquad", "people-samples": "people/samples",

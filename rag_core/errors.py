@@ -126,17 +126,13 @@ class SettingsWrong(RagError):
     """Setting that cannot be used."""
 
 
-def _always_true() -> bool:
-    return True
-
-
 @contextmanager
 def translate_errors(
     ours: type[RagError],
     *theirs: type[Exception],
     say: str = "{}",
     code: str = "",
-    when: Callable[[], bool] = _always_true,
+    when: Callable[[], bool] = lambda: True,
     **parameters: object,
 ) -> Iterator[None]:
     """Translate exceptions of a library into `ours`; `{}` in `say` is the text of the exception.

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from rag_core.dates.parse import parse_period
@@ -54,17 +54,13 @@ _WORD = re.compile(r"[^\W_]+")
 _NAME_OR_NUMBER = re.compile(r"[A-ZА-ЯЁ\d]")
 
 
-@dataclass(frozen=True)
 class QuestionWords:
-    """Terms of a question, with transliterations."""
+    """Terms of a question in both scripts."""
 
-    text: str
-
-    @cached_property
-    def terms(self) -> frozenset[str]:
-        """Terms in both scripts."""
-        own = _WORD.findall(self.text)
-        return frozenset(tokenize(" ".join((*own, *(spelt for word in own for spelt in transliterate_word(word))))))
+    def __init__(self, text: str) -> None:
+        own = _WORD.findall(text)
+        spelt = (other for word in own for other in transliterate_word(word))
+        self.terms = frozenset(tokenize(" ".join((*own, *spelt))))
 
     def of(self, name: str) -> bool:
         """Whether the question contains at least one word of a name."""
@@ -237,16 +233,21 @@ _UNREADABLE_REPLY = "The model's {} could not be read: only the rules' queries a
 
 @dataclass(frozen=True, slots=True)
 class _PlannerRequest:
-    """Decoding parameters, and the grammar and schema of the reply."""
+    """What is asked for, decoding parameters, and the grammar, the schema and the parser of the reply."""
 
+    name: str
     decoding: DecodingParams
     grammar: str
     schema: Mapping[str, Any]
+    parse: Callable[[str], PlanProposal]
 
 
-_PLAN_REQUEST = _PlannerRequest(PLAN_DECODING, PLAN_GRAMMAR, PLAN_SCHEMA)
-_SHORT_REQUEST = _PlannerRequest(replace(PLAN_DECODING, max_tokens=192), SHORT_PLAN_GRAMMAR, SHORT_PLAN_SCHEMA)
-_REWRITE_REQUEST = _PlannerRequest(REWRITE_DECODING, REWRITE_GRAMMAR, REWRITE_SCHEMA)
+_SHORT_DECODING = replace(PLAN_DECODING, max_tokens=192)
+_PLAN_REQUEST = _PlannerRequest("plan", PLAN_DECODING, PLAN_GRAMMAR, PLAN_SCHEMA, parse_proposal)
+_SHORT_REQUEST = _PlannerRequest("plan", _SHORT_DECODING, SHORT_PLAN_GRAMMAR, SHORT_PLAN_SCHEMA, parse_short_plan)
+_REWRITE_REQUEST = _PlannerRequest(
+    "rewrite", REWRITE_DECODING, REWRITE_GRAMMAR, REWRITE_SCHEMA, lambda text: PlanProposal(parse_rewrite(text))
+)
 
 
 def is_worth_planning(by_rules: Plan) -> bool:
@@ -263,11 +264,12 @@ async def plan_by_model(
     The stages `plan` and `rewrite` have budgets of their own, without the wait for the model.
     """
     heard: list[str] = []
-    before = len(run.shortfalls)
+    before, request = len(run.shortfalls), _SHORT_REQUEST if short else _PLAN_REQUEST
+    asking = _ask_planner(
+        request, partial(build_plan_prompt, question, around, short=short), question, planner, run, heard
+    )
     # the complete part of a truncated reply is still used
-    read = parse_short_plan if short else parse_proposal
-    asking = _request_plan(question, around, planner, run, heard, short=short)
-    proposal = await run.attempt(Stage.PLAN, asking, lambda: read("".join(heard)))
+    proposal = await run.attempt(Stage.PLAN, asking, lambda: request.parse("".join(heard)))
     if len(run.shortfalls) > before:
         if not proposal.queries:
             return by_rules
@@ -280,7 +282,8 @@ async def plan_by_model(
     more: tuple[str, ...] = ()
     if (other or len(fresh) + 1 < MIN_QUERIES) and not short and not planner.waiting:
         asked = partial(build_rewrite_prompt, question, around, (truncate_query(own), *fresh), other)
-        more = await run.attempt(Stage.REWRITE, _request_rewrite(asked, question, planner, run), ())
+        rewriting = _ask_planner(_REWRITE_REQUEST, asked, question, planner, run, [])
+        more = (await run.attempt(Stage.REWRITE, rewriting, PlanProposal)).queries
     more = _order_by_language(more, other, own)
     return await asyncio.to_thread(merge_plans, by_rules, proposal, more, question, around)
 
@@ -294,28 +297,6 @@ def _order_by_language(more: Sequence[str], other: str, own: str) -> tuple[str, 
     return (*there, *spelt, *(query for query in more if query not in there))
 
 
-async def _request_plan(
-    question: Question, around: KnownEntities, planner: LanguageModel, run: Run, heard: list[str], *, short: bool
-) -> PlanProposal:
-    """Request a plan. Raises GenerationFailed, StageTimeout."""
-    asked = partial(build_plan_prompt, question, around, short=short)
-    reply = await _ask_planner(_SHORT_REQUEST if short else _PLAN_REQUEST, asked, question, planner, run, heard)
-    proposal = parse_short_plan(reply) if short else parse_proposal(reply)
-    if not proposal.queries:
-        raise GenerationFailed(_UNREADABLE_REPLY.format("plan"))
-    return proposal
-
-
-async def _request_rewrite(
-    asked: Callable[[int], Prompt], question: Question, planner: LanguageModel, run: Run
-) -> tuple[str, ...]:
-    """Request more queries. Raises GenerationFailed, StageTimeout."""
-    queries = parse_rewrite(await _ask_planner(_REWRITE_REQUEST, asked, question, planner, run, []))
-    if not queries:
-        raise GenerationFailed(_UNREADABLE_REPLY.format("rewrite"))
-    return queries
-
-
 async def _ask_planner(
     request: _PlannerRequest,
     asked: Callable[[int], Prompt],
@@ -323,8 +304,8 @@ async def _ask_planner(
     planner: LanguageModel,
     run: Run,
     heard: list[str],
-) -> str:
-    """Ask for a whole reply; pieces are appended to `heard` as they arrive. Raises GenerationFailed."""
+) -> PlanProposal:
+    """Ask for a whole reply with queries; its pieces are appended to `heard` as they arrive. Raises GenerationFailed."""
     async with run.open_session(planner, question.viewer.user_id) as session:
         prompt = await fit_prompt(asked, planner.context - request.decoding.max_tokens, session)
         pieces = session.stream(prompt, request.decoding, grammar=request.grammar, schema=request.schema)
@@ -332,7 +313,9 @@ async def _ask_planner(
             if isinstance(piece, Generation):
                 figures = piece.figures
                 run.note(tokens=figures.tokens, read=figures.evaluated, first_ms=round(figures.first_ms, 1))
-                return piece.text
+                if (proposal := request.parse(piece.text)).queries:
+                    return proposal
+                raise GenerationFailed(_UNREADABLE_REPLY.format(request.name))
             heard.append(piece)
     raise GenerationFailed("The model ended without a reply: only the rules' queries are searched with.")
 
@@ -343,4 +326,4 @@ async def rewrite_question(
     """Write one to three other queries for a question. Raises GenerationFailed, StageTimeout."""
     own = truncate_query(sanitize_query(question.text))
     asked = partial(build_rewrite_prompt, question, around, (own,), around.other_language(own))
-    return await _request_rewrite(asked, question, planner, run)
+    return (await _ask_planner(_REWRITE_REQUEST, asked, question, planner, run, [])).queries

@@ -310,10 +310,6 @@ class TokenReader:
         token = self.tokens[i]
         return token.kind or ("place" if token.text in _PLACE_NOUNS else "")
 
-    def token(self, i: int) -> DateToken:
-        """Token by its number."""
-        return self.tokens[i]
-
     def value(self, i: int) -> Any:
         """Value of a token; None outside of the text."""
         return self.tokens[i].value if 0 <= i < len(self.tokens) else None
@@ -347,7 +343,7 @@ class TokenReader:
             return value, kind == "ordinal", i + 1
         if kind != "cardinal":
             return None
-        if self.token(i).short and self.kind(i + 1) == "cardinal":  # "a few", "a couple of"
+        if self.tokens[i].short and self.kind(i + 1) == "cardinal":  # "a few", "a couple of"
             i, value = i + 1, self.value(i + 1)
         end = self.skip(i + 1, "of") if self.word(i) == "couple" else i + 1
         after = end + (self.kind(end) == "-" and self.glued(end))

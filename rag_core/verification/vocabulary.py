@@ -119,6 +119,7 @@ def _have_opposite_prefixes(one: str, other: str) -> bool:
     return False
 
 
+@lru_cache(maxsize=20_000)
 def list_sides(word: str) -> frozenset[tuple[int, int]]:
     """List the antonym rows and sides of a folded word: words of one side, "вырос" and "увеличился", are synonyms."""
     return _index_sides().get(_stem_or_keep(word), frozenset())

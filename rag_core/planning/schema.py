@@ -109,7 +109,7 @@ def format_plan(plan: Plan, known: Mapping[int, Channel]) -> dict[str, Any]:
     }
 
 
-P = TypeVar("P", bound=BaseModel)
+P = TypeVar("P", bound=BaseModel)  # form of a plan
 
 
 def parse_strictly(form: type[P], text: str) -> P | None:

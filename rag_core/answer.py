@@ -77,7 +77,8 @@ async def answer_question(
     try:
         asked = replace(question, text=strip_courtesies(question.text))
         question = await resolve_followup(asked, rag, run)
-        chosen = await _trace_recipe_choice(question, rag, run)
+        choosing = _choose_and_note(question, rag, run)
+        chosen = await run.attempt(Stage.CHOOSE, choosing, RecipeChoice(DIRECT_RECIPE, "no choice"))
         draft, evidence = await run_recipe(chosen.recipe, question, rag, run, careful=chosen.careful)
         sentences = await cite_and_verify(draft, evidence, question, rag, run)
         sources = await _filter_current_sources(evidence, question, rag, run)
@@ -106,15 +107,11 @@ async def answer_question(
         rag.traced(run)
 
 
-async def _trace_recipe_choice(question: Question, rag: Engine, run: Run) -> RecipeChoice:
-    """Choose the recipe as a stage, and note the reason in the trace."""
-
-    async def choose_and_note() -> RecipeChoice:
-        choice = await choose_recipe(question, rag)
-        run.note(recipe=choice.recipe, why=choice.why)
-        return choice
-
-    return await run.attempt(Stage.CHOOSE, choose_and_note(), RecipeChoice(DIRECT_RECIPE, "no choice"))
+async def _choose_and_note(question: Question, rag: Engine, run: Run) -> RecipeChoice:
+    """Choose the recipe, and note the reason in the trace. Call it in a stage."""
+    choice = await choose_recipe(question, rag)
+    run.note(recipe=choice.recipe, why=choice.why)
+    return choice
 
 
 # Reserved for `direct`: it searches in two seconds, and quotes the posts where there is no time left to write.
@@ -137,9 +134,8 @@ async def run_recipe(
     try:
         with _record_outcome(name, rag, run):
             async with run.within(whole - reserve):
-                # Run a recipe. Raises StageTimeout also where it found nothing because its stages had no time.
                 draft, evidence = await RECIPES[name](question, rag, run)
-                if not draft.sentences and run.is_hurried:
+                if not draft.sentences and run.is_hurried:  # it found nothing because its stages had no time
                     raise StageTimeout(_OUT_OF_TIME)
                 return (await reflect_on_draft(question, draft, evidence, rag, run) if careful else draft), evidence
     except RagError as exc:
@@ -187,7 +183,7 @@ async def cite_and_verify(
     if all(sentence.support == 1.0 for sentence in current):
         return current  # verbatim, or computed from the posts
     verbatim = tuple(sentence for sentence in current if sentence.support == 1.0)
-    checking = keep_supported_sentences(current, evidence, question.lang, run, rag.settings.verify.threshold)
+    checking = _keep_supported_sentences(current, evidence, question.lang, run, rag.settings.verify.threshold)
     kept = await run.attempt(Stage.VERIFY, checking, verbatim)
     run.show("verify", (f"{'kept' if one in kept else 'dropped'}: {one.text}" for one in current))
     if len(kept) < len(current):
@@ -195,27 +191,24 @@ async def cite_and_verify(
     return kept
 
 
-async def keep_supported_sentences(
+async def _keep_supported_sentences(
     sentences: Sequence[Sentence], evidence: Evidence, lang: str, run: Run, threshold: float
 ) -> tuple[Sentence, ...]:
     """Keep the sentences that quote their posts or are supported by them. Call it in a stage.
 
     A citation that does not support its sentence is dropped, or replaced by another post that does.
     """
-    checked = await asyncio.to_thread(
-        lambda: [_keep_if_supported(sentence, evidence, lang, threshold) for sentence in sentences]
-    )
-    kept = tuple(sentence for sentence in checked if sentence is not None)
-    run.note(claims=len(checked), verified=len(kept))
+
+    def check(sentence: Sentence) -> Sentence | None:
+        cited = {citation.post for citation in sentence.citations}
+        passages = [source.passage for source in evidence.sources if source.passage.key in cited]
+        if sentence.support < 1.0 and measure_support(sentence.text, passages) < threshold:
+            return None
+        return keep_supported_citations(sentence, evidence.sources, lang)
+
+    kept = await asyncio.to_thread(lambda: tuple(filter(None, map(check, sentences))))
+    run.note(claims=len(sentences), verified=len(kept))
     return kept
-
-
-def _keep_if_supported(sentence: Sentence, evidence: Evidence, lang: str, threshold: float) -> Sentence | None:
-    cited = {citation.post for citation in sentence.citations}
-    passages = [source.passage for source in evidence.sources if source.passage.key in cited]
-    if sentence.support < 1.0 and measure_support(sentence.text, passages) < threshold:
-        return None
-    return keep_supported_citations(sentence, evidence.sources, lang)
 
 
 MAX_NEAREST = 3  # posts offered with a refusal

@@ -1,24 +1,5 @@
 """Exception tree: all failures that are planned for.
 
-RagError                     `reason` in English for logs and the terminal; `code` and `parameters` for translations
-├── StageTimeout             a stage passed its budget
-├── ArchiveUnavailable       SQLite cannot be read or written
-│   ├── ArchiveTooNew        written by a later version of Citegram
-│   └── ArchiveNotUpdated    the migration to this version failed; the archive is unchanged
-├── BackupFailed             a backup cannot be made or restored
-├── IndexUnavailable         a retriever cannot answer: never shown as "nothing found"
-│   └── VectorsUnavailable   the vector index or the Qdrant server
-│       └── QdrantGone       the server does not answer or work now, and may again
-├── ImportRefused            a file that cannot be imported, or may not be
-├── HistoryUnavailable       Telegram shows no history now: not signed in, no access, a flood wait, no network
-├── VectorRefused            a vector that is missing, not finite, zero or of the wrong length (also a ValueError)
-├── RebuildRefused           a rebuild of the indexes that cannot begin, or was not completed
-├── ModelUnavailable         a model is missing, cannot be loaded, or is not the expected one
-├── RecipeFailed             a recipe that was not completed: `direct` answers instead
-├── GenerationFailed         a language model stopped, or could not do what it was asked
-├── ToolFailed               a tool of `react` could not do what it was asked: the model is told, and goes on
-└── SettingsWrong            a setting that cannot be used
-
 Any other exception is a bug: it is not caught, is logged with its traceback, and the reader gets a general sentence.
 """
 
@@ -115,7 +96,7 @@ class GenerationFailed(RagError):
 
 
 class RecipeFailed(RagError):
-    """Recipe was not completed: something it needs is missing, or its steps are used up."""
+    """Recipe was not completed: something it needs is missing, or its steps are used up. `direct` answers instead."""
 
 
 class ToolFailed(RagError):
@@ -126,17 +107,13 @@ class SettingsWrong(RagError):
     """Setting that cannot be used."""
 
 
-def _always_true() -> bool:
-    return True
-
-
 @contextmanager
 def translate_errors(
     ours: type[RagError],
     *theirs: type[Exception],
     say: str = "{}",
     code: str = "",
-    when: Callable[[], bool] = _always_true,
+    when: Callable[[], bool] = lambda: True,
     **parameters: object,
 ) -> Iterator[None]:
     """Translate exceptions of a library into `ours`; `{}` in `say` is the text of the exception.

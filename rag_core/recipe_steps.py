@@ -21,7 +21,7 @@ from rag_core.context.superseding_posts import Successor, find_successor
 from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine, make_plan_key
 from rag_core.errors import IndexUnavailable, RagError
-from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generation
+from rag_core.llm import DecodingParams, LanguageModel, Prompt
 from rag_core.planning.intents import is_asking_word
 from rag_core.planning.llm_planner import KnownEntities, is_worth_planning, plan_by_model
 from rag_core.planning.rule_planner import build_bare_plan, lift_filters
@@ -39,7 +39,7 @@ from rag_core.text.names import list_names_in_other_script
 from rag_core.text.query_terms import TRANSLATION_WEIGHT, QueryTerms, correct_spelling, expand_words
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, is_pasted
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import LlmCosts, Run, Stage
+from rag_core.tracing import Run, Stage
 from rag_core.types import (
     Certainty,
     Channel,
@@ -85,13 +85,13 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
         # small models plan in keywords, and a call that understood a follow-up was their first: at most 2 + N calls
         short = run.recipe == "mapreduce"
         spent = short and any(span.stage == Stage.FOLLOWUP and "calls" in span.counts for span in run.spans)
-        planner = rag.planner if rag.planner and is_worth_planning(plan) and not spent else None
-        idle = planner is not None and not planner.waiting
-        if planner and idle:
+        planner = rag.planner if is_worth_planning(plan) and not spent else None
+        busy = planner is not None and planner.waiting
+        if planner and not busy:
             entities = await load_known_entities(question, known, rag)
             async with run.use_separate_budgets():
                 plan = await plan_by_model(question, plan, entities, planner, run, short=short)
-        if len(run.shortfalls) == before and (idle or planner is None):
+        if len(run.shortfalls) == before and not busy:
             rag.caches.plans.store(key, version, plan)
     run.plan = plan
     run.show("plan", (f"{name}: {value}" for name, value in format_plan(plan, known).items() if value))
@@ -139,8 +139,7 @@ async def _add_aliases(plan: Plan, question: Question, rag: Engine) -> Plan:
     # also names that posts give to a translation: "pool" to «бассейн „Щука“»
     meant = {other: term for term, variants in expand_words(plan.queries[0]).items() if term in asked
              for other, weight in variants.items() if weight >= TRANSLATION_WEIGHT and not frequency(term)}  # fmt: skip
-    texts = [passage.text for passage in passages.values()]
-    named = await asyncio.to_thread(find_aliases, asked | meant.keys(), texts)
+    named = await asyncio.to_thread(find_aliases, asked | meant.keys(), [one.text for one in passages.values()])
     found = [(meant.get(term, term), other) for term, other in named]
     spelt = list_names_in_other_script(plan.queries[0], frequency)
     return replace(plan, aliases=tuple(dict.fromkeys((*own, *found, *spelt)))[:_MAX_ALIASES])
@@ -342,9 +341,8 @@ def rank_evidence(question: Question, plan: Plan, evidence: Evidence, rag: Engin
     """Rank the pieces of the evidence for a question and its plan."""
     weight = rag.lexical.statistics(question.viewer.channels).weight
     text, aliases = plan.asked or question.text, plan.aliases
-    if (
-        detect_answer_type(text) is AnswerType.PERSON
-    ):  # the name of who holds an office is the answer, no other word for it
+    # the name of who holds an office is the answer, no other word for it
+    if detect_answer_type(text) is AnswerType.PERSON:
         aliases = tuple((term, name) for term, name in aliases if term.isascii() != name.isascii())
     asked = QueryTerms.of(text, weight, aliases)
     if plan.kind is Kind.WHEN:
@@ -496,10 +494,6 @@ async def write_hypothetical_post(question: Question, model: LanguageModel, run:
     template = load_prompt("hyde", question.lang)
     prompt = Prompt(template.system, quote_question(question.text[:_MAX_QUESTION_LENGTH]), template.shots)
     decoding = DecodingParams(_MAX_TOKENS, temperature=_TEMPERATURE, seed=_SEED)
-    costs = LlmCosts()
-    async with run.open_session(model, question.viewer.user_id) as seat:
-        costs.call()
-        end = await collect_generation(seat.stream(prompt, decoding, grammar=build_paragraph_grammar(_MAX_LENGTH)))
-    costs.add_stats(end.figures)
-    run.note(**costs.to_counts())
-    return " ".join(clean_reply(end.text).split())[:_MAX_LENGTH]
+    grammar = build_paragraph_grammar(_MAX_LENGTH)
+    reply = await run.ask_model(model, question.viewer.user_id, prompt, decoding, grammar=grammar)
+    return " ".join(clean_reply(reply).split())[:_MAX_LENGTH]

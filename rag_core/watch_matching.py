@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rag_core.planning.rule_planner import parse_filters
@@ -52,6 +52,11 @@ class WatchQuery:
             term in found or (lang != self.lang and not other.isdisjoint(found))
             for term, other in zip(self.terms, self.translations, strict=True)
         )
+
+    def allows(self, amounts: Sequence[Number]) -> bool:
+        """Whether one of these amounts is within the limit; true without a limit."""
+        wanted = {self.currency} if self.currency else CURRENCIES
+        return self.limit is None or any(one.unit in wanted and min(one.values) <= self.limit for one in amounts)
 
 
 def parse_watch(text: str) -> WatchQuery:
@@ -115,26 +120,15 @@ class WatchIndex:
         found = frozenset(tokenize(post.text))
         candidates = {watch.id: (watch, query) for term in found for watch, query in self._by_term.get(term, ())}
         lang = detect_language(post.text) if candidates else ""
-        amounts: list[Number] | None = None
-        matched = []
-        for watch, query in candidates.values():
-            if watch.channels is not None and post.key.chat_id not in watch.channels:
-                continue
-            if query.count_met(found, lang) < query.required:
-                continue
-            if query.limit is not None:
-                if amounts is None:
-                    amounts = parse_numbers(post.text.lower().replace("ё", "е"), lang)
-                if not _is_within(query, amounts):
-                    continue
-            matched.append(watch)
-        return matched
-
-
-def _is_within(query: WatchQuery, amounts: Iterable[Number]) -> bool:
-    assert query.limit is not None
-    wanted = {query.currency} if query.currency else CURRENCIES
-    return any(one.unit in wanted and min(one.values) <= query.limit for one in amounts)
+        matched = [
+            (watch, query)
+            for watch, query in candidates.values()
+            if (watch.channels is None or post.key.chat_id in watch.channels)
+            and query.count_met(found, lang) >= query.required
+        ]
+        limited = any(query.limit is not None for _, query in matched)
+        amounts = parse_numbers(post.text.lower().replace("ё", "е"), lang) if limited else []
+        return [watch for watch, query in matched if query.allows(amounts)]
 
 
 def find_quote(watch: Watch, text: str) -> TextSpan | None:

@@ -31,6 +31,7 @@ from bot.i18n import Translator, get_translator
 from ingest.dedup import ComparedText as DuplicateWords
 from ingest.dedup import parse_compared_text as duplicate_words
 from ingest.exports.scan import ImportNote
+from rag_core.planning.schema import P, SearchPlan
 from rag_core.retrieval.post_search import Highlight, TextMatcher
 from rag_core.text.numbers import Number
 from rag_core.text.query_terms import QueryTerms
@@ -40,7 +41,7 @@ from rag_core.verification.facts import SentenceFacts, extract_facts, extract_fa
 from rag_core.verification.rules import RuleCheck, check_by_rules
 from rag_core.verification.stance import ClaimTerms
 from rag_core.verification.verdict_types import Claim, Verification
-from rag_core.verification.vocabulary import Word, split_words
+from rag_core.verification.vocabulary import Vocabulary, Word, split_words
 
 NOW = dt.datetime(2026, 1, 15, 9, tzinfo=dt.UTC)
 _DEEPEST = 8  # nested types; a type that holds itself has no end
@@ -107,6 +108,8 @@ _MAKERS: dict[Any, Callable[[str], Any]] = {
     RuleCheck: cache(lambda text: check_by_rules(text, text, "en")),  # 0.1 s each
     ClaimTerms: lambda text: ClaimTerms(extract_facts(text, "en"), text, lambda _: 1.0),
     Word: lambda text: next(iter(split_words(text)), Word(text, text, 0, len(text), True, True)),
+    Vocabulary: lambda text: Vocabulary(split_words(text)),
+    type[P]: lambda text: SearchPlan,
     Moment: lambda text: next(iter(extract_facts(text, "en").moments), Moment(0, 1, 2024, 3, 12)),
     Number: lambda text: next(iter(extract_facts(text, "en").numbers), Number((5.0,), "eur", "", 0, 1)),
 }
@@ -161,6 +164,8 @@ def _built(wanted: Any, text: str, deep: int = 0) -> Any:  # noqa: C901 - one ro
         return inner[0]
     if origin in {typing.Union, types.UnionType}:
         return _first_of(inner, text, deep)
+    if isinstance(wanted, types.GenericAlias) and wanted in _MAKERS:
+        return _made(wanted, text)
     if (origin or wanted) in _MAKERS:
         return _made(origin or wanted, text)
     if origin is typing.IO:

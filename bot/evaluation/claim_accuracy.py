@@ -177,7 +177,7 @@ async def _verify_claim(row: ClaimRow, query: EvaluationQuery, data: IndexedData
     question = Question(row.claim, row.lang, row.asked_at or datetime.now(UTC), data.viewer)
     plan = replace(plan_claim_search(question), until=row.asked_at)
     passages = await retrieve_claim_passages(question, plan, rag, run)
-    checked = [check_by_rules(row.claim, p.text, row.lang, header=p.header, date=p.date) for p in passages]
+    checked = [check_by_rules(row.claim, p.text, row.lang) for p in passages]
     names = list(dict.fromkeys(data.id_of(p.key) for p in passages))[:5]
     recall = sum(name in query.relevant for name in names) / len(query.relevant) if query.relevant else None
     verdict = await verify_claim(Claim(row.claim, row.lang, 0, len(row.claim)), question, plan, {}, rag, run)

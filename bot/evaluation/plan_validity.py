@@ -27,12 +27,7 @@ from rag_core.llm import (
 from rag_core.planning.llm_planner import KnownEntities, plan_by_model
 from rag_core.planning.queries import MIN_QUERIES
 from rag_core.planning.rule_planner import plan_by_rules
-from rag_core.planning.schema import (
-    parse_plan_strictly,
-    parse_proposal,
-    parse_short_plan,
-    parse_short_plan_strictly,
-)
+from rag_core.planning.schema import SearchPlan, ShortPlan, parse_proposal, parse_short_plan, parse_strictly
 from rag_core.settings import Budgets
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
@@ -63,8 +58,8 @@ class PlanRow:
     @property
     def valid(self) -> bool:
         """Whether the reply is complete, strict JSON, a plan, and keeps enough queries after the rules."""
-        parse = parse_short_plan_strictly if self.short else parse_plan_strictly
-        return self.ended and parse(self.reply.text) is not None and self.queries >= MIN_QUERIES  # type: ignore[union-attr]
+        form = ShortPlan if self.short else SearchPlan
+        return self.ended and parse_strictly(form, self.reply.text) is not None and self.queries >= MIN_QUERIES  # type: ignore[union-attr]
 
     @property
     def usable(self) -> bool:

@@ -136,20 +136,19 @@ def find_pronoun(text: str) -> Pronoun | None:
     """Find the first pronoun without an antecedent in the question itself; None where there is none."""
     low = fold_case(text)
     for match in _PRONOUN_PATTERN.finditer(low):
-        empty = any(e.start() <= match.start() < e.end() for e in _EXPLETIVE_PATTERN.finditer(low)) or any(
-            tokenize(kind[1]) for kind in _WHICH_KIND_PATTERN.finditer(low[: match.start()])
-        )
+        before = low[: match.start()]
+        if any(e.start() <= match.start() < e.end() for e in _EXPLETIVE_PATTERN.finditer(low)):
+            continue
+        if any(tokenize(kind[1]) for kind in _WHICH_KIND_PATTERN.finditer(before)):
+            continue
         # "how much is the entrance there": the words before "there" do not name its place
-        before = not match["place"] and _has_antecedent(low[: match.start()], match)
-        if empty or before or find_question_names(text[: match.start()]):
+        if (not match["place"] and _has_antecedent(before, match)) or find_question_names(text[: match.start()]):
             continue
         impersonal = not match["person"]
         if impersonal and (find_question_names(text) or len(extract_content_words(text)) >= _STANDALONE_TERMS):
             continue
         whole = bool(match["that"]) or match[0] in {"это", "этого", "этом"}
-        return Pronoun(
-            match.start(), match.end(), bool(match["person"]), bool(match["many"]), bool(match["place"]), whole
-        )
+        return Pronoun(*match.span(), bool(match["person"]), bool(match["many"]), bool(match["place"]), whole)
     return None
 
 
@@ -220,40 +219,29 @@ def is_followup(text: str, now: datetime) -> bool:
     if not plain or len(text) > _MAX_FOLLOWUP_LENGTH:
         return False
     rest = strip_lead_in(text)
-    own, led = extract_content_words(rest), rest != text
-    pronoun = find_pronoun(rest)
-    if pronoun is not None:
+    own, folded = extract_content_words(rest), fold_case(rest)
+    if find_pronoun(rest) is not None:
         return True
-    if _PRO_FORM_PATTERN.search(fold_case(rest).strip(_EDGE_CHARACTERS)) and len(own) <= _MAX_FOLLOWUP_TERMS:
+    if _PRO_FORM_PATTERN.search(folded.strip(_EDGE_CHARACTERS)) and len(own) <= _MAX_FOLLOWUP_TERMS:
         return True
-    if led and _STANDALONE_WHO_PATTERN.match(fold_case(rest).strip(_EDGE_CHARACTERS)):
+    if rest == text:
+        return _is_elliptical(text, plain, own, now)
+    if _STANDALONE_WHO_PATTERN.match(folded.strip(_EDGE_CHARACTERS)) or is_pasted(rest):
         return False
-    if led:
-        return not is_pasted(rest) and (
-            not (
-                QUESTION_WORD_PATTERN.match(fold_case(rest))
-                and (find_question_names(rest) or len(own) >= _MAX_FOLLOWUP_TERMS)
-            )
-            and len(own) <= _MAX_FOLLOWUP_TERMS + 2
-        )
-    return _is_elliptical(text, plain, own, now)
+    if QUESTION_WORD_PATTERN.match(folded) and (find_question_names(rest) or len(own) >= _MAX_FOLLOWUP_TERMS):
+        return False
+    return len(own) <= _MAX_FOLLOWUP_TERMS + 2
 
 
 def _is_elliptical(text: str, plain: str, own: Sequence[str], now: datetime) -> bool:
     if _TELL_MORE_PATTERN.match(plain):
         return True
     if not own:
-        return (
-            bool(QUESTION_WORD_PATTERN.match(plain))
-            and not asks_about_recent_events(plain)
-            and not re.search(r"\b(?:нового|new)\b", plain)
-        )
+        of_news = asks_about_recent_events(plain) or re.search(r"\b(?:нового|new)\b", plain)
+        return bool(QUESTION_WORD_PATTERN.match(plain)) and not of_news
     if find_question_names(text):
-        return (
-            "?" in text
-            and bool(re.fullmatch(rf"{PREPOSITION}\s+\S+(?:\s+\S+)?", plain))
-            and not _split_time(plain, now)[1]
-        )
+        short = "?" in text and re.fullmatch(rf"{PREPOSITION}\s+\S+(?:\s+\S+)?", plain)
+        return bool(short) and not _split_time(plain, now)[1]
     if len(own) <= 1 and QUESTION_WORD_PATTERN.match(plain) and _ATTRIBUTE_PATTERN.search(plain):
         return True
     if len(own) <= _MAX_FOLLOWUP_TERMS - 1 and _WHY_SO_PATTERN.match(plain):
@@ -272,9 +260,7 @@ def rewrite_by_rules(text: str, turns: Sequence[ConversationTurn], now: datetime
     if past := add_past_aside(last.question.strip(_EDGE_CHARACTERS), rest):
         rewritten = past
     elif pronoun is not None:
-        rewritten = _replace_pronoun(
-            rest, pronoun, last, now if not pronoun.whole else None, led=rest != text.strip(_EDGE_CHARACTERS)
-        )
+        rewritten = _replace_pronoun(rest, pronoun, last, now, led=rest != text.strip(_EDGE_CHARACTERS))
     elif _TELL_MORE_PATTERN.match(fold_case(rest)):
         rewritten = f"{rest}: {extract_subject(last.question, now)}"
     else:
@@ -292,12 +278,13 @@ _DEFINITION_PATTERN = re.compile(
 )
 
 
-def _replace_pronoun(rest: str, pronoun: Pronoun, last: ConversationTurn, now: datetime | None, *, led: bool) -> str:
+def _replace_pronoun(rest: str, pronoun: Pronoun, last: ConversationTurn, now: datetime, *, led: bool) -> str:
     """Replace the pronoun by its antecedent: a name of the last answer or question, or the subject."""
     asked = strip_aside(last.question.strip(_EDGE_CHARACTERS))
-    subject = extract_subject(asked, now)
     if pronoun.whole:
-        return _append_aside(f"{rest[: pronoun.start].rstrip()}{rest[pronoun.end :]}", subject)
+        aside = extract_subject(asked, None)
+        return _append_aside(f"{rest[: pronoun.start].rstrip()}{rest[pronoun.end :]}", aside)
+    subject = extract_subject(asked, now)
     word, after = fold_case(rest[pronoun.start : pronoun.end]), rest[pronoun.end :]
     antecedent = _choose_antecedent(word, pronoun, asked, subject, last.entities)
     if antecedent is None:
@@ -403,11 +390,9 @@ def _replace_time(question: str, when: str, now: datetime) -> str:
     old, _ = _split_time(question, now)
     if not old:
         return f"{question} {when}"
-    before, first = re.match(rf"{PREPOSITION}\s+", fold_case(old)), re.match(PREPOSITION, fold_case(when))
-    alike = (
-        before and not first and not re.match(r"(?:last|this|next|yesterday|today|вчера|сегодня)\b", fold_case(when))
-    )
-    return question.replace(old, f"{old[: before.end()]}{when}" if before and alike else when, 1)
+    before = re.match(rf"{PREPOSITION}\s+", fold_case(old))
+    alone = re.match(rf"{PREPOSITION}|(?:last|this|next|yesterday|today|вчера|сегодня)\b", fold_case(when))
+    return question.replace(old, f"{old[: before.end()]}{when}" if before and not alone else when, 1)
 
 
 def _swap_first_and_last(question: str, rest: str) -> str | None:

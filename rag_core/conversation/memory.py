@@ -140,11 +140,10 @@ async def _rewrite_by_model(
 
 
 def _format_turns(turns: Sequence[ConversationTurn]) -> str:
-    formatted = [
-        f"{escape_prompt_text(turn.question)} ({escape_prompt_text(', '.join(turn.entities))})"
+    lines = (
+        f"{escape_prompt_text(turn.question)} ({escape_prompt_text(', '.join(turn.entities))})".removesuffix(" ()")
         for turn in turns[-_SHOWN_TURNS:]
-    ]
-    lines = [line.removesuffix(" ()") for line in formatted]
+    )
     return "<talk>\n{}\n</talk>".format("\n".join(lines))
 
 

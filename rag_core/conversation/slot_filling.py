@@ -41,6 +41,9 @@ _YEAR_BEFORE_PATTERN = re.compile(
 _THIS_PERIOD = re.compile(r"\bthis (year|month|week)\b|\b(?:в|на) эт(?:ом|ой) (году|месяце|неделе)\b")
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _NUMBER_PATTERN = re.compile(r"(?:(?:v|version|версия|номер|№)\s*)?(\d+(?:[.,:]\d+)*)")
+_COMPOSED_NUMBER = re.compile(r"(?<![\w.,:])\d+(?:[.,:]\d+)+(?!\w)")
+_WHOLE_NUMBER = re.compile(r"(?<![\w.,:])\d+(?![\w.,:]*\d)")
+_DETERMINER_LEMMAS = frozenset("какой который этот весь такой мой ваш ваша".split())
 _UNIT = (
     r"(?:килограмм\w*|кило|кг|грамм\w*|литр\w*|пачк\w|штук\w|упаковк\w|коробк\w|банк[ау]|бутылк\w|буханк\w|порци\w|чашк\w|"
     r"мешо?к\w?|месяц\w?|год\w?|недел\w|сутк\w|час|день|полгода|"
@@ -133,18 +136,20 @@ def _replace_verb(question: str, rest: str) -> str | None:
     """Replace the verb by another one of the same form: "открывается" by "закрывается"."""
     if _TURNING_VERB_PATTERN.fullmatch(fold_case(rest)):
         return _replace_last(_TURNING_VERB_PATTERN, question, rest)
-    words = list(_read_words(rest))
-    if len(words) != 1 or not words[0][1] or words[0][1][0].part != "VERB":
+    forms = [_read_verb_form(readings) for _, readings in _read_words(rest)]
+    if len(forms) != 1 or forms[0] is None:
         return None
-    form = words[0][1][0]
     for match, readings in _read_words(question):
-        if readings and (readings[0].part, readings[0].number, readings[0].gender) == (
-            "VERB",
-            form.number,
-            form.gender,
-        ):
+        if _read_verb_form(readings) == forms[0]:
             return f"{question[: match.start()]}{rest}{question[match.end() :]}"
     return None
+
+
+def _read_verb_form(readings: tuple[WordReading, ...]) -> tuple[str, str] | None:
+    """Number and gender of a verb, as plain texts: the dictionary's own refuse to be compared with ""."""
+    if not readings or readings[0].part != "VERB":
+        return None
+    return str(readings[0].number), str(readings[0].gender)
 
 
 def _replace_year_before(question: str, rest: str) -> str | None:
@@ -156,28 +161,19 @@ def _replace_year_before(question: str, rest: str) -> str | None:
     this = _THIS_PERIOD.search(fold_case(question))
     if this is None:
         return None
-    before = (
-        f"last {this[1]}"
-        if this[1]
-        else f"{'на' if this[2] == 'неделе' else 'в'} прошл{'ой' if this[2] == 'неделе' else 'ом'} {this[2]}"
-    )
-    return f"{question[: this.start()]}{before}{question[this.end() :]}"
+    last = "на прошлой" if this[2] == "неделе" else "в прошлом" if this[2] else "last"
+    return f"{question[: this.start()]}{last} {this[1] or this[2]}{question[this.end() :]}"
 
 
 def _replace_day(question: str, rest: str) -> str | None:
-    if not _DAYS_PATTERN.fullmatch(fold_case(rest)):
-        return None
-    return _replace_last(_DAY_PATTERN, question, rest)
+    return _replace_last(_DAY_PATTERN, question, rest) if _DAYS_PATTERN.fullmatch(fold_case(rest)) else None
 
 
 def _replace_number(question: str, rest: str) -> str | None:
-    number = _NUMBER_PATTERN.fullmatch(fold_case(rest))
-    same = re.compile(
-        r"(?<![\w.,:])\d+(?:[.,:]\d+)+(?!\w)"
-        if number and re.search(r"[.,:]", number[1])
-        else r"(?<![\w.,:])\d+(?![\w.,:]*\d)"
-    )
-    return _replace_last(same, question, number[1]) if number else None
+    if (number := _NUMBER_PATTERN.fullmatch(fold_case(rest))) is None:
+        return None
+    same = _COMPOSED_NUMBER if re.search(r"[.,:]", number[1]) else _WHOLE_NUMBER
+    return _replace_last(same, question, number[1])
 
 
 def _replace_unit(question: str, rest: str) -> str | None:
@@ -219,16 +215,7 @@ def _read_words(text: str) -> Iterator[tuple[re.Match[str], tuple[WordReading, .
 
 
 def _is_adjective(reading: WordReading) -> bool:
-    return reading.part == "ADJF" and reading.lemma not in {
-        "какой",
-        "который",
-        "этот",
-        "весь",
-        "такой",
-        "мой",
-        "ваш",
-        "ваша",
-    }
+    return reading.part == "ADJF" and reading.lemma not in _DETERMINER_LEMMAS
 
 
 def _replace_adjective(question: str, rest: str) -> str | None:
@@ -291,8 +278,8 @@ def _replace_english_thing(question: str, rest: str) -> str | None:
     return f"{question[:start]}{rest}{question[found.end('thing') :]}"
 
 
-def find_russian_noun(text: str, gender: str = "", number: str = "") -> bool:
-    """Whether a Russian text has a noun of a gender or number."""
+def find_russian_noun(text: str, gender: str, number: str) -> bool:
+    """Whether a Russian text has a noun of a number and a gender, "" for any gender."""
     return any(_agrees(r, gender, number) for _, read in _read_words(text) for r in read[:1])
 
 

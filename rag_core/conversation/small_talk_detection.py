@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rapidfuzz.distance import OSA
 
+from rag_core.conversation.slot_filling import fold_case
 from rag_core.text.tokens import is_dictionary_word, read_word
 
 
@@ -238,12 +239,10 @@ def strip_courtesies(text: str) -> str:
     """Strip greetings, thanks and "please" around a question; a text that has nothing else stays unchanged."""
     rest = text
     for _ in range(_MAX_OPENINGS):
-        low = "".join(c if len(c.lower()) != 1 else c.lower() for c in rest).replace("ё", "е")
-        opening = _OPENING_PATTERN.match(low)
-        if opening is None:
+        if (opening := _OPENING_PATTERN.match(fold_case(rest))) is None:
             break
         rest = rest[opening.end() :]
-    low = "".join(c if len(c.lower()) != 1 else c.lower() for c in rest).replace("ё", "е")
+    low = fold_case(rest)
     if closing := _CLOSING_PATTERN.search(low[-_MAX_CHARACTERS:]):
         start = max(0, len(low) - _MAX_CHARACTERS) + closing.start()
         rest = rest[: start + (rest[start] == "?")]

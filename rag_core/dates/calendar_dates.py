@@ -40,7 +40,7 @@ class CalendarReader(TokenReader):
         if (first := self.year(i)) and self.kind(self.skip(first[1], "-", "/", ",")) == "month":
             m = self.skip(first[1], "-", "/", ",")
             day = self.day(self.skip(m + 1, "-", "/", ","))
-            d, end = day if day and not self.token(m).text.endswith("е") else (None, m + 1)
+            d, end = day if day and not self.tokens[m].text.endswith("е") else (None, m + 1)
             return self._build_date(start, end, (first[0], self.value(m), d))
         day = self.day(i)
         if day is None:
@@ -51,7 +51,7 @@ class CalendarReader(TokenReader):
             last, end = day
         at = self.skip(end, *_SEPARATORS)
         if self.kind(at) == "month":
-            end, m = at + 1 + (self.token(at).short and self.word(at + 1) == "."), self.value(at)
+            end, m = at + 1 + (self.tokens[at].short and self.word(at + 1) == "."), self.value(at)
             y, end = self._trailing_year(end)
             return self._build_date(start, end, (y, m, d), last)
         if weekday is not None and last is None and self.kind(i) in {"ordinal", "number"}:
@@ -59,7 +59,7 @@ class CalendarReader(TokenReader):
         return self._weekday(start) if weekday is not None else None
 
     def _numeric_date(self, start: int, i: int, weekday: int | None) -> DateMatch | None:
-        token, end = self.token(i), i + 1
+        token, end = self.tokens[i], i + 1
         before = (
             self.kind(i - 1) == "-"
             and self.glued(i)
@@ -73,7 +73,7 @@ class CalendarReader(TokenReader):
         return self._build_date(start, end, token.value, needs="on" if token.short and weekday is None else "")  # type: ignore[arg-type]
 
     def _month_first(self, start: int, i: int, weekday: int | None) -> DateMatch | None:
-        m, token, end = self.value(i), self.token(i), i + 1
+        m, token, end = self.value(i), self.tokens[i], i + 1
         end += token.short and self.word(end) == "."
         locative = token.text[-1] == "е" and token.text[0] > "а"  # "в мае" is never followed by a day
         at = self.skip(end, ",", "-", "/", "the", "of")
@@ -113,7 +113,7 @@ class CalendarReader(TokenReader):
                           recurrence=recurrence, holds=d is None and y is not None)  # fmt: skip
 
     def _weekday(self, i: int) -> DateMatch | None:
-        if self.token(i).short:
+        if self.tokens[i].short:
             return None
         end, number = i + 1, self.value(i)
         if self.kind(end) == "clock":
@@ -240,7 +240,7 @@ class CalendarReader(TokenReader):
 
     def _stands_alone(self, i: int, end: int) -> bool:
         """Whether a number of four digits is no piece of a longer number, code or sum."""
-        start, stop = self.token(i).start, self.token(end - 1).end
+        start, stop = self.tokens[i].start, self.tokens[end - 1].end
         before, after = self.text[:start][-2:], self.text[stop:][:2]
         if before and (before[-1].isalnum() or before[-1] in ".,$€₽№#/_"):
             return False

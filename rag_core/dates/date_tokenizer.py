@@ -11,10 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from rag_core.dates.ranges import (
-    DateRange,
-    Recurrence,
-)
+from rag_core.dates.ranges import DateRange, Recurrence
 
 _SOFT_ENDINGS, _HARD_ENDINGS = "ь я е ю ем", " а е у ом"  # whole words: "в Мартышкино" is not a month
 _MONTH_STEMS = (
@@ -239,12 +236,6 @@ _TOKEN = re.compile(
 _CYRILLIC = re.compile("[а-я]")
 
 
-def tokenize_dates(text: str) -> list[DateToken]:
-    """Tokenize a lower-case text; words that no date is made of have the kind ""."""
-    cyrillic = bool(_CYRILLIC.search(text))
-    return [_build_token(found, cyrillic) for found in _TOKEN.finditer(text)]
-
-
 def _build_token(found: re.Match[str], cyrillic: bool) -> DateToken:
     at, text = found.span(), found[0]
     if word := found["word"]:
@@ -309,8 +300,8 @@ class TokenReader:
     """Reader of one text. Each method reads what begins at token `i`, or gives None; depth counts nested expressions."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = tokenize_dates(text)
+        cyrillic = bool(_CYRILLIC.search(text))
+        self.text, self.tokens = text, [_build_token(found, cyrillic) for found in _TOKEN.finditer(text)]
 
     def kind(self, i: int) -> str:
         """Kind of a token; "place" is a noun of places that are called by dates, "end" is outside of the text."""
@@ -318,10 +309,6 @@ class TokenReader:
             return "end"
         token = self.tokens[i]
         return token.kind or ("place" if token.text in _PLACE_NOUNS else "")
-
-    def token(self, i: int) -> DateToken:
-        """Token by its number."""
-        return self.tokens[i]
 
     def value(self, i: int) -> Any:
         """Value of a token; None outside of the text."""
@@ -356,7 +343,7 @@ class TokenReader:
             return value, kind == "ordinal", i + 1
         if kind != "cardinal":
             return None
-        if self.token(i).short and self.kind(i + 1) == "cardinal":  # "a few", "a couple of"
+        if self.tokens[i].short and self.kind(i + 1) == "cardinal":  # "a few", "a couple of"
             i, value = i + 1, self.value(i + 1)
         end = self.skip(i + 1, "of") if self.word(i) == "couple" else i + 1
         after = end + (self.kind(end) == "-" and self.glued(end))
@@ -407,12 +394,8 @@ class TokenReader:
         if word == "тысяча" and after == "девятьсот":
             rest = self.number(i + 2)
             return (1900 + rest[0], rest[2]) if rest and rest[0] < 100 else None
-        if (
-            value in {19, 20}
-            and kind == "cardinal"
-            and not word.startswith(("д", "о"))
-            and (rest := self.number(i + 1))
-        ):
+        century = kind == "cardinal" and value in {19, 20} and not word.startswith(("д", "о"))
+        if century and (rest := self.number(i + 1)):
             return (value * 100 + rest[0], rest[2]) if 10 <= rest[0] < 100 and self.kind(i + 1) == "cardinal" else None
         # "в девяносто восьмом году"
         if (found := self.number(i)) and found[1] and 10 < found[0] < 100 and kind == "cardinal":

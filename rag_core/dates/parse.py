@@ -179,7 +179,7 @@ def _parse_period(text: str, now: datetime, _zone: tzinfo | None) -> Period | No
         if past_only or not point.recurrence
     )
     for span, yearless in chain(spans, singles):
-        if span is not None and _has_begun(span[0], today):
+        if span is not None and (span[0].since is None or span[0].since <= today):
             days, (at, to), slack = span
             since, until = _to_midnight(days.since, now), _to_midnight(days.until, now)
             return Period(since, until, low[at:to].strip(), slack, yearless and bool(since and until))
@@ -189,10 +189,6 @@ def _parse_period(text: str, now: datetime, _zone: tzinfo | None) -> Period | No
 def _recurs_yearly(point: DateMatch) -> bool:
     """Whether a date is a month, a season or a quarter without a year."""
     return point.recurrence is not None and point.recurrence.step == "year" and not (point.fields and point.fields[2])
-
-
-def _has_begun(days: DateRange, today: date) -> bool:
-    return days.since is None or days.since <= today
 
 
 def _to_midnight(one: date | None, now: datetime) -> datetime | None:

@@ -277,29 +277,17 @@ class RelativeReader(CalendarReader):
         if outer is None or (outer.needs == "range" and outer.fields is None):
             return None
         read_outer = outer.read
-        return DateMatch(
-            self.tokens[i].start,
-            outer.to,
-            outer.end,
-            lambda today: resolve(box) if (box := read_outer(today)) else None,
-        )
+        return self.match(i, outer.end, lambda today: resolve(box) if (box := read_outer(today)) else None)
 
     def _part(self, i: int, depth: int) -> DateMatch | None:
         """Start, middle or end of a range: early May, в середине прошлого года, the end of the month."""
         at = self.skip(i, "the")
-        if self.kind(at) != "part" or (
-            self.word(at) in {"start", "middle", "end", "beginning"}
-            and self.kind(at + 1) != "of"
-            and self.value(at + 1) != "this"
-            and self.value(at + 1) != "last"
-        ):
+        part, noun = self.value(at), self.word(at) in {"start", "middle", "end", "beginning"}
+        if self.kind(at) != "part" or part not in {"start", "middle", "end"}:
             return None
-        part = self.value(at)
-        return (
-            self._inside(i, at + 1, lambda box: resolve_part(part, box), depth)
-            if part in {"start", "middle", "end"}
-            else None
-        )
+        if noun and self.kind(at + 1) != "of" and self.value(at + 1) not in {"this", "last"}:
+            return None
+        return self._inside(i, at + 1, lambda box: resolve_part(part, box), depth)
 
     def _unit_alone(self, i: int) -> DateMatch:
         name = self.value(i) if self.value(i) not in {"hour", "fortnight"} else "day"

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from rag_core.dates.parse import parse_period
@@ -54,17 +54,13 @@ _WORD = re.compile(r"[^\W_]+")
 _NAME_OR_NUMBER = re.compile(r"[A-ZА-ЯЁ\d]")
 
 
-@dataclass(frozen=True)
 class QuestionWords:
-    """Terms of a question, with transliterations."""
+    """Terms of a question in both scripts."""
 
-    text: str
-
-    @cached_property
-    def terms(self) -> frozenset[str]:
-        """Terms in both scripts."""
-        own = _WORD.findall(self.text)
-        return frozenset(tokenize(" ".join((*own, *(spelt for word in own for spelt in transliterate_word(word))))))
+    def __init__(self, text: str) -> None:
+        own = _WORD.findall(text)
+        spelt = (other for word in own for other in transliterate_word(word))
+        self.terms = frozenset(tokenize(" ".join((*own, *spelt))))
 
     def of(self, name: str) -> bool:
         """Whether the question contains at least one word of a name."""
@@ -121,17 +117,18 @@ def build_plan_prompt(
     question: Question, around: KnownEntities, most: int = _MAX_QUESTION_LENGTH, *, short: bool = False
 ) -> Prompt:
     """Build the prompt for a plan, with at most `most` characters of the question."""
-    return _build_prompt(_format_question(question, around, most), "plan_short" if short else "plan")
+    template = load_prompt("plan_short" if short else "plan", "all")
+    return Prompt(template.system, _format_question(question, around, most), template.shots)
 
 
 def build_rewrite_prompt(
     question: Question, around: KnownEntities, queries: Sequence[str], other: str, most: int = _MAX_QUESTION_LENGTH
 ) -> Prompt:
     """Build the prompt for more queries, the first in the language `other`; it begins like the plan prompt."""
+    prompt = build_plan_prompt(question, around, most)
     request = f"More queries, not these: {' | '.join(map(escape_prompt_text, queries))}."
-    return _build_prompt(
-        f"{_format_question(question, around, most)}\n{request}{f' The first in {LANGUAGE_NAMES[other]}.' if other else ''}"
-    )
+    language = f" The first in {LANGUAGE_NAMES[other]}." if other else ""
+    return replace(prompt, ask=f"{prompt.ask}\n{request}{language}")
 
 
 async def fit_prompt(prompt: Callable[[int], Prompt], tokens: int, seat: LlmSession) -> Prompt:
@@ -149,11 +146,6 @@ async def fit_prompt(prompt: Callable[[int], Prompt], tokens: int, seat: LlmSess
         if most == _MIN_QUESTION_LENGTH:
             raise GenerationFailed(_CONTEXT_TOO_SMALL)
         most = max(_MIN_QUESTION_LENGTH, min(most, len(candidate.ask)) - max(over // 2, _MIN_QUESTION_LENGTH))
-
-
-def _build_prompt(ask: str, name: str = "plan") -> Prompt:
-    template = load_prompt(name, "all")
-    return Prompt(template.system, ask, template.shots)
 
 
 def _format_question(question: Question, around: KnownEntities, most: int) -> str:
@@ -214,21 +206,15 @@ def merge_plans(
         channels=by_rules.channels or around.channels_called(proposal.channel, spoken),
         authors=by_rules.authors or around.authors_called(proposal.author, spoken),
     )
-    plan = _apply_model_dates(plan, proposal, question)
-    chosen = route_plan(plan, question.text, question.asked_at)
-    return replace(plan, legs=chosen.legs, reasons=(*chosen.reasons, f"{len(fresh)} queries by the model"))
+    plan = route_plan(_apply_model_dates(plan, proposal, question), question.text, question.asked_at)
+    return replace(plan, reasons=(*plan.reasons, f"{len(fresh)} queries by the model"))
 
 
 def _apply_model_dates(plan: Plan, proposal: PlanProposal, question: Question) -> Plan:
     """Use the dates of the model where the rules cannot parse the period of posts ("since the pandemic")."""
-    if (
-        plan.since
-        or plan.until
-        or not (proposal.since or proposal.until)
-        or parse_period(question.text, question.asked_at)
-    ):
-        return plan
-    if not asks_about_posts(question.text.lower().replace("ё", "е")):
+    known = plan.since or plan.until or parse_period(question.text, question.asked_at)
+    proposed = proposal.since or proposal.until
+    if known or not proposed or not asks_about_posts(question.text.lower().replace("ё", "е")):
         return plan
     today = question.asked_at.date()
     since, until = proposal.since or _OLDEST_DAY, proposal.until or today
@@ -247,16 +233,21 @@ _UNREADABLE_REPLY = "The model's {} could not be read: only the rules' queries a
 
 @dataclass(frozen=True, slots=True)
 class _PlannerRequest:
-    """Decoding parameters, and the grammar and schema of the reply."""
+    """What is asked for, decoding parameters, and the grammar, the schema and the parser of the reply."""
 
+    name: str
     decoding: DecodingParams
     grammar: str
     schema: Mapping[str, Any]
+    parse: Callable[[str], PlanProposal]
 
 
-_PLAN_REQUEST = _PlannerRequest(PLAN_DECODING, PLAN_GRAMMAR, PLAN_SCHEMA)
-_SHORT_REQUEST = _PlannerRequest(replace(PLAN_DECODING, max_tokens=192), SHORT_PLAN_GRAMMAR, SHORT_PLAN_SCHEMA)
-_REWRITE_REQUEST = _PlannerRequest(REWRITE_DECODING, REWRITE_GRAMMAR, REWRITE_SCHEMA)
+_SHORT_DECODING = replace(PLAN_DECODING, max_tokens=192)
+_PLAN_REQUEST = _PlannerRequest("plan", PLAN_DECODING, PLAN_GRAMMAR, PLAN_SCHEMA, parse_proposal)
+_SHORT_REQUEST = _PlannerRequest("plan", _SHORT_DECODING, SHORT_PLAN_GRAMMAR, SHORT_PLAN_SCHEMA, parse_short_plan)
+_REWRITE_REQUEST = _PlannerRequest(
+    "rewrite", REWRITE_DECODING, REWRITE_GRAMMAR, REWRITE_SCHEMA, lambda text: PlanProposal(parse_rewrite(text))
+)
 
 
 def is_worth_planning(by_rules: Plan) -> bool:
@@ -273,17 +264,16 @@ async def plan_by_model(
     The stages `plan` and `rewrite` have budgets of their own, without the wait for the model.
     """
     heard: list[str] = []
-    before = len(run.shortfalls)
+    before, request = len(run.shortfalls), _SHORT_REQUEST if short else _PLAN_REQUEST
+    asking = _ask_planner(
+        request, partial(build_plan_prompt, question, around, short=short), question, planner, run, heard
+    )
     # the complete part of a truncated reply is still used
-    read = parse_short_plan if short else parse_proposal
-    asking = _request_plan(question, around, planner, run, heard, short=short)
-    proposal = await run.attempt(Stage.PLAN, asking, lambda: read("".join(heard)))
+    proposal = await run.attempt(Stage.PLAN, asking, lambda: request.parse("".join(heard)))
     if len(run.shortfalls) > before:
-        return (
-            await asyncio.to_thread(merge_plans, by_rules, proposal, (), question, around)
-            if proposal.queries
-            else by_rules
-        )
+        if not proposal.queries:
+            return by_rules
+        return await asyncio.to_thread(merge_plans, by_rules, proposal, (), question, around)
     own = by_rules.queries[0]
     fresh = drop_similar_queries(proposal.queries, (own,))
     other = around.other_language(own)
@@ -292,10 +282,10 @@ async def plan_by_model(
     more: tuple[str, ...] = ()
     if (other or len(fresh) + 1 < MIN_QUERIES) and not short and not planner.waiting:
         asked = partial(build_rewrite_prompt, question, around, (truncate_query(own), *fresh), other)
-        more = await run.attempt(Stage.REWRITE, _request_rewrite(asked, question, planner, run), ())
-    return await asyncio.to_thread(
-        merge_plans, by_rules, proposal, _order_by_language(more, other, own), question, around
-    )
+        rewriting = _ask_planner(_REWRITE_REQUEST, asked, question, planner, run, [])
+        more = (await run.attempt(Stage.REWRITE, rewriting, PlanProposal)).queries
+    more = _order_by_language(more, other, own)
+    return await asyncio.to_thread(merge_plans, by_rules, proposal, more, question, around)
 
 
 def _order_by_language(more: Sequence[str], other: str, own: str) -> tuple[str, ...]:
@@ -307,28 +297,6 @@ def _order_by_language(more: Sequence[str], other: str, own: str) -> tuple[str, 
     return (*there, *spelt, *(query for query in more if query not in there))
 
 
-async def _request_plan(
-    question: Question, around: KnownEntities, planner: LanguageModel, run: Run, heard: list[str], *, short: bool
-) -> PlanProposal:
-    """Request a plan. Raises GenerationFailed, StageTimeout."""
-    asked = partial(build_plan_prompt, question, around, short=short)
-    reply = await _ask_planner(_SHORT_REQUEST if short else _PLAN_REQUEST, asked, question, planner, run, heard)
-    proposal = parse_short_plan(reply) if short else parse_proposal(reply)
-    if not proposal.queries:
-        raise GenerationFailed(_UNREADABLE_REPLY.format("plan"))
-    return proposal
-
-
-async def _request_rewrite(
-    asked: Callable[[int], Prompt], question: Question, planner: LanguageModel, run: Run
-) -> tuple[str, ...]:
-    """Request more queries. Raises GenerationFailed, StageTimeout."""
-    queries = parse_rewrite(await _ask_planner(_REWRITE_REQUEST, asked, question, planner, run, []))
-    if not queries:
-        raise GenerationFailed(_UNREADABLE_REPLY.format("rewrite"))
-    return queries
-
-
 async def _ask_planner(
     request: _PlannerRequest,
     asked: Callable[[int], Prompt],
@@ -336,8 +304,8 @@ async def _ask_planner(
     planner: LanguageModel,
     run: Run,
     heard: list[str],
-) -> str:
-    """Ask for a whole reply; pieces are appended to `heard` as they arrive. Raises GenerationFailed."""
+) -> PlanProposal:
+    """Ask for a whole reply with queries; its pieces are appended to `heard` as they arrive. Raises GenerationFailed."""
     async with run.open_session(planner, question.viewer.user_id) as session:
         prompt = await fit_prompt(asked, planner.context - request.decoding.max_tokens, session)
         pieces = session.stream(prompt, request.decoding, grammar=request.grammar, schema=request.schema)
@@ -345,7 +313,9 @@ async def _ask_planner(
             if isinstance(piece, Generation):
                 figures = piece.figures
                 run.note(tokens=figures.tokens, read=figures.evaluated, first_ms=round(figures.first_ms, 1))
-                return piece.text
+                if (proposal := request.parse(piece.text)).queries:
+                    return proposal
+                raise GenerationFailed(_UNREADABLE_REPLY.format(request.name))
             heard.append(piece)
     raise GenerationFailed("The model ended without a reply: only the rules' queries are searched with.")
 
@@ -356,4 +326,4 @@ async def rewrite_question(
     """Write one to three other queries for a question. Raises GenerationFailed, StageTimeout."""
     own = truncate_query(sanitize_query(question.text))
     asked = partial(build_rewrite_prompt, question, around, (own,), around.other_language(own))
-    return await _request_rewrite(asked, question, planner, run)
+    return (await _ask_planner(_REWRITE_REQUEST, asked, question, planner, run, [])).queries

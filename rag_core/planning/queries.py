@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, zip_longest
 
 from rag_core.text.answer_type import extract_asking_stems, extract_name_stems
@@ -73,24 +73,19 @@ def generate_query_variants(text: str) -> tuple[str, ...]:
     own = frozenset(tokenize(text))
     if not own:
         return ()
-    few = len(own) < MIN_QUESTION_TERMS
-    by_terms, most = {own: text}, 2 if few else MAX_QUERIES
-    for piece in _transliterate_names(_extract_names(text) or text.split()[:1]) if few else _generate_candidates(text):
-        _add_query(by_terms, piece)
-        if len(by_terms) == most:
-            break
+    if len(own) < MIN_QUESTION_TERMS:
+        spelt = build_transliterated_query(text, text.split()[:1])
+        return (spelt,) if tokenize(spelt) and frozenset(tokenize(spelt)) != own else ()
+    by_terms = {own: text}
     # A question of one clause without names also gets three queries, each with one word less.
-    for piece in () if few else _drop_one_word(text):
-        if len(by_terms) >= MIN_QUERIES:
-            break
-        _add_query(by_terms, piece)
+    for pieces, most in ((_generate_candidates(text), MAX_QUERIES), (_drop_one_word(text), MIN_QUERIES)):
+        for piece in pieces:
+            if len(by_terms) >= most:
+                break
+            query = truncate_query(piece)
+            if terms := frozenset(tokenize(query)):
+                by_terms.setdefault(terms, query)
     return tuple(by_terms.values())[1:]
-
-
-def _add_query(by_terms: dict[frozenset[str], str], piece: str) -> None:
-    query = truncate_query(piece)
-    if terms := frozenset(tokenize(query)):
-        by_terms.setdefault(terms, query)
 
 
 def truncate_query(query: str) -> str:
@@ -103,17 +98,14 @@ def truncate_query(query: str) -> str:
 
 def _generate_candidates(text: str) -> Iterator[str]:
     names = _extract_names(text)
-    return chain(
-        _split_clauses(text),
-        names,
-        _generate_surname_forms(text),
-        _transliterate_names(names),
-        (rewrite_as_statement(text), _select_key_terms(text)),
-    )
-
-
-def _split_clauses(text: str) -> list[str]:
-    return [piece.strip(" ?!.,") for piece in _CLAUSE_BREAK.split(text) if len(set(tokenize(piece))) > 1]
+    yield from (piece.strip(" ?!.,") for piece in _CLAUSE_BREAK.split(text) if len(set(tokenize(piece))) > 1)
+    yield from names
+    # surnames in both genders, as their stems differ
+    bases = dict.fromkeys(filter(None, map(get_surname_base, _WORD.findall(text))))
+    yield " ".join(f"{base} {base}а" for base in bases)
+    yield _transliterate_names(names)
+    yield rewrite_as_statement(text)
+    yield _select_key_terms(text)
 
 
 def _extract_names(text: str) -> list[str]:
@@ -128,24 +120,16 @@ def _extract_names(text: str) -> list[str]:
     return names
 
 
-def _generate_surname_forms(text: str) -> Iterator[str]:
-    """Surnames in both genders, as their stems differ."""
-    bases = dict.fromkeys(filter(None, map(get_surname_base, _WORD.findall(text))))
-    if bases:
-        yield " ".join(f"{base} {base}а" for base in bases)
-
-
-def _transliterate_names(names: Iterable[str]) -> Iterator[str]:
+def _transliterate_names(names: Iterable[str]) -> str:
     """Names in the other script: the likeliest spelling of each comes first."""
     words = (word for name in names for word in _WORD.findall(name) if word[0].isupper() and tokenize(word))
     spelt = zip_longest(*map(transliterate_word, dict.fromkeys(words)), fillvalue="")
-    if query := " ".join(filter(None, chain.from_iterable(spelt))):
-        yield query
+    return " ".join(filter(None, chain.from_iterable(spelt)))
 
 
-def build_transliterated_query(text: str) -> str:
-    """Build one query of the names of a text in the other script; empty where it has no names."""
-    return truncate_query(next(_transliterate_names(_extract_names(text)), ""))
+def build_transliterated_query(text: str, otherwise: Sequence[str] = ()) -> str:
+    """Build one query of the names of a text, or else of other words, in the other script; empty without any."""
+    return truncate_query(_transliterate_names(_extract_names(text) or otherwise))
 
 
 def _select_key_terms(text: str) -> str:

@@ -7,7 +7,7 @@ What a later part leaves out ("and for how much?") is carried over from the part
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from rag_core.conversation.followups import extract_subject, is_followup
@@ -29,8 +29,6 @@ _BOUNDARY = re.compile(
     re.IGNORECASE,
 )
 _ASKS = re.compile(rf"(?<!\w){_ASKING}", re.IGNORECASE)
-
-
 _REFERRING = re.compile(
     r"\b(?:он[аио]?|его|ее|их|ему|ей|им|ими|нее|нем|них|него|ней|ними|там|туда|тут|нужно было|it|its|he|him|his|she|her|they|them|their|there)\b",
     re.IGNORECASE,
@@ -74,24 +72,14 @@ _AGENT_INTENTS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Route of a question: the retrievers and the recipe.
+def route_plan(plan: Plan, text: str, now: datetime) -> Plan:
+    """Choose the retrievers of a plan and, as the last of its reasons, the recipe: "direct" or "agent".
 
-    `legs`: "lexical", "hybrid" or "meaning first"; `recipe`: "direct" or "agent". `reasons` explain both choices in
-    the trace.
+    `text` is the question as it was asked.
     """
-
-    legs: str
-    recipe: str
-    reasons: tuple[str, ...]
-
-
-def route_plan(plan: Plan, text: str, now: datetime) -> Route:
-    """Choose the route of a plan; `text` is the question as it was asked."""
     legs, why_legs = choose_retrievers(plan)
     recipe, why_recipe = _choose_recipe(text, plan, now)
-    return Route(legs, recipe, (f"{legs}: {why_legs}", f"{recipe}: {why_recipe}"))
+    return replace(plan, legs=legs, reasons=(f"{legs}: {why_legs}", f"{recipe}: {why_recipe}"))
 
 
 # A chain: the question names a thing only by its relation to another one ("the club which published …").

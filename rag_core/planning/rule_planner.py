@@ -6,7 +6,7 @@ The filters of a plan are the channels, authors, forward origins, media kinds an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -111,11 +111,9 @@ _MEDIA_WORDS = (
 )
 
 
-def _compile_all(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
-    return tuple(map(re.compile, patterns))
-
-
-_AUTHOR_PATTERNS, _ORIGIN_PATTERNS, _FILE_PATTERNS = map(_compile_all, (_AUTHORS, _ORIGINS, _FILES))
+_AUTHOR_PATTERNS, _ORIGIN_PATTERNS, _FILE_PATTERNS = (
+    tuple(map(re.compile, patterns)) for patterns in (_AUTHORS, _ORIGINS, _FILES)
+)
 _MEDIA_PATTERNS = tuple(
     (kind, re.compile(rf"\b{_POST_WORDS}{_WITH_WORDS}\s+{what}\b|{_SHOW_PREFIX}\s+{what}\b|\b{what}\s+posts?\b|\b{what}\s+posted\b|"
                       rf"\b{_POST_WORDS}\b[^.?!]{{1,60}}?(?P<end>{_WITH_WORDS}\s+{what})\W*$", re.I))
@@ -230,21 +228,22 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
         return Plan(())
     plain = text.replace("ё", "е").replace("Ё", "Е")
     asked = plain.lower()
-    filters = parse_filters(plain, {key: c for key, c in known.items() if key in question.viewer.channels})
+    readable = {key: channel for key, channel in known.items() if key in question.viewer.channels}
+    filters = parse_filters(plain, readable)
     period = parse_period(_QUOTED.sub(" ", text), question.asked_at)  # a quoted title is no period
-    kind, topic = (
-        detect_intent(asked),
-        extract_topic(_remove_pieces(asked, (period.words if period else "", *filters.words))),
-    )
-    if kind in (Kind.FACT, Kind.NEWS) and (kind is Kind.NEWS or asks_for_posts(asked)):
-        about = extract_posts_topic(_remove_pieces(asked, (period.words if period else "", *filters.words)))
+    rest = asked
+    for words in filter(None, (period.words if period else "", *filters.words)):
+        rest = rest.replace(words, " ")
+    kind, topic = detect_intent(asked), extract_topic(rest)
+    if kind is Kind.NEWS or (kind is Kind.FACT and asks_for_posts(asked)):
+        about = extract_posts_topic(rest)
         kind, topic = (Kind.NEWS, about) if about else (kind, topic)
     posting_period = period if period and _is_posting_period(period, question, asked, kind, filters, topic) else None
     kind = _adjust_intent(kind, topic, asked, bounded=bool(posting_period or filters.words))
     if kind is Kind.FACT and posting_period and asks_about_recent_events(asked):
         # "what happened at the barn players in August": a digest of the channel of that title, else of those mentions
         topic = strip_catch_all_words(topic)
-        own = _match_channel_name(topic, {key: c for key, c in known.items() if key in question.viewer.channels})
+        own = _match_channel_name(topic, readable)
         kind, filters = (Kind.POSTED, replace(filters, channels=frozenset(own))) if own else (Kind.NEWS, filters)
     rest = text
     for words in dict.fromkeys(filter(None, (*filters.words, posting_period.words if posting_period else ""))):
@@ -256,8 +255,7 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     if posting_period:
         plan = replace(plan, since=posting_period.since, until=posting_period.until, slack=posting_period.slack,
                        yearless=posting_period.yearless)  # fmt: skip
-    route = route_plan(plan, text, question.asked_at)
-    return replace(plan, legs=route.legs, reasons=route.reasons)
+    return route_plan(plan, text, question.asked_at)
 
 
 def build_bare_plan(question: Question) -> Plan:
@@ -315,9 +313,3 @@ def _write_as_asked(topic: str, text: str) -> str:
     """Write the words of a topic, which are in lower case, as the question has them."""
     written = {word.lower().replace("ё", "е"): word for word in re.findall(r"[^\s?!.,;:]+", text)}
     return " ".join(written.get(word, word) for word in topic.split())
-
-
-def _remove_pieces(asked: str, pieces: Iterable[str]) -> str:
-    for words in dict.fromkeys(filter(None, pieces)):
-        asked = asked.replace(words, " ")
-    return asked

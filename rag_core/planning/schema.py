@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from importlib.resources import files
 from itertools import islice
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
 
 from rag_core.planning.queries import MAX_PHRASES, MAX_QUERIES, MAX_QUERY_LENGTH, sanitize_query, truncate_query
 from rag_core.text.tokens import tokenize
@@ -109,17 +109,20 @@ def format_plan(plan: Plan, known: Mapping[int, Channel]) -> dict[str, Any]:
     }
 
 
-def parse_plan_strictly(text: str) -> SearchPlan | None:
-    """Parse a reply that is exactly a plan; None for any other text."""
+P = TypeVar("P", bound=BaseModel)  # form of a plan
+
+
+def parse_strictly(form: type[P], text: str) -> P | None:
+    """Parse a reply that is exactly a plan of this form; None for any other text."""
     try:
-        return SearchPlan.model_validate_json(text)
-    except (ValidationError, ValueError):  # pydantic refuses lone surrogates
+        return form.model_validate_json(text)
+    except ValueError:  # of pydantic, and for lone surrogates
         return None
 
 
 def parse_proposal(text: str) -> PlanProposal:
     """Parse a reply to a proposal; a truncated or invalid one gives its complete queries, or nothing."""
-    plan = parse_plan_strictly(text)
+    plan = parse_strictly(SearchPlan, text)
     if plan is None:
         _, key, rest = text.partition('"normalized_queries"')
         return PlanProposal(_clean_queries(_read_complete_strings(rest)[:MAX_QUERIES] if key else ()))
@@ -135,17 +138,9 @@ def parse_proposal(text: str) -> PlanProposal:
     )
 
 
-def parse_short_plan_strictly(text: str) -> ShortPlan | None:
-    """Parse a reply that is exactly a short plan; None for any other text."""
-    try:
-        return ShortPlan.model_validate_json(text)
-    except (ValidationError, ValueError):
-        return None
-
-
 def parse_short_plan(text: str) -> PlanProposal:
     """Parse a short plan: its keywords are one query; a truncated or invalid one gives its complete keywords."""
-    plan = parse_short_plan_strictly(text)
+    plan = parse_strictly(ShortPlan, text)
     if plan is None:
         _, key, rest = text.partition('"keywords"')
         keywords, filters = _read_complete_strings(rest)[:6] if key else [], None
@@ -170,7 +165,7 @@ def parse_rewrite(text: str) -> tuple[str, ...]:
     """Parse the queries of a rewrite; a truncated or invalid reply gives those that are complete."""
     try:
         return _clean_queries(_REWRITE_ADAPTER.validate_json(text, strict=True))
-    except (ValidationError, ValueError):
+    except ValueError:
         return _clean_queries(_read_complete_strings(text)[:3])
 
 

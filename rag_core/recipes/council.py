@@ -76,7 +76,7 @@ async def judge_question_parts(
     """
     template = load_prompt("parts", question.lang)
     answer = " ".join(sentence.text for sentence in said)
-    claims = [claim.text for claim in extract_claims(answer, question.lang)] or [sentence.text for sentence in said]
+    claims = [claim.text for claim in extract_claims(answer)] or [sentence.text for sentence in said]
     numbered = "\n".join(f"{n}. {claim}" for n, claim in enumerate(claims[:_MAX_CLAIMS], 1))
     asked = quote_question(question.text[:_MAX_QUESTION_LENGTH])
     prompt = Prompt(template.system, f"{asked}\n{quote_post(numbered)}", template.shots)
@@ -218,26 +218,21 @@ async def _search_for_part(question: Question, plan: Plan, evidence: Evidence, r
     """Search for a part within the filters of `plan`; new posts only, numbered after the known ones."""
     async with run.use_separate_budgets():
         part = await asyncio.to_thread(rag.plan, question, {})  # a long question takes the rules 20 ms
-        hits = await search_passages(
-            replace(
-                part,
-                since=plan.since or part.since,
-                until=plan.until or part.until,
-                slack=plan.slack,
-                channels=part.channels if plan.channels is None else plan.channels,
-                authors=plan.authors or part.authors,
-                origins=plan.origins or part.origins,
-                media=plan.media or part.media,
-                files=plan.files or part.files,
-            ),
-            question,
-            rag,
-            run,
+        search = replace(
+            part,
+            since=plan.since or part.since,
+            until=plan.until or part.until,
+            slack=plan.slack,
+            channels=part.channels if plan.channels is None else plan.channels,
+            authors=plan.authors or part.authors,
+            origins=plan.origins or part.origins,
+            media=plan.media or part.media,
+            files=plan.files or part.files,
         )
+        hits = await search_passages(search, question, rag, run)
     known = {source.passage.key for source in evidence.sources}
     new = compose_evidence([hit for hit in hits if hit.passage.key not in known][:_UNJUDGED_POSTS])
-    after = max((source.number for source in evidence.sources), default=0)
-    return Evidence(tuple(replace(source, number=after + source.number) for source in new.sources))
+    return Evidence(evidence.extend(new.sources).sources[len(evidence.sources) :])
 
 
 def _limit_answer_length(sentences: Sequence[Sentence]) -> tuple[Sentence, ...]:

@@ -71,15 +71,14 @@ async def _answer_parts(
     question: Question, parts: Sequence[QuestionPart], rag: Engine, run: Run
 ) -> tuple[Draft, Evidence]:
     """Answer each part by its own search, with its best sentence; the parts without an answer are named."""
-    plans, drafts, sources = list[Plan](), list[Draft](), list[Evidence]()
+    rounds = list[_SearchRound]()
     async with run.use_separate_budgets():
         for part in parts:
             asked = replace(question, text=part.text)
             plan, exact = await plan_or_answer_exactly(asked, rag, run)
-            draft, evidence = (exact, Evidence()) if exact else await search_and_extract(asked, plan, rag, run)
-            plans.append(plan)
-            drafts.append(draft)
-            sources.append(evidence)
+            found = (exact, Evidence()) if exact else await search_and_extract(asked, plan, rag, run)
+            rounds.append(_SearchRound(plan, *found))
+    drafts = [one.draft for one in rounds]
     if comparison := parse_comparison(question.text):  # what was found for the other thing only is no answer for both
         drafts = [
             replace(draft, sentences=tuple(one for one in draft.sentences if is_about(comparison, n, one.text)))
@@ -97,10 +96,10 @@ async def _answer_parts(
     if run.plan:
         run.plan = replace(
             run.plan,
-            read_as=tuple(dict.fromkeys(pair for plan in plans for pair in plan.read_as)),
-            aliases=tuple(dict.fromkeys(pair for plan in plans for pair in plan.aliases)),
+            read_as=tuple(dict.fromkeys(pair for one in rounds for pair in one.plan.read_as)),
+            aliases=tuple(dict.fromkeys(pair for one in rounds for pair in one.plan.aliases)),
         )
-    evidence, sentences = _join_evidence(sources), _join_first_sentences(answered)
+    evidence, sentences = _join_evidence([one.evidence for one in rounds]), _join_first_sentences(answered)
     if comparison and len(answered) == len(parts) and (compared := _compare(comparison, answered, question.lang)):
         sentences = compared, *sentences
     sure = all(draft.certainty is Certainty.SURE for draft in answered)
@@ -114,8 +113,9 @@ async def _answer_parts(
             if not own.sentences and not _is_covered(part, sentences, question, rag, _MOST_WORDS)
         ),
     )
-    written = await write_or_extract(question, plans[0], draft, evidence, rag, run)
-    return await finish_draft(question, plans[0], written, evidence, rag, run)
+    plan = rounds[0].plan
+    written = await write_or_extract(question, plan, draft, evidence, rag, run)
+    return await finish_draft(question, plan, written, evidence, rag, run)
 
 
 def _compare(comparison: Comparison, drafts: Sequence[Draft], lang: str) -> Sentence | None:
@@ -360,39 +360,34 @@ class _SearchRound:
 
 async def _answer_in_rounds(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
     """Answer by one search, and by a second, wider one where the first covers the question poorly."""
-    first = _SearchRound(plan, *await search_and_extract(question, plan, rag, run))
-    best, rounds = first, 1
-    if first.draft.covered < _SUFFICIENT_COVERAGE and plan.queries:
-        best, rounds = _choose_better_round(first, await _run_second_round(question, first, rag, run)), 2
+    first = best = _SearchRound(plan, *await search_and_extract(question, plan, rag, run))
+    again = first.draft.covered < _SUFFICIENT_COVERAGE and bool(plan.queries)
+    if again:
+        best = await _search_again(question, first, rag, run)
     written = await write_or_extract(question, best.plan, best.draft, best.evidence, rag, run)
     # the model found no answer, or none of its sentences was kept
-    if not written.sentences and best.draft.sentences and rounds == 1:
-        second = await _run_second_round(question, first, rag, run)
-        if _choose_better_round(first, second) is second:
-            best, written = (
-                second,
-                await write_or_extract(question, second.plan, second.draft, second.evidence, rag, run),
-            )
+    if not written.sentences and best.draft.sentences and not again:
+        best = await _search_again(question, first, rag, run)
+        if best is not first:
+            written = await write_or_extract(question, best.plan, best.draft, best.evidence, rag, run)
     return await finish_draft(question, best.plan, written, best.evidence, rag, run)
 
 
-async def _run_second_round(question: Question, first: _SearchRound, rag: Engine, run: Run) -> _SearchRound | None:
-    """Search again with twice as many hits, both retrievers and other words, and read the posts around the first."""
+async def _search_again(question: Question, first: _SearchRound, rag: Engine, run: Run) -> _SearchRound:
+    """Search again with twice as many hits, both retrievers and other words; the better of both rounds."""
     plan = await add_hyde_query(question, widen_plan(first.plan), first.draft, rag, run)
     # the second round may fail: the result of the first is kept
-    return await run.attempt(Stage.AGAIN, _run_round(question, plan, rag, run), None)
+    second = await run.attempt(Stage.AGAIN, _run_second_round(question, plan, rag, run), first)
+    if second.draft.covered < _SECOND_ROUND_COVERAGE:
+        return first
+    improvement = second.draft.covered - first.draft.covered
+    return second if improvement > (_MIN_IMPROVEMENT if first.draft.sentences else 0.0) else first
 
 
-async def _run_round(question: Question, plan: Plan, rag: Engine, run: Run) -> _SearchRound:
+async def _run_second_round(question: Question, plan: Plan, rag: Engine, run: Run) -> _SearchRound:
+    """Search, and read the posts around the first hits too."""
     async with run.use_separate_budgets():  # its stages have their own budgets
         hits = await search_passages(plan, question, rag, run)
         hits = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
         hits = await run.attempt(Stage.FOLLOW, add_neighbours(hits, _READ_AROUND, plan, question.viewer, rag), hits)
         return _SearchRound(plan, *await extract_from_hits(question, plan, hits, rag, run))
-
-
-def _choose_better_round(first: _SearchRound, second: _SearchRound | None) -> _SearchRound:
-    if second is None or second.draft.covered < _SECOND_ROUND_COVERAGE:
-        return first
-    improvement = second.draft.covered - first.draft.covered
-    return second if improvement > (_MIN_IMPROVEMENT if first.draft.sentences else 0.0) else first

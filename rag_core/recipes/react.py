@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import chain, zip_longest
 from typing import Any
@@ -26,7 +26,6 @@ from rag_core.recipes.react_tools import (
     SUM_FORMAT,
     Tool,
     ToolContext,
-    ToolOutcome,
     call_tool,
     select_allowed_tools,
 )
@@ -48,17 +47,17 @@ def build_calculation_sentence(context: ToolContext) -> Sentence | None:
     if not context.reckoned:
         return None
     expression, result = context.reckoned[-1]
-    asked, cited = _extract_numbers(context.question.text), list[Citation]()
+    asked, cited = _extract_numbers(context.question.text), dict[Citation, None]()
     for number in sorted(_extract_numbers(expression)):
         citation = next((c for hit in context.found if (c := _cite_number(number, hit.passage))), None)
-        if citation is None and number not in asked:
+        if citation is not None:
+            cited[citation] = None
+        elif number not in asked:
             return None
-        if citation is not None and citation not in cited:
-            cited.append(citation)
     text = f"{' '.join(expression.split())} = {result}"
-    return (
-        Sentence(text, tuple(cited)) if 0 < len(cited) <= _MAX_CITATIONS and len(text) <= _MAX_SENTENCE_LENGTH else None
-    )
+    if not 0 < len(cited) <= _MAX_CITATIONS or len(text) > _MAX_SENTENCE_LENGTH:
+        return None
+    return Sentence(text, tuple(cited))
 
 
 def _extract_numbers(text: str) -> set[str]:
@@ -91,26 +90,16 @@ day ::= "\"20" [0-9] [0-9] "-" ("0" [1-9] | "1" [0-2]) "-" ("0" [1-9] | [12] [0-
 _INTEGER_RULES = {(1, MAX_POSTS): "number", (1, 50): "fifty", (60, 600): "length"}  # longer than a digit
 
 
-@dataclass(frozen=True, slots=True)
-class AgentStep:
-    """Step of the model: a tool call, or `ANSWER` to end the search."""
+def parse_step(text: str) -> dict[str, Any] | None:
+    """Parse a step from the model's reply, ignoring text around it: a call as `call_tool` takes it, or of `ANSWER`.
 
-    tool: str
-    given: Mapping[str, Any]
-
-    @property
-    def call(self) -> dict[str, Any]:
-        """Call in the format of `call_tool`."""
-        return {"tool": self.tool, "input": dict(self.given)}
-
-
-def parse_step(text: str) -> AgentStep | None:
-    """Parse a step from the model's reply, ignoring text around it; None where there is none."""
+    None where there is none.
+    """
     step = parse_json_object(text)
     if step is None or not isinstance(step.get("tool"), str):
         return None
     given = step.get("input")
-    return AgentStep(step["tool"], given if isinstance(given, dict) else {})
+    return {"tool": step["tool"], "input": given if isinstance(given, dict) else {}}
 
 
 @cache
@@ -171,6 +160,7 @@ _MAX_OBSERVATION_LENGTH = 700  # characters of a tool's result in the prompt
 _NO_MODEL = "The recipe react needs a language model: set LLM__MODEL."
 _NO_POSTS_FOUND = "The model found no post with its tools."
 _UNREADABLE_STEP = "The model's step could not be read."
+_TakenStep = tuple[dict[str, Any], str]  # a tool call and what it gave
 _EXACT_TOOLS = frozenset({"first_mention", "count_mentions", "timeline"})
 
 
@@ -196,44 +186,41 @@ async def run_react(question: Question, rag: Engine, run: Run) -> tuple[Draft, E
 
 async def _run_steps(context: ToolContext, model: LanguageModel) -> str:
     """Run steps until the model answers, repeats itself or fails; the name of the last tool."""
-    settings, seen = context.rag.settings, list[tuple[AgentStep, str]]()
+    settings, seen = context.rag.settings, list[_TakenStep]()
     tools = select_allowed_tools(settings.tools.allowlist)
     for context.step in range(1, settings.agent.max_steps + 1):
-        move = await context.run.attempt(Stage.STEP, _request_step(context, model, tools, seen), None)
-        if move is None or move.tool == ANSWER or any(move == before for before, _ in seen):
+        step = await context.run.attempt(Stage.STEP, _request_step(context, model, tools, seen), None)
+        if step is None or step["tool"] == ANSWER or any(step == before for before, _ in seen):
             break
         async with context.run.use_separate_budgets():  # a tool has its own time limit
-            seen.append((move, _format_observation(await call_tool(move.call, tools, context))))
-    return seen[-1][0].tool if seen else ""
+            outcome = await call_tool(step, tools, context)
+        text = json.dumps(outcome.data, ensure_ascii=False) if outcome.ok else f"error: {outcome.meta.error}"
+        seen.append((step, text[:_MAX_OBSERVATION_LENGTH]))
+    return str(seen[-1][0]["tool"]) if seen else ""
 
 
 async def _request_step(
-    context: ToolContext, model: LanguageModel, tools: tuple[Tool, ...], seen: list[tuple[AgentStep, str]]
-) -> AgentStep | None:
+    context: ToolContext, model: LanguageModel, tools: tuple[Tool, ...], seen: list[_TakenStep]
+) -> dict[str, Any] | None:
     costs = LlmCosts()
     async with context.run.open_session(model, context.question.viewer.user_id) as session:
         prompt = await _build_prompt(context, model, tools, seen, session)
         costs.call()
-        stream = session.stream(
-            prompt,
-            DecodingParams(_STEP_TOKENS, 0.0),
-            grammar=build_step_grammar(tools),
-            schema=build_step_schema(tools),
-        )
+        grammar, schema = build_step_grammar(tools), build_step_schema(tools)
+        stream = session.stream(prompt, DecodingParams(_STEP_TOKENS, 0.0), grammar=grammar, schema=schema)
         end = await collect_generation(stream)
     costs.add_stats(end.figures)
     context.run.note(step=context.step, **costs.to_counts())
-    move = parse_step(end.text)
-    if move is None:
+    if (step := parse_step(end.text)) is None:
         raise GenerationFailed(_UNREADABLE_STEP)
-    return move
+    return step
 
 
 async def _build_prompt(
     context: ToolContext,
     model: LanguageModel,
     tools: tuple[Tool, ...],
-    seen: list[tuple[AgentStep, str]],
+    seen: list[_TakenStep],
     session: LlmSession,
 ) -> Prompt:
     """Build the prompt of a step: tools, current time, question, and as many of the last steps as fit."""
@@ -242,8 +229,8 @@ async def _build_prompt(
     system = f"{words.system}\n{offered}\n{ANSWER}: {words.parts[ANSWER]}"
     now = context.question.asked_at
     head = f"<now>{now:%Y-%m-%d %H:%M %A}</now>\n{quote_question(context.question.text)}"
-    calls = [(json.dumps(move.call, ensure_ascii=False), observed) for move, observed in seen]
-    steps = [f"<step>\n{escape_prompt_text(call)}\n{escape_prompt_text(observed)}\n</step>" for call, observed in calls]
+    texts = [(json.dumps(step, ensure_ascii=False), observed) for step, observed in seen]
+    steps = [f"<step>\n{escape_prompt_text(call)}\n{escape_prompt_text(observed)}\n</step>" for call, observed in texts]
     examples = [text for shot in words.shots for text in shot]
     counts = await session.count([system, head, *examples, *steps])
     left = model.context - _STEP_TOKENS - _SPARE_TOKENS - sum(counts[: 2 + len(examples)])
@@ -252,11 +239,6 @@ async def _build_prompt(
     while steps and sum(counts[-len(steps) :]) > left:
         steps.pop(0)
     return Prompt(system, "\n".join([head, *steps]), shots)
-
-
-def _format_observation(outcome: ToolOutcome) -> str:
-    text = json.dumps(outcome.data, ensure_ascii=False) if outcome.ok else f"error: {outcome.meta.error}"
-    return text[:_MAX_OBSERVATION_LENGTH]
 
 
 async def _write_from_found_posts(plan: Plan, context: ToolContext) -> tuple[Draft, Evidence]:

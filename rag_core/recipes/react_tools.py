@@ -82,7 +82,7 @@ ExpressionText = Annotated[QueryText, Field(json_schema_extra={"format": SUM_FOR
 
 @dataclass
 class ToolContext:
-    """Shared state of the tools for one question: found posts, calculations and trace lines.
+    """Shared state of the tools for one question: found posts and calculations.
 
     `exact` is the last aggregated answer, with its citations. Only posts that the viewer may read are added: every
     tool searches only the viewer's channels.
@@ -96,7 +96,6 @@ class ToolContext:
     exact: Draft | None = None
     reckoned: list[tuple[str, str]] = field(default_factory=list)  # expression, result
     step: int = 0
-    lines: list[dict[str, Any]] = field(default_factory=list)  # trace lines
 
     def passage(self, number: int) -> Passage:
         """Return the passage of a post number. Raises ToolFailed."""
@@ -523,7 +522,6 @@ async def call_tool(asked: object, tools: Collection[Tool], context: ToolContext
     line = {"request_id": context.run.trace_id, "step": context.step, "tool": name,
             "took_ms": took, "ok": outcome.ok, "error": error}  # fmt: skip
     log.info("%s", json.dumps(line))
-    context.lines.append(line)
     counts: dict[str, float | str] = {"step": context.step, "ok": float(outcome.ok), "late": float(late)}
     context.run.spans.append(Span(f"tool.{name}", took, counts, error))
     context.run.show(f"tool.{name}", [json.dumps(outcome.data, ensure_ascii=False)])

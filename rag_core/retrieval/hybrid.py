@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RetrievalQuery:
-    """Retrieval query: `legs` as in `Route`, `k` hits of each retriever; `should` are preferred words,
+    """Retrieval query: `legs` as in `Plan`, `k` hits of each retriever; `should` are preferred words,
     `aliases` as in the plan."""
 
     text: str

@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 
 from rag_core.text.tokens import WordReading, is_dictionary_word, read_word, stem
-from rag_core.verification.claim_comparison import find_nearest_word, is_same_name
+from rag_core.verification.claim_comparison import is_same_name
 from rag_core.verification.claim_extraction import is_verb
 from rag_core.verification.facts import SentenceFacts
-from rag_core.verification.vocabulary import Word, fold_text, likeness
+from rag_core.verification.vocabulary import SAME_WORD, Word, fold_text, likeness
 
-_SAME_WORD = 0.7  # similarity from which two words count as the same
 _WORDS = re.compile(r"[^\W\d_]+")
 _DIGITS, _GROUPED = re.compile(r"\d+"), re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
 _CORRECTION = re.compile(
@@ -83,10 +82,8 @@ def find_explicit_denial(
     if _is_question(here) and _NEGATIVE_REPLY.match(reply):
         return "asked and denied"
     if _NEGATIVE_REPLY.match(low):
-        denied = [
-            word for scope in here.denied for word in here.words if scope.at < word.start and word.stem in scope.wide
-        ]
-        if any(find_nearest_word(word, claim.words)[0] >= _SAME_WORD for word in denied):
+        denied = (w for scope in here.denied for w in here.words if scope.at < w.start and w.stem in scope.wide)
+        if any(map(claim.words.has, denied)):
             return "answered no"
     days = {(m.month, m.day) for m in claim.moments if m.day}
     other_day = bool(days) and any(m.day and (m.month, m.day) not in days for m in here.moments)
@@ -103,12 +100,13 @@ def _is_question(here: SentenceFacts) -> bool:
 
 def find_correction(claim: SentenceFacts, here: SentenceFacts, *, replaced: bool) -> str:
     """Find "X, not Y" where Y is a number or a day of the claim; with `replaced` also "X instead of Y"."""
-    values = [fold_text(claim.text)[one.start : one.end] for one in claim.numbers]
-    values += [fold_text(claim.text)[one.start : one.end] for one in claim.moments]
+    low = fold_text(claim.text)
+    if _CORRECTION.search(low):
+        return ""
+    values = [low[number.start : number.end] for number in claim.numbers]
+    values += [low[moment.start : moment.end] for moment in claim.moments]
     digits = {digit for value in values for digit in _DIGITS.findall(_GROUPED.sub("", value))}
     weekdays = {stem(word) for value in values for word in value.split()} - {""}
-    if _CORRECTION.search(fold_text(claim.text)):
-        return ""
     for found in _CORRECTION.finditer(fold_text(here.text)):
         if not replaced and found[0].startswith(("вместо", "instead")):
             continue
@@ -120,14 +118,9 @@ def find_correction(claim: SentenceFacts, here: SentenceFacts, *, replaced: bool
 
 def find_denied_word(claim: SentenceFacts, here: SentenceFacts) -> str:
     """Find that the sentence denies a word of the claim, or the claim one of the sentence."""
-    for scopes, other, back in (
-        (here.denied, claim, claim.denied),
-        (claim.denied, here, here.denied),
-    ):
-        if back:
-            continue
-        for scope in scopes:
-            if scope.first and find_nearest_word(scope.first, other.words)[0] >= _SAME_WORD:
+    for one, other in ((here, claim), (claim, here)):
+        for scope in () if other.denied else one.denied:
+            if scope.first and other.words.has(scope.first):
                 return f"not {scope.first.low}"
     return ""
 
@@ -140,8 +133,8 @@ def find_unasserted(claim: SentenceFacts, here: SentenceFacts, following: Senten
         return "on a condition"
     if _RUMOUR_WORDS.search(fold_text(here.text)) and not _RUMOUR_WORDS.search(fold_text(claim.text)):
         return "rumour"
-    for scope in () if _PERMISSION_WORDS.search(fold_text(claim.text)) else here.modal:
-        if scope.kind != "must" and not claim.modal and not _list_stems(claim).isdisjoint(scope.wide):
+    for scope in () if claim.modal or _PERMISSION_WORDS.search(fold_text(claim.text)) else here.modal:
+        if scope.kind != "must" and not claim.all_words.stems.isdisjoint(scope.wide):
             return f"{scope.kind} {scope.first.low if scope.first else ''}"
     return ""
 
@@ -169,10 +162,6 @@ def _find_holder(claim: SentenceFacts, role: Word) -> Word | None:
             if word.stem == role.stem and 0 < len(between) <= _LONGEST_COPULA and _COPULA.fullmatch(between):
                 return name.word
     return None
-
-
-def _list_stems(claim: SentenceFacts) -> frozenset[str]:
-    return frozenset(word.stem for word in claim.all_words if word.stem)
 
 
 def find_opposite_opening(claim: SentenceFacts, here: SentenceFacts) -> str:
@@ -238,27 +227,19 @@ def is_past(word: Word) -> bool:
 
 def find_unrealised(claim: SentenceFacts, here: SentenceFacts) -> str:
     """Find that the sentence speaks of what is to come, where the claim says that it happened."""
-    verbs = [word for word in claim.all_words if is_predicate_verb(word)]
-    happened = [word for word in verbs if is_past(word)]
+    happened = [word for word in claim.all_words if is_predicate_verb(word) and is_past(word)]
     if not happened or _PLAN_WORDS.search(fold_text(claim.text)):
         return ""
-    same = [
-        other
-        for word in happened
-        for other in here.all_words
-        if likeness(word.low, word.stem, other.low, other.stem) >= _SAME_WORD
-    ]
-    if any(is_past(other) for other in same):
-        return ""
+    for word in happened:
+        for other in here.all_words:
+            if likeness(word.low, word.stem, other.low, other.stem) >= SAME_WORD and is_past(other):
+                return ""
     if found := _PLAN_WORDS.search(fold_text(here.text)):
         return f"to come: {found[0]}"
-    if coming := next((word for word in here.all_words if word.stem and _is_future(word)), None):
-        return f"to come: {coming.low}"
+    for word in here.all_words:
+        if word.stem and not word.low.isascii() and any(reading.tense == "futr" for reading in _read_first(word)):
+            return f"to come: {word.low}"
     return ""
-
-
-def _is_future(word: Word) -> bool:
-    return not word.low.isascii() and any(reading.tense == "futr" for reading in _read_first(word))
 
 
 def find_formerly(claim: SentenceFacts, here: SentenceFacts) -> str:

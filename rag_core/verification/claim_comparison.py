@@ -7,8 +7,7 @@ the value is missing. Pure functions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from difflib import Match, SequenceMatcher
 from functools import lru_cache
@@ -20,15 +19,8 @@ from rag_core.verification.date_time_parsing import Moment
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts
 from rag_core.verification.vocabulary import Vocabulary, Word, aliases, fold_text
 
-TermWeight = Callable[[str], float]  # weight of a term (its rarity), above 0
-
 _MOST_WORDS = LONGEST_STATED // 2  # upper bound of words in LONGEST_STATED characters
 COPIED_SHARE = 0.8  # share of the words in order: the sentence is all but copied
-
-
-def find_nearest_word(word: Word, words: Iterable[Word]) -> tuple[float, Word | None]:
-    """Find the most similar word, with its similarity."""
-    return (words if isinstance(words, Vocabulary) else Vocabulary(words)).nearest(word)
 
 
 def measure_copied_share(claim: SentenceFacts, best: SentenceFacts) -> float:
@@ -49,12 +41,10 @@ def _blocks(mine: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[Match, ...]
     return tuple(compared.get_matching_blocks())
 
 
-def measure_covered_share(words: Sequence[Word], there: Sequence[Word], weight: TermWeight) -> float:
-    """Share of the words' weight that is covered by the other words, 0..1; 1 for no words."""
-    there = there if isinstance(there, Vocabulary) else Vocabulary(there)
-    whole = sum(weight(word.stem) for word in words)
-    met = sum(weight(w.stem) * (1.0 if w.stem in there.stems else there.nearest(w)[0]) for w in words)
-    return met / whole if whole else 1.0
+def measure_covered_share(words: Sequence[Word], there: Vocabulary) -> float:
+    """Share of the words that is covered by the other words, 0..1; 1 for no words."""
+    met = sum(1.0 if word.stem in there.stems else there.nearest(word)[0] for word in words)
+    return met / len(words) if words else 1.0
 
 
 def is_same_name(word: Word, other: Word) -> bool:
@@ -101,6 +91,11 @@ def is_same_value(claimed: Number, said: Number) -> bool:
     return any(_values_agree(a, b, claimed, said) for a in claimed.values for b in said.values)
 
 
+def contains_value(claimed: Number, here: SentenceFacts) -> bool:
+    """Check whether a number of the sentence agrees with that of the claim."""
+    return any(is_same_value(claimed, other) for other in here.numbers)
+
+
 def _values_agree(a: float, b: float, claimed: Number, said: Number) -> bool:
     if abs(a - b) <= _EXACT_TOLERANCE * max(1.0, abs(b)):
         return True
@@ -121,18 +116,15 @@ def find_number_differences(claim: SentenceFacts, best: SentenceFacts, post: Seq
     low = fold_text(best.text)
     prices = {n.start for n in spare if _is_price(n, low)}
     for number in claim.numbers:
+        if contains_value(number, best) or (not number.unit and max(number.values) in dated):
+            continue
         priced = number.unit in CURRENCIES
         rivals = [n for n in spare if _have_same_role(number, n) or (priced and n.start in prices)]
-        if any(is_same_value(number, n) for n in best.numbers) or (not number.unit and max(number.values) in dated):
-            continue
-        elsewhere = any(is_same_value(number, n) for one in post for n in one.numbers)
+        elsewhere = any(contains_value(number, one) for one in post)
         quoted = claim.text[number.start : number.end]
         if elsewhere:  # it counts something else, unless the sentence has another number in its place
-            rivals = [
-                n
-                for n in rivals
-                if copied or (number.noun and stem(_get_counted_noun(number)) == stem(_get_counted_noun(n)))
-            ]
+            noun = stem(_get_counted_noun(number))
+            rivals = [n for n in rivals if copied or (number.noun and noun == stem(_get_counted_noun(n)))]
         if rivals and (not number.weak or any(not n.weak for n in rivals)):
             yield True, f"{quoted} ≠ {best.text[rivals[0].start : rivals[0].end]}"
         elif not elsewhere and not number.weak:
@@ -175,8 +167,10 @@ def find_moment_differences(
     """Find dates and times of the claim that the post lacks."""
     here = _drop_duplicate_moments(best.moments)
     everywhere = _drop_duplicate_moments(moment for one in post for moment in one.moments)
-    own = list(_build_post_moments(date, fold_text(best.text))) if date else []
-    here += _build_relative_years(date, fold_text(best.text)) if date else []
+    low, own = fold_text(best.text), list[Moment]()
+    if date:
+        own = list(_build_post_moments(date, low))
+        here += [Moment(*m.span(), date.year + n) for n, words in _YEARS_FROM_POST for m in words.finditer(low)]
     mine = _drop_duplicate_moments(claim.moments)
     unnamed = [
         other
@@ -189,13 +183,14 @@ def find_moment_differences(
         if _is_closed_then(moment, claim, best):
             yield True, f"{claim.text[moment.start : moment.end]} ≠ closed"
             continue
-        near = any(_moments_agree(moment, other, date) for other in (*here, *own))
-        if near or _is_said_elsewhere(moment, everywhere, unnamed, date, copied=copied):
+        rival = _find_rival_moment(moment, unnamed)
+        elsewhere = () if copied or rival else everywhere
+        if any(_moments_agree(moment, other, date) for other in (*here, *own, *elsewhere)):
             continue
-        if _is_number(moment, bare):
+        part_of_date = moment.day is not None or moment.month is not None or moment.either
+        if not part_of_date and not bare.isdisjoint(map(float, _list_bare_numbers(moment))):
             continue
         quoted = claim.text[moment.start : moment.end]
-        rival = _find_rival_moment(moment, unnamed)
         if (
             moment.weekday is not None and sum(one.start == moment.start for one in claim.moments) == _WEEK_DAYS
         ):  # "daily" has synonyms, but a list of some days contradicts it
@@ -207,19 +202,6 @@ def find_moment_differences(
             yield differs, f"{quoted} ≠ {best.text[rival.start : rival.end]}"
         else:
             yield False, f"{quoted} is not there"
-
-
-def _is_said_elsewhere(
-    moment: Moment, post: Sequence[Moment], unnamed: Sequence[Moment], date: datetime | None, *, copied: bool
-) -> bool:
-    if copied or _find_rival_moment(moment, unnamed):
-        return False
-    return any(_moments_agree(moment, other, date) for other in post)
-
-
-def _build_relative_years(date: datetime, low: str) -> list[Moment]:
-    """Years that a sentence names from the date of its post: "this year"."""
-    return [Moment(m.start(), m.end(), date.year + n) for n, words in _YEARS_FROM_POST for m in words.finditer(low)]
 
 
 def _is_closed_then(moment: Moment, claim: SentenceFacts, best: SentenceFacts) -> bool:
@@ -234,6 +216,7 @@ def _is_closed_then(moment: Moment, claim: SentenceFacts, best: SentenceFacts) -
     )
 
 
+# Years and days that a sentence names from the date of its post, as differences.
 _YEARS_FROM_POST = (
     (-1, re.compile(r"(?<!\w)(?:в прошлом году|last year)(?!\w)")),
     (0, re.compile(r"(?<!\w)(?:в этом году|this year)(?!\w)")),
@@ -286,9 +269,3 @@ def _find_rival_moment(claimed: Moment, unnamed: Sequence[Moment]) -> Moment | N
         if shared and any(not _fields_agree(name, claimed, other) for name in shared):
             return other
     return None
-
-
-def _is_number(moment: Moment, bare: AbstractSet[float]) -> bool:
-    if moment.day is not None or moment.month is not None or moment.either:
-        return False
-    return not bare.isdisjoint(float(value) for value in _list_bare_numbers(moment))

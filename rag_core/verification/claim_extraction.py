@@ -42,6 +42,7 @@ _IRREGULAR_VERBS = frozenset(
     "became began bought broke brought built came chose cut drew drove fell flew found fought gave got grew held hit kept knew led left lost made met "
     "paid put ran rose said sang saw sent set shot shut sold spent spoke stood swam taught thought told took went won wore wrote".split()
 )
+_SUBJECT_PRONOUNS = frozenset("он она оно они мы вы я это he she it they we i you this these those".split())
 _MIN_CLAUSE_WORDS = 3  # words of an independent clause
 
 
@@ -62,19 +63,13 @@ def is_claim(sentence: str) -> bool:
     return len(words) >= 2 and any(word.stem and not word.stem.isdigit() for word in words)
 
 
-def find_claim_start(sentence: str) -> int:
-    """Offset of the statement inside "is it true that ..."; 0 if the sentence does not begin so."""
-    found = _IS_IT_TRUE_PATTERN.match(sentence)
-    return found.end() if found else 0
-
-
 def is_independent_clause(part: str) -> bool:
     """Check whether a clause has a subject and a verb of its own."""
     words = split_words(part)
     if len(words) < _MIN_CLAUSE_WORDS:
         return False
-    verbs = [n for n, word in enumerate(words) if is_verb(word)]
-    return bool(verbs) and verbs[0] > 0 and any(_is_subject(word) for word in words[: verbs[0]])
+    verb = next((n for n, word in enumerate(words) if is_verb(word)), 0)
+    return any(word.stem or word.low in _SUBJECT_PRONOUNS for word in words[:verb])
 
 
 def is_verb(word: Word) -> bool:
@@ -88,11 +83,6 @@ def is_verb(word: Word) -> bool:
     return bool(_RUSSIAN_VERB_ENDING.search(word.low)) and len(word.low) > 4
 
 
-def _is_subject(word: Word) -> bool:
-    pronouns = "он она оно они мы вы я это he she it they we i you this these those".split()
-    return bool(word.stem) or word.low in pronouns
-
-
 MAX_CLAIMS_PER_MESSAGE = 20  # claims: nobody reads more verdicts
 _MOST_JOINTS = 40  # candidate split points (conjunctions, semicolons) per sentence
 _CLAUSE_JOINT = re.compile(
@@ -103,34 +93,35 @@ _DEPENDENT_CLAUSE = re.compile(
     r"between|both|either|neither|между|как)\s",
     re.I,
 )
-_EDGE_CHARACTERS = " \t\n\"'«»“”„*•–—-,;?"
+_LEADING_MARKS, _TRAILING_MARKS = "'»”*•–—-,;?", "'«“„*•–—-,;?"
 
 
-def extract_claims(text: str, lang: str) -> tuple[Claim, ...]:
+def extract_claims(text: str) -> tuple[Claim, ...]:
     """Extract the claims of a message in order, word for word; each gets the language it is written in."""
     claims: list[Claim] = []
     seen: set[str] = set()
     for start, end in split_sentences(text):
         if not is_claim(text[start:end]):
             continue
-        start += find_claim_start(text[start:end])
+        if asking := _IS_IT_TRUE_PATTERN.match(text[start:end]):
+            start += asking.end()
         for at, to in _split_clauses(text, start, end):
             at, to = _trim_span(text, at, to)
             claim_text = text[at:to]
             if claim_text and claim_text.casefold() not in seen:
                 seen.add(claim_text.casefold())
-                claims.append(Claim(claim_text, _detect_claim_language(claim_text, lang), at, to))
+                claims.append(Claim(claim_text, _detect_claim_language(claim_text), at, to))
             if len(claims) == MAX_CLAIMS_PER_MESSAGE:
                 return tuple(claims)
     return tuple(claims)
 
 
-def _detect_claim_language(said: str, lang: str) -> str:
+def _detect_claim_language(said: str) -> str:
     letters = [c for c in said.lower() if c.isalpha()]
     cyrillic = sum("а" <= c <= "я" or c == "ё" for c in letters)
-    return (
-        "ru" if cyrillic > 0.8 * len(letters) else "en" if not cyrillic else detect_language(said) if letters else lang
-    )
+    if cyrillic > 0.8 * len(letters):
+        return "ru"
+    return detect_language(said) if cyrillic else "en"
 
 
 def _split_clauses(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -153,11 +144,9 @@ def _split_clauses(text: str, start: int, end: int) -> Iterator[tuple[int, int]]
 
 
 def _trim_span(text: str, start: int, end: int) -> tuple[int, int]:
-    opening, closing = '«"“„(', '»"”)'
-    while start < end and ((text[start] in _EDGE_CHARACTERS and text[start] not in opening) or text[start].isspace()):
+    """Trim spaces, marks, closing quotes before the text and opening ones after it."""
+    while start < end and (text[start] in _LEADING_MARKS or text[start].isspace()):
         start += 1
-    while end > start and (
-        (text[end - 1] in _EDGE_CHARACTERS and text[end - 1] not in closing) or text[end - 1].isspace()
-    ):
+    while end > start and (text[end - 1] in _TRAILING_MARKS or text[end - 1].isspace()):
         end -= 1
     return start, end

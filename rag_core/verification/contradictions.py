@@ -8,28 +8,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from rag_core.verification.claim_comparison import (
     COPIED_SHARE,
+    Differences,
     common_blocks,
     contains_name,
-    find_nearest_word,
     is_same_name,
     measure_copied_share,
 )
-from rag_core.verification.facts import Name, Scope, SentenceFacts
-from rag_core.verification.vocabulary import Word, are_opposites, opposition_keys
+from rag_core.verification.facts import Name, SentenceFacts
+from rag_core.verification.vocabulary import SAME_WORD, Vocabulary, Word, are_opposites, opposition_keys
 
 _PRONOUNS = frozenset(
     "he she it they his her its their him them он она оно они его ее их ему ей им нее него них".split()
 )
 
-Differences = Iterator[tuple[bool, str]]
-
 _SAME_STORY_SHARE = 0.5  # share of the claim's words in the sentence: a name that differs there is another name
-_SAME_WORD = 0.7  # of a word: it is the same word
 _MOST_COMPARED = 32  # distinct words compared with one word for opposites
 
 
@@ -48,8 +44,10 @@ def find_name_differences(
         quoted = claim.text[name.word.start : name.word.end]
         rival = next(iter(rivals), None) if copied else _find_in_same_place(mine[name.word.start], rivals, beside)
         if contains_name(name.word, post):
-            if rival and copied and not name.weak and _have_same_neighbours(mine[name.word.start], theirs[rival.start]):
-                yield True, f"{quoted} ≠ {best.text[rival.start : rival.end]}"
+            if rival and copied and not name.weak:
+                pairs = zip(mine[name.word.start], theirs[rival.start], strict=True)
+                if any(a == b and a for a, b in pairs):
+                    yield True, f"{quoted} ≠ {best.text[rival.start : rival.end]}"
         elif name.weak:
             if rival and copied:
                 yield False, f"{quoted} is not there"
@@ -82,10 +80,6 @@ def _map_neighbours(sentence: SentenceFacts) -> dict[int, Neighbours]:
     return {word.start: (lows[n], lows[n + 2]) for n, word in enumerate(sentence.all_words)}
 
 
-def _have_same_neighbours(mine: Neighbours, theirs: Neighbours) -> bool:
-    return any(a == b and a for a, b in zip(mine, theirs, strict=True))
-
-
 def _index_by_neighbour(words: Sequence[Word], neighbours: Mapping[int, Neighbours]) -> dict[tuple[int, str], int]:
     """Index words by neighbour: (0 before or 1 after, the neighbour) -> index of the first such word."""
     found: dict[tuple[int, str], int] = {}
@@ -101,18 +95,17 @@ def _find_in_same_place(mine: Neighbours, words: Sequence[Word], beside: Mapping
     return None if first is None else words[first]
 
 
-def find_denial_differences(claim: SentenceFacts, best: SentenceFacts, about: float) -> Differences:
+def find_denial_differences(claim: SentenceFacts, best: SentenceFacts) -> Differences:
     """Find what one of the two sentences denies and the other states."""
-    flips = sum(1 for _ in find_opposite_words(claim, best)) % 2 == 1
+    if sum(1 for _ in find_opposite_words(claim, best)) % 2 == 1:
+        return
     denied = {id(one): frozenset().union(*(scope.wide for scope in one.denied)) for one in (claim, best)}
     for scope, where, other in (*((s, best, claim) for s in best.denied), *((s, claim, best) for s in claim.denied)):
-        if scope.first is None or flips:
-            continue
-        found, there = find_nearest_word(scope.first, other.words)
-        if found >= _SAME_WORD and there and there.stem not in denied[id(other)]:
+        found, there = other.words.nearest(scope.first) if scope.first else (0.0, None)
+        if found >= SAME_WORD and there and there.stem not in denied[id(other)]:
             yield True, f"{'not ' if where is claim else ''}{there.low} ≠ {'not ' if where is best else ''}{there.low}"
             return
-    if not flips and measure_copied_share(claim, best) >= COPIED_SHARE and _has_odd_denials(claim, best):
+    if measure_copied_share(claim, best) >= COPIED_SHARE and _has_odd_denials(claim, best):
         yield True, "one of the two is denied"
 
 
@@ -126,10 +119,9 @@ def _has_odd_denials(claim: SentenceFacts, best: SentenceFacts) -> bool:
 
 def find_opposite_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[tuple[Word, Word]]:
     """Find words of the claim with their antonyms in the sentence."""
-    lone = [word for word in claim.words if find_nearest_word(word, best.words)[0] < _SAME_WORD]
     spare: dict[str, Word] = {}
     for word in best.words:
-        if find_nearest_word(word, claim.words)[0] < _SAME_WORD:
+        if not claim.words.has(word):
             spare.setdefault(word.low, word)
     by_key: dict[tuple[str, object], list[Word]] = {}
     for word in spare.values():
@@ -137,10 +129,12 @@ def find_opposite_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[t
             listed = by_key.setdefault(key, [])
             if len(listed) < _MOST_COMPARED:
                 listed.append(word)
-    for word in lone:
-        near = {other.start: other for key in opposition_keys(word.low) for other in by_key.get(key, ())}
-        if other := next((near[start] for start in sorted(near) if are_opposites(word.low, near[start].low)), None):
-            yield word, other
+    for word in claim.words:
+        if not best.words.has(word):
+            near = {other.start: other for key in opposition_keys(word.low) for other in by_key.get(key, ())}
+            opposite = (near[start] for start in sorted(near) if are_opposites(word.low, near[start].low))
+            if other := next(opposite, None):
+                yield word, other
 
 
 def find_opposite_statements(claim: SentenceFacts, best: SentenceFacts, about: float) -> Differences:
@@ -148,7 +142,7 @@ def find_opposite_statements(claim: SentenceFacts, best: SentenceFacts, about: f
     for word, other in find_opposite_words(claim, best):
         if _CLOSE_OPEN_PAIR.search(f"{word.low} {other.low}") and _is_open_until(claim, best):
             continue
-        denied = _is_denied(word, claim.denied) != _is_denied(other, best.denied)
+        denied = any(word.stem in s.wide for s in claim.denied) != any(other.stem in s.wide for s in best.denied)
         if not denied and about >= _MIN_COVERAGE:
             yield True, f"{word.low} ≠ {other.low}"
 
@@ -165,21 +159,15 @@ def _is_open_until(claim: SentenceFacts, best: SentenceFacts) -> bool:
     return len(hours) == 1 and any(_UNTIL_WORDS.search(best.text[: moment.start].lower()) for moment in ends)
 
 
-def _is_denied(word: Word, scopes: Sequence[Scope]) -> bool:
-    return any(word.stem in scope.wide for scope in scopes)
-
-
 def find_replaced_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[str]:
     """Find replaced words in an all but copied sentence; whether they mean the same stays open."""
     if measure_copied_share(claim, best) < COPIED_SHARE:
         return
-    spare = [word for word in best.words if find_nearest_word(word, claim.words)[0] < _SAME_WORD]
+    spare = [word for word in best.words if not claim.words.has(word)]
     mine, beside = _map_neighbours(claim), _index_by_neighbour(spare, _map_neighbours(best))
     for word in claim.words:
-        if find_nearest_word(word, best.words)[0] < _SAME_WORD:
-            other = _find_in_same_place(mine[word.start], spare, beside)
-            if other:
-                yield f"{word.low} for {other.low}"
+        if not best.words.has(word) and (other := _find_in_same_place(mine[word.start], spare, beside)):
+            yield f"{word.low} for {other.low}"
 
 
 _PART_BREAK = re.compile(r"[,;()]")
@@ -188,19 +176,18 @@ _BECOMING_VERBS = frozenset(
     "стал стала стали станет является являются назначен назначена назначили избран избрана избрали выбран выбрана "
     "became become becomes named appointed elected".split()
 )
-_SAME_ROLE_WORD = 0.7  # of a word: it is the same word
 _AROUND = 10  # words searched for the nearest content words
 _MAX_ROLE_GAP = 2  # function words allowed between a role and its holder: "led by the"
 
 
-def find_role_differences(
-    claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts]
-) -> Iterator[tuple[bool, str]]:
+def find_role_differences(claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts]) -> Differences:
     """Find names of the claim that the post lacks or has in another part, where the role has exactly one other name."""
     if claim.denied or not claim.names:
         return
     parts = _split_parts(best)
-    others = _find_other_names(parts, best, claim)
+    strong = {name.word.start for name in best.names if not name.weak}
+    strange = {name.word.start for name in best.names if not name.weak and not contains_name(name.word, [claim])}
+    others = [list(_find_other_names(part, strong, strange)) for part in parts]
     silent = has_pronoun(best)
     for name in claim.names:
         roles = [word for word in _find_role_words(name.word, claim.all_words) if not word.capital]
@@ -217,7 +204,7 @@ def find_role_differences(
         for n, part in enumerate(parts):
             if at[n] is not None:
                 continue
-            holders = {other.span for other in others[n] if any(_has_same_role(role, other) for role in roles)}
+            holders = {span for span, beside in others[n] if any(map(beside.has, roles))}
             if len(holders) == 1 and (absent or latest > part[-1].start):
                 yield True, f"{claim.text[name.word.start : name.word.end]} ≠ {best.text[slice(*holders.pop())]}"
                 return
@@ -244,41 +231,21 @@ def _find_role_words(word: Word, words: Sequence[Word]) -> list[Word]:
     return before + [w for w in words[at + 1 : at + 2 + _MAX_ROLE_GAP] if w.stem][:1]
 
 
-@dataclass(frozen=True, slots=True)
-class _OtherName:
-    """A name in the sentence that the claim lacks: position of its run of words, and the words beside it."""
-
-    span: tuple[int, int]
-    beside: tuple[Word, ...]
-
-
 def _find_other_names(
-    parts: Sequence[Sequence[Word]], best: SentenceFacts, claim: SentenceFacts
-) -> list[list[_OtherName]]:
-    strong = {name.word.start for name in best.names if not name.weak}
-    strange = {name.word.start for name in best.names if not name.weak and not contains_name(name.word, [claim])}
-    return [_find_other_names_in(part, strong, strange) for part in parts]
-
-
-def _find_other_names_in(part: Sequence[Word], strong: set[int], strange: set[int]) -> list[_OtherName]:
-    found: list[_OtherName] = []
+    part: Sequence[Word], strong: set[int], strange: set[int]
+) -> Iterator[tuple[tuple[int, int], Vocabulary]]:
+    """Find names that the claim lacks (`strange` of the `strong` ones): start and end, and the words beside them."""
     # adjoining name words are one name
     for is_name, run in groupby(enumerate(part), key=lambda one: one[1].start in strong):
         words = list(run) if is_name else []
         for n, word in words:
             if word.start in strange:
-                span = words[0][1].start, words[-1][1].end
                 around = part[max(0, n - _AROUND) : n + _AROUND + 1]
-                found.append(_OtherName(span, tuple(_find_role_words(word, around))))
-    return found
-
-
-def _has_same_role(role: Word, other: _OtherName) -> bool:
-    return find_nearest_word(role, other.beside)[0] >= _SAME_ROLE_WORD
+                yield (words[0][1].start, words[-1][1].end), Vocabulary(_find_role_words(word, around))
 
 
 def _find_foreign_part(part: Sequence[Word], at: int, claim: SentenceFacts, best: SentenceFacts) -> int:
     """Start of a part in which the name follows something the claim does not mention: "за кассу Морган"."""
     capitals = {one.word.start for one in best.names}
     before = (word for word in part[:at] if word.stem and word.start not in capitals)
-    return part[0].start if any(find_nearest_word(word, claim.words)[0] < _SAME_ROLE_WORD for word in before) else -1
+    return -1 if all(map(claim.words.has, before)) else part[0].start

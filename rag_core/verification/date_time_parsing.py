@@ -49,7 +49,7 @@ _HOUR_WORDS = (
     (10, "десять десяти ten"), (11, "одиннадцать одиннадцати eleven"), (12, "двенадцать двенадцати twelve"),
 )  # fmt: skip
 _HOUR_VALUES = {word: value for value, words in _HOUR_WORDS for word in words.split()}
-_HOUR_VALUES |= {"четверти": 15, "quarter": 15, "двадцать": 20, "двадцати": 20, "twenty": 20}
+_HOUR_VALUES |= {"half": 30, "четверти": 15, "quarter": 15, "двадцать": 20, "двадцати": 20, "twenty": 20}
 _HOUR_NUMBER = "(?:1[0-2]|[1-9]|" + "|".join(w for _, row in _HOUR_WORDS for w in row.split()) + r")(?!\w)"
 _MINUTES_RU = r"(?:пяти|пять|десяти|десять|двадцат[иь](?: пят[иь])?|\d{1,2})"
 _HALF_OF_DAY = r"(?:(?P<half>\s*(?:a\.?m\b\.?|p\.?m\b\.?|утра|дня|вечера|ночи|in the (?:morning|afternoon|evening)|at night))(?!\w))"
@@ -74,83 +74,6 @@ _HOUR_RANGE = re.compile(
 )
 
 _LONGEST_BEFORE = 100  # characters of context before a weekday
-
-WeekdaySpan = tuple[int, int, list[int]]  # start, end, weekdays; Monday is 0
-HourSpan = tuple[
-    int, int, list[int], bool
-]  # start, end, minutes of the day, whether the other half of the day may be meant too
-
-
-def find_weekdays(low: str, text: str) -> Iterator[WeekdaySpan]:
-    """Find the weekdays of a folded text; "Sat" and "сб" only beside another weekday or a number."""
-    for pattern, days in ((_WORKING_DAYS, [0, 1, 2, 3, 4]), (_WEEKEND_DAYS, [5, 6]), (_EVERY_DAY, list(range(7)))):
-        for m in pattern.finditer(low):
-            yield m.start(), m.end(), days
-    for m in _WEEKDAY_RANGE.finditer(low):
-        first, last = _WEEKDAY_NUMBERS[m["a"][:2]], _WEEKDAY_NUMBERS[m["b"][:2]]
-        if not _found_before(_RESCHEDULED_FROM, low, m.start()) and _is_capitalized(m, text):
-            yield m.start(), m.end(), [(first + n) % 7 for n in range((last - first) % 7 + 1)]
-    for m in _LONG_WEEKDAY.finditer(low):
-        day = _WEEKDAY_NUMBERS[m[0][:2]]
-        left_out = _found_before(_EXCEPT_WORDS, low, m.start())  # "except Mondays": all other days
-        yield m.start(), m.end(), [n for n in range(7) if n != day] if left_out else [day]
-    for m in _SHORT_WEEKDAY.finditer(low):
-        if _is_capitalized(m, text) and (
-            _WEEKDAY_NEIGHBOUR.match(low, m.end()) or _found_before(_WEEKDAY_BEFORE, low, m.start())
-        ):
-            yield m.start(), m.end(), [_WEEKDAY_NUMBERS[m[0][:2]]]
-
-
-def _found_before(what: re.Pattern[str], low: str, at: int) -> bool:
-    return what.search(low, max(0, at - _LONGEST_BEFORE), at) is not None
-
-
-def _is_capitalized(m: re.Match[str], text: str) -> bool:
-    """Check the capital of an English short name: in small letters it is another word."""
-    return not m[0].isascii() or text[m.start()].isupper()
-
-
-def find_hours(low: str) -> Iterator[HourSpan]:
-    """Find the times of day written in words in a folded text."""
-    for m in _PAST_HOUR_RU.finditer(low):
-        hour = parse_day_number(m["next"]) - 1
-        if 0 <= hour <= 11:
-            more = 30 if m["thirty"] else 15 if m["fifteen"] else _parse_count(m["n"])
-            yield _build_hour_span(m, hour * 60 + more)
-    for m in _TO_HOUR_RU.finditer(low):
-        yield _build_hour_span(m, _parse_count(m["h"]) * 60 - _parse_count(m["n"]))
-    for m in _PAST_HOUR_EN.finditer(low):
-        yield _build_hour_span(m, _parse_count(m["h"]) * 60 + (30 if m["n"] == "half" else _parse_count(m["n"])))
-    for m in _TO_HOUR_EN.finditer(low):
-        yield _build_hour_span(m, _parse_count(m["h"]) * 60 - (30 if m["n"] == "half" else _parse_count(m["n"])))
-    for m in _FULL_HOUR.finditer(low):
-        if m["half"].strip() != "дня" or m["hour"] or m["h"] == "час":  # "три дня" is three days, not three o'clock
-            yield _build_hour_span(m, _parse_count(m["h"]) * 60)
-    for m in _HOUR_RANGE.finditer(low):
-        yield m.start(), m.end(), [int(m["a"]) % 24 * 60, int(m["b"]) % 24 * 60], False
-    for m in _NOON.finditer(low):
-        yield m.start(), m.end(), [720 if m["noon"] else 0], False
-
-
-def _parse_count(said: str) -> int:
-    if said.isdecimal():
-        return int(said)
-    return sum(_HOUR_VALUES[word] for word in re.split(r"[ -]", said))
-
-
-def _build_hour_span(m: re.Match[str], minute: int) -> HourSpan:
-    return m.start(), m.end(), [compute_minute_of_day(*divmod(minute % 720, 60), m["half"])], m["half"] is None
-
-
-def compute_minute_of_day(hour: int, minute: int, half: str | None) -> int:
-    """Compute the minute of the day from a clock time and the named half of the day."""
-    said = (half or "").strip()
-    later = said.startswith("p") or said in {"дня", "вечера", "in the afternoon", "in the evening", "at night"}
-    if later and hour < 12:
-        hour += 12
-    if hour == 12 and (said.startswith("a") or said == "ночи"):
-        hour = 0
-    return (hour % 24) * 60 + minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +104,78 @@ class Moment:
             ("decade", self.decade if self.year is None else self.year // 10),
         )
         return {name: value for name, value in named if value is not None}
+
+
+def _find_weekdays(low: str, text: str) -> Iterator[list[Moment]]:
+    """Find the weekdays of a folded text; "Sat" and "сб" only beside another weekday or a number."""
+    for pattern, days in ((_WORKING_DAYS, range(5)), (_WEEKEND_DAYS, range(5, 7)), (_EVERY_DAY, range(7))):
+        for m in pattern.finditer(low):
+            yield [Moment(*m.span(), weekday=day) for day in days]
+    for m in _WEEKDAY_RANGE.finditer(low):
+        first, last = _WEEKDAY_NUMBERS[m["a"][:2]], _WEEKDAY_NUMBERS[m["b"][:2]]
+        if not _found_before(_RESCHEDULED_FROM, low, m.start()) and _is_capitalized(m, text):
+            yield [Moment(*m.span(), weekday=(first + n) % 7) for n in range((last - first) % 7 + 1)]
+    for m in _LONG_WEEKDAY.finditer(low):
+        named = _WEEKDAY_NUMBERS[m[0][:2]]
+        left_out = _found_before(_EXCEPT_WORDS, low, m.start())  # "except Mondays": all other days
+        yield [Moment(*m.span(), weekday=day) for day in range(7) if (day == named) != left_out]
+    for m in _SHORT_WEEKDAY.finditer(low):
+        if _is_capitalized(m, text) and (
+            _WEEKDAY_NEIGHBOUR.match(low, m.end()) or _found_before(_WEEKDAY_BEFORE, low, m.start())
+        ):
+            yield [Moment(*m.span(), weekday=_WEEKDAY_NUMBERS[m[0][:2]])]
+
+
+def _found_before(what: re.Pattern[str], low: str, at: int) -> bool:
+    return what.search(low, max(0, at - _LONGEST_BEFORE), at) is not None
+
+
+def _is_capitalized(m: re.Match[str], text: str) -> bool:
+    """Check the capital of an English short name: in small letters it is another word."""
+    return not m[0].isascii() or text[m.start()].isupper()
+
+
+def _find_hours(low: str) -> Iterator[list[Moment]]:
+    """Find the times of day written in words in a folded text."""
+    for m in _PAST_HOUR_RU.finditer(low):
+        hour = parse_day_number(m["next"]) - 1
+        if 0 <= hour <= 11:
+            more = 30 if m["thirty"] else 15 if m["fifteen"] else _parse_count(m["n"])
+            yield [_build_hour(m, hour * 60 + more)]
+    for m in _TO_HOUR_RU.finditer(low):
+        yield [_build_hour(m, _parse_count(m["h"]) * 60 - _parse_count(m["n"]))]
+    for pattern, sign in ((_PAST_HOUR_EN, 1), (_TO_HOUR_EN, -1)):
+        for m in pattern.finditer(low):
+            yield [_build_hour(m, _parse_count(m["h"]) * 60 + sign * _parse_count(m["n"]))]
+    for m in _FULL_HOUR.finditer(low):
+        if m["half"].strip() != "дня" or m["hour"] or m["h"] == "час":  # "три дня" is three days, not three o'clock
+            yield [_build_hour(m, _parse_count(m["h"]) * 60)]
+    for m in _HOUR_RANGE.finditer(low):
+        yield [Moment(*m.span(), minute=int(m[name]) % 24 * 60) for name in ("a", "b")]
+    for m in _NOON.finditer(low):
+        yield [Moment(*m.span(), minute=720 if m["noon"] else 0)]
+
+
+def _parse_count(said: str) -> int:
+    if said.isdecimal():
+        return int(said)
+    return sum(_HOUR_VALUES[word] for word in re.split(r"[ -]", said))
+
+
+def _build_hour(m: re.Match[str], minute: int) -> Moment:
+    minute = _compute_minute_of_day(*divmod(minute % 720, 60), m["half"])
+    return Moment(*m.span(), minute=minute, either=m["half"] is None)
+
+
+def _compute_minute_of_day(hour: int, minute: int, half: str | None) -> int:
+    """Compute the minute of the day from a clock time and the named half of the day."""
+    said = (half or "").strip()
+    later = said.startswith("p") or said in {"дня", "вечера", "in the afternoon", "in the evening", "at night"}
+    if later and hour < 12:
+        hour += 12
+    if hour == 12 and (said.startswith("a") or said == "ночи"):
+        hour = 0
+    return (hour % 24) * 60 + minute
 
 
 _YEAR_GROUP = r"(?P<y>(?:1\d|20)\d\d)(?!\d)"
@@ -215,50 +210,47 @@ def parse_moments(low: str, text: str) -> list[Moment]:
     """Parse the dates and times of a folded text, in order; the original `text` tells "May" from "may"."""
     taken = bytearray(len(low))
     found: list[Moment] = []
-    for start, end, moments in _scan_moments(low, text):
-        if any(taken[start:end]):
-            continue
-        taken[start:end] = b"\1" * (end - start)
-        found.extend(moments)
+    for moments in _scan_moments(low, text):
+        start, end = moments[0].start, moments[0].end
+        if not any(taken[start:end]):
+            taken[start:end] = b"\1" * (end - start)
+            found.extend(moments)
     return sorted(found, key=lambda moment: moment.start)
 
 
-MomentSpan = tuple[int, int, list[Moment]]
-
-
-def _scan_moments(low: str, text: str) -> Iterator[MomentSpan]:
+def _scan_moments(low: str, text: str) -> Iterator[list[Moment]]:
+    """Scan for the moments of each expression, which all have its place; of overlapping expressions the first counts."""
     yield from _scan_numeric_dates(low)
     for pattern in (_DAY_MONTH, _MONTH_DAY):
         for m in pattern.finditer(low):
             year = int(m["y"]) if m["y"] else None
             days = [parse_day_number(m[name].strip()) for name in ("d0", "d") if m[name]]
-            yield m.start(), m.end(), [Moment(m.start(), m.end(), year, parse_month(m["m"]), day) for day in days]
+            yield [Moment(*m.span(), year, parse_month(m["m"]), day) for day in days]
     for m in _MONTH_YEAR.finditer(low):
-        yield m.start(), m.end(), [Moment(m.start(), m.end(), int(m["y"]), parse_month(m["m"]))]
+        yield [Moment(*m.span(), int(m["y"]), parse_month(m["m"]))]
     yield from _scan_clock_times(low)
     for m in _MONTH_ALONE.finditer(low):
         if not m[0].isascii() or text[m.start()].isupper():
-            yield m.start(), m.end(), [Moment(m.start(), m.end(), month=parse_month(m["m"]))]
+            yield [Moment(*m.span(), month=parse_month(m["m"]))]
     for m in _DECADE.finditer(low):
-        yield m.start(), m.end(), [Moment(m.start(), m.end(), decade=int(m["y"]) // 10)]
+        yield [Moment(*m.span(), decade=int(m["y"]) // 10)]
     for m in _YEAR_ALONE.finditer(low):
-        yield m.start(), m.end(), [Moment(m.start(), m.end(), int(m["y"]))]
-    for start, end, days in find_weekdays(low, text):
-        yield start, end, [Moment(start, end, weekday=day) for day in days]
+        yield [Moment(*m.span(), int(m["y"]))]
+    yield from _find_weekdays(low, text)
 
 
-def _scan_numeric_dates(low: str) -> Iterator[MomentSpan]:
+def _scan_numeric_dates(low: str) -> Iterator[list[Moment]]:
     for m in (*_ISO.finditer(low), *_DOTTED.finditer(low)):
         year = int(m["y"]) if m["y"] else None
         year = year + 2000 if year is not None and year < 100 else year
         if not _HALF_BEHIND.match(low, m.end()):  # "в 10.11" beside a word for a part of the day is a time
-            yield m.start(), m.end(), [Moment(m.start(), m.end(), year, int(m["m"]), int(m["d"]))]
+            yield [Moment(*m.span(), year, int(m["m"]), int(m["d"]))]
     russian = bool(_CYRILLIC.search(low))
     for m in _SLASHED.finditer(low):
         a, b = int(m["a"]), int(m["b"])
         month, day = (a, b) if a <= 12 and not russian else (b, a)
         if 1 <= month <= 12 and 1 <= day <= 31:
-            yield m.start(), m.end(), [Moment(m.start(), m.end(), int(m["y"]), month, day)]
+            yield [Moment(*m.span(), int(m["y"]), month, day)]
 
 
 _CYRILLIC = re.compile("[а-я]")
@@ -268,19 +260,13 @@ _MEASURE_BEHIND = re.compile(r"\s*(?:%|млн|млрд|тыс|процент|р�
 _LONGEST_AT = 8  # characters of the longest match of `_AT_BEFORE`
 
 
-def _scan_clock_times(low: str) -> Iterator[MomentSpan]:
-    for start, end, minutes, either in find_hours(low):
-        yield start, end, [Moment(start, end, minute=minute, either=either) for minute in minutes]
+def _scan_clock_times(low: str) -> Iterator[list[Moment]]:
+    yield from _find_hours(low)
     for m in _CLOCK.finditer(low):
         dotted = "." in m[0].split()[0]
         if dotted and not m["half"] and not _AT_BEFORE.search(low, max(0, m.start() - _LONGEST_AT), m.start()):
             continue
-        if dotted and _MEASURE_BEHIND.match(low, m.end()):
-            continue
-        yield (
-            m.start(),
-            m.end(),
-            [Moment(m.start(), m.end(), minute=compute_minute_of_day(int(m["h"]), int(m["min"]), m["half"]))],
-        )
+        if not (dotted and _MEASURE_BEHIND.match(low, m.end())):
+            yield [Moment(*m.span(), minute=_compute_minute_of_day(int(m["h"]), int(m["min"]), m["half"]))]
     for m in _HOUR.finditer(low):
-        yield m.start(), m.end(), [Moment(m.start(), m.end(), minute=compute_minute_of_day(int(m["h"]), 0, m["half"]))]
+        yield [Moment(*m.span(), minute=_compute_minute_of_day(int(m["h"]), 0, m["half"]))]

@@ -14,11 +14,11 @@ from dataclasses import replace
 
 from rag_core.engine import Engine
 from rag_core.llm import LlmSession, Prompt
+from rag_core.text.query_terms import TermWeight
 from rag_core.tracing import Run
 from rag_core.types import Passage, Question, Shortfall, Viewer
-from rag_core.verification.claim_comparison import TermWeight
 from rag_core.verification.facts import extract_facts, extract_facts_by_sentence
-from rag_core.verification.rules import MAX_LIKELIHOOD, SUPPORT_THRESHOLD, uniform_weight
+from rag_core.verification.rules import MAX_LIKELIHOOD, SUPPORT_THRESHOLD
 from rag_core.verification.stance import TOO_LITTLE, assess_stance
 from rag_core.verification.verdict_types import Claim, Label, Support
 from rag_core.writing.prompts import PromptTemplate, load_prompt, quote_claim, quote_post, quote_question
@@ -32,30 +32,24 @@ async def judge_relevance(question: Question, passages: Sequence[Passage], seat:
 
     The prompt before the passage is the same for all, so that the model reads it once. Raises GenerationFailed.
     """
-    return await ask_yes_no_odds(question.text, quote_question, load_prompt("judge", question.lang), passages, seat)
+    return await _ask_yes_no_odds(question.text, quote_question, load_prompt("judge", question.lang), passages, seat)
 
 
-async def ask_yes_no_odds(
-    text: str, quoted: Callable[[str], str], told: PromptTemplate, passages: Sequence[Passage], seat: LlmSession
+async def _ask_yes_no_odds(
+    text: str, quote: Callable[[str], str], template: PromptTemplate, passages: Sequence[Passage], seat: LlmSession
 ) -> list[float]:
     """Log P(yes) - log P(no) for each passage beside a quoted text. Raises GenerationFailed."""
     if not passages:
         return []
     texts = [f"{passage.header}\n{passage.text}" for passage in passages]
     tokens = await seat.count([text, *texts])
-    quoted_text = quoted(_truncate_text(text, tokens[0], _MAX_QUESTION_TOKENS))
-    return [
-        await seat.odds(
-            _build_prompt(told, quoted_text, _truncate_text(text, count, _MAX_PASSAGE_TOKENS)),
-            told.parts["yes"],
-            told.parts["no"],
-        )
-        for text, count in zip(texts, tokens[1:], strict=True)
-    ]
-
-
-def _build_prompt(told: PromptTemplate, asked: str, text: str) -> Prompt:
-    return Prompt(told.system, f"{asked}\n{quote_post(text)}", told.shots)
+    quoted = quote(_truncate_text(text, tokens[0], _MAX_QUESTION_TOKENS))
+    odds = []
+    for post, count in zip(texts, tokens[1:], strict=True):
+        ask = f"{quoted}\n{quote_post(_truncate_text(post, count, _MAX_PASSAGE_TOKENS))}"
+        prompt = Prompt(template.system, ask, template.shots)
+        odds.append(await seat.odds(prompt, template.parts["yes"], template.parts["no"]))
+    return odds
 
 
 def _truncate_text(text: str, tokens: int, most: int) -> str:
@@ -64,7 +58,7 @@ def _truncate_text(text: str, tokens: int, most: int) -> str:
 
 async def judge_support(claim: Claim, passages: Sequence[Passage], seat: LlmSession) -> list[float]:
     """Judge support with an LLM: log P(yes) - log P(no) that each passage states the claim. Raises GenerationFailed."""
-    return await ask_yes_no_odds(claim.text, quote_claim, load_prompt("support", claim.lang), passages, seat)
+    return await _ask_yes_no_odds(claim.text, quote_claim, load_prompt("support", claim.lang), passages, seat)
 
 
 _UNDECIDED = 0.2  # likelihood from which the LLM judge is asked of what no other cue decides
@@ -96,7 +90,7 @@ async def assess_passages(
     return supports
 
 
-def assess_by_words(claim: Claim, passages: Sequence[Passage], weight: TermWeight = uniform_weight) -> list[Support]:
+def assess_by_words(claim: Claim, passages: Sequence[Passage], weight: TermWeight = lambda _: 1.0) -> list[Support]:
     """Assess a claim against each passage by its words alone; `weight` gives the rarity of a term."""
     facts = extract_facts(claim.text.strip(), claim.lang)
     return [

@@ -6,7 +6,7 @@ A scope is the words after a "not", a "may" or a "must", as far as its clause go
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -89,14 +89,12 @@ def _is_denial(low: str, words: Sequence[Word], n: int) -> bool:
 
 def find_modals(low: str, words: Sequence[Word]) -> list[Scope]:
     """Find modal words with their scopes: possibility, plan, obligation."""
-    kinds: tuple[tuple[str, Callable[[str], bool]], ...] = (
-        ("may", _POSSIBILITY_WORDS.__contains__), ("plans", _INTENTION_WORDS.__contains__), ("must", _OBLIGATION_WORDS.__contains__)
-    )  # fmt: skip
+    kinds = {"may": _POSSIBILITY_WORDS, "plans": _INTENTION_WORDS, "must": _OBLIGATION_WORDS}
     return [
         _build_scope(kind, low, words, n)
         for n, word in enumerate(words)
-        for kind, has in kinds
-        if has(word.low) and not (word.low == "may" and word.capital and not word.opens)
+        for kind, modals in kinds.items()
+        if word.low in modals and not (word.low == "may" and word.capital and not word.opens)
     ]
 
 
@@ -163,11 +161,6 @@ class SentenceFacts:
     links: frozenset[str]
     initials: str = ""
     lang: str = ""
-
-    @property
-    def stems(self) -> frozenset[str]:
-        """Stems of the content words."""
-        return self.words.stems
 
 
 def extract_links(text: str) -> frozenset[str]:

@@ -12,17 +12,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 
 from rag_core.text.numbers import CURRENCIES, Number
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.tokens import measure_stem_similarity, stem
 from rag_core.verification.assertion_cues import find_unasserted, is_called_false
 from rag_core.verification.claim_comparison import (
-    TermWeight,
+    contains_value,
     find_moment_differences,
-    find_nearest_word,
     find_number_differences,
     is_same_value,
     measure_covered_share,
@@ -38,17 +36,11 @@ from rag_core.verification.contradictions import (
 )
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts, extract_facts, extract_facts_by_sentence
 from rag_core.verification.verdict_types import Label, Support
-from rag_core.verification.vocabulary import Vocabulary, Word
+from rag_core.verification.vocabulary import SAME_WORD, Vocabulary, Word
 
-_SAME_WORD = 0.7  # similarity from which two words count as the same
 _MOST_ITEM_WORDS = 40  # words of an item that are compared
 _DASH = re.compile(r"\s[–—-]\s")
 _PIECE_BREAK = re.compile(r"[,;.!?\n•|)]\s|[\n(]")
-
-
-def is_predicate(word: Word) -> bool:
-    """Check whether a word looks like a verb; an English word in "s" may be a plural."""
-    return is_verb(word) and not (word.low.isascii() and word.low.endswith("s"))
 
 
 class NumberedItems:
@@ -65,24 +57,19 @@ class NumberedItems:
         units = list_unit_words(here)
         pieces: list[list[Word]] = [[] for _ in starts]
         for word in here.words:
-            claimed = find_nearest_word(word, claim.words)[0] >= _SAME_WORD
-            verb = is_predicate(word) and not word.capital and not claimed
-            light = is_asking_word(word.low) or word.start in units or verb
-            if not light:
+            plural = word.low.isascii() and word.low.endswith("s")  # or an English verb in "s"
+            verb = is_verb(word) and not plural and not word.capital and not claim.words.has(word)
+            if not (is_asking_word(word.low) or word.start in units or verb):
                 pieces[bisect_right(starts, word.start) - 1].append(word)
         self._size: dict[int, int] = {}
         self._claimed: dict[int, int] = {}
         self._words: dict[int, frozenset[str]] = {}
-        mine = frozenset(word.stem for word in claim.words)
-        self._stems = mine
         for number in here.numbers:
             at = bisect_right(starts, number.start) - 1
             words = pieces[at] or pieces[max(0, at - 1)]  # a number that stands alone belongs to the piece before
             self._size[number.start] = len(words)
             self._words[number.start] = frozenset(word.stem for word in words[:_MOST_ITEM_WORDS])
-            self._claimed[number.start] = sum(
-                find_nearest_word(word, claim.words)[0] >= _SAME_WORD for word in words[:_MOST_ITEM_WORDS]
-            )
+            self._claimed[number.start] = sum(map(claim.words.has, words[:_MOST_ITEM_WORDS]))
 
     def find_rival(self, number: Number) -> Number | None:
         """Find a number of the same unit that stands at the claim's own words."""
@@ -90,7 +77,7 @@ class NumberedItems:
         others = [n for n in numbers if _have_same_unit(number, n) and not any(is_same_value(m, n) for m in mine)]
         if own := next((n for n in others if self._claimed[n.start]), None):
             return own
-        return others[0] if len(others) == 1 and not any(is_same_value(number, n) for n in numbers) else None
+        return others[0] if len(others) == 1 and not contains_value(number, self._here) else None
 
     def is_bound_elsewhere(self, number: Number) -> bool:
         """Check whether the number stands only at other things, while the claim's thing has another number."""
@@ -103,30 +90,33 @@ class NumberedItems:
 
     def is_mixed(self) -> bool:
         """Check whether a number of the claim stands at a foreign word, and another one at more of the claim's words."""
+        mine = self._claim.words.stems
         for number in self._values:
             same = [n for n in self._here.numbers if is_same_value(number, n)]
             others = [n for n in self._here.numbers if _have_same_unit(number, n) and n not in same]
             for one in same:
                 words = self._words[one.start]
-                if words - self._stems and any((self._words[n.start] & self._stems) - words for n in others):
+                if words - mine and any((self._words[n.start] & mine) - words for n in others):
                     return True
         return False
 
     def find_difference(self) -> str:
         """Find a number of the claim in whose place the sentence has another."""
         for number in self._values:
-            here = any(is_same_value(number, other) for other in self._here.numbers)
-            if (not here or self.is_bound_elsewhere(number)) and (rival := self.find_rival(number)):
-                quoted = self._claim.text[number.start : number.end]
-                return f"{quoted} ≠ {self._here.text[rival.start : rival.end]}"
+            apart = not contains_value(number, self._here) or self.is_bound_elsewhere(number)
+            if apart and (rival := self.find_rival(number)):
+                return self._format_difference(number, rival)
         return ""
 
     def find_misplaced(self) -> Iterator[tuple[bool, str]]:
-        """Find numbers of the claim that belong to another item, while the claim's item has its own: (True, why)."""
+        """Find prices of the claim that belong to another item, while the claim's item has its own: (True, why)."""
         for number in self._values:
             if number.unit in CURRENCIES and self.is_bound_elsewhere(number) and (rival := self.find_rival(number)):
-                quoted = self._claim.text[number.start : number.end]
-                yield True, f"{quoted} ≠ {self._here.text[rival.start : rival.end]}"
+                yield True, self._format_difference(number, rival)
+
+    def _format_difference(self, number: Number, rival: Number) -> str:
+        quoted = self._claim.text[number.start : number.end]
+        return f"{quoted} ≠ {self._here.text[rival.start : rival.end]}"
 
     def is_same_attribute(self) -> bool:
         """Check that what differs may be the same attribute later: the price of the same item, or no number at all."""
@@ -145,7 +135,7 @@ def _have_same_unit(one: Number, other: Number) -> bool:
         bare_price = not (one.unit and other.unit) and not other.noun and bool({one.unit, other.unit} & CURRENCIES)
         return one.unit == other.unit or bare_price
     mine, theirs = (stem(number.noun.split()[0]) if number.noun else "" for number in (one, other))
-    return mine == theirs or measure_stem_similarity(mine, (theirs,)) >= _SAME_WORD
+    return mine == theirs or measure_stem_similarity(mine, (theirs,)) >= SAME_WORD
 
 
 _MIN_SENTENCE_COVERAGE = 0.4  # share of the claim's words in the sentence: it is about the same thing
@@ -196,25 +186,10 @@ class RuleCheck:
         return next((found.why for found in self.objections if found.label is self.label), "")
 
 
-def uniform_weight(_: str) -> float:
-    """Weight every word equally."""
-    return 1.0
-
-
-def check_by_rules(
-    claim: str,
-    passage: str,
-    lang: str,
-    *,
-    header: str = "",
-    date: datetime | None = None,
-    weight: TermWeight = uniform_weight,
-) -> RuleCheck:
+def check_by_rules(claim: str, passage: str, lang: str) -> RuleCheck:
     """Check a claim against a passage by rules.
 
-    The passage's date counts as stated by the post, its header only as a source of names. Nothing else in a header is
-    evidence: otherwise a channel's title could support any claim. A claim of more than `LONGEST_STATED` characters or
-    `MOST_FIGURES` numbers and dates is not found in any passage.
+    A claim of more than `LONGEST_STATED` characters or `MOST_FIGURES` numbers and dates is not found in any passage.
     """
     if len(claim.strip()) > LONGEST_STATED:
         return _reject(extract_facts("", lang), "too long to be checked")
@@ -224,31 +199,22 @@ def check_by_rules(
     post = extract_facts_by_sentence(passage, lang)
     if not post or not claim_facts.all_words:
         return _reject(claim_facts, "no text")
-    _, place = max((_score_nearness(claim_facts, one, weight), -n) for n, one in enumerate(post))
-    best = post[-place]
-    everything = Vocabulary([word for one in post for word in one.words])
-    near_words, met = (
-        measure_covered_share(claim_facts.words, best.words, weight),
-        measure_covered_share(claim_facts.words, everything, weight),
-    )
-    everywhere = (
-        (*post, replace(extract_facts(header, lang), moments=(), numbers=(), links=frozenset())) if header else post
-    )
-    objections = tuple(_collect_objections(claim_facts, best, post, everywhere, date, weight))
-    return RuleCheck(claim_facts, post, best, near_words, met, objections)
+    place = max(range(len(post)), key=lambda n: _score_nearness(claim_facts, post[n]))
+    near = measure_covered_share(claim_facts.words, post[place].words)
+    met = measure_covered_share(claim_facts.words, Vocabulary(word for one in post for word in one.words))
+    objections = tuple(_collect_objections(claim_facts, post, place, near))
+    return RuleCheck(claim_facts, post, post[place], near, met, objections)
 
 
 def _reject(said: SentenceFacts, why: str) -> RuleCheck:
     return RuleCheck(said, (), None, 0.0, 0.0, (Objection("text", Label.NOT_FOUND, why),))
 
 
-def _score_nearness(claim: SentenceFacts, sentence: SentenceFacts, weight: TermWeight) -> float:
+def _score_nearness(claim: SentenceFacts, sentence: SentenceFacts) -> float:
     facts = _count_shared([a.values for a in claim.numbers], [b.values for b in sentence.numbers])
     facts += _count_shared([a.fields().items() for a in claim.moments], [b.fields().items() for b in sentence.moments])
-    back = measure_covered_share(sentence.words, claim.words, weight)
-    return (
-        measure_covered_share(claim.words, sentence.words, weight) + 0.2 * back + _FACT_BONUS * min(_MOST_FACTS, facts)
-    )
+    back = measure_covered_share(sentence.words, claim.words)
+    return measure_covered_share(claim.words, sentence.words) + 0.2 * back + _FACT_BONUS * min(_MOST_FACTS, facts)
 
 
 def _count_shared(mine: Sequence[Iterable[Hashable]], theirs: Sequence[Iterable[Hashable]]) -> int:
@@ -267,29 +233,19 @@ def _count_shared(mine: Sequence[Iterable[Hashable]], theirs: Sequence[Iterable[
 
 
 def _collect_objections(
-    claim: SentenceFacts,
-    best: SentenceFacts,
-    text: Sequence[SentenceFacts],
-    post: Sequence[SentenceFacts],
-    date: datetime | None,
-    weight: TermWeight,
+    claim: SentenceFacts, post: Sequence[SentenceFacts], place: int, about: float
 ) -> Iterator[Objection]:
-    """Collect all objections.
-
-    `text` are the sentences; `post` includes the header, whose day and channel are no stated numbers.
-    """
-    about = measure_covered_share(claim.words, best.words, weight)
-    at = next((n for n, one in enumerate(text) if one is best), len(text))
-    following = text[at + 1] if at + 1 < len(text) else None
+    """Collect all objections of the nearest sentence, at `place` in the post; `about` is the claim's coverage by it."""
+    best, following = post[place], next(iter(post[place + 1 :]), None)
     called_false = is_called_false(claim, best, following) if about >= _MIN_UNASSERTED_COVERAGE else None
     same = Label.CONTRADICTED if about >= _MIN_SENTENCE_COVERAGE else Label.NOT_FOUND
     for sort, found in (
-        ("number", find_number_differences(claim, best, text)),
+        ("number", find_number_differences(claim, best, post)),
         ("number", NumberedItems(claim, claim.numbers, best).find_misplaced()),
-        ("moment", find_moment_differences(claim, best, post, date)),
+        ("moment", find_moment_differences(claim, best, post, None)),
         ("name", find_name_differences(claim, best, post, about)),
         ("role", find_role_differences(claim, best, post)),
-        ("denial", _find_denials(claim, best, about, called_false)),
+        ("denial", _find_denials(claim, best, called_false)),
         ("opposite", find_opposite_statements(claim, best, about)),
     ):
         for differs, why in found:
@@ -306,14 +262,12 @@ def _collect_objections(
         yield Objection("link", Label.NOT_FOUND, f"{link} is not there")
 
 
-def _find_denials(
-    claim: SentenceFacts, best: SentenceFacts, about: float, called_false: bool | None
-) -> Iterator[tuple[bool, str]]:
+def _find_denials(claim: SentenceFacts, best: SentenceFacts, called_false: bool | None) -> Iterator[tuple[bool, str]]:
     """Find that the claim is called false, else what one of the two sentences denies and the other states."""
     if called_false:
         yield True, f"{claim.text.strip(' .!')[:_SHOWN_LENGTH]} ≠ called false"
     elif called_false is None:
-        yield from find_denial_differences(claim, best, about)
+        yield from find_denial_differences(claim, best)
 
 
 SUPPORT_THRESHOLD = 0.5  # likelihood from which a claim without objections is supported

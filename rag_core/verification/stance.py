@@ -30,12 +30,7 @@ from rag_core.verification.assertion_cues import (
     is_past,
     is_predicate_verb,
 )
-from rag_core.verification.claim_comparison import (
-    contains_name,
-    find_moment_differences,
-    find_nearest_word,
-    is_same_value,
-)
+from rag_core.verification.claim_comparison import contains_name, contains_value, find_moment_differences
 from rag_core.verification.contradictions import find_opposite_statements, find_opposite_words, find_role_differences
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts, extract_facts, join_facts
 from rag_core.verification.rules import MOST_FIGURES, NumberedItems, list_unit_words
@@ -50,7 +45,6 @@ _MIN_OWN = 0.4  # share of the claim's terms in the sentence itself, for another
 _MIN_SUPPORTING, _VALUE_BONUS = 0.78, 0.2  # share for support, less with each number or moment that agrees
 _LONG_VALUE = 100  # from which a number with its unit seldom agrees by chance
 _FACT_BONUS = 0.1  # of a score
-_SAME_WORD = 0.7  # similarity from which two words count as the same
 _ASKING_WEIGHT = 0.3  # weight of a word like "costs": price lists do without it
 _DAMPING = 0.5  # exponent of a term's weight: a rare word of the claim may be a synonym of the post's
 _LIGHT_STEMS = frozenset(
@@ -133,17 +127,12 @@ class ClaimTerms:
         self.scheduled = any(moment.weekday is not None or moment.minute is not None for moment in facts.moments)
         self.dated = any(moment.day or moment.month or moment.year for moment in facts.moments)
         self.terms = [
-            (
-                word,
-                weight(word.stem) ** _DAMPING * (_ASKING_WEIGHT if self.is_light(word) else 1.0),
-            )
+            (word, weight(word.stem) ** _DAMPING * (_ASKING_WEIGHT if self.is_light(word) else 1.0))
             for word in facts.words
             if word.start not in units
         ]
         # names in the channel's title need not stand in a post
-        self.optional = {
-            w.start for w, _ in self.terms if w.capital and find_nearest_word(w, self.title.all_words)[0] >= _SAME_WORD
-        }
+        self.optional = {word.start for word, _ in self.terms if word.capital and self.title.all_words.has(word)}
         self.identifiers = [number for number in facts.numbers if self._is_identifier(number)]
         self.values = [number for number in facts.numbers if number not in self.identifiers and not number.weak]
         self.values = self.values[:MOST_FIGURES]
@@ -152,34 +141,21 @@ class ClaimTerms:
             sum(each for word, each in self.terms if word.start not in self.optional)
             + len(self.identifiers) * self.heaviest * _IDENTIFIER_WEIGHT
         )
-        self.stems = frozenset(word.stem for word in facts.all_words if word.stem)
-        self.subject, self.predicate = self._split_at_verb()
-        verb = find_main_verb(facts)
-        self.happened = verb is not None and is_past(verb)
-
-    def _split_at_verb(self) -> tuple[list[tuple[Word, float]], list[tuple[Word, float]]]:
-        """Split the terms at the claim's first verb or dash: what it speaks of, and what it says of that.
-
-        A claim that begins with its verb speaks of what follows; one without a verb is both as a whole.
-        """
-        dash = re.search(r"\s[—–-]\s", self.facts.text)
-        verb = find_main_verb(self.facts)
-        joint = verb.start if verb else dash.start() if dash else None
-        if joint is None:
-            return self.terms, self.terms
+        # what the claim speaks of, before its verb or a dash, and what it says of that, from there on; each stands for
+        # the other where there is nothing
+        self.verb = find_main_verb(facts)
+        self.happened = self.verb is not None and is_past(self.verb)
+        dash = re.search(r"\s[—–-]\s", facts.text)
+        joint = self.verb.start if self.verb else dash.start() if dash else 0
         before = [pair for pair in self.terms if pair[0].start < joint]
         after = [pair for pair in self.terms if pair[0].start >= joint]
-        return before or after, after or before
+        self.subject, self.predicate = before or after, after or before
 
     def measure_share(self, terms: Sequence[tuple[Word, float]], sentences: Sequence[SentenceFacts]) -> float:
         """Weight share of these terms in the sentences, light words aside; 1 for no terms."""
         terms = [pair for pair in terms if not self.is_light(pair[0])]
         total = sum(each for _, each in terms)
-        met = sum(
-            each
-            for word, each in terms
-            if any(find_nearest_word(word, one.words)[0] >= _SAME_WORD for one in sentences)
-        )
+        met = sum(each for word, each in terms if any(one.words.has(word) for one in sentences))
         return met / total if total else 1.0
 
     def is_subject_there(self, sentences: Sequence[SentenceFacts], least: float) -> bool:
@@ -208,11 +184,6 @@ class ClaimTerms:
             return False
         return last.capital or len(before) <= 2
 
-    def share(self, opposites: Sequence[tuple[Word, Word]]) -> float:
-        """Share of the claim's terms that stand in a sentence as antonyms."""
-        starts = {word.start for word, _ in opposites}
-        return sum(each for word, each in self.terms if word.start in starts) / self.total if self.total else 0.0
-
     def measure_about(
         self, here: SentenceFacts, around: Sequence[SentenceFacts], opposed: AbstractSet[int]
     ) -> tuple[float, float]:
@@ -220,13 +191,12 @@ class ClaimTerms:
         total = self.total
         own = near = 0.0
         for word, each in self.terms:
-            inside = find_nearest_word(word, here.words)[0]
-            if inside >= _SAME_WORD or word.start in opposed:
+            if here.words.has(word) or word.start in opposed:
                 own, near = own + each, near + each
                 total += each if word.start in self.optional else 0.0
             elif word.start in self.optional:
                 continue
-            elif any(find_nearest_word(word, one.words)[0] >= _SAME_WORD for one in around):
+            elif any(one.words.has(word) for one in around):
                 near += each * _CONTEXT_WEIGHT
         each = self.heaviest * _IDENTIFIER_WEIGHT
         for number in self.identifiers:
@@ -272,21 +242,19 @@ def _compare(
     here, facts = post[n], claim.facts
     parent = extract_facts(header.partition(" · ")[2], "ru")
     around = [*post[max(0, n - 3) : n], *post[n + 1 : n + 2], *post[: min(2, n)], parent]
-    opposites = list(find_opposite_words(facts, here))
-    own, about = claim.measure_about(here, around, {word.start for word, _ in opposites})
+    opposites = {word.start for word, _ in find_opposite_words(facts, here)}
+    own, about = claim.measure_about(here, around, opposites)
     moments = list(find_moment_differences(facts, here, post, date))
-    lacking = sum(not _has_value(mine, here) for mine in claim.values)
-    elsewhere = sum(1 for _ in find_moment_differences(facts, here, [here], date))
+    absent = [mine for mine in claim.values if not contains_value(mine, here)]
+    lacking, elsewhere = len(absent), sum(1 for _ in find_moment_differences(facts, here, [here], date))
     matched = len(claim.values) - lacking + len(facts.moments) - max(elsewhere, len(moments))
     if own == 0.0 and not matched:
         return None
     items = NumberedItems(facts, claim.values, here)
     found = [why for differs, why in moments if differs]
     if not (found and claim.values):  # a number of another time contradicts nothing
-        absent = [mine for mine in claim.values if not _has_value(mine, here)]
-        updated = _UPDATE_MARK.match(here.text)
         # beside the other number, which no update replaces
-        told = not updated and any(_has_value(mine, one) for mine in absent for one in post)
+        told = any(contains_value(mine, one) for mine in absent for one in post) and not _UPDATE_MARK.match(here.text)
         found = [*([] if told else [items.find_difference()]), *found]
     elif claim.dated:
         found = []
@@ -294,11 +262,11 @@ def _compare(
     if opposites and (matched or not claim.dated):
         found += [why for differs, why in find_opposite_statements(facts, here, 1.0) if differs]
     enough = own >= _MIN_OWN or matched > 1 or (about >= _MIN_SUPPORTING and own >= _MIN_OWN / 2)
-    everywhere = [here, *around, claim.title]
+    opposed = sum(each for word, each in claim.terms if word.start in opposites) / claim.total if claim.total else 0.0
     subject = (
         enough
-        and (not opposites or (own + about) / 2 - claim.share(opposites) >= _MIN_LEANING)
-        and claim.is_subject_there(everywhere, _MIN_SUBJECT)
+        and (not opposites or (own + about) / 2 - opposed >= _MIN_LEANING)
+        and claim.is_subject_there([here, *around, claim.title], _MIN_SUBJECT)
         and (bool(opposites) or _has_verb(claim, here))
     )
     same = lacking <= 1 and not opposites and not claim.dated and items.is_same_attribute()
@@ -375,9 +343,8 @@ def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts |
     facts, here = claim.facts, seen.here
     if why := find_unasserted(facts, here, following) or find_unrealised(facts, here) or find_formerly(facts, here):
         return _reject(seen, why)
-    if (
-        seen.value and facts.denied and not find_opposite_opening(facts, here)
-    ):  # another day for what is said not to be on this one any more
+    # another day for what is said not to be on this one any more
+    if seen.value and facts.denied and not find_opposite_opening(facts, here):
         return _reject(seen, seen.value, leaning=Label.SUPPORTED if seen.subject else Label.NOT_FOUND)
     if why := seen.value or seen.denial:
         contradicts = (bool(seen.value) and seen.subject) or (bool(seen.denial) and seen.about >= _MIN_ABOUT)
@@ -406,7 +373,8 @@ def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
     """Read support: the predicate, the names and as many denials are in the sentence, the subject in or around it."""
     long = any(mine.unit and max(mine.values) >= _LONG_VALUE for mine in claim.values)
     least = _MIN_SUPPORTING - _VALUE_BONUS * min(2, seen.matched + long)
-    odd = sum(not claim.stems.isdisjoint(scope.wide) for scope in seen.here.denied) % 2 != len(claim.facts.denied) % 2
+    stems = claim.facts.all_words.stems
+    odd = sum(not stems.isdisjoint(scope.wide) for scope in seen.here.denied) % 2 != len(claim.facts.denied) % 2
     everywhere = [seen.here, *seen.around, claim.title]
     named = all(contains_name(name, everywhere) for name in claim.names)
     own = _MIN_OWN_SUPPORTING if seen.matched else _MIN_ABOUT
@@ -424,11 +392,7 @@ def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
     return _Reading(Label.NOT_FOUND, seen.here, seen.about, seen.score, why, leaning)
 
 
-def _has_value(mine: Number, here: SentenceFacts) -> bool:
-    return any(is_same_value(mine, other) for other in here.numbers)
-
-
 def _has_verb(claim: ClaimTerms, here: SentenceFacts) -> bool:
     """Check that the claim's main verb is in the sentence in some form; true for a light one or none."""
-    verb = find_main_verb(claim.facts)
-    return verb is None or claim.is_light(verb) or not verb.stem or find_nearest_word(verb, here.words)[0] >= _SAME_WORD
+    verb = claim.verb
+    return verb is None or claim.is_light(verb) or not verb.stem or here.words.has(verb)

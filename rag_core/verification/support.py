@@ -113,7 +113,7 @@ def attribute_sentence(text: str, sources: Sequence[Source]) -> Sentence | None:
     if support == 1.0:
         passages = [passage for passage in passages if _is_verbatim(text, passage)]
     else:
-        having = [passage for passage in passages if _contributes_to_sentence(text, passage)]
+        having = [passage for passage in passages if _measure_term_share(text, passage) >= _MIN_SOURCE_SHARE]
         less = measure_support(text, having) if len(having) < len(passages) else support
         passages, support = (having, less) if less >= MIN_SUPPORT else (passages, support)
     citations = tuple(_build_citation(text, passage) for passage in passages if passage.text.strip())
@@ -126,9 +126,9 @@ def _build_citation(text: str, passage: Passage) -> Citation:
     return Citation(passage.key, passage.text[start:end], place, passage.start + end, passage.date)
 
 
-def _contributes_to_sentence(text: str, passage: Passage) -> bool:
+def _measure_term_share(text: str, passage: Passage) -> float:
     similarity = _match_terms(text, _render_passage(passage))
-    return not similarity or sum(similarity.values()) / len(similarity) >= _MIN_SOURCE_SHARE
+    return sum(similarity.values()) / len(similarity) if similarity else 1.0
 
 
 def _match_terms(text: str, said: str) -> dict[str, float]:
@@ -160,12 +160,7 @@ def find_best_quote(sentence_text: str, passage: Passage) -> TextSpan | None:
         for start, end in split_long_span(passage.text, sentence):
             piece = passage.text[start:end]
             there = frozenset(found if (start, end) == sentence else tokenize(piece))
-            similarities = (
-                1.0 if term in there else next((n for n, o in kin[term] if o in there), 0.0)
-                for term in terms
-                if term in there or kin[term]
-            )
-            like = sum(similarities)
+            like = sum(1.0 if term in there else next((n for n, o in kin[term] if o in there), 0.0) for term in terms)
             same = len(numbers & _parse_number_values(piece)) if numbers else 0
             like += same - 0.01 * len(there)  # of two equal matches the shorter
             if best is None or like > most:
@@ -227,11 +222,9 @@ def keep_supported_citations(sentence: Sentence, sources: Sequence[Source], lang
         return sentence
     passages = {(source.passage.key, source.passage.part): source.passage for source in sources}
     cited = {citation.post for citation in sentence.citations}
-    labels = {
-        key: _label_passage(sentence.text, passage, lang) for key, passage in passages.items() if passage.key in cited
-    }
-    wrong = {post for post, _ in (key for key, label in labels.items() if label is Label.CONTRADICTED)}
-    right = {post for post, _ in (key for key, label in labels.items() if label is Label.SUPPORTED)}
+    labels = [(p.key, _label_passage(sentence.text, p, lang)) for p in passages.values() if p.key in cited]
+    wrong = {post for post, label in labels if label is Label.CONTRADICTED}
+    right = {post for post, label in labels if label is Label.SUPPORTED}
     if not wrong - right:
         return sentence
     kept = tuple(citation for citation in sentence.citations if citation.post not in wrong - right)

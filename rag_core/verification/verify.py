@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
@@ -26,7 +26,6 @@ from rag_core.planning.router import choose_retrievers
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
 from rag_core.storage import channels, near_duplicates, posts
-from rag_core.storage.near_duplicates import PostCopies
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
@@ -109,7 +108,11 @@ async def count_independent_sources(
     families = await near_duplicates.fetch_copies(rag.archive, [passage.key for passage in passages], viewer.channels)
     groups: list[set[object]] = []
     for passage in passages:
-        marks = _list_source_marks(passage, families.get(passage.key), known)
+        # marks shared by posts of one source: speaker, family of near_duplicates, text
+        marks: set[object] = {build_text_key(passage.text), _identify_speaker(passage, known)}
+        marks.discard("")
+        if found := families.get(passage.key):
+            marks.add(found.family)
         joined = [group for group in groups if group & marks]
         groups = [group for group in groups if not group & marks] + [marks.union(*joined)]
     dated_posts: dict[PostKey, DatedPost] = {passage.key: passage for passage in passages}
@@ -120,19 +123,11 @@ async def count_independent_sources(
     return len(groups), order_copies(dated_posts.values())[0].key
 
 
-def _list_source_marks(passage: Passage, found: PostCopies | None, known: Mapping[int, Channel]) -> set[object]:
-    """Marks shared by posts of one source: speaker, family of near_duplicates, text."""
-    marks: set[object] = {build_text_key(passage.text), _identify_speaker(passage, known)}
-    if found:
-        marks.add(found.family)
-    return marks - {""}
-
-
 def _identify_speaker(passage: Passage, known: Mapping[int, Channel]) -> str:
     """Channel the words are from: of a forward its origin, by id, else by name."""
     origin = passage.origin
     if origin is None or origin.chat_id is not None:
-        return f"{origin.chat_id if origin else passage.key.chat_id}"
+        return str(origin.chat_id if origin else passage.key.chat_id)
     name = origin.name.casefold()
     return next((f"{key}" for key, channel in known.items() if channel.title.casefold() == name), name)
 
@@ -143,11 +138,6 @@ class AssessedPassage:
 
     passage: Passage
     support: Support
-
-    @property
-    def sure(self) -> float:
-        """Confidence in the label, 0..1."""
-        return self.support.likely if self.support.label is Label.SUPPORTED else 1.0 - self.support.likely
 
 
 _MAX_CITED_POSTS = 3  # per claim: supporting posts, and as many contradicting ones
@@ -230,8 +220,11 @@ def _label_later_posts(weighed: Sequence[AssessedPassage]) -> list[AssessedPassa
 
 
 def _order_by_confidence(weighed: Sequence[AssessedPassage], label: Label) -> list[AssessedPassage]:
-    chosen = [one for one in weighed if one.support.label is label]
-    return sorted(chosen, key=lambda one: (-round(one.sure, 2), -one.support.about, -one.passage.date.timestamp()))
+    sign = -1 if label is Label.SUPPORTED else 1  # a contradiction is surer the less likely its support is
+    return sorted(
+        (one for one in weighed if one.support.label is label),
+        key=lambda one: (sign * round(one.support.likely, 2), -one.support.about, -one.passage.date.timestamp()),
+    )
 
 
 def _build_citations(claim: Claim, told: Iterable[AssessedPassage]) -> tuple[Citation, ...]:
@@ -335,12 +328,14 @@ def _extract_claims_to_check(question: Question) -> tuple[tuple[Claim, ...], int
     """Claims of a message, and the number of unread sentences after its first `LONGEST_MESSAGE` characters."""
     text = question.text
     unread = split_sentences(text[LONGEST_MESSAGE:]) if len(text) > LONGEST_MESSAGE else []
-    return extract_claims(text[:LONGEST_MESSAGE], question.lang), len(unread)
+    return extract_claims(text[:LONGEST_MESSAGE]), len(unread)
 
 
 async def _get_verdict(claim: Claim, question: Question, known: dict[int, Channel], rag: Engine, run: Run) -> Verdict:
-    """Verdict on one claim, from the cache if nothing has changed."""
-    key = _build_cache_key(claim, question, await posts.get_last_seq(rag.archive))
+    """Verdict on one claim, from the cache if nothing has changed; its key has the last change, as it quotes posts."""
+    claim_text = " ".join(claim.text.casefold().replace("ё", "е").split()).strip(" .!")
+    change = await posts.get_last_seq(rag.archive)
+    key = claim_text, claim.lang, question.viewer.channels, question.asked_at.date(), change
     version, before = rag.version, len(run.shortfalls)
     if (ready := rag.caches.verdicts.get(key, version)) is not None:
         return replace(ready, claim=claim)
@@ -349,12 +344,6 @@ async def _get_verdict(claim: Claim, question: Question, known: dict[int, Channe
     if len(run.shortfalls) == before:  # a verdict with shortfalls may be incomplete: it is not cached
         rag.caches.verdicts.store(key, version, verdict)
     return verdict
-
-
-def _build_cache_key(claim: Claim, question: Question, change: int) -> Hashable:
-    """Cache key of a verdict. It includes the last change of the archive, since a verdict quotes posts."""
-    claim_text = " ".join(claim.text.casefold().replace("ё", "е").split()).strip(" .!")
-    return claim_text, claim.lang, question.viewer.channels, question.asked_at.date(), change
 
 
 async def verify_claim(

@@ -168,3 +168,14 @@ def test_a_new_value_takes_the_slot_of_its_kind(line: str) -> None:
 def test_a_sentence_pasted_from_a_post_is_no_follow_up() -> None:
     assert not is_followup("but the kiln cools before noon. ab12c", NOW)
     assert is_followup("but for children?", NOW)
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ("когда открывается пекарня?", "когда закрывается пекарня?"),
+        ("когда была создана пекарня?", "когда была создана пекарня (закрывается)?"),
+    ],
+)
+def test_a_verb_replaces_one_of_its_own_form_only(asked: str, expected: str) -> None:
+    assert rewrite_by_rules("а закрывается?", [ConversationTurn(asked, ())], NOW) == expected

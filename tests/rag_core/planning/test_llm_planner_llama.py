@@ -29,7 +29,14 @@ from rag_core.planning.llm_planner import (
     plan_by_model,
 )
 from rag_core.planning.rule_planner import plan_by_rules
-from rag_core.planning.schema import PLAN_GRAMMAR, REWRITE_GRAMMAR, parse_plan_strictly, parse_proposal, parse_rewrite
+from rag_core.planning.schema import (
+    PLAN_GRAMMAR,
+    REWRITE_GRAMMAR,
+    SearchPlan,
+    parse_proposal,
+    parse_rewrite,
+    parse_strictly,
+)
 from rag_core.settings import Budgets, LlmSettings
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.tracing import Run
@@ -88,7 +95,7 @@ async def test_with_room_for_the_longest_plan_every_plan_is_whole_and_valid(
             for n, question in enumerate(questions[seed::4]):
                 said = await written(model, question, tokens=LONGEST, seed=n)
                 assert said.finish is FinishReason.STOP, said.text
-                assert parse_plan_strictly(said.text) is not None, said.text
+                assert parse_strictly(SearchPlan, said.text) is not None, said.text
                 assert json.loads(said.text)["normalized_queries"]
                 assert parse_proposal(said.text).queries
                 # as far as 256 tokens go, of which each is a byte at least

@@ -23,10 +23,10 @@ from rag_core.planning.schema import (
     SearchPlan,
     ShortPlan,
     are_similar_queries,
-    parse_plan_strictly,
     parse_proposal,
     parse_rewrite,
     parse_short_plan,
+    parse_strictly,
 )
 from rag_core.text.tokens import tokenize
 
@@ -88,7 +88,7 @@ def test_every_sentence_of_the_grammar_is_a_plan_in_strict_json() -> None:
     chance = random.Random(7)
     for _ in range(2000):
         sentence = PLAN.drawn(chance)
-        plan = parse_plan_strictly(sentence)
+        plan = parse_strictly(SearchPlan, sentence)
         assert plan is not None, sentence
         assert json.loads(sentence) == plan.model_dump(mode="json")
         assert "\n" not in sentence and "\\" not in sentence and sentence.isprintable()
@@ -107,7 +107,7 @@ def test_every_sentence_of_the_rewrite_grammar_is_a_list_of_one_to_three_queries
 
 def test_the_longest_plan_fits_its_tokens_at_the_rate_of_russian_words() -> None:
     longest = PLAN.longest()
-    assert parse_plan_strictly(longest.replace("Ȁ", "a")) is not None
+    assert parse_strictly(SearchPlan, longest.replace("Ȁ", "a")) is not None
     assert len(longest) <= 256 * 3  # characters
     assert len(longest.encode()) <= 2048
 
@@ -158,7 +158,7 @@ def test_a_plan_is_read() -> None:
     ],
 )
 def test_a_plan_that_is_not_exactly_one_is_none(wrong: str) -> None:
-    assert parse_plan_strictly(wrong) is None
+    assert parse_strictly(SearchPlan, wrong) is None
 
 
 def test_of_a_plan_that_is_cut_the_complete_queries_are_kept() -> None:
@@ -226,10 +226,10 @@ def test_a_plan_with_anything_in_it_is_read_or_not_but_never_wrongly(changed: di
     text = json.dumps({**ASKED, **changed})
     found = parse_proposal(text)
     assert is_sound(found)
-    if (plan := parse_plan_strictly(text)) is not None:
+    if (plan := parse_strictly(SearchPlan, text)) is not None:
         assert 1 <= plan.k_per_query <= 50 and 3 <= len(plan.normalized_queries) <= 6
 
 
 def test_deep_nesting_is_no_plan() -> None:
     assert parse_proposal('{"normalized_queries": ' + "[" * 100_000) == PlanProposal()
-    assert parse_plan_strictly("[" * 100_000) is None
+    assert parse_strictly(SearchPlan, "[" * 100_000) is None

@@ -15,7 +15,7 @@ from scripted_model import FakeLlm
 
 from rag_core.errors import GenerationFailed, IndexUnavailable
 from rag_core.llm.local import open_local_model
-from rag_core.recipes.react import AgentStep, build_step_grammar, build_step_schema, parse_step
+from rag_core.recipes.react import build_step_grammar, build_step_schema, parse_step
 from rag_core.recipes.react_tools import TOOLS, select_allowed_tools
 from rag_core.settings import LlmSettings, ToolSettings
 from rag_core.tracing import Run
@@ -243,17 +243,17 @@ def test_whatever_the_grammar_lets_through_is_a_call_that_a_tool_takes() -> None
         text = grammar.drawn(chance)
         move = parse_step(text)
         assert move is not None, text
-        seen.add(move.tool)
-        if move.tool != "answer" and not ({"since", "until"} & move.given.keys()):
-            wants[move.tool].model_validate_json(json.dumps(move.given))
+        seen.add(move["tool"])
+        if move["tool"] != "answer" and not ({"since", "until"} & move["input"].keys()):
+            wants[move["tool"]].model_validate_json(json.dumps(move["input"]))
     assert seen == {"answer", *wants}
 
 
 def test_the_grammar_knows_only_the_tools_that_are_allowed() -> None:
     grammar, chance = Grammar(build_step_grammar(select_allowed_tools("calculate"))), random.Random(7)
     moves = [parse_step(grammar.drawn(chance)) for _ in range(40)]
-    assert {move.tool for move in moves if move} == {"calculate", "answer"}
-    assert parse_step(Grammar(build_step_grammar(())).drawn(chance)) == AgentStep("answer", {})
+    assert {move["tool"] for move in moves if move} == {"calculate", "answer"}
+    assert parse_step(Grammar(build_step_grammar(())).drawn(chance)) == {"tool": "answer", "input": {}}
 
 
 def test_servers_without_gbnf_are_told_the_same_by_a_schema() -> None:
@@ -262,8 +262,8 @@ def test_servers_without_gbnf_are_told_the_same_by_a_schema() -> None:
 
 
 def test_a_move_is_found_in_what_stands_around_it() -> None:
-    assert parse_step(f"Sure! {END} Good luck.") == AgentStep("answer", {})
-    assert parse_step('{"tool": "search", "input": 5}') == AgentStep("search", {})
+    assert parse_step(f"Sure! {END} Good luck.") == {"tool": "answer", "input": {}}
+    assert parse_step('{"tool": "search", "input": 5}') == {"tool": "search", "input": {}}
     assert parse_step("{" * 50_000) is None
 
 

@@ -134,7 +134,10 @@ async def test_an_index_on_a_server_is_not_waited_for_on_the_event_loop(library:
     assert threading.main_thread().name not in threads
 
 
-async def test_a_key_that_no_tool_takes_is_neither_repeated_nor_traced(library: Any) -> None:
+async def test_a_key_that_no_tool_takes_is_neither_repeated_nor_traced(
+    library: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     desk = desk_of(library)
     for asked in (
         {"tool": "search", "input": {"queries": ["ferry"], "a secret thought": 1}},
@@ -142,7 +145,7 @@ async def test_a_key_that_no_tool_takes_is_neither_repeated_nor_traced(library: 
     ):
         outcome = await call_tool(asked, TOOLS, desk)
         assert not outcome.ok
-        assert "secret" not in f"{outcome} {desk.lines} {desk.run.spans}"
+        assert "secret" not in f"{outcome} {caplog.text} {desk.run.spans}"
 
 
 async def test_words_of_time_become_days(library: Any) -> None:

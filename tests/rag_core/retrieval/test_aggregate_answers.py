@@ -174,7 +174,7 @@ async def _introduce(library: Any, make_post: Any) -> None:
     await library.keep(
         make_post(1, "Hello! This is the channel of the swimming pool on the pier.", chat=library.harbour, days=1),
         *(
-            make_post(n, f"Lane number {n} is open to everybody from today.", chat=library.harbour, days=300 + n)
+            make_post(n, f"Lane number {n} is open to everybody from today.", chat=library.harbour, days=200 + n)
             for n in (21, 22)
         ),
         make_post(41, "The pool gave us water for the kiln.", chat=library.kiln, days=310),

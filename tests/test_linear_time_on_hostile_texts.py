@@ -119,7 +119,6 @@ NOT_MADE = {
 NOT_CALLABLE = {
     "bot.logs.collect_secrets": "any model of settings",
     "ingest.exports.importer._describe_doubts": "arrays of numbers",
-    "ingest.history.backfill.convert_messages": "a reply of Telegram: parse_live_post reads its messages",
     "rag_core.retrieval.hybrid.run_beside": "a coroutine, which it starts",
     "rag_core.storage.near_duplicates._join_same_day_copies": "keys of posts in sets",
     "rag_core.storage.post_rows.decode_row": "any dataclass",

@@ -118,8 +118,8 @@ def _is_footer(line: str) -> bool:
     if len(bare) > _MAX_FOOTER_CHARACTERS:
         return False
     words = _split_words(bare)
-    unquoted = _split_words(_QUOTED_PATTERN.sub(" ", bare))
-    if _is_signature(words) or (len(words) > len(unquoted) >= _MIN_SIGNATURE_WORDS and _is_signature(unquoted)):
+    unquoted = _split_words(_QUOTED_PATTERN.sub(" ", bare)) if "«" in bare or '"' in bare else []
+    if _is_signature(words) or (len(unquoted) >= _MIN_SIGNATURE_WORDS and _is_signature(unquoted)):
         return True
     if not linked and any(word.isdigit() for word in words):
         return False

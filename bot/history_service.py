@@ -10,16 +10,19 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bot.scheduled_jobs import FixedDelayTrigger, ScheduledJob
 from bot.settings import Settings
-from ingest.history.backfill import BackfillRunner, MessageSource, PacedSource
+from ingest.history.backfill import BackfillRunner, PacedSource
 from ingest.history.sweep import look_before_citing, sweep_channels
 from ingest.reception_gaps import NotifyAdmins
 from rag_core.errors import SettingsWrong
 from rag_core.storage import Archive
 from rag_core.types import PostKey
+
+if TYPE_CHECKING:
+    from ingest.history.mtproto_client import HistoryClient
 
 _SWEEP_SECONDS, _FIRST_SWEEP_SECONDS = 3600.0, 120.0
 
@@ -31,7 +34,7 @@ class HistoryService:
     """History service of a running bot. `wake` tells the indexes of changes."""
 
     archive: Archive
-    client: MessageSource
+    client: HistoryClient
     wake: Callable[[], None]
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -74,7 +77,7 @@ class HistoryService:
 
 
 @asynccontextmanager
-async def open_history_client(settings: Settings) -> AsyncIterator[MessageSource | None]:
+async def open_history_client(settings: Settings) -> AsyncIterator[HistoryClient | None]:
     """Open the client, which connects when it is first asked; None without HISTORY__API_ID. Raises SettingsWrong."""
     chosen = settings.history
     if not chosen.api_id:

@@ -144,7 +144,7 @@ class IndexingWorker:
             return
         if await index_state.find_running_rebuild(self._archive):  # it may have read these posts before their removal
             return
-        taken = self.indexer.watermark
+        taken = self.indexer.lexical.watermark
         if self._dense and await self._dense.waiting():
             return
         await self.indexer.save()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
@@ -111,28 +111,21 @@ def _is_footer(line: str) -> bool:
     linked = bool(_LINK_PATTERN.search(line))
     if "](" in line:
         named = _LABELLED_CHANNEL_PATTERN.findall(line)
-        line = (
-            _LABELLED_CHANNEL_PATTERN.sub(" @channel ", line)
-            if len(_split_words(" ".join(named))) <= _MAX_CHANNEL_NAME_WORDS
-            else line
-        )
+        if len(_split_words(" ".join(named))) <= _MAX_CHANNEL_NAME_WORDS:
+            line = _LABELLED_CHANNEL_PATTERN.sub(" @channel ", line)
         line = _LABELLED_LINK_PATTERN.sub(r"\1", line)
     bare = _HASHTAG_PATTERN.sub(" ", _LINK_PATTERN.sub(" ", line))
     if len(bare) > _MAX_FOOTER_CHARACTERS:
         return False
     words = _split_words(bare)
-    if _is_signature(words) or (("«" in bare or '"' in bare) and _is_signature_with_name(bare)):
+    unquoted = _split_words(_QUOTED_PATTERN.sub(" ", bare)) if "«" in bare or '"' in bare else []
+    if _is_signature(words) or (len(unquoted) >= _MIN_SIGNATURE_WORDS and _is_signature(unquoted)):
         return True
     if not linked and any(word.isdigit() for word in words):
         return False
     if _SUBSCRIBE_PATTERN.search(bare):
-        return len(words) <= (
-            _MAX_LINKED_SUBSCRIBE_WORDS
-            if linked
-            else _MAX_SUBSCRIBE_WORDS
-            if _LEADING_SUBSCRIBE_PATTERN.match(bare)
-            else 0
-        )
+        unlinked = _MAX_SUBSCRIBE_WORDS if _LEADING_SUBSCRIBE_PATTERN.match(bare) else 0
+        return len(words) <= (_MAX_LINKED_SUBSCRIBE_WORDS if linked else unlinked)
     if _CREDIT_PATTERN.match(bare):
         return len(words) <= _MAX_CREDIT_WORDS
     if not _CHANNEL_ADDRESS_PATTERN.search(line):
@@ -145,14 +138,9 @@ def _is_footer(line: str) -> bool:
     return short or ("|" in bare and len(words) <= _MAX_FOOTER_ROW_WORDS)
 
 
-def _is_signature_with_name(bare: str) -> bool:
-    outside = _split_words(_QUOTED_PATTERN.sub(" ", bare))
-    return len(outside) >= _MIN_SIGNATURE_WORDS and _is_signature(outside)
-
-
 @cache
 def _stem_signature_words() -> frozenset[str]:
-    return frozenset(stem(word) or word for word in _SIGNATURE_WORDS.split())
+    return frozenset(_stem_words(_SIGNATURE_WORDS.split()))
 
 
 def _is_signature(words: list[str]) -> bool:
@@ -163,7 +151,7 @@ def _split_words(text: str) -> list[str]:
     return _WORD_PATTERN.findall(text.lower().replace("ё", "е"))
 
 
-MIN_NEAR_DUPLICATE_WORDS = 5  # words: in a shorter text one word makes another text
+_MIN_NEAR_DUPLICATE_WORDS = 5  # words: in a shorter text one word makes another text
 BANDS = 6
 _ROWS_PER_BAND = 3  # texts that share 4 of 5 words meet in a band with 98.6 %, those that share 1 of 3 with 20 %
 _MIN_SHARED_WORDS = 0.8  # share of the longer text's words that the shorter holds
@@ -244,15 +232,12 @@ def parse_compared_text(text: str) -> ComparedText:
             continue
         if first.isupper() and (tokens[-1] or (len(token) > 1 and token.isupper())):
             names.add(len(tokens))
-        tokens.append(_normalize_number(token) if first.isdigit() else "минус" if first in _MINUS_SIGNS else token)
+        if first.isdigit():  # "1 000,5" and "1000.5", "10:30" and "10.30" become equal
+            token = re.sub(r"\s", "", token).replace(",", ".").replace(":", ".")
+        tokens.append("минус" if first in _MINUS_SIGNS else token)
     tokens.append("")
     low = "\0".join(tokens).lower().replace("ё", "е").split("\0")
     return ComparedText(tuple(filter(None, low)), tuple(_extract_facts(low, names)))
-
-
-def _normalize_number(written: str) -> str:
-    """Normalise a number: "1 000,5" and "1000.5", "10:30" and "10.30" become equal."""
-    return written if written.isdigit() else re.sub(r"\s", "", written).replace(",", ".").replace(":", ".")
 
 
 def _extract_facts(tokens: list[str], names: set[int]) -> list[str]:
@@ -268,65 +253,53 @@ def _extract_facts(tokens: list[str], names: set[int]) -> list[str]:
     return found
 
 
-def hash_exact_text(text: str | ComparedText) -> bytes:
+def hash_exact_text(words: ComparedText) -> bytes:
     """Hash of 16 bytes, equal for exact duplicates; empty for a text without words."""
-    words = text if isinstance(text, ComparedText) else parse_compared_text(text)
     return blake2b(" ".join(words.all).encode("utf-8", "surrogatepass"), digest_size=16).digest() if words.all else b""
 
 
-def compute_minhash_bands(text: str | ComparedText) -> tuple[int, ...]:
+def compute_minhash_bands(words: ComparedText) -> tuple[int, ...]:
     """Compute the bands of a text's MinHash signature: BANDS signed 64-bit numbers, none for a short text.
 
     Near-duplicates have at least one band in common; texts with different facts have none.
     """
-    words = text if isinstance(text, ComparedText) else parse_compared_text(text)
-    if len(words.all) < MIN_NEAR_DUPLICATE_WORDS:
+    if len(words.all) < _MIN_NEAR_DUPLICATE_WORDS:
         return ()
     sketch = RMinHash(num_perm=BANDS * _ROWS_PER_BAND, seed=_MINHASH_SEED)
-    sketch.update([stem(word) or word for word in set(words.all)])
+    sketch.update(_stem_words(set(words.all)))
     rows = sketch.digest()
     facts = "\0".join(words.facts)
-    return tuple(
-        _hash_band(f"{at} {rows[at : at + _ROWS_PER_BAND]} {facts}") for at in range(0, len(rows), _ROWS_PER_BAND)
-    )
+    bands = []
+    for at in range(0, len(rows), _ROWS_PER_BAND):
+        band = f"{at} {rows[at : at + _ROWS_PER_BAND]} {facts}".encode("utf-8", "surrogatepass")
+        bands.append(int.from_bytes(blake2b(band, digest_size=8).digest(), "big", signed=True))
+    return tuple(bands)
 
 
-def _hash_band(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True)
+def _stem_words(words: Iterable[str]) -> list[str]:
+    return [stem(word) or word for word in words]
 
 
-def _stem_words(words: ComparedText) -> list[str]:
-    return [stem(word) or word for word in words.all]
-
-
-def have_same_facts(one: str | ComparedText, other: str | ComparedText) -> bool:
-    """Check whether two texts state the same numbers, dates, names and negations, in the same order."""
-    a, b = (text if isinstance(text, ComparedText) else parse_compared_text(text) for text in (one, other))
-    return a.facts == b.facts
-
-
-def are_duplicates(one: str | ComparedText, other: str | ComparedText) -> bool:
+def are_duplicates(one: ComparedText, other: ComparedText) -> bool:
     """Check for exact duplicates, or near-duplicates with the same facts. Texts without words are never duplicates."""
-    a, b = (text if isinstance(text, ComparedText) else parse_compared_text(text) for text in (one, other))
-    shorter, longer = sorted((a, b), key=lambda words: len(words.all))
-    if a.all == b.all or len(shorter.all) < MIN_NEAR_DUPLICATE_WORDS:
-        return a.all == b.all != ()
-    if len(shorter.all) < _MIN_SHARED_WORDS * len(longer.all) or not have_same_facts(a, b):
+    shorter, longer = sorted((one, other), key=lambda words: len(words.all))
+    if one.all == other.all or len(shorter.all) < _MIN_NEAR_DUPLICATE_WORDS:
+        return one.all == other.all != ()
+    if len(shorter.all) < _MIN_SHARED_WORDS * len(longer.all) or one.facts != other.facts:
         return False
-    rest = iter(_stem_words(longer))
-    return all(word in rest for word in _stem_words(shorter))
+    rest = iter(_stem_words(longer.all))
+    return all(word in rest for word in _stem_words(shorter.all))
 
 
-def are_rewordings(one: str | ComparedText, other: str | ComparedText) -> bool:
+def are_rewordings(one: str, other: str) -> bool:
     """Check whether the shorter text rewords the other: half of its word pairs, and all its numbers, stand in that.
 
     Looser than `are_duplicates`: for texts that already have something in common, such as a watch that both match.
     """
-    a, b = (text if isinstance(text, ComparedText) else parse_compared_text(text) for text in (one, other))
-    shorter, longer = sorted((a, b), key=lambda words: len(words.all))
-    if len(shorter.all) < MIN_NEAR_DUPLICATE_WORDS:
+    shorter, longer = sorted(map(parse_compared_text, (one, other)), key=lambda words: len(words.all))
+    if len(shorter.all) < _MIN_NEAR_DUPLICATE_WORDS:
         return False
-    pairs, others = (set(pairwise(_stem_words(text))) for text in (shorter, longer))
+    pairs, others = (set(pairwise(_stem_words(text.all))) for text in (shorter, longer))
     numbers = {word for word in shorter.all if word[0].isdigit()}
     return numbers.issubset(longer.all) and len(pairs & others) >= _MIN_SHARED_PAIRS * len(pairs)
 
@@ -337,8 +310,9 @@ def describe_fingerprint() -> str:
 
     Signatures of another version cannot be compared.
     """
-    many = " ".join(chr(97 + n % 26) * (1 + n // 26) for n in range(400))
-    bands = compute_minhash_bands("a few words and no more")[0], compute_minhash_bands(many)[0]
+    few = parse_compared_text("a few words and no more")
+    many = parse_compared_text(" ".join(chr(97 + n % 26) * (1 + n // 26) for n in range(400)))
+    bands = compute_minhash_bands(few)[0], compute_minhash_bands(many)[0]
     return f"{_FINGERPRINT_VERSION} {hash_exact_text(many).hex()} {bands[0]} {bands[1]}"
 
 
@@ -347,16 +321,7 @@ _BATCH_CHANGES = 500  # changes at a time: about 0.2 s of work, 20 ms of it hold
 _TextsByBand = dict[int, dict[bytes, ComparedText]]  # band -> text hash -> text
 
 
-@dataclass(frozen=True, slots=True)
-class _FingerprintedPost:
-    """Post with its fingerprint; `written` is in Unix seconds, of a forward the time of the original post."""
-
-    key: PostKey
-    seq: int
-    written: int
-    words: ComparedText
-    exact: bytes
-    bands: tuple[int, ...]
+_Fingerprints = Sequence[tuple[CopyRow, ComparedText]]
 
 
 class CopyIndexer:
@@ -387,40 +352,33 @@ class CopyIndexer:
 
     async def _take(self, batch: Sequence[PostChange], before: int) -> int:
         ready = await asyncio.to_thread(_fingerprint_posts, batch)
-        texts_by_band = await self._find_near_texts([one for one in ready if one.bands])
+        rows = [row for row, _ in ready]
+        texts_by_band = await self._find_near_texts([row for row in rows if row.bands])
         pairs = await asyncio.to_thread(_find_duplicate_pairs, ready, texts_by_band)
-        rows = [CopyRow(one.key, one.seq, one.written, one.words.today, one.exact, one.bands) for one in ready]
-        after = batch[-1].seq
-        if await near_duplicates.save_copies(
-            self._archive, before, after, rows, [change.key for change in batch], pairs
-        ):
+        after, keys = batch[-1].seq, [change.key for change in batch]
+        if await near_duplicates.save_copies(self._archive, before, after, rows, keys, pairs):
             return after
-        return await near_duplicates.load_copy_watermark(
-            self._archive, describe_fingerprint()
-        )  # another process was faster
+        # another process was faster
+        return await near_duplicates.load_copy_watermark(self._archive, describe_fingerprint())
 
-    async def _find_near_texts(self, some: Sequence[_FingerprintedPost]) -> _TextsByBand:
-        if not some:
+    async def _find_near_texts(self, rows: Sequence[CopyRow]) -> _TextsByBand:
+        if not rows:
             return {}
-        moments = [one.written for one in some]
+        moments = [row.written for row in rows]
         since, until = min(moments) - NEAR_COPY_MAX_S, max(moments) + NEAR_COPY_MAX_S
-        found = await near_duplicates.find_texts_by_band(self._archive, [one.bands for one in some], since, until)
+        found = await near_duplicates.find_texts_by_band(self._archive, [row.bands for row in rows], since, until)
         stored = await posts.fetch_posts(self._archive, {key for texts in found.values() for key in texts.values()})
         return await asyncio.to_thread(_parse_near_posts, found, stored)
 
 
-def _fingerprint_posts(batch: Sequence[PostChange]) -> list[_FingerprintedPost]:
-    fingerprinted = []
+def _fingerprint_posts(batch: Sequence[PostChange]) -> _Fingerprints:
+    fingerprints = []
     for change in batch:
         if change.post is not None and (words := parse_compared_text(write_out_links(change.post))).all:
-            written = (change.post.origin and change.post.origin.date) or change.post.date
-            moment = int(written.timestamp())
-            fingerprinted.append(
-                _FingerprintedPost(
-                    change.key, change.seq, moment, words, hash_exact_text(words), compute_minhash_bands(words)
-                )
-            )
-    return fingerprinted
+            written = int(((change.post.origin and change.post.origin.date) or change.post.date).timestamp())
+            hashes = hash_exact_text(words), compute_minhash_bands(words)
+            fingerprints.append((CopyRow(change.key, change.seq, written, words.today, *hashes), words))
+    return fingerprints
 
 
 def _parse_near_posts(found: dict[int, dict[bytes, PostKey]], stored: dict[PostKey, Post]) -> _TextsByBand:
@@ -431,21 +389,21 @@ def _parse_near_posts(found: dict[int, dict[bytes, PostKey]], stored: dict[PostK
     }
 
 
-def _find_duplicate_pairs(ready: Sequence[_FingerprintedPost], near: _TextsByBand) -> set[tuple[bytes, bytes]]:
+def _find_duplicate_pairs(ready: _Fingerprints, near: _TextsByBand) -> set[tuple[bytes, bytes]]:
     """Find the pairs of duplicate texts with at least one post of the batch.
 
     All texts of a band are compared with each other, so that no third text decides on a pair.
     """
     duplicates: set[tuple[bytes, bytes]] = set()
     compared: set[tuple[bytes, bytes]] = set()
-    for one in ready:
-        for band in one.bands:
+    for row, words in ready:
+        for band in row.bands:
             texts = near.setdefault(band, {})
-            for text, words in texts.items():
-                pair = (text, one.exact)
-                if text != one.exact and pair not in compared:
-                    compared |= {pair, (one.exact, text)}
-                    if are_duplicates(one.words, words):
+            for text, others in texts.items():
+                pair = (text, row.exact)
+                if text != row.exact and pair not in compared:
+                    compared |= {pair, (row.exact, text)}
+                    if are_duplicates(words, others):
                         duplicates.add(pair)
-            texts[one.exact] = one.words
+            texts[row.exact] = words
     return duplicates

@@ -17,7 +17,6 @@ from typing import Any
 
 from ingest.message_parsing import MalformedMessage, parse_live_post, parse_object
 from rag_core.storage import Archive, channels, posts, raw_updates
-from rag_core.storage.channels import list_unapproved_channels as unapproved_since
 from rag_core.storage.post_rows import encode_entities
 from rag_core.types import Channel, Post, PostKey
 
@@ -41,9 +40,8 @@ async def admit_arrivals(
     known, waiting = await channels.find_known_and_unapproved(connection, seen)
     room = max(0, MAX_WAITING_CHANNELS - await channels.count_unapproved_channels(connection))
     new = [chat_id for chat_id in seen if chat_id not in known][:room]
-    used = {
-        chat_id: await channels.measure_channel_content(connection, chat_id) for chat_id in waiting
-    } | dict.fromkeys(new, (0, 0))
+    used = dict.fromkeys(new, (0, 0))
+    used |= {chat_id: await channels.measure_channel_content(connection, chat_id) for chat_id in waiting}
     kept, dropped = list[tuple[Post, int]](), dict[PostKey, int]()
     for post, update_id in arrivals:
         chat_id = post.key.chat_id
@@ -51,7 +49,8 @@ async def admit_arrivals(
             if chat_id in known:
                 kept.append((post, update_id))
             continue
-        number, size = used[chat_id][0] + 1, used[chat_id][1] + _measure_post(post)
+        added = len(post.text.encode("utf-8", "surrogatepass")) + len(encode_entities(post.entities).encode())
+        number, size = used[chat_id][0] + 1, used[chat_id][1] + added
         if number > MAX_POSTS_PER_CHANNEL or size > MAX_BYTES_PER_CHANNEL:
             dropped[post.key] = int(post.date.timestamp())
         else:
@@ -63,20 +62,13 @@ async def admit_arrivals(
     return admitted, [(post, update_id) for post, update_id in kept if post.key not in dropped]
 
 
-def _measure_post(post: Post) -> int:
-    return len(post.text.encode("utf-8", "surrogatepass")) + len(encode_entities(post.entities).encode())
-
-
 async def forget_unapproved_channels(archive: Archive, now: datetime) -> int:
     """Remove the channels that have waited 30 days for approval; run it daily. Returns the number of posts removed."""
     removed = 0
-    for chat_id in await unapproved_since(archive, now - APPROVAL_PERIOD):
+    for chat_id in await channels.list_unapproved_channels(archive, now - APPROVAL_PERIOD):
         removed += await posts.remove_channel(archive, chat_id)
         log.info("channel %d was not approved for %d days: removed", chat_id, APPROVAL_PERIOD.days)
     return removed
-
-
-_PendingUpdate = tuple[int, int, dict[str, Any]]
 
 
 async def process_pending_posts(archive: Archive) -> int:
@@ -89,7 +81,7 @@ async def process_pending_posts(archive: Archive) -> int:
     return worked_in
 
 
-async def _process_batch(archive: Archive, bot_id: int, pending: list[_PendingUpdate]) -> int:
+async def _process_batch(archive: Archive, bot_id: int, pending: list[tuple[int, int, dict[str, Any]]]) -> int:
     arrivals: list[tuple[Post, int]] = []
     seen: dict[int, tuple[Channel, int]] = {}
     for _, update_id, raw in pending:

@@ -145,21 +145,19 @@ class ChangeBatch:
 
 async def read_changes(archive: Archive, after: int) -> ChangeBatch:
     """Read the next changes after the sequence number `after`. Raises ArchiveUnavailable."""
-    batch = await posts.list_post_changes(archive, after, _BATCH_CHANGES)
-    known = await channels.load_channels(archive) if batch else {}
-    return ChangeBatch(
-        batch, known, await posts.fetch_replied_texts(archive, [c.key for c in batch if c.post and c.post.reply_to])
-    )
+    return await _read_header_sources(archive, await posts.list_post_changes(archive, after, _BATCH_CHANGES))
 
 
 async def read_posts_again(archive: Archive, keys: Sequence[PostKey], seq: int = 0) -> ChangeBatch:
     """Read the current state of these posts as changes with the sequence number `seq`. Raises ArchiveUnavailable."""
     stored = await posts.fetch_posts(archive, keys)
-    replying = [key for key, post in stored.items() if post.reply_to]
-    changes = [PostChange(seq, key, stored.get(key)) for key in keys]
-    return ChangeBatch(
-        changes, await channels.load_channels(archive), await posts.fetch_replied_texts(archive, replying)
-    )
+    return await _read_header_sources(archive, [PostChange(seq, key, stored.get(key)) for key in keys])
+
+
+async def _read_header_sources(archive: Archive, changes: Sequence[PostChange]) -> ChangeBatch:
+    known = await channels.load_channels(archive) if changes else {}
+    replying = [change.key for change in changes if change.post and change.post.reply_to]
+    return ChangeBatch(changes, known, await posts.fetch_replied_texts(archive, replying))
 
 
 def build_lexical_entry(p: Passage) -> IndexEntry:
@@ -175,7 +173,7 @@ class LexicalIndexer:
 
     def __init__(self, archive: Archive, lexical: LexicalIndex) -> None:
         self._archive = archive
-        self._lexical = lexical
+        self.lexical = lexical
         self._unsaved = 0
         self._turn = asyncio.Lock()
 
@@ -187,7 +185,7 @@ class LexicalIndexer:
         """
         done = 0
         async with self._turn:
-            while (batch := await read_changes(self._archive, after := self._lexical.watermark)).changes:
+            while (batch := await read_changes(self._archive, after := self.lexical.watermark)).changes:
                 await _run_to_completion(self._take, batch, after)
                 done += len(batch.changes)
                 if progress:
@@ -196,16 +194,6 @@ class LexicalIndexer:
                 await self._save()
         return done
 
-    @property
-    def lexical(self) -> LexicalIndex:
-        """Index it writes to."""
-        return self._lexical
-
-    @property
-    def watermark(self) -> int:
-        """Sequence number of the change up to which the lexical index is complete."""
-        return self._lexical.watermark
-
     async def save(self) -> None:
         """Save the index to disk if it changed since the last save. Raises IndexUnavailable."""
         async with self._turn:
@@ -213,7 +201,7 @@ class LexicalIndexer:
                 await self._save()
 
     async def _save(self) -> None:
-        await _run_to_completion(self._lexical.save, get_lexical_folder(self._archive), self._archive.identity)
+        await _run_to_completion(self.lexical.save, get_lexical_folder(self._archive), self._archive.identity)
         self._unsaved = 0
 
     async def renew(self, keys: Sequence[PostKey]) -> None:
@@ -222,7 +210,7 @@ class LexicalIndexer:
         Raises ArchiveUnavailable.
         """
         async with self._turn:
-            after = self._lexical.watermark
+            after = self.lexical.watermark
             await _run_to_completion(self._take, await read_posts_again(self._archive, keys, after), after)
 
     async def put_in_place(self, fresh: LexicalIndex) -> None:
@@ -236,17 +224,17 @@ class LexicalIndexer:
         async with self._turn:
             await fresh_indexer.catch_up(save=False)
             await _run_to_completion(fresh.save, get_lexical_folder(self._archive), self._archive.identity)
-            await _run_to_completion(self._lexical.adopt, fresh)
+            await _run_to_completion(self.lexical.adopt, fresh)
             self._unsaved = 1  # remains of the old index are cleaned up by the next save
 
     def _take(self, batch: ChangeBatch, after: int) -> None:
         """Apply a batch that was read when the watermark was `after`."""
         # text analysis is slow, so it is done before the old entries are replaced at once
         entries = [build_lexical_entry(passage) for change in batch.changes for passage in batch.passages(change)]
-        self._lexical.replace([change.key for change in batch.changes], entries)
+        self.lexical.replace([change.key for change in batch.changes], entries)
         # the watermark comes last: after a crash before this line the batch is repeated
-        if self._lexical.watermark == after:  # else a server has lost its data meanwhile: it is refilled from 0
-            self._lexical.watermark = batch.changes[-1].seq
+        if self.lexical.watermark == after:  # else a server has lost its data meanwhile: it is refilled from 0
+            self.lexical.watermark = batch.changes[-1].seq
         self._unsaved += len(batch.changes)
 
 
@@ -274,39 +262,23 @@ def hash_embedded_text(model: str, text: str) -> str:
     return hashlib.sha256(f"{model}\0{text}".encode()).hexdigest()[:32]
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedPassage:
-    """Passage prepared for the vector store: the text to embed, and the payload of its point."""
-
-    text: str
-    held: StoredPoint
-
-    @property
-    def mark(self) -> str:
-        """Hash of the model and the embedded text."""
-        return self.held.text_hash
-
-
-def prepare_passage(p: Passage, model: str) -> PreparedPassage:
-    """Prepare a passage for the vector store."""
+def prepare_point(p: Passage, model: str) -> tuple[str, StoredPoint]:
+    """Prepare a passage for the vector store: the text to embed, and the payload of its point."""
     text = normalize_characters(f"{p.header}\n{p.text}")
     place = PassageRef(p.key, p.part, p.start, p.end)
-    return PreparedPassage(
-        text, StoredPoint(place, int(p.date.timestamp()), detect_language(p.text), hash_embedded_text(model, text))
-    )
+    return text, StoredPoint(place, int(p.date.timestamp()), detect_language(p.text), hash_embedded_text(model, text))
 
 
 async def load_or_embed_vectors(
-    store: VectorStore, embedder: Embedder, ready: Iterable[PreparedPassage]
-) -> tuple[dict[str, NDArray[np.float32]], int]:
-    """Vectors by text hash, and how many were not stored yet. A text that embeds to zero has none."""
-    texts = {one.mark: one.text for one in ready}
+    store: VectorStore, embedder: Embedder, ready: Iterable[tuple[str, StoredPoint]]
+) -> dict[str, NDArray[np.float32]]:
+    """Vectors by text hash; stored ones are not computed again. A text that embeds to zero has none."""
+    texts = {point.text_hash: text for text, point in ready}
     vectors = dict(await store.by_hash(list(texts))) if texts else {}
-    missing = [mark for mark in texts if mark not in vectors]
-    if missing:
-        rows = await embedder.passages([texts[mark] for mark in missing])
-        vectors |= {mark: row for mark, row in zip(missing, rows, strict=True) if np.any(row)}
-    return vectors, len(missing)
+    if missing := [text_hash for text_hash in texts if text_hash not in vectors]:
+        rows = await embedder.passages([texts[text_hash] for text_hash in missing])
+        vectors |= {text_hash: row for text_hash, row in zip(missing, rows, strict=True) if np.any(row)}
+    return vectors
 
 
 class DenseIndexer:
@@ -314,21 +286,10 @@ class DenseIndexer:
 
     def __init__(self, archive: Archive, vectors: VectorStore, embedder: Embedder) -> None:
         self._archive = archive
-        self._vectors = vectors
-        self._embedder = embedder
+        self.vectors = vectors
+        self.embedder = embedder
         self._turn = asyncio.Lock()
         self._batch_posts = _BATCH_POSTS
-        self.computed = 0  # texts embedded so far: stored vectors are not computed again
-
-    @property
-    def vectors(self) -> VectorStore:
-        """Vector store it writes to."""
-        return self._vectors
-
-    @property
-    def model(self) -> str:
-        """Name of the embedding model."""
-        return self._embedder.name
 
     async def catch_up(self, progress: Callable[[int], None] | None = None, *, most: int | None = None) -> int:
         """Embed up to `most` queued posts (default: all); return their number, which `progress` gets too.
@@ -337,7 +298,7 @@ class DenseIndexer:
         """
         done = 0
         async with self._turn:
-            await index_state.queue_changed_posts(self._archive, self._vectors.identity)
+            await index_state.queue_changed_posts(self._archive, self.vectors.identity)
             while most is None or done < most:
                 batch = await index_state.list_queued_posts(
                     self._archive, self._batch_posts if most is None else min(self._batch_posts, most - done)
@@ -345,38 +306,35 @@ class DenseIndexer:
                 if not batch:
                     break
                 await self._take(batch)
-                await self._vectors.flush()  # first: a power cut must not lose what the queue no longer holds
+                await self.vectors.flush()  # first: a power cut must not lose what the queue no longer holds
                 await index_state.dequeue_posts(self._archive, batch)
                 done += len(batch)
                 if progress:
                     progress(done)
-                await index_state.queue_changed_posts(self._archive, self._vectors.identity)  # newer posts go first
+                await index_state.queue_changed_posts(self._archive, self.vectors.identity)  # newer posts go first
         return done
 
     async def waiting(self) -> int:
         """Count the changes still to embed."""
-        return await index_state.count_unembedded_changes(self._archive, self._vectors.identity)
+        return await index_state.count_unembedded_changes(self._archive, self.vectors.identity)
 
     async def _take(self, batch: Sequence[QueuedPost]) -> None:
         changed = await read_posts_again(self._archive, [one.key for one in batch])
-        ready = [
-            prepare_passage(p, self._embedder.name) for change in changed.changes for p in changed.passages(change)
-        ]
+        ready = [prepare_point(p, self.embedder.name) for change in changed.changes for p in changed.passages(change)]
         started = time.monotonic()
-        vectors, computed = await load_or_embed_vectors(self._vectors, self._embedder, ready)
-        self.computed += computed
+        vectors = await load_or_embed_vectors(self.vectors, self.embedder, ready)
         seconds = time.monotonic() - started
         if seconds > _BATCH_SECONDS:
             self._batch_posts = max(_BATCH_POSTS, self._batch_posts // 2)
         elif seconds < _BATCH_SECONDS / 2:
             self._batch_posts = min(_MAX_BATCH_POSTS, self._batch_posts * 2)
-        points = [_build_point(one.held, vectors[one.mark]) for one in ready if one.mark in vectors]
+        points = [
+            VectorPoint(place, datetime.fromtimestamp(date, UTC), lang, text_hash, vectors[text_hash])
+            for _, (place, date, lang, text_hash) in ready
+            if text_hash in vectors
+        ]
         # Points are written before surplus parts are removed, so that no search misses a post in between. After a
         # crash here the posts are still queued.
         if points:
-            await self._vectors.upsert(points)
-        await self._vectors.remove([one.key for one in batch], but=[point.place for point in points])
-
-
-def _build_point(held: StoredPoint, vector: NDArray[np.float32]) -> VectorPoint:
-    return VectorPoint(held.place, datetime.fromtimestamp(held.date, UTC), held.lang, held.text_hash, vector)
+            await self.vectors.upsert(points)
+        await self.vectors.remove([one.key for one in batch], but=[point.place for point in points])

@@ -14,12 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ingest.indexer import LexicalIndexer, build_lexical_entry, load_or_embed_vectors, prepare_passage, read_posts_again
+from ingest.indexer import LexicalIndexer, build_lexical_entry, load_or_embed_vectors, prepare_point, read_posts_again
 from ingest.reception_gaps import IndexesRepaired, NotifyAdmins
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, translate_errors
@@ -31,23 +30,25 @@ from rag_core.storage import Archive, channels, index_state, posts
 from rag_core.storage.index_state import count_orphan_rows, filter_queued_keys, list_indexable_ids
 from rag_core.types import Passage, PassageRef, PostKey, SearchFilter
 
-T = TypeVar("T")
-
 MessageIdsByChat = Mapping[int, set[int]]  # chat id -> message ids
 
 _SLICE_POSTS = 500  # posts at a time
-_NO_MESSAGE_IDS: frozenset[int] = frozenset()
 
 
-def find_differing_posts(expected: MessageIdsByChat, there: MessageIdsByChat) -> list[PostKey]:
+def _find_differing_posts(expected: MessageIdsByChat, there: MessageIdsByChat) -> list[PostKey]:
     """List the posts that are in exactly one of the two."""
     chats = sorted({*expected, *there})
-    return [
-        PostKey(c, n) for c in chats for n in sorted(expected.get(c, _NO_MESSAGE_IDS) ^ there.get(c, _NO_MESSAGE_IDS))
-    ]
+    return [PostKey(c, n) for c in chats for n in sorted(expected.get(c, set()) ^ there.get(c, set()))]
 
 
-def sample_posts(expected: MessageIdsByChat, most: int) -> list[PostKey]:
+async def _list_expected_posts(rag: Engine, samples: int) -> tuple[MessageIdsByChat, list[PostKey]]:
+    """All posts that the indexes should hold, and a random sample of them."""
+    chats = {*await channels.load_channels(rag.archive), *rag.lexical.chats}
+    expected = {chat: await list_indexable_ids(rag.archive, chat) for chat in sorted(chats)}
+    return expected, await asyncio.to_thread(_sample_posts, expected, samples)
+
+
+def _sample_posts(expected: MessageIdsByChat, most: int) -> list[PostKey]:
     """Draw a uniform random sample of up to `most` posts."""
     sizes = {chat: len(numbers) for chat, numbers in expected.items() if numbers}
     if not sizes:
@@ -60,8 +61,7 @@ def sample_posts(expected: MessageIdsByChat, most: int) -> list[PostKey]:
     ]
 
 
-def split_into_slices(keys: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Split into slices of `_SLICE_POSTS`."""
+def _split_into_slices(keys: Sequence[PostKey]) -> Iterator[Sequence[PostKey]]:
     return (keys[at : at + _SLICE_POSTS] for at in range(0, len(keys), _SLICE_POSTS))
 
 
@@ -114,9 +114,7 @@ class VectorInventory:
     def find_differing(self, ready: Mapping[PostKey, Sequence[Passage]], model: str) -> list[PostKey]:
         """Posts with a passage whose current vector is not in the inventory."""
         pairs = [
-            (key, _hash_stored_vector(prepare_passage(p, model).held))
-            for key, passages in ready.items()
-            for p in passages
+            (key, _hash_stored_vector(prepare_point(p, model)[1])) for key, passages in ready.items() for p in passages
         ]
         marks = np.array([mark for _, mark in pairs], np.int64)
         at = np.minimum(np.searchsorted(self._marks, marks), max(0, len(self._marks) - 1))
@@ -142,7 +140,7 @@ def _hash_stored_vector(held: StoredPoint) -> int:
     return hash_to_number(repr(tuple(held)))
 
 
-async def find_wrong_lexical_posts(
+async def _find_wrong_lexical_posts(
     archive: Archive,
     lexical: LexicalIndex,
     indexer: LexicalIndexer,
@@ -154,22 +152,21 @@ async def find_wrong_lexical_posts(
     A post that changes meanwhile seems wrong for a moment, so suspects are compared twice. Raises ArchiveUnavailable,
     IndexUnavailable.
     """
-    there = await asyncio.to_thread(read_lexical_message_ids, lexical)
-    suspects = list(dict.fromkeys([*await asyncio.to_thread(find_differing_posts, expected, there), *some]))
+    suspects = list(dict.fromkeys([*await asyncio.to_thread(_find_miscounted_posts, lexical, expected), *some]))
     for _ in range(2):
         await indexer.catch_up()
         suspects = [
-            key for part in split_into_slices(suspects) for key in await compare_lexical_posts(archive, lexical, part)
+            key for part in _split_into_slices(suspects) for key in await _compare_lexical_posts(archive, lexical, part)
         ]
     return suspects
 
 
-def read_lexical_message_ids(lexical: LexicalIndex) -> MessageIdsByChat:
-    """Message ids of the lexical index, by channel; blocking."""
-    return {chat: set(np.unique(lexical.parts_of(chat)[0]).tolist()) for chat in list(lexical.chats)}
+def _find_miscounted_posts(lexical: LexicalIndex, expected: MessageIdsByChat) -> list[PostKey]:
+    there = {chat: set(np.unique(lexical.parts_of(chat)[0]).tolist()) for chat in list(lexical.chats)}
+    return _find_differing_posts(expected, there)
 
 
-async def compare_lexical_posts(archive: Archive, lexical: LexicalIndex, keys: Sequence[PostKey]) -> list[PostKey]:
+async def _compare_lexical_posts(archive: Archive, lexical: LexicalIndex, keys: Sequence[PostKey]) -> list[PostKey]:
     """Find the posts whose parts or words in the lexical index differ from the archive."""
     ready = await read_current_passages(archive, keys)
     return await asyncio.to_thread(_find_lexical_differences, lexical, ready)
@@ -201,12 +198,12 @@ _COMPARISON_PAUSE_SECONDS = 0.01  # between pages, so that searches get through
 _MIN_COSINE = 0.999  # cosine of a vector with its copies stored in 16 bits
 
 
-async def find_wrong_vector_posts(
+async def _find_wrong_vector_posts(
     archive: Archive, dense: DenseIndex, expected: MessageIdsByChat, some: Sequence[PostKey]
 ) -> tuple[list[PostKey], int]:
     """Find posts that the vector store holds wrongly; return them and the number of vectors.
 
-    Queued posts do not count as wrong. Raises ArchiveUnavailable, VectorsUnavailable, ModelUnavailable.
+    Raises ArchiveUnavailable, VectorsUnavailable, ModelUnavailable.
     """
     there, count = dict[int, set[int]](), 0
     marks: dict[PostKey, set[str]] = {key: set() for key in some}  # text hashes of the sample
@@ -218,35 +215,36 @@ async def find_wrong_vector_posts(
                 marks[key].add(held.text_hash)
         count += len(page)
         await asyncio.sleep(_COMPARISON_PAUSE_SECONDS)
-    suspects = await asyncio.to_thread(find_differing_posts, expected, there)
-    for part in split_into_slices(some):
+    suspects = await asyncio.to_thread(_find_differing_posts, expected, there)
+    for part in _split_into_slices(some):
         for key, passages in (await read_current_passages(archive, part)).items():
-            if marks[key] != {prepare_passage(p, dense.embedder.name).mark for p in passages}:
+            if marks[key] != {prepare_point(p, dense.embedder.name)[1].text_hash for p in passages}:
                 suspects.append(key)
     await index_state.queue_changed_posts(archive, dense.vectors.identity)
     wrong: list[PostKey] = []
-    for part in split_into_slices(list(dict.fromkeys(suspects))):
-        on_their_way = await filter_queued_keys(archive, part)
-        wrong += await compare_vector_posts(archive, dense, [key for key in part if key not in on_their_way])
+    for part in _split_into_slices(list(dict.fromkeys(suspects))):
+        wrong += await _compare_vector_posts(archive, dense, part)
     return wrong, count
 
 
-async def compare_vector_posts(archive: Archive, dense: DenseIndex, keys: Sequence[PostKey]) -> list[PostKey]:
-    """Find the posts whose vectors are missing from the store or differ."""
+async def _compare_vector_posts(archive: Archive, dense: DenseIndex, some: Sequence[PostKey]) -> list[PostKey]:
+    """Find the posts whose vectors are missing from the store or differ; queued posts are left out."""
+    queued = await filter_queued_keys(archive, some)
+    keys = [key for key in some if key not in queued]
     ready = {
-        key: [prepare_passage(p, dense.embedder.name) for p in passages]
+        key: [prepare_point(p, dense.embedder.name) for p in passages]
         for key, passages in (await read_current_passages(archive, keys)).items()
     }
     # One part beyond the last is read too: it may remain of a post that became shorter.
     beyond = {key: PassageRef(key, len(parts), 0, 0) for key, parts in ready.items()}
     every = [one for parts in ready.values() for one in parts]
-    stored = await dense.vectors.vectors_of([*(one.held.place for one in every), *beyond.values()])
-    right, _ = await load_or_embed_vectors(dense.vectors, dense.embedder, every)
+    stored = await dense.vectors.vectors_of([*(point.place for _, point in every), *beyond.values()])
+    right = await load_or_embed_vectors(dense.vectors, dense.embedder, every)
     return [
         key
         for key, parts in ready.items()
         if beyond[key] in stored
-        or not all(_are_same_vectors(stored.get(one.held.place), right.get(one.mark)) for one in parts)
+        or not all(_are_same_vectors(stored.get(point.place), right.get(point.text_hash)) for _, point in parts)
     ]
 
 
@@ -270,28 +268,20 @@ class IndexComparison:
     vectors: int
 
 
-async def compare_indexes(rag: Engine, samples: int = _QUICK_SAMPLES) -> IndexComparison | None:
+async def compare_indexes(rag: Engine) -> IndexComparison | None:
     """Compare up-to-date indexes with the archive; None if new posts keep changing them meanwhile.
 
     Raises ArchiveUnavailable, IndexUnavailable, ModelUnavailable.
     """
     for _ in range(_MAX_TRIES):
         before = await _read_index_state(rag)
-        chats = {*await channels.load_channels(rag.archive), *rag.lexical.chats}
-        expected = {chat: await list_indexable_ids(rag.archive, chat) for chat in sorted(chats)}
-        some = await asyncio.to_thread(sample_posts, expected, samples)
-        there = await asyncio.to_thread(read_lexical_message_ids, rag.lexical)
+        expected, some = await _list_expected_posts(rag, _QUICK_SAMPLES)
         words = {
-            *await asyncio.to_thread(find_differing_posts, expected, there),
-            *await compare_lexical_posts(rag.archive, rag.lexical, some),
+            *await asyncio.to_thread(_find_miscounted_posts, rag.lexical, expected),
+            *await _compare_lexical_posts(rag.archive, rag.lexical, some),
         }
-        vectors = 0
-        if rag.dense is not None:
-            coming = await filter_queued_keys(rag.archive, some)
-            vectors = len(
-                await compare_vector_posts(rag.archive, rag.dense, [key for key in some if key not in coming])
-            )
-        seen = IndexComparison(sum(map(len, expected.values())), len(some), len(words), vectors)
+        vectors = await _compare_vector_posts(rag.archive, rag.dense, some) if rag.dense else ()
+        seen = IndexComparison(sum(map(len, expected.values())), len(some), len(words), len(vectors))
         if before == await _read_index_state(rag):
             return seen
     return None
@@ -335,14 +325,12 @@ async def check_integrity(
     """
     await rag.archive.check_pages()
     await indexer.catch_up()
-    chats = {*await channels.load_channels(rag.archive), *rag.lexical.chats}
-    expected = {chat: await list_indexable_ids(rag.archive, chat) for chat in sorted(chats)}
-    some = await asyncio.to_thread(sample_posts, expected, samples)
-    words = await find_wrong_lexical_posts(rag.archive, rag.lexical, indexer, expected, some)
-    for part in split_into_slices(words):
+    expected, some = await _list_expected_posts(rag, samples)
+    words = await _find_wrong_lexical_posts(rag.archive, rag.lexical, indexer, expected, some)
+    for part in _split_into_slices(words):
         await indexer.renew(part)
-    vectors, count = await find_wrong_vector_posts(rag.archive, rag.dense, expected, some) if rag.dense else ([], None)
-    for part in split_into_slices(vectors):
+    vectors, count = await _find_wrong_vector_posts(rag.archive, rag.dense, expected, some) if rag.dense else ([], None)
+    for part in _split_into_slices(vectors):
         await index_state.queue_posts(rag.archive, part)
     if wrong := {*words, *vectors}:
         out = sum(key.message_id not in expected.get(key.chat_id, ()) for key in wrong)

@@ -26,18 +26,11 @@ class MalformedMessage(ValueError):
     """A message lacks a mandatory field or holds an invalid value."""
 
 
-def parse_integer(value: object, low: int = 1, high: int = MAX_ID) -> int:
+def _parse_integer(value: object, low: int = 1, high: int = MAX_ID) -> int:
     """Parse an integer within `low`..`high`. Raises MalformedMessage."""
     if type(value) is not int or not low <= value <= high:
         raise MalformedMessage(f"not a number from {low} to {high}")
     return value
-
-
-def parse_unix_seconds(value: object) -> int:
-    """Parse Unix seconds, given as a number or as digits. Raises MalformedMessage."""
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 10:
-        value = int(value)
-    return parse_integer(value, 1, _MAX_UNIX_SECONDS)
 
 
 def parse_text(value: object) -> str | None:
@@ -63,7 +56,7 @@ _ENTITY_TYPE_BY_EXPORT_TYPE = {
 _PLAIN_TEXT_TYPES = frozenset({"plain", "unknown", ""})
 
 
-def flatten_text(value: object) -> tuple[str, tuple[Entity, ...]]:
+def _flatten_text(value: object) -> tuple[str, tuple[Entity, ...]]:
     """Flatten an export's `text_entities` or `text` (string, or list of strings and objects) to text and entities."""
     if isinstance(value, str):
         return parse_text(value) or "", ()
@@ -88,7 +81,7 @@ def _parse_entity_type(part: Mapping[str, Any]) -> str:
     return _ENTITY_TYPE_BY_EXPORT_TYPE.get(name, name)
 
 
-def parse_entities(value: object) -> tuple[Entity, ...]:
+def _parse_entities(value: object) -> tuple[Entity, ...]:
     """Parse the entities of a live message; incomplete ones are left out."""
     found = []
     for item in value if isinstance(value, list) else ():
@@ -98,7 +91,7 @@ def parse_entities(value: object) -> tuple[Entity, ...]:
     return tuple(found)
 
 
-def extract_link_addresses(text: str, entities: Iterable[Entity]) -> tuple[str, ...]:
+def _extract_link_addresses(text: str, entities: Iterable[Entity]) -> tuple[str, ...]:
     """Link addresses of a text, shown or hidden, each once, in order."""
     units = b""
     found: dict[str, None] = {}
@@ -113,24 +106,14 @@ def extract_link_addresses(text: str, entities: Iterable[Entity]) -> tuple[str, 
 
 
 # Fields of a block or text of a rich message, in reading order: https://core.telegram.org/bots/api#richblock
-_BLOCK_TEXT_FIELDS = (
-    "summary",
-    "text",
-    "expression",
-    "alternative_text",
-    "cells",
-    "items",
-    "blocks",
-    "caption",
-    "credit",
-)
+_BLOCK_TEXT_FIELDS = "summary text expression alternative_text cells items blocks caption credit".split()
 _BLOCK_FILE_FIELDS = ("document", "audio", "video", "animation")
 
 
-def flatten_blocks(value: object) -> str:
+def _flatten_blocks(value: object) -> str:
     """Flatten the blocks of a rich message to text: one line each, the cells of a row side by side, no formatting."""
     if isinstance(value, list):
-        return "".join(map(flatten_blocks, value))
+        return "".join(map(_flatten_blocks, value))
     if not isinstance(value, dict):
         return parse_text(value) or ""
     body = "\n".join(filter(None, (_flatten_field(key, value[key]) for key in _BLOCK_TEXT_FIELDS if key in value)))
@@ -139,25 +122,11 @@ def flatten_blocks(value: object) -> str:
 
 def _flatten_field(key: str, value: object) -> str:
     if key == "cells" and isinstance(value, list):
-        rows = ((flatten_blocks(cell) for cell in row) for row in value if isinstance(row, list))
+        rows = ((_flatten_blocks(cell) for cell in row) for row in value if isinstance(row, list))
         return "\n".join(filter(None, (" | ".join(filter(None, row)) for row in rows)))
     if key in ("items", "blocks") and isinstance(value, list):
-        return "\n".join(filter(None, map(flatten_blocks, value)))
-    return flatten_blocks(value)
-
-
-def extract_block_links(value: object) -> tuple[str, ...]:
-    """Link addresses hidden in the texts and buttons of a rich message, each once, in order."""
-    found = (parse_text(part.get("url")) for part in _iterate_objects(value))
-    return tuple(dict.fromkeys(filter(None, found)))
-
-
-def extract_file_names(value: object) -> tuple[str, ...]:
-    """File names shown in a rich message."""
-    files = (
-        parse_object(part.get(kind)).get("file_name") for part in _iterate_objects(value) for kind in _BLOCK_FILE_FIELDS
-    )
-    return tuple(dict.fromkeys(filter(None, map(parse_text, files))))
+        return "\n".join(filter(None, map(_flatten_blocks, value)))
+    return _flatten_blocks(value)
 
 
 def _iterate_objects(value: object) -> Iterator[Mapping[str, Any]]:
@@ -167,7 +136,7 @@ def _iterate_objects(value: object) -> Iterator[Mapping[str, Any]]:
         yield from _iterate_objects(inner)
 
 
-def format_attachment(message: Mapping[str, Any]) -> str:
+def _format_attachment(message: Mapping[str, Any]) -> str:
     """Format the attachment of a live message as text; a poll's description is not part of it."""
     if poll := parse_object(message.get("poll")):
         return _join_lines(_format_list(poll), parse_text(poll.get("explanation")))
@@ -178,7 +147,7 @@ def format_attachment(message: Mapping[str, Any]) -> str:
     return _format_contact(parse_object(message.get("contact")))
 
 
-def format_exported_attachment(message: Mapping[str, Any]) -> str:
+def _format_exported_attachment(message: Mapping[str, Any]) -> str:
     """Format the attachment of an exported message as text.
 
     An exported poll has its description as the message text, and no explanation.
@@ -196,10 +165,10 @@ def _join_lines(*texts: str | None) -> str:
 
 def _format_list(value: Mapping[str, Any]) -> str:
     """Format a poll or checklist: its title, then one line "— option" for each."""
-    head, _ = flatten_text(value.get("question") or value.get("title"))
+    head, _ = _flatten_text(value.get("question") or value.get("title"))
     lists = (value.get(key) for key in ("options", "answers", "tasks"))
     options = next((found for found in lists if isinstance(found, list)), ())
-    lines = [f"— {flatten_text(parse_object(option).get('text'))[0]}" for option in options]
+    lines = [f"— {_flatten_text(parse_object(option).get('text'))[0]}" for option in options]
     return "\n".join([head, *lines])
 
 
@@ -241,7 +210,6 @@ _MEDIA_KIND_BY_TYPE = {
 }
 # Other kinds have no file name of a person; Telegram Desktop makes one up.
 _KINDS_WITH_FILE_NAME = frozenset({"document", "audio", "video", "animation"})
-_DESCRIPTION_ENTITIES = "description_entities"
 
 
 def parse_live_post(message: Mapping[str, Any]) -> tuple[Channel, Post]:
@@ -249,33 +217,35 @@ def parse_live_post(message: Mapping[str, Any]) -> tuple[Channel, Post]:
     if message.get("is_automatic_forward") is True:
         raise MalformedMessage("the copy of a post in its channel's discussion group is no post of its own")
     chat = parse_object(message.get("chat"))
-    chat_id = parse_integer(chat.get("id"), -MAX_ID)
+    chat_id = _parse_integer(chat.get("id"), -MAX_ID)
     # text, caption or poll description, then the attachment; quotes of other posts are left out
     poll = parse_object(message.get("poll"))
     places = (
         (message, "text", "entities"),
         (message, "caption", "caption_entities"),
-        (poll, "description", _DESCRIPTION_ENTITIES),
+        (poll, "description", "description_entities"),
     )
     text, spans = next(((t, place.get(s)) for place, key, s in places if (t := parse_text(place.get(key)))), ("", None))
-    more = format_attachment(message) or ("" if text else flatten_blocks(message.get("rich_message")))
-    text, entities = "\n".join(filter(None, (text, more))), parse_entities(spans)
+    more = _format_attachment(message) or ("" if text else _flatten_blocks(message.get("rich_message")))
+    text, entities = _join_lines(text, more), _parse_entities(spans)
+    # hidden in the texts and buttons of a rich message
+    more_links = (parse_text(part.get("url")) for part in _iterate_objects(message.get("rich_message")))
     edited = message.get("edit_date")
     forwarded = parse_object(message.get("forward_origin"))
     parent = parse_object(message.get("reply_to_message"))
     elsewhere = "external_reply" in message or parse_object(parent.get("chat")).get("id", chat_id) != chat_id
     post = Post(
-        key=PostKey(chat_id, parse_integer(message.get("message_id"))),
+        key=PostKey(chat_id, _parse_integer(message.get("message_id"))),
         date=_parse_time(message.get("date")),
         text=text,
         edited=_parse_time(edited) if edited else None,
         # the signature of a forward is not the author's
         author=parse_text((forwarded or message).get("author_signature")),
         entities=entities,
-        links=(*extract_link_addresses(text, entities), *extract_block_links(message.get("rich_message"))),
+        links=(*_extract_link_addresses(text, entities), *dict.fromkeys(filter(None, more_links))),
         media=_extract_live_media(message),
         origin=_extract_live_origin(message.get("forward_origin")),
-        reply_to=None if elsewhere or "message_id" not in parent else parse_integer(parent["message_id"]),
+        reply_to=None if elsewhere or "message_id" not in parent else _parse_integer(parent["message_id"]),
         album=parse_text(message.get("media_group_id")),
         guarded=_get_copy_protection(message),
     )
@@ -292,29 +262,33 @@ def parse_exported_post(
     `zone` is the time zone of old exports without Unix times. In a broadcast channel only a signature names an
     author, elsewhere everybody writes under their own name. Raises `MalformedMessage`.
     """
-    message_id = parse_integer(message.get("id"))
+    message_id = _parse_integer(message.get("id"))
     if message.get("type") != "message":
         return None
-    text, entities = flatten_text(message.get("text_entities") or message.get("text"))
+    text, entities = _flatten_text(message.get("text_entities") or message.get("text"))
     date = _parse_exported_time(message, "date", zone)
+    writer = None if broadcast else parse_text(message.get("from"))
     reply_to = message.get("reply_to_message_id")
     elsewhere = "reply_to_peer_id" in message or type(reply_to) is not int or reply_to < 1
     return Post(
         key=PostKey(chat_id, message_id),
         date=date,
-        text="\n".join(filter(None, (text, format_exported_attachment(message)))),
+        text=_join_lines(text, _format_exported_attachment(message)),
         edited=_parse_exported_edit_time(message, date, zone),
-        author=_extract_exported_author(message, broadcast=broadcast),
+        author=None if "forwarded_from" in message else parse_text(message.get("author")) or writer,
         entities=entities,
-        links=extract_link_addresses(text, entities),
+        links=_extract_link_addresses(text, entities),
         media=_extract_exported_media(message),
         origin=_extract_exported_origin(message),
-        reply_to=None if elsewhere else parse_integer(reply_to),
+        reply_to=None if elsewhere else _parse_integer(reply_to),
     )
 
 
 def _parse_time(value: object) -> datetime:
-    return datetime.fromtimestamp(parse_unix_seconds(value), UTC)
+    """Parse Unix seconds, given as a number or as digits. Raises MalformedMessage."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 10:
+        value = int(value)
+    return datetime.fromtimestamp(_parse_integer(value, 1, _MAX_UNIX_SECONDS), UTC)
 
 
 def _parse_exported_time(message: Mapping[str, Any], key: str, zone: tzinfo) -> datetime:
@@ -349,11 +323,12 @@ def _get_copy_protection(message: Mapping[str, Any]) -> str | None:
 def _extract_live_media(message: Mapping[str, Any]) -> Media | None:
     kind = next((kind for kind in _LIVE_MEDIA_KINDS if kind in message), None)
     if kind is None:
-        names = extract_file_names(message.get("rich_message"))
+        blocks = _iterate_objects(message.get("rich_message"))
+        files = (parse_object(part.get(field)).get("file_name") for part in blocks for field in _BLOCK_FILE_FIELDS)
+        names = dict.fromkeys(filter(None, map(parse_text, files)))
         return _build_media("document", ", ".join(names), None) if names else None
-    return _build_media(
-        kind, parse_object(message[kind]).get("file_name"), parse_object(message[kind]).get("mime_type")
-    )
+    file = parse_object(message[kind])
+    return _build_media(kind, file.get("file_name"), file.get("mime_type"))
 
 
 def _extract_exported_media(message: Mapping[str, Any]) -> Media | None:
@@ -369,11 +344,9 @@ def _extract_exported_media(message: Mapping[str, Any]) -> Media | None:
 
 
 def _build_media(kind: str, file_name: object, mime: object) -> Media:
-    return Media(
-        kind,
-        parse_text(file_name) if kind in _KINDS_WITH_FILE_NAME else None,
-        parse_text(mime) if kind in _KINDS_WITH_FILE_NAME else None,
-    )
+    if kind not in _KINDS_WITH_FILE_NAME:
+        return Media(kind, None, None)
+    return Media(kind, parse_text(file_name), parse_text(mime))
 
 
 def _extract_live_origin(value: object) -> Origin | None:
@@ -384,18 +357,12 @@ def _extract_live_origin(value: object) -> Origin | None:
     match origin.get("type"):
         case "channel":
             chat = parse_object(origin.get("chat"))
-            return Origin(
-                _join_peer_name(chat),
-                parse_integer(chat.get("id"), -MAX_ID),
-                parse_integer(origin.get("message_id")),
-                date,
-            )
-        case "chat":
-            chat = parse_object(origin.get("sender_chat"))
-            return Origin(_join_peer_name(chat), parse_integer(chat.get("id"), -MAX_ID), None, date)
-        case "user":
-            user = parse_object(origin.get("sender_user"))
-            return Origin(_join_peer_name(user), parse_integer(user.get("id")), None, date)
+            chat_id, message_id = _parse_integer(chat.get("id"), -MAX_ID), _parse_integer(origin.get("message_id"))
+            return Origin(_join_peer_name(chat), chat_id, message_id, date)
+        case "chat" | "user" as kind:
+            sender = parse_object(origin.get(f"sender_{kind}"))
+            sender_id = _parse_integer(sender.get("id"), -MAX_ID if kind == "chat" else 1)
+            return Origin(_join_peer_name(sender), sender_id, None, date)
         case "hidden_user":
             return Origin(parse_text(origin.get("sender_user_name")) or "", None, None, date)
     raise MalformedMessage("a forward of an unknown kind")
@@ -404,12 +371,6 @@ def _extract_live_origin(value: object) -> Origin | None:
 def _join_peer_name(peer: Mapping[str, Any]) -> str:
     names = (parse_text(peer.get(key)) for key in ("title", "first_name", "last_name"))
     return " ".join(filter(None, names))
-
-
-def _extract_exported_author(message: Mapping[str, Any], *, broadcast: bool) -> str | None:
-    if "forwarded_from" in message:
-        return None
-    return parse_text(message.get("author")) or (None if broadcast else parse_text(message.get("from")))
 
 
 # "channel123", "chat123", "user123" -> prefix of the digits in a Bot API id.

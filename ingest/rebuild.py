@@ -45,18 +45,13 @@ _NICENESS = 15
 # Seconds between two saves, repeated after a kill. At most a tenth of the time is spent on saving.
 SAVE_INTERVAL_SECONDS = 5.0
 _SAVE_TIME_FACTOR = 10
-_MAX_KEYS_PER_LINE = 2000  # keys per line
-_PROGRESS_FILE_NAME = "walk.json"
+_MAX_KEYS_PER_LINE = 2000
+_PROGRESS_FILE_NAME, _INVENTORY_FILE_NAME = "walk.json", "stock"
 
 
 def get_next_index_folder(archive: Path) -> Path:
     """Folder in the archive where the new index is built."""
     return archive / "lexical.next"
-
-
-def get_vector_inventory_file(archive: Path) -> Path:
-    """File with the inventory of the vector store."""
-    return get_next_index_folder(archive) / "stock"
 
 
 def format_rebuild_identity(archive: Archive, rebuild: int) -> str:
@@ -83,7 +78,19 @@ class IndexBuild:
         cls, archive: Archive, rebuild: int, chat_id: int | None, qdrant: QdrantSettings | None = None
     ) -> IndexBuild:
         """Resume a saved build, or begin: with an empty index, or with the index in use without the channel."""
-        return await cls._resume(archive, rebuild, qdrant) or await cls._begin(archive, rebuild, chat_id, qdrant)
+        if resumed := await cls._resume(archive, rebuild, qdrant):
+            return resumed
+        served = qdrant is not None and qdrant.words  # an index on a server cannot be copied: it is built anew
+        if chat_id is None or served:
+            lexical = await asyncio.to_thread(make_lexical_index, qdrant)
+        else:
+            lexical = await load_or_make_lexical_index(archive)
+        if not lexical.watermark:
+            chat_id = None  # an empty index has no channel to replace
+        else:
+            assert chat_id is not None
+            lexical.remove_channel(chat_id)
+        return cls(archive, rebuild, lexical, 0, chat_id)
 
     @classmethod
     async def _resume(cls, archive: Archive, rebuild: int, qdrant: QdrantSettings | None) -> IndexBuild | None:
@@ -102,22 +109,6 @@ class IndexBuild:
             return None  # the server has lost its data
         last = await posts.get_last_seq(archive)  # smaller than before after a restored backup
         return build if max(build.cursor, lexical.watermark) <= last else None
-
-    @classmethod
-    async def _begin(
-        cls, archive: Archive, rebuild: int, chat_id: int | None, qdrant: QdrantSettings | None
-    ) -> IndexBuild:
-        served = qdrant is not None and qdrant.words  # an index on a server cannot be copied: it is built anew
-        if chat_id is None or served:
-            lexical = await asyncio.to_thread(make_lexical_index, qdrant)
-        else:
-            lexical = await load_or_make_lexical_index(archive)
-        if not lexical.watermark:
-            chat_id = None  # an empty index has no channel to replace
-        else:
-            assert chat_id is not None
-            lexical.remove_channel(chat_id)
-        return cls(archive, rebuild, lexical, 0, chat_id)
 
     async def step(self) -> dict[PostKey, tuple[Passage, ...]] | None:
         """Index the next batch of posts; return their passages, or None at the end."""
@@ -143,8 +134,6 @@ class IndexBuild:
             staged.replace(folder / _PROGRESS_FILE_NAME)
 
 
-RebuildProgress = Callable[[int, int, int], Awaitable[None]]  # posts done, posts in all, posts to embed again
-
 _MAX_TRIES = 3  # tries without progress: the same cause would end the worker again
 _EXIT_SECONDS = 60.0  # from its last report to its exit
 _WORKER_ENDED_TEXT = (
@@ -160,12 +149,13 @@ async def build_next_index(
     archive: Archive,
     dense: DenseIndexer | None,
     rebuild: Rebuild,
-    on_progress: RebuildProgress,
+    on_progress: Callable[[int, int, int], Awaitable[None]],
     save_every: float = SAVE_INTERVAL_SECONDS,
     like: LexicalIndex | None = None,
 ) -> None:
     """Build the new index on disk, or resume building it; posts with wrong vectors are queued meanwhile.
 
+    `on_progress` gets the numbers of posts done, posts in all, and posts to embed again.
     The build is saved every `save_every` seconds or less often, with 0 at every step. A killed worker is started again
     and resumes. `like` says where the lexical index is kept (default: the folder). When this is cancelled the worker
     ends, and its last save stays. Raises RebuildRefused, IndexUnavailable, ArchiveUnavailable.
@@ -174,10 +164,10 @@ async def build_next_index(
     with translate_write_errors():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if dense:
-        await write_vector_inventory(dense.vectors, get_vector_inventory_file(archive.folder))
+        await write_vector_inventory(dense.vectors, folder / _INVENTORY_FILE_NAME)
     arguments = [str(archive.folder), str(rebuild.id), f"--save-every={save_every}"]
     arguments += [f"--channel={rebuild.chat_id}"] if rebuild.chat_id is not None else []
-    arguments += [f"--model={dense.model}"] if dense else []
+    arguments += [f"--model={dense.embedder.name}"] if dense else []
     failed = done = before = renewed = 0
     while failed < _MAX_TRIES:
         reason = "The process that builds an index cannot be started ({said})."
@@ -264,11 +254,11 @@ async def _run_build(args: argparse.Namespace, requests: BinaryIO, replies: Bina
     try:
         build = await IndexBuild.resume_or_begin(archive, args.rebuild, args.channel, qdrant)
         pipes = (requests, replies)
-        inventory = VectorInventory(get_vector_inventory_file(args.folder), build.only) if args.model else None
+        file = get_next_index_folder(args.folder) / _INVENTORY_FILE_NAME
+        inventory = VectorInventory(file, build.only) if args.model else None
         done = await index_state.count_changed_posts(build.archive, build.only, 0, build.cursor)
-        total = done + await index_state.count_changed_posts(
-            build.archive, build.only, build.cursor, await posts.get_last_seq(build.archive)
-        )
+        last = await posts.get_last_seq(build.archive)
+        total = done + await index_state.count_changed_posts(build.archive, build.only, build.cursor, last)
         progress, before = _ProgressReporter(build, pipes, done, total, args.save_every), build.cursor
         await progress.tell(before, ())
         while (ready := await build.step()) is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -128,19 +128,16 @@ class Clock:
     elapsed: Callable[[], float] = get_monotonic_time
 
 
-@dataclass(slots=True)
 class ClockDrift:
-    """Detector of wall-clock jumps. Mutable: it stores the last offset between the two clocks."""
+    """Detector of wall-clock jumps."""
 
-    clock: Clock
-    _apart: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._apart = self.clock.wall() - self.clock.elapsed()
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._apart = clock.wall() - clock.elapsed()
 
     def jump(self) -> float:
         """Seconds by which the wall clock has jumped since the last call; 0 below one minute."""
-        apart = self.clock.wall() - self.clock.elapsed()
+        apart = self._clock.wall() - self._clock.elapsed()
         by = apart - self._apart
         if abs(by) < _MIN_JUMP_SECONDS:
             return 0.0

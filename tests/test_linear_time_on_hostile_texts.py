@@ -119,11 +119,9 @@ NOT_MADE = {
 NOT_CALLABLE = {
     "bot.logs.collect_secrets": "any model of settings",
     "ingest.exports.importer._describe_doubts": "arrays of numbers",
-    "ingest.history.backfill.convert_messages": "a reply of Telegram: parse_live_post reads its messages",
     "rag_core.retrieval.hybrid.run_beside": "a coroutine, which it starts",
     "rag_core.storage.near_duplicates._join_same_day_copies": "keys of posts in sets",
     "rag_core.storage.post_rows.decode_row": "any dataclass",
-    "rag_core.models.catalog._list_required_files": "a tree of JSON with the names of model files",
     "rag_core.models.catalog.check_model_files": "a tree of JSON with the names of model files",
     "rag_core.models.catalog.is_model_present": "a tree of JSON with the names of model files",
     "rag_core.models.catalog.verify_model_checksums": "a tree of JSON with the names of model files",

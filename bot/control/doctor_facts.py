@@ -7,15 +7,16 @@ this machine.
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from importlib.util import find_spec
 
-from bot.control.schemas import ComparisonFacts, DenseFacts, IndexFacts
+from bot.control.schemas import DenseFacts, IndexFacts
 from ingest.indexer import DenseIndexer
 from ingest.integrity import compare_indexes
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm import LanguageModel
-from rag_core.llm.local import LocalModel
+from rag_core.llm.local import LocalModel, LocalSpeed
 from rag_core.llm.openai_client import RemoteModel
 from rag_core.storage import posts
 
@@ -45,29 +46,20 @@ async def _collect_language_facts(rag: Engine) -> list[tuple[bool | None, str]]:
 
 
 async def _measure_model(use: str, model: LanguageModel) -> tuple[bool | None, str]:
+    if not isinstance(model, RemoteModel | LocalModel):
+        return None, f"{use}: {model.name}"
     try:
-        if isinstance(model, RemoteModel):
-            return True, f"{use}: {await _describe_remote_model(model)}"
-        if isinstance(model, LocalModel):
-            return True, f"{use}: {await _describe_local_model(model)}"
+        speed = await model.measure_speed()
     except GenerationFailed as exc:
         return False, f"{use}: {exc.reason}"
-    return None, f"{use}: {model.name}"
-
-
-async def _describe_local_model(model: LocalModel) -> str:
-    speed = await model.measure_speed()
+    rates = f"reads {speed.prefill:,.0f} and writes {speed.decode:,.1f} tokens/s"
+    if isinstance(model, RemoteModel):
+        form = "replies are held to a grammar" if model.grammars else "replies are checked, grammars not trusted"
+        return True, f"{use}: {model.name} on {model.place} ({model.dialect}) {rates} as seen from here; {form}"
+    assert isinstance(speed, LocalSpeed)
     size = f"{speed.parameters / 1e9:.1f} B parameters, {speed.bytes / 1e9:.1f} GB"
     gpu = "can use a GPU" if speed.gpu else "can use no GPU"
-    rates = f"reads {speed.prefill:,.0f} and writes {speed.decode:,.1f} tokens/s with {speed.threads} threads"
-    return f"{model.name} ({size}) {rates}; this llama.cpp {gpu}"
-
-
-async def _describe_remote_model(model: RemoteModel) -> str:
-    rates = await model.measure_speed()
-    form = "replies are held to a grammar" if model.grammars else "replies are checked, grammars not trusted"
-    speed = f"reads {rates.prefill:,.0f} and writes {rates.decode:,.1f} tokens/s as seen from here"
-    return f"{model.name} on {model.place} ({model.dialect}) {speed}; {form}"
+    return True, f"{use}: {model.name} ({size}) {rates} with {speed.threads} threads; this llama.cpp {gpu}"
 
 
 _SAMPLE_COUNT = 16  # texts embedded to estimate the time for a backlog
@@ -78,26 +70,16 @@ async def collect_index_facts(rag: Engine) -> IndexFacts:
     """Collect the facts from an open engine. Raises ArchiveUnavailable, VectorsUnavailable, ModelUnavailable."""
     last, dense = await posts.get_last_seq(rag.archive), await _collect_dense_facts(rag)
     late = rag.lexical.watermark > last or bool(await posts.list_post_changes(rag.archive, rag.lexical.watermark, 1))
+    comparison = await compare_indexes(rag) if not (late or (dense and dense["waiting"])) else None
     return IndexFacts(
         passages=len(rag.lexical),
         watermark=rag.lexical.watermark,
         behind=last - rag.lexical.watermark if late else 0,
         dense=dense,
-        compared=await _collect_comparison_facts(rag) if not (late or (dense and dense["waiting"])) else None,
+        compared=asdict(comparison) if comparison else None,
         without=[shortfall.reason for shortfall in rag.without if shortfall.stage != "write"],
         language=await _collect_language_facts(rag),
         bar=f"{rag.calibration.bar} ({rag.calibration.data})",
-    )
-
-
-async def _collect_comparison_facts(rag: Engine) -> ComparisonFacts | None:
-    comparison = await compare_indexes(rag)
-    return (
-        ComparisonFacts(
-            posts=comparison.posts, some=comparison.some, words=comparison.words, vectors=comparison.vectors
-        )
-        if comparison
-        else None
     )
 
 

@@ -48,15 +48,6 @@ class DenseFacts(TypedDict):
     seconds: float
 
 
-class ComparisonFacts(TypedDict):
-    """Comparison of indexes and archive: posts compared by id, those also by words, errors in each."""
-
-    posts: int
-    some: int
-    words: int
-    vectors: int
-
-
 class IndexFacts(TypedDict):
     """Facts on both indexes: size, watermark, and the changes still to index (below 0: the index is ahead)."""
 
@@ -64,7 +55,7 @@ class IndexFacts(TypedDict):
     watermark: int
     behind: int
     dense: DenseFacts | None
-    compared: ComparisonFacts | None  # None: the indexes were not up to date
+    compared: dict[str, int] | None  # the fields of IndexComparison; None: the indexes were not up to date
     without: list[str]  # why a part could not be opened
     language: list[tuple[bool | None, str]]  # of writer and planner: fine or not, and a sentence
     bar: str

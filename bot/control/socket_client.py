@@ -132,8 +132,23 @@ async def hold_folder_or_connect(folder: Path) -> AsyncIterator[RunningBot | Non
     A holder that does not answer is waited for, up to 10 s: it may be a bot that starts or a command that ends. Raises
     BotSilent, ArchiveUnavailable.
     """
+    last, since = "", time.monotonic()
     with ExitStack() as stack:
-        yield await _wait_for_folder(folder, stack)
+        while True:
+            try:
+                stack.enter_context(lock_data_folder(folder))
+                owner = None
+                break
+            except FolderLocked as held:
+                if held.process != last:
+                    last, since = held.process, time.monotonic()
+            owner = RunningBot(folder, last)
+            if await owner.greet():
+                break
+            if time.monotonic() - since > _CONNECT_TIMEOUT_SECONDS:
+                raise BotSilent(_SILENT_TEXT.format(process=last, folder=folder))
+            await asyncio.sleep(_CHECK_INTERVAL_SECONDS)
+        yield owner
 
 
 @asynccontextmanager
@@ -146,23 +161,6 @@ async def hold_folder(folder: Path) -> AsyncIterator[None]:
         if owner is not None:
             raise FolderLocked(folder, owner.process)
         yield
-
-
-async def _wait_for_folder(folder: Path, stack: ExitStack) -> RunningBot | None:
-    last, since = "", time.monotonic()
-    while True:
-        try:
-            stack.enter_context(lock_data_folder(folder))
-            return None
-        except FolderLocked as held:
-            if held.process != last:
-                last, since = held.process, time.monotonic()
-        owner = RunningBot(folder, last)
-        if await owner.greet():
-            return owner
-        if time.monotonic() - since > _CONNECT_TIMEOUT_SECONDS:
-            raise BotSilent(_SILENT_TEXT.format(process=last, folder=folder))
-        await asyncio.sleep(_CHECK_INTERVAL_SECONDS)
 
 
 class RunningBot:

@@ -175,8 +175,7 @@ async def _handle_request(
     def say(done: int, total: int) -> None:
         _send_droppable_message(writer, {"at": [done, total]})
 
-    work = handler(request, say)
-    task = asyncio.ensure_future(work)
+    task = asyncio.ensure_future(handler(request, say))
     watchers = [asyncio.create_task(_wait_for_disconnect(reader)), asyncio.create_task(_send_heartbeats(writer))]
     try:
         await asyncio.wait([task, *watchers], return_when=asyncio.FIRST_COMPLETED)
@@ -219,6 +218,13 @@ _STUCK_TEXT = "The posts are kept, but the bot's index does not take them in: it
 _MALFORMED_TEXT = "The request {do!r} needs {what}: ask with the citegram command."
 
 
+def _read_text(request: ControlRequest, name: str, what: str) -> str:
+    text = request.get(name)
+    if not isinstance(text, str):
+        raise RagError(_MALFORMED_TEXT.format(do=request.get("do"), what=what))
+    return text
+
+
 class RequestHandlers:
     """Request handlers, by name in `all()`; `zone` is the time zone of questions from the terminal."""
 
@@ -244,32 +250,25 @@ class RequestHandlers:
 
     async def _ask(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         """{"question", "trace", "recipe", "conversation"} -> {"told"}; null if there are no channels."""
-        question, recipe = request.get("question"), request.get("recipe", AUTO_RECIPE)
-        conversation = request.get("conversation", 0)
-        if not isinstance(question, str):
-            raise RagError(_MALFORMED_TEXT.format(do="ask", what="a question"))
+        question = _read_text(request, "question", "a question")
+        recipe, conversation = request.get("recipe", AUTO_RECIPE), request.get("conversation", 0)
         if recipe != AUTO_RECIPE and recipe not in RECIPES:
             raise RagError(_MALFORMED_TEXT.format(do="ask", what="a recipe that is known"))
         if not isinstance(conversation, int) or not 0 <= conversation < _MAX_CONVERSATIONS:
             raise RagError(_MALFORMED_TEXT.format(do="ask", what="a conversation that is a number"))
         async with self._questions:
-            trace = request.get("trace") is True
-            answerer = self._answerer
-            return {"told": await answerer.ask(question, trace=trace, recipe=str(recipe), conversation=conversation)}
+            chosen = {"trace": request.get("trace") is True, "recipe": recipe, "conversation": conversation}
+            return {"told": await self._answerer.ask(question, **chosen)}
 
     async def _plan(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         """{"question"} -> {"plan"}; null if there are no channels."""
-        text = request.get("question")
-        if not isinstance(text, str):
-            raise RagError(_MALFORMED_TEXT.format(do="plan", what="a question"))
+        text = _read_text(request, "question", "a question")
         async with self._questions:
             return {"plan": await self._answerer.plan(text)}
 
     async def _verify(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         """{"text", "trace"} -> {"verified"}; null if there are no channels."""
-        text = request.get("text")
-        if not isinstance(text, str):
-            raise RagError(_MALFORMED_TEXT.format(do="verify", what="a text"))
+        text = _read_text(request, "text", "a text")
         async with self._questions:
             return {"verified": await self._answerer.verify(text, trace=request.get("trace") is True)}
 
@@ -296,7 +295,7 @@ class RequestHandlers:
     async def _reindex(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         """{"channel": chat id or null} -> {} when done. The rebuild continues if the caller leaves."""
         channel = request.get("channel")
-        if not (channel is None or (isinstance(channel, int) and not isinstance(channel, bool))):
+        if channel is not None and type(channel) is not int:
             raise RagError(_MALFORMED_TEXT.format(do="reindex", what="a channel's id, or null for all"))
         await self._rebuilding.start(channel)
         async for done, total in self._rebuilding.progress():
@@ -305,9 +304,7 @@ class RequestHandlers:
 
     async def _use(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
         """{"model", "wanted"} -> {"use", "name", "now"}. The switch completes even if the caller leaves."""
-        model, wanted = request.get("model"), request.get("wanted")
-        if not isinstance(model, str) or not isinstance(wanted, str):
-            raise RagError(_MALFORMED_TEXT.format(do="use", what="a model and what it is for"))
+        model, wanted = (_read_text(request, name, "a model and what it is for") for name in ("model", "wanted"))
         return asdict(await asyncio.shield(switch_model(self._rag, model, wanted)))
 
     async def _doctor(self, request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:

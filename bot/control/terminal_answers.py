@@ -5,7 +5,7 @@ On the terminal the viewer may read every channel. Dates are ISO texts in UTC.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, tzinfo
 from typing import Any
@@ -29,18 +29,7 @@ from rag_core.storage import channels, posts
 from rag_core.storage.user_data import AUTO_RECIPE
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
-from rag_core.types import (
-    Answer,
-    Certainty,
-    Channel,
-    Citation,
-    Origin,
-    Passage,
-    Post,
-    PostKey,
-    Question,
-    Viewer,
-)
+from rag_core.types import Answer, Certainty, Channel, Citation, Origin, Passage, Post, PostKey, Question, Viewer
 from rag_core.verification.verdict_types import Label, Verdict
 
 _TERMINAL_CHAT_ID = -1  # of a conversation on the terminal: no chat of Telegram has this id
@@ -48,51 +37,24 @@ _MAX_EXCERPT_LENGTH = 200
 _MIN_SHOWN_LENGTH = 40  # a quote whose beginning a sentence shows is not repeated
 
 
-async def _build_terminal_question(text: str, rag: Engine, zone: tzinfo, conversation: int = 0) -> Question | None:
-    """Build a question over all channels, asked in this time zone; None if there are no channels.
+def _record_runs(rag: Engine) -> tuple[Engine, list[Run]]:
+    """The engine for one question, and the list that gets its runs."""
+    runs, call_before = list[Run](), rag.traced
 
-    `conversation` is the number of a conversation whose earlier questions are remembered; 0: a question by itself.
-    """
-    viewer = Viewer(0, frozenset(await channels.load_channels(rag.archive)))
-    chat, thread = (_TERMINAL_CHAT_ID, conversation) if conversation else (0, None)
-    return Question(text, detect_language(text), datetime.now(zone), viewer, chat, thread) if viewer.channels else None
+    def record(run: Run) -> None:
+        runs.append(run)
+        call_before(run)
 
-
-class RunRecorder:
-    """Trace recorder for one question: pass `rag` to the code that answers, then read `spans`."""
-
-    def __init__(self, rag: Engine) -> None:
-        self._call_before, self._runs = rag.traced, list[Run]()
-        self.rag = replace(rag, traced=self._record)
-
-    def _record(self, run: Run) -> None:
-        self._runs.append(run)
-        self._call_before(run)
-
-    def spans(self) -> list[dict[str, Any]]:
-        """Return the run's spans, in the order in which they ended."""
-        return [asdict(span) for run in self._runs for span in run.spans]
-
-    def results(self) -> list[tuple[str, list[str]]]:
-        """Return what the stages found, as texts."""
-        return [result for run in self._runs for result in run.results or ()]
+    return replace(rag, traced=record), runs
 
 
-async def answer_as_json(
-    rag: Engine, text: str, zone: tzinfo, *, trace: bool, recipe: str = AUTO_RECIPE, conversation: int = 0
-) -> AnswerJson | None:
-    """Answer a question over all channels, asked in this time zone; None if there are no channels."""
-    question = await _build_terminal_question(text, rag, zone, conversation)
-    if question is None:
-        return None
-    recorder, talk = RunRecorder(rag), detect_talk(text)
-    if talk:
-        answer = Answer((), 0.0, "talk")
-    else:
-        answer = await answer_question(question, replace(recorder.rag, recipe=recipe, show_results=trace))
+def _dump_spans(runs: Iterable[Run]) -> list[dict[str, Any]]:
+    return [asdict(span) for run in runs for span in run.spans]
+
+
+def _build_answer_json(answer: Answer, cited: Mapping[PostKey, Post], reply: str, runs: Sequence[Run]) -> AnswerJson:
     numbers = {key: n for n, key in enumerate(answer.posts(), 1)}
     dates = {c.post: c.date for s in answer.sentences for c in s.citations}
-    cited = await posts.fetch_posts(rag.archive, numbers)
     return AnswerJson(
         answer={
             "refused": answer.refused,
@@ -125,9 +87,9 @@ async def answer_as_json(
         ],
         nearest=[_build_source(answer, p.key, p.date, p, p.text) for p in answer.nearest],
         understood=answer.understood,
-        reply=_format_talk_reply(talk, question, await channels.load_channels(rag.archive)) if talk else "",
-        trace=recorder.spans() if trace else [],
-        results=recorder.results() if trace else [],
+        reply=reply,
+        trace=_dump_spans(runs),
+        results=[result for run in runs for result in run.results or ()],
     )
 
 
@@ -211,38 +173,50 @@ class TerminalAnswerer:
     async def ask(
         self, question: str, *, trace: bool, recipe: str = AUTO_RECIPE, conversation: int = 0
     ) -> AnswerJson | None:
-        """Answer a question, by itself or in a conversation."""
-        return await answer_as_json(
-            self._rag, question, self._zone, trace=trace, recipe=recipe, conversation=conversation
-        )
+        """Answer a question, by itself or in the conversation of this number, whose earlier questions are known."""
+        asked = await self._build_question(question, conversation)
+        if asked is None:
+            return None
+        if talk := detect_talk(question):
+            known = await channels.load_channels(self._rag.archive)
+            return _build_answer_json(Answer((), 0.0, "talk"), {}, _format_talk_reply(talk, asked, known), ())
+        rag, runs = _record_runs(self._rag)
+        answer = await answer_question(asked, replace(rag, recipe=recipe, show_results=trace))
+        cited = await posts.fetch_posts(rag.archive, answer.posts())
+        return _build_answer_json(answer, cited, "", runs if trace else ())
+
+    async def _build_question(self, text: str, conversation: int = 0) -> Question | None:
+        viewer = Viewer(0, frozenset(await channels.load_channels(self._rag.archive)))
+        if not viewer.channels:
+            return None
+        chat, thread = (_TERMINAL_CHAT_ID, conversation) if conversation else (0, None)
+        return Question(text, detect_language(text), datetime.now(self._zone), viewer, chat, thread)
 
     async def plan(self, question: str) -> PlanJson | None:
         """Plan and search a question, without an answer."""
-        built = await _build_terminal_question(question, self._rag, self._zone)
-        return await plan_as_json(built, self._rag) if built else None
+        asked = await self._build_question(question)
+        return await plan_as_json(asked, self._rag) if asked else None
 
     async def verify(self, text: str, *, trace: bool) -> VerdictsJson | None:
         """Verify a text against all channels."""
         from rag_core.verification.verify import verify_text  # `ask` does without it
 
-        question = await _build_terminal_question(text, self._rag, self._zone)
+        question = await self._build_question(text)
         if question is None:
             return None
-        recorder = RunRecorder(self._rag)
-        found = await verify_text(question, recorder.rag)
-        dates = {k: p.date.isoformat() for k, p in (await posts.fetch_posts(self._rag.archive, found.posts())).items()}
+        rag, runs = _record_runs(self._rag)
+        found = await verify_text(question, rag)
+        stored = await posts.fetch_posts(rag.archive, found.posts())
+
+        def describe(key: PostKey, date: datetime) -> dict[str, str]:
+            channel = found.channels.get(key.chat_id)
+            return {"link": found.link(key), "title": channel.title if channel else "", "date": date.isoformat()}
 
         def build_citation(citation: Citation) -> dict[str, str]:
-            channel = found.channels.get(citation.post.chat_id)
-            return {
-                "link": found.link(citation.post),
-                "title": channel.title if channel else "",
-                "quote": citation.quote,
-                "date": citation.date.isoformat(),
-            }
+            return describe(citation.post, citation.date) | {"quote": citation.quote}
 
         def build_verdict(verdict: Verdict) -> dict[str, Any]:
-            first = verdict.earliest
+            first = stored.get(verdict.earliest) if verdict.earliest else None
             return {
                 "claim": verdict.claim.text,
                 "label": verdict.label.value,
@@ -252,24 +226,17 @@ class TerminalAnswerer:
                 "against": [build_citation(c) for c in verdict.against],
                 "superseded": build_citation(verdict.superseded) if verdict.superseded else None,
                 "sources": verdict.sources,
-                "earliest": {"link": found.link(first), "date": dates[first]} if first and first in dates else None,
+                "earliest": {"link": found.link(first.key), "date": first.date.isoformat()} if first else None,
             }
 
-        same, channel = None, found.channels.get(found.same.key.chat_id) if found.same else None
-        if found.same:
-            same = {
-                "link": found.link(found.same.key),
-                "title": channel.title if channel else "",
-                "date": found.same.date.isoformat(),
-                "state": found.same_post_state,
-            }
+        same = found.same
         return VerdictsJson(
-            same=same,
+            same=describe(same.key, same.date) | {"state": found.same_post_state} if same else None,
             verdicts=[build_verdict(verdict) for verdict in found.verdicts],
             left=found.left,
             without=[shortfall.stage for shortfall in found.shortfalls],
             trace_id=found.trace_id,
-            trace=recorder.spans() if trace else [],
+            trace=_dump_spans(runs) if trace else [],
         )
 
 

@@ -15,7 +15,7 @@ import re
 from aiogram import F, Router
 from aiogram.enums import ContentType
 from aiogram.filters import CommandObject
-from aiogram.types import CallbackQuery, Message, MessageGenerationStopped, Update
+from aiogram.types import CallbackQuery, Message, MessageGenerationStopped, ReactionTypeEmoji, Update
 from aiogram.utils.formatting import Code
 
 from bot import logs
@@ -24,7 +24,7 @@ from bot.app_context import AppContext
 from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question
 from bot.handlers.small_talk import reply_to_talk
 from bot.i18n import Translator, detect_question_language
-from bot.worker.streaming import StopCallback, acknowledge_question
+from bot.worker.streaming import StopCallback, call_best_effort
 from rag_core.conversation.memory import is_memory_enabled, set_memory_enabled, start_new_conversation
 from rag_core.conversation.small_talk_detection import detect_talk
 from rag_core.storage import questions
@@ -109,7 +109,7 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
         logs.log_question(number, text)
         context.queue.wake()
         if message.chat.type != "private":
-            await acknowledge_question(message.bot, message.chat.id, message.message_id)
+            await call_best_effort(message.react([ReactionTypeEmoji(emoji="👀")]))
 
 
 def routes() -> Router:

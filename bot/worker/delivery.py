@@ -72,18 +72,16 @@ def build_delivery_messages(
     pages: Sequence[Page], markup: InlineKeyboardMarkup | None = None, first: int | None = None
 ) -> list[DeliveryMessage]:
     """Build the messages of an answer: buttons under the last one; `first` is an existing message to edit."""
-    last = len(pages) - 1
     buttons = markup.model_dump_json(exclude_none=True) if markup else None
-    return [
-        DeliveryMessage(
-            n, page.text, _dump_entities(page.entities), None if n < last else buttons, message_id=None if n else first
+    messages = []
+    for n, page in enumerate(pages):
+        entities = [entity.model_dump(mode="json", exclude_none=True) for entity in page.entities]
+        under = buttons if n == len(pages) - 1 else None
+        target = None if n else first
+        messages.append(
+            DeliveryMessage(n, page.text, json.dumps(entities, ensure_ascii=False), under, message_id=target)
         )
-        for n, page in enumerate(pages)
-    ]
-
-
-def _dump_entities(entities: Sequence[MessageEntity]) -> str:
-    return json.dumps([entity.model_dump(mode="json", exclude_none=True) for entity in entities], ensure_ascii=False)
+    return messages
 
 
 class AnswerDelivery:

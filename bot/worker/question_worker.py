@@ -50,14 +50,7 @@ from bot.views.verdict import render_verdicts, serialize_verdicts
 from bot.worker.answer_cache import AnswerCache, answer_from_pin
 from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages
 from bot.worker.reader_limits import RateLimiter
-from bot.worker.streaming import (
-    DraftScreen,
-    MessageScreen,
-    ProgressView,
-    call_best_effort,
-    create_screen,
-    show_progress,
-)
+from bot.worker.streaming import DraftScreen, MessageScreen, ProgressView, Screen, call_best_effort, show_progress
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk_detection import strip_courtesies
 from rag_core.engine import Engine
@@ -120,7 +113,7 @@ class QueuePositions:
         self._bot = bot
         self._archive = archive
         self._count_running = running
-        self._screens: dict[int, DraftScreen | MessageScreen] = {}
+        self._screens: dict[int, Screen] = {}
         # question id -> position shown, and when it may be shown again
         self._shown_positions: dict[int, tuple[int, float]] = {}
         self._changed = asyncio.Event()
@@ -129,9 +122,11 @@ class QueuePositions:
         """Wake the loop: the queue has changed."""
         self._changed.set()
 
-    def screen(self, asked: QuestionRow) -> DraftScreen | MessageScreen:
-        """Screen of this question, created on first use."""
-        return self._screens.setdefault(asked.id, create_screen(self._bot, asked, self._archive))
+    def screen(self, asked: QuestionRow) -> Screen:
+        """Screen of this question, created on first use: a draft in a private chat, a message in a group."""
+        new: Screen
+        new = DraftScreen(self._bot, asked) if asked.private else MessageScreen(self._bot, asked, self._archive)
+        return self._screens.setdefault(asked.id, new)
 
     def forget(self, asked: QuestionRow) -> None:
         """Drop the screen of this question."""

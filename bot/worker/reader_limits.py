@@ -76,21 +76,17 @@ class RateLimiter:
 
         Holds a lock: a question queued inside the block counts for a simultaneous one.
         """
-        async with self._lock:
-            yield await self._compute_wait(reader, chat_id)
-
-    async def _compute_wait(self, reader: int, chat_id: int) -> timedelta | None:
-        if reader in self._rights:
-            return None
-        now = datetime.now(UTC)
         limits = [("user_id", reader, self._settings.reader_limit)]
         if chat_id != reader:
             limits.append(("chat_id", chat_id, self._settings.chat_limit))
-        moments = [
-            await questions.find_nth_question_time(self._archive, *limit, now - _LIMIT_PERIOD) for limit in limits
-        ]
-        waits = [moment + _LIMIT_PERIOD - now for moment in moments if moment]
-        return max(waits, default=None)
+        if reader in self._rights:
+            limits.clear()
+        async with self._lock:
+            now = datetime.now(UTC)
+            moments = [
+                await questions.find_nth_question_time(self._archive, *limit, now - _LIMIT_PERIOD) for limit in limits
+            ]
+            yield max((moment + _LIMIT_PERIOD - now for moment in moments if moment), default=None)
 
     def count_command(self, reader: int, chat_id: int, *, press: bool = False) -> timedelta | None:
         """Count a command or a button press; returns the time until the next one is allowed, None: counted.

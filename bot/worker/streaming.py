@@ -13,12 +13,12 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramRetryAfter
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup, ReactionTypeEmoji, ReplyParameters
+from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup, ReplyParameters
 from aiogram.utils.formatting import BlockQuote, Italic, Text, as_list
 
 from bot.i18n import Translator, get_translator
@@ -50,7 +50,7 @@ class StopCallback(CallbackData, prefix="halt"):
 class DraftScreen:
     """Screen in a private chat: a draft of the answer. It may be lost, as the answer comes as a message."""
 
-    every, lasts = 1.0, 20.0
+    every, lasts = 1.0, 20.0  # seconds between two changes, and until it disappears
 
     def __init__(self, bot: Bot, asked: QuestionRow) -> None:
         self._bot = bot
@@ -59,18 +59,12 @@ class DraftScreen:
         self._closed = False
 
     async def update(self, text: Text) -> float:
-        """Show a text; see `Screen`."""
+        """Replace the text shown before; returns the seconds that Telegram asks to wait."""
         if self._closed:
             return self.lasts
         page, asked = split_pages(text)[0], self._asked
-        call = self._bot.send_message_draft(
-            asked.chat_id,
-            asked.id,
-            asked.thread,
-            **page.as_kwargs(),
-            parse_mode=None,
-            can_stop=True,
-        )
+        where = asked.chat_id, asked.id, asked.thread
+        call = self._bot.send_message_draft(*where, **page.as_kwargs(), parse_mode=None, can_stop=True)
         return await call_best_effort(call)
 
     async def close(self) -> None:
@@ -94,7 +88,7 @@ class MessageScreen:
         self._running_call: asyncio.Future[float] | None = None
 
     async def update(self, text: Text) -> float:
-        """Show a text; see `Screen`. Calls are serialized: an older text must not replace a newer one."""
+        """Replace the text shown before. Calls are serialized: an older text must not replace a newer one."""
         self._running_call = asyncio.ensure_future(self._put_in_order(text))
         # After a cancelled call it would be unknown whether the text is shown, and in which message.
         return await asyncio.shield(self._running_call)
@@ -124,16 +118,6 @@ class MessageScreen:
         self._closed = True
         async with self._lock:
             pass
-
-
-def create_screen(bot: Bot, asked: QuestionRow, archive: Archive) -> DraftScreen | MessageScreen:
-    """Create the screen of a question: a draft in a private chat, a message in a group."""
-    return DraftScreen(bot, asked) if asked.private else MessageScreen(bot, asked, archive)
-
-
-async def acknowledge_question(bot: Bot, chat_id: int, message_id: int) -> None:
-    """Acknowledge a question with a 👀 reaction."""
-    await call_best_effort(bot.set_message_reaction(chat_id, message_id, [ReactionTypeEmoji(emoji="👀")]))
 
 
 async def call_best_effort(call: Awaitable[object]) -> float:
@@ -237,24 +221,12 @@ class ProgressView:
             key = first.citations[0].post
             author = link_author(extract.channels.get(key.chat_id), None, extract.link(key), self.words)
             lines = [BlockQuote(neutralize_links(strip_control_characters(first.text))), author]
-            blocks.insert(
-                0,
-                as_list(*([self.words("answer-probable")] if extract.certainty is Certainty.PROBABLE else []), *lines),
-            )
+            unsure = [self.words("answer-probable")] if extract.certainty is Certainty.PROBABLE else []
+            blocks.insert(0, as_list(*unsure, *lines))
         return as_list(*blocks, sep="\n\n")
 
 
-class Screen(Protocol):
-    """Temporary display of progress. `every`: seconds between two changes, `lasts`: until it disappears."""
-
-    every: float
-    lasts: float
-
-    async def update(self, text: Text) -> float:
-        """Replace the text shown before; returns the seconds that Telegram asks to wait."""
-        ...
-
-
+Screen = DraftScreen | MessageScreen
 RecheckFactory = Callable[..., AbstractContextManager[None]]
 
 

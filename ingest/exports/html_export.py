@@ -17,13 +17,13 @@ from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime
 from html.parser import HTMLParser
 from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ingest.exports.importer import PostArrival, is_same_text, merge_with_stored_post
+from ingest.exports.importer import ExportSource, PostArrival, is_same_text, merge_with_stored_post
 from ingest.exports.scan import CUT_FILE, ExportedChat, ImportNote, ImportOptions, resolve_chat_id
 from rag_core.errors import ImportRefused
 from rag_core.storage.post_lookup import StoredPost
@@ -188,7 +188,7 @@ def _strip_address(address: str) -> str:
 ExportEntry = dict[str, Any]
 
 _REPLY_PATTERN = re.compile(r"#go_to_message([0-9]{1,16})\Z")
-_DATE_PATTERN = re.compile(r"(\d\d)\.(\d\d)\.(\d{4}) (\d\d):(\d\d):(\d\d)( UTC(?:([+-]\d\d):?(\d\d))?)?", re.ASCII)
+_DATE_PATTERN = re.compile(r"(\d\d)\.(\d\d)\.(\d{4}) (\d\d:\d\d:\d\d)( UTC([+-]\d\d:?\d\d)?)?", re.ASCII)
 _VIA_BOT_PATTERN = re.compile(r" via @\w+\Z")
 _DELETED_ACCOUNT_NAME = "Deleted Account"
 _NO_FILE_TEXT = "(File not included.)"
@@ -217,7 +217,7 @@ _MEDIA_FIELD_BY_CLASS = {
     "media_poll": "poll",
     "media_call": "call",
 }
-MEDIA_CLASSES = frozenset({*_MEDIA_TYPE_BY_CLASS, *_MEDIA_FIELD_BY_CLASS})
+_MEDIA_CLASSES = frozenset({*_MEDIA_TYPE_BY_CLASS, *_MEDIA_FIELD_BY_CLASS})
 # Media types that share a class with photos and videos, by title.
 _MEDIA_TYPE_BY_TITLE = {"Sticker": "sticker", "Animation": "animation", "Video message": "video_message"}
 _NAMELESS_TITLES = frozenset({"", "File", "Audio file"})
@@ -249,17 +249,11 @@ def parse_title_date(title: str) -> datetime | None:
     found = _DATE_PATTERN.fullmatch(title)
     if not found:
         return None
-    day, month, year, hour, minute, second = map(int, found.groups()[:6])
+    day, month, year, time, zoned, offset = found.groups()
     try:
-        date = datetime(year, month, day, hour, minute, second)
-        return date.replace(tzinfo=_parse_zone(found[8] or "+00", found[9] or "00")) if found[7] else date
+        return datetime.fromisoformat(f"{year}-{month}-{day}T{time}{offset or ('Z' if zoned else '')}")
     except ValueError:
         return None
-
-
-def _parse_zone(hours: str, minutes: str) -> timezone:
-    offset = timedelta(hours=int(hours[1:]), minutes=int(minutes))
-    return timezone(-offset if hours.startswith("-") else offset)
 
 
 def parse_person_name(name: str) -> str | None:
@@ -411,7 +405,10 @@ class MessagePageParser(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         """Handle an end tag."""
         if self._text is not None and not self._text.end(tag) and tag == "div":
-            self._end_block(self._text)
+            text, self._text = self._text, None
+            if self._draft is not None:
+                self._draft.broken |= text.too_long
+                self._draft.blocks.setdefault(self._name, []).append(text)
 
     def handle_data(self, data: str) -> None:
         """Handle text between tags."""
@@ -423,7 +420,7 @@ class MessagePageParser(HTMLParser):
             draft.date = draft.date or fields.get("title", "")
         elif "forwarded" in classes and "body" in classes:
             draft.forwarded = True
-        elif media := next((name for name in classes if name in MEDIA_CLASSES), ""):
+        elif media := next((name for name in classes if name in _MEDIA_CLASSES), ""):
             draft.media = draft.media or media
             draft.href = draft.href or fields.get("href", "")
         elif tag == "div":
@@ -431,12 +428,6 @@ class MessagePageParser(HTMLParser):
             if name := next((name for name in wanted if name in classes), ""):
                 self._name = "origin" if name == "from_name" and draft.forwarded else name
                 self._text = TextBlock(rich="rich_message" in classes)
-
-    def _end_block(self, text: TextBlock) -> None:
-        self._text = None
-        if self._draft is not None:
-            self._draft.broken |= text.too_long
-            self._draft.blocks.setdefault(self._name, []).append(text)
 
     def _mark_broken(self) -> None:
         self._text = None
@@ -486,20 +477,14 @@ def find_pages(file: Path) -> list[Path]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _PageDetails:
-    flattened: bool
-    origin_date: datetime | None
-
-
-class HtmlExport:
+class HtmlExport(ExportSource):
     """Export in HTML: the pages of one chat. Opening them raises `ImportRefused` if they are invalid."""
 
     vague = True
 
     def __init__(self, files: Sequence[Path], options: ImportOptions, known: Mapping[int, Channel]) -> None:
         self.path = files[0]
-        self.bytes_read = 0
+        self._bytes_read = 0
         self._files = files
         self._zone = options.zone
         with _refuse_unreadable():
@@ -544,8 +529,14 @@ class HtmlExport:
         self._new = self._chat_id not in known
         self._ids = array("q")
         self._days = array("l")
-        self._more: dict[int, _PageDetails] = {}
+        # message id -> whether its text was flattened, and the date of its origin
+        self._more: dict[int, tuple[bool, datetime | None]] = {}
         self._doubtful = 0
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes scanned so far."""
+        return self._bytes_read
 
     def survey(self) -> list[ExportedChat]:
         """Count the messages and collect their days, without parsing the pages."""
@@ -558,7 +549,7 @@ class HtmlExport:
     def _count(self, page: BinaryIO) -> None:
         undated = False
         while piece := page.read(_READ_BYTES) + page.readline(_READ_BYTES):
-            self.bytes_read += len(piece)
+            self._bytes_read += len(piece)
             for found in _MESSAGE_OR_DATE_PATTERN.finditer(piece):
                 if found[2]:
                     undated = found[1] == b"default"
@@ -589,7 +580,7 @@ class HtmlExport:
         flattened, written = "rich_message" in entry, parse_title_date(entry.get("forwarded_date", ""))
         if flattened or written:
             local = written if written is None or written.tzinfo else written.replace(tzinfo=self._zone)
-            self._more[entry["id"]] = _PageDetails(flattened, local)
+            self._more[entry["id"]] = flattened, local
         return entry
 
     def reading(self) -> AbstractContextManager[None]:
@@ -606,15 +597,15 @@ class HtmlExport:
         """Posts merged with what the archive knows of them."""
         arrivals = []
         for post in found:
-            more = self._more.pop(post.key.message_id, _PageDetails(False, None))
-            if post.origin and more.origin_date:
-                post = replace(post, origin=replace(post.origin, date=more.origin_date.astimezone(UTC)))
+            flattened, origin_date = self._more.pop(post.key.message_id, (False, None))
+            if post.origin and origin_date:
+                post = replace(post, origin=replace(post.origin, date=origin_date.astimezone(UTC)))
             stored = known.get(post.key)
             if stored is None:
                 arrivals.append((post, 0))
                 continue
             # a stored text is never worse than a flattened one: bots get more detail
-            flattened = more.flattened or (post.media is not None and post.media.kind in _FLATTENED_KINDS)
+            flattened |= post.media is not None and post.media.kind in _FLATTENED_KINDS
             same = is_same_text(post, stored.post) or (flattened and bool(stored.post.text))
             self._doubtful += not same and stored.stamp > stored.post.date
             arrivals.append(merge_with_stored_post(post, stored, same=same))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from array import array
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,6 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta, tzinfo
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
 
 from ingest.exports.scan import AdmittedChat, ExportedChat, ImportNote, ImportOptions, admit_chats
 from ingest.message_parsing import MAX_ID, MalformedMessage, parse_exported_post, parse_object
@@ -28,7 +28,7 @@ from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, history_gaps, posts
 from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts
 from rag_core.storage.post_rows import PostTally
-from rag_core.types import Channel, Media, Origin, Post, PostKey
+from rag_core.types import Channel, Post, PostKey
 
 # Telegram's limits: photos with videos, documents, and music make separate albums.
 _MAX_ALBUM_POSTS = 10
@@ -93,27 +93,19 @@ def merge_with_stored_post(post: Post, stored: StoredPost, *, same: bool) -> Pos
         post,
         date=known.date,
         author=known.author or post.author,
-        media=_merge_media(known.media, post.media, same=same),
-        origin=_merge_origin(known.origin, post.origin),
+        media=known.media or post.media,
+        origin=known.origin or post.origin,
         reply_to=known.reply_to or post.reply_to,
     )
+    if known.origin and post.origin:
+        learnt = replace(learnt, origin=replace(known.origin, date=known.origin.date or post.origin.date))
     if same:
         # with the stamp of the stored version no new version is made, but missing fields are filled
         learnt = replace(learnt, text=known.text, entities=known.entities, links=known.links, edited=stored.stamp)
         return learnt, stored.update_id
+    if known.media and post.media and known.media.kind != post.media.kind:
+        learnt = replace(learnt, media=post.media)
     return learnt, stored.update_id if stored.stamp <= known.date else 0
-
-
-def _merge_media(known: Media | None, arrived: Media | None, *, same: bool) -> Media | None:
-    if known and arrived and known.kind != arrived.kind and not same:
-        return arrived
-    return known or arrived
-
-
-def _merge_origin(known: Origin | None, arrived: Origin | None) -> Origin | None:
-    if known is None or arrived is None:
-        return known or arrived
-    return replace(known, date=known.date or arrived.date)
 
 
 @dataclass(slots=True)
@@ -158,10 +150,6 @@ class ChatReader:
                 self.last = max(self.last or post.date, post.date)
                 yield post
 
-    def count_skipped(self) -> int:
-        """Number of entries that became no post."""
-        return self.services + self.migrated + self.broken
-
     def notes(self) -> Iterator[ImportNote]:
         """Notes for the user."""
         title = self.channel.title
@@ -205,8 +193,8 @@ class ImportReport:
     notes: tuple[ImportNote, ...]
 
 
-class ExportSource(Protocol):
-    """Export to read; `size` and `bytes_read` are in bytes.
+class ExportSource(ABC):
+    """Export to read; `size` is in bytes.
 
     A `vague` export names neither its chat nor the edit times of its posts: it is compared with the archive before
     its posts are kept. All methods block; they run in a thread.
@@ -214,29 +202,36 @@ class ExportSource(Protocol):
 
     path: Path
     size: int
-    vague: bool
+    vague = False
 
     @property
+    @abstractmethod
     def bytes_read(self) -> int:
         """Bytes scanned so far."""
 
+    @abstractmethod
     def survey(self) -> list[ExportedChat]:
         """Scan the whole export. Raises `ImportRefused`."""
 
+    @abstractmethod
     def messages(self, chat: ExportedChat, opened: ExitStack) -> Iterator[object]:
         """Messages of a chat in the form of result.json; call it in the order of the chats."""
 
+    @abstractmethod
     def reading(self) -> AbstractContextManager[None]:
         """Context for the second read: errors become one sentence. Raises `ImportRefused`."""
 
     def days(self, ids: Collection[int]) -> Mapping[int, date]:
         """Days of some of these messages, in whichever time zone."""
+        return {}
 
     def arrivals(self, found: Sequence[Post], known: Mapping[PostKey, StoredPost]) -> list[PostArrival]:
         """Posts merged with what the archive knows of them."""
+        return [(post, 0) for post in found]
 
     def notes(self) -> Iterator[ImportNote]:
         """Notes for the user."""
+        return iter(())
 
 
 async def import_source(
@@ -254,13 +249,14 @@ async def import_source(
         for chat, entry in zip(chats, admitted, strict=True):
             messages = source.messages(chat, opened)
             if entry:
-                await run.import_chats(entry, messages)
+                await run.import_chat(entry, messages)
             else:
-                await run.skip_chats(messages)
+                with source.reading():
+                    await asyncio.to_thread(deque, messages, 0)
             run.before += chat.messages
     run.notes += source.notes()
     run.tell(1.0)
-    return run.report()
+    return ImportReport(run.tally, tuple(run.channels), tuple(run.disappeared), tuple(run.notes))
 
 
 @dataclass(slots=True)
@@ -295,7 +291,7 @@ class _ImportRun:
         self.total = sum(chat.messages for chat in chats)
         return chats
 
-    async def import_chats(self, entry: AdmittedChat, messages: Iterator[object]) -> None:
+    async def import_chat(self, entry: AdmittedChat, messages: Iterator[object]) -> None:
         """Import one chat."""
         channel, reading = entry.channel, ChatReader(entry.channel, self.options.zone)
         if self.source.vague:
@@ -319,13 +315,8 @@ class _ImportRun:
             self.tell((1 + (self.before + reading.entries) / max(self.total, 1)) / 2)
         await self._erase_missing(entry, reading)
         self.channels.append(channel)
-        self.tally += PostTally(skipped=reading.count_skipped())
+        self.tally += PostTally(skipped=reading.services + reading.migrated + reading.broken)
         self.notes += reading.notes()
-
-    async def skip_chats(self, messages: Iterator[object]) -> None:
-        """Skip one chat."""
-        with self.source.reading():
-            await asyncio.to_thread(deque, messages, 0)
 
     async def _refuse_other_channel(self, channel: Channel) -> None:
         """Refuse an export of another channel: a message's day never changes, except by the time zone."""
@@ -360,10 +351,6 @@ class _ImportRun:
             await history_gaps.close_covered_gaps(
                 self.archive, channel.chat_id, reading.first, reading.last, whole=True
             )
-
-    def report(self) -> ImportReport:
-        """Report of the import."""
-        return ImportReport(self.tally, tuple(self.channels), tuple(self.disappeared), tuple(self.notes))
 
 
 def _describe_doubts(gone: int, entry: AdmittedChat, reading: ChatReader) -> Iterator[ImportNote]:

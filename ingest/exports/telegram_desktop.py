@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from datetime import date
 from itertools import islice
 from pathlib import Path
 
 import ijson
 
 from ingest.exports.html_export import HtmlExport, find_pages
-from ingest.exports.importer import ExportSource, ImportProgress, ImportReport, PostArrival, import_source
-from ingest.exports.scan import (
-    ExportedChat,
-    ImportNote,
-    ImportOptions,
-    RepairedJsonReader,
-    refuse_broken_json,
-    scan_export,
-)
+from ingest.exports.importer import ExportSource, ImportProgress, ImportReport, import_source
+from ingest.exports.scan import ExportedChat, ImportOptions, RepairedJsonReader, refuse_broken_json, scan_export
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels
-from rag_core.storage.post_lookup import StoredPost
-from rag_core.types import Channel, Post, PostKey
+from rag_core.types import Channel
 
 _EXPORT_FILE_NAMES = ("result.json", "messages.html")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -40,11 +31,7 @@ async def import_export(
     """
     known = await channels.load_channels(archive)
     source = await asyncio.to_thread(_open_source, path, options, known)
-    return await import_source(archive, source, options, known, progress or _ignore_progress)
-
-
-def _ignore_progress(done: int, total: int) -> None:
-    """Default progress callback."""
+    return await import_source(archive, source, options, known, progress or (lambda done, total: None))
 
 
 def _open_source(path: Path, options: ImportOptions, known: Mapping[int, Channel]) -> ExportSource:
@@ -79,10 +66,8 @@ def _find_export_file(path: Path) -> tuple[Path, bytes, int]:
     return file, head, size
 
 
-class _JsonExport:
+class _JsonExport(ExportSource):
     """Export in JSON (result.json): one chat, or a full export with many."""
-
-    vague = False
 
     def __init__(self, file: Path, size: int) -> None:
         self.path = file
@@ -108,12 +93,3 @@ class _JsonExport:
 
     def reading(self) -> AbstractContextManager[None]:
         return refuse_broken_json(self.path)
-
-    def days(self, ids: Collection[int]) -> Mapping[int, date]:
-        return {}
-
-    def arrivals(self, found: Sequence[Post], known: Mapping[PostKey, StoredPost]) -> list[PostArrival]:
-        return [(post, 0) for post in found]
-
-    def notes(self) -> Iterator[ImportNote]:
-        return iter(())

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
-from ingest.history.mtproto_conversion import convert_message
+from ingest.history.mtproto_conversion import FoundMessages, convert_message
 from ingest.message_parsing import MalformedMessage
 from rag_core.errors import HistoryUnavailable, RagError
 from rag_core.storage import Archive, channel_history, channels, history_gaps
 from rag_core.storage.channel_history import Backfill
 from rag_core.types import Channel, Post
+
+if TYPE_CHECKING:
+    from ingest.history.mtproto_client import HistoryClient  # it imports the client library
 
 BATCH_IDS = 100
 REQUEST_PAUSE_SECONDS = 1.0
@@ -31,36 +34,6 @@ _MAX_MESSAGE_ID = 2**31 - 1
 _DENSE_IDS, _FIRST_REACH = 500, 1000
 
 log = logging.getLogger(__name__)
-
-
-class FoundMessages(Protocol):
-    """Reply to a request; see ingest/history/mtproto_client.py."""
-
-    @property
-    def messages(self) -> Sequence[Any]:
-        """Messages that are there."""
-
-    @property
-    def empty(self) -> frozenset[int]:
-        """Ids that Telegram says are empty."""
-
-    @property
-    def peers(self) -> Mapping[int, Any]:
-        """Chats and users that the messages name, by their Bot API ids."""
-
-
-class MessageSource(Protocol):
-    """Client that asks for messages by their ids."""
-
-    @property
-    def flood_seconds(self) -> float:
-        """Seconds for which Telegram wants to be left alone."""
-
-    async def get_messages(self, chat_id: int, ids: Sequence[int]) -> FoundMessages:
-        """Ask for messages. Raises HistoryUnavailable."""
-
-    async def close(self) -> None:
-        """Disconnect."""
 
 
 def convert_messages(found: FoundMessages, channel: Channel) -> list[Post]:
@@ -81,7 +54,7 @@ def convert_messages(found: FoundMessages, channel: Channel) -> list[Post]:
 class PacedSource:
     """Rate limiter of requests: a pause after each, and flood waits slept through before the next."""
 
-    source: MessageSource
+    source: HistoryClient
     pause: float = REQUEST_PAUSE_SECONDS
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
@@ -129,13 +102,10 @@ async def fetch_batch(archive: Archive, source: PacedSource, job: Backfill, chan
     The first call looks for the newest id.
     """
     if job.next_id is None:
-        known = await channel_history.list_newest_ids(archive, job.chat_id, 1)
-        newest = await find_newest_id(source, job.chat_id, max(known, default=0))
-        await channel_history.set_newest_id(archive, job.chat_id, newest)
+        await channel_history.set_newest_id(archive, job.chat_id, await estimate_size(archive, source, job.chat_id))
         return True
     ids = range(job.next_id, max(0, job.next_id - BATCH_IDS), -1)
-    found = await source.get_messages(job.chat_id, ids) if ids else None
-    posts, left = convert_messages(found, channel) if found else [], max(0, job.next_id - BATCH_IDS)
+    posts, left = convert_messages(await source.get_messages(job.chat_id, ids), channel) if ids else [], ids.stop
     if job.since:
         wanted = [post for post in posts if post.date >= job.since]
         posts, left = wanted, left if len(wanted) == len(posts) else 0

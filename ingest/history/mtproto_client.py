@@ -10,22 +10,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from telethon import TelegramClient, errors, functions, types
 from telethon.crypto import rsa
 from telethon.sessions import StringSession
 
-from ingest.history.mtproto_conversion import index_peers
+from ingest.history.mtproto_conversion import CHANNEL_PREFIX, FoundMessages, index_peers
 from rag_core.errors import HistoryUnavailable
 
 _TIMEOUT_SECONDS = 20.0
 _RECONNECT_TRIES = 3
-_CHANNEL_PREFIX = 1_000_000_000_000
 
 _REFUSED_TEXT = "Telegram does not take HISTORY__API_ID and HISTORY__API_HASH, or BOT__TOKEN: see my.telegram.org."
 _UNREACHABLE_TEXT = "Telegram cannot be reached for history ({problem}): it is tried again."
@@ -64,18 +61,6 @@ class NoAccess(HistoryUnavailable):
 
 
 @dataclass(frozen=True, slots=True)
-class FoundMessages:
-    """Reply to a request: messages that are there, and ids that are not.
-
-    An id in neither is not known to exist or not. `peers`: chats and users that the messages name.
-    """
-
-    messages: tuple[Any, ...]
-    empty: frozenset[int]
-    peers: dict[int, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class HistoryAccount:
     """What the client signs in with. `server` and `public_key` name another server than Telegram's, for tests."""
 
@@ -107,10 +92,10 @@ class HistoryClient:
 
     async def get_messages(self, chat_id: int, ids: Sequence[int]) -> FoundMessages:
         """Ask for up to a hundred messages of a channel. Raises HistoryUnavailable, FloodWait or NoAccess."""
-        if chat_id > -_CHANNEL_PREFIX:
+        if chat_id > -CHANNEL_PREFIX:
             raise NoAccess(_BASIC_GROUP_TEXT)
         async with self._turn:
-            return await self._translate(self._ask(-chat_id - _CHANNEL_PREFIX, ids))
+            return await self._ask_or_explain(-chat_id - CHANNEL_PREFIX, ids)
 
     async def close(self) -> None:
         """Disconnect; the session stays signed in."""
@@ -118,13 +103,12 @@ class HistoryClient:
         if client is not None:
             await client.disconnect()
 
-    async def _translate(self, asking: Awaitable[FoundMessages]) -> FoundMessages:
+    async def _ask_or_explain(self, bare_id: int, ids: Sequence[int]) -> FoundMessages:
         if wait := self.flood_seconds:
-            asking.close()  # type: ignore[attr-defined]  # a coroutine that is not begun
             raise FloodWait(wait)
         try:
             async with asyncio.timeout(_TIMEOUT_SECONDS):
-                return await asking
+                return await self._ask(bare_id, ids)
         except errors.FloodError as exc:
             self._quiet_until = self._clock() + getattr(exc, "seconds", _TIMEOUT_SECONDS)
             raise FloodWait(self.flood_seconds) from exc
@@ -181,8 +165,7 @@ class HistoryClient:
             raise
         self._client = client
         fresh = self._file.with_suffix(".new")
-        with suppress(FileNotFoundError):
-            fresh.unlink()
+        fresh.unlink(missing_ok=True)
         fresh.touch(mode=0o600)
         fresh.write_text(session.save())
         fresh.replace(self._file)

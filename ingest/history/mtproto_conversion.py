@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.message_parsing import parse_live_post
@@ -38,12 +39,24 @@ _MEDIA_KINDS = {
 }
 # The server shows these as something else to a client of this layer: a post is better not read than read wrongly.
 _UNREADABLE_MEDIA = frozenset({"Unsupported", "VideoStream"})
-_CHANNEL_PREFIX = 1_000_000_000_000
+CHANNEL_PREFIX = 1_000_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMessages:
+    """Reply to a request: messages that are there, and ids that are not.
+
+    An id in neither is not known to exist or not. `peers`: chats and users that the messages name.
+    """
+
+    messages: tuple[Any, ...]
+    empty: frozenset[int]
+    peers: dict[int, Any] = field(default_factory=dict)
 
 
 def index_peers(chats: Iterable[Any], users: Iterable[Any]) -> dict[int, Any]:
     """Index the chats and users of a reply by their Bot API ids."""
-    found = {(-one.id if type(one).__name__.startswith("Chat") else -_CHANNEL_PREFIX - one.id): one for one in chats}
+    found = {(-one.id if type(one).__name__.startswith("Chat") else -CHANNEL_PREFIX - one.id): one for one in chats}
     return found | {one.id: one for one in users}
 
 
@@ -83,7 +96,7 @@ def convert_message(message: Any, channel: Channel, peers: Peers) -> Post | None
 def get_peer_id(peer: Any) -> int:
     """Bot API id of a peer."""
     if hasattr(peer, "channel_id"):
-        return -_CHANNEL_PREFIX - int(peer.channel_id)
+        return -CHANNEL_PREFIX - int(peer.channel_id)
     return -int(peer.chat_id) if hasattr(peer, "chat_id") else int(peer.user_id)
 
 
@@ -147,7 +160,9 @@ def _convert_media(media: Any, name: str, text: str) -> JsonObject:
         case "Document" if media.document:
             return _convert_document(media.document)
         case "Poll":
-            return {"poll": _convert_poll(media)}
+            poll = media.poll
+            options = [{"text": one.text.text} for one in poll.answers]
+            return {"poll": {"question": poll.question.text, "options": options, "explanation": media.results.solution}}
         case "ToDo":
             tasks = [{"text": one.title.text} for one in media.todo.list]
             return {"checklist": {"title": media.todo.title.text, "tasks": tasks}}
@@ -157,11 +172,6 @@ def _convert_media(media: Any, name: str, text: str) -> JsonObject:
             keys = ("first_name", "last_name", "phone_number")
             return {"contact": {key: getattr(media, key) for key in keys}}
     return {}  # a link's preview, or a file that has expired
-
-
-def _convert_poll(media: Any) -> JsonObject:
-    options = [{"text": one.text.text} for one in media.poll.answers]
-    return {"question": media.poll.question.text, "options": options, "explanation": media.results.solution}
 
 
 def _convert_document(document: Any) -> JsonObject:

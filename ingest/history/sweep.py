@@ -9,26 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from ingest.history.backfill import BATCH_IDS, FoundMessages, MessageSource, PacedSource, convert_messages
+from ingest.history.backfill import BATCH_IDS, PacedSource, convert_messages
 from ingest.reception_gaps import NotifyAdmins, PostsMissing
 from rag_core.errors import RagError
 from rag_core.storage import Archive, channel_history, channels
 from rag_core.storage.posts import mark_posts_deleted
 from rag_core.types import Channel, PostKey
 
-MAX_SHARE = 0.05  # of a channel's posts that may go without a second look
-CITATION_SECONDS = 0.3
+if TYPE_CHECKING:
+    from ingest.history.mtproto_client import HistoryClient  # it imports the client library
+
+_MAX_SHARE = 0.05  # of a channel's posts that may go without a second look
+_CITATION_SECONDS = 0.3
 # Beside the cited posts, so that a channel that shows nothing at all is told from one where they were deleted.
 _CONTROL_IDS = 20
 
 log = logging.getLogger(__name__)
-
-_Ask = Callable[[int, Sequence[int]], Awaitable[FoundMessages]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +43,15 @@ class LookResult:
     waiting: int = 0
     doubted: int = 0
 
-    @property
-    def changed(self) -> bool:
-        """Whether answers may be different now."""
-        return bool(self.edited or self.deleted)
 
-
-async def look_at_posts(archive: Archive, ask: _Ask, channel: Channel, ids: Sequence[int], now: datetime) -> LookResult:
+async def look_at_posts(
+    archive: Archive, source: HistoryClient | PacedSource, channel: Channel, ids: Sequence[int], now: datetime
+) -> LookResult:
     """Look at known posts of a channel. Raises HistoryUnavailable, then nothing was taken out."""
     seen = edited = 0
     empty = set[int]()
     for start in range(0, len(ids), BATCH_IDS):
-        found = await ask(channel.chat_id, ids[start : start + BATCH_IDS])
+        found = await source.get_messages(channel.chat_id, ids[start : start + BATCH_IDS])
         posts = convert_messages(found, channel)
         others = {int(one.id) for one in found.messages} - {post.key.message_id for post in posts}
         known = set(ids[start : start + BATCH_IDS])
@@ -62,7 +61,7 @@ async def look_at_posts(archive: Archive, ask: _Ask, channel: Channel, ids: Sequ
         seen, edited, empty = seen + len(found.messages), edited + tally.edited, empty | found.empty
     if not empty:
         return LookResult(seen, edited)
-    missing = await channel_history.judge_missing(archive, channel.chat_id, empty, now, MAX_SHARE)
+    missing = await channel_history.judge_missing(archive, channel.chat_id, empty, now, _MAX_SHARE)
     if not seen:
         log.warning("channel %d shows none of its posts: none is taken out", channel.chat_id)
         return LookResult(waiting=len(missing.keys))
@@ -84,7 +83,7 @@ async def sweep_channels(archive: Archive, source: PacedSource, tell: NotifyAdmi
             continue
         ids = await channel_history.list_due_ids(archive, channel.chat_id, moment)
         try:
-            result = await look_at_posts(archive, source.get_messages, channel, ids, moment)
+            result = await look_at_posts(archive, source, channel, ids, moment)
         except RagError as exc:
             log.warning("channel %d was not looked at: %s", channel.chat_id, exc.reason)
             continue
@@ -96,7 +95,7 @@ async def sweep_channels(archive: Archive, source: PacedSource, tell: NotifyAdmi
 
 
 async def look_before_citing(
-    archive: Archive, source: MessageSource, keys: Iterable[PostKey], *, seconds: float = CITATION_SECONDS
+    archive: Archive, source: HistoryClient, keys: Iterable[PostKey], *, seconds: float = _CITATION_SECONDS
 ) -> bool:
     """Look at posts that an answer is about to cite, where no look is younger than an hour. True if any has changed.
 
@@ -117,5 +116,6 @@ async def look_before_citing(
                 controls = await channel_history.list_newest_ids(archive, chat_id, _CONTROL_IDS)
                 cited = [key.message_id for key in stale if key.chat_id == chat_id]
                 ids = list(dict.fromkeys([*cited, *controls]))[:BATCH_IDS]
-                changed |= (await look_at_posts(archive, source.get_messages, channel, ids, now)).changed
+                looked = await look_at_posts(archive, source, channel, ids, now)
+                changed |= bool(looked.edited or looked.deleted)
     return changed

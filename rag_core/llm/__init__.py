@@ -88,15 +88,12 @@ class LlmSession(Protocol):
         `grammar` is GBNF with the rule `root`; `schema` is a JSON schema of the same, for servers without GBNF.
         Raises GenerationFailed for a grammar that does not parse or a prompt longer than the context.
         """
-        ...
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
         """Log odds, log P(yes) - log P(no), of the next word after the prompt."""
-        ...
 
     async def count(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text."""
-        ...
 
 
 class LanguageModel(Protocol):
@@ -105,37 +102,30 @@ class LanguageModel(Protocol):
     @property
     def name(self) -> str:
         """Name of the model, as shown to readers."""
-        ...
 
     @property
     def context(self) -> int:
         """Maximum tokens of prompt and reply together."""
-        ...
 
     @property
     def grammars(self) -> bool:
         """Whether text generated under a grammar always obeys it."""
-        ...
 
     @property
     def bare_verdicts(self) -> bool:
         """Whether `odds` knows only which word is likelier, not by how much. Known after its first call."""
-        ...
 
     @property
     def waiting(self) -> int:
         """Number of requests that have a turn or wait for one: 0 is idle."""
-        ...
 
     def turn(
         self, reader: int, on_place: QueuePositionCallback | None = None
     ) -> AbstractAsyncContextManager[LlmSession]:
         """Wait for a turn: round-robin between readers, in order for each of them. Raises GenerationFailed."""
-        ...
 
     async def close(self) -> None:
         """Close the model; waiting requests raise GenerationFailed."""
-        ...
 
 
 async def collect_generation(pieces: AsyncIterator[str | Generation]) -> Generation:
@@ -167,12 +157,7 @@ class FairScheduler:
         self._seats, self._busy = seats, 0
         self._lines: dict[int, deque[_WaitingRequest]] = {}  # by reader; the first key has the next turn
         self._urgent: deque[_WaitingRequest] = deque()
-        self._closed = ""
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the queue is closed."""
-        return bool(self._closed)
+        self.closed = ""  # why the queue is closed
 
     @property
     def waiting(self) -> int:
@@ -186,29 +171,21 @@ class FairScheduler:
             yield from (line[n] for line in self._lines.values() if n < len(line))
 
     @asynccontextmanager
-    async def acquire(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[None]:
-        """Wait for a turn and hold it. Raises GenerationFailed when the queue is closed."""
-        waiter = _WaitingRequest(on_place)
-        line = self._lines.setdefault(reader, deque())
-        await self._wait(waiter, line)
+    async def acquire(self, reader: int | None, on_place: QueuePositionCallback | None = None) -> AsyncIterator[None]:
+        """Wait for a turn and hold it. Raises GenerationFailed when the queue is closed.
+
+        Without a reader it comes ahead of all waiting requests: for work that all of them need.
+        """
+        await self._wait(reader, _WaitingRequest(on_place))
         try:
             yield
         finally:
             self._leave()
 
-    @asynccontextmanager
-    async def acquire_first(self) -> AsyncIterator[None]:
-        """Wait for a turn ahead of all waiting requests, for work that all of them need."""
-        await self._wait(_WaitingRequest(None), self._urgent)
-        try:
-            yield
-        finally:
-            self._leave()
-
-    async def _wait(self, waiter: _WaitingRequest, line: deque[_WaitingRequest]) -> None:
-        if self._closed:
-            self._drop_empty()
-            raise GenerationFailed(self._closed)
+    async def _wait(self, reader: int | None, waiter: _WaitingRequest) -> None:
+        if self.closed:
+            raise GenerationFailed(self.closed)
+        line = self._urgent if reader is None else self._lines.setdefault(reader, deque())
         line.append(waiter)
         self._next()
         self._report_places()
@@ -259,7 +236,7 @@ class FairScheduler:
 
     def close(self, why: str) -> None:
         """Close the queue: waiting requests raise GenerationFailed; a running turn continues."""
-        self._closed = why
+        self.closed = why
         for waiter in [*self._in_order()]:
             if not waiter.turn.done():
                 waiter.turn.set_exception(GenerationFailed(why))

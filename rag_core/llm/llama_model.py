@@ -84,9 +84,9 @@ class ChatTokenizer:
 
     def __init__(self, model: Any) -> None:
         """`model` is llama.cpp's model."""
-        self._vocab = llama_cpp.llama_model_get_vocab(model)
-        self.size: int = llama_cpp.llama_vocab_n_tokens(self._vocab)
-        self._bos = llama_cpp.llama_vocab_bos(self._vocab)
+        self.vocab = llama_cpp.llama_model_get_vocab(model)
+        self.size: int = llama_cpp.llama_vocab_n_tokens(self.vocab)
+        self._bos = llama_cpp.llama_vocab_bos(self.vocab)
         self._specials, added = self._find_special_tokens()
         self._split = _compile_alternatives(self._specials)
         # llama.cpp recognises these in any text, unlike control tokens: an added space prevents it.
@@ -96,19 +96,14 @@ class ChatTokenizer:
         self._templates = [*([own.decode("utf-8", "replace")] if own else []), *known, _PLAIN_TEMPLATE]
         self._skeletons: dict[tuple[bool, int], list[TemplatePart]] = {}
 
-    @property
-    def vocab(self) -> Any:
-        """llama.cpp's vocabulary."""
-        return self._vocab
-
     def _find_special_tokens(self) -> tuple[dict[str, int], list[str]]:
         """Control tokens and added tokens by their text, and the texts of the added ones."""
         specials: dict[str, int] = {}
         added = []
         for token in range(self.size):
-            kind = llama_cpp.llama_vocab_get_attr(self._vocab, token)
+            kind = llama_cpp.llama_vocab_get_attr(self.vocab, token)
             if kind & (_SPECIAL_TOKEN_ATTRS | _ADDED_TOKEN_ATTR):
-                text = llama_cpp.llama_vocab_get_text(self._vocab, token).decode("utf-8", "replace")
+                text = llama_cpp.llama_vocab_get_text(self.vocab, token).decode("utf-8", "replace")
                 if text:
                     specials[text] = token
                 if kind & _ADDED_TOKEN_ATTR:
@@ -121,7 +116,7 @@ class ChatTokenizer:
         count = -len(raw) - 1  # negative: the needed size
         while count < 0:
             room = (llama_cpp.llama_token * -count)()
-            count = llama_cpp.llama_tokenize(self._vocab, raw, len(raw), room, len(room), False, False)
+            count = llama_cpp.llama_tokenize(self.vocab, raw, len(raw), room, len(room), False, False)
         return list(room[:count])
 
     def prompt(self, system: str, shots: Sequence[Sequence[str]], ask: str, reply: str) -> list[int]:
@@ -136,7 +131,7 @@ class ChatTokenizer:
             else:
                 run += part if isinstance(part, str) else contents[part[0]]
         tokens += self.tokens(run) if run else []
-        if llama_cpp.llama_vocab_get_add_bos(self._vocab) and tokens[:1] != [self._bos]:
+        if llama_cpp.llama_vocab_get_add_bos(self.vocab) and tokens[:1] != [self._bos]:
             tokens.insert(0, self._bos)
         return tokens
 
@@ -164,10 +159,8 @@ class ChatTokenizer:
         wanted = [str(n) for n in range(0 if system else 1, len(talk) + 1)]
         for one in tries:
             try:
-                text = Jinja2ChatFormatter(template, self._text("eos"), self._text("bos"))(
-                    messages=one,
-                    enable_thinking=False,
-                ).prompt
+                formatter = Jinja2ChatFormatter(template, self._text("eos"), self._text("bos"))
+                text = formatter(messages=one, enable_thinking=False).prompt
             except Exception:  # noqa: S112 - a template is a program and may fail in any way: the next one is tried
                 continue
             if _PLACEHOLDER_PATTERN.findall(text) == wanted:
@@ -175,8 +168,8 @@ class ChatTokenizer:
         return ""
 
     def _text(self, which: str) -> str:
-        token = getattr(llama_cpp, f"llama_vocab_{which}")(self._vocab)
-        return "" if token < 0 else llama_cpp.llama_vocab_get_text(self._vocab, token).decode("utf-8", "replace")
+        token = getattr(llama_cpp, f"llama_vocab_{which}")(self.vocab)
+        return "" if token < 0 else llama_cpp.llama_vocab_get_text(self.vocab, token).decode("utf-8", "replace")
 
     def _parts(self, rendered: str) -> list[TemplatePart]:
         parts: list[TemplatePart] = []
@@ -198,14 +191,14 @@ class ChatTokenizer:
         room = 64
         while True:
             buffer = ctypes.create_string_buffer(room)
-            size = llama_cpp.llama_token_to_piece(self._vocab, token, buffer, room, 0, False)
+            size = llama_cpp.llama_token_to_piece(self.vocab, token, buffer, room, 0, False)
             if size >= 0:
                 return buffer.raw[:size]
             room = -size
 
     def ends(self, token: int) -> bool:
         """Whether this token ends a reply."""
-        return bool(llama_cpp.llama_vocab_is_eog(self._vocab, token))
+        return bool(llama_cpp.llama_vocab_is_eog(self.vocab, token))
 
 
 def _compile_alternatives(texts: Sequence[str] | dict[str, int]) -> re.Pattern[str]:
@@ -366,7 +359,6 @@ class LlamaModel:
             raise RequestRefused("kind", "it is not a model that writes text")
         self.context: int = llama_cpp.llama_n_ctx(self._ctx)
         self._words, self._states = ChatTokenizer(self._model), PromptStateCache(self._ctx)
-        self._sampler = TokenSampler
         self._known: list[int] = []  # tokens that the context holds
         # A C function reads the stop flag from a buffer, so that checking it needs neither Python nor the GIL.
         self._flag = ctypes.create_string_buffer(2)
@@ -417,9 +409,8 @@ class LlamaModel:
             self._known.clear()
         if code == _DECODE_ABORTED:
             raise RequestStopped
-        raise RequestRefused(
-            "failed", "the context is full" if code == _DECODE_CONTEXT_FULL else f"llama_decode returned {code}"
-        )
+        why = "the context is full" if code == _DECODE_CONTEXT_FULL else f"llama_decode returned {code}"
+        raise RequestRefused("failed", why)
 
     def _logits(self) -> Any:
         row = llama_cpp.llama_get_logits_ith(self._ctx, -1)
@@ -441,7 +432,7 @@ class LlamaModel:
         tokens: list[int] = self._words.prompt(ask["system"], ask["shots"], ask["ask"], ask["reply"])
         self._fits(tokens)
         try:
-            sampler = self._sampler(self._words.vocab, self._words.size, ask["how"], ask["grammar"])
+            sampler = TokenSampler(self._words.vocab, self._words.size, ask["how"], ask["grammar"])
         except ValueError as exc:
             raise RequestRefused("grammar", str(exc)) from exc
         try:
@@ -510,6 +501,4 @@ class LlamaModel:
             "threads": self._threads,
             "parameters": llama_cpp.llama_model_n_params(self._model),
             "bytes": llama_cpp.llama_model_size(self._model),
-            "build": " ".join(llama_cpp.llama_print_system_info().decode("utf-8", "replace").split()),
-            "version": llama_cpp.__version__,
         }

@@ -117,7 +117,7 @@ class LlmWorkerProcess:
     """Running worker process. One request at a time; an abandoned request is stopped."""
 
     def __init__(self, worker: WorkerProcess, log: IO[bytes], patience: float) -> None:
-        self._worker, self._log, self._patience = worker, log, patience
+        self.worker, self._log, self._patience = worker, log, patience
         self._number = self._open = 0  # id of the last request, and of the one still running
         self._box: asyncio.Queue[Message | None] = asyncio.Queue()  # replies to the last request; None: it ended
         self._watch: asyncio.TimerHandle | None = None
@@ -155,15 +155,10 @@ class LlmWorkerProcess:
         child._reading = asyncio.create_task(child._read())
         return child
 
-    @property
-    def pid(self) -> int:
-        """Process id of the worker."""
-        return self._worker.pid
-
     async def _read(self) -> None:
         try:
             while True:
-                message = await self._worker.receive()
+                message = await self.worker.receive()
                 if message["id"] == self._number:
                     self._box.put_nowait(message)
                 if "over" in message:
@@ -182,12 +177,12 @@ class LlmWorkerProcess:
         self._number += 1
         self._box = asyncio.Queue()
         number = self._open = self._number
-        self._worker.skip_log()
+        self.worker.skip_log()
         began = False
         try:
             if self.gone:
                 raise LlmWorkerExited(str(self._exit), began)
-            self._worker.send({"id": number, "do": do, **fields})
+            self.worker.send({"id": number, "do": do, **fields})
             while (reply := await self._next()) is not None:
                 began = True
                 if "over" not in reply:
@@ -208,14 +203,14 @@ class LlmWorkerProcess:
             async with asyncio.timeout(self._patience):
                 return await self._box.get()
         except TimeoutError:
-            self._worker.kill()
+            self.worker.kill()
             return await self._box.get()
 
     def halt(self) -> None:
         """Stop the running request, if there is one. A worker that does not stop is killed."""
         if self._open and self._watch is None and not self.gone:
-            self._worker.send({"stop": self._open})
-            self._watch = asyncio.get_running_loop().call_later(_STOP_TIMEOUT_S, self._worker.kill)
+            self.worker.send({"stop": self._open})
+            self._watch = asyncio.get_running_loop().call_later(_STOP_TIMEOUT_S, self.worker.kill)
 
     async def stop(self) -> None:
         """Stop the worker, first gently, and wait for its exit. Calling it twice is no error."""
@@ -223,14 +218,11 @@ class LlmWorkerProcess:
         if self._watch is not None:
             self._watch.cancel()
         try:
-            await self._worker.stop(_EXIT_TIMEOUT_S)
+            await self.worker.stop(_EXIT_TIMEOUT_S)
         finally:
             if self._reading is not None:
                 await asyncio.wait([self._reading])
             self._log.close()
-
-
-SendRequest = Callable[[str, Mapping[str, Any]], AsyncGenerator[Message, None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,14 +235,12 @@ class LocalSpeed:
     threads: int
     parameters: int
     bytes: int
-    build: str
-    version: str
 
 
 class LocalSession:
     """`LlmSession` with the worker. One request at a time; it cannot be used after the turn."""
 
-    def __init__(self, ask: SendRequest) -> None:
+    def __init__(self, ask: Callable[[str, Mapping[str, Any]], AsyncGenerator[Message, None]]) -> None:
         self._asks = ask
         self._left = False
 
@@ -310,12 +300,12 @@ _MODEL_CLOSED = "The model is being closed: ask again after the start."
 
 
 class LocalModel:
-    """`LanguageModel` of one GGUF in a worker process; besides: `swap`, `speed`, `unload`."""
+    """`LanguageModel` of one GGUF (`path`) in a worker process."""
 
     grammars, bare_verdicts = True, False
 
     def __init__(self, path: Path, settings: LlmSettings, name: str, patience: float) -> None:
-        self._path, self._settings, self._name, self._patience = path, settings, name, patience
+        self.path, self._settings, self._name, self._patience = path, settings, name, patience
         self._turns = FairScheduler()
         self.machine = asyncio.Semaphore(1)  # one generation at a time
         self._child: LlmWorkerProcess | None = None
@@ -323,22 +313,12 @@ class LocalModel:
         self._exits, self._restart_at = 0, 0.0
         self._idle: asyncio.TimerHandle | None = None
         self._unloading: asyncio.Task[None] | None = None
-        self._context, self._said_name = settings.context, ""
+        self.context, self._said_name = settings.context, ""
 
     @property
     def name(self) -> str:
         """Name it was opened with, else the name in the file, else the file's name."""
-        return self._name or self._said_name or self._path.stem
-
-    @property
-    def path(self) -> Path:
-        """GGUF file in use."""
-        return self._path
-
-    @property
-    def context(self) -> int:
-        """Maximum tokens of prompt and reply together."""
-        return self._context
+        return self._name or self._said_name or self.path.stem
 
     @property
     def waiting(self) -> int:
@@ -348,7 +328,7 @@ class LocalModel:
     @property
     def pid(self) -> int | None:
         """Process id of the worker, or None where the model is unloaded."""
-        return None if self._child is None or self._child.gone else self._child.pid
+        return None if self._child is None or self._child.gone else self._child.worker.pid
 
     @asynccontextmanager
     async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[LlmSession]:
@@ -374,7 +354,7 @@ class LocalModel:
         try:
             yield
         finally:
-            if self._settings.idle_minutes and not self._turns.is_closed:
+            if self._settings.idle_minutes and not self._turns.closed:
                 loop = asyncio.get_running_loop()
                 self._idle = loop.call_later(60 * self._settings.idle_minutes, self._unload_when_idle)
 
@@ -384,19 +364,19 @@ class LocalModel:
 
     async def load(self) -> None:
         """Load the model now. Raises ModelUnavailable."""
-        async with self._turns.acquire_first(), self._keep_loaded():
+        async with self._turns.acquire(None), self._keep_loaded():
             await self._ensure_worker()
 
     async def unload(self) -> None:
         """Stop the worker to free its memory; the next turn starts it again."""
-        async with self._turns.acquire_first():
+        async with self._turns.acquire(None):
             await self._stop_worker()
 
     async def _ensure_worker(self) -> LlmWorkerProcess:
         """Return the worker, started if it does not run. Raises ModelUnavailable, GenerationFailed."""
         if self._child is not None and not self._child.gone:
             return self._child
-        if self._turns.is_closed:
+        if self._turns.closed:
             raise GenerationFailed(_MODEL_CLOSED)
         if self._loading is None:
             await self._stop_worker()
@@ -407,7 +387,7 @@ class LocalModel:
                     f"The model ended {self._exits} times in a row: it is started again in {left:.0f} s."
                 )
             await asyncio.sleep(max(0.0, left))
-            self._loading = asyncio.create_task(self._start_worker(self._path))
+            self._loading = asyncio.create_task(self._start_worker(self.path))
             self._loading.add_done_callback(lambda task: task.cancelled() or task.exception())
         loading = self._loading
         try:  # shielded: the request may be cancelled meanwhile, and the next one needs the model too
@@ -418,7 +398,7 @@ class LocalModel:
         finally:
             if loading.done():
                 self._loading = None
-        self._context, self._said_name = self._child.context, self._child.name
+        self.context, self._said_name = self._child.context, self._child.name
         return self._child
 
     async def _start_worker(self, path: Path) -> LlmWorkerProcess:
@@ -463,7 +443,7 @@ class LocalModel:
                 if gone.began or last:
                     raise GenerationFailed(f"The model went away ({gone}): ask again, it is started anew.") from gone
             except LlmWorkerRefused as no:
-                raise GenerationFailed(_explain_refusal(no, self._context)) from no
+                raise GenerationFailed(_explain_refusal(no, self.context)) from no
             except ModelUnavailable as exc:
                 raise GenerationFailed(exc.reason) from exc
             else:
@@ -482,14 +462,14 @@ class LocalModel:
         Raises ModelUnavailable when it cannot be loaded; then the old one stays in use.
         """
         check_gguf_file(path)
-        async with self._turns.acquire_first(), self._keep_loaded():
+        async with self._turns.acquire(None), self._keep_loaded():
             await self._stop_worker()
-            old = self._path, self._name
-            self._path, self._name, self._exits, self._restart_at = path, name, 0, 0.0
+            old = self.path, self._name
+            self.path, self._name, self._exits, self._restart_at = path, name, 0, 0.0
             try:
                 await self._ensure_worker()
             except BaseException as exc:
-                (self._path, self._name), self._exits, self._restart_at = old, 0, 0.0
+                (self.path, self._name), self._exits, self._restart_at = old, 0, 0.0
                 await self._stop_worker()
                 if isinstance(exc, ModelUnavailable):
                     with suppress(ModelUnavailable):  # if this fails too, the next turn tries again and reports it

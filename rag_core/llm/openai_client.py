@@ -19,7 +19,7 @@ import json
 import math
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, cast
@@ -78,7 +78,7 @@ _CONTROL_TOKEN_PATTERN = re.compile(
     r"<(?=\||\uff5c|<SYS|</SYS|/?(?:s|bos|eos|unk|pad|mask|think|tool_call|start_of_turn|end_of_turn)>)"
     r"|\[(?=/?[A-Z_]{3,24}\])"
 )
-TOP_LOGPROBS = 20  # the maximum of OpenAI and vLLM
+_TOP_LOGPROBS = 20  # the maximum of OpenAI and vLLM
 
 
 class ServerDialect(StrEnum):
@@ -141,13 +141,6 @@ def build_reply_constraint(
     return {"structured_outputs": {"grammar": grammar}} if grammar and dialect is ServerDialect.VLLM else {}
 
 
-def build_choice_constraint(dialect: ServerDialect, *words: str) -> dict[str, Any]:
-    """Build the fields that constrain the reply to one of a few plain words."""
-    if dialect is ServerDialect.VLLM:
-        return {"structured_outputs": {"choice": list(words)}}
-    return build_reply_constraint(dialect, "root ::= " + " | ".join(f'"{word}"' for word in words), None)
-
-
 def compute_log_odds(reply: Any, yes: str, no: str) -> float | None:
     """Log odds, log P(yes) - log P(no), from the top logprobs of the first token; None without logprobs.
 
@@ -198,9 +191,9 @@ class ServerRefused(GenerationFailed):
 
 
 class LlmServer:
-    """HTTP client of one server. `patience` is the read timeout, in seconds."""
+    """HTTP client of one server. `patience` is the read timeout, `rest` the pause of the breaker, in seconds."""
 
-    def __init__(self, url: str, key: str, patience: float, rest: float = _BREAKER_RESET_S) -> None:
+    def __init__(self, url: str, key: str, patience: float, rest: float) -> None:
         """Raises ModelUnavailable for an invalid address."""
         try:
             given = URL(url.strip().rstrip("/"))
@@ -341,18 +334,20 @@ class LlmServer:
             raise self._make_protocol_error() from None
 
 
-CHAT_PATH = "/v1/chat/completions"
+_CHAT_PATH = "/v1/chat/completions"
 # Log odds for a bare word without logprobs: it says which is likelier, not by how much (e^2, seven to one).
 _BARE_VERDICT_LOG_ODDS = 2.0
 _CHARS_PER_TOKEN = 3  # between English (4 to 5) and Russian (2 to 3) with today's vocabularies
 
 
+@dataclass(slots=True)
 class ServerInfo:
-    """Detected properties of a server: dialect, model, context size, and whether it gives no logprobs."""
+    """Detected properties of a server; `bare_verdicts`: it gives no logprobs."""
 
-    def __init__(self, dialect: ServerDialect, model: str, context: int) -> None:
-        self.dialect, self.model, self.context = dialect, model, context
-        self.bare_verdicts = False
+    dialect: ServerDialect
+    model: str
+    context: int
+    bare_verdicts: bool = False
 
 
 class RemoteSession:
@@ -382,7 +377,7 @@ class RemoteSession:
         how = {"stream": True, "stream_options": {"include_usage": True}}
         wanted = {**build_request_body(self._met.dialect, self._met.model, prompt, decoding), **how}
         collector = _StreamCollector()
-        messages = self._server.stream(CHAT_PATH, wanted | build_reply_constraint(self._met.dialect, grammar, schema))
+        messages = self._server.stream(_CHAT_PATH, wanted | build_reply_constraint(self._met.dialect, grammar, schema))
         self._running.add(messages)
         try:
             async with aclosing(messages):
@@ -400,23 +395,23 @@ class RemoteSession:
         if not met.bare_verdicts:
             one = build_request_body(met.dialect, met.model, prompt, DecodingParams(1, temperature=0.0))
             try:
-                reply = await self._server.ask(CHAT_PATH, one | {"logprobs": True, "top_logprobs": TOP_LOGPROBS})
+                reply = await self._server.ask(_CHAT_PATH, one | {"logprobs": True, "top_logprobs": _TOP_LOGPROBS})
             except ServerRefused as exc:
                 if "logprobs" not in exc.said:
                     raise
             else:
-                log_odds = compute_log_odds(reply, yes, no)
-                if log_odds is not None:
+                if (log_odds := compute_log_odds(reply, yes, no)) is not None:
                     return log_odds
             met.bare_verdicts = True
         return await self._ask_bare_verdict(prompt, yes, no)
 
     async def _ask_bare_verdict(self, prompt: Prompt, yes: str, no: str) -> float:
         met = self._met
-        asked = build_request_body(
-            met.dialect, met.model, prompt, DecodingParams(8, temperature=0.0)
-        ) | build_choice_constraint(met.dialect, yes, no)
-        reply = await self._server.ask(CHAT_PATH, asked)
+        constraint = build_reply_constraint(met.dialect, f'root ::= "{yes}" | "{no}"', None)
+        if met.dialect is ServerDialect.VLLM:
+            constraint = {"structured_outputs": {"choice": [yes, no]}}
+        asked = build_request_body(met.dialect, met.model, prompt, DecodingParams(8, temperature=0.0))
+        reply = await self._server.ask(_CHAT_PATH, asked | constraint)
         try:
             verdict = str(reply["choices"][0]["message"]["content"]).strip().casefold()
         except (LookupError, TypeError):
@@ -430,12 +425,12 @@ class RemoteSession:
         """Count the tokens of each text by the server; where it cannot, estimate a third of the characters."""
         assert not self._left, "the turn is over"
         try:
-            return list(await asyncio.gather(*(count_server_tokens(self._server, self._met, text) for text in texts)))
+            return list(await asyncio.gather(*(_count_server_tokens(self._server, self._met, text) for text in texts)))
         except ServerRefused:
             return [math.ceil(len(text) / _CHARS_PER_TOKEN) for text in texts]
 
 
-async def count_server_tokens(server: LlmServer, met: ServerInfo, text: str) -> int:
+async def _count_server_tokens(server: LlmServer, met: ServerInfo, text: str) -> int:
     """Count the tokens of a text. Raises ServerRefused for a server that cannot count, and GenerationFailed."""
     plain = text.encode("utf-8", "replace").decode("utf-8")
     named = {"model": met.model} if met.model else {}
@@ -499,7 +494,7 @@ def _read_int(given: Any, name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-SERVER_SILENCE_TIMEOUT_S = 30.0  # a server that sends nothing for so long counts as hung
+_SERVER_SILENCE_TIMEOUT_S = 30.0  # a server that sends nothing for so long counts as hung
 _HTTP_NOT_FOUND = 404
 _MODEL_CLOSED = "The model is being closed: ask again after the start."
 _SPEED_SAMPLE = "The ferry leaves at half past seven, and comes back before dark. " * 20
@@ -514,10 +509,18 @@ class RemoteSpeed:
 
 
 class RemoteModel:
-    """`LanguageModel` on a server; besides: `meet`, `speed`."""
+    """`LanguageModel` on the server LLM__URL."""
 
-    def __init__(self, server: LlmServer, settings: LlmSettings) -> None:
-        self._server, self._settings = server, settings
+    def __init__(
+        self, settings: LlmSettings, patience: float = _SERVER_SILENCE_TIMEOUT_S, rest: float = _BREAKER_RESET_S
+    ) -> None:
+        """`patience` is the read timeout, `rest` the pause of the circuit breaker, both in seconds.
+
+        Raises ModelUnavailable for an invalid address.
+        """
+        self._server = LlmServer(settings.url, settings.key.get_secret_value(), patience, rest)
+        self.place = self._server.place  # host and port
+        self._settings = settings
         self._turns = FairScheduler(settings.parallel)
         self._met: ServerInfo | None = None
         self._meeting = asyncio.Lock()
@@ -527,11 +530,6 @@ class RemoteModel:
         """Name of the model, without the folders of the server."""
         given = self._met.model if self._met else self._settings.name
         return given.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".gguf") or "LLM__URL"
-
-    @property
-    def place(self) -> str:
-        """Host and port of the server."""
-        return self._server.place
 
     @property
     def dialect(self) -> ServerDialect | None:
@@ -595,15 +593,6 @@ class RemoteModel:
         await self._server.close()
 
 
-def open_remote_model(
-    settings: LlmSettings, patience: float = SERVER_SILENCE_TIMEOUT_S, rest: float = 15.0
-) -> RemoteModel:
-    """Open a model on the server LLM__URL. `patience` is the read timeout, `rest` the pause of the circuit breaker,
-    both in seconds. Raises ModelUnavailable for an invalid address.
-    """
-    return RemoteModel(LlmServer(settings.url, settings.key.get_secret_value(), patience, rest), settings)
-
-
 async def _fetch_server_info(server: LlmServer, settings: LlmSettings) -> ServerInfo:
     try:
         listed = await server.ask("/v1/models")
@@ -611,32 +600,23 @@ async def _fetch_server_info(server: LlmServer, settings: LlmSettings) -> Server
         if exc.status != 404 or not settings.name:
             raise
         return ServerInfo(ServerDialect.OTHER, settings.name, settings.context)
-    rows = [row for row in _read_model_rows(listed) if isinstance(row.get("id"), str)]
-    row = next((row for row in rows if settings.name in ("", row["id"])), {})
+    given = listed.get("data") if isinstance(listed, dict) else None
+    rows = [row for row in given if isinstance(row, dict)] if isinstance(given, list) else []
+    row = next((row for row in rows if isinstance(row.get("id"), str) and settings.name in ("", row["id"])), {})
     model = settings.name or row.get("id", "")
     if not model:
         raise GenerationFailed(f"The server {server.place} has no model: start it with one, or set LLM__NAME.")
     met = ServerInfo(_DIALECT_BY_OWNER.get(str(row.get("owned_by", "")), ServerDialect.OTHER), model, settings.context)
-    if met.dialect is ServerDialect.OTHER and await _can_count_tokens(server, model):
-        met.dialect = ServerDialect.LLAMA_PYTHON
+    if met.dialect is ServerDialect.OTHER:
+        with suppress(ServerRefused):
+            if await _count_server_tokens(server, ServerInfo(ServerDialect.LLAMA_PYTHON, model, 0), "a") > 0:
+                met.dialect = ServerDialect.LLAMA_PYTHON
     context_size = await _fetch_context_size(server, met.dialect, row)
     met.context = min(met.context, context_size) if context_size else met.context
     return met
 
 
 _DIALECT_BY_OWNER = {"llamacpp": ServerDialect.LLAMA_SERVER, "vllm": ServerDialect.VLLM}
-
-
-def _read_model_rows(listed: Any) -> list[dict[str, Any]]:
-    given = listed.get("data") if isinstance(listed, dict) else None
-    return [row for row in given if isinstance(row, dict)] if isinstance(given, list) else []
-
-
-async def _can_count_tokens(server: LlmServer, model: str) -> bool:
-    try:
-        return await count_server_tokens(server, ServerInfo(ServerDialect.LLAMA_PYTHON, model, 0), "a") > 0
-    except ServerRefused:
-        return False
 
 
 async def _fetch_context_size(server: LlmServer, dialect: ServerDialect, row: dict[str, Any]) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -127,10 +127,11 @@ class LanguageModels:
     writer: LanguageModel | None
     planner: LanguageModel | None
 
-    async def close(self) -> None:
-        """Close both, once where they are the same model."""
+    async def close(self, but: Sequence[LanguageModel | None] = ()) -> None:
+        """Close both, once where they are the same model, except those that stay in use."""
         for model in {id(model): model for model in (self.writer, self.planner) if model}.values():
-            await model.close()
+            if model not in but:
+                await model.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,27 +165,19 @@ def apply_model_choices(settings: RagSettings, remembered: Mapping[str, str]) ->
 
 def find_gguf(settings: RagSettings, given: str) -> GgufFile | None:
     """Find the GGUF of a name, a path, or "auto"; None for "none". Raises ModelUnavailable for an unreadable file."""
-    file = GgufFile(Path(given).expanduser()) if is_gguf_path(given) else _find_pulled_gguf(settings, given)
-    if file:
-        check_gguf_file(file.path)
+    if is_gguf_path(given):
+        file = GgufFile(Path(given).expanduser())
+    else:
+        folder = get_models_folder(settings)
+        row = select_model(ModelRole.WRITER, given, folder)
+        if row is None:
+            return None
+        if row.role is not ModelRole.WRITER:
+            raise ModelUnavailable(f"{row.name} writes no text: choose a writer of citegram models list.")
+        check_model_files(row, folder / row.name)
+        file = GgufFile(folder / row.name / row.file, row.name)
+    check_gguf_file(file.path)
     return file
-
-
-def _find_pulled_gguf(settings: RagSettings, given: str) -> GgufFile | None:
-    folder = get_models_folder(settings)
-    row = select_model(ModelRole.WRITER, given, folder)
-    if row is None:
-        return None
-    if row.role is not ModelRole.WRITER:
-        raise ModelUnavailable(f"{row.name} writes no text: choose a writer of citegram models list.")
-    check_model_files(row, folder / row.name)
-    return GgufFile(folder / row.name / row.file, row.name)
-
-
-def _open_server_model(settings: RagSettings) -> LanguageModel:
-    from rag_core.llm.openai_client import open_remote_model  # aiohttp takes a third of a second to load
-
-    return open_remote_model(settings.llm)
 
 
 async def open_language_models(settings: RagSettings) -> LanguageModels:
@@ -192,21 +185,22 @@ async def open_language_models(settings: RagSettings) -> LanguageModels:
 
     Raises ModelUnavailable.
     """
-    writer = _open_server_model(settings) if settings.llm.url else await _open_gguf(settings, settings.llm.model)
+    writer: LanguageModel | None
+    if settings.llm.url:
+        from rag_core.llm.openai_client import RemoteModel  # aiohttp takes a third of a second to load
+
+        writer = RemoteModel(settings.llm)
+    else:
+        writer = await _open_gguf(settings, settings.llm.model)
+    planner = settings.llm.planner
     try:
-        return LanguageModels(writer, await open_planner(settings, writer))
+        if planner == "same" or (planner == settings.llm.model and not settings.llm.url):
+            return LanguageModels(writer, writer)
+        return LanguageModels(writer, await _open_gguf(settings, planner, writer))
     except BaseException:
         if writer:
             await writer.close()
         raise
-
-
-async def open_planner(settings: RagSettings, writer: LanguageModel | None) -> LanguageModel | None:
-    """Open the planner; the writer itself where no other model is named. Raises ModelUnavailable."""
-    given = settings.llm.planner
-    if given == "same" or (given == settings.llm.model and not settings.llm.url):
-        return writer
-    return await _open_gguf(settings, given, writer)
 
 
 async def _open_gguf(settings: RagSettings, given: str, beside: LanguageModel | None = None) -> LanguageModel | None:
@@ -308,9 +302,7 @@ async def _switch_language_models(rag: Engine, settings: RagSettings) -> None:
     writer = rag.writer if settings.llm.url else await _swap_gguf(rag.writer, written, settings, own)
     rag.writer = writer
     rag.planner = writer if shared else await _swap_gguf(own, planned, settings, writer)
-    for model in {id(one): one for one in (before.writer, before.planner) if one}.values():
-        if model not in (rag.writer, rag.planner):
-            await model.close()
+    await before.close(but=(rag.writer, rag.planner))
 
 
 async def _swap_gguf(

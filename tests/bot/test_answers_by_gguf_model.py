@@ -18,7 +18,7 @@ import pytest
 from scripted_model import FakeLlm
 
 from bot.__main__ import main
-from bot.control.terminal_answers import answer_as_json, format_answer_text
+from bot.control.terminal_answers import TerminalAnswerer, format_answer_text
 from bot.i18n import Translator
 from bot.plan_and_trace import format_answer_trace
 from bot.views.answer import render_answer
@@ -107,9 +107,8 @@ async def test_the_terminal_says_who_wrote_and_the_trace_when_the_first_sentence
         )
         await LexicalIndexer(rag.archive, rag.lexical).catch_up()
         model = FakeLlm("A ticket for the ferry costs twelve euros. [1]")
-        found = await answer_as_json(
-            replace(rag, writer=model), "How much does a ferry ticket cost?", ZoneInfo("UTC"), trace=True
-        )
+        answerer = TerminalAnswerer(replace(rag, writer=model), ZoneInfo("UTC"))
+        found = await answerer.ask("How much does a ferry ticket cost?", trace=True)
     assert found is not None
     assert found["answer"]["model"] == "scripted"
     (line,) = [line for line in format_answer_trace(found) if line.startswith("write")]

@@ -160,7 +160,7 @@ class Life:
         async with asyncio.timeout(seconds):
             while True:
                 with contextlib.suppress(RagError):
-                    behind = await get_last_seq(rag.archive) - worker.indexer.watermark
+                    behind = await get_last_seq(rag.archive) - worker.indexer.lexical.watermark
                     if not behind and not await dense.waiting():
                         break
                 await asyncio.sleep(0.3)

@@ -207,7 +207,7 @@ async def test_what_a_server_loses_while_posts_are_read_is_taken_in_from_the_beg
 
         monkeypatch.setattr(QdrantLexicalIndex, "replace", lost_meanwhile)
         assert await library.indexer.catch_up() == 1 + 4
-        assert words.watermark == library.indexer.watermark > 0
+        assert words.watermark == library.indexer.lexical.watermark > 0
 
 
 async def test_a_search_that_runs_while_another_index_takes_the_place_comes_to_its_end(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bot.control.terminal_answers import answer_as_json, format_answer_text
+from bot.control.terminal_answers import TerminalAnswerer, format_answer_text
 from bot.i18n import get_translator
 from rag_core.types import Origin
 
@@ -25,7 +25,7 @@ async def test_on_the_terminal_too_a_forward_is_its_origins_word_and_an_edit_is_
     await library.keep(post, make_post(51, "Fresh rolls.", chat=library.harbour, origin=Origin("Us", library.harbour)))
     edited = make_post(50, f"{text}!", chat=library.harbour, origin=origin, edited=post.date + timedelta(days=3))
     await library.keep(edited)
-    found = await answer_as_json(library.rag, "How much is rye bread in Mill Lane?", UTC, trace=False)
+    found = await TerminalAnswerer(library.rag, UTC).ask("How much is rye bread in Mill Lane?", trace=False)
     assert found
     assert f"[1] https://t.me/harbour_news/50  {line}" in format_answer_text(found, get_translator(lang), UTC)
     (citation, *_) = found["answer"]["sentences"][0]["citations"]
@@ -35,7 +35,8 @@ async def test_on_the_terminal_too_a_forward_is_its_origins_word_and_an_edit_is_
 async def test_a_refusal_on_the_terminal_names_whose_words_were_nearest(library: Any, make_post: Any) -> None:
     post = make_post(50, "Zeppelins fly over Mill Lane.", chat=library.harbour, origin=Origin("Owl Gazette"))
     await library.keep(post)
-    found = await answer_as_json(library.rag, "Who bought the zeppelins yesterday, and for how much?", UTC, trace=False)
+    question = "Who bought the zeppelins yesterday, and for how much?"
+    found = await TerminalAnswerer(library.rag, UTC).ask(question, trace=False)
     assert found
     assert found["answer"]["refused"]
     assert "Owl Gazette, forwarded by Harbour News" in format_answer_text(found, get_translator("en"), UTC)

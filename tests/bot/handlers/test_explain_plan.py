@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC
 from typing import Any
 
-from bot.control.terminal_answers import answer_as_json
+from bot.control.terminal_answers import TerminalAnswerer
 from bot.plan_and_trace import format_answer_trace, format_plan_lines, plan_as_json
 from rag_core.storage.questions import fetch_trace
 
@@ -29,8 +30,9 @@ async def test_a_plan_holds_nothing_of_closed_channels(library: Any, make_post: 
 
 
 async def test_the_terminal_sees_results_and_logs_and_traces_do_not(library: Any, caplog: Any) -> None:
+    answerer = TerminalAnswerer(library.rag, UTC)
     with caplog.at_level(0):
-        found = await answer_as_json(library.rag, ASKED, library.question(ASKED).asked_at.tzinfo, trace=True)
+        found = await answerer.ask(ASKED, trace=True)
     assert found is not None
     shown = "\n".join(format_answer_trace(found))
     assert "--- plan" in shown and "--- search" in shown and "twelve euros" in shown
@@ -38,5 +40,5 @@ async def test_the_terminal_sees_results_and_logs_and_traces_do_not(library: Any
     assert "twelve euros" not in caplog.text
     trace = await fetch_trace(library.rag.archive, found["answer"]["trace_id"])
     assert "twelve euros" not in f"{trace}{library.runs[-1].spans}"
-    silent = await answer_as_json(library.rag, ASKED, library.question(ASKED).asked_at.tzinfo, trace=False)
+    silent = await answerer.ask(ASKED, trace=False)
     assert silent is not None and silent["results"] == []

@@ -30,7 +30,6 @@ from rag_core.llm.openai_client import (
     build_request_body,
     compute_log_odds,
     iterate_event_data,
-    open_remote_model,
 )
 from rag_core.settings import LlmSettings
 
@@ -49,7 +48,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def model_at(url: str, *, patience: float = 5.0, rest: float = 60.0, **settings: Any) -> RemoteModel:
-    return open_remote_model(LlmSettings(url=url, key=SecretStr(KEY), **settings), patience, rest)
+    return RemoteModel(LlmSettings(url=url, key=SecretStr(KEY), **settings), patience, rest)
 
 
 @asynccontextmanager
@@ -183,7 +182,7 @@ async def test_what_is_cancelled_leaves_the_seat(real: str) -> None:
 
 
 async def test_a_wrong_key_is_one_sentence_without_the_key(real: str) -> None:
-    model = open_remote_model(LlmSettings(url=real, key=SecretStr("sk-wrong-1")))
+    model = RemoteModel(LlmSettings(url=real, key=SecretStr("sk-wrong-1")))
     with pytest.raises(GenerationFailed, match="check LLM__KEY") as caught:
         await said(model)
     await model.close()

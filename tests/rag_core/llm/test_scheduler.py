@@ -102,7 +102,7 @@ async def test_an_urgent_turn_is_the_next_one() -> None:
     await hall.come("1a", "2a")
 
     async def acquire_first() -> None:
-        async with hall.turns.acquire_first():
+        async with hall.turns.acquire(None):
             hall.served.append("urgent")
 
     hall.tasks.append(asyncio.create_task(acquire_first()))

@@ -11,7 +11,7 @@ import pytest
 from rag_core import RagSettings, open_engine
 from rag_core.errors import ModelUnavailable
 from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generation
-from rag_core.llm.openai_client import RemoteModel, open_remote_model
+from rag_core.llm.openai_client import RemoteModel
 from rag_core.models.active_models import (
     apply_model_choices,
     find_gguf,
@@ -207,7 +207,7 @@ async def test_a_reranker_is_exchanged_and_who_has_the_old_one_keeps_it(folder: 
 
 async def test_a_server_that_is_down_costs_no_answer(library: Library) -> None:
     rag = library.rag
-    writer = open_remote_model(LlmSettings(url="http://127.0.0.1:9"))
+    writer = RemoteModel(LlmSettings(url="http://127.0.0.1:9"))
     rag.writer = rag.planner = writer
     try:
         found = await library.ask("When does the ferry to Owl Island leave?")

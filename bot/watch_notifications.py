@@ -135,7 +135,7 @@ class WatchNotifier:
         except (ContentWithdrawn, RecheckUnavailable):  # what may be sent is looked at again the next time
             return
         except TelegramForbiddenError:
-            await subscriptions.block_chat(self._archive, watch.chat_id)
+            await subscriptions.mark_chat_blocked(self._archive, watch.chat_id, blocked=True)
         except (TelegramAPIError, ClientDecodeError) as exc:
             self._context.indexing.job_log.record_failure(_JOB, f"A notice was not sent: {type(exc).__name__}.")
 

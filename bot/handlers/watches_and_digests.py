@@ -67,7 +67,7 @@ async def _set_quiet_hours(hours: str, chat_id: int, context: AppContext, words:
 
 async def _on_watches(message: Message, context: AppContext, words: Translator) -> None:
     reader = get_reader(message)
-    await subscriptions.unblock_chat(context.archive, message.chat.id)
+    await subscriptions.mark_chat_blocked(context.archive, message.chat.id, blocked=False)
     viewer = await access.build_viewer(context.admins, reader)
     text, buttons, keys = await _render_watches(message.chat.id, viewer, context, words)
     content = await collect_content_of_posts(keys, viewer, context.archive)

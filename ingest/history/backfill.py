@@ -20,6 +20,7 @@ from ingest.message_parsing import MalformedMessage
 from rag_core.errors import HistoryUnavailable, RagError
 from rag_core.storage import Archive, channel_history, channels, history_gaps
 from rag_core.storage.channel_history import Backfill
+from rag_core.storage.posts import list_newest_ids
 from rag_core.types import Channel, Post
 
 BATCH_IDS = 100
@@ -129,7 +130,7 @@ async def fetch_batch(archive: Archive, source: PacedSource, job: Backfill, chan
     The first call looks for the newest id.
     """
     if job.next_id is None:
-        known = await channel_history.list_newest_ids(archive, job.chat_id, 1)
+        known = await list_newest_ids(archive, job.chat_id, 1)
         newest = await find_newest_id(source, job.chat_id, max(known, default=0))
         await channel_history.set_newest_id(archive, job.chat_id, newest)
         return True
@@ -202,5 +203,5 @@ def estimate_minutes(ids: int) -> int:
 
 async def estimate_size(archive: Archive, source: PacedSource, chat_id: int) -> int:
     """Estimate how many posts a backfill may find: the newest id. Raises HistoryUnavailable."""
-    known = await channel_history.list_newest_ids(archive, chat_id, 1)
+    known = await list_newest_ids(archive, chat_id, 1)
     return await find_newest_id(source, chat_id, max(known, default=0))

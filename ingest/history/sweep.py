@@ -18,7 +18,7 @@ from ingest.history.backfill import BATCH_IDS, FoundMessages, MessageSource, Pac
 from ingest.reception_gaps import NotifyAdmins, PostsMissing
 from rag_core.errors import RagError
 from rag_core.storage import Archive, channel_history, channels
-from rag_core.storage.posts import mark_posts_deleted
+from rag_core.storage.posts import list_newest_ids, mark_posts_deleted
 from rag_core.types import Channel, PostKey
 
 MAX_SHARE = 0.05  # of a channel's posts that may go without a second look
@@ -114,7 +114,7 @@ async def look_before_citing(
                 channel = known.get(chat_id)
                 if channel is None or channel.kind != "channel" or not channel.inside:
                     continue
-                controls = await channel_history.list_newest_ids(archive, chat_id, _CONTROL_IDS)
+                controls = await list_newest_ids(archive, chat_id, _CONTROL_IDS)
                 cited = [key.message_id for key in stale if key.chat_id == chat_id]
                 ids = list(dict.fromkeys([*cited, *controls]))[:BATCH_IDS]
                 changed |= (await look_at_posts(archive, source.get_messages, channel, ids, now)).changed

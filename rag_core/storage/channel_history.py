@@ -160,12 +160,6 @@ async def list_due_ids(archive: Archive, chat_id: int, now: datetime) -> list[in
     return sorted(ids, reverse=True)
 
 
-async def list_newest_ids(archive: Archive, chat_id: int, limit: int) -> list[int]:
-    """List the ids of the newest living posts of a channel."""
-    sql = "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL ORDER BY message_id DESC LIMIT ?"
-    return await archive.column(sql, (chat_id, limit))
-
-
 async def find_stale_keys(archive: Archive, keys: Iterable[PostKey], now: datetime) -> list[PostKey]:
     """Find the living posts among the keys that were not looked at for an hour."""
     looks = JOIN_BY_KEY.format(table="posts")

@@ -289,11 +289,6 @@ async def fetch_last_answered(
     return found[0] if found else None
 
 
-async def count_waiting_questions(archive: Archive) -> int:
-    """Count the queued questions."""
-    return int(await archive.value("SELECT count(*) FROM questions WHERE state = 'queued'"))
-
-
 async def list_answers_citing(
     archive: Archive, keys: Collection[PostKey] | None, since: datetime
 ) -> list[AnsweredQuestion]:

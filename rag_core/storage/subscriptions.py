@@ -113,16 +113,10 @@ async def set_quiet_hours(archive: Archive, chat_id: int, quiet: str) -> int:
     return await archive.execute("UPDATE watches SET quiet = ? WHERE chat_id = ?", (quiet, chat_id))
 
 
-async def block_chat(archive: Archive, chat_id: int) -> None:
-    """Pause the watches of a chat that blocked the bot; its next command resumes them."""
-    await archive.execute(
-        "UPDATE watches SET blocked_at = coalesce(blocked_at, ?) WHERE chat_id = ?", (get_unix_time(), chat_id)
-    )
-
-
-async def unblock_chat(archive: Archive, chat_id: int) -> None:
-    """Resume the watches of a chat that can be written to again."""
-    await archive.execute("UPDATE watches SET blocked_at = NULL WHERE chat_id = ?", (chat_id,))
+async def mark_chat_blocked(archive: Archive, chat_id: int, *, blocked: bool) -> None:
+    """Pause the watches of a chat that blocked the bot, or resume them with its next command."""
+    sql = "UPDATE watches SET blocked_at = iif(?, coalesce(blocked_at, ?), NULL) WHERE chat_id = ?"
+    await archive.execute(sql, (blocked, get_unix_time(), chat_id))
 
 
 async def load_watermark(archive: Archive) -> int:

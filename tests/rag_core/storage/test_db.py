@@ -138,24 +138,6 @@ async def test_a_file_that_is_no_database_is_called_damaged(tmp_path: Path) -> N
         await Archive.open(tmp_path)
 
 
-async def test_a_damaged_page_is_called_damaged(tmp_path: Path) -> None:
-    archive = await Archive.open(tmp_path)
-    await posts.save_posts(archive, [post(n, "слово " * 200) for n in range(1, 400)], source="import")
-    await archive.close()
-    file = tmp_path / "citegram.db"
-    pages = bytearray(file.read_bytes())
-    # Everything but the first page, which holds the list of tables.
-    pages[4096:] = b"\xff" * (len(pages) - 4096)
-    file.write_bytes(pages)
-
-    with pytest.raises(ArchiveUnavailable, match="damaged"):
-        archive = await Archive.open(tmp_path)
-        try:
-            await posts.list_post_changes(archive, 0)
-        finally:
-            await archive.close()
-
-
 async def test_a_locked_archive_says_so(tmp_path: Path) -> None:
     archive = await Archive.open(tmp_path, patience=0.05)
     other = sqlite3.connect(tmp_path / "citegram.db", isolation_level=None)

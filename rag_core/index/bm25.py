@@ -39,9 +39,6 @@ from rag_core.index.postings import (
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
-if TYPE_CHECKING:
-    from rag_core.index.sparse_qdrant import QdrantLexicalIndex
-
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
@@ -466,4 +463,9 @@ def _describe_bm25_files(archive: str) -> dict[str, object]:
     return {"format": _FILE_FORMAT, "archive": archive}
 
 
-LexicalIndex: TypeAlias = "Bm25Index | QdrantLexicalIndex"
+if TYPE_CHECKING:
+    from rag_core.index.sparse_qdrant import QdrantLexicalIndex
+
+    LexicalIndex: TypeAlias = Bm25Index | QdrantLexicalIndex
+else:  # Qdrant's client takes a second to import
+    LexicalIndex = Bm25Index

@@ -133,16 +133,16 @@ def copy_database(source: Path, target: Path, stop: threading.Event) -> None:
         os.fsync(file.fileno())
 
 
-async def activate_backup(connection: aiosqlite.Connection, moment: int) -> bool:
+async def activate_backup(connection: aiosqlite.Connection, moment: int) -> None:
     """Turn a marked backup into an archive with its own identity, in the caller's transaction.
 
-    Returns False and changes nothing if the file is not a backup. Its channels get a gap from the backup's last
+    Changes nothing if the file is not a backup. Its channels get a gap from the backup's last
     heartbeat until `moment` (Unix seconds). Questions that were waiting in the backup are failed: they were
     answered since, or their readers no longer wait.
     """
     ((identity,),) = await connection.execute_fetchall("SELECT value FROM identity")
     if not identity.startswith(_COPY_MARK):
-        return False
+        return
     await connection.execute("UPDATE identity SET value = lower(hex(randomblob(8)))")
     await connection.execute(
         "INSERT INTO gaps (chat_id, since, until, noted_at) "
@@ -159,7 +159,6 @@ async def activate_backup(connection: aiosqlite.Connection, moment: int) -> bool
     )
     await connection.execute("DELETE FROM dense")  # the vector index belongs to another state of the archive
     await connection.execute("DELETE FROM to_embed")
-    return True
 
 
 # Sentences by their code, and codes by SQLite's primary result code: https://www.sqlite.org/rescode.html

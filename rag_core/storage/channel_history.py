@@ -22,7 +22,7 @@ from rag_core.storage.post_rows import (
     get_unix_time,
     to_unix_seconds,
 )
-from rag_core.storage.posts import restore_posts, save_posts_in_transaction
+from rag_core.storage.posts import restore_posts, save_arrivals_in_transaction
 from rag_core.types import Post, PostKey
 
 # How posts that a sweep did not find are marked as deleted; such a tombstone can be undone for a week.
@@ -127,7 +127,7 @@ async def save_seen_posts(
 
 
 async def _save_seen(connection: aiosqlite.Connection, posts: Sequence[Post], moment: int) -> PostTally:
-    tally = await save_posts_in_transaction(connection, posts, source="history")
+    tally = await save_arrivals_in_transaction(connection, [(post, 0) for post in posts], source="history")
     await connection.executemany(
         "INSERT INTO post_looks (chat_id, message_id, looked_at) VALUES (?, ?, ?) ON CONFLICT DO UPDATE "
         "SET looked_at = excluded.looked_at, missing_since = NULL, kept = 0",

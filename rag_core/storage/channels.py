@@ -210,17 +210,15 @@ async def set_channel_state(archive: Archive, chat_id: int, state: str) -> None:
     await reindex_retitled_channels(archive)
 
 
-async def reindex_retitled_channels(archive: Archive) -> int:
+async def reindex_retitled_channels(archive: Archive) -> None:
     """Make the indexes read the posts of channels again whose title, which is indexed, or approval changed.
 
-    Returns how many posts. `retitled` counts such changes, so that one that comes meanwhile is not lost.
+    `retitled` counts such changes, so that one that comes meanwhile is not lost.
     """
-    touched = 0
     for row in await archive.rows("SELECT chat_id, retitled FROM channels WHERE retitled"):
-        touched += await mark_posts_changed(archive, row["chat_id"])
+        await mark_posts_changed(archive, row["chat_id"])
         sql = "UPDATE channels SET retitled = 0 WHERE chat_id = ? AND retitled = ?"
         await archive.execute(sql, (row["chat_id"], row["retitled"]))
-    return touched
 
 
 async def record_bot_joined(archive: Archive, chat_id: int) -> None:

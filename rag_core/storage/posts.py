@@ -360,15 +360,9 @@ async def save_posts(archive: Archive, posts: Sequence[Post], *, source: str, up
     tally, rest = PostTally(), iter(posts)
     while batch := list(islice(rest, _TRANSACTION_ROWS)):
         async with archive.writing() as connection:
-            tally += await save_posts_in_transaction(connection, batch, source=source, update_id=update_id)
+            arrivals = [(post, update_id) for post in batch]
+            tally += await save_arrivals_in_transaction(connection, arrivals, source=source)
     return tally
-
-
-async def save_posts_in_transaction(
-    connection: aiosqlite.Connection, posts: Sequence[Post], *, source: str, update_id: int = 0
-) -> PostTally:
-    """Save posts inside the caller's transaction."""
-    return await save_arrivals_in_transaction(connection, [(post, update_id) for post in posts], source=source)
 
 
 async def save_arrivals_in_transaction(

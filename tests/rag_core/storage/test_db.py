@@ -47,7 +47,7 @@ async def test_an_archive_opened_again_holds_what_was_kept(tmp_path: Path) -> No
 async def test_a_transaction_that_fails_leaves_nothing_and_the_next_one_works(archive: Archive) -> None:
     with pytest.raises(ZeroDivisionError):
         async with archive.writing() as connection:
-            await posts.save_posts_in_transaction(connection, [post(1)], source="live")
+            await posts.save_arrivals_in_transaction(connection, [(post(1), 0)], source="live")
             raise ZeroDivisionError
 
     assert await posts.count_posts(archive) == 0
@@ -59,7 +59,7 @@ async def test_a_transaction_that_fails_leaves_nothing_and_the_next_one_works(ar
 async def test_a_cancelled_transaction_leaves_nothing(archive: Archive) -> None:
     async def never_ends() -> None:
         async with archive.writing() as connection:
-            await posts.save_posts_in_transaction(connection, [post(1)], source="live")
+            await posts.save_arrivals_in_transaction(connection, [(post(1), 0)], source="live")
             await asyncio.sleep(60)
 
     task = asyncio.create_task(never_ends())
@@ -90,7 +90,7 @@ async def test_one_cancelled_while_it_waits_for_a_lock_leaves_no_transaction_beh
 
 async def test_readers_see_only_what_is_committed(archive: Archive) -> None:
     async with archive.writing() as connection:
-        await posts.save_posts_in_transaction(connection, [post(1)], source="live")
+        await posts.save_arrivals_in_transaction(connection, [(post(1), 0)], source="live")
         assert await posts.count_posts(archive) == 0
     assert await posts.count_posts(archive) == 1
 

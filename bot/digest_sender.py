@@ -29,7 +29,7 @@ from bot.views.message_formatting import neutralize_links, style_text
 from bot.views.post_formatting import RenderContext, strip_control_characters
 from rag_core.retrieval.period_digest import DigestLine, build_period_digest
 from rag_core.storage import channels
-from rag_core.storage.digest_subscriptions import DigestPlan, delete_digest_plan, list_due_digests, reschedule_digest
+from rag_core.storage.subscriptions import DigestPlan, delete_digest_plan, list_due_digests, reschedule_digest
 from rag_core.types import Channel, format_post_link
 from rag_core.writing.digest_headings import write_heading
 

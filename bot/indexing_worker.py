@@ -208,7 +208,7 @@ class RebuildRunner:
         if chat_id is not None and chat_id not in await channels.load_channels(self._archive):
             raise RebuildRefused(_UNKNOWN_CHANNEL.format(chat_id=chat_id))
         if self._unsaved_end is not None:  # otherwise it would count as "running" until the process ends
-            await index_state.finish_rebuild(self._archive, self._unsaved_end)
+            await index_state.save_rebuild(self._archive, self._unsaved_end)
             self._unsaved_end = None
         rebuild = await index_state.begin_rebuild(self._archive, chat_id, tell)
         if rebuild is None:
@@ -308,7 +308,7 @@ class RebuildRunner:
         left = (total - done) / speed if speed else None
         self._publish(replace(self.current, done=done, total=total, left_s=left, renewed=renewed))
         if time.monotonic() - self._saved_at > _SAVE_PROGRESS_SECONDS:
-            await index_state.save_rebuild_progress(self._archive, self.current)
+            await index_state.save_rebuild(self._archive, self.current)
             self._saved_at = time.monotonic()
 
     async def _finish(self, state: str, reason: str = "") -> None:
@@ -316,7 +316,7 @@ class RebuildRunner:
         ended = replace(self.current, state=state, reason=reason, left_s=None)
         try:
             await remove_next_index(self._archive)
-            await index_state.finish_rebuild(self._archive, ended)
+            await index_state.save_rebuild(self._archive, ended)
         except RagError as exc:  # reported all the same; the next rebuild saves it
             self._unsaved_end = ended
             log.error("the end of the rebuild was not kept: %s", exc.reason)

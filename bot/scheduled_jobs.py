@@ -42,7 +42,7 @@ from rag_core.storage import monitoring_stats, questions, user_data
 from rag_core.storage import raw_updates as updates
 from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
 from rag_core.storage.history_gaps import get_last_heartbeat
-from rag_core.storage.watches import forget_old_watches
+from rag_core.storage.subscriptions import forget_old_watches
 
 log = logging.getLogger(__name__)
 

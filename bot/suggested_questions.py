@@ -19,7 +19,8 @@ from bot.views.answer import hash_text_version
 from bot.views.keyboards import make_callback_token
 from rag_core.engine import Engine
 from rag_core.errors import RagError
-from rag_core.storage import channels, posts, questions
+from rag_core.storage import channels, posts
+from rag_core.storage.monitoring_stats import fetch_queue_stats
 from rag_core.storage.user_data import DIRECT_RECIPE
 from rag_core.text.question_generation import generate_questions
 from rag_core.types import Answer, Certainty, Post, PostKey, Question, Viewer
@@ -71,7 +72,7 @@ class QuestionSuggester:
         for chat in await channels.load_channels(self._rag.archive):
             kept = await self._drop_changed(self._kept.get(chat, ()))
             self._kept[chat] = kept
-            newest = sorted(await posts.list_message_ids(self._rag.archive, chat), reverse=True)[:_NEWEST_POSTS]
+            newest = await posts.list_newest_ids(self._rag.archive, chat, _NEWEST_POSTS)
             found = await posts.fetch_posts(self._rag.archive, [PostKey(chat, number) for number in newest])
             present |= found.keys()
             for post in sorted(found.values(), key=lambda one: one.date, reverse=True):
@@ -96,7 +97,7 @@ class QuestionSuggester:
             if len(text) > _MAX_BUTTON_CHARACTERS or any(text == one.text for one in kept):
                 continue
             # readers go first
-            while await questions.count_waiting_questions(self._rag.archive):  # noqa: ASYNC110 - the archive rings no bell
+            while (await fetch_queue_stats(self._rag.archive)).waiting:  # noqa: ASYNC110 - the archive rings no bell
                 await asyncio.sleep(_PAUSE_SECONDS)
             viewer = Viewer(0, frozenset({post.key.chat_id}))
             answer = await self._answer_question(Question(text, generated.lang, datetime.now(UTC), viewer), self._rag)

@@ -33,9 +33,9 @@ from bot.views.answer import link_author
 from bot.views.keyboards import build_keyboard
 from bot.views.message_formatting import neutralize_links
 from ingest.dedup import are_rewordings
-from rag_core.storage import channels, posts, watches
+from rag_core.storage import channels, posts, subscriptions
 from rag_core.storage.near_duplicates import fetch_copies
-from rag_core.storage.watches import Watch, WatchHit, get_watch_start
+from rag_core.storage.subscriptions import Watch, WatchHit
 from rag_core.types import Channel, Post, PostKey, Viewer, format_post_link
 from rag_core.watch_matching import WatchIndex, find_quote
 
@@ -83,13 +83,14 @@ class WatchNotifier:
     async def match_changes(self) -> None:
         """Match the changes of posts since the watermark. Raises ArchiveUnavailable."""
         last = await posts.get_last_seq(self._archive)
-        before = await watches.load_watermark(self._archive)
+        before = await subscriptions.load_watermark(self._archive)
         if before >= last:
             return
         now = time.time()
-        active = [one for one in await watches.list_watches(self._archive) if not one.paused and one.muted_until <= now]
+        listed = await subscriptions.list_watches(self._archive)
+        active = [one for one in listed if not one.paused and one.muted_until <= now]
         if not active:
-            await watches.save_hits(self._archive, (), last)
+            await subscriptions.save_hits(self._archive, (), last)
             return
         index = WatchIndex(active)
         while before < last:
@@ -98,15 +99,15 @@ class WatchNotifier:
             found = [one.post for one in changes if one.post is not None]
             hits = await asyncio.to_thread(_match_posts, index, found)
             before = max((one.seq for one in changes), default=last)
-            await watches.save_hits(self._archive, hits, before)
+            await subscriptions.save_hits(self._archive, hits, before)
 
     async def send_notices(self) -> None:
         """Send what waits. Raises ArchiveUnavailable; a chat that cannot be reached keeps its notices."""
-        pending = await watches.list_pending_watches(self._archive)
+        pending = await subscriptions.list_pending_watches(self._archive)
         if not pending:
             return
         known = await channels.load_channels(self._archive)
-        for watch in await watches.list_watches(self._archive):
+        for watch in await subscriptions.list_watches(self._archive):
             if watch.id in pending:
                 zone = await self._context.load_zone(watch.chat_id)
                 now = datetime.now(zone)
@@ -119,9 +120,8 @@ class WatchNotifier:
         reader = Reader(watch.user_id, watch.chat_id, watch.private)
         viewer = await access.build_viewer(self._context.admins, reader)
         try:
-            left = [
-                hit for hit in await watches.list_hits(self._archive, watch.id, ("over",)) if hit.found_at < midnight
-            ]
+            over = await subscriptions.list_hits(self._archive, watch.id, ("over",))
+            left = [hit for hit in over if hit.found_at < midnight]
             if left:
                 readable = [hit for hit in left if hit.key.chat_id in viewer.channels]
                 if readable:
@@ -129,13 +129,13 @@ class WatchNotifier:
                     content = await collect_content_of_posts([hit.key for hit in readable], viewer, self._archive)
                     with recheck_before_sending(content, reader, self._context.admins):
                         await self._bot.send_message(watch.chat_id, **line.as_kwargs())
-                await watches.mark_hits(self._archive, left, "listed")
-            for hit in await watches.list_hits(self._archive, watch.id, ("waiting",)):
+                await subscriptions.mark_hits(self._archive, left, "listed")
+            for hit in await subscriptions.list_hits(self._archive, watch.id, ("waiting",)):
                 await self._send_hit(hit, _Recipient(watch, reader, viewer, midnight, words), known)
         except (ContentWithdrawn, RecheckUnavailable):  # what may be sent is looked at again the next time
             return
         except TelegramForbiddenError:
-            await watches.block_chat(self._archive, watch.chat_id)
+            await subscriptions.mark_chat_blocked(self._archive, watch.chat_id, blocked=True)
         except (TelegramAPIError, ClientDecodeError) as exc:
             self._context.indexing.job_log.record_failure(_JOB, f"A notice was not sent: {type(exc).__name__}.")
 
@@ -144,10 +144,10 @@ class WatchNotifier:
         post = (await posts.fetch_posts(self._archive, [hit.key])).get(hit.key)
         span = find_quote(watch, post.text) if post else None
         if post is None or span is None or hit.key.chat_id not in viewer.channels:
-            await watches.mark_hits(self._archive, [hit], "closed")
+            await subscriptions.mark_hits(self._archive, [hit], "closed")
             return
         since = hit.found_at - _COPIES_DAYS * 86_400
-        before = await watches.list_hits(self._archive, watch.id, ("told", "over", "listed"), since)
+        before = await subscriptions.list_hits(self._archive, watch.id, ("told", "over", "listed"), since)
         told = [one.key for one in before]
         copies = await fetch_copies(self._archive, [hit.key, *told], viewer.channels)
         if hit.key not in copies and time.time() - hit.found_at < _COPIES_SECONDS:
@@ -156,10 +156,10 @@ class WatchNotifier:
             copies[key].family == copies[hit.key].family for key in told if key in copies and key != hit.key
         )
         if same or await self._is_rewording_of_told(post, before, viewer):
-            await watches.mark_hits(self._archive, [hit], "joined")
+            await subscriptions.mark_hits(self._archive, [hit], "joined")
             return
-        if await watches.count_told(self._archive, watch.chat_id, to.midnight) >= MAX_NOTICES_A_DAY:
-            await watches.mark_hits(self._archive, [hit], "over")
+        if await subscriptions.count_told(self._archive, watch.chat_id, to.midnight) >= MAX_NOTICES_A_DAY:
+            await subscriptions.mark_hits(self._archive, [hit], "over")
             return
         others = {one.key.chat_id for one in copies[hit.key].all} - {hit.key.chat_id} if hit.key in copies else set()
         text = _render_notice(watch, post, post.text[slice(*span)], known[hit.key.chat_id], len(others), words)
@@ -168,7 +168,7 @@ class WatchNotifier:
             await self._bot.send_message(
                 watch.chat_id, **text.as_kwargs(), reply_markup=_build_notice_keyboard(watch, words)
             )
-        await watches.mark_hits(self._archive, [hit], "told")
+        await subscriptions.mark_hits(self._archive, [hit], "told")
 
     async def _is_rewording_of_told(self, post: Post, told: Sequence[WatchHit], viewer: Viewer) -> bool:
         """Whether another channel's post that was told lately is reworded: two of one channel are two events."""
@@ -179,9 +179,7 @@ class WatchNotifier:
 
 
 def _match_posts(index: WatchIndex, found: list[Post]) -> list[tuple[int, PostKey]]:
-    return [
-        (watch.id, post.key) for post in found for watch in index.match(post) if post.stamp >= get_watch_start(watch)
-    ]
+    return [(watch.id, post.key) for post in found for watch in index.match(post) if post.stamp >= watch.made_at]
 
 
 def is_quiet(quiet: str, hour: int) -> bool:

@@ -14,7 +14,8 @@ from hashlib import blake2b
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.recipes import RECIPES
-from rag_core.storage import channels, questions, user_data
+from rag_core.storage import channels, user_data
+from rag_core.storage.monitoring_stats import fetch_queue_stats
 from rag_core.storage.user_data import AGENT_RECIPE, AUTO_RECIPE, DIRECT_RECIPE, load_answer_mode
 from rag_core.types import Question
 
@@ -36,7 +37,7 @@ async def choose_recipe(question: Question, rag: Engine) -> RecipeChoice:
     if rag.recipe != AUTO_RECIPE:
         return RecipeChoice(rag.recipe, "asked for")
     mode, chosen = await load_answer_mode(rag.archive, question.chat), await user_data.load_choices(rag.archive)
-    if await questions.count_waiting_questions(rag.archive) > rag.settings.agent.queue:
+    if (await fetch_queue_stats(rag.archive)).waiting > rag.settings.agent.queue:
         return RecipeChoice(DIRECT_RECIPE, "many wait")
     wanted, why = (
         (mode.recipe, "the chat's mode")

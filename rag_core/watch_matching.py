@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rag_core.planning.rule_planner import parse_filters
-from rag_core.storage.watches import Watch
+from rag_core.storage.subscriptions import Watch
 from rag_core.text.numbers import CURRENCIES, Number, parse_numbers
 from rag_core.text.query_terms import expand_words, is_asking_word
 from rag_core.text.sentences import TextSpan, split_long_span, split_sentences

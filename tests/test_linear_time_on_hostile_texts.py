@@ -101,7 +101,7 @@ NOT_MADE = {
     "pydantic_core._pydantic_core.ValidationError": "an error of a library",
     "rag_core.storage.db.Archive": "the archive",
     "rag_core.index.qdrant_connection.QdrantConnection": "a server",
-    "rag_core.index.bm25.LexicalIndex": "an open index",
+    "rag_core.index.bm25.Bm25Index": "an open index",
     "rag_core.index.sparse_qdrant.SparseCollection": "a server",
     "rag_core.retrieval.extractive_summary._Keyed": "a post or a passage, of which the key alone is read",
     "rag_core.watch_matching.WatchIndex": "an open index",

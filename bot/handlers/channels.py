@@ -50,7 +50,6 @@ from bot.views.keyboards import (
 )
 from ingest.inbox import MAX_WAITING_CHANNELS
 from rag_core.storage import Archive, channels, history_gaps, posts
-from rag_core.storage import channels as unapproved
 from rag_core.types import Channel, Visibility
 
 _TIMEOUT_SECONDS = 3.0  # for asking Telegram about a channel; after it the card is shown with the stored data
@@ -217,10 +216,12 @@ class BotMembershipHandlers:
             if len(self._latest_updates) >= _MAX_REMEMBERED_UPDATES:
                 self._latest_updates.clear()  # of channels that came and went: their updates were handled long ago
             self._latest_updates[chat_id] = number
-            known = (await channels.load_channels(context.archive)).get(chat_id)
+            loaded = await channels.load_channels(context.archive)
+            known = loaded.get(chat_id)
             # A channel that a stranger adds is refused while the maximum number waits for approval.
             stranger = after and known is None and event.from_user.id not in context.admins
-            refused = stranger and await unapproved.is_approval_queue_full(context.archive, MAX_WAITING_CHANNELS)
+            waiting = sum(channel.state in channels.UNAPPROVED_STATES for channel in loaded.values())
+            refused = stranger and waiting >= MAX_WAITING_CHANNELS
             if after and not refused:
                 chat = event.chat
                 # For a known channel `save_channel` takes over only title and username.

@@ -31,7 +31,7 @@ from bot.views.keyboards import QuoteCallback, find_quote_by_token
 from bot.views.message_formatting import neutralize_links
 from bot.views.post_formatting import RenderContext, format_day_and_edit, strip_control_characters
 from rag_core.storage import Archive, posts, questions
-from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
+from rag_core.storage.post_lookup import fetch_stored_posts, list_album_keys
 from rag_core.types import Channel, Entity, Post, PostKey, Viewer, format_post_link
 
 MAX_QUOTE_LENGTH = 1024  # characters; counted here in UTF-16 units, which are never fewer
@@ -165,15 +165,12 @@ async def locate_quote(archive: Archive, found: CitedWords) -> tuple[PostKey, Na
     if not found.post.album:
         return found.post.key, quote
     before = 0
-    for key, member in (await fetch_post_records(archive, await list_album_keys(archive, found.post.key))).items():
-        if member.deleted or member.suspected or not member.text.strip():
+    for key, member in (await fetch_stored_posts(archive, await list_album_keys(archive, found.post.key))).items():
+        caption = member.post.text
+        if member.deleted or member.suspected or not caption.strip():
             continue
-        end = before + count_utf16_units(member.text)
-        if (
-            before <= quote.position
-            and quote.position + count_utf16_units(quote.text) <= end
-            and quote.text in member.text
-        ):
+        end = before + count_utf16_units(caption)
+        if before <= quote.position and quote.position + count_utf16_units(quote.text) <= end and quote.text in caption:
             return key, NativeQuote(quote.text, quote.position - before, quote.entities)
         before = end + _CAPTION_SEPARATOR_LENGTH
     return None

@@ -34,7 +34,7 @@ from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.recipe_steps import plan_by_rules
 from rag_core.storage import Archive, channels, posts
-from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
+from rag_core.storage.post_lookup import fetch_stored_posts, list_album_keys
 from rag_core.storage.posts import PostVersion
 from rag_core.storage.questions import AnsweredQuestion, fetch_trace
 from rag_core.text.tokens import detect_language, list_dictionary_forms, tokenize
@@ -152,8 +152,8 @@ async def _list_edits(one: CitedPost, post: Post, context: _ExplanationContext) 
     """List the edits of a post, or of its whole album."""
     edits = []
     keys = await list_album_keys(context.archive, one.key) if post.album else (one.key,)
-    for key, now in (await fetch_post_records(context.archive, keys)).items():
-        chain = [PostVersion(now.stamp, now.text), *await posts.list_post_versions(context.archive, key)]
+    for key, now in (await fetch_stored_posts(context.archive, keys)).items():
+        chain = [PostVersion(now.stamp, now.post.text), *await posts.list_post_versions(context.archive, key)]
         edits += [] if now.deleted or len(chain) == 1 else await _explain_versions(chain, one.mark, context)
     return edits or [Text(context.shown.words("why-unknown-before"))]
 

@@ -31,7 +31,7 @@ from bot.views.keyboards import build_keyboard
 from bot.views.message_formatting import neutralize_links, split_pages
 from bot.views.post_formatting import RenderContext, format_day_and_edit, strip_control_characters
 from rag_core.storage import Archive, channels, posts
-from rag_core.storage.post_lookup import fetch_post_records, list_album_keys
+from rag_core.storage.post_lookup import fetch_stored_posts, list_album_keys
 from rag_core.types import Channel, PostKey, format_post_link
 
 _LINK_PATTERN = re.compile(
@@ -190,7 +190,7 @@ async def _on_check(message: Message, command: CommandObject, bot: Bot, context:
         gone = [key for key, presence in results.items() if presence is PostPresence.GONE]
         there = [key for key, presence in results.items() if presence is PostPresence.THERE]
         marked = await posts.mark_posts_suspected(context.archive, gone)
-        cleared = await posts.clear_suspicion(context.archive, there)
+        cleared = await posts.mark_posts_suspected(context.archive, there, suspected=False)
         if marked or cleared:
             context.indexing.wake()
         # If only some posts of an album are gone, it is there without them.
@@ -257,7 +257,8 @@ async def _resolve_links(archive: Archive, links: Iterable[PostLink]) -> tuple[l
     for link in links:
         key = resolve_post_link(link, known)
         keys = (key,) if key and link.single else await list_album_keys(archive, key) if key else ()
-        stored = {k: post for k, post in (await fetch_post_records(archive, keys)).items() if not post.deleted}
+        found = await fetch_stored_posts(archive, keys)
+        stored = {k: one.post for k, one in found.items() if not one.deleted}
         if key not in stored:
             others.append(link)
         elif not any(set(stored) & set(item.keys) for item in items):

@@ -30,19 +30,15 @@ from bot.telegram.pre_send_check import collect_content_of_posts, recheck_before
 from bot.views import answer
 from bot.views.keyboards import build_keyboard, redraw_message
 from rag_core.storage import channels, posts
-from rag_core.storage.digest_subscriptions import list_user_digests
 from rag_core.storage.user_data import (
     UserDataCounts,
     count_user_data,
     erase_user_data,
-    list_user_links,
     list_user_questions,
-    list_user_turns,
-    list_user_votes,
+    list_user_records,
     list_waiting_chats,
     load_channel_sets,
 )
-from rag_core.storage.watches import list_user_watches
 from rag_core.types import Channel, PostKey, format_post_link
 
 
@@ -115,14 +111,14 @@ async def _collect_user_data(user_id: int, context: AppContext, checks: ExitStac
             recheck_before_sending(await collect_content_of_posts(keys, viewer, archive), here, context.admins)
         )
     questions = [await _export_question(row, open_in[row["chat_id"]], known, context) for row in rows]
-    votes = [_with_times(one) | {"good": bool(one["good"])} for one in await list_user_votes(archive, user_id)]
-    links = [_with_times(one) for one in await list_user_links(archive, user_id)]
-    talks = [_with_times(one) for one in await list_user_turns(archive, user_id)]
-    watching = [_with_times(one) | {"paused": bool(one["paused"])} for one in await list_user_watches(archive, user_id)]
+    stored = await list_user_records(archive, user_id)
+    records = {kind: [_with_times(one) for one in rows] for kind, rows in stored.items()}
+    votes = [one | {"good": bool(one["good"])} for one in records["votes"]]
+    watching = [one | {"paused": bool(one["paused"])} for one in records["watches"]]
     return {"user_id": user_id, "written_at": _format_timestamp(int(datetime.now(UTC).timestamp())),
-            "questions": questions, "votes": votes, "links": links, "remembered": talks,
+            "questions": questions, "votes": votes, "links": records["links"], "remembered": records["turns"],
             "sets": sorted(await load_channel_sets(archive, user_id)),
-            "watches": watching, "digests": await list_user_digests(archive, user_id)}  # fmt: skip
+            "watches": watching, "digests": records["digests"]}  # fmt: skip
 
 
 async def _export_question(

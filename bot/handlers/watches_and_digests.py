@@ -26,9 +26,8 @@ from bot.views.message_formatting import neutralize_links
 from bot.views.post_formatting import RenderContext, format_moment
 from bot.watch_notifications import WatchCallback
 from rag_core.retrieval.period_digest import parse_digest_command
-from rag_core.storage import channels, watches
-from rag_core.storage.digest_subscriptions import DigestPlan, delete_digest_plan, fetch_digest_plan, save_digest_plan
-from rag_core.storage.watches import MAX_WATCHES, NewWatch, Watch
+from rag_core.storage import channels, subscriptions
+from rag_core.storage.subscriptions import MAX_WATCHES, DigestPlan, NewWatch, Watch
 from rag_core.types import PostKey, Viewer, format_post_link
 from rag_core.watch_matching import parse_quiet_hours, parse_watch, split_channels
 
@@ -50,7 +49,7 @@ async def _on_watch(message: Message, command: CommandObject, context: AppContex
     query, named = split_channels(given, readable)
     if len(given) > _MAX_LENGTH or not parse_watch(query).terms:
         text = words.rich("watch-how", example=example, quiet=Code("/watch quiet 22-8"), watches="/watches")
-    elif await watches.add_watch(
+    elif await subscriptions.add_watch(
         context.archive,
         NewWatch(reader.user_id, reader.chat_id, reader.private, given, query, named),
     ):
@@ -61,14 +60,14 @@ async def _on_watch(message: Message, command: CommandObject, context: AppContex
 
 
 async def _set_quiet_hours(hours: str, chat_id: int, context: AppContext, words: Translator) -> Text:
-    if not await watches.set_quiet_hours(context.archive, chat_id, hours):
+    if not await subscriptions.set_quiet_hours(context.archive, chat_id, hours):
         return words.rich("watches-none", example=Code(f"/watch {words('watch-example')}"))
     return Text(words("watch-quiet", hours=hours) if hours else words("watch-quiet-off"))
 
 
 async def _on_watches(message: Message, context: AppContext, words: Translator) -> None:
     reader = get_reader(message)
-    await watches.unblock_chat(context.archive, message.chat.id)
+    await subscriptions.mark_chat_blocked(context.archive, message.chat.id, blocked=False)
     viewer = await access.build_viewer(context.admins, reader)
     text, buttons, keys = await _render_watches(message.chat.id, viewer, context, words)
     content = await collect_content_of_posts(keys, viewer, context.archive)
@@ -80,13 +79,13 @@ async def _render_watches(
     chat_id: int, viewer: Viewer, context: AppContext, words: Translator
 ) -> tuple[Text, InlineKeyboardMarkup | None, list[PostKey]]:
     """Render the watches of a chat with their last hits that the viewer may read; also the posts linked."""
-    kept = await watches.list_watches(context.archive, chat_id)
+    kept = await subscriptions.list_watches(context.archive, chat_id)
     if not kept:
         return words.rich("watches-none", example=Code(f"/watch {words('watch-example')}")), None, []
     known = await channels.load_channels(context.archive)
     lines, linked = [], []
     for number, watch in enumerate(kept, 1):
-        told = await watches.list_hits(context.archive, watch.id, ("told", "over", "listed"))
+        told = await subscriptions.list_hits(context.archive, watch.id, ("told", "over", "listed"))
         last = [hit for hit in told if hit.key.chat_id in viewer.channels][-_LAST_HITS:]
         linked += [hit.key for hit in last]
         urls = [format_post_link(hit.key, known[hit.key.chat_id].username) for hit in last]
@@ -121,15 +120,15 @@ async def _press_watch(
         context.admins, message.chat, pressed.from_user.id
     ):
         raise Refusal(words("group-admins-only"))
-    if chosen not in {watch.id for watch in await watches.list_watches(archive, message.chat.id)}:
+    if chosen not in {watch.id for watch in await subscriptions.list_watches(archive, message.chat.id)}:
         raise Refusal(words("watch-gone"))
     match callback_data.action:
         case "stop":
-            await watches.delete_watch(archive, chosen)
+            await subscriptions.delete_watch(archive, chosen)
         case "mute":
-            await watches.mute_watch(archive, chosen, int(time.time()) + _MUTED_SECONDS)
+            await subscriptions.mute_watch(archive, chosen, int(time.time()) + _MUTED_SECONDS)
         case "pause" | "resume":
-            await watches.pause_watch(archive, chosen, paused=callback_data.action == "pause")
+            await subscriptions.pause_watch(archive, chosen, paused=callback_data.action == "pause")
     done = {"stop": "watch-stopped", "mute": "watch-muted", "pause": "watch-paused", "resume": "watch-resumed"}
     await pressed.answer(words(done.get(callback_data.action, "watch-gone")))
 
@@ -145,9 +144,11 @@ async def _on_digest(
     if not await may_change_chat_settings(context.admins, message.chat, reader.user_id):
         raise Refusal(words("group-admins-only"))
     zone, now = await context.load_zone(chat), datetime.now(UTC)
-    plan, wanted = await fetch_digest_plan(archive, chat), parse_digest_command(given)
+    plan, wanted = await subscriptions.fetch_digest_plan(archive, chat), parse_digest_command(given)
     if wanted == "off":
-        await message.answer(words("digest-off" if await delete_digest_plan(archive, chat) else "digest-none"))
+        await message.answer(
+            words("digest-off" if await subscriptions.delete_digest_plan(archive, chat) else "digest-none")
+        )
     elif wanted == "now":
         asked = plan or DigestPlan(
             chat, reader.user_id, reader.private, _NOW_DAYS, _NOW_HOUR, None, words.lang, now, now
@@ -163,7 +164,7 @@ async def _on_digest(
             plan = DigestPlan(
                 chat, reader.user_id, reader.private, wanted.days, wanted.hour, named, words.lang, since, due
             )
-            await save_digest_plan(archive, plan)
+            await subscriptions.save_digest_plan(archive, plan)
             await message.answer(_describe_digest(plan, words, zone))
             return
         await _explain_digest(message, plan, words, zone)

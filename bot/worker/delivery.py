@@ -111,7 +111,7 @@ class AnswerDelivery:
         self._messages = [*sent, DeliveryMessage(len(sent), said, "[]", message_id=begun)]
         self.whole = None
         with self._log_archive_errors():
-            await questions.replace_delivery(self._archive, self.asked.id, self._messages)
+            await questions.save_delivery(self._archive, self.asked.id, self._messages, None)
 
     async def send(self) -> list[int]:
         """Send the unsent messages and return the ids of all. Raises what Telegram refused, or connection errors."""

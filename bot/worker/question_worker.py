@@ -299,7 +299,7 @@ class QuestionWorker:
             try:
                 await self._outbox.recheck_kept(asked, stored)
             except ContentWithdrawn:
-                await questions.drop_delivery(self._rag.archive, asked.id)
+                await questions.save_delivery(self._rag.archive, asked.id, [], None)  # it is answered again
                 waiting = []
             except RecheckUnavailable:  # the outbox checks before it sends, and waits as long as that fails
                 log.info("question %d: its answer of an earlier life is checked later", asked.id)

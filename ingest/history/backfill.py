@@ -20,6 +20,7 @@ from ingest.message_parsing import MalformedMessage
 from rag_core.errors import HistoryUnavailable, RagError
 from rag_core.storage import Archive, channel_history, channels, history_gaps
 from rag_core.storage.channel_history import Backfill
+from rag_core.storage.posts import list_newest_ids
 from rag_core.types import Channel, Post
 
 if TYPE_CHECKING:
@@ -172,5 +173,5 @@ def estimate_minutes(ids: int) -> int:
 
 async def estimate_size(archive: Archive, source: PacedSource, chat_id: int) -> int:
     """Estimate how many posts a backfill may find: the newest id. Raises HistoryUnavailable."""
-    known = await channel_history.list_newest_ids(archive, chat_id, 1)
+    known = await list_newest_ids(archive, chat_id, 1)
     return await find_newest_id(source, chat_id, max(known, default=0))

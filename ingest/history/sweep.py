@@ -19,7 +19,7 @@ from ingest.history.backfill import BATCH_IDS, PacedSource, convert_messages
 from ingest.reception_gaps import NotifyAdmins, PostsMissing
 from rag_core.errors import RagError
 from rag_core.storage import Archive, channel_history, channels
-from rag_core.storage.posts import mark_posts_deleted
+from rag_core.storage.posts import list_newest_ids, mark_posts_deleted
 from rag_core.types import Channel, PostKey
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ async def look_before_citing(
                 channel = known.get(chat_id)
                 if channel is None or channel.kind != "channel" or not channel.inside:
                     continue
-                controls = await channel_history.list_newest_ids(archive, chat_id, _CONTROL_IDS)
+                controls = await list_newest_ids(archive, chat_id, _CONTROL_IDS)
                 cited = [key.message_id for key in stale if key.chat_id == chat_id]
                 ids = list(dict.fromkeys([*cited, *controls]))[:BATCH_IDS]
                 looked = await look_at_posts(archive, source, channel, ids, now)

@@ -1,24 +1,23 @@
-"""BM25 index of passages, filtered by channel, date and post inside the query; and the protocol of lexical indexes.
+"""BM25 index of passages, filtered by channel, date and post inside the query.
 
 The index is derived: it holds terms and passage references, no texts, and can be rebuilt from the archive. It is
 saved beside the archive with the archive's identity and the watermark (the archive's sequence number) up to which it
 is complete.
 
-`LexicalIndex` is the protocol that the file index and the Qdrant index share. Calls may block and belong in a thread,
-except `statistics`, `watermark`, `revision`, `chats` and `len`, which need nothing but memory.
+`LexicalIndex` is this index or the one on a Qdrant server, which has the same methods. They raise IndexUnavailable, may
+block and belong in a thread, except `statistics`, `watermark`, `revision`, `chats` and `len`, which need only memory.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,10 +54,6 @@ _REF_COLUMNS = (("chat", np.int16), ("message", np.int64), ("part", np.int16), (
             ("end", np.int32), ("date", np.int64))  # fmt: skip
 
 
-def _make_empty_columns() -> dict[str, NDArray[Any]]:
-    return {name: np.zeros(0, kind) for name, kind in _REF_COLUMNS}
-
-
 @dataclass(frozen=True, slots=True)
 class PassageTable:
     """Table of passage references by document number; `chat` is an index into `chats`.
@@ -67,7 +62,9 @@ class PassageTable:
     """
 
     chats: list[int] = field(default_factory=list)
-    columns: dict[str, NDArray[Any]] = field(default_factory=_make_empty_columns)
+    columns: dict[str, NDArray[Any]] = field(
+        default_factory=lambda: {name: np.zeros(0, kind) for name, kind in _REF_COLUMNS}
+    )
 
     def write(self, entries: Sequence[IndexEntry], first: int) -> None:
         """Write rows, starting with the document number `first`."""
@@ -106,18 +103,11 @@ class PassageTable:
 
     def of_posts(self, keys: Iterable[PostKey], among: BoolArray) -> DocIdArray:
         """Documents of posts; `among` is the mask of living documents."""
-        by_chat: dict[int, list[int]] = {}
-        for key in keys:
-            by_chat.setdefault(key.chat_id, []).append(key.message_id)
-        found = [np.zeros(0, np.intp)]
-        for chat, messages in by_chat.items():
+        wanted, found = PostKeySet.of(keys), [np.zeros(0, np.intp)]
+        for chat in wanted.by_chat:
             docs = self.of_channel(chat, among)
-            found.append(docs[np.isin(self.columns["message"][docs], messages)])
+            found.append(docs[wanted.holding(chat, self.columns["message"][docs])])
         return np.concatenate(found)
-
-    def first_parts(self, among: BoolArray) -> DocIdArray:
-        """Documents with the first part of a post; `among` is the mask of living documents."""
-        return np.flatnonzero(among & (self.columns["part"][: len(among)] == 0))
 
     def number_posts(self, docs: DocIdArray) -> NDArray[np.int64]:
         """Number the posts of documents: equal for the passages of one post, whose message id is below 2⁴⁸."""
@@ -158,31 +148,24 @@ class PassageTable:
             date = columns["date"].take(docs)
             seen: BoolArray = (date >= since) & (date < until)
             if keys is not None:
-                seen &= self._among(docs, keys)
+                of, messages = columns["chat"].take(docs), columns["message"].take(docs)
+                found: BoolArray = np.zeros(len(docs), np.bool_)
+                for chat in keys.by_chat.keys() & set(self.chats):
+                    here = np.flatnonzero(of == self.chats.index(chat))
+                    found[here] = keys.holding(chat, messages[here])
+                seen &= found
             return seen
 
         return allowed
-
-    def _among(self, docs: DocIdArray, keys: PostKeySet) -> BoolArray:
-        of, messages = self.columns["chat"].take(docs), self.columns["message"].take(docs)
-        found: BoolArray = np.zeros(len(docs), np.bool_)
-        for chat in keys.by_chat.keys() & set(self.chats):
-            here = np.flatnonzero(of == self.chats.index(chat))
-            found[here] = keys.holding(chat, messages[here])
-        return found
 
     def renumbered(self, numbers: IntArray) -> PassageTable:
         """Copy with new document numbers, without the documents whose number is -1."""
         kept = numbers >= 0
         return PassageTable(self.chats, {name: column[: len(numbers)][kept] for name, column in self.columns.items()})
 
-    def dump(self, size: int) -> dict[str, NDArray[Any]]:
-        """Return the columns of the first `size` documents."""
-        return {name: column[:size] for name, column in self.columns.items()}
-
     @classmethod
     def restored(cls, chats: Iterable[int], columns: Mapping[str, NDArray[Any]], size: int) -> PassageTable:
-        """Restore from the columns of `dump`. Raises ValueError or KeyError if they do not fit `size` documents."""
+        """Restore from saved columns. Raises ValueError or KeyError if they do not fit `size` documents."""
         known = {name: columns[name] for name, _ in _REF_COLUMNS}
         if any(len(column) != size for column in known.values()):
             raise ValueError("the places are not those of the postings")
@@ -214,95 +197,6 @@ class PassageList(Sequence[PassageRef]):
         return iter(self.places.at(self.docs))
 
 
-class LexicalIndex(Protocol):
-    """Lexical index protocol: BM25 over passages. One writer; searches may run in other threads meanwhile.
-
-    Methods raise IndexUnavailable.
-    """
-
-    watermark: int  # the archive's sequence number up to which it is complete
-
-    def __len__(self) -> int:
-        """Number of passages."""
-
-    @property
-    def chats(self) -> list[int]:
-        """Channels with passages in the index, now or earlier."""
-
-    @property
-    def revision(self) -> int:
-        """Revision: grows after every change that can alter search results, never before it."""
-
-    def replace(self, keys: Iterable[PostKey], entries: Sequence[IndexEntry]) -> int:
-        """Replace all passages of these posts; returns how many passages were removed."""
-
-    def remove_channel(self, chat_id: int) -> None:
-        """Remove every passage of a channel."""
-
-    def parts_of(self, chat_id: int) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
-        """Passages of a channel: message ids, and the part number of each."""
-
-    def adopt(self, other: LexicalIndex) -> None:
-        """Take over the content of another index of the same kind, while searches run; `other` is unusable then."""
-
-    def make_empty(self) -> LexicalIndex:
-        """Make an empty index of the same kind, beside this one."""
-
-    def load_saved(self, folder: Path, archive: str) -> LexicalIndex | None:
-        """Load an index of the same kind that was saved in a folder for this archive; None if there is none."""
-
-    @property
-    def settings_json(self) -> str:
-        """Settings with which another process opens an index of the same kind: `QdrantSettings` as JSON.
-
-        May hold a key. Empty for the file index.
-        """
-
-    def save(self, folder: Path, archive: str = "") -> None:
-        """Save atomically: after a crash either the old or the new files are complete."""
-
-    def close(self) -> None:
-        """Close connections. Closing twice is no error."""
-
-    def search(
-        self, terms: Sequence[str], only: SearchFilter, n: int = 50, variants: TermVariants = NO_VARIANTS
-    ) -> list[tuple[PassageRef, float]]:
-        """Find the n best passages with any of the terms or their variants, best first.
-
-        Scores are BM25 over the passages of the filter's channels.
-        """
-
-    def search_each(
-        self, queries: Sequence[Sequence[str]], only: SearchFilter, n: int
-    ) -> list[list[tuple[PassageRef, float]]]:
-        """Search for the terms of each query, without variants."""
-
-    def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
-        """List every passage with all the terms, or all terms of one of `others`, oldest first: for counts."""
-
-    def mentioning(self, terms: Sequence[str], only: SearchFilter) -> Sequence[PassageRef] | None:
-        """List every post with all the terms, by its first passage that has them, oldest first.
-
-        Every term stands in the post itself, not only in a header. None: this index does not tell them apart.
-        """
-
-    def all_of(self, only: SearchFilter) -> list[PassageRef]:
-        """List the first passage of every post that the filter allows, oldest first."""
-
-    def known(self, term: str, only: SearchFilter) -> bool:
-        """Whether a passage that the filter allows has the term."""
-
-    def statistics(self, channels: frozenset[int]) -> TermStatistics:
-        """Term statistics over the passages of these channels alone, as used by a search in them."""
-
-    @property
-    def outdated(self) -> bool:
-        """Whether its terms were made by an earlier text analysis: it answers until a rebuild replaces it."""
-
-    def list_vocabulary(self) -> list[str]:
-        """Terms of all channels; before any is shown, its frequency in the asker's channels has to be looked at."""
-
-
 _FILE_FORMAT = 2
 _MAX_SNAPSHOTS = 64  # sets of channels whose statistics are cached until the index changes
 
@@ -311,16 +205,9 @@ _MAX_SNAPSHOTS = 64  # sets of channels whose statistics are cached until the in
 class _ChannelSizes:
     """Sizes: the number of all documents, and by channel number the living passages and their terms."""
 
-    documents: int
-    passages: NDArray[np.int64]
-    terms: NDArray[np.int64]
-
-    @classmethod
-    def counted(cls, postings: PostingsBM25, places: PassageTable) -> _ChannelSizes:
-        """Count all documents."""
-        return cls(0, np.zeros(0, np.int64), np.zeros(0, np.int64)).plus(
-            postings, places, np.flatnonzero(postings.alive), np.zeros(0, np.intp)
-        )
+    documents: int = 0
+    passages: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    terms: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def plus(self, postings: PostingsBM25, places: PassageTable, come: DocIdArray, gone: DocIdArray) -> _ChannelSizes:
         """Sizes after some documents were added (`come`) and others deleted (`gone`)."""
@@ -339,14 +226,23 @@ class _IndexState:
 
     postings: PostingsBM25
     places: PassageTable
-    sizes: _ChannelSizes
+    sizes: _ChannelSizes = _ChannelSizes()
+    snapshots: dict[frozenset[int], IndexSnapshot] = field(default_factory=dict, init=False)  # cached until a change
 
-    @classmethod
-    def of(cls, postings: PostingsBM25, places: PassageTable) -> _IndexState:
-        return cls(postings, places, _ChannelSizes.counted(postings, places))
+    def changed(self, come: DocIdArray, gone: DocIdArray) -> _IndexState:
+        """State after some documents were added (`come`) and others deleted (`gone`)."""
+        return replace(self, sizes=self.sizes.plus(self.postings, self.places, come, gone))
 
     def snapshot(self, channels: frozenset[int]) -> IndexSnapshot:
         """Snapshot for the readers of these channels, with its statistics."""
+        snapshot = self.snapshots.get(channels)
+        if snapshot is None:
+            if len(self.snapshots) >= _MAX_SNAPSHOTS:
+                self.snapshots.clear()
+            snapshot = self.snapshots[channels] = self._make_snapshot(channels)
+        return snapshot
+
+    def _make_snapshot(self, channels: frozenset[int]) -> IndexSnapshot:
         chats, sizes = self.places.chats, self.sizes
         allowed = np.array([chat in channels for chat in chats], np.bool_)
         inside = allowed[: len(sizes.passages)]
@@ -371,17 +267,18 @@ class Bm25Index:
     Hits and scores of a search depend on the passages of the filter's channels alone.
     """
 
+    # Settings with which another process opens an index of the same kind: `QdrantSettings` as JSON, with the key.
+    settings_json = ""
+
     def __init__(self) -> None:
-        self.watermark = 0
+        self.watermark = 0  # the archive's sequence number up to which it is complete
+        self.revision = 0  # grows after every change that can alter search results, never before it
         self._analysis = ANALYSIS_VERSION
-        self._revision = 0
         # Replaced as one object, so that a running search keeps consistent document numbers.
-        self._now = _IndexState.of(PostingsBM25(k1=BM25_K1, b=BM25_B), PassageTable())
-        self._snapshots: dict[frozenset[int], IndexSnapshot] = {}
-        self._snapshots_of = self._now
-        self._snapshots_lock = threading.Lock()
+        self._now = _IndexState(PostingsBM25(k1=BM25_K1, b=BM25_B), PassageTable())
 
     def __len__(self) -> int:
+        """Number of passages."""
         return self._now.postings.corpus_size - self._now.postings.deleted
 
     @property
@@ -389,20 +286,8 @@ class Bm25Index:
         """Channels with passages in the index, now or earlier."""
         return self._now.places.chats
 
-    @property
-    def revision(self) -> int:
-        """Revision: grows after every change that can alter search results, never before it."""
-        return self._revision
-
-    def add(self, entries: Sequence[IndexEntry]) -> None:
-        """Add passages; existing passages of the same posts stay (see `replace`)."""
-        self.replace((), entries)
-
-    def replace(self, keys: Iterable[PostKey], entries: Sequence[IndexEntry]) -> int:
-        """Replace all passages of these posts atomically: a search finds either the old or the new ones.
-
-        Returns how many passages were removed.
-        """
+    def replace(self, keys: Iterable[PostKey], entries: Sequence[IndexEntry]) -> None:
+        """Replace all passages of these posts atomically: a search finds either the old or the new ones."""
         postings, places = self._now.postings, self._now.places
         gone = places.of_posts(keys, postings.alive)
         places.write(entries, postings.corpus_size)
@@ -412,11 +297,6 @@ class Bm25Index:
         else:
             postings.delete(gone)
         self._count(np.arange(before, postings.corpus_size), gone)
-        return len(gone)
-
-    def remove(self, keys: Iterable[PostKey]) -> int:
-        """Remove every passage of these posts atomically; returns how many."""
-        return self.replace(keys, ())
 
     def remove_channel(self, chat_id: int) -> None:
         """Remove every passage of a channel atomically."""
@@ -426,9 +306,8 @@ class Bm25Index:
         self._count(np.zeros(0, np.intp), gone)
 
     def _count(self, come: DocIdArray, gone: DocIdArray) -> None:
-        state = self._now
-        self._now = replace(state, sizes=state.sizes.plus(state.postings, state.places, come, gone))
-        self._revision += 1
+        self._now = self._now.changed(come, gone)
+        self.revision += 1
 
     def parts_of(self, chat_id: int) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
         """Passages of a channel: message ids, and the part number of each."""
@@ -440,79 +319,64 @@ class Bm25Index:
         """Take over the content of another index atomically, while searches run; `other` is unusable then."""
         assert isinstance(other, Bm25Index)
         self._now, self.watermark, self._analysis = other._now, other.watermark, other._analysis
-        self._revision += 1  # counts on from our own: the other's revision may be one that was used before
+        self.revision += 1  # counts on from our own: the other's revision may be one that was used before
 
     def make_empty(self) -> Bm25Index:
-        """Make an empty index of the same kind."""
+        """Make an empty index of the same kind, beside this one."""
         return Bm25Index()
 
     def load_saved(self, folder: Path, archive: str) -> Bm25Index | None:
-        """Load an index of the same kind that was saved in a folder by this version."""
+        """Load an index of the same kind that this version saved for this archive; None if there is none."""
         index = Bm25Index.load(folder, archive)
         return None if index is None or index.outdated else index
 
-    @property
-    def settings_json(self) -> str:
-        """Settings for another process: none."""
-        return ""
-
     def close(self) -> None:
-        """Do nothing: no connection is open."""
+        """Close connections, of which this index has none. Closing twice is no error."""
 
-    def compact(self) -> bool:
-        """Free the memory of deleted passages and of words that only they had. Returns whether there was any."""
+    def compact(self) -> None:
+        """Free the memory of deleted passages and of words that only they had."""
         postings, places = self._now.postings, self._now.places
         if postings.is_compact:
-            return False
+            return
         postings = copy.copy(postings)  # compact() replaces arrays and changes none: the old object stays valid
         places = places.renumbered(postings.compact())
         self._now = _IndexState(postings, places, replace(self._now.sizes, documents=postings.corpus_size))
-        self._revision += 1
-        return True
-
-    def _snapshot(self, channels: frozenset[int]) -> tuple[_IndexState, IndexSnapshot]:
-        state = self._now
-        with self._snapshots_lock:
-            if self._snapshots_of is not state:
-                self._snapshots_of = state
-                self._snapshots.clear()
-            snapshot = self._snapshots.get(channels)
-            if snapshot is None:
-                if len(self._snapshots) >= _MAX_SNAPSHOTS:
-                    self._snapshots.clear()
-                snapshot = self._snapshots[channels] = state.snapshot(channels)
-        return state, snapshot
+        self.revision += 1
 
     def statistics(self, channels: frozenset[int]) -> TermStatistics:
-        """Term statistics over the passages of these channels alone."""
-        state, snapshot = self._snapshot(channels)
-        frequency = partial(state.postings.frequency, snapshot=snapshot)
+        """Term statistics over the passages of these channels alone, as used by a search in them."""
+        now = self._now
+        snapshot = now.snapshot(channels)
+        frequency = partial(now.postings.frequency, snapshot=snapshot)
         return TermStatistics(snapshot.count, snapshot.average_length, frequency)
 
     @property
     def outdated(self) -> bool:
-        """Whether its terms were made by an earlier text analysis."""
+        """Whether its terms were made by an earlier text analysis: it answers until a rebuild replaces it."""
         return self._analysis != ANALYSIS_VERSION
 
     def list_vocabulary(self) -> list[str]:
-        """Terms of all channels."""
+        """Terms of all channels; before any is shown, its frequency in the asker's channels has to be looked at."""
         return list(self._now.postings.vocabulary)
 
     def search(
         self, terms: Sequence[str], only: SearchFilter, n: int = 50, variants: TermVariants = NO_VARIANTS
     ) -> list[tuple[PassageRef, float]]:
-        """Implement `LexicalIndex.search`."""
-        state, snapshot = self._snapshot(only.channels)
-        docs, scores = state.postings.best(terms, n, snapshot, state.places.narrowed(only), variants)
-        return list(zip(state.places.at(docs), scores.tolist(), strict=True))
+        """Find the n best passages with any of the terms or their variants, best first.
+
+        Scores are BM25 over the passages of the filter's channels.
+        """
+        now = self._now
+        docs, scores = now.postings.best(terms, n, now.snapshot(only.channels), now.places.narrowed(only), variants)
+        return list(zip(now.places.at(docs), scores.tolist(), strict=True))
 
     def search_each(
         self, queries: Sequence[Sequence[str]], only: SearchFilter, n: int
     ) -> list[list[tuple[PassageRef, float]]]:
-        """Implement `LexicalIndex.search_each`."""
-        state, snapshot = self._snapshot(only.channels)
-        found = state.postings.best_of_each(queries, n, snapshot, state.places.narrowed(only))
-        return [list(zip(state.places.at(docs), scores.tolist(), strict=True)) for docs, scores in found]
+        """Search for the terms of each query, without variants."""
+        now = self._now
+        found = now.postings.best_of_each(queries, n, now.snapshot(only.channels), now.places.narrowed(only))
+        return [list(zip(now.places.at(docs), scores.tolist(), strict=True)) for docs, scores in found]
 
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
         """List every passage with all the terms, or all terms of one of `others`, oldest first: for counts."""
@@ -524,7 +388,10 @@ class Bm25Index:
         return now.places.at(now.places.oldest_first(docs))
 
     def mentioning(self, terms: Sequence[str], only: SearchFilter) -> Sequence[PassageRef] | None:
-        """Implement `LexicalIndex.mentioning`."""
+        """List every post with all the terms, by its first passage that has them, oldest first.
+
+        Every term stands in the post itself, not only in a header. None: this index does not tell them apart.
+        """
         if self.outdated:
             return None
         now = self._now
@@ -545,7 +412,8 @@ class Bm25Index:
     def all_of(self, only: SearchFilter) -> list[PassageRef]:
         """List the first passage of every post that the filter allows, oldest first."""
         now = self._now
-        docs = now.places.first_parts(now.postings.alive[: now.postings.corpus_size])
+        alive = now.postings.alive
+        docs = np.flatnonzero(alive & (now.places.columns["part"][: len(alive)] == 0))
         docs = docs[now.places.allowed(only)(docs)]
         return now.places.at(now.places.oldest_first(docs))
 
@@ -567,9 +435,8 @@ class Bm25Index:
             "chats": places.chats,
             "watermark": self.watermark,
         }
-        bm25_files.write_index_files(
-            folder, about, {**postings.dump(), **places.dump(postings.corpus_size)}, postings.vocabulary
-        )
+        columns = {name: column[: postings.corpus_size] for name, column in places.columns.items()}
+        bm25_files.write_index_files(folder, about, {**postings.dump(), **columns}, postings.vocabulary)
 
     @classmethod
     def load(cls, folder: Path, archive: str = "") -> Bm25Index | None:
@@ -584,7 +451,8 @@ class Bm25Index:
                 return None
             index._analysis = about["analysis"]
             postings.restore(arrays, vocabulary)
-            index._now = _IndexState.of(postings, PassageTable.restored(about["chats"], arrays, postings.corpus_size))
+            places = PassageTable.restored(about["chats"], arrays, postings.corpus_size)
+            index._now = _IndexState(postings, places).changed(np.arange(postings.corpus_size), np.zeros(0, np.intp))
             index.watermark = int(about["watermark"])
         except bm25_files.INDEX_READ_ERRORS:
             return None  # derived data: the caller rebuilds it from the archive
@@ -593,3 +461,11 @@ class Bm25Index:
 
 def _describe_bm25_files(archive: str) -> dict[str, object]:
     return {"format": _FILE_FORMAT, "archive": archive}
+
+
+if TYPE_CHECKING:
+    from rag_core.index.sparse_qdrant import QdrantLexicalIndex
+
+    LexicalIndex: TypeAlias = Bm25Index | QdrantLexicalIndex
+else:  # Qdrant's client takes a second to import
+    LexicalIndex = Bm25Index

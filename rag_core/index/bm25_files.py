@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 from rag_core.errors import IndexUnavailable, translate_errors
 from rag_core.os_support import open_regular_file, read_regular_file
 
-ArraysByName = Mapping[str, NDArray[Any]]
-
 # Errors that reading or decoding a damaged index may raise.
 INDEX_READ_ERRORS = (
     OSError,
@@ -59,7 +57,7 @@ def translate_write_errors() -> AbstractContextManager[None]:
 
 
 def write_index_files(
-    folder: Path, about: Mapping[str, object], arrays: ArraysByName, vocabulary: Iterable[str]
+    folder: Path, about: Mapping[str, object], arrays: Mapping[str, NDArray[Any]], vocabulary: Iterable[str]
 ) -> None:
     """Write the files of an index atomically: after a crash either the old or the new ones are complete.
 

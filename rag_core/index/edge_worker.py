@@ -60,9 +60,8 @@ class VectorShard:
             self._sketch = VectorSketch.create(self._sketch_folder, size)
         else:
             self._shard = edge.EdgeShard.load(path)
-            self._shard.scroll(
-                edge.ScrollRequest(limit=1, with_payload=True, with_vector=True)
-            )  # raises if the files cannot be read
+            # raises if the files cannot be read
+            self._shard.scroll(edge.ScrollRequest(limit=1, with_payload=True, with_vector=True))
             for field in self._shard.info().payload_schema:  # of shards made before there was a sketch
                 self._shard.update(edge.UpdateOperation.delete_field_index(field))
             self._sketch = self._open_sketch()
@@ -72,8 +71,7 @@ class VectorShard:
         try:
             sketch = VectorSketch.open(self._sketch_folder, self._size)
             self._settle_change(sketch)
-            points = self._count_points()
-            if len(sketch) == points:
+            if len(sketch) == self._shard.count(edge.CountRequest(exact=True)):
                 return sketch
             sketch.release()
             raise SketchUnusable("it has other points than the engine")
@@ -164,10 +162,7 @@ class VectorShard:
 
     def count(self, ask: dict[str, Any], _: bytes) -> WorkerReply:
         """Count the points."""
-        return {"points": self._count_points()}, b""
-
-    def _count_points(self) -> int:
-        return self._shard.count(edge.CountRequest(exact=True))
+        return {"points": self._shard.count(edge.CountRequest(exact=True))}, b""
 
     def page(self, ask: dict[str, Any], _: bytes) -> WorkerReply:
         """Read the `fields` of the next `n` points from the id `after` on, and the id of the next page."""

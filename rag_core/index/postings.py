@@ -96,10 +96,9 @@ class PostingsSegment:
             raise ValueError("the postings do not fit together")
         if int(self.indptr[0]) or np.any(np.diff(self.indptr) < 0) or np.any(np.diff(self.terms) <= 0):
             raise ValueError("the postings are not in order")
-        if len(self.docs) and (int(self.docs.max()) >= documents or int(self.terms.max()) >= words):
-            raise ValueError("the postings name documents or terms that are not there")
-        if len(self.docs) and (int(self.docs.min()) < 0 or int(self.terms.min()) < 0):
-            raise ValueError("the postings name documents or terms that are not there")
+        for numbers, count in ((self.docs, documents), (self.terms, words)) if len(self.docs) else ():
+            if int(numbers.min()) < 0 or int(numbers.max()) >= count:
+                raise ValueError("the postings name documents or terms that are not there")
 
     def rows(self) -> tuple[IntArray, IntArray, CountArray]:
         """Return one row per (term, document), sorted by term."""
@@ -367,10 +366,9 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         self._size = len(self.lengths)
         return renumbered
 
-    def snapshot(self, mask: BoolArray | None = None) -> IndexSnapshot:
-        """Make a snapshot of the living documents, restricted to `mask` if given."""
-        size = self._size
-        seen = self.alive if mask is None else self.alive & mask[:size]
+    def snapshot(self) -> IndexSnapshot:
+        """Make a snapshot of the living documents."""
+        size, seen = self._size, self.alive
         count, total = int(np.count_nonzero(seen)), int(self.lengths[:size][seen].sum(dtype=np.int64))
         return IndexSnapshot(size, None if count == size else seen.take, count, total / max(1, count))
 
@@ -458,25 +456,23 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             else:
                 scores[docs[spans[0]]] += worth[spans[0]]
 
-    def get_scores(self, query: Sequence[str], snapshot: IndexSnapshot | None = None) -> ScoreArray:
+    def get_scores(self, query: Sequence[str]) -> ScoreArray:
         """Compute the score of every document, 0 for deleted ones, like the parent's method of this name."""
-        snapshot = snapshot or self.snapshot()
+        snapshot = self.snapshot()
         (docs, worth, groups), scores = self._contributions(query, snapshot), np.zeros(snapshot.size)
         self._add_scores(scores, docs, worth, groups)
         if snapshot.seen is not None:
             scores[~snapshot.seen(np.arange(snapshot.size))] = 0.0
         return scores
 
-    def top(self, query: Sequence[str], n: int = 50, snapshot: IndexSnapshot | None = None) -> list[tuple[int, float]]:
-        """Find the n best living documents with a query term, best first, as (number, score)."""
-        docs, scores = self.best(query, n, snapshot or self.snapshot())
-        return list(zip(docs.tolist(), scores.tolist(), strict=True))
-
     def best(
         self, query: Sequence[str], n: int, snapshot: IndexSnapshot, allowed: DocFilter | None = None,
         variants: TermVariants = NO_VARIANTS,
     ) -> tuple[DocIdArray, ScoreArray]:  # fmt: skip
-        """Find the n best documents like `top`, as two arrays; `allowed` restricts the hits, not the statistics."""
+        """Find the n best documents with a query term, best first: numbers and scores.
+
+        `allowed` restricts the hits, not the statistics.
+        """
         docs, worth, groups = self._contributions(query, snapshot, variants)
         scores = get_zeroed_scores(snapshot.size)
         try:

@@ -7,6 +7,7 @@ Imported only if QDRANT__URL is set.
 from __future__ import annotations
 
 import logging
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -174,13 +175,43 @@ def connect_qdrant(settings: QdrantSettings) -> QdrantConnection:
     return QdrantConnection(nodes, settings.retries)
 
 
-# Integers are looked up by value, never by a range.
+# Integers are looked up by value, dates by a range.
 INTEGER_INDEX = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False)
+DATE_INDEX = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=False, range=True)
+PayloadIndexes = Mapping[str, models.PayloadSchemaType | models.IntegerIndexParams]
 
 
-def create_missing_indexes(
-    calls: QdrantConnection, name: str, indexes: Mapping[str, models.PayloadSchemaType | models.IntegerIndexParams]
-) -> None:
+def find_or_create_collection(
+    calls: QdrantConnection, name: str, key: str, about: Mapping[str, Any], options: Mapping[str, Any]
+) -> tuple[models.CollectionInfo | None, Any]:
+    """Find a collection, or create it: its description, and what its metadata has under `key`.
+
+    That is, for a new one, `about` and a random `identity`. The description is None if the server does not show the
+    new collection yet.
+    """
+    made: dict[str, Any] = {}
+
+    def create(client: QdrantClient) -> None:
+        try:
+            # payloads on disk: fields of filters are in payload indexes
+            client.create_collection(name, metadata={key: made}, on_disk_payload=True, **options)
+        except UnexpectedResponse as exc:
+            # 409: another process created it, or our first attempt did and its reply was lost
+            if exc.status_code != 409:
+                raise
+
+    there = calls(lambda client: client.collection_exists(name))
+    if not there:
+        made |= {"identity": secrets.token_hex(8), **about}
+        calls(create)
+        there = calls(lambda client: client.collection_exists(name))
+    if not there:
+        return None, made
+    info = calls(lambda client: client.get_collection(name))
+    return info, (info.config.metadata or {}).get(key)
+
+
+def create_missing_indexes(calls: QdrantConnection, name: str, indexes: PayloadIndexes) -> None:
     """Create the payload indexes that a collection lacks: it is new, or its creation was interrupted."""
     if calls.local:
         return
@@ -308,7 +339,6 @@ def make_collection_options(settings: QdrantSettings, dimension: int) -> dict[st
         "vectors_config": {"dense": dense},
         "hnsw_config": _make_hnsw_config(settings),
         "quantization_config": _make_quantization_config(settings),
-        "on_disk_payload": True,  # fields of filters are in payload indexes
         **make_shard_options(settings),
     }
 

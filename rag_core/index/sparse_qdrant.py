@@ -22,20 +22,22 @@ from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
-from qdrant_client import QdrantClient, models
-from qdrant_client.http.exceptions import UnexpectedResponse
+from qdrant_client import models
 
 from rag_core.errors import IndexUnavailable, QdrantGone, VectorsUnavailable
 from rag_core.index import bm25_files
 from rag_core.index.bm25 import IndexEntry, LexicalIndex
 from rag_core.index.postings import BM25_B, BM25_K1, NO_VARIANTS, TermStatistics, TermVariants, select_stable_top
 from rag_core.index.qdrant_connection import (
+    DATE_INDEX,
     INTEGER_INDEX,
+    PayloadIndexes,
     QdrantConnection,
     Reconnecting,
     check_shard_count,
     connect_qdrant,
     create_missing_indexes,
+    find_or_create_collection,
     make_date_conditions,
     make_shard_options,
     match_any,
@@ -79,10 +81,6 @@ class TermCounts:
     def size(self) -> int:
         """Number of passages of all channels."""
         return sum(self.sizes.values())
-
-    def size_of(self, channels: Collection[int]) -> int:
-        """Number of passages of some channels."""
-        return sum(self.sizes.get(chat, 0) for chat in channels)
 
     def frequency(self, dimension: int, channels: Collection[int]) -> int:
         """Document frequency of a dimension over these channels."""
@@ -167,12 +165,12 @@ _FOREIGN_COLLECTION = (
     "The collection {name} on the Qdrant server at {where} was not made by Citegram for words. Name another collection "
     "with QDRANT__COLLECTION: it is filled from the archive."
 )
-_PAYLOAD_INDEXES: dict[str, models.PayloadSchemaType | models.IntegerIndexParams] = {
+_PAYLOAD_INDEXES: PayloadIndexes = {
     "chat": INTEGER_INDEX,
     "message": INTEGER_INDEX,
     "terms": INTEGER_INDEX,
     "part": INTEGER_INDEX,
-    "date": models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=False, range=True),
+    "date": DATE_INDEX,
 }
 
 
@@ -186,12 +184,17 @@ class SparseCollection:
     def open(cls, settings: QdrantSettings, name: str, calls: QdrantConnection | None = None) -> SparseCollection:
         """Open the collection, or create it if there is none. Raises VectorsUnavailable, QdrantGone."""
         calls = calls or connect_qdrant(settings)
+        # no IDF modifier: it counts all channels
+        words = models.SparseVectorParams(index=models.SparseIndexParams(on_disk=settings.on_disk))
+        options = {"vectors_config": {}, "sparse_vectors_config": {_VECTOR_NAME: words}, **make_shard_options(settings)}
         try:
-            identity = _find_sparse_collection(calls, settings, name) or _create_sparse_collection(
-                calls, settings, name
-            )
+            info, ours = find_or_create_collection(calls, name, _METADATA_KEY, {}, options)
+            if not isinstance(ours, dict) or "identity" not in ours:
+                raise VectorsUnavailable(_FOREIGN_COLLECTION.format(name=name, where=calls.where))
+            if info and not calls.local:
+                check_shard_count(name, calls.where, info.config.params.shard_number, settings)
             create_missing_indexes(calls, name, _PAYLOAD_INDEXES)
-            return cls(calls, name, identity)
+            return cls(calls, name, str(ours["identity"]))
         except BaseException:
             calls.close()
             raise
@@ -291,52 +294,15 @@ def _make_sparse_vector(values: Mapping[int, float]) -> models.SparseVector:
     return models.SparseVector(indices=list(values), values=list(values.values()))
 
 
-def _find_sparse_collection(calls: QdrantConnection, settings: QdrantSettings, name: str) -> str | None:
-    if not calls(lambda client: client.collection_exists(name)):
-        return None
-    info = calls(lambda client: client.get_collection(name))
-    ours = (info.config.metadata or {}).get(_METADATA_KEY)
-    if not isinstance(ours, dict) or "identity" not in ours:
-        raise VectorsUnavailable(_FOREIGN_COLLECTION.format(name=name, where=calls.where))
-    if not calls.local:
-        check_shard_count(name, calls.where, info.config.params.shard_number, settings)
-    return str(ours["identity"])
-
-
-def _create_sparse_collection(calls: QdrantConnection, settings: QdrantSettings, name: str) -> str:
-    identity = secrets.token_hex(8)
-    index = models.SparseIndexParams(on_disk=settings.on_disk)
-    words = models.SparseVectorParams(index=index)  # no IDF modifier: it counts all channels
-
-    def create(client: QdrantClient) -> None:
-        try:
-            client.create_collection(
-                name,
-                vectors_config={},
-                sparse_vectors_config={_VECTOR_NAME: words},
-                on_disk_payload=True,
-                metadata={_METADATA_KEY: {"identity": identity}},
-                **make_shard_options(settings),
-            )
-        except UnexpectedResponse as exc:
-            if exc.status_code != 409:
-                raise
-
-    calls(create)
-    return _find_sparse_collection(calls, settings, name) or identity
-
-
 MAX_LISTED_PASSAGES = 200_000  # read from the server for a list or a count: about 10 s, and 100 MB of memory
 _TOO_MANY_PASSAGES = "{count:,} passages fit: ask about one channel, or about a shorter time."
 _FILE_FORMAT = "qdrant 2"
 
 
-def _is_of_post(row: PointPayload, by_chat: Mapping[int, NDArray[np.int64]]) -> bool:
-    return row["chat"] in by_chat and row["message"] in by_chat[int(row["chat"])]
-
-
 class QdrantLexicalIndex:
-    """Lexical index on a Qdrant server, see `LexicalIndex`. While the server is unreachable methods raise QdrantGone.
+    """Lexical index on a Qdrant server, with the methods of `Bm25Index`.
+
+    While the server is unreachable methods raise QdrantGone.
 
     The watermark grows when the server has acknowledged the points before it, and is saved with the counts. If the
     number of passages in the collection differs from the saved counts (a kill between two saves), they are recounted.
@@ -358,7 +324,7 @@ class QdrantLexicalIndex:
         self._counts = counts or TermCounts()
         self._words = set(words)
         self._analysis = int(kept.get("analysis", ANALYSIS_VERSION))
-        self._revision = 0
+        self.revision = 0
         # while a write has failed: the rows of its passages as they are counted; None for one that is not
         self._counted_rows: dict[str, PointPayload | None] = {}
         # replaced collections that are to be deleted, with their open handles
@@ -371,7 +337,7 @@ class QdrantLexicalIndex:
             self._identity, self.watermark = collection.identity, 0
             self._counts = TermCounts()
             self._counted_rows.clear()
-            self._revision += 1
+            self.revision += 1
         elif collection.count([]) != self._counts.size:
             # Count the terms of a collection from the server: a minute for a million passages
             counts = TermCounts()
@@ -379,7 +345,7 @@ class QdrantLexicalIndex:
                 counts.change(int(row["chat"]), (), [row["terms"]])
             self._counts = counts
             self._counted_rows.clear()
-            self._revision += 1
+            self.revision += 1
         return collection
 
     def __len__(self) -> int:
@@ -387,16 +353,11 @@ class QdrantLexicalIndex:
 
     @property
     def chats(self) -> list[int]:
-        """Implement `LexicalIndex.chats`."""
+        """Like `Bm25Index.chats`."""
         return sorted(self._counts.sizes)
 
-    @property
-    def revision(self) -> int:
-        """Implement `LexicalIndex.revision`."""
-        return self._revision
-
-    def replace(self, keys: Iterable[PostKey], entries: Sequence[IndexEntry]) -> int:
-        """Implement `LexicalIndex.replace`. New passages are written before old ones are deleted.
+    def replace(self, keys: Iterable[PostKey], entries: Sequence[IndexEntry]) -> None:
+        """Like `Bm25Index.replace`. New passages are written before old ones are deleted.
 
         After a failure half way it has to be repeated.
         """
@@ -419,37 +380,39 @@ class QdrantLexicalIndex:
         try:
             old = self._handle.do(exchange)
         finally:
-            self._revision += 1
+            self.revision += 1
         for name, counted in list(self._counted_rows.items()):
-            if name in old or name in rows or (counted and _is_of_post(counted, by_chat)):
+            if name in old or name in rows or (counted and counted["message"] in by_chat.get(counted["chat"], ())):
                 del self._counted_rows[name]
                 if counted:
                     self._counts.change(int(counted["chat"]), gone=[counted["terms"]])
         for _, row in rows.values():
             self._counts.change(int(row["chat"]), come=[row["terms"]])
         self._words.update(*(one.terms for one in entries))
-        return len(old)
 
     def remove_channel(self, chat_id: int) -> None:
-        """Implement `LexicalIndex.remove_channel`."""
-        gone = self._handle.do(lambda collection: [name for name, _ in collection.rows([match_any("chat", [chat_id])])])
+        """Like `Bm25Index.remove_channel`."""
+
+        def delete(collection: SparseCollection) -> None:
+            collection.delete([name for name, _ in collection.rows([match_any("chat", [chat_id])])])
+
         try:
-            self._handle.do(lambda collection: collection.delete(gone))
+            self._handle.do(delete)
         finally:
-            self._revision += 1
+            self.revision += 1
         self._counts.forget(chat_id)
         for name, counted in self._counted_rows.items():
             if counted and counted["chat"] == chat_id:
                 self._counted_rows[name] = None
 
     def parts_of(self, chat_id: int) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
-        """Implement `LexicalIndex.parts_of`."""
+        """Like `Bm25Index.parts_of`."""
         found = self._handle.do(lambda collection: [row for _, row in collection.rows([match_any("chat", [chat_id])])])
         messages, parts = ([row[name] for row in found] for name in ("message", "part"))
         return np.array(messages, np.int64), np.array(parts, np.int16)
 
     def adopt(self, other: LexicalIndex) -> None:
-        """Implement `LexicalIndex.adopt`. The old collection is deleted at the next save: a search may still use it."""
+        """Like `Bm25Index.adopt`. The old collection is deleted at the next save: a search may still use it."""
         assert isinstance(other, QdrantLexicalIndex)
         in_use = other._collection == self._collection  # after a kill between its last save and its adoption
         if not in_use:
@@ -459,20 +422,20 @@ class QdrantLexicalIndex:
         self._collection, self._identity, self.watermark = other._collection, other._identity, other.watermark
         self._counts, self._words, self._analysis = other._counts, other._words, other._analysis
         self._handle = self._handle if in_use else Reconnecting(self._open_collection)
-        self._revision += 1
+        self.revision += 1
         other.close()
 
     def make_empty(self) -> LexicalIndex:
-        """Implement `LexicalIndex.make_empty`."""
+        """Like `Bm25Index.make_empty`."""
         return QdrantLexicalIndex(self._settings)
 
     @property
     def settings_json(self) -> str:
-        """Implement `LexicalIndex.settings_json`."""
+        """Like `Bm25Index.settings_json`."""
         return json.dumps({**self._settings.model_dump(mode="json"), "key": self._settings.key.get_secret_value()})
 
     def save(self, folder: Path, archive: str = "") -> None:
-        """Implement `LexicalIndex.save`."""
+        """Like `Bm25Index.save`."""
         arrays, sizes = self._counts.dump()
         living = self._counts.list_dimensions()
         if len(self._words) > len(living):  # else each has a passage: to hash half a million words takes its time
@@ -494,7 +457,7 @@ class QdrantLexicalIndex:
                 handle.close()
 
     def load_saved(self, folder: Path, archive: str) -> LexicalIndex | None:
-        """Implement `LexicalIndex.load_saved`."""
+        """Like `Bm25Index.load_saved`."""
         index = self.load(self._settings, folder, archive)
         return None if index is None or index.outdated else index
 
@@ -517,17 +480,17 @@ class QdrantLexicalIndex:
 
     @property
     def outdated(self) -> bool:
-        """Implement `LexicalIndex.outdated`."""
+        """Like `Bm25Index.outdated`."""
         return self._analysis != ANALYSIS_VERSION
 
     def list_vocabulary(self) -> list[str]:
-        """Implement `LexicalIndex.list_vocabulary`. A kill loses the terms since the last save, for spelling only."""
+        """Like `Bm25Index.list_vocabulary`. A kill loses the terms since the last save, for spelling only."""
         return list(self._words)
 
     def search(
         self, terms: Sequence[str], only: SearchFilter, n: int = 50, variants: TermVariants = NO_VARIANTS
     ) -> list[tuple[PassageRef, float]]:
-        """Implement `LexicalIndex.search`.
+        """Like `Bm25Index.search`.
 
         The server adds up the variants of a term; of its first hits only the best variant of each term is counted.
         """
@@ -560,20 +523,20 @@ class QdrantLexicalIndex:
     def search_each(
         self, queries: Sequence[Sequence[str]], only: SearchFilter, n: int
     ) -> list[list[tuple[PassageRef, float]]]:
-        """Implement `LexicalIndex.search_each`."""
+        """Like `Bm25Index.search_each`."""
         return [self.search(terms, only, n) for terms in queries]
 
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
-        """Implement `LexicalIndex.matching`. Raises IndexUnavailable for more than MAX_LISTED_PASSAGES."""
+        """Like `Bm25Index.matching`. Raises IndexUnavailable for more than MAX_LISTED_PASSAGES."""
         sought = [[match_any("terms", [hash_term(term)]) for term in way] for way in (terms, *others) if way]
         return self._list_passages([[*allowed, *way] for way in sought for allowed in _make_filter_alternatives(only)])
 
     def mentioning(self, terms: Sequence[str], only: SearchFilter) -> Sequence[PassageRef] | None:
-        """Implement `LexicalIndex.mentioning`: the server's points do not tell a header's terms from the post's."""
+        """Like `Bm25Index.mentioning`: the server's points do not tell a header's terms from the post's."""
         return None
 
     def all_of(self, only: SearchFilter) -> list[PassageRef]:
-        """Implement `LexicalIndex.all_of`. Raises IndexUnavailable for more than MAX_LISTED_PASSAGES."""
+        """Like `Bm25Index.all_of`. Raises IndexUnavailable for more than MAX_LISTED_PASSAGES."""
         return self._list_passages([[*allowed, match_any("part", [0])] for allowed in _make_filter_alternatives(only)])
 
     def _list_passages(self, ways: list[list[QdrantCondition]]) -> list[PassageRef]:
@@ -584,7 +547,7 @@ class QdrantLexicalIndex:
         return [read_passage_ref(row) for row in sorted(found.values(), key=lambda row: (row["date"], row["message"]))]
 
     def known(self, term: str, only: SearchFilter) -> bool:
-        """Implement `LexicalIndex.known`."""
+        """Like `Bm25Index.known`."""
         if not self._counts.frequency(hash_term(term), only.channels):
             return False
         holding = match_any("terms", [hash_term(term)])
@@ -593,7 +556,7 @@ class QdrantLexicalIndex:
         )
 
     def statistics(self, channels: frozenset[int]) -> TermStatistics:
-        """Implement `LexicalIndex.statistics`."""
+        """Like `Bm25Index.statistics`."""
         counts, counted = self._counts, dict[str, int]()
 
         def frequency(term: str) -> int:
@@ -601,10 +564,11 @@ class QdrantLexicalIndex:
                 counted[term] = counts.frequency(hash_term(term), channels)
             return counted[term]
 
-        return TermStatistics(counts.size_of(channels), ASSUMED_MEAN_LENGTH, frequency)
+        passages = sum(counts.sizes.get(chat, 0) for chat in channels)
+        return TermStatistics(passages, ASSUMED_MEAN_LENGTH, frequency)
 
     def close(self) -> None:
-        """Implement `LexicalIndex.close`."""
+        """Like `Bm25Index.close`."""
         for handle in (self._handle, *(handle for _, handle in self._replaced)):
             if handle:
                 handle.close()

@@ -1,6 +1,6 @@
 """Vector store: cosine search over passages, in a folder (qdrant-edge) or on a Qdrant server.
 
-`VectorBackend` is the protocol of the two. The code that they share is here: vectors are checked, normalized and
+The code that the two (`VectorBackend`) share is here: vectors are checked, normalized and
 split into batches, hits are ordered, and blocking calls run in threads. Point ids are made of the passage reference
 alone, so that writing a passage twice stores it once.
 
@@ -17,10 +17,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict, TypeVar
 from uuid import UUID, uuid5
 
 import numpy as np
@@ -30,6 +31,11 @@ from rag_core.errors import VectorRefused, VectorsUnavailable, translate_errors
 from rag_core.index.postings import select_stable_top
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
+
+if TYPE_CHECKING:
+    from rag_core.index.qdrant_connection import Reconnecting
+    from rag_core.index.vectors_edge import EdgeVectorStore
+    from rag_core.index.vectors_qdrant import QdrantVectorStore
 
 VectorArray = NDArray[np.float32]
 
@@ -196,17 +202,6 @@ def _list_filter_posts(keys: PostKeySet, channels: frozenset[int]) -> list[tuple
     return named
 
 
-def sort_vector_hits(found: Iterable[tuple[Mapping[str, Any], float]]) -> list[tuple[PassageRef, float]]:
-    """Convert payloads and cosines to hits, best first, equal cosines in the order of the passage references."""
-    hits = [(read_passage_ref(row), float(score)) for row, score in found]
-    return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
-
-
-def read_stored_point(row: Mapping[str, Any]) -> StoredPoint:
-    """Decode the payload of a point."""
-    return StoredPoint(read_passage_ref(row), int(row["date"]), str(row["lang"]), str(row["text_hash"]))
-
-
 def read_passage_ref(row: Mapping[str, Any]) -> PassageRef:
     """Decode the passage reference in a payload."""
     chat, message, part, start, end = (int(row[name]) for name in REF_FIELDS)
@@ -217,60 +212,13 @@ def read_passage_ref(row: Mapping[str, Any]) -> PassageRef:
 _PAGE_POINTS = 500
 
 
-class VectorBackend(Protocol):
-    """Where vectors are kept: qdrant-edge in a folder, or a Qdrant server.
-
-    Blocking calls, which raise VectorsUnavailable; all of them may be repeated.
-    """
-
-    @property
-    def about(self) -> StoreInfo:
-        """Description of the store. Raises VectorsUnavailable if it is not known yet."""
-
-    def write(self, batch: PointBatch) -> None:
-        """Write points; they replace those with the same ids."""
-
-    def remove(self, posts: Mapping[int, list[int]], but: list[str]) -> None:
-        """Remove all parts of posts, given as message ids by channel, except the point ids in `but`."""
-
-    def search(self, vector: VectorArray, only: StoreFilter, n: int) -> list[tuple[Mapping[str, Any], float]]:
-        """Find the n nearest allowed points: payloads and cosines."""
-
-    def vectors(self, ids: list[str]) -> dict[str, VectorArray]:
-        """Read the vectors of the ids that exist."""
-
-    def vectors_by_hash(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
-        """Read one page of text hashes and vectors of points with these hash numbers."""
-
-    def count(self) -> int:
-        """Count the points."""
-
-    def page(self, after: str | None, n: int) -> tuple[list[Mapping[str, Any]], str | None]:
-        """Read the payloads of the next n points in the store's own order, and the next `after`; None at the end."""
-
-    def flush(self) -> None:
-        """Write everything to disk."""
-
-    def close(self) -> None:
-        """Flush and close."""
-
-
-class BackendHandle(Protocol):
-    """Handle of a backend that may be unreachable for a while."""
-
-    @property
-    def opened(self) -> VectorBackend:
-        """Opened backend. Raises VectorsUnavailable while it cannot be reached."""
-
-    def do(self, work: Callable[[VectorBackend], T]) -> T:
-        """Call `work` with the opened backend. Raises VectorsUnavailable."""
-
-    def close(self) -> None:
-        """Close the backend."""
+# Where vectors are kept: qdrant-edge in a folder, or a Qdrant server. Both have the same methods, which block, raise
+# VectorsUnavailable, and may be repeated.
+VectorBackend: TypeAlias = "EdgeVectorStore | QdrantVectorStore"
 
 
 class OpenBackend:
-    """Handle of a backend that stays open."""
+    """Handle of a backend that stays open, with the methods of `Reconnecting`."""
 
     def __init__(self, opened: VectorBackend) -> None:
         self.opened = opened
@@ -284,6 +232,9 @@ class OpenBackend:
         self.opened.close()
 
 
+BackendHandle: TypeAlias = "OpenBackend | Reconnecting[QdrantVectorStore]"
+
+
 class VectorStore:
     """Vector store: cosine search. Every method raises VectorsUnavailable if the store cannot answer.
 
@@ -293,7 +244,9 @@ class VectorStore:
     def __init__(self, handle: BackendHandle, threads: ThreadPoolExecutor) -> None:
         self._handle, self._threads = handle, threads
         self._closed = False
-        self._revision = 0
+        # Grows after every write and removal, also a failed one: earlier results may be outdated then. Counts from the
+        # opening of the store, and only changes by this process.
+        self.revision = 0
 
     @classmethod
     async def open(cls, handle: Callable[[], BackendHandle], threads: int = 1) -> VectorStore:
@@ -321,14 +274,6 @@ class VectorStore:
         return self._handle.opened.about.identity
 
     @property
-    def revision(self) -> int:
-        """Revision: grows after every write and removal, also a failed one: earlier results may be outdated then.
-
-        Counts from the opening of the store, and only changes by this process.
-        """
-        return self._revision
-
-    @property
     def model(self) -> str:
         """Embedding model for which the store was created."""
         return self._handle.opened.about.model
@@ -351,9 +296,7 @@ class VectorStore:
         """Remove all parts of these posts except those in `but`; unknown posts are no error."""
         kept = [make_point_id(place) for place in but]
         for part in split_batches(keys):
-            posts: dict[int, list[int]] = {}
-            for key in part:
-                posts.setdefault(key.chat_id, []).append(key.message_id)
+            posts = {chat: ids.tolist() for chat, ids in PostKeySet.of(part).by_chat.items()}
             await self._change(lambda backend, posts=posts: backend.remove(posts, kept))  # type: ignore[misc]
 
     async def _change(self, work: Callable[[VectorBackend], None]) -> None:
@@ -361,7 +304,7 @@ class VectorStore:
             try:
                 work(backend)
             finally:
-                self._revision += 1  # in the store's thread: the work goes on if its caller is cancelled
+                self.revision += 1  # in the store's thread: the work goes on if its caller is cancelled
 
         await self._do(change)
 
@@ -379,10 +322,10 @@ class VectorStore:
         if not allowed["channels"] or allowed["posts"] == [] or n < 1:
             return []
 
-        def search(backend: VectorBackend) -> list[tuple[PassageRef, float]]:
-            return select_stable_top(lambda most: sort_vector_hits(backend.search(asked, allowed, most)), n)
+        def nearest(backend: VectorBackend, most: int) -> list[tuple[PassageRef, float]]:
+            return [(read_passage_ref(row), float(score)) for row, score in backend.search(asked, allowed, most)]
 
-        return await self._do(search)
+        return await self._do(lambda backend: select_stable_top(partial(nearest, backend), n))
 
     async def vectors_of(self, places: Sequence[PassageRef]) -> dict[PassageRef, VectorArray]:
         """Read the stored vectors of passages; those that are not in the store are left out."""
@@ -420,7 +363,10 @@ class VectorStore:
         after: str | None = None
         while True:
             rows, after = await self._do(lambda backend, after=after: backend.page(after, _PAGE_POINTS))  # type: ignore[misc]
-            yield [read_stored_point(row) for row in rows]
+            yield [
+                StoredPoint(read_passage_ref(row), int(row["date"]), str(row["lang"]), str(row["text_hash"]))
+                for row in rows
+            ]
             if after is None:
                 return
 
@@ -448,14 +394,14 @@ _MAX_PARALLEL_REQUESTS = 4  # to a server; the embedded engine takes one at a ti
 
 
 async def open_vector_store(
-    folder: Path, *, model: str, dimension: int, qdrant: QdrantSettings | None = None, patient: bool = False
+    folder: Path, *, model: str, dimension: int, qdrant: QdrantSettings | None = None
 ) -> VectorStore:
     """Open or create the vector store for this embedding model: in `folder`, or as a collection on a Qdrant server.
 
-    Raises VectorsUnavailable if another process holds the folder, the server does not answer, or the store
-    was built with another model, dimension or number of shards. A damaged folder is no error: it is replaced by a
-    new store. `patient`: an unreachable server is no error either, but tried again until it answers; until then
-    every use raises QdrantGone. The url ":memory:" is qdrant-client's own scan in Python, for tests.
+    Raises VectorsUnavailable if another process holds the folder, or the store was built with another model, dimension
+    or number of shards. A damaged folder is no error: it is replaced by a new store. An unreachable server is no error
+    either, but tried again until it answers; until then every use raises QdrantGone. The url ":memory:" is
+    qdrant-client's own scan in Python, for tests.
     """
     if qdrant is None or not qdrant.url:
         from rag_core.index.vectors_edge import EdgeVectorStore
@@ -464,9 +410,7 @@ async def open_vector_store(
     from rag_core.index.qdrant_connection import Reconnecting
     from rag_core.index.vectors_qdrant import QdrantVectorStore
 
-    def connect() -> QdrantVectorStore:
-        return QdrantVectorStore.open(qdrant, (model, dimension))
-
     # qdrant-client's local mode is not thread-safe
     threads = 1 if qdrant.url == ":memory:" else _MAX_PARALLEL_REQUESTS
-    return await VectorStore.open(lambda: Reconnecting(connect) if patient else OpenBackend(connect()), threads)
+    connect = partial(QdrantVectorStore.open, qdrant, (model, dimension))
+    return await VectorStore.open(lambda: Reconnecting(connect), threads)

@@ -56,12 +56,12 @@ _ENVIRONMENT_ERRORS = (
 
 
 class EdgeWorkerRefused(Exception):
-    """Error reported by the engine; `kind` is "around" (environment: disk, permissions, memory) or "failed"."""
+    """Error reported by the engine; `of_environment`: of the disk, permissions or memory, not of the shard."""
 
     def __init__(self, said: str) -> None:
         super().__init__(said)
         self.said = said
-        self.kind = "around" if any(words in said for words in _ENVIRONMENT_ERRORS) else "failed"
+        self.of_environment = any(words in said for words in _ENVIRONMENT_ERRORS)
 
 
 _FOLDER_FORMAT = 3
@@ -90,9 +90,8 @@ class StoreFolder:
         self.folder = folder
         self.log = folder / "engine.log"
         with self._usable():
-            folder.mkdir(
-                mode=0o700, parents=True, exist_ok=True
-            )  # owner only: posts are for the readers of their channels
+            # owner only: posts are for the readers of their channels
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = (folder / "lock").open("a+", encoding="ascii")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -192,7 +191,11 @@ class StoreFolder:
             closed, before = bool(sealed["closed"]), dict(sealed["files"])
             with self._usable():
                 now = _list_shard_files(self.shard(about), checksums=closed)
-            wrong = _find_changed_files(before, now) if closed else _find_shrunk_files(before, now)
+            if closed:
+                wrong = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
+            else:
+                grows = [name for name in before if Path(name).name.startswith(_GROWING_FILES)]
+                wrong = [name for name in grows if now.get(name, [-1])[0] < before[name][0]]
         except (LookupError, TypeError, ValueError) as exc:
             raise StoreDamaged("seal.json cannot be read") from exc
         if engine_files := [name for name in wrong if not name.startswith(_SKETCH_FOLDER)]:
@@ -245,15 +248,6 @@ def _compute_file_checksum(file: Path, size: int) -> int:
         return zlib.crc32(data.read(_CHECKSUM_BYTES), head)
 
 
-def _find_changed_files(before: dict[str, list[int]], now: dict[str, list[int]]) -> list[str]:
-    return [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
-
-
-def _find_shrunk_files(before: dict[str, list[int]], now: dict[str, list[int]]) -> list[str]:
-    grows = [name for name in before if Path(name).name.startswith(_GROWING_FILES)]
-    return [name for name in grows if now.get(name, [-1])[0] < before[name][0]]
-
-
 log = logging.getLogger(__name__)
 
 # Opening after a kill replays the writes since the last flush: 20,000 points take 2 s. A flush takes 0.2 to 0.5 s,
@@ -281,8 +275,12 @@ _OTHER_MODEL = (
 )
 
 
-def _explain_refusal(exc: EdgeWorkerRefused, folder: Path) -> VectorsUnavailable:
-    if exc.kind == "around":
+def _explain_failure(exc: EdgeWorkerRefused | WorkerExited, folder: Path) -> VectorsUnavailable:
+    if isinstance(exc, WorkerExited):
+        return VectorsUnavailable(
+            _WORKER_ENDED, code="vectors-worker-ended", folder=folder, exit=exc.code, said=exc.said
+        )
+    if exc.of_environment:
         return VectorsUnavailable(_STORE_UNUSABLE, code="vectors-unusable", folder=folder, said=exc.said)
     return VectorsUnavailable(_STORE_FAILED, code="vectors-failed", folder=folder, said=exc.said)
 
@@ -302,17 +300,22 @@ class EdgeVectorStore:
             try:
                 about = store_folder.about()
                 if about is not None:
-                    return cls(store_folder, about, _reopen_worker(store_folder, about, model, dimension))
+                    if (about.model, about.dimension) != (model, dimension):
+                        raise VectorsUnavailable(
+                            _OTHER_MODEL.format(folder=folder, made=about, model=model, size=dimension)
+                        )
+                    store_folder.check(about)
+                    return cls(store_folder, about, _start_worker(store_folder, about, make=False))
             except StoreDamaged as exc:
                 log.warning("the vector index in %s is damaged (%s): it is built anew from the archive", folder, exc)
             about = store_folder.reset(model, dimension)
-            made = cls(store_folder, about, _start_worker(store_folder, about, make=True))
+            engine = _start_worker(store_folder, about, make=True)
             try:
                 store_folder.finish(about)
             except BaseException:
-                made._engine.stop(EDGE_CALL_TIMEOUT_S)
+                engine.stop(EDGE_CALL_TIMEOUT_S)
                 raise
-            return made
+            return cls(store_folder, about, engine)
         except BaseException:
             store_folder.release()
             raise
@@ -371,12 +374,8 @@ class EdgeVectorStore:
                 log.warning("the vector engine ended with %s: it is started again", exc)
                 self._engine = _start_worker(self._folder, self.about, make=False)
                 return _request(self._engine, do, fields, raw)
-        except WorkerExited as exc:
-            raise VectorsUnavailable(
-                _WORKER_ENDED, code="vectors-worker-ended", folder=folder, exit=exc.code, said=exc.said
-            ) from exc
-        except EdgeWorkerRefused as exc:
-            raise _explain_refusal(exc, folder) from exc
+        except (EdgeWorkerRefused, WorkerExited) as exc:
+            raise _explain_failure(exc, folder) from exc
         except StoreDamaged as exc:
             raise VectorsUnavailable(_DAMAGED_IN_USE, code="vectors-damaged", folder=folder, said=exc) from exc
 
@@ -389,15 +388,6 @@ class EdgeVectorStore:
             log.warning("%s", exc.reason)
         finally:
             self._folder.release()
-
-
-def _reopen_worker(store_folder: StoreFolder, about: StoreInfo, model: str, dimension: int) -> BlockingWorkerProcess:
-    if (about.model, about.dimension) != (model, dimension):
-        raise VectorsUnavailable(
-            _OTHER_MODEL.format(folder=store_folder.folder, made=about, model=model, size=dimension)
-        )
-    store_folder.check(about)
-    return _start_worker(store_folder, about, make=False)
 
 
 def _start_worker(store_folder: StoreFolder, about: StoreInfo, *, make: bool) -> BlockingWorkerProcess:
@@ -416,17 +406,15 @@ def _start_worker(store_folder: StoreFolder, about: StoreInfo, *, make: bool) ->
         return engine
     except EdgeWorkerRefused as exc:
         engine.stop(EDGE_CALL_TIMEOUT_S)
-        if exc.kind == "failed" and not make:
+        if not exc.of_environment and not make:
             raise StoreDamaged(exc.said) from exc
-        raise _explain_refusal(exc, folder) from exc
+        raise _explain_failure(exc, folder) from exc
     except WorkerExited as exc:
         if exc.code in _CRASH_EXIT_CODES and store_folder.free() < _MIN_FREE_BYTES:
             raise VectorsUnavailable(_DISK_FULL, code="vectors-disk-full", folder=folder) from exc
         if exc.code in _CRASH_EXIT_CODES and not make:
             raise StoreDamaged(f"the vector engine ended with {exc}") from exc
-        raise VectorsUnavailable(
-            _WORKER_ENDED, code="vectors-worker-ended", folder=folder, exit=exc.code, said=exc.said
-        ) from exc
+        raise _explain_failure(exc, folder) from exc
 
 
 def _request(

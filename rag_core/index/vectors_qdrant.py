@@ -6,22 +6,22 @@ the collection and they are created in one request.
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from qdrant_client import QdrantClient, models
-from qdrant_client.http.exceptions import UnexpectedResponse
+from qdrant_client import models
 
 from rag_core.errors import VectorsUnavailable
 from rag_core.index.qdrant_connection import (
+    DATE_INDEX,
     INTEGER_INDEX,
+    PayloadIndexes,
     QdrantConnection,
     apply_collection_settings,
     connect_qdrant,
     create_missing_indexes,
+    find_or_create_collection,
     make_collection_options,
     make_date_conditions,
     make_search_params,
@@ -41,19 +41,13 @@ _OTHER_MODEL = (
     "numbers), not for {model} ({size}). Choose that model again, or name another collection with QDRANT__COLLECTION: "
     "it is filled from the archive."
 )
-_PAYLOAD_INDEXES: dict[str, models.PayloadSchemaType | models.IntegerIndexParams] = {
+_PAYLOAD_INDEXES: PayloadIndexes = {
     "chat": INTEGER_INDEX,
     "message": INTEGER_INDEX,
     "hash": INTEGER_INDEX,
-    "date": models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=False, range=True),
+    "date": DATE_INDEX,
     "lang": models.PayloadSchemaType.KEYWORD,
 }
-
-
-def _make_filter_conditions(only: StoreFilter) -> Iterator[models.Condition]:
-    yield from make_date_conditions(only["since"], only["until"])
-    if only["lang"] is not None:
-        yield models.FieldCondition(key="lang", match=models.MatchValue(value=only["lang"]))
 
 
 def _read_dense_vector(vector: Any) -> VectorArray:
@@ -76,10 +70,16 @@ class QdrantVectorStore:
 
         The settings are applied to an existing collection. Raises VectorsUnavailable, QdrantGone.
         """
-        calls = calls or connect_qdrant(settings)
+        calls, name = calls or connect_qdrant(settings), settings.collection
         try:
-            name = settings.collection
-            found = _find_vector_collection(calls, settings) or _create_vector_collection(calls, settings, *about)
+            new, options = {"model": about[0], "dimension": about[1]}, make_collection_options(settings, about[1])
+            info, ours = find_or_create_collection(calls, name, _METADATA_KEY, new, options)
+            try:
+                found = StoreInfo(str(ours["identity"]), str(ours["model"]), int(ours["dimension"]))
+            except (TypeError, KeyError, ValueError):
+                raise VectorsUnavailable(_FOREIGN_COLLECTION.format(name=name, where=calls.where)) from None
+            if info:
+                apply_collection_settings(calls, name, info, settings)
             if (found.model, found.dimension) != about:
                 raise VectorsUnavailable(
                     _OTHER_MODEL.format(name=name, where=calls.where, made=found, model=about[0], size=about[1])
@@ -113,11 +113,14 @@ class QdrantVectorStore:
         each: list[list[models.Condition]] = [[match_any("chat", only["channels"])]]
         if only["posts"] is not None:  # channel by channel, as in edge_worker.py
             each = [[match_any("chat", [chat]), match_any("message", messages)] for chat, messages in only["posts"]]
+        common: list[models.Condition] = [*make_date_conditions(only["since"], only["until"])]
+        if only["lang"] is not None:
+            common.append(models.FieldCondition(key="lang", match=models.MatchValue(value=only["lang"])))
         requests = [
             models.QueryRequest(
                 query=vector.tolist(),
                 using="dense",
-                filter=models.Filter(must=[*of, *_make_filter_conditions(only)]),
+                filter=models.Filter(must=[*of, *common]),
                 params=self._params,
                 limit=n,
                 with_payload=list(REF_FIELDS),
@@ -164,38 +167,3 @@ class QdrantVectorStore:
     def close(self) -> None:
         """Close the connections."""
         self._calls.close()
-
-
-def _find_vector_collection(calls: QdrantConnection, settings: QdrantSettings) -> StoreInfo | None:
-    name = settings.collection
-    if not calls(lambda client: client.collection_exists(name)):
-        return None
-    info = calls(lambda client: client.get_collection(name))
-    ours = (info.config.metadata or {}).get(_METADATA_KEY)
-    try:
-        about = StoreInfo(str(ours["identity"]), str(ours["model"]), int(ours["dimension"]))  # type: ignore[index]
-    except (TypeError, KeyError, ValueError):
-        raise VectorsUnavailable(_FOREIGN_COLLECTION.format(name=name, where=calls.where)) from None
-    apply_collection_settings(calls, name, info, settings)
-    return about
-
-
-def _create_vector_collection(
-    calls: QdrantConnection, settings: QdrantSettings, model: str, dimension: int
-) -> StoreInfo:
-    about = StoreInfo(secrets.token_hex(8), model, dimension)
-
-    def create(client: QdrantClient) -> None:
-        try:
-            metadata = {_METADATA_KEY: asdict(about)}
-            client.create_collection(
-                settings.collection, metadata=metadata, **make_collection_options(settings, dimension)
-            )
-        except UnexpectedResponse as exc:
-            if (
-                exc.status_code != 409
-            ):  # 409: another process created it, or our first attempt did and its reply was lost
-                raise
-
-    calls(create)
-    return _find_vector_collection(calls, settings) or about

@@ -101,7 +101,6 @@ async def open_dense_index(settings: RagSettings) -> DenseIndex | None:
             model=row.name,
             dimension=embedder.dimension,
             qdrant=settings.qdrant,
-            patient=True,
         )
     except BaseException:
         await embedder.close()

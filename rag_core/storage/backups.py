@@ -56,26 +56,16 @@ def list_backups(folder: Path) -> list[Path]:
     A backup dated in the future was made with a wrong clock: it counts as older than all others.
     """
     try:
-        names = [
-            file
-            for file in get_backups_folder(folder).iterdir()
-            if _NAME_PATTERN.fullmatch(file.name) and _parse_backup_time(file)
-        ]
+        found = [file for file in get_backups_folder(folder).iterdir() if _parse_backup_time(file)]
     except OSError:
         return []
     latest = datetime.now(UTC) + timedelta(days=1)
-    return sorted(names, key=lambda file: (get_backup_time(file) <= latest, file.name), reverse=True)
+    return sorted(found, key=lambda file: (get_backup_time(file) <= latest, file.name), reverse=True)
 
 
 def get_backup_time(backup: Path) -> datetime:
     """Time of a backup (UTC) from its name; the modification time of the file may be that of a copy."""
     return _parse_backup_time(backup) or datetime.fromtimestamp(backup.stat().st_mtime, UTC)
-
-
-def is_migration_backup(backup: Path) -> bool:
-    """Whether a backup was made before a migration."""
-    matched = _NAME_PATTERN.fullmatch(backup.name)
-    return bool(matched and matched[2])
 
 
 def _parse_backup_time(file: Path) -> datetime | None:
@@ -84,14 +74,6 @@ def _parse_backup_time(file: Path) -> datetime | None:
         return datetime.strptime(matched[1], _NAME_FORMAT).replace(tzinfo=UTC) if matched else None
     except ValueError:
         return None
-
-
-def make_backup_path(folder: Path, version: int = 0) -> Path:
-    """Make a path for a new backup at which no file exists; `version` is the schema version before a migration."""
-    moment, mark = datetime.now(UTC), f"-version{version}.db" if version else ".db"
-    while (file := get_backups_folder(folder) / f"{moment.strftime(_NAME_FORMAT)}{mark}").exists():
-        moment += timedelta(seconds=1)
-    return file
 
 
 async def run_cancellable(work: Callable[[threading.Event], T]) -> T:
@@ -151,16 +133,16 @@ def copy_database(source: Path, target: Path, stop: threading.Event) -> None:
         os.fsync(file.fileno())
 
 
-async def activate_backup(connection: aiosqlite.Connection, moment: int) -> bool:
+async def activate_backup(connection: aiosqlite.Connection, moment: int) -> None:
     """Turn a marked backup into an archive with its own identity, in the caller's transaction.
 
-    Returns False and changes nothing if the file is not a backup. Its channels get a gap from the backup's last
+    Changes nothing if the file is not a backup. Its channels get a gap from the backup's last
     heartbeat until `moment` (Unix seconds). Questions that were waiting in the backup are failed: they were
     answered since, or their readers no longer wait.
     """
     ((identity,),) = await connection.execute_fetchall("SELECT value FROM identity")
     if not identity.startswith(_COPY_MARK):
-        return False
+        return
     await connection.execute("UPDATE identity SET value = lower(hex(randomblob(8)))")
     await connection.execute(
         "INSERT INTO gaps (chat_id, since, until, noted_at) "
@@ -177,41 +159,31 @@ async def activate_backup(connection: aiosqlite.Connection, moment: int) -> bool
     )
     await connection.execute("DELETE FROM dense")  # the vector index belongs to another state of the archive
     await connection.execute("DELETE FROM to_embed")
-    return True
 
 
-_CANNOT_OPEN_ARCHIVE = "The archive {file} cannot be opened. Check that its folder exists and may be read and written."
-_ARCHIVE_LOCKED = "The archive {file} is locked by another program. Close that program and try again."
-_ARCHIVE_READ_ONLY = "The archive {file} cannot be written. Check the permissions of the file and its folder."
-_DISK_FULL = "The disk that holds the archive {file} is full. Free some space and try again."
-_DISK_FAILED = "The disk that holds the archive {file} cannot be read or written. Check the disk."
-_ARCHIVE_DAMAGED = (
-    "The archive {file} is damaged. Stop Citegram and run `citegram restore`: it puts back the backup of {moment} UTC."
-)
-_ARCHIVE_LOST = (
-    "The archive {file} is damaged, and there is no backup of it. Move the file aside, start again, and import the "
-    "exports of your channels."
-)
-
-_DISK_FULL_CODE, _DISK_FAILED_CODE, _DAMAGED_CODE = "archive-disk-full", "archive-disk-failed", "archive-damaged"
-_REASON_BY_CODE = {
-    "archive-not-opened": _CANNOT_OPEN_ARCHIVE,
-    "archive-locked": _ARCHIVE_LOCKED,
-    "archive-read-only": _ARCHIVE_READ_ONLY,
-    _DISK_FULL_CODE: _DISK_FULL,
-    _DISK_FAILED_CODE: _DISK_FAILED,
+# Sentences by their code, and codes by SQLite's primary result code: https://www.sqlite.org/rescode.html
+_REASONS = {
+    "archive-not-opened": "The archive {file} cannot be opened. Check that its folder exists and may be read and "
+    "written.",
+    "archive-locked": "The archive {file} is locked by another program. Close that program and try again.",
+    "archive-read-only": "The archive {file} cannot be written. Check the permissions of the file and its folder.",
+    "archive-disk-full": "The disk that holds the archive {file} is full. Free some space and try again.",
+    "archive-disk-failed": "The disk that holds the archive {file} cannot be read or written. Check the disk.",
+    "archive-damaged": "The archive {file} is damaged. Stop Citegram and run `citegram restore`: it puts back the "
+    "backup of {moment} UTC.",
+    "archive-lost": "The archive {file} is damaged, and there is no backup of it. Move the file aside, start again, "
+    "and import the exports of your channels.",
 }
-# Primary result codes: https://www.sqlite.org/rescode.html
 _CODE_BY_SQLITE_CODE = {
     sqlite3.SQLITE_PERM: "archive-read-only",
     sqlite3.SQLITE_BUSY: "archive-locked",
     sqlite3.SQLITE_LOCKED: "archive-locked",
     sqlite3.SQLITE_READONLY: "archive-read-only",
-    sqlite3.SQLITE_IOERR: _DISK_FAILED_CODE,
-    sqlite3.SQLITE_CORRUPT: _DAMAGED_CODE,
-    sqlite3.SQLITE_FULL: _DISK_FULL_CODE,
+    sqlite3.SQLITE_IOERR: "archive-disk-failed",
+    sqlite3.SQLITE_CORRUPT: "archive-damaged",
+    sqlite3.SQLITE_FULL: "archive-disk-full",
     sqlite3.SQLITE_CANTOPEN: "archive-not-opened",
-    sqlite3.SQLITE_NOTADB: _DAMAGED_CODE,
+    sqlite3.SQLITE_NOTADB: "archive-damaged",
 }
 # Quotas and some file systems report "input/output error" when the disk is full.
 _MIN_FREE_BYTES = 1 << 20
@@ -227,25 +199,24 @@ def translate_sqlite_errors(file: Path) -> Iterator[None]:
         code = _CODE_BY_SQLITE_CODE.get(getattr(exc, "sqlite_errorcode", 0) & 0xFF)
         if code is None:
             raise
-        if code == _DAMAGED_CODE:
+        if code == "archive-damaged":
             raise make_damaged_error(file) from exc
-        if code == _DISK_FAILED_CODE and _measure_free_bytes(file.parent) < _MIN_FREE_BYTES:
-            code = _DISK_FULL_CODE
-        raise ArchiveUnavailable(_REASON_BY_CODE[code], code=code, file=file) from exc
+        if code == "archive-disk-failed" and _measure_free_bytes(file.parent) < _MIN_FREE_BYTES:
+            code = "archive-disk-full"
+        raise make_archive_error(code, file=file) from exc
 
 
-def make_unopened_error(file: Path) -> ArchiveUnavailable:
-    """Make the error for an archive whose folder or file cannot be opened."""
-    return ArchiveUnavailable(_CANNOT_OPEN_ARCHIVE, code="archive-not-opened", file=file)
+def make_archive_error(code: str, **values: object) -> ArchiveUnavailable:
+    """Make the error with this code; `values` stand in its sentence."""
+    return ArchiveUnavailable(_REASONS[code], code=code, **values)
 
 
 def make_damaged_error(file: Path) -> ArchiveUnavailable:
     """Make the error for a damaged archive; its message names the last backup."""
     backups = list_backups(file.parent)
     if not backups:
-        return ArchiveUnavailable(_ARCHIVE_LOST, code="archive-lost", file=file)
-    moment = f"{get_backup_time(backups[0]):%Y-%m-%d %H:%M}"
-    return ArchiveUnavailable(_ARCHIVE_DAMAGED, code=_DAMAGED_CODE, file=file, moment=moment)
+        return make_archive_error("archive-lost", file=file)
+    return make_archive_error("archive-damaged", file=file, moment=f"{get_backup_time(backups[0]):%Y-%m-%d %H:%M}")
 
 
 def _measure_free_bytes(folder: Path) -> int:
@@ -290,7 +261,9 @@ def make_backup(folder: Path, stop: threading.Event, *, version: int = 0) -> Pat
         for left in get_backups_folder(folder).glob("citegram-*.part*"):  # left by an interrupted backup
             left.unlink(missing_ok=True)
         _check_free_space(source, get_backups_folder(folder))
-        final = make_backup_path(folder, version)
+        moment, mark = datetime.now(UTC), f"-version{version}.db" if version else ".db"
+        while (final := get_backups_folder(folder) / f"{moment.strftime(_NAME_FORMAT)}{mark}").exists():
+            moment += timedelta(seconds=1)
         with _stage_file(final) as part:
             copy_database(source, part, stop)
             if not read_archive_version(part, stop):
@@ -304,8 +277,8 @@ def prune_backups(folder: Path, keep: int) -> int:
     Returns how many were deleted. Raises BackupFailed.
     """
     backups = list_backups(folder)
-    kept = {*backups[: max(1, keep)], *[backup for backup in backups if is_migration_backup(backup)][:1]}
-    old = [backup for backup in backups if backup not in kept]
+    of_migrations = [backup for backup in backups if "-version" in backup.name]
+    old = set(backups) - {*backups[: max(1, keep)], *of_migrations[:1]}
     with _translate_os_errors(folder):
         for backup in old:
             backup.unlink(missing_ok=True)

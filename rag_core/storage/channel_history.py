@@ -22,7 +22,7 @@ from rag_core.storage.post_rows import (
     get_unix_time,
     to_unix_seconds,
 )
-from rag_core.storage.posts import restore_posts, save_posts_in_transaction
+from rag_core.storage.posts import restore_posts, save_arrivals_in_transaction
 from rag_core.types import Post, PostKey
 
 # How posts that a sweep did not find are marked as deleted; such a tombstone can be undone for a week.
@@ -127,7 +127,7 @@ async def save_seen_posts(
 
 
 async def _save_seen(connection: aiosqlite.Connection, posts: Sequence[Post], moment: int) -> PostTally:
-    tally = await save_posts_in_transaction(connection, posts, source="history")
+    tally = await save_arrivals_in_transaction(connection, [(post, 0) for post in posts], source="history")
     await connection.executemany(
         "INSERT INTO post_looks (chat_id, message_id, looked_at) VALUES (?, ?, ?) ON CONFLICT DO UPDATE "
         "SET looked_at = excluded.looked_at, missing_since = NULL, kept = 0",
@@ -158,12 +158,6 @@ async def list_due_ids(archive: Archive, chat_id: int, now: datetime) -> list[in
         if len(ids) < wanted:
             ids |= set(await archive.column(sql, (chat_id, hour_ago, wanted)))
     return sorted(ids, reverse=True)
-
-
-async def list_newest_ids(archive: Archive, chat_id: int, limit: int) -> list[int]:
-    """List the ids of the newest living posts of a channel."""
-    sql = "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL ORDER BY message_id DESC LIMIT ?"
-    return await archive.column(sql, (chat_id, limit))
 
 
 async def find_stale_keys(archive: Archive, keys: Iterable[PostKey], now: datetime) -> list[PostKey]:

@@ -6,6 +6,7 @@ approved are dropped, and the first such date is kept in the channel's row, so t
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
@@ -57,12 +58,8 @@ async def move_group(archive: Archive, old: int, new: int) -> None:
             await connection.execute(f"DELETE FROM {table} WHERE group_id = ?", (old,))
 
 
-_COUNT_POSTS_SQL = (
-    "SELECT count(*) AS posts, max(date) AS last, count(guarded) AS guarded FROM posts "
-    "WHERE chat_id = ? AND deleted_at IS NULL"
-)
 # The unary plus makes SQLite use the index on `seq`, which selects few rows, instead of reading the channel's posts.
-_CHANGED_POSTS_SQL = "SELECT message_id FROM posts WHERE seq > ? AND +chat_id = ?"
+_CHANGED_POSTS_SQL = "SELECT message_id FROM posts WHERE seq > ?1 AND +chat_id = ?2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,24 +80,23 @@ class ChannelStatus:
 
 async def fetch_channel_status(archive: Archive, chat_id: int, watermark: int, store: str | None) -> ChannelStatus:
     """Fetch the status of a channel. `watermark` is the lexical index's; `store` the identity of the vector store."""
-    ((count, last, guarded),) = await archive.rows(_COUNT_POSTS_SQL, (chat_id,))
+    ((count, last, guarded),) = await archive.rows(
+        "SELECT count(*), max(date), count(guarded) FROM posts WHERE chat_id = ? AND deleted_at IS NULL", (chat_id,)
+    )
     lexical = await archive.value(f"SELECT count(*) FROM ({_CHANGED_POSTS_SQL})", (watermark, chat_id))
-    gone = await archive.rows("SELECT 1 FROM channels WHERE chat_id = ? AND left_at IS NOT NULL", (chat_id,))
-    dense = None if store is None else await _count_dense_backlog(archive, chat_id, store)
-    return ChannelStatus(count, guarded, None if last is None else from_unix_seconds(last), lexical, dense, bool(gone))
-
-
-async def _count_dense_backlog(archive: Archive, chat_id: int, store: str) -> int:
-    rows = await archive.rows("SELECT watermark FROM dense WHERE identity = ?", (store,))
-    mark = rows[0][0] if rows else 0
-    queued = "SELECT message_id FROM to_embed WHERE chat_id = ? UNION " if rows else ""
-    values = (chat_id, mark, chat_id) if rows else (mark, chat_id)
-    return int(await archive.value(f"SELECT count(*) FROM ({queued}{_CHANGED_POSTS_SQL})", values))
+    left = await archive.value("SELECT left_at IS NOT NULL FROM channels WHERE chat_id = ?", (chat_id,))
+    dense = None
+    if store is not None:
+        mark = await archive.value("SELECT watermark FROM dense WHERE identity = ?", (store,))
+        queued = "SELECT message_id FROM to_embed WHERE chat_id = ?2 AND ?3 IS NOT NULL"
+        changed = f"SELECT count(*) FROM ({_CHANGED_POSTS_SQL} UNION {queued})"
+        dense = await archive.value(changed, (mark or 0, chat_id, mark))
+    return ChannelStatus(count, guarded, None if last is None else from_unix_seconds(last), lexical, dense, bool(left))
 
 
 async def list_unapproved_channels(archive: Archive, since: datetime) -> list[int]:
     """List channels that wait for approval, or were removed, since before this moment."""
-    sql = "SELECT chat_id FROM channels WHERE state IN ('pending', 'removed') AND added_at < ?"
+    sql = f"SELECT chat_id FROM channels WHERE {_IS_UNAPPROVED_SQL} AND added_at < ?"
     return await archive.column(sql, (to_unix_seconds(since),))
 
 
@@ -116,14 +112,9 @@ async def find_known_and_unapproved(
     connection: aiosqlite.Connection, chat_ids: Iterable[int]
 ) -> tuple[set[int], set[int]]:
     """Find which of these chats are known, and which of the known ones are not approved."""
-    known, waiting = set(), set()
-    for chat_id in chat_ids:
-        sql = f"SELECT {_IS_UNAPPROVED_SQL} FROM channels WHERE chat_id = ?"
-        for (unapproved,) in await connection.execute_fetchall(sql, (chat_id,)):
-            known.add(chat_id)
-            if unapproved:
-                waiting.add(chat_id)
-    return known, waiting
+    sql = f"SELECT chat_id, {_IS_UNAPPROVED_SQL} FROM channels WHERE chat_id IN (SELECT value FROM json_each(?))"
+    rows = list(await connection.execute_fetchall(sql, (json.dumps([*chat_ids]),)))
+    return {row[0] for row in rows}, {row[0] for row in rows if row[1]}
 
 
 async def count_unapproved_channels(connection: aiosqlite.Connection) -> int:
@@ -166,11 +157,6 @@ async def note_dropped_posts_gap(connection: aiosqlite.Connection, chat_id: int)
         (get_unix_time(), chat_id),
     )
     await connection.execute("UPDATE channels SET dropped_since = NULL WHERE chat_id = ?", (chat_id,))
-
-
-async def is_approval_queue_full(archive: Archive, most: int) -> bool:
-    """Whether `most` or more channels are pending or removed."""
-    return bool(await archive.value(f"SELECT count(*) >= ? FROM channels WHERE {_IS_UNAPPROVED_SQL}", (most,)))
 
 
 async def save_channel(archive: Archive, channel: Channel) -> None:
@@ -224,17 +210,15 @@ async def set_channel_state(archive: Archive, chat_id: int, state: str) -> None:
     await reindex_retitled_channels(archive)
 
 
-async def reindex_retitled_channels(archive: Archive) -> int:
+async def reindex_retitled_channels(archive: Archive) -> None:
     """Make the indexes read the posts of channels again whose title, which is indexed, or approval changed.
 
-    Returns how many posts. `retitled` counts such changes, so that one that comes meanwhile is not lost.
+    `retitled` counts such changes, so that one that comes meanwhile is not lost.
     """
-    touched = 0
     for row in await archive.rows("SELECT chat_id, retitled FROM channels WHERE retitled"):
-        touched += await mark_posts_changed(archive, row["chat_id"])
+        await mark_posts_changed(archive, row["chat_id"])
         sql = "UPDATE channels SET retitled = 0 WHERE chat_id = ? AND retitled = ?"
         await archive.execute(sql, (row["chat_id"], row["retitled"]))
-    return touched
 
 
 async def record_bot_joined(archive: Archive, chat_id: int) -> None:

@@ -25,9 +25,9 @@ from rag_core.storage.backups import (
     ARCHIVE_FILE,
     activate_backup,
     is_database_intact,
+    make_archive_error,
     make_backup,
     make_damaged_error,
-    make_unopened_error,
     open_read_only,
     run_cancellable,
     translate_sqlite_errors,
@@ -85,7 +85,10 @@ class Archive:
         with translate_sqlite_errors(file):
             writer = await _open_connection(file, patience, *_WRITER_PRAGMAS)
             try:
-                await _check_integrity(writer, file)
+                if file.stat().st_size <= MAX_CHECKED_BYTES:
+                    checked = await writer.execute_fetchall("PRAGMA quick_check(1)")
+                    if [tuple(row) for row in checked] != [("ok",)]:
+                        raise make_damaged_error(file)
                 saved = await _back_up_before_migration(writer, file)
                 await _run_migrations(writer, file, saved)
                 ((identity,),) = await writer.execute_fetchall("SELECT value FROM identity")
@@ -183,7 +186,7 @@ def _make_archive_folder(file: Path) -> None:
         # owner only: posts are for the readers of their channels
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as exc:
-        raise make_unopened_error(file) from exc
+        raise make_archive_error("archive-not-opened", file=file) from exc
 
 
 @asynccontextmanager
@@ -229,13 +232,6 @@ async def _set_pragma(connection: aiosqlite.Connection, pragma: str, patience: f
             await asyncio.sleep(0.02)
         else:
             return
-
-
-async def _check_integrity(connection: aiosqlite.Connection, file: Path) -> None:
-    if file.stat().st_size > MAX_CHECKED_BYTES:
-        return
-    if [tuple(row) for row in await connection.execute_fetchall("PRAGMA quick_check(1)")] != [("ok",)]:
-        raise make_damaged_error(file)
 
 
 async def _back_up_before_migration(connection: aiosqlite.Connection, file: Path) -> Path | None:

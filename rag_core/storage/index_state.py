@@ -9,9 +9,7 @@ The row of a rebuild outlives the process, so that the next process continues it
 
 from __future__ import annotations
 
-import asyncio
 import json
-import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -175,17 +173,12 @@ async def find_running_rebuild(archive: Archive) -> Rebuild | None:
     return Rebuild(row["id"], row["chat_id"], row["state"], row["done"], row["total"], tell)
 
 
-async def save_rebuild_progress(archive: Archive, rebuild: Rebuild) -> None:
-    """Save the progress of a rebuild."""
-    values = (rebuild.done, rebuild.total, rebuild.id)
-    await archive.execute("UPDATE rebuilds SET done = ?, total = ? WHERE id = ?", values)
-
-
-async def finish_rebuild(archive: Archive, rebuild: Rebuild) -> None:
-    """Save the final state and progress of a rebuild."""
+async def save_rebuild(archive: Archive, rebuild: Rebuild) -> None:
+    """Save the state and progress of a rebuild."""
+    finished_at = None if rebuild.state == "running" else get_unix_time()
     await archive.execute(
         "UPDATE rebuilds SET state = ?, finished_at = ?, done = ?, total = ? WHERE id = ?",
-        (rebuild.state, get_unix_time(), rebuild.done, rebuild.total, rebuild.id),
+        (rebuild.state, finished_at, rebuild.done, rebuild.total, rebuild.id),
     )
 
 
@@ -197,27 +190,22 @@ async def count_changed_posts(archive: Archive, chat_id: int | None, after: int,
     return int(await archive.value(sql, (after, until, chat_id)))
 
 
-_HAS_WORDS_SQL = "(trim(t.text) <> '' OR t.media_file_name <> '')"
 _ALBUM_BATCH_ROWS = 2000  # album members fetched at once
 
 
 async def list_indexable_ids(archive: Archive, chat_id: int) -> set[int]:
     """List the message ids of a channel's visible posts with words; of an album the id of the merged post."""
     visible = f"SELECT t.message_id FROM posts AS t WHERE t.chat_id = ? AND {VISIBLE_POSTS}"
-    ids = await asyncio.to_thread(
-        _collect_ids, await archive.rows(f"{visible} AND t.album IS NULL AND {_HAS_WORDS_SQL}", (chat_id,))
-    )
-    members = [PostKey(chat_id, row[0]) for row in await archive.rows(f"{visible} AND t.album IS NOT NULL", (chat_id,))]
+    single = f"{visible} AND t.album IS NULL AND (trim(t.text) <> '' OR t.media_file_name <> '')"
+    # in the reader's thread: a channel may have a million posts
+    ids = await archive.read(lambda connection: {row[0] for row in connection.execute(single, (chat_id,))})
+    members = [PostKey(chat_id, one) for one in await archive.column(f"{visible} AND t.album IS NOT NULL", (chat_id,))]
     for at in range(0, len(members), _ALBUM_BATCH_ROWS):
         albums = await fetch_posts(archive, members[at : at + _ALBUM_BATCH_ROWS])
         ids |= {
             key.message_id for key, post in albums.items() if post.text.strip() or (post.media and post.media.file_name)
         }
     return ids
-
-
-def _collect_ids(rows: list[sqlite3.Row]) -> set[int]:
-    return {row[0] for row in rows}
 
 
 async def filter_queued_keys(archive: Archive, keys: Iterable[PostKey]) -> set[PostKey]:

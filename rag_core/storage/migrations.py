@@ -383,8 +383,8 @@ _PIN_TABLE = (
     "DELETE FROM pinned_answers WHERE chat_id = NEW.chat_id AND message_id = NEW.message_id; END",
 )
 
-# Watches (watches.py): what readers wait for, the posts that matched, and up to which change posts were matched.
-# Digests of chats (digest_subscriptions.py): every how many days, at which hour, of which channels, and when the next
+# Watches (subscriptions.py): what readers wait for, the posts that matched, and up to which change posts were matched.
+# Digests of chats (same file): every how many days, at which hour, of which channels, and when the next
 # one is due.
 _WATCH_TABLES = (
     """CREATE TABLE watches (

@@ -56,8 +56,7 @@ async def count_votes_by_reason(archive: Archive) -> list[tuple[bool, str | None
 
 async def get_journal_mode(archive: Archive) -> str:
     """SQLite's journal mode: "wal", unless the file system does not support it."""
-    mode = await archive.value("PRAGMA journal_mode")
-    return str(mode)
+    return str(await archive.value("PRAGMA journal_mode"))
 
 
 async def check_writable(archive: Archive) -> None:
@@ -88,7 +87,6 @@ class PoisonUpdate:
     """Quarantined update: one that could not be read, with the error."""
 
     update_id: int
-    received_at: int
     error: str
 
 
@@ -168,7 +166,7 @@ async def count_unhandled_updates(archive: Archive) -> int:
 async def list_poison_updates(archive: Archive, most: int) -> list[PoisonUpdate]:
     """List the last `most` quarantined updates, the latest first."""
     rows = await archive.rows(
-        "SELECT update_id, received_at, coalesce(error, '') FROM updates WHERE state = 'poison' "
+        "SELECT update_id, coalesce(error, '') FROM updates WHERE state = 'poison' "
         "ORDER BY received_at DESC, update_id DESC LIMIT ?",
         (most,),
     )

@@ -1,6 +1,6 @@
-"""Post look-ups: stored rows for imports, passages of hits, records for admins, posts by facet, languages of channels.
+"""Post look-ups: stored posts for imports and admins, passages of hits, posts by facet, languages of channels.
 
-Stored rows and records include deleted posts and single members of albums. Facets are what a post has beside its text
+Stored posts include deleted posts and single members of albums. Facets are what a post has beside its text
 (media kind, author, file, origin); visibility is not checked for them, because an index holds only visible posts and
 only posts in both are found.
 """
@@ -28,19 +28,29 @@ from rag_core.types import Passage, PassageRef, Post, PostKey, PostKeySet
 
 @dataclass(frozen=True, slots=True)
 class StoredPost:
-    """Post in its newest version, with the order of versions: `stamp`, then `update_id`."""
+    """Post in its newest version, albums not merged, with the order of versions: `stamp` (when written), `update_id`.
+
+    `suspected`: it seems to be deleted in Telegram.
+    """
 
     post: Post
     stamp: datetime
     update_id: int
+    deleted: bool
+    suspected: bool
 
 
 async def fetch_stored_posts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, StoredPost]:
     """Fetch posts in their newest version, deleted and hidden ones included."""
-    sql = f"SELECT {POST_FIELDS}, t.stamp, t.update_id {JOIN_BY_KEY.format(table='posts')}"
-    rows = await archive.rows(sql, (encode_keys(keys),))
-    posts = (StoredPost(decode_post(row), from_unix_seconds(row["stamp"]), row["update_id"]) for row in rows)
-    return {each.post.key: each for each in posts}
+    fields = f"{POST_FIELDS}, t.stamp, t.update_id, t.deleted_at IS NOT NULL AS deleted, t.suspected"
+    rows = await archive.rows(f"SELECT {fields} {JOIN_BY_KEY.format(table='posts')}", (encode_keys(keys),))
+    return {
+        post.key: StoredPost(
+            post, from_unix_seconds(row["stamp"]), row["update_id"], bool(row["deleted"]), bool(row["suspected"])
+        )
+        for row in rows
+        for post in [decode_post(row)]
+    }
 
 
 async def fetch_passages(archive: Archive, places: Sequence[PassageRef]) -> dict[PassageRef, Passage]:
@@ -53,45 +63,15 @@ async def fetch_passages(archive: Archive, places: Sequence[PassageRef]) -> dict
         stored = read_posts(connection, keys)
         parents = read_replied_texts(connection, [key for key, post in stored.items() if post.reply_to])
         known = read_channels(connection)
-        return {
-            place: _build_passage(place, post, build_header(post, known.get(post.key.chat_id), parents.get(post.key)))
-            for place in places
-            if (post := stored.get(place.key)) and place.end <= len(post.text)
-        }
+        passages = {}
+        for key, part, start, end in places:
+            if (post := stored.get(key)) and end <= len(post.text):
+                header, text = build_header(post, known.get(key.chat_id), parents.get(key)), post.text[start:end]
+                place = PassageRef(key, part, start, end)
+                passages[place] = Passage(key, part, header, text, start, end, post.date, post.edited, post.origin)
+        return passages
 
     return await archive.read(read)
-
-
-def _build_passage(place: PassageRef, post: Post, line: str) -> Passage:
-    text = post.text[place.start : place.end]
-    return Passage(post.key, place.part, line, text, place.start, place.end, post.date, post.edited, post.origin)
-
-
-@dataclass(frozen=True, slots=True)
-class PostRecord:
-    """Stored record of a post: its own text, `stamp` (when the text was written), and whether it is deleted or hidden.
-
-    `suspected`: it seems to be deleted in Telegram.
-    """
-
-    key: PostKey
-    text: str
-    date: datetime
-    stamp: datetime
-    deleted: bool
-    suspected: bool
-
-
-async def fetch_post_records(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, PostRecord]:
-    """Fetch the stored records of posts, albums not merged."""
-    sql = f"SELECT t.* {JOIN_BY_KEY.format(table='posts')}"
-    records = {}
-    for row in await archive.rows(sql, (encode_keys(keys),)):
-        key = PostKey(row["chat_id"], row["message_id"])
-        deleted, suspected = row["deleted_at"] is not None, bool(row["suspected"])
-        date, stamp = from_unix_seconds(row["date"]), from_unix_seconds(row["stamp"])
-        records[key] = PostRecord(key, row["text"], date, stamp, deleted, suspected)
-    return records
 
 
 async def list_album_keys(archive: Archive, key: PostKey) -> tuple[PostKey, ...]:
@@ -202,8 +182,5 @@ async def detect_channel_languages(archive: Archive, channels: Collection[int]) 
         "AND text != '' ORDER BY message_id DESC LIMIT ?)",
         (_CHARS_PER_POST, json.dumps([*channels]), _POSTS_PER_CHANNEL),
     )
-    return await asyncio.to_thread(lambda: frozenset(detect_language(text) for (text,) in rows if _has_letters(text)))
-
-
-def _has_letters(text: str) -> bool:
-    return any(map(str.isalpha, text))
+    texts = [text for (text,) in rows if any(map(str.isalpha, text))]
+    return await asyncio.to_thread(lambda: frozenset(map(detect_language, texts)))

@@ -258,7 +258,7 @@ class PostMerger:
 
     def __init__(self, states: Iterable[MergeState]) -> None:
         self._states: dict[PostKey, MergeState] = {state.post.key: state for state in states}
-        self._versions: list[tuple[object, ...]] = []
+        self.versions: list[tuple[object, ...]] = []  # rows of `post_versions` to write
 
     def find_differing(self, posts: Iterable[Post]) -> set[PostKey]:
         """Keys of posts whose stored text differs from the arriving one: only these need `remember`."""
@@ -322,7 +322,7 @@ class PostMerger:
 
     def _add_version(self, state: MergeState, post: Post, arrived: tuple[int, int]) -> None:
         text_hash = hash_post_text(post.text)
-        self._versions.append((*post.key, *arrived, text_hash, post.text, encode_entities(post.entities)))
+        self.versions.append((*post.key, *arrived, text_hash, post.text, encode_entities(post.entities)))
         state.older.add(text_hash)
         state.post = replace(state.post, version=state.post.version + 1)
         state.needs_write = True
@@ -341,10 +341,6 @@ class PostMerger:
                 text_hash = hash_post_text(state.post.text)
                 rows.append((*encode_post(state.post), state.seq, state.stamp, state.update_id, text_hash))
         return seq, rows
-
-    def versions(self) -> list[tuple[object, ...]]:
-        """Rows of `post_versions` to write."""
-        return self._versions
 
     def latest(self) -> dict[int, int]:
         """Greatest message id of the batch by chat id."""

@@ -51,14 +51,13 @@ async def mark_posts_deleted(archive: Archive, keys: Iterable[PostKey], *, how: 
     )
 
 
-async def mark_posts_suspected(archive: Archive, keys: Iterable[PostKey]) -> int:
-    """Hide posts that seem to be deleted in Telegram, until they are seen again. Returns how many were not hidden."""
-    return await _update_posts(archive, keys, "suspected = ?", (1,), "t.deleted_at IS NULL AND t.suspected = 0")
+async def mark_posts_suspected(archive: Archive, keys: Iterable[PostKey], suspected: bool = True) -> int:
+    """Hide posts that seem to be deleted in Telegram until they are seen again, or show those that turned out to exist.
 
-
-async def clear_suspicion(archive: Archive, keys: Iterable[PostKey]) -> int:
-    """Show suspected posts again that turned out to exist. Returns how many were suspected."""
-    return await _update_posts(archive, keys, "suspected = ?", (0,), "t.deleted_at IS NULL AND t.suspected")
+    Returns how many were not hidden, or not shown, before.
+    """
+    which = f"t.deleted_at IS NULL AND t.suspected = {int(not suspected)}"
+    return await _update_posts(archive, keys, "suspected = ?", (suspected,), which)
 
 
 async def restore_posts(archive: Archive, keys: Iterable[PostKey]) -> int:
@@ -123,11 +122,10 @@ async def remove_channel(archive: Archive, chat_id: int) -> int:
         await connection.execute(
             "UPDATE channels SET state = ?, bindable = 0 WHERE chat_id = ?", (_REMOVED_STATE, chat_id)
         )
-        await connection.execute("DELETE FROM bindings WHERE chat_id = ?", (chat_id,))
-        await connection.execute("DELETE FROM gaps WHERE chat_id = ?", (chat_id,))
-        await connection.execute("DELETE FROM history WHERE chat_id = ?", (chat_id,))
-    ids = await archive.rows("SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL", (chat_id,))
-    return await mark_posts_deleted(archive, [PostKey(chat_id, row[0]) for row in ids], how=_REMOVED_STATE)
+        for table in ("bindings", "gaps", "history"):
+            await connection.execute(f"DELETE FROM {table} WHERE chat_id = ?", (chat_id,))
+    keys = [PostKey(chat_id, one) for one in await list_message_ids(archive, chat_id)]
+    return await mark_posts_deleted(archive, keys, how=_REMOVED_STATE)
 
 
 async def purge_removed_posts(archive: Archive, taken: int) -> int:
@@ -372,15 +370,9 @@ async def save_posts(archive: Archive, posts: Sequence[Post], *, source: str, up
     tally, rest = PostTally(), iter(posts)
     while batch := list(islice(rest, _TRANSACTION_ROWS)):
         async with archive.writing() as connection:
-            tally += await save_posts_in_transaction(connection, batch, source=source, update_id=update_id)
+            arrivals = [(post, update_id) for post in batch]
+            tally += await save_arrivals_in_transaction(connection, arrivals, source=source)
     return tally
-
-
-async def save_posts_in_transaction(
-    connection: aiosqlite.Connection, posts: Sequence[Post], *, source: str, update_id: int = 0
-) -> PostTally:
-    """Save posts inside the caller's transaction."""
-    return await save_arrivals_in_transaction(connection, [(post, update_id) for post in posts], source=source)
 
 
 async def save_arrivals_in_transaction(
@@ -396,7 +388,7 @@ async def save_arrivals_in_transaction(
     await connection.executemany(
         "INSERT OR IGNORE INTO post_versions "
         "(chat_id, message_id, stamp, update_id, text_hash, text, entities) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        merger.versions(),
+        merger.versions,
     )
     await connection.execute("UPDATE sequence SET value = ?", (seq,))
     await connection.executemany(
@@ -448,7 +440,13 @@ async def count_unindexed_posts(archive: Archive, after: int, channels: Collecti
 async def list_message_ids(archive: Archive, chat_id: int) -> set[int]:
     """List the message ids of a channel's living posts."""
     sql = "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL"
-    return {row[0] for row in await archive.rows(sql, (chat_id,))}
+    return set(await archive.column(sql, (chat_id,)))
+
+
+async def list_newest_ids(archive: Archive, chat_id: int, limit: int) -> list[int]:
+    """List the ids of the newest living posts of a channel."""
+    sql = "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL ORDER BY message_id DESC LIMIT ?"
+    return await archive.column(sql, (chat_id, limit))
 
 
 async def find_missing_posts(archive: Archive, chat_id: int, present: Iterable[int]) -> list[PostKey]:
@@ -459,8 +457,7 @@ async def find_missing_posts(archive: Archive, chat_id: int, present: Iterable[i
         "AND message_id BETWEEN (SELECT min(value) FROM present) AND (SELECT max(value) FROM present) "
         "AND message_id NOT IN (SELECT value FROM present) ORDER BY message_id"
     )
-    rows = await archive.rows(sql, (json.dumps(list(present)), chat_id))
-    return [PostKey(chat_id, row[0]) for row in rows]
+    return [PostKey(chat_id, one) for one in await archive.column(sql, (json.dumps(list(present)), chat_id))]
 
 
 async def count_posts(archive: Archive, chat_id: int | None = None) -> int:

@@ -16,8 +16,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-import aiosqlite
-
 from rag_core.storage.db import Archive
 from rag_core.storage.post_rows import (
     decode_row,
@@ -236,9 +234,13 @@ def decode_question(row: sqlite3.Row) -> QuestionRow:
     return decode_row(QuestionRow, row, handle=row["handle"] or "")
 
 
-def _decode_answered(row: sqlite3.Row) -> AnsweredQuestion:
-    answered_at = from_unix_seconds(row["finished_at"])
-    return decode_row(AnsweredQuestion, row, handle=row["handle"] or "", answered_at=answered_at)
+async def _list_answered(archive: Archive, which: str, values: Sequence[object]) -> list[AnsweredQuestion]:
+    rows = await archive.rows(
+        "SELECT *, finished_at AS answered_at FROM questions "
+        f"WHERE state = 'answered' AND answer IS NOT NULL AND {which}",
+        values,
+    )
+    return [decode_row(AnsweredQuestion, row, handle=row["handle"] or "") for row in rows]
 
 
 async def requeue_running_questions(archive: Archive) -> int:
@@ -266,43 +268,38 @@ async def find_question_of_message(
     archive: Archive, bot_id: int, chat_id: int, message_id: int
 ) -> AnsweredQuestion | None:
     """Find the answered question of a message that is the question or a part of its answer; None if it is neither."""
-    rows = await archive.rows(
-        "SELECT * FROM questions WHERE bot_id = ?1 AND chat_id = ?2 AND state = 'answered' AND answer IS NOT NULL "
+    found = await _list_answered(
+        archive,
+        "bot_id = ?1 AND chat_id = ?2 "
         "AND (message_id = ?3 OR answer_message_id = ?3 OR (answer_message_id BETWEEN ?3 - ?4 AND ?3 "
         "AND EXISTS (SELECT 1 FROM json_each(answer, '$.messages') WHERE value = ?3))) ORDER BY id DESC LIMIT 1",
         (bot_id, chat_id, message_id, _MAX_MESSAGE_DISTANCE),
     )
-    return _decode_answered(rows[0]) if rows else None
+    return found[0] if found else None
 
 
 async def fetch_last_answered(
     archive: Archive, bot_id: int, chat_id: int, user_id: int, thread: int | None
 ) -> AnsweredQuestion | None:
     """Fetch a user's last answered question in a chat, preferably in this thread of it."""
-    rows = await archive.rows(
-        "SELECT * FROM questions WHERE bot_id = ? AND chat_id = ? AND user_id = ? AND state = 'answered' "
-        "AND answer_message_id IS NOT NULL AND answer IS NOT NULL ORDER BY thread IS ? DESC, id DESC LIMIT 1",
-        (bot_id, chat_id, user_id, thread),
+    which = "bot_id = ? AND chat_id = ? AND user_id = ? AND answer_message_id IS NOT NULL"
+    found = await _list_answered(
+        archive, f"{which} ORDER BY thread IS ? DESC, id DESC LIMIT 1", (bot_id, chat_id, user_id, thread)
     )
-    return _decode_answered(rows[0]) if rows else None
-
-
-async def count_waiting_questions(archive: Archive) -> int:
-    """Count the queued questions."""
-    return int(await archive.value("SELECT count(*) FROM questions WHERE state = 'queued'"))
+    return found[0] if found else None
 
 
 async def list_answers_citing(
     archive: Archive, keys: Collection[PostKey] | None, since: datetime
 ) -> list[AnsweredQuestion]:
     """List the answers and verdicts sent since a moment that cite one of these posts; with None, that cite any."""
-    rows = await archive.rows(
-        "SELECT * FROM questions WHERE state = 'answered' AND finished_at >= ?1 "
+    return await _list_answered(
+        archive,
+        "finished_at >= ?1 "
         "AND EXISTS (SELECT 1 FROM json_each(answer, '$.cited') AS cited WHERE ?2 IS NULL OR EXISTS (SELECT 1 FROM "
         "json_each(?2) AS key WHERE key.value ->> 0 = cited.value ->> 0 AND key.value ->> 1 = cited.value ->> 1))",
         (to_unix_seconds(since), None if keys is None else encode_keys(keys)),
     )
-    return [_decode_answered(row) for row in rows]
 
 
 async def save_noted_changes(archive: Archive, question_id: int, noted: Iterable[tuple[int, int, bool]]) -> None:
@@ -321,13 +318,12 @@ async def list_waiting_questions(archive: Archive, most: int) -> list[QuestionRo
 
 async def list_refused_questions(archive: Archive, most: int) -> list[AnsweredQuestion]:
     """List the newest `most` questions that were refused, as long as their texts are kept."""
-    rows = await archive.rows(
-        "SELECT * FROM questions WHERE state = 'answered' AND kind = 'ask' AND text <> '' "
-        "AND json_type(answer, '$.sentences') = 'array' AND json_array_length(answer, '$.sentences') = 0 "
-        "ORDER BY id DESC LIMIT ?",
+    return await _list_answered(
+        archive,
+        "kind = 'ask' AND text <> '' AND json_type(answer, '$.sentences') = 'array' "
+        "AND json_array_length(answer, '$.sentences') = 0 ORDER BY id DESC LIMIT ?",
         (most,),
     )
-    return [_decode_answered(row) for row in rows]
 
 
 async def cancel_waiting_questions(
@@ -375,26 +371,21 @@ async def fetch_answered_question(archive: Archive, handle: str) -> AnsweredQues
     A button can be pressed between the delivery of the answer and the update of its row: wait for that, 1.55 s at
     most.
     """
-    for wait in (*_DELIVERY_WAITS_S, None):
-        rows = await archive.rows(
-            "SELECT * FROM questions WHERE handle = ? AND state IN ('running', 'answered')", (handle,)
-        )
-        if not rows or rows[0]["state"] == "answered" or wait is None:
+    for wait in _DELIVERY_WAITS_S:
+        if await archive.value("SELECT state FROM questions WHERE handle = ?", (handle,)) != "running":
             break
         await asyncio.sleep(wait)
-    return _decode_answered(rows[0]) if rows and rows[0]["state"] == "answered" and rows[0]["answer"] else None
+    found = await _list_answered(archive, "handle = ?", (handle,))
+    return found[0] if found else None
 
 
 async def fetch_previous_answer(
     archive: Archive, bot_id: int, chat_id: int, message_id: int, question_id: int
 ) -> AnsweredQuestion | None:
     """Fetch the last answer to the same message before this question."""
-    rows = await archive.rows(
-        "SELECT * FROM questions WHERE bot_id = ? AND chat_id = ? AND message_id = ? AND id < ? "
-        "AND state = 'answered' AND answer IS NOT NULL ORDER BY id DESC LIMIT 1",
-        (bot_id, chat_id, message_id, question_id),
-    )
-    return _decode_answered(rows[0]) if rows else None
+    which = "bot_id = ? AND chat_id = ? AND message_id = ? AND id < ? ORDER BY id DESC LIMIT 1"
+    found = await _list_answered(archive, which, (bot_id, chat_id, message_id, question_id))
+    return found[0] if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,27 +407,15 @@ class DeliveryMessage:
 async def save_delivery(
     archive: Archive, question_id: int, messages: Sequence[DeliveryMessage], answer: str | None
 ) -> None:
-    """Save the messages of an answer and its JSON text; nothing if the question was erased."""
-    async with archive.writing() as connection:
-        await _insert_delivery(connection, question_id, messages, answer)
-
-
-async def replace_delivery(archive: Archive, question_id: int, messages: Sequence[DeliveryMessage]) -> None:
-    """Replace the messages of an answer by others; the JSON text of the answer is dropped."""
+    """Save the messages of an answer and its JSON text in place of those before; nothing if the question was erased."""
     async with archive.writing() as connection:
         await connection.execute("DELETE FROM deliveries WHERE question_id = ?", (question_id,))
-        await _insert_delivery(connection, question_id, messages, None)
-
-
-async def _insert_delivery(
-    connection: aiosqlite.Connection, question_id: int, messages: Sequence[DeliveryMessage], answer: str | None
-) -> None:
-    await connection.execute("UPDATE questions SET answer = ? WHERE id = ?", (answer, question_id))
-    await connection.executemany(
-        "INSERT OR REPLACE INTO deliveries (question_id, page, text, entities, markup, tried, message_id, sent) "
-        "SELECT id, ?, ?, ?, ?, ?, ?, ? FROM questions WHERE id = ?",
-        [(p.page, p.text, p.entities, p.markup, p.tried, p.message_id, p.sent, question_id) for p in messages],
-    )
+        await connection.execute("UPDATE questions SET answer = ? WHERE id = ?", (answer, question_id))
+        await connection.executemany(
+            "INSERT INTO deliveries (question_id, page, text, entities, markup, tried, message_id, sent) "
+            "SELECT id, ?, ?, ?, ?, ?, ?, ? FROM questions WHERE id = ?",
+            [(p.page, p.text, p.entities, p.markup, p.tried, p.message_id, p.sent, question_id) for p in messages],
+        )
 
 
 async def load_delivery(archive: Archive, question_id: int) -> tuple[list[DeliveryMessage], str | None]:
@@ -457,10 +436,3 @@ async def update_delivery_message(archive: Archive, question_id: int, message: D
 async def record_repeated_send(archive: Archive, question_id: int) -> None:
     """Count a message of this answer that may have been sent twice."""
     await archive.execute("UPDATE questions SET repeats = repeats + 1 WHERE id = ?", (question_id,))
-
-
-async def drop_delivery(archive: Archive, question_id: int) -> None:
-    """Drop an undelivered answer that is no longer valid: the question will be answered again."""
-    async with archive.writing() as connection:
-        await connection.execute("DELETE FROM deliveries WHERE question_id = ?", (question_id,))
-        await connection.execute("UPDATE questions SET answer = NULL WHERE id = ?", (question_id,))

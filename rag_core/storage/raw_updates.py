@@ -21,8 +21,6 @@ _DONE_RETENTION_S = 48 * 3600
 
 _ALBUM_WAIT_S = 2  # Telegram does not mark the end of an album; its members come within a second of each other
 _IS_POST_SQL = "kind IN ('channel_post', 'edited_channel_post')"
-
-
 _NO_ERRORS: Mapping[int, str] = {}
 
 

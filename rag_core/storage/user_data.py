@@ -106,7 +106,16 @@ _SENT_BY_USER = " OR ".join(
 _USER_VOTES = "user_id = ?1 AND (?2 IS NULL OR question_id IN (SELECT id FROM questions WHERE questions.chat_id = ?2))"
 _USER_ROWS = "user_id = ?1 AND (?2 IS NULL OR chat_id = ?2)"
 _USER_SETS = "name = 'sets ' || ?1 AND value <> '{}' AND ?2 IS NULL"  # a private chat has its user's id
-_USER_UPDATES = f"state = 'poison' AND raw IS NOT NULL AND ({_SENT_BY_USER})"
+# What is stored of a user beside questions, by kind as in `UserDataCounts`: rows to count, or to delete in this order.
+_USER_DATA = {
+    "votes": f"votes WHERE {_USER_VOTES}",
+    "links": "linked_questions WHERE user_id = ?1 AND ?2 IS NULL",
+    "unread": f"updates WHERE state = 'poison' AND raw IS NOT NULL AND ({_SENT_BY_USER}) AND ?2 IS NULL",
+    "talks": f"talks WHERE {_USER_ROWS}",
+    "sets": f"choices WHERE {_USER_SETS}",
+    "watches": f"watches WHERE {_USER_ROWS}",
+    "digests": f"digests WHERE {_USER_ROWS}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,22 +149,15 @@ async def count_user_data(archive: Archive, user_id: int, chat_id: int | None = 
 
 
 async def _count_user_rows(connection: aiosqlite.Connection, user_id: int, chat_id: int | None) -> UserDataCounts:
-    async def number(sql: str) -> int:
-        ((count,),) = await connection.execute_fetchall(sql, (user_id, chat_id))
-        return int(count)
-
-    asked = f"SELECT count(*) FROM questions WHERE text <> '' AND {_USER_ROWS}"
-    return UserDataCounts(
-        questions=await number(asked),
-        pending=await number(f"{asked} AND state IN ('queued', 'running')"),
-        votes=await number(f"SELECT count(*) FROM votes WHERE {_USER_VOTES}"),
-        links=await number("SELECT count(*) FROM linked_questions WHERE user_id = ?1 AND ?2 IS NULL"),
-        unread=await number(f"SELECT count(*) FROM updates WHERE {_USER_UPDATES} AND ?2 IS NULL"),
-        talks=await number(f"SELECT count(*) FROM talks WHERE {_USER_ROWS}"),
-        sets=await number(f"SELECT count(*) FROM choices WHERE {_USER_SETS}"),
-        watches=await number(f"SELECT count(*) FROM watches WHERE {_USER_ROWS}"),
-        digests=await number(f"SELECT count(*) FROM digests WHERE {_USER_ROWS}"),
-    )
+    asked = f"questions WHERE text <> '' AND {_USER_ROWS}"
+    counts = {}
+    for kind, rows in {
+        "questions": asked,
+        "pending": f"{asked} AND state IN ('queued', 'running')",
+        **_USER_DATA,
+    }.items():
+        ((counts[kind],),) = await connection.execute_fetchall(f"SELECT count(*) FROM {rows}", (user_id, chat_id))
+    return UserDataCounts(**counts)
 
 
 async def erase_user_data(archive: Archive, user_id: int, chat_id: int | None = None) -> UserDataCounts:
@@ -167,18 +169,9 @@ async def erase_user_data(archive: Archive, user_id: int, chat_id: int | None = 
     async with archive.writing() as connection:
         await connection.execute("PRAGMA secure_delete = ON")
         counts = await _count_user_rows(connection, user_id, chat_id)
-        for table, which in (
-            ("votes", _USER_VOTES),
-            ("questions", _USER_ROWS),
-            ("talks", _USER_ROWS),
-            ("watch_hits", f"watch_id IN (SELECT id FROM watches WHERE {_USER_ROWS})"),
-            ("watches", _USER_ROWS),
-            ("digests", _USER_ROWS),
-            ("linked_questions", "user_id = ?1 AND ?2 IS NULL"),
-            ("updates", f"{_USER_UPDATES} AND ?2 IS NULL"),
-            ("choices", _USER_SETS),
-        ):
-            await connection.execute(f"DELETE FROM {table} WHERE {which}", (user_id, chat_id))
+        hits = f"watch_hits WHERE watch_id IN (SELECT id FROM watches WHERE {_USER_ROWS})"
+        for rows in (hits, *_USER_DATA.values(), f"questions WHERE {_USER_ROWS}"):
+            await connection.execute(f"DELETE FROM {rows}", (user_id, chat_id))
         await connection.execute("PRAGMA secure_delete = OFF")
     return counts
 
@@ -194,35 +187,24 @@ async def list_user_questions(archive: Archive, user_id: int) -> list[sqlite3.Ro
     return await archive.rows("SELECT * FROM questions WHERE user_id = ? AND text <> '' ORDER BY id", (user_id,))
 
 
-async def list_user_votes(archive: Archive, user_id: int) -> list[Mapping[str, object]]:
-    """List a user's votes, oldest first: `good`, `reason`, `voted_at`, and `asked`, their own question or None."""
-    rows = await archive.rows(
-        "SELECT good, reason, voted_at, question_id, (SELECT text FROM questions WHERE id = question_id "
-        "AND questions.user_id = votes.user_id) AS asked FROM votes WHERE user_id = ? ORDER BY voted_at, id",
-        (user_id,),
-    )
-    return [dict(row) for row in rows]
+_USER_RECORDS_SQL = {
+    "votes": "SELECT good, reason, voted_at, question_id, (SELECT text FROM questions WHERE id = question_id "
+    "AND questions.user_id = votes.user_id) AS asked FROM votes WHERE user_id = ? ORDER BY voted_at, id",
+    "links": "SELECT handle, text, made_at FROM linked_questions WHERE user_id = ? ORDER BY made_at",
+    "turns": "SELECT chat_id, question, json_array_length(entities) AS names, asked_at FROM talks WHERE user_id = ? "
+    "ORDER BY id",
+    "watches": "SELECT chat_id, text, made_at, paused, quiet FROM watches WHERE user_id = ? ORDER BY id",
+    "digests": "SELECT chat_id, days, hour FROM digests WHERE user_id = ? ORDER BY chat_id",
+}
 
 
-async def list_user_links(archive: Archive, user_id: int) -> list[Mapping[str, object]]:
-    """List the question links that a user made: `handle`, `text`, `made_at`."""
-    rows = await archive.rows(
-        "SELECT handle, text, made_at FROM linked_questions WHERE user_id = ? ORDER BY made_at", (user_id,)
-    )
-    return [dict(row) for row in rows]
+async def list_user_records(archive: Archive, user_id: int) -> dict[str, list[dict[str, object]]]:
+    """List what is stored of a user beside questions, for the user, oldest first: rows of `_USER_RECORDS_SQL` by kind.
 
-
-async def list_user_turns(archive: Archive, user_id: int) -> list[Mapping[str, object]]:
-    """List a user's conversation turns, oldest first: the self-contained `question` and the number of its `names`.
-
-    The names themselves are left out: they come from posts that the user may no longer be allowed to read.
+    `asked` is their own question or None. Of the `names` in turns only the number: they come from posts that the user
+    may no longer be allowed to read.
     """
-    rows = await archive.rows(
-        "SELECT chat_id, question, json_array_length(entities) AS names, asked_at FROM talks WHERE user_id = ? "
-        "ORDER BY id",
-        (user_id,),
-    )
-    return [dict(row) for row in rows]
+    return {kind: [dict(row) for row in await archive.rows(sql, (user_id,))] for kind, sql in _USER_RECORDS_SQL.items()}
 
 
 _SAME_CONVERSATION = "chat_id = ? AND thread = ? AND user_id = ?"

@@ -64,7 +64,7 @@ class Ours:
     def build(self, documents: Documents) -> None:
         for first in range(0, len(documents), _SLICE):
             numbers = range(first, min(first + _SLICE, len(documents)))
-            self.index.add([self._entry(n, documents[n]) for n in numbers])
+            self.index.replace((), [self._entry(n, documents[n]) for n in numbers])
 
     def _entry(self, post: int, terms: Sequence[str]) -> IndexEntry:
         return IndexEntry(PassageRef(self.corpus.frame.key(post), 0, 0, 100), self.corpus.frame.when(post), terms)
@@ -80,7 +80,7 @@ class Ours:
         return [(place.key.message_id - 1, score) for place, score in found]
 
     def add(self, terms: Sequence[str]) -> None:
-        self.index.add([self._entry(0, terms)])
+        self.index.replace((), [self._entry(0, terms)])
 
     def save(self) -> None:
         self.index.save(self.folder)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bot.watch_notifications import REWORDED_WITHIN
 from ingest.dedup import are_rewordings
-from rag_core.storage.watches import Watch
+from rag_core.storage.subscriptions import Watch
 from rag_core.types import Post, PostKey
 from rag_core.watch_matching import WatchIndex
 
@@ -23,7 +23,7 @@ DATA = Path(__file__).parents[1] / "data" / "watches"
 
 
 def make_watch(number: int, text: str) -> Watch:
-    return Watch(number, 1, 1, True, text, text, None, 0, False, 0, "")
+    return Watch(number, 1, 1, True, text, text, None, datetime.fromtimestamp(0, UTC), False, 0, "")
 
 
 def main(path: str) -> None:

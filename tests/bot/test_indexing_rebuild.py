@@ -123,7 +123,7 @@ async def test_posts_that_come_meanwhile_are_found_before_and_after_and_no_quest
 
 
 async def test_a_channel_is_rebuilt_in_what_is_searched(bot: Bot) -> None:
-    bot.rag.lexical.remove([PostKey(KILN, 1)])
+    bot.rag.lexical.replace([PostKey(KILN, 1)], ())
     assert bot.found("обжиг") == []
     await bot.keep(post(20_000, "A zeppelin."))
     assert (await bot.reindexing.start(KILN)).chat_id == KILN

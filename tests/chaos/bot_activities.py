@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -30,12 +28,8 @@ class Activity:
 
 async def _command(scene: BotEnvironment, *words: str) -> tuple[int, str]:
     """A command beside the bot: its exit code, and what it said to a person."""
-    environment = {name: value for name, value in os.environ.items() if "__" not in name}
-    environment |= scene.home.environment(scene.sandbox) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bot.__main__", *words,
-        env=environment, cwd=scene.folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    pipe = asyncio.subprocess.PIPE
+    process = await scene.home.start_command(scene.sandbox, "-m", "bot.__main__", *words, stdout=pipe, stderr=pipe)
     try:
         _, error = await process.communicate()
         return process.returncode or 0, error.decode("utf-8", "replace")

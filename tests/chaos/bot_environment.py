@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from chaos.bot_process import BotHome
+from chaos.bot_process import BotHome, Supervisor
 from chaos.channel_traffic import CHANNELS, ChannelTraffic
 from chaos.expected_posts import ExpectedPost
 from chaos.model_server import ModelServer
 from chaos.prepared_archive import EXPORTED, make_expected_posts, write_export
 from chaos.slow_disk_and_clock import FaultInjection
-from chaos.supervisor import Supervisor
 from fake_qdrant import FakeQdrant
 
 from bot.sandbox import Sandbox, user_actions

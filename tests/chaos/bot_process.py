@@ -1,4 +1,4 @@
-"""The real bot, `citegram run`, in a process of its own that may be killed at any moment."""
+"""The real bot, `citegram run`, in a process of its own that may be killed at any moment and is begun again."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 from bot.__main__ import main
 from bot.sandbox import Sandbox
@@ -19,6 +20,8 @@ from bot.sandbox import Sandbox
 # Importing takes five seconds, most of them aiogram's models: each bot is forked from a process that has done it.
 _WARM = multiprocessing.get_context("forkserver")
 _READY_S = 180.0  # far beyond any start
+PAUSE_S = 2.0  # of the unit's RestartSec
+_LOOK_EVERY_S = 0.02
 
 
 async def start_fork_server() -> None:
@@ -44,6 +47,20 @@ class BotHome:
         models = {"MODELS__DIR": str(self.models)} if self.models else {"MODELS__EMBEDDER": "none"}
         bot = {"BOT__TOKEN": sandbox.token, "BOT__API": sandbox.url}
         return bot | models | {"MODELS__RERANKER": "none", "DATA__DIR": str(self.data)} | self._more
+
+    async def start_command(self, sandbox: Sandbox, *words: str, **streams: Any) -> asyncio.subprocess.Process:
+        """Start Python beside the bot with these arguments, in the bot's environment."""
+        usual = {name: value for name, value in os.environ.items() if "__" not in name}
+        usual |= self.environment(sandbox) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        return await asyncio.create_subprocess_exec(sys.executable, *words, env=usual, cwd=self.log.parent, **streams)
+
+    def has_unembedded(self) -> bool:
+        """Whether the dense leg, where there is one, has work left."""
+        behind = (
+            "SELECT (SELECT count(*) FROM to_embed) + (SELECT value FROM sequence) "
+            "- coalesce((SELECT watermark FROM dense), 0)"
+        )
+        return self.models is not None and self.rows(behind) != [(0,)]
 
     def rows(self, sql: str) -> list[tuple[int, ...]]:
         """What the archive says now, read beside the bot; nothing before there is an archive."""
@@ -135,3 +152,75 @@ def _live(settings: Mapping[str, str], log: Path) -> None:
     os.environ.update(settings)
     os.chdir(log.parent)  # away from anybody's .env
     sys.exit(main(["run"]))
+
+
+class Supervisor:
+    """One bot after the other until `stop`, begun again after a pause, as systemd does it.
+
+    `deaths` are their exit codes, negative for a signal.
+    """
+
+    def __init__(self, home: BotHome, sandbox: Sandbox, pause: float = PAUSE_S) -> None:
+        self._home, self._sandbox, self._pause = home, sandbox, pause
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+        self._allowed = asyncio.Event()
+        self._allowed.set()
+        self._ready = asyncio.Event()
+        self.life: BotProcess | None = None
+        self.deaths: list[int] = []
+
+    async def start(self) -> None:
+        """Begin, and wait until the first bot asks for updates. Raises TimeoutError, RuntimeError."""
+        self._task = asyncio.create_task(self._run())
+        waiting = asyncio.create_task(self._ready.wait())
+        await asyncio.wait({self._task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if self._task.done():
+            await self._task
+
+    async def _run(self) -> None:
+        while not self._stopping:
+            await self._allowed.wait()
+            life = BotProcess(self._home, self._sandbox)
+            await life.begin()
+            self.life = life
+            if not self._ready.is_set():
+                await life.ready()
+                self._ready.set()
+            while life.over is None:  # noqa: ASYNC110 - a process rings no bell
+                await asyncio.sleep(_LOOK_EVERY_S)
+            self.deaths.append(life.over)
+            if not self._stopping:
+                await asyncio.sleep(self._pause)
+
+    def signal(self, number: int, *, engine: bool = False) -> None:
+        """Send a signal to the bot that lives now."""
+        if self.life:
+            self.life.signal(number, engine=engine)
+
+    def hold(self) -> None:
+        """Begin no bot until `release`: the machine is off."""
+        self._allowed.clear()
+
+    def release(self) -> None:
+        """Bots may be begun again."""
+        self._allowed.set()
+
+    async def stop(self) -> int:
+        """End the bot as an operator does; its exit code. Raises TimeoutError."""
+        self._stopping = True
+        self.signal(signal.SIGTERM)
+        assert self.life and self._task
+        code = await self.life.ended()
+        await self._task
+        return code
+
+    async def kill(self) -> None:
+        """End whatever is left."""
+        self._stopping = True
+        if self.life:
+            await self.life.killed(engine=True)
+        if self._task:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)

@@ -48,9 +48,7 @@ async def check_consistency(folder: Path, models: Path | None, traffic: ChannelT
     """Each store's verdict. The bot must have ended cleanly."""
     places = list_expected_posts(traffic.told, {channel.chat_id: channel.title for channel in CHANNELS})
     found = {"archive": _archive(folder / "citegram.db", traffic)}
-    embedder = {"dir": models} if models else {"embedder": "none"}
-    settings = {"data": {"dir": folder}, "models": embedder | {"reranker": "none"}}
-    async with open_engine(RagSettings.model_validate(settings)) as rag:
+    async with open_engine(_settings(folder, models)) as rag:
         behind = await posts.get_last_seq(rag.archive) - rag.lexical.watermark
         found["lexical"] = check_lexical_index(rag.lexical, places, traffic.marks)
         if behind:
@@ -64,9 +62,13 @@ async def check_consistency(folder: Path, models: Path | None, traffic: ChannelT
 
 async def is_lexical_index_behind(folder: Path) -> int:
     """How many changes the saved lexical index has not seen."""
-    settings = {"data": {"dir": folder}, "models": {"embedder": "none", "reranker": "none"}}
-    async with open_engine(RagSettings.model_validate(settings)) as rag:
+    async with open_engine(_settings(folder, None)) as rag:
         return await posts.get_last_seq(rag.archive) - rag.lexical.watermark
+
+
+def _settings(folder: Path, models: Path | None) -> RagSettings:
+    embedder = {"dir": models} if models else {"embedder": "none"}
+    return RagSettings.model_validate({"data": {"dir": folder}, "models": embedder | {"reranker": "none"}})
 
 
 def _archive(file: Path, traffic: ChannelTraffic) -> Verdict:

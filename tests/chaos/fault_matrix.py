@@ -22,13 +22,12 @@ if __name__ == "__main__":
     sys.path[:1] = [str(here), str(here.parent)]
 
 from chaos.bot_activities import ACTIVITIES, Activity
-from chaos.bot_process import start_fork_server
+from chaos.bot_process import PAUSE_S, start_fork_server
 from chaos.fault_run import WITHIN_S, FaultRun, Stage, run_fault
 from chaos.faults import FAULTS, SERVERS, Fault
 from chaos.offline_models import offline_models
 from chaos.prepared_archive import OLD, make_expected_posts, prepare_archive
 from chaos.slow_disk_and_clock import FaultInjection
-from chaos.supervisor import PAUSE_S
 
 _MANY, _FEW = 6000, 200  # posts there are before; few where vectors are made of them
 

@@ -186,20 +186,10 @@ async def _settled(scene: BotEnvironment) -> None:
     until = time.monotonic() + _SETTLE_S
     pending = "SELECT count(*) FROM updates WHERE state = 'pending'"
     waiting = f"SELECT ({pending}), (SELECT count(*) FROM questions WHERE {_OPEN})"
-    while scene.sandbox.world.queue.kept or scene.home.rows(waiting) != [(0, 0)] or _unembedded(scene):
+    while scene.sandbox.world.queue.kept or scene.home.rows(waiting) != [(0, 0)] or scene.home.has_unembedded():
         if time.monotonic() > until:
             raise TimeoutError(f"waiting still: {len(scene.sandbox.world.queue.kept)}, {scene.home.rows(waiting)}")
         await asyncio.sleep(0.05)
-
-
-def _unembedded(scene: BotEnvironment) -> bool:
-    if not scene.needs.models:
-        return False
-    behind = (
-        "SELECT (SELECT count(*) FROM to_embed) + (SELECT value FROM sequence) "
-        "- coalesce((SELECT watermark FROM dense), 0)"
-    )
-    return scene.home.rows(behind) != [(0,)]
 
 
 def _heard(scene: BotEnvironment, cell: FaultRun) -> None:

@@ -8,18 +8,208 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import random
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[1])  # run as a script
 
-from chaos.kill_run import Chaos, Plan
+import numpy as np
+from chaos.bot_process import BotHome, BotProcess, start_fork_server
+from chaos.channel_traffic import CHANNELS, ChannelTraffic
+from chaos.consistency_check import Verdict, check_consistency, is_lexical_index_behind
 from chaos.offline_models import offline_models
+from tqdm import tqdm
+
+from bot.sandbox import Sandbox
+from rag_core.storage import Archive, channels
+
+_LONGEST_LIFE_S = 5.0  # from ready to the kill
+_LONGEST_END_S = 0.12  # from SIGTERM to a kill that comes before the end
+_LONGEST_START_S = 1.5  # to a kill that comes before ready; those are counted apart
+_EARLY_EVERY = 10  # kills
+# What dies: the bot alone, the engine of its vectors with it, a bot that has just kept an update and not
+# confirmed it, or one that is just saving its indexes.
+_WAYS = ("bot", "engine too", "unconfirmed", "while stopping", "unconfirmed")
+_QUIET_S = 2.0  # a round of the lexical leg, which is not seen from outside, fits in
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How long it goes on: until so many kills and so many updates. `rate` in updates a second."""
+
+    kills: int = 100
+    updates: int = 20_000
+    rate: float = 50.0
+    seed: int = 1
+    patience: float = 900.0  # seconds for what is left after the last kill
+
+
+class Chaos:
+    """One run."""
+
+    def __init__(self, plan: Plan, folder: Path, models: Path | None) -> None:
+        self.plan, self.models = plan, models
+        self.home, self.sandbox = BotHome(folder, models), Sandbox()
+        self.traffic = ChannelTraffic(self.sandbox, plan.seed)
+        self._rng = random.Random(plan.seed + 1)
+        self._life: BotProcess | None = None
+        self.kills: Counter[str] = Counter()
+        self.early = self.redelivered = self.new_stores = 0
+        self.starts: list[float] = []
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def _timed(self, what: str) -> Iterator[None]:
+        begun = time.monotonic()
+        yield
+        self.seconds[what] = self.seconds.get(what, 0.0) + time.monotonic() - begun
+
+    async def run(self) -> dict[str, Verdict]:
+        """All of it; the verdicts by store. Raises TimeoutError, RuntimeError where the bot does not do its part."""
+        archive = await Archive.open(self.home.data)
+        for channel in CHANNELS:
+            await channels.save_channel(archive, channel)
+        await archive.close()
+        await self.sandbox.start()
+        with self._timed("warming"):
+            await start_fork_server()
+        flow = asyncio.create_task(self._flow())
+        try:
+            await self._killing()
+            await flow
+            with self._timed("settling"):
+                await self._settled()
+        finally:
+            flow.cancel()
+            await asyncio.gather(flow, return_exceptions=True)
+            if self._life:
+                await self._life.killed(engine=True)
+            await self.sandbox.stop()
+        with self._timed("judging"):
+            return await check_consistency(self.home.data, self.models, self.traffic)
+
+    async def _flow(self) -> None:
+        """Updates at their rate, whoever listens; a late one is made up for."""
+        begun = time.monotonic()
+        with self._timed("traffic"):
+            while self.kills.total() < self.plan.kills or self.traffic.updates < self.plan.updates:
+                while self.traffic.updates < (time.monotonic() - begun) * self.plan.rate:
+                    self.traffic.next()
+                await asyncio.sleep(0.5 / self.plan.rate)
+
+    async def _killing(self) -> None:
+        """The moments are spread evenly over the time that a life may take, in a random order."""
+        kills = self.plan.kills
+        moments = [(n + self._rng.random()) * _LONGEST_LIFE_S / kills for n in range(kills)]
+        ways = [_WAYS[n % len(_WAYS)] for n in range(kills)]
+        self._rng.shuffle(moments)
+        self._rng.shuffle(ways)
+        with tqdm(total=kills, desc="kills", unit="", disable=None) as bar:
+            while moments:
+                if not await self._killed(moments[-1], ways[-1]):
+                    ways[-1] = "bot"  # it stopped faster than it was killed
+                    continue
+                moments.pop()
+                self.kills[ways.pop()] += 1
+                bar.update()
+                if self.kills.total() % _EARLY_EVERY == _EARLY_EVERY // 2:
+                    await self._killed_early()
+
+    async def _killed_early(self) -> None:
+        self._life = BotProcess(self.home, self.sandbox)
+        await self._life.begin()
+        await asyncio.sleep(self._rng.uniform(0, _LONGEST_START_S))
+        self.early += await self._life.killed(engine=True)
+
+    async def _killed(self, moment: float, way: str) -> bool:
+        """A life, ended so many seconds after it was ready; False where it ended by itself before the kill."""
+        store = self.home.store()
+        life = await self._begun()
+        with self._timed("living"):
+            await asyncio.sleep(moment)
+            if way == "unconfirmed":
+                await self._until_unconfirmed()
+            if way == "while stopping":
+                life.signal(signal.SIGTERM)
+                await asyncio.sleep(self._rng.uniform(0, _LONGEST_END_S))
+            killed = await life.killed(engine=way == "engine too")
+        self.new_stores += store not in ("", self.home.store())
+        self.redelivered += self._unconfirmed()
+        return killed
+
+    async def _begun(self) -> BotProcess:
+        self._life = life = BotProcess(self.home, self.sandbox)
+        with self._timed("starting"):
+            await life.begin()
+            await life.ready()
+        self.starts.append(life.ready_after)
+        return life
+
+    async def _until_unconfirmed(self) -> None:
+        """Wait for an update that is in the archive and not yet confirmed: a matter of milliseconds."""
+        until = time.monotonic() + _LONGEST_LIFE_S
+        while not self._unconfirmed() and time.monotonic() < until:  # noqa: ASYNC110 - nobody rings a bell for it
+            await asyncio.sleep(0)
+
+    def _unconfirmed(self) -> int:
+        """How many updates are in the archive and will be sent again."""
+        waiting = ", ".join(map(str, self.sandbox.world.queue.kept))
+        return sum(n for (n,) in self.home.rows(f"SELECT count(*) FROM updates WHERE update_id IN ({waiting})"))
+
+    async def _settled(self) -> None:
+        """Let the bot finish its backlog and end cleanly, with both indexes on disk."""
+        until = time.monotonic() + self.plan.patience
+        while True:
+            life = await self._begun()
+            while not self._quiet():
+                if time.monotonic() > until:
+                    raise TimeoutError(f"the bot did not finish its backlog within {self.plan.patience:.0f} s")
+                await asyncio.sleep(0.2)
+            await asyncio.sleep(_QUIET_S)
+            life.signal(signal.SIGTERM)
+            if code := await life.ended():
+                raise RuntimeError(f"the bot ended with {code}: see {self.home.log}")
+            if not await is_lexical_index_behind(self.home.data) or time.monotonic() > until:
+                return
+
+    def _quiet(self) -> bool:
+        """Whether everything is confirmed, worked in and, where there is a model, embedded."""
+        if self.sandbox.world.queue.kept or self.home.rows("SELECT 1 FROM updates WHERE state = 'pending' LIMIT 1"):
+            return False
+        return not self.home.has_unembedded()
+
+    def figures(self, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
+        """What is written to the JSON file."""
+        traffic, counted = self.traffic, {name: verdict.counts() for name, verdict in verdicts.items()}
+        return {
+            **{kind: sum(counts[kind] for counts in counted.values()) for kind in ("lost", "twice", "stale")},
+            "stores": counted,
+            "updates": traffic.updates,
+            "posts": len(traffic.told),
+            "versions": sum(len(one.texts) for one in traffic.told.values()),
+            "poison": len(traffic.poison),
+            "deeds": traffic.deeds,
+            "kills": self.kills.total(),
+            "kills_by_way": dict(self.kills),
+            "kills_before_ready": self.early,
+            "kept_and_sent_again": self.redelivered,
+            "new_stores": self.new_stores,
+            "tracebacks": self.home.said("Traceback"),
+            "updates_per_second": round(traffic.updates / self.seconds["traffic"], 1),
+            "start_s_p50": round(float(np.percentile(self.starts, 50)), 2),
+            "start_s_p95": round(float(np.percentile(self.starts, 95)), 2),
+            "seconds": {what: round(seconds, 1) for what, seconds in self.seconds.items()},
+        }
 
 
 def _asked(argv: Sequence[str] | None) -> argparse.Namespace:

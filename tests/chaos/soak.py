@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import platform
 import signal
 import sys
@@ -79,11 +78,9 @@ async def run_soak(plan: Plan, folder: Path, models: Path | None) -> tuple[Load,
 @asynccontextmanager
 async def _bot(home: BotHome, sandbox: Sandbox) -> AsyncIterator[asyncio.subprocess.Process]:
     """The bot in a process of its own, asking for updates."""
-    words = [sys.executable, str(Path(__file__).with_name("bot_with_task_metrics.py")), str(home.log.parent / "tasks")]
+    words = [str(Path(__file__).with_name("bot_with_task_metrics.py")), str(home.log.parent / "tasks")]
     with home.log.open("ab") as log:
-        process = await asyncio.create_subprocess_exec(
-            *words, env=_environment(home, sandbox), cwd=home.log.parent, stdout=log, stderr=log
-        )
+        process = await home.start_command(sandbox, *words, stdout=log, stderr=log)
     try:
         until = time.monotonic() + _READY_S
         while not any(line["method"].lower() == "getupdates" for line in sandbox.transcript):
@@ -97,17 +94,9 @@ async def _bot(home: BotHome, sandbox: Sandbox) -> AsyncIterator[asyncio.subproc
         await process.wait()
 
 
-def _environment(home: BotHome, sandbox: Sandbox) -> dict[str, str]:
-    usual = {name: value for name, value in os.environ.items() if "__" not in name}
-    return usual | home.environment(sandbox) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-
-
 async def _reindexed(home: BotHome, sandbox: Sandbox) -> None:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bot.__main__", "reindex",
-        env=_environment(home, sandbox), cwd=home.log.parent, stderr=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
+    nowhere = asyncio.subprocess.DEVNULL
+    process = await home.start_command(sandbox, "-m", "bot.__main__", "reindex", stdout=nowhere, stderr=nowhere)
     try:
         await process.wait()
     finally:  # the load may end in the midst of it
@@ -160,6 +149,36 @@ def judge(found: dict[str, Any]) -> dict[str, bool]:
     }
 
 
+_INK, _GRID, _LINES = "#1d2433", "#e6e9f0", ("#0b6bcb", "#2f8f6b", "#d1495b")
+
+
+def plot_soak(file: Path, samples: Sequence[Sample], waits: Sequence[tuple[float, float]], warm: float) -> None:
+    """Draw memory, descriptors and waits over time, as a PNG; what is left of `warm` (seconds) is not judged."""
+    from matplotlib.figure import Figure  # here: it takes a second to import
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    figure = Figure(figsize=(9, 8), layout=ConstrainedLayoutEngine())
+    memory, counts, seconds = figure.subplots(3, 1, sharex=True)
+    at = [one.at / 60 for one in samples]
+    memory.plot(at, [one.rss for one in samples], color=_LINES[0], label="memory in use, with children")
+    memory.plot(at, [one.own for one in samples], color=_LINES[1], label="of it backed by no file")
+    memory.set_ylabel("MB")
+    counts.plot(at, [one.descriptors for one in samples], color=_LINES[0], label="descriptors")
+    counts.plot(at, [one.threads for one in samples], color=_LINES[1], label="threads")
+    counts.plot(at, [one.tasks for one in samples], color=_LINES[2], label="tasks")
+    seconds.scatter([asked / 60 for asked, _ in waits], [took for _, took in waits], s=4, color=_LINES[0], label="wait")
+    seconds.set_yscale("log")
+    seconds.set_ylabel("seconds to an answer")
+    seconds.set_xlabel("minutes")
+    for axes in (memory, counts, seconds):
+        axes.axvspan(0, warm / 60, color=_GRID)
+        axes.grid(color=_GRID)
+        axes.legend(loc="upper right", frameon=False, labelcolor=_INK)
+    memory.set_ylim(bottom=0)
+    counts.set_ylim(bottom=0)
+    figure.savefig(file, dpi=120)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Soak, print, draw and write; 1 where a goal is not met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -190,8 +209,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         told |= {"machine": platform.platform(), "samples": [asdict(one) for one in samples], "waits": load.waits}
         asked.json.write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
     if asked.png:
-        from chaos.soak_plot import plot_soak  # matplotlib takes a second to import
-
         plot_soak(asked.png, samples, load.waits, 60 * plan.warm_up)
     return 0 if all(found["goals"].values()) else 1
 

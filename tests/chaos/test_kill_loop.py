@@ -183,7 +183,7 @@ async def test_the_judge_notices_a_passage_that_is_there_twice(lived: tuple[Path
     ) as rag:
         assert not consistency_check.check_lexical_index(rag.lexical, places, traffic.marks).sentences()
         day = next(one.date for key, one in traffic.told.items() if key == place.key)
-        rag.lexical.add([IndexEntry(place, from_unix_seconds(day), tokenize(text))])
+        rag.lexical.replace((), [IndexEntry(place, from_unix_seconds(day), tokenize(text))])
         assert len(consistency_check.check_lexical_index(rag.lexical, places, traffic.marks).twice) == 1
-        rag.lexical.remove([place.key])
+        rag.lexical.replace([place.key], ())
         assert consistency_check.check_lexical_index(rag.lexical, places, traffic.marks).lost

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from chaos.prepared_archive import OLD, make_expected_posts, prepare_archive
 from chaos.process_metrics import Sample
-from chaos.soak import Plan, compute_figures, judge, run_soak
+from chaos.soak import Plan, compute_figures, judge, plot_soak, run_soak
 from chaos.trend_detection import drift, growth, slope
 from chaos.user_load import Load, Rates
 
@@ -34,8 +34,6 @@ async def test_a_short_soak_answers_everybody_and_keeps_no_descriptor_open(tmp_p
     assert samples[-1].tasks > 5
     assert samples[-1].rss > 50
     assert len(judge(found)) == 4
-    from chaos.soak_plot import plot_soak  # matplotlib takes a second to import
-
     plot_soak(tmp_path / "soak.png", samples, load.waits, 6)
     assert (tmp_path / "soak.png").read_bytes()[1:4] == b"PNG"
 

@@ -23,8 +23,8 @@ if __name__ == "__main__":
 from chaos.bot_process import BotHome, BotProcess, start_fork_server
 
 from bot.sandbox import Sandbox
-from rag_core.storage import Archive, channels, watches
-from rag_core.storage.watches import NewWatch
+from rag_core.storage import Archive, channels, subscriptions
+from rag_core.storage.subscriptions import NewWatch
 from rag_core.types import Channel, Visibility
 
 CHANNEL = -1001000009
@@ -42,7 +42,7 @@ async def measure_kills(folder: Path, kills: int, seed: int = 1) -> dict[str, fl
     archive = await Archive.open(home.data)
     await channels.save_channel(archive, Channel(CHANNEL, "Bay", "bay_news", visibility=Visibility.PUBLIC))
     for reader, animal in READERS.items():
-        await watches.add_watch(archive, NewWatch(reader, reader, True, animal, animal))
+        await subscriptions.add_watch(archive, NewWatch(reader, reader, True, animal, animal))
     await archive.close()
     sandbox = Sandbox(token=TOKEN)
     for reader, animal in READERS.items():

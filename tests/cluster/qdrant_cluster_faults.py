@@ -271,9 +271,7 @@ def _edited(post: Post, rows: list[Any]) -> Post:
 
 async def _open_generated(settings: RagSettings, row: ModelSpec) -> DenseIndex:
     folder = settings.data.dir / "vectors-generated"
-    vectors = await open_vector_store(
-        folder, model=row.name, dimension=row.dimension, qdrant=settings.qdrant, patient=True
-    )
+    vectors = await open_vector_store(folder, model=row.name, dimension=row.dimension, qdrant=settings.qdrant)
     return DenseIndex(row, GeneratedEmbedder(), vectors)
 
 

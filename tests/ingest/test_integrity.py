@@ -90,7 +90,7 @@ async def test_an_archive_and_indexes_in_order_are_all_right(night: Night, make_
 
 async def test_a_post_missing_from_the_words_is_found_again(night: Night) -> None:
     lost = [PostKey(HARBOUR, 1), PostKey(KILN, 2)]
-    night.rag.lexical.remove(lost)
+    night.rag.lexical.replace(lost, ())
     assert PostKey(HARBOUR, 1) not in await night.finds("When does the ferry to Owl Island leave?")
     found = await night.check(samples=0)
     assert sorted(found.words_wrong) == sorted(lost)
@@ -106,7 +106,7 @@ async def test_a_post_that_is_gone_leaves_the_words(night: Night, make_post: Any
     await night.books.erase(hidden.key)
     for post in (stray, hidden):
         (passage,) = (await read_current_passages(night.rag.archive, [PostKey(HARBOUR, 1)]))[PostKey(HARBOUR, 1)]
-        night.rag.lexical.add([build_lexical_entry(replace(passage, key=post.key))])
+        night.rag.lexical.replace((), [build_lexical_entry(replace(passage, key=post.key))])
     before = len(night.rag.lexical)
     found = await night.check(samples=0)
     assert sorted(found.words_wrong) == sorted([stray.key, hidden.key])
@@ -129,7 +129,7 @@ async def test_a_post_with_the_words_of_another_version_is_noticed_among_the_sam
 async def test_a_part_that_a_shorter_version_left_is_taken_out(night: Night) -> None:
     key = PostKey(HARBOUR, 2)
     (passage,) = (await read_current_passages(night.rag.archive, [key]))[key]
-    night.rag.lexical.add([build_lexical_entry(replace(passage, part=1))])
+    night.rag.lexical.replace((), [build_lexical_entry(replace(passage, part=1))])
     found = await night.check(samples=2000)
     assert found.words_wrong == [key]
     assert list(night.rag.lexical.parts_of(HARBOUR)[0]).count(2) == 1

@@ -156,7 +156,7 @@ async def test_an_index_with_one_channel_rebuilt_finds_what_a_fresh_one_finds(ra
 
 
 async def test_a_rebuilt_channel_is_read_anew_and_the_others_are_left_as_they_are(rag: Engine) -> None:
-    rag.lexical.remove([PostKey(PIER, 7), PostKey(KILN, 300)])
+    rag.lexical.replace([PostKey(PIER, 7), PostKey(KILN, 300)], ())
     await save(rag)
     await channels.save_channel(rag.archive, Channel(KILN, "Zeppelin"))
     await channels.save_channel(rag.archive, Channel(PIER, "Zeppelin"))

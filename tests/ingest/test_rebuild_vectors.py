@@ -59,7 +59,7 @@ async def renewed(library: Any, chat_id: int | None = None) -> int:
 
     rebuild = await index_state.begin_rebuild(library.rag.archive, chat_id)
     await build_next_index(library.rag.archive, library.dense, rebuild, moved)
-    await index_state.finish_rebuild(library.rag.archive, replace(rebuild, state="done"))
+    await index_state.save_rebuild(library.rag.archive, replace(rebuild, state="done"))
     return told[-1]
 
 

@@ -47,7 +47,7 @@ from rag_core import Engine, Question, RagSettings, Viewer, answer_question, ope
 from rag_core.index.vectors import VectorPoint, open_vector_store
 from rag_core.retrieval.period_digest import build_period_digest
 from rag_core.retrieval.post_search import list_posts
-from rag_core.storage import channels, index_state, posts, watches
+from rag_core.storage import channels, index_state, posts, subscriptions
 from rag_core.storage.channels import Synonym, add_synonym
 from rag_core.storage.user_data import save_channel_sets
 from rag_core.text.tokens import detect_language
@@ -271,7 +271,7 @@ async def described_channels(rag: Engine) -> list[object]:
 async def told_by_watches(rag: Engine) -> list[object]:
     """The notices of watches of the same reader, who began to watch before the first post."""
     for text in WATCHED:
-        await watches.add_watch(rag.archive, watches.NewWatch(1, 1, True, text, text))
+        await subscriptions.add_watch(rag.archive, subscriptions.NewWatch(1, 1, True, text, text))
     await rag.archive.execute("UPDATE watches SET made_at = 0")
     await rag.archive.execute("UPDATE watching SET watermark = 0")
     sandbox = Sandbox()

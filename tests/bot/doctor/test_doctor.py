@@ -398,7 +398,7 @@ async def test_an_index_that_is_ahead_of_the_archive(look: Look, live: Live, hom
 
 async def test_an_index_that_holds_something_else_than_the_archive(look: Look, home: Path) -> None:
     async with open_engine(RagSettings.model_validate({"data": {"dir": home}})) as rag:
-        rag.lexical.remove([PostKey(HARBOUR, 10)])
+        rag.lexical.replace([PostKey(HARBOUR, 10)], ())
         await asyncio.to_thread(rag.lexical.save, get_lexical_folder(rag.archive), rag.archive.identity)
     said = await look()
     line = "1 of 12 posts that were compared stand differently in the lexical index: run citegram reindex."

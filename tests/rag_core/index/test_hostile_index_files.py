@@ -39,7 +39,7 @@ def entry(number: int, *terms: str) -> IndexEntry:
 
 def saved(folder: Path) -> Bm25Index:
     index = Bm25Index()
-    index.add([entry(n, "ferry", f"word{n}") for n in range(50)])
+    index.replace((), [entry(n, "ferry", f"word{n}") for n in range(50)])
     index.watermark = 7
     index.save(folder, "archive")
     return index

@@ -8,11 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from rag_core.index.postings import PostingsBM25
+from rag_core.index.postings import IndexSnapshot, PostingsBM25
 
 WORDS = st.sampled_from([f"w{n}" for n in range(12)])
 DOCUMENTS = st.lists(st.lists(WORDS, min_size=1, max_size=15), min_size=1, max_size=30)
 QUERIES = st.lists(WORDS, min_size=1, max_size=5)
+
+
+def top(
+    index: PostingsBM25, query: list[str], n: int = 50, snapshot: IndexSnapshot | None = None
+) -> list[tuple[int, float]]:
+    docs, scores = index.best(query, n, snapshot or index.snapshot())
+    return list(zip(docs.tolist(), scores.tolist(), strict=True))
 
 
 def reference(corpus: list[list[str]], query: list[str]) -> np.ndarray:
@@ -46,7 +53,7 @@ def test_what_was_deleted_is_as_if_never_added_also_before_compacting(
     gone = data.draw(st.sets(st.integers(0, len(corpus) - 1), max_size=len(corpus) - 1))
     index = PostingsBM25(corpus)
     index.delete(sorted(gone))
-    assert not {doc for doc, _ in index.top(query, len(corpus))} & gone
+    assert not {doc for doc, _ in top(index, query, len(corpus))} & gone
     rest = [document for n, document in enumerate(corpus) if n not in gone]
     alive = [n for n in range(len(corpus)) if n not in gone]
     assert np.abs(index.get_scores(query)[alive] - reference(rest, query)).max() < 1e-9
@@ -55,9 +62,9 @@ def test_what_was_deleted_is_as_if_never_added_also_before_compacting(
     assert np.abs(index.get_scores(query) - reference(rest, query)).max() < 1e-9
 
 
-def found(index: PostingsBM25, query: list[str], n: int, mask: np.ndarray) -> list[tuple[int, float]]:
-    docs, scores = index.best(query, n, index.snapshot(), lambda some: mask[some])
-    return list(zip(docs.tolist(), scores.tolist(), strict=True))
+def found(index: PostingsBM25, query: list[str], n: int, mask: np.ndarray) -> list[int]:
+    docs, _ = index.best(query, n, index.snapshot(), lambda some: mask[some])
+    return docs.tolist()
 
 
 @given(corpus=DOCUMENTS, query=QUERIES, data=st.data())
@@ -68,11 +75,11 @@ def test_a_snapshot_of_some_documents_scores_as_if_there_were_no_others(
     mask = np.array([n in seen for n in range(len(corpus))])
     index = PostingsBM25(corpus)
     alone = PostingsBM25([document for n, document in enumerate(corpus) if n in seen])
-    snapshot = index.snapshot(mask)
+    lengths = [len(corpus[n]) for n in seen]
+    snapshot = IndexSnapshot(len(corpus), mask.take, len(seen), sum(lengths) / len(seen))
     inside = sorted(seen)
-    assert index.top(query, 50, snapshot) == [(inside[doc], score) for doc, score in alone.top(query, 50)]
+    assert top(index, query, 50, snapshot) == [(inside[doc], score) for doc, score in top(alone, query, 50)]
     whole = alone.snapshot()
-    assert (snapshot.count, snapshot.average_length) == (whole.count, whole.average_length)
     for word in query:
         assert index.frequency(word, snapshot) == alone.frequency(word, whole)
 
@@ -86,7 +93,7 @@ def test_top_is_the_best_of_the_allowed_that_hold_a_term(
     scores = index.get_scores(query)
     holding = [d for d, words in enumerate(corpus) if mask[d] and set(words) & set(query)]
     expected = sorted(holding, key=lambda d: (-scores[d], d))[:n]
-    assert [doc for doc, _ in found(index, query, n, mask)] == expected
+    assert found(index, query, n, mask) == expected
 
 
 @given(corpus=DOCUMENTS, queries=st.lists(QUERIES, max_size=4), n=st.integers(1, 8), data=st.data())
@@ -95,7 +102,7 @@ def test_queries_searched_together_find_what_each_finds_alone(
 ) -> None:
     mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(corpus), max_size=len(corpus))))
     index = PostingsBM25(corpus)
-    snapshot = index.snapshot(mask)
+    snapshot = IndexSnapshot(len(corpus), mask.take, int(mask.sum()), 5.0)
     together = [(docs.tolist(), scores.tolist()) for docs, scores in index.best_of_each(queries, n, snapshot)]
     alone = [index.best(query, n, snapshot) for query in queries]
     assert together == [(docs.tolist(), scores.tolist()) for docs, scores in alone]
@@ -111,7 +118,7 @@ def test_top_of_long_lists_is_what_looking_at_every_document_finds(share: float)
         scores = index.get_scores(query)
         holding = [d for d, w in enumerate(corpus) if mask[d] and index.alive[d] and set(w) & set(query)]
         expected = sorted(holding, key=lambda d: (-scores[d], d))[:50]
-        assert [doc for doc, _ in found(index, query, 50, mask)] == expected
+        assert found(index, query, 50, mask) == expected
 
 
 def test_a_query_that_fails_leaves_nothing_for_the_next() -> None:
@@ -119,10 +126,10 @@ def test_a_query_that_fails_leaves_nothing_for_the_next() -> None:
         raise RuntimeError
 
     index = PostingsBM25([["cat", "sat"], ["cat"], ["dog"], ["bird"], ["fish"]])
-    expected = index.top(["cat"])
+    expected = top(index, ["cat"])
     with pytest.raises(RuntimeError):
         index.best(["cat"], 50, index.snapshot(), broken)
-    assert index.top(["cat"]) == expected
+    assert top(index, ["cat"]) == expected
 
 
 def test_a_term_is_held_where_a_living_document_that_may_be_shown_holds_it() -> None:
@@ -136,12 +143,13 @@ def test_a_term_is_held_where_a_living_document_that_may_be_shown_holds_it() -> 
 
 @pytest.mark.parametrize("corpus", [[["cat"]], [["cat"], ["cat"]], [["cat"], ["cat"], ["dog"]]])
 def test_a_word_of_most_documents_is_still_found(corpus: list[list[str]]) -> None:
-    found = PostingsBM25(corpus).top(["cat"], 10)
-    assert [doc for doc, _ in found] == [n for n, words in enumerate(corpus) if "cat" in words]
+    assert [doc for doc, _ in top(PostingsBM25(corpus), ["cat"])] == [
+        n for n, words in enumerate(corpus) if "cat" in words
+    ]
 
 
 def test_an_empty_index_answers_nothing() -> None:
-    assert PostingsBM25().top(["cat"]) == []
+    assert top(PostingsBM25(), ["cat"]) == []
     assert list(PostingsBM25().matching(["cat"])) == []
 
 

@@ -126,7 +126,7 @@ async def use_both_legs(url: str, folder: Path) -> None:
 
     async def opened(**more: Any) -> VectorStore:
         settings = ours.model_copy(update=more)
-        return await open_vector_store(folder, model="tiny", dimension=2, qdrant=settings, patient=True)
+        return await open_vector_store(folder, model="tiny", dimension=2, qdrant=settings)
 
     with pytest.raises(VectorsUnavailable, match=r"refuses the key\. Check QDRANT__KEY"):
         await opened(key=SecretStr("wrong"))

@@ -28,7 +28,7 @@ ALL = SearchFilter(frozenset({-1}))
 
 async def opened(url: str, **more: object) -> VectorStore:
     settings = QdrantSettings.model_validate({"url": url, "retries": 0, **more})
-    return await open_vector_store(Path("nowhere"), model="tiny", dimension=2, qdrant=settings, patient=True)
+    return await open_vector_store(Path("nowhere"), model="tiny", dimension=2, qdrant=settings)
 
 
 def point(number: int) -> VectorPoint:

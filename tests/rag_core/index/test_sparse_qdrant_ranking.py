@@ -87,7 +87,7 @@ async def _read(rag: Engine) -> tuple[list[IndexEntry], list[str]]:
 async def test_the_sample_channels_are_ranked_as_in_the_folder(served: LexicalIndex, tmp_path: Path) -> None:
     entries, asked = await sample_entries(tmp_path / "data")
     folder = Bm25Index()
-    folder.add(entries)
+    folder.replace((), entries)
     served.replace((), entries)
     assert len(served) == len(folder) > 100
     overlaps, order = compared(folder, served, asked, SearchFilter(frozenset(folder.chats)))
@@ -128,7 +128,7 @@ def test_questions_find_their_paragraphs_as_well_as_in_the_folder(served: Lexica
         for r in rows
     ]
     folder = Bm25Index()
-    folder.add(entries)
+    folder.replace((), entries)
     served.replace((), entries)
     asked = [row for row in of_xquad(shared_data, "queries") if row["relevant"]][::5]
     only = SearchFilter(frozenset({-1}))

@@ -25,7 +25,7 @@ from rag_core.index.edge_worker import VectorShard
 from rag_core.index.vector_sketch import VectorSketch, decode_point_ids, encode_point_ids
 from rag_core.index.vectors import VectorPoint, VectorStore, hash_to_number, make_point_id, open_vector_store
 from rag_core.index.vectors_edge import StoreFolder
-from rag_core.types import PassageRef, PostKey, SearchFilter
+from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +67,7 @@ ROWS = np.stack([point.vector / np.linalg.norm(point.vector) for point in POINTS
 
 
 def drawn(some: random.Random) -> tuple[SearchFilter, str | None]:
-    """A filter with both bounds, or one, or none."""
+    """A filter with both bounds of time, or one, or none; a third of them names single posts."""
 
     def second() -> datetime:
         return datetime.fromtimestamp(some.choice(EDGES) if some.random() < 0.7 else some.randrange(EDGES[0], NOW), UTC)
@@ -75,7 +75,9 @@ def drawn(some: random.Random) -> tuple[SearchFilter, str | None]:
     low, high = sorted((second(), second()))
     since, until = some.choice([(low, high), (low, high), (high, None), (low, None), (None, low), (None, None)])
     channels = frozenset(some.sample(CHANNELS, some.randint(1, len(CHANNELS))))
-    return SearchFilter(channels, since, until), some.choice([None, None, "en"])
+    share = some.choice([0.002, 0.05, 0.6])
+    keys = some.choice([None, None, PostKeySet.of(p.place.key for p in POINTS if some.random() < share)])
+    return SearchFilter(channels, since, until, keys), some.choice([None, None, "en"])
 
 
 async def differing(store: VectorStore, only: SearchFilter, lang: str | None, seed: int) -> str | None:
@@ -84,6 +86,7 @@ async def differing(store: VectorStore, only: SearchFilter, lang: str | None, se
         n for n, p in enumerate(POINTS)
         if p.place.key.chat_id in only.channels and (lang is None or p.lang == lang)
         and (only.since is None or only.since <= p.date) and (only.until is None or p.date < only.until)
+        and (only.keys is None or p.place.key.message_id in only.keys.by_chat.get(p.place.key.chat_id, ()))
     ]  # fmt: skip
     asked = np.random.default_rng(seed).standard_normal(SIZE).astype(np.float32)
     hits = await store.search(asked, only, 20, lang)
@@ -94,7 +97,8 @@ async def differing(store: VectorStore, only: SearchFilter, lang: str | None, se
     same = (
         len(found) == len(best) and len({place for place, _ in hits}) == len(hits) and np.allclose(found, best, 0, 2e-3)
     )
-    return None if same else f"{only} {lang}: {len(found)} hits for {len(best)}"
+    scores = np.allclose([score for _, score in hits], best, 0, 2e-3) if same else False
+    return None if scores else f"{only} {lang}: {len(found)} hits for {len(best)}"
 
 
 async def filled(folder: Path) -> VectorStore:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import numpy as np
@@ -40,8 +41,13 @@ def kept(folder: Path, about: tuple[str, int] = ("tiny", 2)) -> QdrantVectorStor
 
 
 async def refused(url: str) -> str:
+    settings = QdrantSettings(url=url, retries=0)
     with pytest.raises(VectorsUnavailable) as told:
-        await open_vector_store(Path("nowhere"), model="tiny", dimension=2, qdrant=QdrantSettings(url=url, retries=0))
+        store = await open_vector_store(Path("nowhere"), model="tiny", dimension=2, qdrant=settings)
+        try:
+            await store.count()
+        finally:
+            await store.close()
     return told.value.reason
 
 
@@ -55,48 +61,41 @@ async def test_a_server_that_does_not_answer_is_one_sentence_without_the_passwor
     assert "QDRANT__URL" in said
 
 
-@pytest.mark.parametrize("headers", [{}, {"Retry-After": "1"}])
-async def test_a_server_that_is_busy_is_asked_again(headers: dict[str, str]) -> None:
-    calls = 0
+@asynccontextmanager
+async def refusing_server(status: int, headers: dict[str, str]) -> AsyncIterator[tuple[str, list[str]]]:
+    """A server that answers every request with this status: its address, and the paths asked for."""
+    asked: list[str] = []
 
     async def answer(request: web.Request) -> web.Response:
-        nonlocal calls
-        calls += 1
-        return web.json_response({}, status=429, headers=headers)
+        asked.append(request.path)
+        return web.json_response({"status": {"error": "no"}}, status=status, headers=headers)
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    settings = QdrantSettings(url=f"http://127.0.0.1:{runner.addresses[0][1]}", retries=2)
-    connection = connect_qdrant(settings)
     try:
-        with pytest.raises(VectorsUnavailable):
-            await asyncio.to_thread(connection, QdrantClient.get_collections)
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}", asked
     finally:
-        connection.close()
         await runner.cleanup()
-    assert calls == 3
+
+
+@pytest.mark.parametrize("headers", [{}, {"Retry-After": "1"}])
+async def test_a_server_that_is_busy_is_asked_again(headers: dict[str, str]) -> None:
+    async with refusing_server(429, headers) as (url, asked):
+        connection = connect_qdrant(QdrantSettings(url=url, retries=2))
+        with closing(connection), pytest.raises(VectorsUnavailable):
+            await asyncio.to_thread(connection, QdrantClient.get_collections)
+    assert len(asked) == 3
 
 
 @pytest.mark.parametrize(
     ("status", "said"), [(401, "refuses the key"), (403, "Check QDRANT__KEY"), (500, "could not do its work (500")]
 )
 async def test_what_a_server_refuses_is_told(status: int, said: str) -> None:
-    async def answer(_: web.Request) -> web.Response:
-        return web.json_response({"status": {"error": "no"}}, status=status)
-
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        assert said in await refused(f"http://127.0.0.1:{runner.addresses[0][1]}")
-    finally:
-        await runner.cleanup()
+    async with refusing_server(status, {}) as (url, _):
+        assert said in await refused(url)
 
 
 @pytest.mark.parametrize("url", ["not a url", "ftp://host:1", "http://host:port"])

@@ -69,11 +69,11 @@ async def test_what_is_cleared_or_edited_is_back_in_both(hybrid: Any, make_post:
         await hybrid.dense.catch_up()
         assert not any((await legs(hybrid)).values())
         await (
-            posts.clear_suspicion(archive, [key])
+            posts.mark_posts_suspected(archive, [key], suspected=False)
             if back == "cleared"
             else posts.save_posts(archive, [edited], source="live")
         )
         await hybrid.indexer.catch_up()
         await hybrid.dense.catch_up()
         assert all((await legs(hybrid)).values()), back
-    assert await posts.clear_suspicion(archive, [key]) == 0
+    assert await posts.mark_posts_suspected(archive, [key], suspected=False) == 0

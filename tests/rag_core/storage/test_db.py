@@ -47,7 +47,7 @@ async def test_an_archive_opened_again_holds_what_was_kept(tmp_path: Path) -> No
 async def test_a_transaction_that_fails_leaves_nothing_and_the_next_one_works(archive: Archive) -> None:
     with pytest.raises(ZeroDivisionError):
         async with archive.writing() as connection:
-            await posts.save_posts_in_transaction(connection, [post(1)], source="live")
+            await posts.save_arrivals_in_transaction(connection, [(post(1), 0)], source="live")
             raise ZeroDivisionError
 
     assert await posts.count_posts(archive) == 0
@@ -59,7 +59,7 @@ async def test_a_transaction_that_fails_leaves_nothing_and_the_next_one_works(ar
 async def test_a_cancelled_transaction_leaves_nothing(archive: Archive) -> None:
     async def never_ends() -> None:
         async with archive.writing() as connection:
-            await posts.save_posts_in_transaction(connection, [post(1)], source="live")
+            await posts.save_arrivals_in_transaction(connection, [(post(1), 0)], source="live")
             await asyncio.sleep(60)
 
     task = asyncio.create_task(never_ends())
@@ -90,7 +90,7 @@ async def test_one_cancelled_while_it_waits_for_a_lock_leaves_no_transaction_beh
 
 async def test_readers_see_only_what_is_committed(archive: Archive) -> None:
     async with archive.writing() as connection:
-        await posts.save_posts_in_transaction(connection, [post(1)], source="live")
+        await posts.save_arrivals_in_transaction(connection, [(post(1), 0)], source="live")
         assert await posts.count_posts(archive) == 0
     assert await posts.count_posts(archive) == 1
 
@@ -136,24 +136,6 @@ async def test_a_file_that_is_no_database_is_called_damaged(tmp_path: Path) -> N
     (tmp_path / "citegram.db").write_bytes(b"\x89PNG" * 2000)
     with pytest.raises(ArchiveUnavailable, match="damaged"):
         await Archive.open(tmp_path)
-
-
-async def test_a_damaged_page_is_called_damaged(tmp_path: Path) -> None:
-    archive = await Archive.open(tmp_path)
-    await posts.save_posts(archive, [post(n, "слово " * 200) for n in range(1, 400)], source="import")
-    await archive.close()
-    file = tmp_path / "citegram.db"
-    pages = bytearray(file.read_bytes())
-    # Everything but the first page, which holds the list of tables.
-    pages[4096:] = b"\xff" * (len(pages) - 4096)
-    file.write_bytes(pages)
-
-    with pytest.raises(ArchiveUnavailable, match="damaged"):
-        archive = await Archive.open(tmp_path)
-        try:
-            await posts.list_post_changes(archive, 0)
-        finally:
-            await archive.close()
 
 
 async def test_a_locked_archive_says_so(tmp_path: Path) -> None:

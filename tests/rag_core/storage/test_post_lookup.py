@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from rag_core.storage import Archive, posts
-from rag_core.storage.post_lookup import PostRecord, fetch_post_records, list_album_keys
+from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts, list_album_keys
 from rag_core.types import PostKey
 
 CHAT = -1001
@@ -19,9 +19,8 @@ async def test_an_admin_sees_what_readers_do_not(archive: Archive, make_post: An
     await posts.mark_posts_deleted(archive, keys(1), how="admin")
     await posts.mark_posts_suspected(archive, keys(2))
     assert set(await posts.fetch_posts(archive, keys(1, 2, 3, 4))) == set(keys(4))
-    assert await fetch_post_records(archive, keys(1, 2, 3, 4, 5)) == {
-        key: PostRecord(key, post.text, post.date, post.date, number == 1, number == 2)
-        for number, key, post in zip((1, 2, 3, 4), keys(1, 2, 3, 4), kept, strict=True)
+    assert await fetch_stored_posts(archive, keys(1, 2, 3, 4, 5)) == {
+        post.key: StoredPost(post, post.date, 0, post.key.message_id == 1, post.key.message_id == 2) for post in kept
     }
 
 

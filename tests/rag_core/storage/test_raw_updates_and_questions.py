@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rag_core.storage import Archive, questions, raw_updates
+from rag_core.storage.monitoring_stats import fetch_queue_stats
 
 BOT = 42
 
@@ -105,7 +106,7 @@ async def test_a_question_is_queued_once_and_comes_back_as_asked(archive: Archiv
     first = await ask(archive, 1)
     assert first is not None
     assert await ask(archive, 1) is None
-    assert await questions.count_waiting_questions(archive) == 1
+    assert (await fetch_queue_stats(archive)).waiting == 1
 
     taken = await questions.take_next_question(archive)
     assert taken is not None

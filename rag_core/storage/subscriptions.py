@@ -1,4 +1,4 @@
-"""Watches in the archive: what readers wait for, the posts that matched, and what they were told of them.
+"""Subscriptions of chats: watches, with the posts that matched and what was told of them, and digests.
 
 A hit is written in the transaction that moves the watermark of matching, and marked after it was sent: a process that
 dies in between sends it again, and loses none. Hits hold no words of posts.
@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Literal
 
 from rag_core.storage.db import Archive
-from rag_core.storage.post_rows import decode_row, encode_row, from_unix_seconds, get_unix_time
+from rag_core.storage.post_rows import decode_row, encode_row, get_unix_time, to_unix_seconds
 from rag_core.types import PostKey
 
 MAX_WATCHES = 20  # a reader, and a group
@@ -38,7 +38,7 @@ class Watch:
     text: str
     query: str
     channels: frozenset[int] | None
-    made_at: int
+    made_at: datetime
     paused: bool
     muted_until: int
     quiet: str
@@ -91,14 +91,6 @@ async def list_watches(archive: Archive, chat_id: int | None = None) -> list[Wat
     return [decode_row(Watch, row) for row in rows]
 
 
-async def list_user_watches(archive: Archive, user_id: int) -> list[dict[str, object]]:
-    """List what a user's watches hold, for the user: `chat_id`, `text`, `made_at`, `paused`, `quiet`."""
-    rows = await archive.rows(
-        "SELECT chat_id, text, made_at, paused, quiet FROM watches WHERE user_id = ? ORDER BY id", (user_id,)
-    )
-    return [dict(row) for row in rows]
-
-
 async def delete_watch(archive: Archive, watch_id: int) -> None:
     """Delete a watch and its hits."""
     async with archive.writing() as connection:
@@ -121,16 +113,10 @@ async def set_quiet_hours(archive: Archive, chat_id: int, quiet: str) -> int:
     return await archive.execute("UPDATE watches SET quiet = ? WHERE chat_id = ?", (quiet, chat_id))
 
 
-async def block_chat(archive: Archive, chat_id: int) -> None:
-    """Pause the watches of a chat that blocked the bot; its next command resumes them."""
-    await archive.execute(
-        "UPDATE watches SET blocked_at = coalesce(blocked_at, ?) WHERE chat_id = ?", (get_unix_time(), chat_id)
-    )
-
-
-async def unblock_chat(archive: Archive, chat_id: int) -> None:
-    """Resume the watches of a chat that can be written to again."""
-    await archive.execute("UPDATE watches SET blocked_at = NULL WHERE chat_id = ?", (chat_id,))
+async def mark_chat_blocked(archive: Archive, chat_id: int, *, blocked: bool) -> None:
+    """Pause the watches of a chat that blocked the bot, or resume them with its next command."""
+    sql = "UPDATE watches SET blocked_at = iif(?, coalesce(blocked_at, ?), NULL) WHERE chat_id = ?"
+    await archive.execute(sql, (blocked, get_unix_time(), chat_id))
 
 
 async def load_watermark(archive: Archive) -> int:
@@ -199,6 +185,46 @@ async def forget_old_watches(archive: Archive, now: datetime) -> int:
     return cursor.rowcount
 
 
-def get_watch_start(watch: Watch) -> datetime:
-    """Moment from which posts are told."""
-    return from_unix_seconds(watch.made_at)
+@dataclass(frozen=True, slots=True)
+class DigestPlan:
+    """Plan of a chat's digests: every `days` days at `hour`, of the posts since the last; `channels` None means all."""
+
+    chat_id: int
+    user_id: int
+    private: bool
+    days: int
+    hour: int
+    channels: frozenset[int] | None
+    lang: str
+    since: datetime
+    due: datetime
+
+
+async def save_digest_plan(archive: Archive, plan: DigestPlan) -> None:
+    """Save the plan of a chat in place of an earlier one."""
+    await archive.save_rows("digests", [encode_row(plan)])
+
+
+async def fetch_digest_plan(archive: Archive, chat_id: int) -> DigestPlan | None:
+    """Fetch the plan of a chat."""
+    rows = await archive.rows("SELECT * FROM digests WHERE chat_id = ?", (chat_id,))
+    return decode_row(DigestPlan, rows[0]) if rows else None
+
+
+async def list_due_digests(archive: Archive, now: datetime) -> list[DigestPlan]:
+    """List the plans whose next digest is due."""
+    rows = await archive.rows("SELECT * FROM digests WHERE due <= ? ORDER BY due", (to_unix_seconds(now),))
+    return [decode_row(DigestPlan, row) for row in rows]
+
+
+async def reschedule_digest(archive: Archive, chat_id: int, since: datetime, due: datetime) -> None:
+    """Set from when posts count for the next digest of a chat, and when it is due."""
+    await archive.execute(
+        "UPDATE digests SET since = ?, due = ? WHERE chat_id = ?",
+        (to_unix_seconds(since), to_unix_seconds(due), chat_id),
+    )
+
+
+async def delete_digest_plan(archive: Archive, chat_id: int) -> bool:
+    """Delete the plan of a chat; False where there is none."""
+    return await archive.execute("DELETE FROM digests WHERE chat_id = ?", (chat_id,)) > 0

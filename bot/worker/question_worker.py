@@ -386,7 +386,7 @@ class QuestionWorker:
         text, viewer = await narrow_to_channel_set(archive, asked.chat_id, asked.text, viewer)
         if not viewer.channels:
             self.meter.count_question("refused")
-            return Text(live.words("sets-nothing-readable", sets="/sets")), {}
+            return Text(live.words("sets-nothing-readable")), {}
         text = text if asked.kind == "verify" else strip_courtesies(text)
         question = Question(text, asked.lang, asked_at, viewer, asked.chat_id, asked.thread)
         if asked.kind == "verify":

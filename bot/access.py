@@ -143,7 +143,8 @@ class MembershipCache:
                 status = _MemberStatus(_is_inside(member), member.status in _ADMIN_STATUSES, began)
             if self._changed_at.get(pair, float("-inf")) < began:  # else it may date from before the change
                 if len(self._cached) >= _MAX_CACHED:
-                    self._cached.clear()
+                    fresh = {p: s for p, s in self._cached.items() if began - s.at < _MEMBER_TTL_SECONDS}
+                    self._cached = fresh if len(fresh) < _MAX_CACHED else {}
                 self._cached[pair] = found[pair] = status
 
 

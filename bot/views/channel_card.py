@@ -159,7 +159,7 @@ def _build_switch_rows(token: str, view: ChannelView, words: Translator) -> Iter
     channel = view.channel
     if channel.bindable:
         yield [(words("button-unbindable"), ChannelCallback(action=ChannelAction.UNBINDABLE, token=token))]
-    elif not awaits_approval(channel) and channel.visibility is not Visibility.PUBLIC:  # these may be bound anyway
+    elif not awaits_approval(channel) and channel.visibility is not Visibility.PUBLIC:  # a public one may be anyway
         yield [(words("button-bindable"), ChannelCallback(action=ChannelAction.BINDABLE, token=token))]
     if channel.guarded_too:
         yield [(words("button-guarded-out"), ChannelCallback(action=ChannelAction.GUARDED_OUT, token=token))]

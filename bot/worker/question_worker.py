@@ -352,7 +352,8 @@ class QuestionWorker:
                 return await self._answer_unless_stopped(asked, live)
         except Exception as exc:
             self.meter.count_question("trouble")
-            log.error("question %d failed: %s", asked.id, exc, exc_info=error_handler.get_unexpected_error(exc))
+            bug = None if isinstance(exc, RagError) else exc  # only a bug needs a traceback
+            log.error("question %d failed: %s", asked.id, exc, exc_info=bug)
             admin = asked.private and asked.user_id in self._rights
             return Text(error_handler.format_error(exc, get_translator(asked.lang), admin=admin)), None
 

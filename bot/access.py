@@ -17,9 +17,8 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
@@ -71,16 +70,13 @@ class MembershipCache:
         self._cached: dict[_ChatUserPair, _MemberStatus] = {}
         self._changed_at: dict[_ChatUserPair, float] = {}
 
-    async def among(self, user_id: int, chats: Collection[int]) -> frozenset[int]:
-        """Filter the chats to those that this user is in now. The number of requests per question is limited."""
-        return frozenset(chat for chat, inside in (await self.look_up(user_id, chats)).items() if inside)
-
     async def look_up(
         self, user_id: int, chats: Collection[int], max_age_s: float | None = None
     ) -> dict[int, bool | None]:
         """Look up whether this user is in each of the chats; None where Telegram does not say.
 
-        With `max_age_s` older entries are ignored; 0 asks about each chat anew, however many there are.
+        The number of requests per question is limited. With `max_age_s` older entries are ignored; 0 asks about each
+        chat anew, however many there are.
         """
         if user_id <= 0:  # a channel or an anonymous admin: never a member
             return dict.fromkeys(chats, False)
@@ -146,15 +142,10 @@ class MembershipCache:
             else:
                 status = _MemberStatus(_is_inside(member), member.status in _ADMIN_STATUSES, began)
             if self._changed_at.get(pair, float("-inf")) < began:  # else it may date from before the change
-                self._keep(pair, status)
-                found[pair] = status
-
-    def _keep(self, pair: _ChatUserPair, status: _MemberStatus) -> None:
-        if len(self._cached) >= _MAX_CACHED:
-            self._cached = {p: s for p, s in self._cached.items() if self._clock() - s.at < _MEMBER_TTL_SECONDS}
-        if len(self._cached) >= _MAX_CACHED:
-            self._cached.clear()
-        self._cached[pair] = status
+                if len(self._cached) >= _MAX_CACHED:
+                    fresh = {p: s for p, s in self._cached.items() if began - s.at < _MEMBER_TTL_SECONDS}
+                    self._cached = fresh if len(fresh) < _MAX_CACHED else {}
+                self._cached[pair] = found[pair] = status
 
 
 def _is_inside(member: ResultChatMemberUnion) -> bool:
@@ -165,34 +156,28 @@ def _is_inside(member: ResultChatMemberUnion) -> bool:
 
 
 class AdminRegistry(Collection[int]):
-    """Admin ids (from the settings and granted with /grant), with the membership cache as `members`."""
+    """Admin ids (of the settings and, in `grants`, those of /grant), with the membership cache as `members`."""
 
     def __init__(self, owners: Collection[int], members: MembershipCache, archive: Archive) -> None:
         """Set the owners: admins of the settings, whom nobody can revoke. Call `read` next."""
         self.archive = archive
         self.owners = tuple(dict.fromkeys(filter(is_person, owners)))
         self.members = members
-        self._granted: dict[int, AdminGrant] = {}
+        self.grants: dict[int, AdminGrant] = {}
 
     def __contains__(self, user_id: object) -> bool:
-        return is_person(user_id) and (user_id in self.owners or user_id in self._granted)
+        return is_person(user_id) and (user_id in self.owners or user_id in self.grants)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(dict.fromkeys((*self.owners, *self._granted)))
+        return iter(dict.fromkeys((*self.owners, *self.grants)))
 
     def __len__(self) -> int:
-        return len(dict.fromkeys((*self.owners, *self._granted)))
-
-    @property
-    def grants(self) -> Mapping[int, AdminGrant]:
-        """Granted admins by user id."""
-        return self._granted
+        return len({*self.owners, *self.grants})
 
     async def read(self) -> None:
         """Load the granted admins from the archive. Raises ArchiveUnavailable."""
-        self._granted = {
-            one.user_id: one for one in await user_data.list_admin_grants(self.archive) if is_person(one.user_id)
-        }
+        granted = await user_data.list_admin_grants(self.archive)
+        self.grants = {one.user_id: one for one in granted if is_person(one.user_id)}
 
     async def grant(self, user_id: int, by: int) -> None:
         """Grant admin rights to a user.
@@ -206,7 +191,7 @@ class AdminRegistry(Collection[int]):
 
     async def revoke(self, user_id: int) -> None:
         """Revoke granted admin rights at once; an admin of the settings stays one."""
-        self._granted.pop(user_id, None)
+        self.grants.pop(user_id, None)
         await user_data.revoke_admin(self.archive, user_id)
 
 
@@ -262,7 +247,7 @@ async def may_change_chat_settings(rights: AdminRegistry, chat: Chat, user_id: i
 
 async def is_chat_member(rights: AdminRegistry, *, user_id: int, chat_id: int) -> bool:
     """Check that a user is in a chat now: buttons in a public group can be pressed from outside."""
-    return bool(await rights.members.among(user_id, [chat_id]))
+    return bool((await rights.members.look_up(user_id, [chat_id]))[chat_id])
 
 
 async def get_readable_channels(rights: AdminRegistry, reader: Reader) -> dict[int, Channel]:
@@ -302,11 +287,11 @@ async def build_viewer(rights: AdminRegistry, reader: Reader) -> Viewer:
 async def format_no_access(archive: Archive, words: Translator, *, admin: bool, private: bool) -> str:
     """Sentence for a reader who may read no channel: the one thing to do about it."""
     if not private:
-        return words("none-visible-group", bind="/bind", settings="/settings")
+        return words("none-visible-group")
     if not admin:
         return words("none-visible-reader")
     waiting = any(channel.state == "pending" for channel in (await channels.load_channels(archive)).values())
-    return words("none-visible-pending", channels="/channels") if waiting else words("none-visible-admin")
+    return words("none-visible-pending") if waiting else words("none-visible-admin")
 
 
 MAX_SET_NAME_LENGTH = 30
@@ -314,18 +299,14 @@ MAX_SET_NAME_LENGTH = 30
 _SET_PREFIX_PATTERN = re.compile(rf"([^\n:]{{1,{MAX_SET_NAME_LENGTH + 10}}}):\s*(?=\S)")
 
 
-class NarrowedQuestion(NamedTuple):
-    """Question without the name of its set, and its viewer with the channels of the set that they may read."""
+async def narrow_to_channel_set(archive: Archive, chat_id: int, text: str, viewer: Viewer) -> tuple[str, Viewer]:
+    """Narrow a question that begins with the name of a set of this chat; any other question stays as it is.
 
-    text: str
-    viewer: Viewer
-
-
-async def narrow_to_channel_set(archive: Archive, chat_id: int, text: str, viewer: Viewer) -> NarrowedQuestion:
-    """Narrow a question that begins with the name of a set of this chat; any other question stays as it is."""
+    Returns the question without this name, and its viewer with the channels of the set that they may read.
+    """
     found = _SET_PREFIX_PATTERN.match(text)
     if found and (asked := tokenize(found[1])):
         for name, chosen in (await load_channel_sets(archive, chat_id)).items():
             if tokenize(name) == asked:  # "в работе" names the set "работа"
-                return NarrowedQuestion(text[found.end() :], replace(viewer, channels=viewer.channels & chosen))
-    return NarrowedQuestion(text, viewer)
+                return text[found.end() :], replace(viewer, channels=viewer.channels & chosen)
+    return text, viewer

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from aiogram import Bot
@@ -25,10 +25,9 @@ from aiogram.utils.formatting import Bold, Text, as_list
 from bot.app_context import AppContext
 from bot.i18n import Translator, choose_interface_language, get_translator
 from bot.logs import SecretFilter, TextFilter
-from bot.settings import BotSettings
 from bot.views.answer import link_channel_title
 from bot.views.channel_card import awaits_approval, format_gap
-from bot.views.post_formatting import strip_control_characters
+from bot.views.post_formatting import cut_lines, strip_control_characters
 from bot.worker.reader_limits import TokenBuckets
 from ingest.inbox import MAX_WAITING_CHANNELS
 from ingest.reception_gaps import (
@@ -43,7 +42,6 @@ from ingest.reception_gaps import (
 )
 from rag_core.errors import RagError
 from rag_core.storage import Archive, channels, monitoring_stats
-from rag_core.storage.history_gaps import Gap
 from rag_core.types import Channel
 
 _GATHER_SECONDS = 30.0  # one cause often makes many things fail
@@ -152,58 +150,47 @@ async def send_notice(bot: Bot, user_id: int, text: Text, buttons: InlineKeyboar
 class AdminNotifier:
     """Admin notification: calling it sends a notice to the admins; True where at least one was reached."""
 
-    def __init__(
-        self, bot: Bot, settings: BotSettings, archive: Archive, admins: Collection[int], *, fetches: bool = False
-    ) -> None:
-        self._bot = bot
-        self._settings = settings
-        self._archive = archive
-        self._admins = admins
-        self._gap_advice = "gaps-fetch" if fetches else "gaps-fill"
+    def __init__(self, bot: Bot, context: AppContext) -> None:
+        self._bot, self._context = bot, context
 
     async def __call__(self, notice: AdminNotice) -> bool:
-        """Send a notice to every admin. Failures (blocked, never wrote to the bot) are logged."""
+        """Send a notice to every admin; failures (blocked, never wrote to the bot) are logged."""
         reached = False
-        for admin in self._admins:
-            words = await get_user_translator(self._archive, admin, self._settings.language)
+        async for words, admin in iterate_admin_translators(self._context):
             reached |= await send_notice(self._bot, admin, self._format_notice(notice, words))
         return reached
 
     def _format_notice(self, notice: AdminNotice, words: Translator) -> Text:
         match notice:
             case GapsFound(gaps):
-                found = as_list(*self._format_gaps(gaps, words))
-                return as_list(words("gaps-found", count=len(gaps)), found, words.rich(self._gap_advice), sep="\n\n")
+                advice = "gaps-fetch" if self._context.history else "gaps-fill"
+                zone = self._context.settings.bot.zone
+                lines = [
+                    Text(link_channel_title(channel, words), ": ", format_gap(gap, words, zone))
+                    for channel, gap in gaps
+                ]
+                found = as_list(*cut_lines(lines, _MAX_LINES, words))
+                return as_list(words("gaps-found", count=len(gaps)), found, words.rich(advice), sep="\n\n")
             case PostsMissing(channel, count):
                 return words.rich("posts-missing", title=link_channel_title(channel, words), count=count)
             case IndexesRepaired(again, out):
                 return Text(words("mended", again=again, out=out))
             case ErrorsLogged():
                 head = Bold(words("errors-told", count=sum(times for _, times in notice.lines)))
-                lines = [
-                    words("errors-times", line=strip_control_characters(line), times=times)
-                    for line, times in notice.lines[:_MAX_LINES]
+                counted = [
+                    words("errors-times", line=strip_control_characters(line), times=n) for line, n in notice.lines
                 ]
-                if (more := len(notice.lines) - _MAX_LINES) > 0:
-                    lines.append(words("titles-more", more=more))
-                return as_list(head, *(f"• {line}" for line in lines), "", words("errors-more"))
+                shown = (f"• {line}" for line in cut_lines(counted, _MAX_LINES, words))
+                return as_list(head, *shown, "", words("errors-more"))
             case JobFailing(job, reason):
                 return words.rich("job-failing", job=Bold(words("job", name=job)), reason=reason)
 
-    def _format_gaps(self, gaps: tuple[tuple[Channel, Gap], ...], words: Translator) -> Iterator[Text]:
-        for channel, gap in gaps[:_MAX_LINES]:
-            yield Text(link_channel_title(channel, words), ": ", format_gap(gap, words, self._settings))
-        if (more := len(gaps) - _MAX_LINES) > 0:
-            yield Text(words("titles-more", more=more))
 
-
-# Per hour: for one actor, and in total.
-_MAX_PER_ACTOR, _MAX_PER_HOUR = 5, 20
+_MAX_PER_ACTOR, _MAX_PER_HOUR = 5, 20  # per hour: for one actor, and in total
 # From the first delayed notification to the digest: at most 24 messages a day.
 _DIGEST_SECONDS = 3600.0
 _STOP_SECONDS = 5.0  # for the last digest, where Telegram cannot be reached
-# Channels in one digest: limits the memory that an attacker can fill; /channels lists all.
-_MAX_MERGED = 500
+_MAX_MERGED = 500  # channels in one digest: limits the memory that an attacker can fill; /channels lists all
 
 
 class ChannelNotificationLimiter:
@@ -273,18 +260,17 @@ def _format_digest(
     """Format the digest with the channels' current states; channels that readers can search come first."""
     now = [(known.get(chat_id), channel, times) for chat_id, (channel, times) in merged.items()]
     now.sort(key=lambda one: one[0] is None or awaits_approval(one[0]))
-    lines = []
-    for channel, before, times in now[:_MAX_LINES]:
+    lines: list[Text] = []
+    for channel, before, times in now:
         inside = channel is not None and channel.inside
         state = "out" if not inside else "pending" if channel and awaits_approval(channel) else "in"
         title = link_channel_title(channel or before, words)
         lines.append(words.rich("channels-digest-line", title=title, state=state, times=times))
-    if (more := len(now) - len(lines)) > 0:
-        lines.append(Text(words("titles-more", more=more)))
-    blocks: list[Text | str] = [as_list(words("channels-digest"), *lines)] if lines else []
+    listed = cut_lines(lines, _MAX_LINES, words)
+    blocks: list[Text | str] = [as_list(words("channels-digest"), *listed)] if listed else []
     if refused:
         blocks.append(words("channels-refused", count=refused, most=MAX_WAITING_CHANNELS))
-    return as_list(*blocks, words("channels-digest-how", channels="/channels"), sep="\n\n")
+    return as_list(*blocks, words("channels-digest-how"), sep="\n\n")
 
 
 async def iterate_admin_translators(

@@ -30,8 +30,8 @@ from bot.views.answer import (
     StoredAnswer,
     StoredSentence,
     get_answer_translator,
-    hash_text_version,
     link_number,
+    load_cited_text,
     parse_stored_answer,
     render_stored_sentences,
 )
@@ -142,7 +142,6 @@ class AnswerUpdater:
     async def _edit_messages(
         self, asked: AnsweredQuestion, answer: StoredAnswer, text: Text, words: Translator
     ) -> None:
-        """Edit the messages of an answer, and delete those that are not needed any more."""
         pages = split_pages(text)[: len(answer.messages)]
         if asked.kind == "verify":
             buttons = build_quote_keyboard(answer, self._archive, words)
@@ -167,14 +166,9 @@ async def _load_cited_texts(
     """Load the texts that posts had when they were cited; a post that is gone, or a text that is unknown, has none."""
     texts: dict[PostKey, str] = {}
     for one in cited:
-        if one.key not in stored:
-            continue
-        versions = [stored[one.key].text]
-        if hash_text_version(versions[0]) != one.mark:
-            versions += [version.text for version in await posts.list_post_versions(archive, one.key)]
-        for text in versions:
-            if hash_text_version(text) == one.mark:
-                texts[one.key] = text
+        text = await load_cited_text(stored[one.key], one.mark, archive) if one.key in stored else None
+        if text is not None:
+            texts[one.key] = text
     return texts
 
 
@@ -187,13 +181,10 @@ def _render_changes(
     verdict: bool,
 ) -> Text:
     """Render the line that says which posts changed, by their numbers in the answer."""
-    parts: list[Text | str] = []
+    parts: list[Text] = []
     for number, one in enumerate(answer.cited, 1):
         for deleted in (False, True):
             if (*one.key, deleted) in changed:
                 label = Text(f"[{number}]") if deleted else link_number(number, one.key, known)
-                parts += [
-                    ", " if parts else "",
-                    words.rich("stale-post", number=label, gone="yes" if deleted else "no"),
-                ]
-    return words.rich("verdict-stale" if verdict else "answer-stale", posts=Text(*parts))
+                parts.append(words.rich("stale-post", number=label, gone="yes" if deleted else "no"))
+    return words.rich("verdict-stale" if verdict else "answer-stale", posts=as_list(*parts, sep=", "))

@@ -30,7 +30,6 @@ from bot.handlers import (
     about_channel,
     admins,
     answer_buttons,
-    channel_binding,
     channel_history,
     channel_sets,
     channels,
@@ -72,7 +71,6 @@ from bot.worker.answer_cache import record_traces
 from bot.worker.question_worker import QuestionWorker
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.reception_gaps import Heartbeat
-from rag_core.answer import answer_question
 from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine
 from rag_core.errors import SettingsWrong
@@ -89,34 +87,27 @@ ALLOWED_UPDATES = [
     "chat_member",
     "inline_query",
 ]
-_GUEST_UPDATE = "guest_message"
-
-
-def _list_allowed_updates(settings: BotSettings) -> list[str]:
-    return [*ALLOWED_UPDATES, _GUEST_UPDATE] if settings.guest else ALLOWED_UPDATES
 
 
 def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Dispatcher:
     """Build a dispatcher with all handlers. Routers are new each time: aiogram attaches a router only once."""
     dispatcher = Dispatcher(context=context, settings=context.settings, admins=context.admins, disable_fsm=True)
     dispatcher.update.outer_middleware(once)
-    dispatcher.update.outer_middleware(LanguageMiddleware(context.settings.bot.language, context.archive))
+    dispatcher.update.outer_middleware(LanguageMiddleware())
     notices = dispatcher["notices"] = ChannelNotificationLimiter()
     for observer in (dispatcher.message, dispatcher.callback_query):
-        observer.outer_middleware(RateLimitMiddleware(context))
+        observer.outer_middleware(RateLimitMiddleware())
         observer.middleware(AdminsOnlyMiddleware())
     dispatcher.include_routers(
         error_handler.routes(),
-        inline.routes(
-            guest=context.settings.bot.guest
-        ),  # before every handler of text: a quote sent from an inline query asks nothing
+        # before every handler of text: a quote sent from an inline query asks nothing
+        inline.routes(guest=context.settings.bot.guest),
         chat_settings.blocked_question_routes(),  # before every handler that answers in groups
         answer_buttons.routes(),  # before /start: a link that asks a question is a /start too
         privacy.routes(),
         start.routes(),
         channels.routes(notices),
         channel_history.routes(),
-        channel_binding.routes(),
         chat_settings.routes(),
         admins.routes(),
         post_deletions.routes(),
@@ -155,12 +146,11 @@ async def _replay_unhandled_updates(dispatcher: Dispatcher, bot: Bot, archive: A
 
 @asynccontextmanager
 async def _run_scheduled_jobs(bot: Bot, context: AppContext, pulse: Heartbeat) -> AsyncIterator[None]:
-    settings, rag, indexing, history = context.settings, context.rag, context.indexing, context.history
-    notify = AdminNotifier(bot, settings.bot, rag.archive, context.admins, fetches=history is not None)
-    zone = settings.bot.zone
-    jobs = MaintenanceJobs(rag, indexing.indexer, pulse, indexing.wake, notify).jobs(settings.data, zone)
-    if history:
-        jobs = (*jobs, history.build_sweep_job(notify))
+    notify, indexing, zone = AdminNotifier(bot, context), context.indexing, context.settings.bot.zone
+    maintenance = MaintenanceJobs(context.rag, indexing.indexer, pulse, indexing.wake, notify)
+    jobs = maintenance.jobs(context.settings.data, zone)
+    if context.history:
+        jobs.append(context.history.build_sweep_job(notify))
     with throttle_polling_errors():
         async with notify_of_errors(notify), open_scheduler(jobs, indexing.job_log, notify, zone=zone):
             yield
@@ -203,25 +193,28 @@ async def run_bot(
         rights = AdminRegistry(settings.bot.admins, MembershipCache(bot), rag.archive)
         await rights.read()
         worker = QuestionWorker(bot, rag, settings.bot, rights, indexing.job_log, watch)
-        deduplication = DeduplicationMiddleware(rag.archive)
         worker.meter = monitoring.meter
-        suggestions = worker.suggestions = QuestionSuggester(rag, answer_question)
+        suggestions = worker.suggestions = QuestionSuggester(rag)
         client = await stack.enter_async_context(open_history_client(settings))
         history = HistoryService(rag.archive, client, indexing.wake) if client else None
         worker.confirm_posts = history.confirm_posts if history else None
         context = monitoring.context = AppContext(
             settings, rag.archive, worker, indexing, rag, reindexing, rights, suggestions, history
         )
-        dispatcher = await stack.enter_async_context(_run_workers(bot, context, worker, deduplication))
+        deduplication = DeduplicationMiddleware(rag.archive)
+        dispatcher = await stack.enter_async_context(_run_workers(bot, context, deduplication))
         await stack.enter_async_context(_run_scheduled_jobs(bot, context, pulse))
         log.info("@%s answers", (await bot.me()).username)
         if ready:
             ready.set()
-        if settings.webhook.url:
+        allowed_updates = [*ALLOWED_UPDATES, "guest_message"] if settings.bot.guest else ALLOWED_UPDATES
+        if settings.webhook.url:  # it stays set: Telegram keeps later updates
             monitoring.meter.wire.by_webhook = True
-            await _receive_webhook_updates(dispatcher, bot, inbox, settings, stop)
+            async with serve_webhook(dispatcher.feed_update, bot, inbox, settings.webhook):
+                keep_set = keep_webhook_set(bot, settings.webhook, allowed_updates, inbox.heard)
+                await _run_until_stopped(stop, keep_set)
         else:
-            await _poll_updates(dispatcher, bot, _list_allowed_updates(settings.bot), stop)
+            await _poll_updates(dispatcher, bot, allowed_updates, stop)
         # Running handlers may finish; what they queue is processed at the next start.
         with suppress(TimeoutError):
             async with asyncio.timeout(_SHUTDOWN_GRACE_SECONDS):
@@ -230,27 +223,28 @@ async def run_bot(
 
 @asynccontextmanager
 async def _run_workers(
-    bot: Bot, context: AppContext, worker: QuestionWorker, deduplication: DeduplicationMiddleware
+    bot: Bot, context: AppContext, deduplication: DeduplicationMiddleware
 ) -> AsyncIterator[Dispatcher]:
     """Build the dispatcher and start its workers: questions, imports, updates that the last process left unhandled."""
     dispatcher = build_dispatcher(context, deduplication)
     imports = dispatcher["imports"] = ImportRunner(bot, context.settings, context.archive, context.indexing.wake)
-    tasks = [publish_menu(bot, context.admins), _replay_unhandled_updates(dispatcher, bot, context.archive)]
-    tasks += [
+    tasks = [
+        publish_menu(bot, context.admins),
+        _replay_unhandled_updates(dispatcher, bot, context.archive),
         report_rebuilds(bot, context.reindexing, context.archive),
         imports.report_interrupted_import(),
         context.suggestions.run(),
+        WatchNotifier(bot, context).run(),
+        DigestSender(bot, context).run(),
+        *([AnswerUpdater(bot, context).run()] if context.settings.bot.update_answers else []),
+        *([context.history.run()] if context.history else []),
     ]
-    tasks += [WatchNotifier(bot, context).run(), DigestSender(bot, context).run()]
-    if context.settings.bot.update_answers:
-        tasks.append(AnswerUpdater(bot, context).run())
-    tasks += [context.history.run()] if context.history else []
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(_run_in_background(*tasks))
-        stack.push_async_callback(worker.stop)
+        stack.push_async_callback(context.queue.stop)
         stack.push_async_callback(imports.stop)
         stack.push_async_callback(dispatcher["notices"].stop)
-        await worker.start()
+        await context.queue.start()
         yield dispatcher
 
 
@@ -268,10 +262,8 @@ async def _run_indexing(
     """Keep the indexes up to date and serve the other commands, also while Telegram cannot be reached."""
     dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
     indexer = LexicalIndexer(rag.archive, rag.lexical)
-    indexing, reindexing = (
-        IndexingWorker(rag.archive, indexer, dense, watch=watch),
-        RebuildRunner(rag.archive, indexer, dense),
-    )
+    indexing = IndexingWorker(rag.archive, indexer, dense, watch=watch)
+    reindexing = RebuildRunner(rag.archive, indexer, dense)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(indexing.save)
         await stack.enter_async_context(_run_in_background(indexing.run()))
@@ -342,15 +334,6 @@ async def _poll_updates(dispatcher: Dispatcher, bot: Bot, allowed_updates: list[
         await polling
 
 
-async def _receive_webhook_updates(
-    dispatcher: Dispatcher, bot: Bot, inbox: InboxMiddleware, settings: Settings, stop: asyncio.Event
-) -> None:
-    """Receive updates by webhook until `stop` is set. The webhook stays set: Telegram keeps later updates."""
-    allowed_updates = _list_allowed_updates(settings.bot)
-    async with serve_webhook(dispatcher.feed_update, bot, inbox, settings.webhook):
-        await _run_until_stopped(stop, keep_webhook_set(bot, settings.webhook, allowed_updates, inbox.heard))
-
-
 async def _run_until_stopped(stop: asyncio.Event, work: Awaitable[None]) -> bool:
     """Wait for the work, or cancel it when `stop` is set. True where it finished."""
     task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
@@ -367,7 +350,6 @@ async def _run_until_stopped(stop: asyncio.Event, work: Awaitable[None]) -> bool
 
 @asynccontextmanager
 async def _run_in_background(*chores: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run tasks in the background and cancel those still running at the end."""
     tasks = [asyncio.create_task(_log_failure(chore)) for chore in chores]
     try:
         yield

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 
 from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramForbiddenError
@@ -26,11 +26,11 @@ from bot.telegram.pre_send_check import (
 )
 from bot.views.answer import link_author
 from bot.views.message_formatting import neutralize_links, style_text
-from bot.views.post_formatting import RenderContext, strip_control_characters
+from bot.views.post_formatting import RenderContext, join_lines
 from rag_core.retrieval.period_digest import DigestLine, build_period_digest
 from rag_core.storage import channels
 from rag_core.storage.subscriptions import DigestPlan, delete_digest_plan, list_due_digests, reschedule_digest
-from rag_core.types import Channel, format_post_link
+from rag_core.types import Channel
 from rag_core.writing.digest_headings import write_heading
 
 _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS = 20.0, 300.0
@@ -52,10 +52,9 @@ class DigestSender:
     async def _send_all_due(self) -> None:
         for plan in await list_due_digests(self._archive, datetime.now(UTC)):
             now = datetime.now(UTC)
+            since = max(plan.since, now - timedelta(days=plan.days + 1))
             try:
-                await send_digest(
-                    self._bot, self._context, plan, max(plan.since, now - timedelta(days=plan.days + 1)), now
-                )
+                await send_digest(self._bot, self._context, plan, since, now)
             except TelegramForbiddenError:  # the bot was blocked or removed
                 await delete_digest_plan(self._archive, plan.chat_id)
             except (ContentWithdrawn, RecheckUnavailable, TelegramAPIError, ClientDecodeError) as exc:
@@ -75,12 +74,10 @@ async def send_digest(bot: Bot, context: AppContext, plan: DigestPlan, since: da
     lines = await build_period_digest(context.archive, wanted, since, until)
     if not lines:
         return False
-    lines = [
-        replace(line, heading=await write_heading((line.post, *line.related), plan.user_id, context.rag))
-        if line.related
-        else line
-        for line in lines
-    ]
+    for n, line in enumerate(lines):
+        if line.related:
+            heading = await write_heading((line.post, *line.related), plan.user_id, context.rag)
+            lines[n] = replace(line, heading=heading)
     stand_on = [post.key for line in lines for post in (line.post, *(line.related if line.heading else ()))]
     content = await collect_content_of_posts(stand_on, viewer, context.archive)
     zone = await context.load_zone(plan.chat_id)
@@ -101,7 +98,7 @@ def render_digest(
     items = []
     for line in lines:
         channel, post = known[line.post.key.chat_id], line.post
-        link = link_author(channel, post.origin, format_post_link(post.key, channel.username), words)
+        link = link_author(post.key, channel, post.origin, words)
         tail = [f" · {words('digest-channels', count=line.channels)}"] if line.channels > 1 else []
         tail += [f" · {words('digest-related', count=len(line.related))}"] if line.related else []
         sign = "⚠️ " if line.changed else "• "
@@ -112,7 +109,7 @@ def render_digest(
 
 def format_digest_quote(line: DigestLine) -> str:
     """Format the words of a line; what is cut within a sentence ends with an ellipsis."""
-    quote = " ".join(strip_control_characters(line.quote).split())
+    quote = join_lines(line.quote)
     whole = quote[-1:] in ".!?…)»\"'" or line.end == len(line.post.text.rstrip())
     return quote if whole else f"{quote.rstrip(' ,;:—–-')}…"
 
@@ -123,8 +120,3 @@ def compute_next_due(now: datetime, hour: int, days: int) -> datetime:
     if days > 1:
         due += timedelta(days=days)
     return due if due > now else due + timedelta(days=1)
-
-
-def get_first_due(now: datetime, hour: int, zone: tzinfo) -> datetime:
-    """Moment of the first digest: the next time that it is this hour in the zone."""
-    return compute_next_due(now.astimezone(zone), hour, 1)

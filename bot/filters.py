@@ -62,9 +62,22 @@ async def extract_addressed_question(message: Message, bot: Bot) -> dict[str, st
         return False
     name = (await bot.me()).username or ""
     mention = re.compile(rf"@{re.escape(name)}(?!\w)", re.IGNORECASE)
-    if not (_mentions_bot(message, bot.id, mention) or _replies_to_bot(message, bot.id)):
+    parent = get_replied_message(message)
+    replies = parent and parent.from_user and parent.from_user.id == bot.id
+    if not (replies or _mentions_bot(message, bot.id, mention)):
         return False
     return {"question": mention.sub(" ", text).strip(" \t\n,:;—–-")}
+
+
+def get_replied_message(message: Message) -> Message | None:
+    """Message that this one replies to; in a topic every message "replies" to its opening, which counts as none."""
+    parent = message.reply_to_message
+    return None if parent is None or parent.forum_topic_created else parent
+
+
+def get_thread(message: Message) -> int | None:
+    """Topic of a forum that a message is in."""
+    return message.message_thread_id if message.is_topic_message else None
 
 
 def _mentions_bot(message: Message, bot_id: int, mention: re.Pattern[str]) -> bool:
@@ -76,14 +89,6 @@ def _mentions_bot(message: Message, bot_id: int, mention: re.Pattern[str]) -> bo
         if entity.type == "mention" and mention.fullmatch(entity.extract_from(text)):
             return True
     return False
-
-
-def _replies_to_bot(message: Message, bot_id: int) -> bool:
-    parent = message.reply_to_message
-    # In a topic that the bot opened, every message "replies" to the opening.
-    if parent is None or parent.forum_topic_created:
-        return False
-    return bool(parent.from_user and parent.from_user.id == bot_id)
 
 
 async def is_blocked_question(message: Message, bot: Bot, context: AppContext) -> bool:
@@ -103,11 +108,9 @@ async def find_asked_answer(
     message: Message, bot: Bot, archive: Archive, words: Translator, command: str, *, addressed: bool
 ) -> AnsweredQuestion:
     """Find the answer that a command asks about. Raises Refusal, with a sentence where the bot was addressed."""
-    reader, parent = get_reader_id(message), message.reply_to_message
-    # In a topic every message "replies" to its opening.
-    if parent is None or parent.forum_topic_created:
-        thread = message.message_thread_id if message.is_topic_message else None
-        asked = await questions.fetch_last_answered(archive, bot.id, message.chat.id, reader, thread)
+    reader, parent = get_reader_id(message), get_replied_message(message)
+    if parent is None:
+        asked = await questions.fetch_last_answered(archive, bot.id, message.chat.id, reader, get_thread(message))
         refusal = "why-none"
     else:
         asked = await questions.find_question_of_message(archive, bot.id, message.chat.id, parent.message_id)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from babel.numbers import format_decimal
 from fluent.runtime import FluentBundle, FluentResource
 
-from bot.settings import load_time_zone
+from bot.settings import find_time_zone
 from rag_core.errors import RagError
 from rag_core.storage import Archive
 from rag_core.storage.user_data import load_chat_zone
@@ -32,16 +32,15 @@ _LOCALES_FOLDER = Path(__file__).parent / "locales"
 _SLOT_PATTERN = re.compile("\ue000(\\d+)\ue001")
 
 _ENTRY_START = re.compile(r"^(?=[a-z])", re.MULTILINE)  # further lines of a sentence are indented
-
-log = logging.getLogger(__name__)
-
-
 # Text that Telegram shows as a command to tap; a path is none.
 _COMMAND_PATTERN = re.compile(r"(?<![\w/<>@])/(?=[A-Za-z0-9_]{1,64}(?:@\w+)?(?![\w/]))")
 # Invisible; after the slash it keeps Telegram from making a command of the word. Plain text has no code entity.
 _WORD_JOINER = "\u2060"
 # Values chosen by strangers: a title may consist of a command.
 _UNTRUSTED_ARGUMENTS = frozenset({"channel", "file", "name", "origin", "question", "reason", "text", "title"})
+
+
+log = logging.getLogger(__name__)
 
 
 class TrustedSentence(str):
@@ -67,9 +66,8 @@ class Translator:
         Commands in values are made untappable; other text that Telegram would link is set as code when the sentence is
         sent (bot/telegram/session.py).
         """
-        return TrustedSentence(
-            self._format(sentence, {name: _neutralize_commands(name, value) for name, value in values.items()})
-        )
+        neutral = {name: _neutralize_commands(name, value) for name, value in values.items()}
+        return TrustedSentence(self._format(sentence, neutral))
 
     def rich(self, sentence: str, **values: str | int | Text) -> Text:
         """Format a sentence as rich text: `Text` values keep their formatting, in others links are neutralized."""
@@ -91,7 +89,7 @@ class Translator:
         """Format the reason of an error: the sentence with its code, or the English one where there is none."""
         if exc.code not in self._entries:
             return exc.reason
-        return str(self._format(exc.code, {name: _strip_slot_marks(value) for name, value in exc.parameters.items()}))
+        return self._format(exc.code, {name: _strip_slot_marks(value) for name, value in exc.parameters.items()})
 
     def date(self, moment: datetime, zone: tzinfo) -> str:
         """Date in the reader's time zone, such as "12 марта 2024"."""
@@ -152,13 +150,4 @@ def detect_question_language(text: str, otherwise: str) -> str:
 
 async def load_zone(archive: Archive, chat_id: int, default: tzinfo) -> tzinfo:
     """Load the time zone of a chat; the bot's where it chose none, or one that this machine no longer knows."""
-    chosen = await load_chat_zone(archive, chat_id)
-    return find_zone(chosen) or default
-
-
-def find_zone(name: str) -> tzinfo | None:
-    """Find a time zone by its name; None for one that is not known."""
-    try:
-        return load_time_zone(name) if name else None
-    except (LookupError, OSError, ValueError):  # ZoneInfo raises any of them, also for odd paths
-        return None
+    return find_time_zone(await load_chat_zone(archive, chat_id)) or default

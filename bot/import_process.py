@@ -20,8 +20,7 @@ import sys
 import time
 import zipfile
 import zlib
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC
 from functools import partial
@@ -30,6 +29,7 @@ from threading import Thread
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from bot.data_folder_lock import open_private_file
 from ingest.exports.importer import ImportReport
 from ingest.exports.scan import ImportOptions
 from ingest.exports.telegram_desktop import import_export
@@ -41,8 +41,7 @@ _MAX_SECONDS = 900.0
 _WORKER_ARGUMENTS = (*CONFINED, "bot.import_process")
 
 _PROGRESS_INTERVAL_SECONDS = 0.5
-# A full export may hold thousands of chats; a message shows a few.
-_MAX_CHANNELS, _MAX_NOTES = 200, 20
+_MAX_CHANNELS, _MAX_NOTES = 200, 20  # a full export may hold thousands of chats; a message shows a few
 
 
 async def run_import(order: Mapping[str, object]) -> AsyncGenerator[Message, None]:
@@ -149,7 +148,10 @@ def unpack_document(document: Path, folder: Path) -> Path:
     with document.open("rb") as opened:
         head = opened.read(512)
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")):
-        return _unpack_zip(document, folder)
+        try:
+            return _unpack_zip(document, folder)
+        except _ZIP_ERRORS as exc:
+            raise DocumentRefused("import-zip-broken") from exc
     page = head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")
     file = folder / ("messages.html" if page else _JSON_FILE_NAME)
     document.rename(file)
@@ -157,7 +159,7 @@ def unpack_document(document: Path, folder: Path) -> Path:
 
 
 def _unpack_zip(document: Path, folder: Path) -> Path:
-    with _refuse_broken_zip(), zipfile.ZipFile(document) as archive:
+    with zipfile.ZipFile(document) as archive:
         members = archive.infolist()
         if len(members) > MAX_MEMBERS:
             raise DocumentRefused("import-zip-members", most=MAX_MEMBERS)
@@ -175,16 +177,6 @@ def _unpack_zip(document: Path, folder: Path) -> Path:
             raise DocumentRefused("import-zip-ratio", most=MAX_COMPRESSION_RATIO)
         files = [_extract_member(archive, member, folder) for member in _select_members(members)]
     return min(files, key=lambda file: (len(file.name), file.name))  # messages.html before messages2.html
-
-
-@contextmanager
-def _refuse_broken_zip() -> Iterator[None]:
-    try:
-        yield
-    except MemoryError:
-        raise
-    except _ZIP_ERRORS as exc:
-        raise DocumentRefused("import-zip-broken") from exc
 
 
 def _is_inside_folder(member: zipfile.ZipInfo) -> bool:
@@ -214,10 +206,7 @@ def _select_members(members: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]
 def _extract_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path) -> Path:
     """Extract a member into a private file; never longer than its stated size, which has been checked."""
     file = folder / PurePosixPath(member.filename).name
-    with (
-        archive.open(member) as packed,
-        os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as written,
-    ):
+    with archive.open(member) as packed, open_private_file(file) as written:
         left = member.file_size
         while left > 0 and (piece := packed.read(min(left, 2**18))):
             written.write(piece)

@@ -7,7 +7,6 @@ found. Each leg (lexical, dense, copies) has a loop of its own; after a failure 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -85,7 +84,6 @@ class IndexingWorker:
         dense: DenseIndexer | None = None,
         every: float = _POLL_INTERVAL_SECONDS,
         watch: BotObserver | None = None,
-        job_log: JobLog | None = None,
     ) -> None:
         self._archive = archive
         self.indexer = indexer
@@ -96,7 +94,7 @@ class IndexingWorker:
         self._dense_wakeup = asyncio.Event()
         self._copies_wakeup = asyncio.Event()
         self._first_pass_done = asyncio.Event()
-        self.job_log = job_log or JobLog(archive)
+        self.job_log = JobLog(archive)
         legs = (LEXICAL, DENSE) if dense else (LEXICAL,)
         self._reporters = {leg: IndexProgressReporter(watch, archive, leg) for leg in legs} if watch else {}
 
@@ -108,10 +106,13 @@ class IndexingWorker:
         """Run until cancelled. Failures are retried with growing pauses and recorded in the job log."""
         for followed in self._reporters.values():
             await followed.begin()
-        loops = [self._repeat(LEXICAL, self._catch_up, self._lexical_wakeup)]
-        loops.append(self._repeat(_COPIES_LEG, self._group_copies, self._copies_wakeup))
+        repeat = partial(self.job_log.repeat, seconds=self._interval, longest=_MAX_PAUSE_SECONDS)
+        loops = [
+            repeat(LEXICAL, self._catch_up, wakeup=self._lexical_wakeup),
+            repeat(_COPIES_LEG, self._group_copies, wakeup=self._copies_wakeup),
+        ]
         if self._dense is not None:
-            loops.append(self._repeat(DENSE, self._embed_posts, self._dense_wakeup))
+            loops.append(repeat(DENSE, self._embed_posts, wakeup=self._dense_wakeup))
         await asyncio.gather(*loops)
 
     async def save(self) -> None:
@@ -120,19 +121,6 @@ class IndexingWorker:
             await self.indexer.save()
         except RagError as exc:
             log.error("the indexes were not saved: %s", exc.reason)
-
-    async def _repeat(self, leg: str, work: Callable[[], Awaitable[None]], bell: asyncio.Event) -> None:
-        pause = self._interval
-        while True:
-            bell.clear()
-            if await self.job_log.run_once(leg, work):
-                pause = self._interval
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(pause):
-                        await bell.wait()
-            else:
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, _MAX_PAUSE_SECONDS)
 
     async def _catch_up(self) -> None:
         await inbox.process_pending_posts(self._archive)
@@ -167,10 +155,8 @@ class IndexingWorker:
         return await (followed.during(catch_up) if followed else catch_up())
 
 
-# After a restart the progress shown first is the last one saved.
-_SAVE_PROGRESS_SECONDS = 3.0
-# before that the speed is not yet meaningful
-_MIN_SPEED_SAMPLE_SECONDS = 5.0
+_SAVE_PROGRESS_SECONDS = 3.0  # after a restart the progress shown first is the last one saved
+_MIN_SPEED_SAMPLE_SECONDS = 5.0  # before that the speed is not yet meaningful
 
 ALREADY_RUNNING = "An index is being rebuilt already: wait until it is done, or cancel it."
 _UNKNOWN_CHANNEL = "There is no channel with the id {chat_id} here: check the id."

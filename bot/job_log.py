@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -23,35 +23,29 @@ from rag_core.storage.monitoring_stats import JobRecord
 log = logging.getLogger(__name__)
 
 _WRITE_INTERVAL_SECONDS = 60.0
-# A repeated failure is logged again after this time.
-_REPEAT_LOG_SECONDS = 3600.0
+_REPEAT_LOG_SECONDS = 3600.0  # a repeated failure is logged again after this time
 
 
 class JobLog:
-    """Log of job runs and failures. Call `read` once at the start, `write` now and then."""
+    """Log of job runs and failures, in `jobs` by name. Call `read` once at the start, `write` now and then."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
-        self._jobs: dict[str, JobRecord] = {}
+        self.jobs: dict[str, JobRecord] = {}
         self._unwritten: set[str] = set()
         self._last_logged: dict[str, tuple[str, float]] = {}
         self._written, self._urgent = 0.0, False
 
-    @property
-    def jobs(self) -> Mapping[str, JobRecord]:
-        """Records of all jobs, by name."""
-        return self._jobs
-
     async def read(self) -> None:
         """Load the records of earlier runs of the bot. Raises ArchiveUnavailable."""
-        self._jobs = {job.name: job for job in await monitoring_stats.load_jobs(self._archive)} | self._jobs
+        self.jobs = {job.name: job for job in await monitoring_stats.load_jobs(self._archive)} | self.jobs
 
     async def write(self) -> None:
         """Save new records. Raises ArchiveUnavailable; they are then saved the next time."""
-        fresh = [self._jobs[name] for name in self._unwritten]
+        fresh = [self.jobs[name] for name in self._unwritten]
         if fresh:
             await monitoring_stats.save_jobs(self._archive, fresh)
-            self._unwritten -= {job.name for job in fresh if self._jobs[job.name] is job}
+            self._unwritten -= {job.name for job in fresh if self.jobs[job.name] is job}
 
     async def keep(self) -> None:
         """Save new records once a minute, or at once if a job began to fail; an error leaves them for later."""
@@ -62,14 +56,14 @@ class JobLog:
 
     def record_success(self, name: str, took: float, said: str = "") -> None:
         """Record a run of `took` seconds with its result `said`."""
-        before, moment = self._jobs.get(name, JobRecord(name)), datetime.now(UTC)
+        before, moment = self.jobs.get(name, JobRecord(name)), datetime.now(UTC)
         self._store(replace(before, ran_at=moment, took_ms=round(took * 1000), runs=before.runs + 1, said=said))
         if self._last_logged.pop(name, None):
             log.warning("%s works again", name)
 
     def record_failure(self, name: str, problem: Exception | str) -> bool:
         """Record a failure. Returns True if it was logged: the same sentence is logged at most once an hour."""
-        before, moment = self._jobs.get(name, JobRecord(name)), datetime.now(UTC)
+        before, moment = self.jobs.get(name, JobRecord(name)), datetime.now(UTC)
         reason = _describe_problem(problem)
         ran = replace(before, ran_at=moment, runs=before.runs + 1, failures=before.failures + 1)
         self._store(replace(ran, failed_at=moment, error=reason, said=None))
@@ -83,29 +77,37 @@ class JobLog:
         log.error("%s: %s", name, reason, exc_info=bug)
         return True
 
-    async def repeat(self, name: str, work: Callable[[], Awaitable[None]], seconds: float, longest: float) -> NoReturn:
-        """Run a job every few seconds until cancelled, and record each run.
+    async def repeat(
+        self,
+        name: str,
+        work: Callable[[], Awaitable[None]],
+        seconds: float,
+        longest: float,
+        wakeup: asyncio.Event | None = None,
+    ) -> NoReturn:
+        """Run a job every few seconds, and when `wakeup` is set, until cancelled; record each run.
 
         After a failure the pause doubles, up to `longest` seconds, until the job works again.
         """
-        pause = seconds
+        pause, wakeup = seconds, wakeup or asyncio.Event()
         while True:
-            pause = seconds if await self.run_once(name, work) else min(2 * pause, longest)
-            await asyncio.sleep(pause)
-
-    async def run_once(self, name: str, work: Callable[[], Awaitable[None]]) -> bool:
-        """Run a job and record the run; False where it failed."""
-        started = get_monotonic_time()
-        try:
-            await work()
-        except Exception as exc:
-            self.record_failure(name, exc)
-            return False
-        self.record_success(name, get_monotonic_time() - started)
-        return True
+            wakeup.clear()
+            started = get_monotonic_time()
+            try:
+                await work()
+            except Exception as exc:
+                self.record_failure(name, exc)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, longest)
+                continue
+            self.record_success(name, get_monotonic_time() - started)
+            pause = seconds
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await wakeup.wait()
 
     def _store(self, job: JobRecord) -> None:
-        self._jobs[job.name] = job
+        self.jobs[job.name] = job
         self._unwritten.add(job.name)
 
 

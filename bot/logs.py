@@ -159,8 +159,7 @@ def throttle_polling_errors() -> Iterator[None]:
         logger.removeFilter(repeats)
 
 
-# Their messages come from this program, the system or SQLite.
-_SAFE_ERRORS = (RagError, OSError, sqlite3.Error)
+_SAFE_ERRORS = (RagError, OSError, sqlite3.Error)  # their messages come from this program, the system or SQLite
 # By name, as aiogram takes seconds to load. Its other errors may repeat what was sent or received.
 _TELEGRAM_ERROR_NAMES = {"TelegramAPIError", "ClientError"}
 _MAX_TELEGRAM_MESSAGE = 200  # characters of Telegram's message
@@ -231,12 +230,10 @@ class PlainFormatter(logging.Formatter):
     """Plain-text log formatter; lines of a question begin with its trace id."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format a line, with the exception indented below it."""
+        """Format a line, with what the filters left of an exception indented below it."""
         prefix = f" [{request}]" if (request := get_request_id()) else ""
         message = _escape_control_characters(record.getMessage())
         header = f"{self.formatTime(record)} {record.levelname} {record.name}{prefix}: {message}"
-        if record.exc_info and not record.exc_text:
-            record.exc_text = self.formatException(record.exc_info)
         below = "\n".join(part for part in (record.exc_text, record.stack_info) if part)
         return "\n".join([header, *(f"  {_escape_control_characters(line)}" for line in below.split("\n") if below)])
 
@@ -254,15 +251,12 @@ class JsonFormatter(logging.Formatter):
         }
         if request := get_request_id():
             entry["request"] = request
-        if record.exc_info and not record.exc_text:
-            record.exc_text = self.formatException(record.exc_info)
         if record.exc_text:
             entry["exception"] = record.exc_text
         # JSON escapes; JSON syntax itself has none of these characters.
         return _CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(entry, ensure_ascii=False))
 
 
-_FORMATTERS: dict[str, type[logging.Formatter]] = {"plain": PlainFormatter, "json": JsonFormatter}
 _text_filter = TextFilter()
 
 
@@ -281,7 +275,7 @@ def set_log_format(name: Literal["plain", "json"]) -> None:
     """Choose the log format: plain lines for people, JSON for log collectors."""
     for handler in logging.getLogger().handlers:
         if type(handler) is logging.StreamHandler:  # the one for stderr: other handlers have their own format
-            handler.setFormatter(_FORMATTERS[name]())
+            handler.setFormatter(JsonFormatter() if name == "json" else PlainFormatter())
 
 
 def set_text_logging(let: bool) -> None:

@@ -42,11 +42,7 @@ log = logging.getLogger(__name__)
 
 
 class DeduplicationMiddleware(BaseMiddleware):
-    """Deduplication middleware: each update passes once, also when Telegram repeats it after a restart.
-
-    An update is claimed when it has been handled: one that a crash interrupts is handled again. Posts are not claimed:
-    the transaction that stores them also settles them.
-    """
+    """Deduplication middleware: each update passes once, also when Telegram repeats it after a restart."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
@@ -72,7 +68,7 @@ class DeduplicationMiddleware(BaseMiddleware):
                 finally:
                     task = asyncio.current_task()
                     if task is None or not task.cancelling():
-                        await self._claim(data["bot"].id, event.update_id)
+                        await self._claim(bot_id, update_id)
         finally:
             del self._running[update_id]
             finished.set_result(None)
@@ -108,17 +104,14 @@ class DeduplicationMiddleware(BaseMiddleware):
 class LanguageMiddleware(BaseMiddleware):
     """Language middleware: gives handlers `words`, the sentences in the language of the user or of the group."""
 
-    def __init__(self, otherwise: str, archive: Archive) -> None:
-        self._default_language = otherwise
-        self._archive = archive
-
     async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
         """Add `words` to the handler's data."""
+        context: AppContext = data["context"]
         user: User | None = data.get("event_from_user")
         code = user.language_code if user else None
         chat: Chat | None = data.get("event_chat")
-        chosen = (await load_group_rules(self._archive, chat.id)).lang if chat and chat.type in GROUPS else ""
-        data["words"] = get_translator(chosen or choose_interface_language(code, self._default_language))
+        chosen = (await load_group_rules(context.archive, chat.id)).lang if chat and chat.type in GROUPS else ""
+        data["words"] = get_translator(chosen or choose_interface_language(code, context.settings.bot.language))
         return await handler(event, data)
 
 
@@ -128,12 +121,9 @@ class RateLimitMiddleware(BaseMiddleware):
     A reader over the limit is told so once a minute and gets no other reply.
     """
 
-    def __init__(self, context: AppContext) -> None:
-        self._context = context
-
     async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
         """Call the handler, unless this reader is over the limit."""
-        limits, words = self._context.queue.limits, data["words"]
+        limits, words = data["context"].queue.limits, data["words"]
         if isinstance(event, CallbackQuery):
             reader = event.from_user.id
             chat_id = event.message.chat.id if event.message else reader
@@ -161,7 +151,7 @@ class AdminsOnlyMiddleware(BaseMiddleware):
         """Call the handler, unless it is for admins and somebody else wrote or pressed."""
         if not get_flag(data, "admins_only"):
             return await handler(event, data)
-        admins, refusal = data["admins"], data["words"]("admins-only", start="/start")
+        admins, refusal = data["admins"], data["words"]("admins-only")
         if isinstance(event, CallbackQuery):
             private = event.message is not None and event.message.chat.type == "private"
             if private and event.from_user.id in admins:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bot.control.schemas import AnswerJson, PlanJson
-from bot.views.post_formatting import strip_control_characters
+from bot.views.post_formatting import join_lines, strip_control_characters
 from rag_core.engine import Engine
 from rag_core.planning.schema import format_plan
 from rag_core.recipe_steps import make_plan
@@ -60,7 +60,7 @@ def format_answer_trace(found: AnswerJson) -> list[str]:
     """Format the stages of the answer, one line each, and below them what each of them found."""
     lines = format_stages(found["trace"])
     for stage, result in found["results"]:
-        lines += [f"--- {stage}", *(f"  {strip_control_characters(' '.join(line.split()))}" for line in result)]
+        lines += [f"--- {stage}", *(f"  {join_lines(line)}" for line in result)]
     return lines
 
 

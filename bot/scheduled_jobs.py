@@ -26,14 +26,7 @@ from bot.job_log import JobLog
 from ingest import integrity
 from ingest.inbox import forget_unapproved_channels
 from ingest.indexer import LexicalIndexer
-from ingest.reception_gaps import (
-    Clock,
-    ClockDrift,
-    Heartbeat,
-    JobFailing,
-    NotifyAdmins,
-    report_gaps,
-)
+from ingest.reception_gaps import Clock, ClockDrift, Heartbeat, JobFailing, NotifyAdmins, report_gaps
 from rag_core import os_support
 from rag_core.engine import Engine
 from rag_core.errors import RagError
@@ -69,16 +62,6 @@ class FixedDelayTrigger(BaseTrigger):  # type: ignore[misc]  # APScheduler is pu
         return now + (self.pause if previous_fire_time else self.first)
 
 
-def make_daily_trigger(hour: int, minute: int, zone: tzinfo) -> BaseTrigger:
-    """Trigger every day at this time of the time zone."""
-    return CronTrigger(hour=hour, minute=minute, timezone=zone)
-
-
-def make_one_time_trigger(after: timedelta) -> BaseTrigger:
-    """Trigger once, after this delay."""
-    return DateTrigger(datetime.now(UTC) + after)
-
-
 JobWork = Callable[[], Awaitable[str | None]]
 
 
@@ -107,7 +90,8 @@ async def open_scheduler(
     # The job log reports what the scheduler would log.
     logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
     scheduler = AsyncIOScheduler(timezone=zone, job_defaults={"coalesce": True, "max_instances": 1})
-    scheduler.add_listener(_make_event_listener(job_log), EVENT_JOB_ERROR | EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
+    events = EVENT_JOB_ERROR | EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES
+    scheduler.add_listener(partial(_record_failed_event, job_log), events)
     running: set[asyncio.Task[object]] = set()
     for job in jobs:
         grace = None if job.grace is None else int(job.grace.total_seconds())
@@ -152,16 +136,13 @@ async def _run_job(job: ScheduledJob, job_log: JobLog, tell: NotifyAdmins, runni
     await job_log.keep()
 
 
-def _make_event_listener(job_log: JobLog) -> Callable[[JobEvent], None]:
-    def heard(event: JobEvent) -> None:
-        if event.code == EVENT_JOB_MISSED:
-            job_log.record_failure(event.job_id, _MISSED_TEXT)
-        elif event.code == EVENT_JOB_MAX_INSTANCES:
-            job_log.record_failure(event.job_id, _STILL_RUNNING_TEXT)
-        elif isinstance(event.exception, Exception):  # not cancelled: saving the record or notifying failed
-            job_log.record_failure(event.job_id, event.exception)
-
-    return heard
+def _record_failed_event(job_log: JobLog, event: JobEvent) -> None:
+    if event.code == EVENT_JOB_MISSED:
+        job_log.record_failure(event.job_id, _MISSED_TEXT)
+    elif event.code == EVENT_JOB_MAX_INSTANCES:
+        job_log.record_failure(event.job_id, _STILL_RUNNING_TEXT)
+    elif isinstance(event.exception, Exception):  # not cancelled: saving the record or notifying failed
+        job_log.record_failure(event.job_id, event.exception)
 
 
 async def _watch_wall_clock(scheduler: AsyncIOScheduler, drift: ClockDrift) -> None:
@@ -198,13 +179,12 @@ class MaintenanceJobs:
     wake: Callable[[], None]
     tell: NotifyAdmins
 
-    def jobs(self, settings: DataSettings, zone: tzinfo) -> tuple[ScheduledJob, ...]:
+    def jobs(self, settings: DataSettings, zone: tzinfo) -> list[ScheduledJob]:
         """All jobs, scheduled in this time zone."""
 
         def nightly(name: str, work: JobWork, hour: int, minute: int) -> ScheduledJob:
-            return ScheduledJob(
-                name, work, make_daily_trigger(hour, minute, zone), _GRACE_PERIOD, _OVERDUE_AFTER, loud=True
-            )
+            trigger = CronTrigger(hour=hour, minute=minute, timezone=zone)
+            return ScheduledJob(name, work, trigger, _GRACE_PERIOD, _OVERDUE_AFTER, loud=True)
 
         async def wake() -> None:  # in case a wake-up was lost
             self.wake()
@@ -227,10 +207,11 @@ class MaintenanceJobs:
             nightly("check", self.check, *_CHECK_TIME),
         ]
         if archive.large:  # too large to be checked when it is opened
-            jobs.append(ScheduledJob("damage", archive.check_pages, make_one_time_trigger(_START_DELAY), loud=True))
+            soon = DateTrigger(datetime.now(UTC) + _START_DELAY)
+            jobs.append(ScheduledJob("damage", archive.check_pages, soon, loud=True))
         if settings.backups:
             jobs.append(nightly("backup", partial(self.backup, settings.backups), *_BACKUP_TIME))
-        return tuple(jobs)
+        return jobs
 
     async def heartbeat(self) -> str:
         """Record contact with Telegram; notify admins if it was lost for too long."""

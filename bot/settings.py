@@ -81,24 +81,22 @@ class BotSettings(BaseModel, extra="forbid", frozen=True):
             value = [part for part in map(str.strip, value.split(",")) if part]
         if not isinstance(value, Iterable):
             raise ValueError(_ADMINS_ERROR)
-        ids = [str(one) for one in value]
-        if not all(_PERSON_ID_PATTERN.fullmatch(one) and is_person(int(one)) for one in ids):
+        ids = [parse_person_id(str(one)) for one in value]
+        if None in ids:
             raise ValueError(_ADMINS_ERROR)
-        return tuple(map(int, ids))
+        return tuple(filter(None, ids))
 
     @field_validator("timezone")
     @classmethod
     def _known_zone(cls, value: str) -> str:
-        try:
-            load_time_zone(value)
-        except (LookupError, OSError, ValueError):  # ZoneInfo raises any of them, also for odd paths
-            raise ValueError(f"there is no time zone {value!r}; try Europe/Moscow or UTC") from None
+        if find_time_zone(value) is None:
+            raise ValueError(f"there is no time zone {value!r}; try Europe/Moscow or UTC")
         return value
 
     @property
     def zone(self) -> tzinfo:
         """Time zone of the dates in answers."""
-        return load_time_zone(self.timezone)
+        return find_time_zone(self.timezone) or UTC
 
 
 def is_person(user_id: object) -> bool:
@@ -106,10 +104,18 @@ def is_person(user_id: object) -> bool:
     return isinstance(user_id, int) and 0 < user_id < _MAX_USER_ID and user_id not in _SHARED_ACCOUNTS
 
 
-def load_time_zone(name: str) -> tzinfo:
-    """Load a time zone. Raises LookupError, OSError or ValueError for one that is not known."""
-    # UTC needs no time zone database, which slim containers lack.
-    return UTC if name == "UTC" else ZoneInfo(name)
+def parse_person_id(text: str) -> int | None:
+    """Parse the numeric id of one person; None where it is none."""
+    return int(text) if _PERSON_ID_PATTERN.fullmatch(text) and is_person(int(text)) else None
+
+
+def find_time_zone(name: str) -> tzinfo | None:
+    """Find a time zone by its name; None for one that is not known."""
+    try:
+        # UTC needs no time zone database, which slim containers lack.
+        return UTC if name == "UTC" else ZoneInfo(name)
+    except (LookupError, OSError, ValueError):  # ZoneInfo raises any of them, also for odd paths
+        return None
 
 
 class WebhookSettings(BaseModel, extra="forbid", frozen=True):

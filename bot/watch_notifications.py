@@ -36,7 +36,7 @@ from ingest.dedup import are_rewordings
 from rag_core.storage import channels, posts, subscriptions
 from rag_core.storage.near_duplicates import fetch_copies
 from rag_core.storage.subscriptions import Watch, WatchHit
-from rag_core.types import Channel, Post, PostKey, Viewer, format_post_link
+from rag_core.types import Channel, Post, PostKey, Viewer
 from rag_core.watch_matching import WatchIndex, find_quote
 
 MAX_NOTICES_A_DAY = 20  # a chat; one line on the next day counts the rest
@@ -192,7 +192,7 @@ def is_quiet(quiet: str, hour: int) -> bool:
 
 def _render_notice(watch: Watch, post: Post, quote: str, channel: Channel, others: int, words: Translator) -> Text:
     """Render a notice: the watch, the quoted words, the link, and the number of other readable channels with copies."""
-    link = link_author(channel, post.origin, format_post_link(post.key, channel.username), words)
+    link = link_author(post.key, channel, post.origin, words)
     also = [words("watch-also", count=others)] if others else []
     return as_list(Bold(neutralize_links(words("watch-notice", text=watch.text))), neutralize_links(quote), link, *also)
 

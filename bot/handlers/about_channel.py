@@ -16,7 +16,7 @@ from aiogram.utils.formatting import Bold, Text, as_list
 from bot import access
 from bot.access import get_reader
 from bot.app_context import AppContext
-from bot.filters import GROUPS, PRIVATE, ChatCommand
+from bot.filters import ChatCommand
 from bot.i18n import Translator
 from bot.telegram.pre_send_check import ShownContent, recheck_before_sending
 from bot.views.answer import link_channel_title
@@ -36,7 +36,7 @@ async def render_profile(
     """
     channel = find_channel(said, readable)
     if channel is None:
-        return Text(words("about-unknown" if said else "about-how", start="/start")), frozenset()
+        return Text(words("about-unknown" if said else "about-how")), frozenset()
     found = await profile_channel(rag.archive, channel.chat_id, rag.lexical.statistics(viewer.channels).weight)
     blocks: list[Text] = [Text(link_channel_title(channel, words))]
     if found is None:
@@ -70,6 +70,5 @@ async def _on_about(message: Message, command: CommandObject, context: AppContex
 def routes() -> Router:
     """Router of /about."""
     router = Router(name="about")
-    router.message.register(_on_about, ChatCommand("about", chats=PRIVATE))
-    router.message.register(_on_about, ChatCommand("about", chats=GROUPS, addressed_only=True))
+    router.message.register(_on_about, ChatCommand("about", addressed_only=True))
     return router

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 
 from aiogram import Bot, Router
@@ -24,13 +23,12 @@ from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.handlers.start import publish_menu, withdraw_menu
 from bot.i18n import Translator
-from bot.settings import is_person
+from bot.settings import parse_person_id
 from bot.views.answer import format_one_line
 from bot.views.keyboards import build_keyboard, make_callback_token, redraw_message
 from bot.views.message_formatting import neutralize_links
 from rag_core.storage import Archive
 
-_PERSON_ID_PATTERN = re.compile(r"[1-9][0-9]{0,15}")  # of people: channels and groups have negative ids
 _CONFIRMATION_SECONDS = 600  # an older button was probably pressed by mistake
 _NAME_TIMEOUT_SECONDS = 3.0  # for looking up the name
 
@@ -54,8 +52,8 @@ def _make_grant_token(archive: Archive, press: _GrantCallback, asker: int) -> st
 async def _on_grant_or_revoke(
     message: Message, command: CommandObject, bot: Bot, context: AppContext, words: Translator
 ) -> None:
-    grants, argument = command.command.lower() == "grant", (command.args or "").strip()
-    if not _PERSON_ID_PATTERN.fullmatch(argument) or not is_person(int(argument)):
+    grants, who = command.command.lower() == "grant", parse_person_id((command.args or "").strip())
+    if who is None:
         how = words.rich("grant-how", grant=Code("/grant 123456789"), revoke=Code("/revoke 123456789"))
         lines = [words.rich("grant-line-owner", who=Code(str(owner))) for owner in context.admins.owners]
         for one in context.admins.grants.values():
@@ -63,7 +61,6 @@ async def _on_grant_or_revoke(
             lines.append(words.rich("grant-line", who=Code(str(one.user_id)), by=who_granted, date=date))
         await message.answer(**as_list(how, words("grant-list"), *lines).as_kwargs())
         return
-    who = int(argument)
     if refusal := _check_request(who, grants, bot.id, context):
         await message.answer(words(refusal, id=str(who)))
         return
@@ -94,7 +91,7 @@ async def _press_confirm(
     in_time = 0 <= time.time() - callback_data.at <= _CONFIRMATION_SECONDS
     genuine = callback_data.token == _make_grant_token(context.archive, callback_data, actor)
     if not (in_time and genuine and _is_button_present(pressed)):
-        raise Refusal(words("grant-late", grant="/grant"))
+        raise Refusal(words("grant-late"))
     if refusal := _check_request(who, callback_data.on, bot.id, context):
         await redraw_message(pressed, Text(words(refusal, id=str(who))), None)
         return
@@ -140,7 +137,7 @@ async def _notify_other_admins(bot: Bot, but: tuple[int, ...], said: str, contex
 
 async def _notify_user(bot: Bot, user_id: int, said: str, context: AppContext, **values: str) -> bool:
     words = await get_user_translator(context.archive, user_id, context.settings.bot.language)
-    return await send_notice(bot, user_id, Text(words(said, help="/help", **values)))
+    return await send_notice(bot, user_id, Text(words(said, **values)))
 
 
 async def _format_person(bot: Bot, who: int) -> Text:

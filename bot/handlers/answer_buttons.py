@@ -7,8 +7,8 @@ sentence, put together from the stored answer and the post as it is now.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
 from aiogram import Bot, F, Router
@@ -17,17 +17,16 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, Update
 from aiogram.utils.formatting import Bold, ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
-from bot.access import Reader, Refusal, get_reader_id
+from bot.access import Refusal
 from bot.app_context import AppContext
 from bot.filters import ChatCommand, check_button_access, find_asked_answer
 from bot.handlers import start
-from bot.handlers.explain import explain_answer
+from bot.handlers.explain import explain_answer, prepare_to_show
 from bot.handlers.small_talk import send_with_suggestions
 from bot.handlers.start import create_question_link
 from bot.i18n import Translator, get_translator
-from bot.telegram.pre_send_check import ShownContent, collect_content_of_posts, recheck_before_sending
+from bot.telegram.pre_send_check import ShownContent
 from bot.views.answer import (
-    CitedPost,
     StoredAnswer,
     format_source,
     hash_text_version,
@@ -53,29 +52,11 @@ from bot.views.keyboards import (
     update_vote_counts,
 )
 from bot.views.message_formatting import neutralize_links, split_pages
-from bot.views.post_formatting import RenderContext, strip_control_characters
+from bot.views.post_formatting import RenderContext, shorten, strip_control_characters
 from bot.worker.reader_limits import format_rate_limit
 from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage.questions import AnsweredQuestion
-from rag_core.types import Channel, Post, PostKey, Viewer
-
-
-async def _prepare_viewer(
-    asked: AnsweredQuestion, user_id: int, context: AppContext
-) -> tuple[Viewer, AbstractContextManager[None]]:
-    """Build the viewer of an answer's posts, and the context in which to send what is made of them.
-
-    Call it before rendering: changes after this keep the message from being sent.
-    """
-    here = Reader(user_id, asked.chat_id, asked.private)
-    viewer = await access.build_viewer(context.admins, here)
-    content = await collect_content_of_posts(parse_stored_answer(asked.answer).posts, viewer, context.archive)
-    return viewer, recheck_before_sending(content, here, context.admins)
-
-
-async def _build_render_context(asked: AnsweredQuestion, context: AppContext) -> RenderContext:
-    zone = await context.load_zone(asked.chat_id)
-    return RenderContext(get_translator(asked.lang), zone, group=not asked.private)
+from rag_core.types import Post, Viewer
 
 
 async def _shorten_answer(
@@ -90,7 +71,8 @@ async def _shorten_answer(
     if not keys or any(key.chat_id not in viewer.channels for key in keys):
         return None
     stored = await posts.fetch_posts(archive, keys)
-    if any(key not in stored or not _is_unchanged(key, stored[key], answer) for key in keys):
+    marks = {one.key: one.mark for one in answer.cited}
+    if any(key not in stored or hash_text_version(stored[key].text) != marks.get(key) for key in keys):
         return None
     known = await channels.load_channels(archive)
     texts = {key: post.text for key, post in stored.items()}
@@ -98,25 +80,10 @@ async def _shorten_answer(
     return as_list(*blocks, Italic(shown.words("shorter-note")), sep="\n\n")
 
 
-def _is_unchanged(key: PostKey, post: Post, answer: StoredAnswer) -> bool:
-    """Check that the post's text is the one that was cited."""
-    return any(one.key == key and one.mark == hash_text_version(post.text) for one in answer.cited)
-
-
 SOURCES_PER_PAGE = 3
 # Three sources with three quotes of this length, whose characters may count twice, fit into 4096.
 _MAX_QUOTES, _MAX_QUOTE_LENGTH = 3, 200
 _MAX_ONLY_QUOTE_LENGTH = 600  # for the only quote of a post
-
-
-@dataclass(frozen=True, slots=True)
-class _SourcesContext:
-    """Data of a sources page: `stored` are the posts that this reader may see now."""
-
-    answer: StoredAnswer
-    stored: Mapping[PostKey, Post]
-    channels: Mapping[int, Channel]
-    shown: RenderContext
 
 
 async def _render_sources_page(
@@ -129,42 +96,31 @@ async def _render_sources_page(
         return Text(words("why-closed" if answer.cited else "sources-none")), None
     here, page, last = cut_page(cited, page, SOURCES_PER_PAGE)
     stored = await posts.fetch_posts(archive, [one.key for _, one in here])
-    context = _SourcesContext(answer, stored, await channels.load_channels(archive), shown)
-    head: list[Text] = [Bold(words("sources", count=len(cited)))]
-    head += [Text(words("search-page", page=page + 1, pages=last + 1))] if last else []
-    blocks = [as_list(*head, sep=" · "), *(_render_source(number, one, context) for number, one in here)]
+    known = await channels.load_channels(archive)
+    pages = [" · ", words("search-page", page=page + 1, pages=last + 1)] if last else []
+    blocks = [Text(Bold(words("sources", count=len(cited))), *pages)]
+    for number, one in here:
+        post = stored.get(one.key)
+        block = format_source(number, one, post, known.get(one.key.chat_id), shown)
+        if post and hash_text_version(post.text) != one.mark:
+            block = as_list(block, words("sources-changed"))
+        elif post and (quotes := _list_quotes(post, answer)):
+            block = as_list(block, ExpandableBlockQuote(neutralize_links("\n\n".join(quotes))))
+        blocks.append(block)
     row = build_page_row(page, last, lambda n: AnswerCallback(action=AnswerAction.PAGE, handle=asked.handle, page=n))
     return as_list(*blocks, sep="\n\n"), build_keyboard(row) if row else None
 
 
-def _render_source(number: int, one: CitedPost, context: _SourcesContext) -> Text:
-    post, channel, shown = context.stored.get(one.key), context.channels.get(one.key.chat_id), context.shown
-    words = shown.words
-    if post is None:
-        title = (strip_control_characters(channel.title) if channel else "") or words("unnamed-channel")
-        return Text(f"{number}. ", words("why-gone", title=title, date=words.date(one.date, shown.zone)))
-    head = format_source(number, one.key, post, channel, shown)
-    if hash_text_version(post.text) != one.mark:
-        return as_list(head, words("sources-changed"))
-    if quotes := list(_list_quotes(one.key, post, context.answer)):
-        return as_list(head, ExpandableBlockQuote(neutralize_links("\n\n".join(quotes))))
-    return head
-
-
-def _list_quotes(key: PostKey, post: Post, answer: StoredAnswer) -> Iterator[str]:
-    places = {(start, end) for sentence in answer.sentences for cited, start, end in sentence.places if cited == key}
-    found = [text for start, end in sorted(places) if (text := strip_control_characters(post.text[start:end]))][
-        :_MAX_QUOTES
-    ]
+def _list_quotes(post: Post, answer: StoredAnswer) -> list[str]:
+    places = sorted(place for place in answer.quotes if place.key == post.key)
+    found = [text for _, start, end in places if (text := strip_control_characters(post.text[start:end]))][:_MAX_QUOTES]
     longest = _MAX_ONLY_QUOTE_LENGTH if len(found) == 1 else _MAX_QUOTE_LENGTH
-    for text in found:
-        yield text if len(text) <= longest else f"{text[:longest].rstrip()}…"
+    return [shorten(text, longest) for text in found]
 
 
 async def _on_sources(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
     asked = await find_asked_answer(message, bot, context.archive, words, "/sources", addressed=addressed)
-    viewer, checked = await _prepare_viewer(asked, get_reader_id(message), context)
-    shown = await _build_render_context(asked, context)
+    viewer, shown, checked = await prepare_to_show(asked, asked.user_id, context)
     text, buttons = await _render_sources_page(asked, viewer, context.archive, shown)
     with checked:
         await message.reply(**text.as_kwargs(), reply_markup=buttons)
@@ -262,8 +218,7 @@ async def _press_more(pressed: _ButtonPress) -> None:
 async def _press_text(pressed: _ButtonPress) -> None:
     """Show what is made of the answer's posts, as far as the presser may read them now."""
     asked, archive, action = pressed.asked, pressed.context.archive, pressed.press.action
-    viewer, checked = await _prepare_viewer(asked, pressed.query.from_user.id, pressed.context)
-    shown = await _build_render_context(asked, pressed.context)
+    viewer, shown, checked = await prepare_to_show(asked, pressed.query.from_user.id, pressed.context)
     text, buttons = None, None
     if action is AnswerAction.WHY:
         text = await explain_answer(asked, viewer, archive, shown, pressed.context.rag)
@@ -318,10 +273,7 @@ async def _reply_with_text(pressed: _ButtonPress, text: Text, buttons: InlineKey
     """Reply in as many messages as needed; `buttons` under the last."""
     cut = split_pages(text)
     for page in cut:
-        await pressed.message.reply(
-            **page.as_kwargs(),
-            reply_markup=buttons if page is cut[-1] else None,
-        )
+        await pressed.message.reply(**page.as_kwargs(), reply_markup=buttons if page is cut[-1] else None)
     await _finish_press(pressed)
 
 

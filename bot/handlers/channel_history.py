@@ -109,7 +109,6 @@ async def _find_channel(
 
 
 async def _follow_progress(pressed: CallbackQuery, channel: Channel, context: AppContext, words: Translator) -> None:
-    """Edit the message while the backfill runs."""
     shown, before, state = pressed.message, "", "running"
     while isinstance(shown, Message) and state == "running":
         await asyncio.sleep(_UPDATE_SECONDS)

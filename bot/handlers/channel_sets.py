@@ -54,7 +54,7 @@ async def _remove_set(
     name: str, sets: dict[str, frozenset[int]], message: Message, context: AppContext, words: Translator
 ) -> Text:
     if sets.pop(name.casefold(), None) is None:
-        return words.rich("sets-unknown", name=neutralize_links(name), sets="/sets")
+        return words.rich("sets-unknown", name=neutralize_links(name))
     await save_channel_sets(context.archive, message.chat.id, sets)
     return words.rich("sets-removed", name=neutralize_links(name))
 
@@ -71,12 +71,12 @@ async def _save_set(
     if not listed or not tokenize(name) or len(name) > MAX_SET_NAME_LENGTH or ":" in name:
         return words.rich("sets-how", example=Code(f"/sets {words('sets-example')}"), asked=Code(words("sets-asked")))
     if name.casefold() not in sets and len(sets) >= _MAX_SETS:
-        return Text(words("sets-full", count=_MAX_SETS, sets="/sets"))
+        return Text(words("sets-full", count=_MAX_SETS))
     chosen = set[int]()
     for one in filter(None, (part.strip() for part in listed.split(","))):
         found = [chat for chat, channel in readable.items() if one.casefold() in _name_channel(channel)]
         if not found:
-            return words.rich("sets-no-channel", name=neutralize_links(one), start="/start")
+            return words.rich("sets-no-channel", name=neutralize_links(one))
         chosen.update(found)
     await save_channel_sets(context.archive, message.chat.id, sets | {name.casefold(): frozenset(chosen)})
     titles = ", ".join(format_channel_title(readable[one], words) for one in sorted(chosen))

@@ -34,6 +34,7 @@ from bot.views.channel_card import (
     ChannelCallback,
     awaits_approval,
     build_approval_keyboard,
+    build_channel_rows,
     find_channel_by_token,
     load_channel_views,
     make_channel_token,
@@ -95,17 +96,18 @@ async def _apply_action(action: ChannelAction, channel: Channel, context: AppCon
             await channels.set_channel_state(archive, chat_id, "active")
         reply = words("channel-visibility", visibility=visibility.value)
         return words("channel-set", title=title, visibility=reply)
+    on = action in (ChannelAction.GUARDED_IN, ChannelAction.BINDABLE, ChannelAction.RESUME)
     if action in (ChannelAction.GUARDED_IN, ChannelAction.GUARDED_OUT):
-        await channels.allow_guarded_posts(archive, chat_id, action is ChannelAction.GUARDED_IN)
+        await channels.allow_guarded_posts(archive, chat_id, on)
         context.indexing.wake()
-        return words("channel-set-guarded", title=title, shown="yes" if action is ChannelAction.GUARDED_IN else "no")
+        return words("channel-set-guarded", title=title, shown="yes" if on else "no")
     if action in (ChannelAction.BINDABLE, ChannelAction.UNBINDABLE):
-        await channels.set_channel_bindable(archive, chat_id, action is ChannelAction.BINDABLE)
-        return words("channel-set-bindable", title=title, may="yes" if action is ChannelAction.BINDABLE else "no")
+        await channels.set_channel_bindable(archive, chat_id, on)
+        return words("channel-set-bindable", title=title, may="yes" if on else "no")
     if awaits_approval(channel):  # an outdated button: pausing is no approval, and resuming would be one
         return words("channel-not-approved", title=title)
-    await channels.set_channel_state(archive, chat_id, "paused" if action is ChannelAction.PAUSE else "active")
-    return words("channel-paused" if action is ChannelAction.PAUSE else "channel-resumed", title=title)
+    await channels.set_channel_state(archive, chat_id, "active" if on else "paused")
+    return words("channel-resumed" if on else "channel-paused", title=title)
 
 
 async def _show_card(
@@ -150,9 +152,6 @@ async def _refresh_channel(bot: Bot, context: AppContext, channel: Channel) -> N
         await channels.record_bot_left(context.archive, channel.chat_id)
 
 
-_MAX_LABEL_LENGTH = 60  # characters; phones cut longer labels
-
-
 async def _on_channels(message: Message, context: AppContext, words: Translator) -> None:
     text, buttons = await _render_channel_list(context, 0, words)
     await message.answer(**text.as_kwargs(), reply_markup=buttons)
@@ -176,22 +175,14 @@ async def _render_channel_list(
     shown, number, last = cut_page(listed, number, CHANNELS_PER_PAGE)
     lines = [render_channel_line(view, context, words) for view in await load_channel_views(context, shown)]
     head = Bold(words("channels-title", count=len(listed)))
-    rows = [
-        [
-            (
-                format_channel_title(c, words, _MAX_LABEL_LENGTH),
-                ChannelCallback(action=ChannelAction.CARD, token=make_channel_token(context.archive, c.chat_id)),
-            )
-        ]
-        for c in shown
-    ]
+    rows = build_channel_rows(
+        shown, lambda token: ChannelCallback(action=ChannelAction.CARD, token=token), context, words
+    )
     turns = build_page_row(number, last, lambda n: ChannelCallback(action=ChannelAction.LIST, number=n), words)
     return as_list(head, *lines, words("channels-choose"), sep="\n\n"), build_keyboard(*rows, turns)
 
 
-# A bot that is no administrator of a channel receives no posts.
-# Channels whose last update is remembered, because updates are handled concurrently.
-_MAX_REMEMBERED_UPDATES = 10_000
+_MAX_REMEMBERED_UPDATES = 10_000  # channels whose last update is remembered, because updates are handled concurrently
 
 log = logging.getLogger(__name__)
 
@@ -285,7 +276,7 @@ class BotMembershipHandlers:
             self._notices.merge(known, bot, context)
             return
         async for words, admin in iterate_admin_translators(context, actor):
-            text = words.rich("channel-thrown-out", title=link_channel_title(known, words), channels="/channels")
+            text = words.rich("channel-thrown-out", title=link_channel_title(known, words))
             by = words.rich("removed-by", name=format_one_line(actor.full_name), id=str(actor.id))
             await send_notice(bot, admin, as_list(text, by, sep="\n\n"))
 
@@ -294,9 +285,8 @@ async def _on_group_title(message: Message, context: AppContext) -> None:
     """Update the title of an imported group. Channels send theirs with every post."""
     known = (await channels.load_channels(context.archive)).get(message.chat.id)
     if known and message.chat.title:
-        await channels.save_channel(
-            context.archive, Channel(known.chat_id, message.chat.title, message.chat.username, known.kind)
-        )
+        named = Channel(known.chat_id, message.chat.title, message.chat.username, known.kind)
+        await channels.save_channel(context.archive, named)
 
 
 async def _on_chat_member(event: ChatMemberUpdated, context: AppContext) -> None:
@@ -304,8 +294,7 @@ async def _on_chat_member(event: ChatMemberUpdated, context: AppContext) -> None
     context.admins.members.forget(event.chat.id, event.new_chat_member.user.id)
 
 
-# An older button was probably pressed by mistake.
-_CONFIRMATION_SECONDS = 600
+_CONFIRMATION_SECONDS = 600  # an older button was probably pressed by mistake
 
 
 async def _press_remove(
@@ -328,7 +317,7 @@ async def _press_confirm_remove(
 ) -> None:
     channel = await find_pressed_channel(pressed, callback_data, context, words)
     if not 0 <= time.time() - callback_data.number <= _CONFIRMATION_SECONDS:
-        raise Refusal(words("channel-remove-late", channels="/channels"))
+        raise Refusal(words("channel-remove-late"))
     # Half a minute for a million posts: longer than Telegram waits for a callback's answer.
     toast = words("channel-removing", title=format_channel_title(channel, words, 60))
     await redraw_message(pressed, Text(toast), None, toast)
@@ -354,10 +343,7 @@ async def _press_leave(
         raise Refusal(words("channel-gone"))
     try:
         await bot.leave_chat(chat_id)
-    except (
-        TelegramBadRequest,
-        TelegramForbiddenError,
-    ) as exc:  # removed from the channel, or it is deleted
+    except (TelegramBadRequest, TelegramForbiddenError) as exc:  # removed from the channel, or it is deleted
         log.info("channel %d was left before: %s", chat_id, exc)
     channel = (await channels.load_channels(context.archive)).get(chat_id)
     if channel and awaits_approval(channel):
@@ -366,20 +352,12 @@ async def _press_leave(
     before = (pressed.message.text if isinstance(pressed.message, Message) else None) or ""
     left = words("channel-left-now")
     text = before if before.endswith(left) else f"{before}\n\n{left}".strip()
-    await redraw_message(
-        pressed, Text(text), build_keyboard([(words("button-back"), ChannelCallback(action=ChannelAction.LIST))]), left
-    )
+    back = build_keyboard([(words("button-back"), ChannelCallback(action=ChannelAction.LIST))])
+    await redraw_message(pressed, Text(text), back, left)
 
 
-_SWITCH_ACTIONS = {
-    ChannelAction.PUBLIC,
-    ChannelAction.MEMBERS,
-    ChannelAction.ADMINS,
-    ChannelAction.PAUSE,
-    ChannelAction.RESUME,
-    ChannelAction.GUARDED_IN,
-    ChannelAction.GUARDED_OUT,
-}
+_SWITCH_ACTIONS = {*_VISIBILITY_BY_ACTION, ChannelAction.PAUSE, ChannelAction.RESUME}
+_SWITCH_ACTIONS |= {ChannelAction.GUARDED_IN, ChannelAction.GUARDED_OUT}
 _SWITCH_ACTIONS |= {ChannelAction.BINDABLE, ChannelAction.UNBINDABLE}
 
 

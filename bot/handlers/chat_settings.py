@@ -1,4 +1,7 @@
-"""Handlers of /settings: channels, rules and language of a group, and the time zone in private.
+"""Handlers of /settings, /bind and /unbind: channels, rules and language of a group, and the time zone in private.
+
+Bot admins bind any channel to a group with /bind; the group's own admins use /settings. Bindings and settings follow a
+group that becomes a supergroup.
 
 Everybody in the group sees the buttons of /settings and may make up their data. So every press is checked: an admin
 of this very group pressed, under their own name, and the channel is one that they may bind.
@@ -6,12 +9,12 @@ of this very group pressed, under their own name, and the channel is one that th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from enum import StrEnum
 
-from aiogram import Router
+from aiogram import F, Router
 from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
@@ -19,9 +22,11 @@ from aiogram.utils.formatting import Bold, Code, Text, as_list
 
 from bot.access import Refusal, get_reader_id, is_group_admin, may_change_chat_settings
 from bot.app_context import AppContext
-from bot.filters import GROUPS, IN_GROUP, PRIVATE, ChatCommand, is_blocked_question
-from bot.i18n import LANGUAGES, Translator, choose_interface_language, find_zone, get_translator
-from bot.views.answer import format_channel_title, link_channel_title
+from bot.filters import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, ChatCommand, is_blocked_question
+from bot.handlers.start import list_channel_titles
+from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_translator
+from bot.settings import find_time_zone
+from bot.views.answer import format_channel_title, format_one_line, link_channel_title
 from bot.views.channel_card import find_channel_by_token, make_channel_token
 from bot.views.keyboards import (
     CHANNELS_PER_PAGE,
@@ -30,10 +35,14 @@ from bot.views.keyboards import (
     build_page_row,
     cut_page,
     redraw_message,
+    split_rows,
 )
+from bot.views.message_formatting import style_text
+from bot.views.post_formatting import cut_lines
+from rag_core.conversation.memory import migrate_memory_setting
 from rag_core.storage import Archive, channels
 from rag_core.storage.channels import GroupRules, load_group_rules, save_group_rules
-from rag_core.storage.user_data import save_chat_zone
+from rag_core.storage.user_data import load_answer_mode, load_chat_zone, save_answer_mode, save_chat_zone
 from rag_core.types import Channel, Visibility
 
 _MAX_LABEL_LENGTH = 48
@@ -72,10 +81,10 @@ _LANGUAGE_CHOICES = ("", *LANGUAGES)
 
 
 async def _on_settings(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
-    if not await is_group_admin(context.admins, get_reader_id(message), message.chat.id):
+    if not await may_change_chat_settings(context.admins, message.chat, get_reader_id(message)):
         raise Refusal(words("group-admins-only"))
-    if command.args:
-        await _show_zones(message, command.args.strip(), context, words)
+    if command.args or message.chat.type == "private":
+        await _show_zones(message, (command.args or "").strip(), context, words)
         return
     text, buttons = await _render_settings(message.chat.id, context, words)
     await message.reply(**text.as_kwargs(), reply_markup=buttons)
@@ -142,14 +151,11 @@ async def _list_offered_channels(group: int, archive: Archive, words: Translator
 
 
 async def _render_settings(group: int, context: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
-    """Render all settings on one screen."""
     archive = context.archive
     zone = await context.load_zone(group)
     rules, bound = await load_group_rules(archive, group), await channels.list_bound_channels(archive, group)
     mine = [channel for channel in await _list_offered_channels(group, archive, words) if channel.chat_id in bound]
-    titles = [Text("• ", link_channel_title(channel, words)) for channel in mine[:_MAX_TITLES]]
-    if (more := len(mine) - len(titles)) > 0:
-        titles.append(Text(words("titles-more", more=more)))
+    titles = cut_lines([Text("• ", link_channel_title(channel, words)) for channel in mine], _MAX_TITLES, words)
     asks = as_list(words("bind-list", count=len(mine)), *titles) if mine else Text(words("settings-no-channels"))
     chosen = as_list(
         words("settings-sure", on="yes" if rules.cited_only else "no"),
@@ -158,24 +164,19 @@ async def _render_settings(group: int, context: AppContext, words: Translator) -
         words("settings-zone", zone=_format_zone(zone, words)),
     )
     text = as_list(Bold(words("settings-title")), asks, chosen, sep="\n\n")
-    zones: LabelledPress = words("button-zone"), _ZoneCallback()
-    return text, build_keyboard(*([button] for button in (*_list_rule_buttons(rules, words), zones)))
-
-
-def _list_rule_buttons(rules: GroupRules, words: Translator) -> Iterator[tuple[str, _SettingsCallback]]:
-    yield words("button-group-channels"), _SettingsCallback(action=_SettingsAction.CHANNELS)
-    if rules.cited_only:
-        yield words("button-anyhow"), _SettingsCallback(action=_SettingsAction.ANYHOW)
-    else:
-        yield words("button-cited"), _SettingsCallback(action=_SettingsAction.CITED)
-    if rules.admins_ask:
-        yield words("button-everybody-asks"), _SettingsCallback(action=_SettingsAction.EVERYBODY)
-    else:
-        yield words("button-admins-ask"), _SettingsCallback(action=_SettingsAction.ADMINS)
     following = (_LANGUAGE_CHOICES.index(rules.lang) + 1) % len(_LANGUAGE_CHOICES)
-    yield (
-        words("button-lang", lang=_LANGUAGE_CHOICES[following] or "each"),
-        _SettingsCallback(action=_SettingsAction.LANG, number=following),
+    cited = ("button-anyhow", _SettingsAction.ANYHOW) if rules.cited_only else ("button-cited", _SettingsAction.CITED)
+    asking = (
+        ("button-everybody-asks", _SettingsAction.EVERYBODY)
+        if rules.admins_ask
+        else ("button-admins-ask", _SettingsAction.ADMINS)
+    )
+    switches = (("button-group-channels", _SettingsAction.CHANNELS), cited, asking)
+    lang = words("button-lang", lang=_LANGUAGE_CHOICES[following] or "each")
+    return text, build_keyboard(
+        *([(words(label), _SettingsCallback(action=action))] for label, action in switches),
+        [(lang, _SettingsCallback(action=_SettingsAction.LANG, number=following))],
+        [(words("button-zone"), _ZoneCallback())],
     )
 
 
@@ -183,25 +184,19 @@ async def _render_channel_choices(
     group: int, number: int, archive: Archive, words: Translator
 ) -> tuple[Text, InlineKeyboardMarkup]:
     """Render a page of the channels with their buttons; the nearest page where this one does not exist."""
-    offered, bound = (
-        await _list_offered_channels(group, archive, words),
-        await channels.list_bound_channels(archive, group),
-    )
+    offered = await _list_offered_channels(group, archive, words)
+    bound = await channels.list_bound_channels(archive, group)
     shown, number, last = cut_page(offered, number, CHANNELS_PER_PAGE)
     rows = []
     for channel in shown:
-        on = channel.chat_id in bound
-        action, token = (
-            _SettingsAction.UNBIND if on else _SettingsAction.BIND,
-            make_channel_token(archive, channel.chat_id),
-        )
-        label = f"{'✓' if on else '＋'} {format_channel_title(channel, words, _MAX_LABEL_LENGTH)}"
+        sign, action = ("✓", _SettingsAction.UNBIND) if channel.chat_id in bound else ("＋", _SettingsAction.BIND)
+        token = make_channel_token(archive, channel.chat_id)
+        label = f"{sign} {format_channel_title(channel, words, _MAX_LABEL_LENGTH)}"
         rows.append([(label, _SettingsCallback(action=action, token=token, number=number))])
     turns = build_page_row(number, last, lambda n: _SettingsCallback(action=_SettingsAction.CHANNELS, number=n), words)
+    back = [(words("button-back"), _SettingsCallback(action=_SettingsAction.SHOW))]
     text = words("settings-channels") if offered else words("settings-none-offered")
-    return Text(text), build_keyboard(
-        *rows, turns, [(words("button-back"), _SettingsCallback(action=_SettingsAction.SHOW))]
-    )
+    return Text(text), build_keyboard(*rows, turns, back)
 
 
 # Time zones of a chat, from west to east; others can be typed. "Yesterday" is understood in it; times are shown in it.
@@ -229,30 +224,22 @@ def _format_clock(zone: tzinfo, words: Translator) -> str:
 
 async def _render_zones(chat_id: int, context: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
     now = await context.load_zone(chat_id)
-    offered = {name: zone for name in _OFFERED if (zone := find_zone(name))}
+    offered = {name: zone for name in _OFFERED if (zone := find_time_zone(name))}
     buttons: list[LabelledPress] = [
         (f"{'✓ ' if str(zone) == str(now) else ''}{_format_clock(zone, words)}", _ZoneCallback(name=name))
         for name, zone in offered.items()
     ]
-    rows = [buttons[at : at + 2] for at in range(0, len(buttons), 2)]
     text = words.rich("zone-now", zone=_format_clock(now, words), example=Code(_EXAMPLE))
-    return text, build_keyboard(*rows)
-
-
-async def _on_private_settings(
-    message: Message, command: CommandObject, context: AppContext, words: Translator
-) -> None:
-    await _show_zones(message, (command.args or "").strip(), context, words)
+    return text, build_keyboard(*split_rows(buttons, 2))
 
 
 async def _show_zones(message: Message, typed: str, context: AppContext, words: Translator) -> None:
     """Set the zone that was typed, and show the zones."""
-    zone = find_zone(typed)
-    if typed and zone is None:
+    if typed and find_time_zone(typed) is None:
         refusal = words.rich("zone-unknown", example=Code(_EXAMPLE))
         await message.reply(**refusal.as_kwargs())
         return
-    if zone is not None and await may_change_chat_settings(context.admins, message.chat, get_reader_id(message)):
+    if typed:
         await save_chat_zone(context.archive, message.chat.id, typed)
     text, buttons = await _render_zones(message.chat.id, context, words)
     await message.answer(**text.as_kwargs(), reply_markup=buttons)
@@ -272,6 +259,48 @@ async def _press_zone(
     await redraw_message(pressed, text, buttons, words("settings-kept") if name else "")
 
 
+async def _on_bind(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    text = await _bind_or_unbind(message.chat.id, command, context, words)
+    await message.reply(**text.as_kwargs())
+
+
+async def _bind_or_unbind(group: int, command: CommandObject, context: AppContext, words: Translator) -> Text:
+    asked = (command.args or "").strip()
+    known = await channels.load_channels(context.archive)
+    if not asked:
+        ids = await channels.list_bound_channels(context.archive, group)
+        listed = [channel for key, channel in known.items() if key in ids]
+        how = words.rich("bind-how", example=Code("/bind @channel"))
+        if not listed:
+            return as_list(words("bind-none"), how)
+        return as_list(words("bind-list", count=len(listed)), list_channel_titles(listed, words), "", how)
+    channel = channels.find_channel(asked, known)
+    if channel is None:
+        return words.rich("bind-unknown", name=format_one_line(asked))
+    title = style_text(Bold, format_channel_title(channel, words))
+    if command.command.lower() == "unbind":
+        await channels.unbind_channel(context.archive, group, channel.chat_id)
+        return words.rich("bind-undone", title=title)
+    if channel.state == "pending":
+        return words.rich("bind-pending", title=title)
+    await channels.bind_channel(context.archive, group, channel.chat_id)
+    return words.rich("bind-done", title=title)
+
+
+async def _on_bind_in_private(message: Message, words: Translator) -> None:
+    await message.answer(words("bind-in-group"))
+
+
+async def _on_supergroup_migration(message: Message, context: AppContext) -> None:
+    """Migrate the bindings and settings of a group that becomes a supergroup, as its id changes."""
+    old, new = message.chat.id, message.migrate_to_chat_id
+    assert new is not None
+    await channels.move_group(context.archive, old, new)
+    await save_chat_zone(context.archive, new, await load_chat_zone(context.archive, old))
+    await save_answer_mode(context.archive, new, await load_answer_mode(context.archive, old))
+    await migrate_memory_setting(old, new, context.rag)
+
+
 async def _on_blocked_question(message: Message, words: Translator) -> None:
     await message.reply(words("group-admins-ask"))
 
@@ -284,10 +313,12 @@ def blocked_question_routes() -> Router:
 
 
 def routes() -> Router:
-    """Router of /settings, in groups and in private, with its buttons."""
+    """Router of /settings with its buttons, /bind and /unbind, and of a group that becomes a supergroup."""
     router = Router(name="chat settings")
-    router.message.register(_on_settings, ChatCommand("settings", chats=GROUPS, addressed_only=True))
-    router.message.register(_on_private_settings, ChatCommand("settings", chats=PRIVATE))
+    router.message.register(_on_settings, ChatCommand("settings", addressed_only=True))
+    router.message.register(_on_supergroup_migration, F.migrate_to_chat_id)
+    router.message.register(_on_bind, ChatCommand("bind", "unbind", chats=GROUPS), flags=ADMINS_ONLY)
+    router.message.register(_on_bind_in_private, ChatCommand("bind", "unbind", chats=PRIVATE), flags=ADMINS_ONLY)
     router.callback_query.register(_press_settings, _SettingsCallback.filter())
     router.callback_query.register(_press_zone, _ZoneCallback.filter())
     return router

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate
 
 from aiogram import Bot, Router
 from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
@@ -26,13 +26,13 @@ from bot.app_context import AppContext
 from bot.i18n import Translator, get_translator
 from bot.telegram.pre_send_check import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views import answer
-from bot.views.answer import CitedPost, CitedSpan, hash_text_version, link_author
+from bot.views.answer import CitedPost, CitedSpan, format_reference, load_cited_text
 from bot.views.keyboards import QuoteCallback, find_quote_by_token
-from bot.views.message_formatting import neutralize_links
-from bot.views.post_formatting import RenderContext, format_day_and_edit, strip_control_characters
+from bot.views.message_formatting import list_utf16_offsets, neutralize_links
+from bot.views.post_formatting import RenderContext, shorten, strip_control_characters
 from rag_core.storage import Archive, posts, questions
 from rag_core.storage.post_lookup import fetch_stored_posts, list_album_keys
-from rag_core.types import Channel, Entity, Post, PostKey, Viewer, format_post_link
+from rag_core.types import Channel, Entity, Post, PostKey, Viewer
 
 MAX_QUOTE_LENGTH = 1024  # characters; counted here in UTF-16 units, which are never fewer
 
@@ -44,7 +44,6 @@ _UNSAFE_PATTERN = re.compile(
 _STYLE_ENTITIES = frozenset({"bold", "italic", "underline", "strikethrough", "spoiler"})
 # They must be repeated with their values, which the archive does not keep, and most bots may not send them.
 _UNQUOTABLE_ENTITIES = frozenset({"custom_emoji", "date_time"})
-_SPACE_PATTERN = re.compile(r"\s")
 # Characters joined to the one before: combining marks, joiners, variation selectors, skin tones.
 _JOINED_CHARACTERS = re.compile(
     "[\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u064b-\u065f\u200d\u20d0-\u20ff\ufe00-\ufe0f🏻-🏿]"
@@ -60,11 +59,6 @@ class NativeQuote:
     entities: tuple[MessageEntity, ...] = ()
 
 
-def count_utf16_units(text: str) -> int:
-    """Length in UTF-16 units."""
-    return len(text) + sum(letter > "\uffff" for letter in text)
-
-
 def build_native_quote(text: str, start: int, end: int, entities: Iterable[Entity]) -> NativeQuote | None:
     """Build the longest native quote between two code points of a post's text; None where nothing can be quoted."""
     known = tuple(entities)
@@ -72,17 +66,16 @@ def build_native_quote(text: str, start: int, end: int, entities: Iterable[Entit
     first, last = max(pieces, key=lambda piece: piece[1] - piece[0], default=(start, start))
     if first >= last:
         return None
-    quote, position = text[first:last], count_utf16_units(text[:first])
-    return NativeQuote(quote, position, tuple(_clip_styles(known, position, count_utf16_units(quote))))
+    offsets = list_utf16_offsets(text)
+    styles = _clip_styles(known, offsets[first], offsets[last] - offsets[first])
+    return NativeQuote(text[first:last], offsets[first], tuple(styles))
 
 
 def _split_quotable_pieces(text: str, start: int, end: int, entities: tuple[Entity, ...]) -> Iterator[tuple[int, int]]:
     """Split a span at what cannot be quoted; the pieces have no white space at their ends."""
     breaks = [match.span() for match in _UNSAFE_PATTERN.finditer(text, start, end)]
     if any(entity.type in _UNQUOTABLE_ENTITIES for entity in entities):
-        # Map UTF-16 offsets to code points
-        places = accumulate((2 if letter > "\uffff" else 1 for letter in text), initial=0)
-        points = {unit: point for point, unit in enumerate(places)}
+        points = {unit: point for point, unit in enumerate(list_utf16_offsets(text))}
         spans = ((e.offset, e.offset + e.length) for e in entities if e.type in _UNQUOTABLE_ENTITIES)
         breaks += [(points[a], points[b]) for a, b in spans if a in points and b in points]
     at = start
@@ -94,12 +87,11 @@ def _split_quotable_pieces(text: str, start: int, end: int, entities: tuple[Enti
 
 def _shorten_piece(text: str, start: int, end: int) -> tuple[int, int]:
     """Shorten a piece that is too long between words, or between characters where it is one word."""
-    if count_utf16_units(text[start:end]) <= MAX_QUOTE_LENGTH:
+    fitting = start + bisect_right(list_utf16_offsets(text[start:end]), MAX_QUOTE_LENGTH) - 1
+    if fitting == end:
         return start, end
-    sizes = accumulate(2 if letter > "\uffff" else 1 for letter in text[start:end])
-    fitting = start + sum(size <= MAX_QUOTE_LENGTH for size in sizes)
     for cut in range(fitting, start, -1):
-        if _SPACE_PATTERN.match(text, cut):
+        if text[cut].isspace():
             return start, start + len(text[start:cut].rstrip())
     while fitting > start and (_JOINED_CHARACTERS.match(text, fitting) or text[fitting - 1] == "\u200d"):
         fitting -= 1
@@ -135,8 +127,7 @@ async def load_cited_words(archive: Archive, quoted: CitedSpan, cited: CitedPost
     post = (await posts.fetch_posts(archive, [quoted.key])).get(quoted.key)
     if post is None:
         return None
-    older = (version.text for version in await posts.list_post_versions(archive, quoted.key))
-    text = next((text for text in (post.text, *older) if hash_text_version(text) == cited.mark), None)
+    text = await load_cited_text(post, cited.mark, archive)
     if text is None:
         return CitedWords(post, "", None)
     words = text[quoted.start : quoted.end]
@@ -169,17 +160,16 @@ async def locate_quote(archive: Archive, found: CitedWords) -> tuple[PostKey, Na
         caption = member.post.text
         if member.deleted or member.suspected or not caption.strip():
             continue
-        end = before + count_utf16_units(caption)
-        if before <= quote.position and quote.position + count_utf16_units(quote.text) <= end and quote.text in caption:
+        end = before + list_utf16_offsets(caption)[-1]
+        quote_end = quote.position + list_utf16_offsets(quote.text)[-1]
+        if before <= quote.position and quote_end <= end and quote.text in caption:
             return key, NativeQuote(quote.text, quote.position - before, quote.entities)
         before = end + _CAPTION_SEPARATOR_LENGTH
     return None
 
 
-# Seconds within which the same quote is still on the presser's screen.
-_REPEAT_SECONDS = 60.0
-# Characters of a quote sent as text: with the lines around it, it fits into one message.
-_MAX_SHOWN_LENGTH = 1500
+_REPEAT_SECONDS = 60.0  # seconds within which the same quote is still on the presser's screen
+_MAX_SHOWN_LENGTH = 1500  # characters of a quote sent as text: with the lines around it, it fits into one message
 # Telegram's errors for a missing post, and for a chat that is closed to the bot.
 _POST_GONE_ERRORS = ("message to be replied not found", "message_id_invalid")
 _CHAT_CLOSED_ERRORS = ("chat not found", "channel_private", "not a member", "was kicked")
@@ -203,22 +193,14 @@ class _QuoteRequest:
     def head(self) -> Text:
         """Author, as a link that opens the post, and its date."""
         post = self.found.post if self.found else None
-        url = format_post_link(self.cited.key, self.channel.username)
-        author = link_author(self.channel, post.origin if post else None, url, self.shown.words)
-        date = format_day_and_edit(post.date if post else self.cited.date, post.edited if post else None, self.shown)
-        return Text(f"[{self.number}] ", author, " · ", date)
+        date = post.date if post else self.cited.date
+        return Text(f"[{self.number}] ", format_reference(self.cited.key, date, post, self.channel, self.shown))
 
     def render(self, said: str, *, with_words: bool = True) -> Text:
         """Render the quote as text: the words where they may be shown, and a note."""
         text = strip_control_characters(self.found.text) if self.found and with_words else ""
-        if len(text) > _MAX_SHOWN_LENGTH:
-            text = f"{text[:_MAX_SHOWN_LENGTH].rstrip()}…"
-        blocks = [
-            self.head(),
-            *([ExpandableBlockQuote(neutralize_links(text))] if text else []),
-            Italic(self.shown.words(said)),
-        ]
-        return as_list(*blocks)
+        quote = [ExpandableBlockQuote(neutralize_links(shorten(text, _MAX_SHOWN_LENGTH)))] if text else []
+        return as_list(self.head(), *quote, Italic(self.shown.words(said)))
 
 
 class QuoteButtonHandlers:
@@ -298,7 +280,6 @@ async def _show_quote(wanted: _QuoteRequest, bot: Bot, context: AppContext) -> N
 
 
 def _explain_missing_quote(wanted: _QuoteRequest) -> str:
-    """Explain why no native quote is possible."""
     found = wanted.found
     if found is None:
         return "receipt-gone"

@@ -39,11 +39,6 @@ def format_error(exc: Exception, words: Translator, *, admin: bool) -> str:
     return words(found)
 
 
-def get_unexpected_error(exc: Exception) -> Exception | None:
-    """Return the exception if it is a bug, whose traceback is logged; None for an expected error."""
-    return None if isinstance(exc, RagError) else exc
-
-
 async def _on_error(event: ErrorEvent, settings: Settings, admins: AdminRegistry) -> bool:
     exc, pressed = event.exception, event.update.callback_query
     message = pressed.message if pressed else event.update.message
@@ -54,7 +49,8 @@ async def _on_error(event: ErrorEvent, settings: Settings, admins: AdminRegistry
             elif isinstance(message, Message) and str(exc):
                 await message.reply(str(exc))
         return True
-    log.error("update %d failed: %s", event.update.update_id, exc, exc_info=get_unexpected_error(exc))
+    bug = None if isinstance(exc, RagError) else exc  # only a bug needs a traceback
+    log.error("update %d failed: %s", event.update.update_id, exc, exc_info=bug)
     if not isinstance(message, Message):  # nobody waits for an answer, or the message is too old
         return True
     user = pressed.from_user if pressed else message.from_user

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -20,16 +21,16 @@ from aiogram.types import Message
 from aiogram.utils.formatting import BlockQuote, Bold, Code, ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
-from bot.access import get_reader, is_admin
+from bot.access import Reader, is_admin
 from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand, find_asked_answer
 from bot.i18n import Translator, get_translator
 from bot.plan_and_trace import format_plan_lines, format_stages, plan_as_json
 from bot.telegram.pre_send_check import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views import answer
-from bot.views.answer import CitedPost, StoredAnswer, link_author
+from bot.views.answer import CitedPost, StoredAnswer
 from bot.views.message_formatting import format_changes, neutralize_links, split_pages, style_text
-from bot.views.post_formatting import RenderContext, format_day_and_edit, strip_control_characters
+from bot.views.post_formatting import RenderContext, cut_lines, join_lines, shorten
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.recipe_steps import plan_by_rules
@@ -38,7 +39,7 @@ from rag_core.storage.post_lookup import fetch_stored_posts, list_album_keys
 from rag_core.storage.posts import PostVersion
 from rag_core.storage.questions import AnsweredQuestion, fetch_trace
 from rag_core.text.tokens import detect_language, list_dictionary_forms, tokenize
-from rag_core.types import Certainty, Channel, Post, PostKey, Question, Viewer, format_channel_post_link
+from rag_core.types import Certainty, Channel, Post, PostKey, Question, Viewer
 
 
 async def _render_trace(trace_id: str, archive: Archive, words: Translator) -> Text | None:
@@ -46,10 +47,8 @@ async def _render_trace(trace_id: str, archive: Archive, words: Translator) -> T
     found = await fetch_trace(archive, trace_id)
     if found is None:
         return None
-    head = words("why-trace", recipe=found.recipe)
-    return Text(
-        Bold(head), " ", Code(found.trace_id), "\n", ExpandableBlockQuote("\n".join(format_stages(found.spans)))
-    )
+    stages = ExpandableBlockQuote("\n".join(format_stages(found.spans)))
+    return Text(Bold(words("why-trace", recipe=found.recipe)), " ", Code(found.trace_id), "\n", stages)
 
 
 # Posts listed that were found but not cited: more of them explain nothing.
@@ -69,11 +68,20 @@ class _ExplanationContext:
     shown: RenderContext
     answered_at: datetime
 
-    def format_reference(self, key: PostKey, post: Post) -> Text:
-        """Author of a post, linked, and its date."""
-        channel = self.channels.get(key.chat_id)
-        author = link_author(channel, post.origin, format_channel_post_link(key, channel), self.shown.words)
-        return Text(author, " · ", format_day_and_edit(post.date, post.edited, self.shown))
+
+async def prepare_to_show(
+    asked: AnsweredQuestion, user_id: int, context: AppContext
+) -> tuple[Viewer, RenderContext, AbstractContextManager[None]]:
+    """Prepare to show a view of an answer: who reads it, in which language and zone, and the context to send it in.
+
+    Call it before rendering: changes after this keep the message from being sent.
+    """
+    reader = Reader(user_id, asked.chat_id, asked.private)
+    viewer = await access.build_viewer(context.admins, reader)
+    content = await collect_content_of_posts(answer.parse_stored_answer(asked.answer).posts, viewer, context.archive)
+    zone = await context.load_zone(asked.chat_id)
+    shown = RenderContext(get_translator(asked.lang), zone, group=not asked.private)
+    return viewer, shown, recheck_before_sending(content, reader, context.admins)
 
 
 async def explain_answer(
@@ -85,12 +93,7 @@ async def explain_answer(
     others = [key for key in kept.others if key.chat_id in viewer.channels]
     stored = await posts.fetch_posts(archive, [*(one.key for _, one in cited), *others])
     context = _ExplanationContext(archive, await channels.load_channels(archive), stored, shown, asked.answered_at)
-    words, question = shown.words, " ".join(strip_control_characters(asked.text).split())
-    question = (
-        question
-        if len(question) <= _MAX_SHOWN_QUESTION_LENGTH
-        else f"{question[:_MAX_SHOWN_QUESTION_LENGTH].rstrip()}…"
-    )
+    words, question = shown.words, shorten(join_lines(asked.text), _MAX_SHOWN_QUESTION_LENGTH)
     blocks: list[Text] = [style_text(Bold, words("why-question", question=question))]
     texts = (post.text for post in stored.values())
     if rag and (reading := await describe_reading(asked.text, asked.lang, texts, viewer, rag)):
@@ -137,14 +140,9 @@ def _get_dictionary_form(word: str) -> str:
 
 
 async def _explain_source(number: int, one: CitedPost, context: _ExplanationContext) -> Text:
-    post, words = context.stored.get(one.key), context.shown.words
-    if post is None:
-        channel = context.channels.get(one.key.chat_id)
-        title = strip_control_characters(channel.title) if channel else ""
-        date = words.date(one.date, context.shown.zone)
-        return Text(f"{number}. ", words("why-gone", title=title or words("unnamed-channel"), date=date))
-    line = Text(f"{number}. ", context.format_reference(one.key, post))
-    edits = await _list_edits(one, post, context) if post.edited else []
+    post = context.stored.get(one.key)
+    line = answer.format_source(number, one, post, context.channels.get(one.key.chat_id), context.shown)
+    edits = await _list_edits(one, post, context) if post and post.edited else []
     return as_list(line, *edits)
 
 
@@ -192,11 +190,12 @@ def _format_others(keys: Sequence[PostKey], kept: StoredAnswer, context: _Explan
     words = context.shown.words
     if not keys:
         return []
-    lines = [Text("• ", context.format_reference(key, context.stored[key])) for key in keys[:_MAX_OTHERS]]
-    if (more := len(keys) - _MAX_OTHERS) > 0:
-        lines.append(Text(words("titles-more", more=more)))
+    lines = []
+    for key in keys:
+        post, channel = context.stored[key], context.channels.get(key.chat_id)
+        lines.append(Text("• ", answer.format_reference(key, post.date, post, channel, context.shown)))
     sentence = words("why-others") if kept.cited else words("why-refused", count=len(keys))
-    return [Text(sentence, "\n", ExpandableBlockQuote(as_list(*lines)))]
+    return [Text(sentence, "\n", ExpandableBlockQuote(as_list(*cut_lines(lines, _MAX_OTHERS, words))))]
 
 
 async def _on_why(
@@ -205,21 +204,16 @@ async def _on_why(
     admin = message.chat.type == "private" and is_admin(message, context.admins)
     if admin and command.args:
         stages = await _render_trace(command.args.strip(), context.archive, words)
-        await message.reply(**(stages or Text(words("why-trace-unknown", why="/why"))).as_kwargs())
+        await message.reply(**(stages or Text(words("why-trace-unknown"))).as_kwargs())
         return
     asked = await find_asked_answer(message, bot, context.archive, words, "/why", addressed=addressed)
-    reader = get_reader(message)
-    viewer = await access.build_viewer(context.admins, reader)
-    content = await collect_content_of_posts(answer.parse_stored_answer(asked.answer).posts, viewer, context.archive)
-    zone = await context.load_zone(message.chat.id)
-    shown = RenderContext(get_translator(asked.lang), zone, group=not reader.private)
+    viewer, shown, checked = await prepare_to_show(asked, asked.user_id, context)
     text = await explain_answer(asked, viewer, context.archive, shown, context.rag)
-    if admin and (
-        stages := await _render_trace(answer.parse_stored_answer(asked.answer).trace_id, context.archive, words)
-    ):
+    trace_id = answer.parse_stored_answer(asked.answer).trace_id
+    if admin and (stages := await _render_trace(trace_id, context.archive, words)):
         text = as_list(text, stages, sep="\n\n")
     first, *rest = split_pages(text)
-    with recheck_before_sending(content, reader, context.admins):
+    with checked:
         await message.reply(**first.as_kwargs())
         for page in rest:
             await message.answer(**page.as_kwargs())
@@ -228,19 +222,18 @@ async def _on_why(
 async def _on_plan(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     text = (command.args or "").strip()
     if not text:
-        await message.answer(words("plan-how", plan="/plan"))
+        await message.answer(words("plan-how"))
         return
     reader = access.get_reader(message)
     viewer = await access.build_viewer(context.admins, reader)
-    zone = await context.load_zone(message.chat.id)
-    question = Question(text, detect_language(text), datetime.now(zone), viewer)
-    content = ShownContent(counted=viewer.channels)
+    now = datetime.now(await context.load_zone(message.chat.id))
+    question = Question(text, detect_language(text), now, viewer)
     try:
         lines = format_plan_lines(await plan_as_json(question, context.rag))
     except RagError as exc:
         await message.answer(words.error(exc))
         return
-    with recheck_before_sending(content, reader, context.admins):
+    with recheck_before_sending(ShownContent(counted=viewer.channels), reader, context.admins):
         for page in split_pages(Text(neutralize_links("\n".join(lines)))):
             await message.answer(**page.as_kwargs())
 

@@ -47,7 +47,7 @@ from bot.views.answer import format_one_line, link_channel_title
 from bot.views.channel_card import build_approval_keyboard
 from bot.views.keyboards import build_keyboard
 from bot.views.message_formatting import split_pages
-from bot.views.post_formatting import strip_control_characters
+from bot.views.post_formatting import cut_lines, strip_control_characters
 from ingest.exports.scan import resolve_chat_id
 from rag_core.errors import ImportRefused, RagError
 from rag_core.storage import Archive, channels
@@ -93,7 +93,6 @@ async def _fetch_document(bot: Bot, document: Document, file: Path) -> None:
 
 
 async def _get_file_path(bot: Bot, document: Document) -> str:
-    """Get Telegram's path of the file."""
     try:
         path = (await bot.get_file(document.file_id)).file_path
     except TelegramBadRequest as exc:
@@ -182,9 +181,7 @@ class ImportProgressMessage:
 
 
 def _format_import_report(file: str, channels: Sequence[Channel], end: Mapping[str, Any], words: Translator) -> Text:
-    names = [link_channel_title(channel, words) for channel in channels[:_MAX_TITLES]]
-    if more := len(channels) - len(names):
-        names.append(Text(words("titles-more", more=more)))
+    names = cut_lines([link_channel_title(channel, words) for channel in channels], _MAX_TITLES, words)
     n = end["tally"]
     counts = words("import-counts", new=n["new"], edited=n["edited"], unchanged=n["unchanged"],
                    skipped=n["skipped"], deleted=n["deleted"])  # fmt: skip
@@ -198,7 +195,7 @@ async def _ask_who_reads(to: Message, archive: Archive, closed: Sequence[Channel
     """Offer to open channels that are new here, which only admins can read so far."""
     try:
         if len(closed) > _MAX_ASKED_CHANNELS:
-            await to.answer(words("import-who-many", count=len(closed), channels="/channels"))
+            await to.answer(words("import-who-many", count=len(closed)))
             return
         for channel in closed:
             text = words.rich("import-who", title=link_channel_title(channel, words))
@@ -242,10 +239,7 @@ class ImportRunner:
     """Runs one import at a time. `wake` makes the indexers look at the archive."""
 
     def __init__(self, bot: Bot, settings: Settings, archive: Archive, wake: Callable[[], None]) -> None:
-        self._bot = bot
-        self._settings = settings
-        self._archive = archive
-        self._wake = wake
+        self._bot, self._settings, self._archive, self._wake = bot, settings, archive, wake
         self._folder = settings.data.dir / _INCOMING_FOLDER_NAME
         self._task: asyncio.Task[None] | None = None
         self._run_id = ""
@@ -328,17 +322,16 @@ class ImportRunner:
         await _fetch_document(self._bot, order.document, document)
         end = await self._read_document(order, progress)
         # Finish the imported channels: set the username that the admin gave, and make removed ones active again
-        chat_ids = end["channels"]
-        if order.username and len(chat_ids) == 1:
-            channel = (await channels.load_channels(self._archive))[chat_ids[0]]
-            if not channel.username:
-                await channels.save_channel(self._archive, replace(channel, username=order.username))
         known = await channels.load_channels(self._archive)
-        for channel in (known[chat_id] for chat_id in chat_ids if known[chat_id].state == "removed"):
-            await channels.set_channel_visibility(self._archive, channel.chat_id, Visibility.ADMINS)
-            await channels.set_channel_state(self._archive, channel.chat_id, "active")
+        found = [known[chat_id] for chat_id in end["channels"]]
+        if order.username and len(found) == 1 and not found[0].username:
+            await channels.save_channel(self._archive, replace(found[0], username=order.username))
+        for channel in found:
+            if channel.state == "removed":
+                await channels.set_channel_visibility(self._archive, channel.chat_id, Visibility.ADMINS)
+                await channels.set_channel_state(self._archive, channel.chat_id, "active")
         known = await channels.load_channels(self._archive)
-        found = [known[chat_id] for chat_id in chat_ids]
+        found = [known[chat_id] for chat_id in end["channels"]]
         self._wake()
         closed = [c for c in found if c.chat_id not in before and c.visibility is Visibility.ADMINS]
         return _ImportOutcome(_format_import_report(order.file, found, end, order.words), closed)
@@ -360,8 +353,8 @@ class ImportRunner:
             "document": _DOCUMENT_FILE_NAME,
             "data": str(data),
             "chat": order.chat,
+            "zone": self._settings.bot.timezone,
         }
-        task |= {"zone": self._settings.bot.timezone}
         async with aclosing(run_import(task)) as lines:
             async for line in lines:
                 if "at" in line:
@@ -374,7 +367,6 @@ class ImportRunner:
 
 
 def _read_note(folder: Path) -> dict[str, Any] | None:
-    """Read the note of an interrupted import."""
     try:
         return dict(json.loads((folder / _NOTE_FILE_NAME).read_text(encoding="utf-8")))
     except (OSError, ValueError):
@@ -432,8 +424,7 @@ async def _is_export_from_admin(message: Message, context: AppContext) -> bool:
 
 async def _on_document(message: Message, words: Translator) -> None:
     assert message.document is not None
-    file = format_one_line(message.document.file_name or "") or words("import-file")
-    offer = words("import-offer", file=file)
+    offer = words("import-offer", file=ImportOrder(message.document, message, words).file)
     await message.reply(offer, reply_markup=build_keyboard([(words("button-import"), StartImportButton())]))
 
 
@@ -443,17 +434,13 @@ async def _on_start_button(
     offer = pressed.message if isinstance(pressed.message, Message) else None
     sent = offer.reply_to_message if offer else None
     if sent is None or sent.document is None or not is_admin(sent, context.admins):
-        raise Refusal(words("import-gone", command="/import"))
+        raise Refusal(words("import-gone"))
     await pressed.answer()
     await _begin_import(ImportOrder(sent.document, sent, words), imports)
 
 
 async def _on_stop_button(
-    pressed: CallbackQuery,
-    callback_data: StopImportButton,
-    context: AppContext,
-    imports: ImportRunner,
-    words: Translator,
+    pressed: CallbackQuery, callback_data: StopImportButton, imports: ImportRunner, words: Translator
 ) -> None:
     stopped = imports.cancel(callback_data.run)
     await pressed.answer(words("import-stopping" if stopped else "import-over"))

@@ -23,7 +23,7 @@ from aiogram.types import (
     LinkPreviewOptions,
     Message,
 )
-from aiogram.utils.formatting import Text, as_list
+from aiogram.utils.formatting import as_list
 
 from bot import access
 from bot.access import Reader
@@ -38,16 +38,10 @@ from bot.telegram.pre_send_check import (
     collect_content_of_answer,
     recheck_before_sending,
 )
-from bot.views.answer import format_one_line, link_author
+from bot.views.answer import format_one_line, format_reference
 from bot.views.keyboards import make_callback_token
 from bot.views.message_formatting import neutralize_links
-from bot.views.post_formatting import (
-    WRITING_STAGES,
-    RenderContext,
-    format_author,
-    format_day_and_edit,
-    strip_control_characters,
-)
+from bot.views.post_formatting import WRITING_STAGES, RenderContext, strip_control_characters
 from rag_core.answer import answer_question
 from rag_core.engine import Engine
 from rag_core.errors import RagError
@@ -56,7 +50,7 @@ from rag_core.storage.user_data import DIRECT_RECIPE
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import split_sentences
 from rag_core.text.tokens import detect_language, tokenize
-from rag_core.types import Answer, Channel, Post, PostKey, Question, Viewer, Visibility, format_post_link
+from rag_core.types import Answer, Channel, Post, PostKey, Question, Viewer, Visibility
 
 _MAX_AGE_SECONDS = 10.0  # Telegram's own limit
 _CACHE_SECONDS = 30  # what a reader may read can change
@@ -127,9 +121,9 @@ async def _prepare_offer(user: int, typed: str, context: AppContext, words: Tran
     try:
         readable = await access.get_readable_channels(context.admins, _build_reader(user))
         zone = await context.load_zone(user)
-        question = Question(
-            text, detect_language(text), datetime.now(zone), Viewer(user, _select_showable_channels(readable))
-        )
+        # what everybody may read: open to all readers here, and public in Telegram
+        public = [chat for chat, one in readable.items() if one.visibility is Visibility.PUBLIC and one.username]
+        question = Question(text, detect_language(text), datetime.now(zone), Viewer(user, frozenset(public)))
         articles, content = await find_articles(question, context.rag, RenderContext(words, zone))
     except RagError:  # never shown as "nothing found"
         return _Offer("inline-trouble", [], cache_seconds=0)
@@ -152,11 +146,6 @@ async def _send_offer(query: InlineQuery, offer: _Offer, context: AppContext, wo
 
 def _build_reader(user: int) -> Reader:
     return Reader(user, user, private=True)
-
-
-def _select_showable_channels(readable: dict[int, Channel]) -> frozenset[int]:
-    """Select the channels whose posts everybody may read: open to all readers here, and public in Telegram."""
-    return frozenset(chat for chat, one in readable.items() if one.visibility is Visibility.PUBLIC and one.username)
 
 
 async def find_articles(
@@ -197,13 +186,12 @@ def _list_quotes(answer: Answer, asked: QueryTerms) -> Iterator[tuple[PostKey, s
 
 def _build_article(post: Post, quote: str, channel: Channel, shown: RenderContext) -> InlineQueryResultArticle:
     clean = strip_control_characters(quote)
-    day = format_day_and_edit(post.date, post.edited, shown)
-    link = link_author(channel, post.origin, format_post_link(post.key, channel.username), shown.words)
-    text, entities = as_list(neutralize_links(clean), Text(link, " · ", day), sep="\n\n").render()
+    reference = format_reference(post.key, post.date, post, channel, shown)
+    text, entities = as_list(neutralize_links(clean), reference, sep="\n\n").render()
     return InlineQueryResultArticle(
         id=make_callback_token(f"{post.key} {quote}", size=12),
         title=format_one_line(clean, _MAX_TITLE_LENGTH) or shown.words("unnamed-channel"),
-        description=format_one_line(f"{format_author(channel, post.origin, shown.words)} · {day}"),
+        description=format_one_line(reference.render()[0]),
         input_message_content=InputTextMessageContent(
             message_text=text, entities=entities, link_preview_options=LinkPreviewOptions(is_disabled=True)
         ),

@@ -29,7 +29,7 @@ from bot.i18n import Translator
 from bot.views.answer import make_link
 from bot.views.keyboards import build_keyboard
 from bot.views.message_formatting import neutralize_links, split_pages
-from bot.views.post_formatting import RenderContext, format_day_and_edit, strip_control_characters
+from bot.views.post_formatting import RenderContext, format_author, format_day_and_edit, join_lines, shorten_at_word
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import fetch_stored_posts, list_album_keys
 from rag_core.types import Channel, PostKey, format_post_link
@@ -72,8 +72,7 @@ def resolve_post_link(link: PostLink, known: Mapping[int, Channel]) -> PostKey |
     if isinstance(link.chat, int):
         return PostKey(link.chat, link.message_id) if link.chat in known else None
     named = (chat_id for chat_id, channel in known.items() if (channel.username or "").lower() == link.chat)
-    chat_id = next(named, None)
-    return PostKey(chat_id, link.message_id) if chat_id is not None else None
+    return next((PostKey(chat_id, link.message_id) for chat_id in named), None)
 
 
 class PostPresence(StrEnum):
@@ -136,7 +135,7 @@ class _LinkedPost:
 
     def line(self, number: int, shown: RenderContext) -> Text:
         """Line with the channel as a link to the post, the day, and the post's first words."""
-        title = strip_control_characters(self.channel.title).replace("\n", " ") or shown.words("unnamed-channel")
+        title = format_author(self.channel, None, shown.words)
         url = format_post_link(PostKey(self.channel.chat_id, self.link.message_id), self.channel.username)
         head = Text(f"{number}. ", make_link(title, url + ("?single" if self.link.single else "")))
         line = Text(head, " · ", format_day_and_edit(self.date, None, shown))
@@ -144,17 +143,14 @@ class _LinkedPost:
 
 
 async def _on_delete(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
-    links = await _get_requested_links(message, command, context, words)
-    if not links:
-        return
-    items, others = await _resolve_links(context.archive, links)
-    blocks = [Text(words("delete-unknown", link=other.text)) for other in others]
+    items, blocks = await _load_requested_posts(message, command, context, words)
     if items:
         shown = RenderContext(words, context.settings.bot.zone)
         lines = [item.line(number, shown) for number, item in enumerate(items, 1)]
         blocks = [Text(words("delete-sure", count=len(items))), *lines, *blocks]
-    buttons = _build_confirm_keyboard(items, words) if items else None
-    await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs(), reply_markup=buttons)
+    if blocks:
+        buttons = _build_confirm_keyboard(items, words) if items else None
+        await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs(), reply_markup=buttons)
 
 
 async def _press_delete(
@@ -163,12 +159,12 @@ async def _press_delete(
     """Handle the confirmation. The posts are read from the bot's own message, which survives a restart."""
     message = pressed.message
     if not isinstance(message, Message):  # too old to be read
-        raise Refusal(words("delete-again", delete="/delete"))
+        raise Refusal(words("delete-again"))
     reply = words("delete-kept")
     if callback_data.sure:
         items, _ = await _resolve_links(context.archive, find_post_links(_extract_hidden_links(message)))
         if _make_posts_token(items) != callback_data.which:
-            raise Refusal(words("delete-again", delete="/delete"))
+            raise Refusal(words("delete-again"))
         await posts.mark_posts_deleted(context.archive, [key for item in items for key in item.keys], how="admin")
         context.indexing.wake()
         reply = words("delete-done", count=len(items))
@@ -178,11 +174,7 @@ async def _press_delete(
 
 
 async def _on_check(message: Message, command: CommandObject, bot: Bot, context: AppContext, words: Translator) -> None:
-    links = await _get_requested_links(message, command, context, words)
-    if not links:
-        return
-    items, others = await _resolve_links(context.archive, links)
-    blocks = [Text(words("delete-unknown", link=other.text)) for other in others]
+    items, blocks = await _load_requested_posts(message, command, context, words)
     shown = RenderContext(words, context.settings.bot.zone)
     for number, item in enumerate(items, 1):
         # A post is there if it can be copied to the admin's chat.
@@ -194,14 +186,10 @@ async def _on_check(message: Message, command: CommandObject, bot: Bot, context:
         if marked or cleared:
             context.indexing.wake()
         # If only some posts of an album are gone, it is there without them.
-        worst = (
-            PostPresence.GONE
-            if len(gone) == len(results)
-            else next(w for w in results.values() if w is not PostPresence.GONE)
-        )
+        worst = next((found for found in results.values() if found is not PostPresence.GONE), PostPresence.GONE)
         result = words("check-back" if cleared and not gone else "check-told", where=worst.value)
         blocks.append(as_list(item.line(number, shown), Text(result)))
-    for page in split_pages(as_list(*blocks, sep="\n\n")):
+    for page in split_pages(as_list(*blocks, sep="\n\n")) if blocks else ():
         await message.answer(**page.as_kwargs())
 
 
@@ -215,38 +203,35 @@ async def _copy_post(key: PostKey, chat_id: int, bot: Bot) -> PostPresence:
     return PostPresence.THERE
 
 
-async def _get_requested_links(
+async def _load_requested_posts(
     message: Message, command: CommandObject, context: AppContext, words: Translator
-) -> list[PostLink]:
-    """Links of a command, or of the post that it replies to; none where the sender was told why not."""
+) -> tuple[list[_LinkedPost], list[Text]]:
+    """Load the posts of a command's links, or the one that it replies to, with a line for each link to no post.
+
+    Nothing of both where the sender was told what to write.
+    """
     links = find_post_links(f"{command.args or ''} {_extract_hidden_links(message)}") or _get_forwarded_link(
         message.reply_to_message
     )
-    if not links:
-        await message.answer(words("delete-how", command=f"/{command.command.lower()}"))
-    elif len(links) > _MAX_POSTS:
-        await message.answer(words("delete-most", most=_MAX_POSTS))
-        return []
-    return links
+    if not links or len(links) > _MAX_POSTS:
+        how = words("delete-how", command=f"/{command.command.lower()}")
+        await message.answer(words("delete-most", most=_MAX_POSTS) if links else how)
+        return [], []
+    items, others = await _resolve_links(context.archive, links)
+    return items, [Text(words("delete-unknown", link=other.text)) for other in others]
 
 
 def _extract_hidden_links(message: Message) -> str:
     """Addresses behind the words of a message."""
-    hidden = (e.url for e in message.entities or () if e.type == MessageEntityType.TEXT_LINK and e.url)
-    return " ".join(hidden)
+    return " ".join(e.url for e in message.entities or () if e.type == MessageEntityType.TEXT_LINK and e.url)
 
 
 def _get_forwarded_link(message: Message | None) -> list[PostLink]:
     origin = message.forward_origin if message else None
     if not isinstance(origin, MessageOriginChannel):
         return []
-    return [
-        PostLink(
-            origin.chat.id,
-            origin.message_id,
-            text=format_post_link(PostKey(origin.chat.id, origin.message_id), origin.chat.username),
-        )
-    ]
+    key = PostKey(origin.chat.id, origin.message_id)
+    return [PostLink(*key, text=format_post_link(key, origin.chat.username))]
 
 
 async def _resolve_links(archive: Archive, links: Iterable[PostLink]) -> tuple[list[_LinkedPost], list[PostLink]]:
@@ -263,15 +248,9 @@ async def _resolve_links(archive: Archive, links: Iterable[PostLink]) -> tuple[l
             others.append(link)
         elif not any(set(stored) & set(item.keys) for item in items):
             text = next((post.text for post in stored.values() if post.text.strip()), "")
-            items.append(_LinkedPost(link, tuple(stored), known[key.chat_id], stored[key].date, _cut_first_words(text)))
+            first_words = shorten_at_word(join_lines(text), _MAX_FIRST_WORDS_LENGTH)
+            items.append(_LinkedPost(link, tuple(stored), known[key.chat_id], stored[key].date, first_words))
     return items, others
-
-
-def _cut_first_words(text: str) -> str:
-    line = " ".join(strip_control_characters(text).split())
-    if len(line) <= _MAX_FIRST_WORDS_LENGTH:
-        return line
-    return f"{line[:_MAX_FIRST_WORDS_LENGTH].rsplit(' ', 1)[0].rstrip(' ,.;:–—-')}…"
 
 
 def _make_posts_token(items: Sequence[_LinkedPost]) -> str:

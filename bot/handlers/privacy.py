@@ -54,7 +54,7 @@ async def _on_privacy(message: Message, settings: Settings, words: Translator) -
     brief = [
         words("privacy-brief", days=settings.data.keep_questions_days),
         words("privacy-where", server=_has_server(settings)),
-        words("privacy-do", mydata="/mydata", forget="/forget"),
+        words("privacy-do"),
     ]
     details = build_keyboard([(words("button-details"), _DetailsCallback())])
     await message.answer("\n\n".join(brief), reply_markup=details)
@@ -67,7 +67,7 @@ async def _press_details(pressed: CallbackQuery, settings: Settings, words: Tran
         words("privacy-questions", days=data.keep_questions_days),
         words("privacy-votes"),
         words("privacy-updates"),
-        *([words("privacy-talks", minutes=settings.memory.minutes, new="/new")] if settings.memory.enabled else []),
+        *([words("privacy-talks", minutes=settings.memory.minutes)] if settings.memory.enabled else []),
         words("privacy-watches"),
         words("privacy-digests"),
         words("privacy-memory"),
@@ -75,10 +75,10 @@ async def _press_details(pressed: CallbackQuery, settings: Settings, words: Tran
     ]
     more = [
         words("privacy-backups", count=data.backups),
-        words("privacy-not", search="/search"),
+        words("privacy-not"),
         words("privacy-log", texts="yes" if settings.log.texts else "no"),
         words("privacy-where", server=_has_server(settings)),
-        words("privacy-do", mydata="/mydata", forget="/forget"),
+        words("privacy-do"),
     ]
     await redraw_message(pressed, Text("\n\n".join(["\n".join(kept), *more])), None)
 
@@ -154,7 +154,7 @@ def _format_timestamp(seconds: object) -> str | None:
 
 
 async def _on_mydata_in_group(message: Message, words: Translator) -> None:
-    await message.reply(words("mydata-private", mydata="/mydata"))
+    await message.reply(words("mydata-private"))
 
 
 # Time for stopped answers to be closed.
@@ -178,7 +178,7 @@ async def _on_forget(message: Message, context: AppContext, words: Translator) -
     found = await count_user_data(context.archive, user_id, None if private else message.chat.id)
     if found.is_empty:
         raise Refusal(words("forget-nothing" if private else "forget-nothing-here"))
-    asks = words("forget-ask") if private else words("forget-ask-here", forget="/forget")
+    asks = words("forget-ask") if private else words("forget-ask-here")
     text = "\n".join([asks, *_list_counts(found, words)])
     await message.reply(text, reply_markup=_build_confirm_keyboard(user_id, words))
 
@@ -188,12 +188,12 @@ async def _press_forget(
 ) -> None:
     """Erase the presser's own data only: anybody can press a visible button, and callback data can be forged."""
     if callback_data.user_id != pressed.from_user.id:
-        raise Refusal(words("forget-not-yours", forget="/forget"))
+        raise Refusal(words("forget-not-yours"))
     message, now = pressed.message, time.time()
     in_time = now - _CONFIRMATION_SECONDS <= callback_data.asked <= now + 1
     # Without buttons it was pressed before.
     if not isinstance(message, Message) or not in_time or not message.reply_markup:
-        raise Refusal(words("forget-late", forget="/forget"))
+        raise Refusal(words("forget-late"))
     text = words("forget-kept")
     if callback_data.erase:
         text = await _erase_user_data(pressed.from_user.id, message, context, words)

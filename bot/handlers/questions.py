@@ -21,7 +21,7 @@ from aiogram.utils.formatting import Code
 from bot import logs
 from bot.access import Refusal, get_reader_id, may_change_chat_settings
 from bot.app_context import AppContext
-from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question
+from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question, get_replied_message, get_thread
 from bot.handlers.small_talk import reply_to_talk
 from bot.i18n import Translator, detect_question_language
 from bot.worker.streaming import StopCallback, call_best_effort
@@ -31,8 +31,7 @@ from rag_core.storage import questions
 from rag_core.storage.questions import QuestionRow
 from rag_core.storage.user_data import ConversationKey
 
-# Long enough for a paragraph of context, short enough for a small model.
-MAX_QUESTION_LENGTH = 1000
+MAX_QUESTION_LENGTH = 1000  # long enough for a paragraph of context, short enough for a small model
 
 # Content that people send; everything else in a private chat is a service message.
 _USER_CONTENT_TYPES = {
@@ -48,19 +47,16 @@ async def _on_ask(
     await submit_question(message, (command.args or "").strip(), event_update.update_id, context, words)
 
 
-async def _on_text(message: Message, event_update: Update, context: AppContext, words: Translator) -> None:
-    text = (message.text or message.caption or "").strip()
+async def _on_text(
+    message: Message, event_update: Update, context: AppContext, words: Translator, question: str | None = None
+) -> None:
+    """Take a text in private, or in a group the `question` that was found in it."""
+    text = (message.text or message.caption or "").strip() if question is None else question
     await submit_question(message, text, event_update.update_id, context, words)
 
 
-async def _on_addressed_question(
-    message: Message, question: str, event_update: Update, context: AppContext, words: Translator
-) -> None:
-    await submit_question(message, question, event_update.update_id, context, words)
-
-
 async def _on_unknown_command(message: Message, words: Translator) -> None:
-    await message.answer(words("unknown-command", help="/help"))
+    await message.answer(words("unknown-command"))
 
 
 async def _on_no_text(message: Message, words: Translator) -> None:
@@ -94,7 +90,7 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
                 update_id=update_id,
                 chat_id=message.chat.id,
                 message_id=message.message_id,
-                thread=message.message_thread_id if message.is_topic_message else None,
+                thread=get_thread(message),
                 user_id=reader,
                 text=text,
                 lang=lang,
@@ -119,7 +115,7 @@ def routes() -> Router:
     router.message.register(_on_unknown_command, IN_PRIVATE, F.text.startswith("/"))
     router.message.register(_on_text, IN_PRIVATE, F.text | F.caption)
     router.message.register(_on_no_text, IN_PRIVATE, F.content_type.in_(_USER_CONTENT_TYPES))
-    router.message.register(_on_addressed_question, IN_GROUP, extract_addressed_question)
+    router.message.register(_on_text, IN_GROUP, extract_addressed_question)
     return router
 
 
@@ -159,8 +155,8 @@ def _extract_replied_text(message: Message) -> str:
     """Text of the replied message: the selected part, else all of it."""
     if message.quote and message.quote.is_manual:
         return message.quote.text.strip()
-    parent = message.reply_to_message
-    if parent is None or parent.forum_topic_created:  # in a topic every message "replies" to its opening
+    parent = get_replied_message(message)
+    if parent is None:
         return ""
     text = parent.text or parent.caption or ""
     ours = message.bot and parent.from_user and parent.from_user.id == message.bot.id
@@ -190,13 +186,13 @@ _MEMORY_SWITCHES = {"on": True, "off": False}
 async def _on_new(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     wanted = (command.args or "").strip().casefold()
     if wanted and wanted not in _MEMORY_SWITCHES:
-        raise Refusal(words("talk-unknown", new="/new"))
+        raise Refusal(words("talk-unknown"))
     if wanted and not await may_change_chat_settings(context.admins, message.chat, get_reader_id(message)):
         raise Refusal(words("talk-not-yours"))
     if wanted:
         await set_memory_enabled(message.chat.id, context.rag, to=_MEMORY_SWITCHES[wanted])
-    thread = message.message_thread_id if message.is_topic_message else None
-    await start_new_conversation(ConversationKey(message.chat.id, get_reader_id(message), thread or 0), context.rag)
+    here = ConversationKey(message.chat.id, get_reader_id(message), get_thread(message) or 0)
+    await start_new_conversation(here, context.rag)
     remembers = await is_memory_enabled(message.chat.id, context.rag)
     await message.reply(words("talk-new" if remembers else "talk-off"))
 

@@ -13,12 +13,7 @@ from aiogram import Bot, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest
 from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import (
-    CallbackQuery,
-    InlineKeyboardMarkup,
-    MaybeInaccessibleMessageUnion,
-    Message,
-)
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, MaybeInaccessibleMessageUnion, Message
 from aiogram.utils.formatting import Text
 
 from bot.app_context import AppContext
@@ -26,7 +21,7 @@ from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator, get_translator
 from bot.indexing_worker import RebuildRunner
 from bot.views.answer import format_channel_title
-from bot.views.channel_card import find_channel_by_token, make_channel_token
+from bot.views.channel_card import build_channel_rows, find_channel_by_token
 from bot.views.keyboards import CHANNELS_PER_PAGE, build_keyboard, build_page_row, cut_page, redraw_message
 from rag_core.errors import RagError, RebuildRefused
 from rag_core.storage import Archive, channels, posts
@@ -34,7 +29,7 @@ from rag_core.storage.channels import find_channel
 from rag_core.storage.index_state import ProgressMessage, Rebuild
 from rag_core.types import Channel
 
-_MAX_LABEL_LENGTH = 60  # characters; phones cut longer labels
+_MAX_NAME_LENGTH = 60  # characters of a channel's name that is repeated
 
 
 class _RebuildAction(StrEnum):
@@ -71,9 +66,7 @@ async def _on_reindex(message: Message, command: CommandObject, context: AppCont
         return
     channel = find_channel(command.args.strip(), await _list_rebuildable_channels(context))
     if channel is None:
-        await message.answer(
-            words("reindex-unknown", name=command.args.strip()[:_MAX_LABEL_LENGTH], channels="/channels")
-        )
+        await message.answer(words("reindex-unknown", name=command.args.strip()[:_MAX_NAME_LENGTH]))
         return
     shown = await message.answer(words("reindex-begins"))
     if refusal := await _start_rebuild(context, channel.chat_id, shown, words):
@@ -91,39 +84,22 @@ async def _press_reindex(
     elif action is _RebuildAction.NOTHING:
         await redraw_message(pressed, Text(words("reindex-nothing")), None)
     elif action is _RebuildAction.CHOOSE:
-        number = callback_data.number
         listed = sorted(known.values(), key=lambda c: (c.title.casefold(), c.chat_id))
-        shown, number, last = cut_page(listed, number, CHANNELS_PER_PAGE)
-        rows = [
-            [
-                (
-                    format_channel_title(c, words, _MAX_LABEL_LENGTH),
-                    _RebuildCallback(action=_RebuildAction.ONE, token=make_channel_token(context.archive, c.chat_id)),
-                )
-            ]
-            for c in shown
-        ]
-        turns = build_page_row(number, last, lambda n: _RebuildCallback(action=_RebuildAction.CHOOSE, number=n), words)
-        await redraw_message(
-            pressed,
-            Text(words("reindex-which")),
-            build_keyboard(*rows, turns, [(words("reindex-no"), _RebuildCallback(action=_RebuildAction.NOTHING))]),
+        shown, number, last = cut_page(listed, callback_data.number, CHANNELS_PER_PAGE)
+        rows = build_channel_rows(
+            shown, lambda token: _RebuildCallback(action=_RebuildAction.ONE, token=token), context, words
         )
+        turns = build_page_row(number, last, lambda n: _RebuildCallback(action=_RebuildAction.CHOOSE, number=n), words)
+        no = [(words("reindex-no"), _RebuildCallback(action=_RebuildAction.NOTHING))]
+        await redraw_message(pressed, Text(words("reindex-which")), build_keyboard(*rows, turns, no))
     elif action is _RebuildAction.ONE and channel is None:
         await redraw_message(pressed, Text(words("channel-gone")), None)
     else:
-        await _start_from_button(pressed, channel if action is _RebuildAction.ONE else None, context, words)
-
-
-async def _start_from_button(
-    pressed: CallbackQuery, channel: Channel | None, context: AppContext, words: Translator
-) -> None:
-    shown = pressed.message
-    refusal = await _start_rebuild(context, channel.chat_id if channel else None, shown, words)
-    if refusal:
-        await redraw_message(pressed, Text(words("reindex-busy")), refusal)
-    else:
-        await pressed.answer()
+        chat_id = channel.chat_id if channel and action is _RebuildAction.ONE else None
+        if refusal := await _start_rebuild(context, chat_id, pressed.message, words):
+            await redraw_message(pressed, Text(words("reindex-busy")), refusal)
+        else:
+            await pressed.answer()
 
 
 async def _start_rebuild(

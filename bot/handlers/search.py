@@ -76,12 +76,12 @@ class SearchHandlers:
         asked = _get_search_text(message)
         if not asked and not addressed:
             return
-        if not asked or len(asked) > MAX_QUESTION_LENGTH:
+        if not asked:
             text = words.rich("search-empty", example=Code(f"/search {words('search-example')}"))
-            if asked:
-                text = Text(words("search-too-long", limit=MAX_QUESTION_LENGTH, length=len(asked)))
             await message.reply(**text.as_kwargs())
             return
+        if len(asked) > MAX_QUESTION_LENGTH:
+            raise Refusal(words("search-too-long", limit=MAX_QUESTION_LENGTH, length=len(asked)))
         await self._reply_with_first_page(message, get_reader(message), context, words)
 
     async def on_button(
@@ -112,10 +112,10 @@ class SearchHandlers:
         """Turn a page. In a group only the searcher may; who writes as a chat, or presses a button, is not known."""
         asked = pressed.message.reply_to_message if isinstance(pressed.message, Message) else None
         if asked is None or _make_search_token(asked, context.archive) != callback_data.search:
-            raise Refusal(words("search-stale", search="/search"))  # deleted or edited, or forged callback data
+            raise Refusal(words("search-stale"))  # deleted or edited, or forged callback data
         by_bot = asked.from_user is not None and asked.from_user.is_bot
         if not (by_bot or asked.sender_chat) and get_reader_id(asked) != pressed.from_user.id:
-            raise Refusal(words("search-not-yours", search="/search"))
+            raise Refusal(words("search-not-yours"))
         async with self._wait_turn(pressed.from_user.id) as free:
             if not free:
                 raise Refusal(words("search-busy"))
@@ -160,7 +160,7 @@ class SearchHandlers:
             return Text(refusal), None, "", ShownContent()
         text, viewer = await narrow_to_channel_set(context.archive, asked.chat.id, _get_search_text(asked), viewer)
         if not viewer.channels:
-            return Text(words("sets-nothing-readable", sets="/sets")), None, "", ShownContent()
+            return Text(words("sets-nothing-readable")), None, "", ShownContent()
         zone = await context.load_zone(asked.chat.id)
         # days in the reader's time zone, relative to the request
         question = Question(text, detect_question_language(text, words.lang), asked.date.astimezone(zone), viewer)

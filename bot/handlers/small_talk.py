@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from aiogram import Bot, Router
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, ReactionTypeEmoji, Update
-from aiogram.utils.formatting import Text
+from aiogram.utils.formatting import Text, as_list
 
 from bot import access, logs
 from bot.access import Reader, Refusal, get_reader
@@ -37,11 +37,9 @@ def render_talk(talk: Talk, lang: str, channels: Iterable[Channel]) -> Text:
     if talk.kind is not TalkKind.ABOUT_CHANNEL:
         return Text(words("smalltalk", kind=str(talk.kind), help="/help"))
     titles = sorted((format_channel_title(channel, words) for channel in channels), key=str.casefold)
-    listed: list[str | Text] = []
-    for title in titles[:_MAX_TITLES]:
-        listed += [", "] * bool(listed) + [neutralize_links(title)]
+    listed = as_list(*map(neutralize_links, titles[:_MAX_TITLES] or [""]), sep=", ")
     more = max(0, len(titles) - _MAX_TITLES)
-    return words.rich("smalltalk-about-channel", count=len(titles), titles=Text(*listed), more=more)
+    return words.rich("smalltalk-about-channel", count=len(titles), titles=listed, more=more)
 
 
 # Telegram allows bots only some emoji: https://core.telegram.org/bots/api#reactiontypeemoji

@@ -11,7 +11,6 @@ import logging
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
 from secrets import token_urlsafe
 
 from aiogram import Bot, Router
@@ -39,13 +38,12 @@ from bot.i18n import LANGUAGES, Translator, get_translator
 from bot.telegram.pre_send_check import ShownContent, recheck_before_sending
 from bot.views.answer import format_channel_title, make_link
 from bot.views.message_formatting import neutralize_links
-from bot.views.post_formatting import strip_control_characters
+from bot.views.post_formatting import cut_lines, strip_control_characters
 from rag_core.storage import Archive, channels, posts, questions
 from rag_core.types import Channel, Viewer
 
 _MIN_HISTORY = 20  # posts: fewer answer next to nothing, and the history is worth an import
-# More titles are too much to read.
-_MAX_TITLES = 10
+_MAX_TITLES = 10  # more are too much to read
 _READER_COMMANDS = ("ask", "search", "verify", "new", "help")
 _ADMIN_COMMANDS = tuple(
     "channels import unanswered synonyms plan delete check reindex models stats grant revoke".split()
@@ -57,10 +55,8 @@ log = logging.getLogger(__name__)
 def list_channel_titles(readable: Iterable[Channel], words: Translator) -> Text:
     """List channel titles, one per line, public ones as links; a long list ends in "and N more"."""
     listed = sorted(readable, key=lambda channel: channel.title.casefold())
-    lines = [Text("• ", _link_title(channel, words)) for channel in listed[:_MAX_TITLES]]
-    if (more := len(listed) - _MAX_TITLES) > 0:
-        lines.append(Text(words("titles-more", more=more)))
-    return as_list(*lines)
+    lines = [Text("• ", _link_title(channel, words)) for channel in listed]
+    return as_list(*cut_lines(lines, _MAX_TITLES, words))
 
 
 def _link_title(channel: Channel, words: Translator) -> Text:
@@ -82,8 +78,7 @@ async def _on_start(message: Message, bot: Bot, context: AppContext, words: Tran
         blocks.append(Text(await access.format_no_access(context.archive, words, admin=admin, private=True)))
     if not context.admins and message.from_user:
         number = str(message.from_user.id)
-        line = Code(f"BOT__ADMINS={number}")
-        blocks.append(words.rich("start-no-admin", id=Code(number), line=line))
+        blocks.append(words.rich("start-no-admin", id=Code(number), line=Code(f"BOT__ADMINS={number}")))
     viewer = Viewer(reader.user_id, frozenset(channels_here))
     text = as_list(*blocks, sep="\n\n")
     await send_with_suggestions(message, text, viewer, context, words.lang, ShownContent(counted=viewer.channels))
@@ -99,8 +94,8 @@ async def _describe_setup(bot: Bot, context: AppContext, words: Translator) -> l
     add = f"https://t.me/{(await bot.me()).username}?startchannel=true"
     steps = [
         words.rich("setup-add", link=make_link(words("setup-add-link"), add)),
-        Text(words("setup-approve", channels="/channels")),
-        Text(words("setup-history", importing="/import")),
+        Text(words("setup-approve")),
+        Text(words("setup-history")),
         Text(words("setup-ask")),
     ]
     numbered = enumerate(zip((*done, False), steps, strict=True), 1)
@@ -108,47 +103,29 @@ async def _describe_setup(bot: Bot, context: AppContext, words: Translator) -> l
     return [as_list(words("setup-title"), *ticked)]
 
 
-async def _describe_group_channels(
-    message: Message, context: AppContext, words: Translator
-) -> tuple[Text, AbstractContextManager[None]]:
-    """Describe what a group can ask and how, or how to get access; returns the context to send it in too."""
-    reader = access.get_reader(message)
-    readable = await access.get_readable_channels(context.admins, reader)
-    checked = recheck_before_sending(ShownContent(counted=frozenset(readable)), reader, context.admins)
-    if not readable:
-        return Text(await access.format_no_access(context.archive, words, admin=False, private=False)), checked
-    titles = list_channel_titles(readable.values(), words)
-    reads = as_list(words("start-reads", count=len(readable)), titles)
-    return as_list(reads, words("start-how-group", command="/ask"), sep="\n\n"), checked
-
-
 async def _on_help(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     if command.command.lower() == "more" or (command.args or "").strip():
-        blocks = [
-            words("help-more", why="/why", sources="/sources", link="/link", watch="/watch", watches="/watches",
-                  digest="/digest", about="/about", mode="/mode", stop="/stop", sets="/sets",
-                  start="/start", privacy="/privacy", mydata="/mydata", forget="/forget")
-        ]  # fmt: skip
+        await message.answer(words("help-more"))
+        return
+    admin = [words("help-admin")] if access.is_admin(message, context.admins) else []
+    await message.answer("\n\n".join([words("help-private"), *admin]))
+
+
+async def _on_group_help(message: Message, words: Translator) -> None:
+    await message.answer(words("help-group"))
+
+
+async def _on_group_start(message: Message, context: AppContext, words: Translator) -> None:
+    """Say what the group can ask and how, or how to get access."""
+    reader = access.get_reader(message)
+    readable = await access.get_readable_channels(context.admins, reader)
+    if readable:
+        titles = list_channel_titles(readable.values(), words)
+        reads = as_list(words("start-reads", count=len(readable)), titles)
+        text = as_list(reads, words("start-how-group"), sep="\n\n")
     else:
-        verifying = words("verify-help", verify="/verify")
-        blocks = [words("help-private", search="/search", verifying=verifying, new="/new", more="/more")]
-        if access.is_admin(message, context.admins):
-            blocks.append(
-                words("help-admin", channels="/channels", importing="/import", bind="/bind", delete="/delete",
-                      check="/check", reindex="/reindex", models="/models", stats="/stats",
-                      unanswered="/unanswered", synonyms="/synonyms", plan="/plan",
-                      grant="/grant", revoke="/revoke")
-            )  # fmt: skip
-    await message.answer("\n\n".join(blocks))
-
-
-async def _on_group_help(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
-    text, checked = await _describe_group_channels(message, context, words)
-    if command.command.lower() == "help":
-        verifying = words("verify-help-group", verify="/verify")
-        asking = words("help-group", ask="/ask", search="/search", verifying=verifying)
-        text = as_list(asking, words("help-settings", settings="/settings"), sep="\n\n")
-    with checked:
+        text = Text(await access.format_no_access(context.archive, words, admin=False, private=False))
+    with recheck_before_sending(ShownContent(counted=frozenset(readable)), reader, context.admins):
         await message.answer(**text.as_kwargs())
 
 
@@ -157,7 +134,8 @@ def routes() -> Router:
     router = Router(name="welcome")
     router.message.register(_on_start, ChatCommand("start", chats=PRIVATE))
     router.message.register(_on_help, ChatCommand("help", "more", chats=PRIVATE))
-    router.message.register(_on_group_help, ChatCommand("start", "help", chats=GROUPS, addressed_only=True))
+    router.message.register(_on_group_start, ChatCommand("start", chats=GROUPS, addressed_only=True))
+    router.message.register(_on_group_help, ChatCommand("help", chats=GROUPS, addressed_only=True))
     return router
 
 
@@ -194,7 +172,7 @@ async def withdraw_menu(bot: Bot, user_id: int) -> None:
 
 
 _MAX_PAYLOAD_LENGTH = 64
-# First character of a payload: the question itself follows, or the key it is stored under.
+# First character of a payload: the question itself follows, or the handle it is stored under.
 _TEXT_PREFIX, _STORED_PREFIX = "q", "s"
 _PAYLOAD_PATTERN = re.compile(rf"[{_TEXT_PREFIX}{_STORED_PREFIX}][A-Za-z0-9_-]{{1,{_MAX_PAYLOAD_LENGTH - 1}}}")
 
@@ -220,11 +198,11 @@ async def _decode_payload(payload: str, archive: Archive) -> str | None:
 
 async def create_question_link(text: str, user_id: int, bot: Bot, archive: Archive, words: Translator) -> Text:
     """Create a link to a question, and a sentence with the link and who can read what."""
-    payload = encode_payload(text)
+    payload, reply = encode_payload(text), "link-whole"
     if payload is None:
         payload = _STORED_PREFIX + await questions.save_linked_question(archive, user_id, text, token_urlsafe(16))
+        reply = "link-kept"
     url = f"https://t.me/{(await bot.me()).username}?start={payload}"
-    reply = "link-kept" if payload[0] == _STORED_PREFIX else "link-whole"
     return as_list(words(reply), make_link(url, url), sep="\n\n")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 from aiogram import Router
@@ -14,7 +14,7 @@ from bot import data_folder_lock
 from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
-from bot.views.post_formatting import strip_control_characters
+from bot.views.post_formatting import join_lines, shorten
 from rag_core.errors import IndexUnavailable
 from rag_core.storage import (
     channel_history,
@@ -32,17 +32,9 @@ _MAX_REASONS = 3  # reasons for quarantined updates that are listed
 _MAX_ERROR_LENGTH = 200  # characters of an error message
 _RECENT_FAILURE_AGE = timedelta(days=1)  # a failure that has passed is listed this long
 
-_StatsBlock = Callable[[AppContext, Translator], AsyncIterator[str | Text]]
-
 
 async def _on_stats(message: Message, context: AppContext, words: Translator) -> None:
-    blocks: tuple[_StatsBlock, ...] = (
-        _describe_contents,
-        _describe_questions,
-        _describe_backlog,
-        _describe_jobs,
-        _describe_machine,
-    )
+    blocks = (_describe_contents, _describe_questions, _describe_backlog, _describe_jobs, _describe_machine)
     shown = [[line async for line in block(context, words)] for block in blocks]
     await message.answer(**as_list(*(as_list(*lines) for lines in shown if lines), sep="\n\n").as_kwargs())
 
@@ -71,12 +63,12 @@ async def _describe_backlog(context: AppContext, words: Translator) -> AsyncIter
     if aside:
         yield words("stats-inbox", aside=aside)
     for poison in await monitoring_stats.list_poison_updates(context.archive, _MAX_REASONS) if aside else ():
-        yield f"• {poison.update_id}: {_cut_line(poison.error)}"
+        yield f"• {poison.update_id}: {shorten(join_lines(poison.error), _MAX_ERROR_LENGTH)}"
     for job in (await channel_history.list_backfills(context.archive)).values():
         if job.state in ("running", "paused", "failed"):
-            yield words("stats-history", state=job.state, percent=int(100 * job.share), channels="/channels")
+            yield words("stats-history", state=job.state, percent=int(100 * job.share))
     if number := sum(map(len, (await history_gaps.list_open_gaps(context.archive)).values())):
-        yield words("stats-gaps", count=number, channels="/channels")
+        yield words("stats-gaps", count=number)
 
 
 async def _describe_questions(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
@@ -115,13 +107,8 @@ async def _describe_jobs(context: AppContext, words: Translator) -> AsyncIterato
     for job in jobs:
         if job.failed_at and (job.failing or datetime.now(UTC) - job.failed_at < _RECENT_FAILURE_AGE):
             sentence = "stats-job-fails" if job.failing else "stats-job-failed"
-            moment, reason = format_age(job.failed_at, words), _cut_line(job.error or "")
+            moment, reason = format_age(job.failed_at, words), shorten(join_lines(job.error or ""), _MAX_ERROR_LENGTH)
             yield words(sentence, job=words("job", name=job.name), ago=moment, count=job.failures, reason=reason)
-
-
-def _cut_line(text: str) -> str:
-    line = " ".join(strip_control_characters(text).split())
-    return line if len(line) <= _MAX_ERROR_LENGTH else f"{line[:_MAX_ERROR_LENGTH]}…"
 
 
 def format_age(moment: datetime, words: Translator) -> str:

@@ -27,16 +27,16 @@ from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.handlers.post_deletions import find_post_links, resolve_post_link
 from bot.i18n import Translator
 from bot.telegram.pre_send_check import collect_content_of_posts, recheck_before_sending
-from bot.views.answer import format_channel_title, link_author, parse_stored_answer
-from bot.views.keyboards import build_keyboard, redraw_message
+from bot.views.answer import format_channel_title, format_reference, parse_stored_answer
+from bot.views.keyboards import build_keyboard, redraw_message, split_rows
 from bot.views.message_formatting import neutralize_links
-from bot.views.post_formatting import RenderContext, format_day_and_edit, strip_control_characters
+from bot.views.post_formatting import RenderContext, join_lines
 from bot.worker.answer_cache import extract_question_terms, hash_question
 from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.text.tokens import tokenize
-from rag_core.types import PostKey, format_channel_post_link
+from rag_core.types import PostKey
 
 _MAX_QUESTIONS, _MAX_GROUPS, _MAX_TEXT_LENGTH = 5000, 10, 150
 _MIN_READERS = 2  # who asked alike, before the words are shown
@@ -96,10 +96,9 @@ async def _on_unanswered(message: Message, context: AppContext, words: Translato
         )
         for number, group in enumerate(shown, 1)
     ]
-    rows = [buttons[at : at + _BUTTONS_PER_ROW] for at in range(0, len(buttons), _BUTTONS_PER_ROW)]
-    reader = access.get_reader(message)
-    with await _check_nearest(shown, reader, context):
-        await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs(), reply_markup=build_keyboard(*rows))
+    keyboard = build_keyboard(*split_rows(buttons, _BUTTONS_PER_ROW))
+    with await _check_nearest(shown, access.get_reader(message), context):
+        await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs(), reply_markup=keyboard)
 
 
 async def _check_nearest(
@@ -107,22 +106,20 @@ async def _check_nearest(
 ) -> AbstractContextManager[None]:
     """Context in which to send what names the nearest posts of these questions."""
     viewer = await access.build_viewer(context.admins, reader)
-    content = await collect_content_of_posts(
-        [group.nearest for group in groups if group.nearest], viewer, context.archive
-    )
+    nearest = [group.nearest for group in groups if group.nearest]
+    content = await collect_content_of_posts(nearest, viewer, context.archive)
     return recheck_before_sending(content, reader, context.admins)
 
 
 async def _render_group(group: UnansweredGroup, context: AppContext, words: Translator, number: str = "") -> Text:
-    text = " ".join(strip_control_characters(group.text).split())[:_MAX_TEXT_LENGTH]
+    text = join_lines(group.text)[:_MAX_TEXT_LENGTH]
     lines = [Text(number, words.rich("unanswered-group", question=neutralize_links(text), count=group.readers))]
     known = await channels.load_channels(context.archive)
     pinned = await channels.find_pinned_post(context.archive, hash_question(group.text, context.archive), known)
     if (key := pinned or group.nearest) and (post := (await posts.fetch_posts(context.archive, [key])).get(key)):
-        channel = known.get(key.chat_id)
-        author = link_author(channel, post.origin, format_channel_post_link(key, channel), words)
-        day = format_day_and_edit(post.date, post.edited, RenderContext(words, context.settings.bot.zone))
-        lines.append(BlockQuote("📌 " if pinned else "", author, " · ", day))
+        shown = RenderContext(words, context.settings.bot.zone)
+        reference = format_reference(key, post.date, post, known.get(key.chat_id), shown)
+        lines.append(BlockQuote("📌 " if pinned else "", reference))
     return as_list(*lines)
 
 
@@ -137,7 +134,7 @@ async def _press_pin(
     message, archive, asked = pressed.message, context.archive, callback_data.asked
     group = await _find_group(asked, archive)
     if group is None or not isinstance(message, Message):
-        raise Refusal(words("pin-gone", unanswered="/unanswered"))
+        raise Refusal(words("pin-gone"))
     if callback_data.action == "ask":
         pinned = await channels.find_pinned_post(archive, asked, await channels.load_channels(archive))
         actions = ["off" if pinned else "nearest"] if pinned or group.nearest else []
@@ -192,12 +189,7 @@ _MINUS = ("-", "−", "–")
 
 async def _on_synonyms(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     """List the pairs, add one, or after a minus remove one: in the channel that is named first, or in all."""
-    viewer = await access.build_viewer(context.admins, access.get_reader(message))
-    known = {
-        chat_id: channel
-        for chat_id, channel in (await channels.load_channels(context.archive)).items()
-        if chat_id in viewer.channels
-    }
+    known = await access.get_readable_channels(context.admins, access.get_reader(message))
     given = (command.args or "").strip()
     if not given:
         stored = await list_synonyms(context.archive, known)
@@ -211,10 +203,9 @@ async def _on_synonyms(message: Message, command: CommandObject, context: AppCon
     else:
         name = given.split()[0] if given.startswith("@") else ""
         chosen = [one for one in known if not name or (known[one].username or "").casefold() == name[1:].casefold()]
+        text = words.rich("reindex-unknown", name=neutralize_links(name))
         if chosen:
             text = await _change_pair(given.removeprefix(name).strip(), chosen, message, context, words)
-        else:
-            text = words.rich("reindex-unknown", name=neutralize_links(name), channels="/channels")
     await message.answer(**text.as_kwargs())
 
 

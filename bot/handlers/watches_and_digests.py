@@ -16,11 +16,11 @@ from aiogram.utils.formatting import Code, Text, as_list
 from bot import access
 from bot.access import Refusal, get_reader, may_change_chat_settings
 from bot.app_context import AppContext
-from bot.digest_sender import get_first_due, send_digest
-from bot.filters import GROUPS, PRIVATE, ChatCommand
+from bot.digest_sender import compute_next_due, send_digest
+from bot.filters import ChatCommand
 from bot.i18n import Translator
 from bot.telegram.pre_send_check import collect_content_of_posts, recheck_before_sending
-from bot.views.answer import make_link
+from bot.views.answer import link_number
 from bot.views.keyboards import LabelledPress, build_keyboard
 from bot.views.message_formatting import neutralize_links
 from bot.views.post_formatting import RenderContext, format_moment
@@ -28,7 +28,7 @@ from bot.watch_notifications import WatchCallback
 from rag_core.retrieval.period_digest import parse_digest_command
 from rag_core.storage import channels, subscriptions
 from rag_core.storage.subscriptions import MAX_WATCHES, DigestPlan, NewWatch, Watch
-from rag_core.types import PostKey, Viewer, format_post_link
+from rag_core.types import PostKey, Viewer
 from rag_core.watch_matching import parse_quiet_hours, parse_watch, split_channels
 
 _MAX_LENGTH = 200
@@ -48,14 +48,14 @@ async def _on_watch(message: Message, command: CommandObject, context: AppContex
     readable = await access.get_readable_channels(context.admins, reader)
     query, named = split_channels(given, readable)
     if len(given) > _MAX_LENGTH or not parse_watch(query).terms:
-        text = words.rich("watch-how", example=example, quiet=Code("/watch quiet 22-8"), watches="/watches")
+        text = words.rich("watch-how", example=example, quiet=Code("/watch quiet 22-8"))
     elif await subscriptions.add_watch(
         context.archive,
         NewWatch(reader.user_id, reader.chat_id, reader.private, given, query, named),
     ):
-        text = words.rich("watch-added", text=neutralize_links(given), watches="/watches")
+        text = words.rich("watch-added", text=neutralize_links(given))
     else:
-        text = words.rich("watch-full", count=MAX_WATCHES, watches="/watches")
+        text = words.rich("watch-full", count=MAX_WATCHES)
     await message.answer(**text.as_kwargs())
 
 
@@ -88,8 +88,7 @@ async def _render_watches(
         told = await subscriptions.list_hits(context.archive, watch.id, ("told", "over", "listed"))
         last = [hit for hit in told if hit.key.chat_id in viewer.channels][-_LAST_HITS:]
         linked += [hit.key for hit in last]
-        urls = [format_post_link(hit.key, known[hit.key.chat_id].username) for hit in last]
-        links = [part for n, url in enumerate(urls, 1) for part in (" ", make_link(f"[{n}]", url))]
+        links = [part for n, hit in enumerate(last, 1) for part in (" ", link_number(n, hit.key, known))]
         state = words("watch-is-paused") if watch.paused else words("watch-is-muted") if _is_muted(watch) else ""
         lines.append(Text(f"{number}. ", neutralize_links(watch.text), state, *links))
     rows = [_build_row(number, watch, words) for number, watch in enumerate(kept, 1)]
@@ -149,17 +148,19 @@ async def _on_digest(
         await message.answer(
             words("digest-off" if await subscriptions.delete_digest_plan(archive, chat) else "digest-none")
         )
-    elif wanted == "now":
+        return
+    if wanted == "now":
         asked = plan or DigestPlan(
             chat, reader.user_id, reader.private, _NOW_DAYS, _NOW_HOUR, None, words.lang, now, now
         )
         if not await send_digest(bot, context, asked, now - timedelta(days=asked.days), now):
             await message.answer(words("digest-nothing"))
-    elif wanted:
+        return
+    if wanted:
         readable = await access.get_readable_channels(context.admins, reader)
         rest, named = split_channels(wanted.rest, readable)
         if not rest.strip():
-            due = get_first_due(now, wanted.hour, zone)
+            due = compute_next_due(now.astimezone(zone), wanted.hour, 1)
             since = due - timedelta(days=wanted.days)
             plan = DigestPlan(
                 chat, reader.user_id, reader.private, wanted.days, wanted.hour, named, words.lang, since, due
@@ -167,26 +168,14 @@ async def _on_digest(
             await subscriptions.save_digest_plan(archive, plan)
             await message.answer(_describe_digest(plan, words, zone))
             return
-        await _explain_digest(message, plan, words, zone)
-    else:
-        await _explain_digest(message, plan, words, zone)
+    # how the command is used, and when the next digest is due
+    state = _describe_digest(plan, words, zone) if plan else words("digest-none")
+    daily, at_once, off = Code(words("digest-example")), Code("/digest now"), Code("/digest off")
+    await message.answer(**words.rich("digest-how", state=state, daily=daily, now=at_once, off=off).as_kwargs())
 
 
 def _describe_digest(plan: DigestPlan, words: Translator, zone: tzinfo) -> str:
     return words("digest-on", days=plan.days, due=format_moment(plan.due, RenderContext(words, zone)))
-
-
-async def _explain_digest(message: Message, plan: DigestPlan | None, words: Translator, zone: tzinfo) -> None:
-    """Explain the command, and say when the next digest is due."""
-    state = _describe_digest(plan, words, zone) if plan else words("digest-none")
-    text = words.rich(
-        "digest-how",
-        state=state,
-        daily=Code(words("digest-example")),
-        now=Code("/digest now"),
-        off=Code("/digest off"),
-    )
-    await message.answer(**text.as_kwargs())
 
 
 def routes() -> Router:
@@ -194,7 +183,6 @@ def routes() -> Router:
     router = Router(name="watches and digests")
     router.message.register(_on_watch, ChatCommand("watch", addressed_only=True))
     router.message.register(_on_watches, ChatCommand("watches", addressed_only=True))
-    router.message.register(_on_digest, ChatCommand("digest", chats=PRIVATE))
-    router.message.register(_on_digest, ChatCommand("digest", chats=GROUPS, addressed_only=True))
+    router.message.register(_on_digest, ChatCommand("digest", addressed_only=True))
     router.callback_query.register(_press_watch, WatchCallback.filter())
     return router

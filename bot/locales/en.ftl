@@ -9,60 +9,62 @@ start-reads = { $count ->
 }
 titles-more = … and { $more } more
 start-how = Just write your question, in English or Russian.
-start-how-group = Write { $command } and your question, mention me, or reply to one of my messages.
+start-how-group = Write /ask and your question, mention me, or reply to one of my messages.
 start-no-admin = I have no admin yet. Your id is { $id }. To become my admin, add this line to the file .env and restart me:
     { $line }
 setup-title = Four steps, and people can start asking:
 setup-add = { $link } as an admin. I need no rights there.
 setup-add-link = Add me to your channel
-setup-approve = Choose who can ask about it: { $channels }
-setup-history = Add its older posts: send me an export with { $importing }. New posts reach me on their own.
+setup-approve = Choose who can ask about it: /channels
+setup-history = Add its older posts: send me an export with /import. New posts reach me on their own.
 setup-ask = Ask me something from it.
 
 help-private =
     Just write your question. I look for the answer in the posts; tap a small number to open its post. If I find nothing, I say so.
 
-    { $search } library in October — find posts
-    { $verifying }
-    { $new } — start over, without the earlier questions
-    { $more } — everything else
+    /search library in October — find posts
+    /verify text — check it against the posts, or forward me a message
+    /new — start over, without the earlier questions
+    /more — everything else
 help-more =
-    { $why } — where my last answer comes from
-    { $sources } — the words of the posts behind it
-    { $link } — a link that asks the same question
-    { $watch } words — tell me of new posts with them
-    { $watches } — what I look out for, and how to stop
-    { $digest } — what is new, every day or week
-    { $about } @channel — what a channel writes about
-    { $mode } — quick or thorough answers
-    { $stop } — stop working on my question
-    { $sets } — several channels under one name
-    { $start } — the channels I read for you
+    /why — where my last answer comes from
+    /sources — the words of the posts behind it
+    /link — a link that asks the same question
+    /watch words — tell me of new posts with them
+    /watches — what I look out for, and how to stop
+    /digest — what is new, every day or week
+    /about @channel — what a channel writes about
+    /mode — quick or thorough answers
+    /stop — stop working on my question
+    /sets — several channels under one name
+    /start — the channels I read for you
 
-    { $privacy } — what I keep about you
-    { $mydata } — send me everything you keep
-    { $forget } — erase it
+    /privacy — what I keep about you
+    /mydata — send me everything you keep
+    /forget — erase it
 help-admin =
     For admins:
-    { $channels } — channels, and who can ask about them
-    { $importing } — load a channel's history from an export
-    { $bind } — in a group: which channels it can ask about
-    { $unanswered } — questions I could not answer
-    { $synonyms } — words that mean the same
-    { $plan } — how a question is searched
-    { $delete } link — take a post out of all answers
-    { $check } link — see whether a post is still there
-    { $reindex } — rebuild the search
-    { $models } — choose the models
-    { $stats } — how I am doing
-    { $grant } id, { $revoke } id — make someone an admin, or undo it
+    /channels — channels, and who can ask about them
+    /import — load a channel's history from an export
+    /bind — in a group: which channels it can ask about
+    /unanswered — questions I could not answer
+    /synonyms — words that mean the same
+    /plan — how a question is searched
+    /delete link — take a post out of all answers
+    /check link — see whether a post is still there
+    /reindex — rebuild the search
+    /models — choose the models
+    /stats — how I am doing
+    /grant id, /revoke id — make someone an admin, or undo it
 help-group =
-    { $ask } question — I answer from this group's channels
-    { $search } words — find posts
-    { $verifying }
+    /ask question — I answer from this group's channels
+    /search words — find posts
+    /verify text — check it against the posts, also as a reply
     You can also reply to one of my messages or mention me. Otherwise I stay silent.
 
-unknown-command = I do not know this command. See what I can do: { $help }
+    /settings — for the group's admins: which channels I answer from, and how
+
+unknown-command = I do not know this command. See what I can do: /help
 not-text = I can only read text. Please write your question.
 
 ## Asking
@@ -77,8 +79,8 @@ ask-too-long = { $limit ->
 none-visible-reader = No channel is open to you yet. Ask the bot's admin to open one.
 none-visible-admin = I have no channels yet. Add me to a channel as an admin, or load a channel's history: citegram import result.json
 looked-in = Looked in: { $folder }.
-none-visible-pending = No channel is approved yet. See what is waiting for you: { $channels }
-none-visible-group = This group has no channels yet. Its admins can choose some with { $settings }, the bot's admins with { $bind } @channel.
+none-visible-pending = No channel is approved yet. See what is waiting for you: /channels
+none-visible-group = This group has no channels yet. Its admins can choose some with /settings, the bot's admins with /bind @channel.
 
 ## Answers
 
@@ -181,7 +183,7 @@ model-damaged = The file { $part } of the model { $model } is damaged: run citeg
 
 ## Channels (admins)
 
-admins-only = Only this bot's admins can do this. { $start } says how to become one.
+admins-only = Only this bot's admins can do this. /start says how to become one.
 channels-none = I have no channels yet. Add me to a channel as an admin, or send me a channel's export.
 channels-title = { $count ->
     [one] { $count } channel
@@ -223,8 +225,8 @@ added-by = Added by { $name } (id { $id }).
 ## Channels in groups
 
 bind-how = Write the channel after the command: { $example }
-bind-unknown = I do not know the channel { $name }. To see all of them, send me { $channels } in private.
-bind-pending = { $title } is not approved yet. Send me { $channels } in private to approve it.
+bind-unknown = I do not know the channel { $name }. To see all of them, send me /channels in private.
+bind-pending = { $title } is not approved yet. Send me /channels in private to approve it.
 bind-done = Done: everyone in this group can now ask about { $title }.
 bind-undone = Done: this group can no longer ask about { $title }.
 bind-list = { $count ->
@@ -297,12 +299,12 @@ channels-digest-line = • { $title }: { $state ->
     [one] {""}
    *[other] { " " }(changed { $times } times)
 }
-channels-digest-how = See all of them: { $channels }
+channels-digest-how = See all of them: /channels
 channels-refused = { $count ->
     [one] A stranger added me to { $count } channel, and I left it: { $most } are already waiting for you. Please approve or remove some.
    *[other] Strangers added me to { $count } channels, and I left them: { $most } are already waiting for you. Please approve or remove some.
 }
-channel-thrown-out = I am no longer an admin of { $title }, so I do not get its new posts. I can still search the old ones. To pause or remove it: { $channels }
+channel-thrown-out = I am no longer an admin of { $title }, so I do not get its new posts. I can still search the old ones. To pause or remove it: /channels
 removed-by = Removed by { $name } (id { $id }).
 channel-last = last post { $date }
 channel-left = I am no longer in it
@@ -340,7 +342,7 @@ channel-remove-ask = { $count ->
     [one] Remove { $title }? Its { $count } post is deleted for good, with every version. Groups that use it will lose it.
    *[other] Remove { $title }? Its { $count } posts are deleted for good, with every version. Groups that use it will lose it.
 }
-channel-remove-late = This is too old. Open the channel again: { $channels }
+channel-remove-late = This is too old. Open the channel again: /channels
 channel-removed = { $count ->
     [0] Removed: { $title }.
     [one] Removed: { $title }. Its { $count } post is out of the search, and I am deleting its data.
@@ -403,7 +405,7 @@ delete-done = { $count ->
    *[other] Done: I no longer use these posts. A post comes back only if it is edited in the channel.
 }
 delete-kept = Nothing was deleted.
-delete-again = These posts have changed since. Send { $delete } again.
+delete-again = These posts have changed since. Send /delete again.
 button-delete = Delete
 button-keep = Keep
 check-told = { $where ->
@@ -424,7 +426,7 @@ reindex-no = Cancel
 reindex-stop = Cancel
 reindex-which = Which channel?
 reindex-nothing = Nothing was changed.
-reindex-unknown = I do not know the channel { $name }. See all of them: { $channels }
+reindex-unknown = I do not know the channel { $name }. See all of them: /channels
 reindex-begins = Starting…
 reindex-busy = The search is already being rebuilt. Wait for it to finish, or cancel it.
 reindex-over = This rebuild is already over.
@@ -512,13 +514,13 @@ stats-inbox = { $aside ->
    *[other] { $aside } messages from Telegram that I could not read:
 }
 stats-history = { $state ->
-    [running] Fetching earlier posts: { $percent }%, see { $channels }
-    [paused] Fetching earlier posts is paused at { $percent }%: { $channels }
-   *[failed] Earlier posts of a channel could not be fetched: { $channels }
+    [running] Fetching earlier posts: { $percent }%, see /channels
+    [paused] Fetching earlier posts is paused at { $percent }%: /channels
+   *[failed] Earlier posts of a channel could not be fetched: /channels
 }
 stats-gaps = { $count ->
-    [one] Posts may be missing in { $count } place: { $channels }
-   *[other] Posts may be missing in { $count } places: { $channels }
+    [one] Posts may be missing in { $count } place: /channels
+   *[other] Posts may be missing in { $count } places: /channels
 }
 stats-today = { $waiting ->
     [0] Questions today: { $count } (answered { $answered }, not found { $refused }, failed { $failed })
@@ -540,7 +542,7 @@ import-how =
 
     In Telegram Desktop: open the channel, ⋮, Export chat history, without media, format “machine-readable JSON”. Send result.json, or a zip with it. The pages of an HTML export work too, with the channel after the command: { $example } @channel
 import-offer = { $file } looks like an export of a chat. Import it?
-import-gone = I can no longer see that document. Please send it again with { $command }.
+import-gone = I can no longer see that document. Please send it again with /import.
 import-busy = Another import is running. Wait for it to finish, or stop it.
 import-file = the document
 import-fetching = Fetching { $file } …
@@ -553,8 +555,8 @@ import-done = { $file } is imported.
 import-counts = New: { $new } · edited: { $edited } · unchanged: { $unchanged } · left out: { $skipped } · deleted: { $deleted }
 import-who = So far only admins can ask about { $title }. Who else may?
 import-who-many = { $count ->
-    [one] { $count } channel is new. Only admins can ask about it until you decide: { $channels }
-   *[other] { $count } channels are new. Only admins can ask about them until you decide: { $channels }
+    [one] { $count } channel is new. Only admins can ask about it until you decide: /channels
+   *[other] { $count } channels are new. Only admins can ask about them until you decide: /channels
 }
 import-too-big = { $file } is over 20 MB, more than Telegram lets me fetch. Import it on the machine I run on: citegram import result.json
 import-not-fetched = Telegram did not give me { $file }. Please send it again.
@@ -662,8 +664,8 @@ search-nothing = I found no such posts. Try fewer words, or other ones.
 search-nothing-quoted = I found no post with exactly these words. Try it without the quotation marks.
 search-nothing-filtered = I found no such posts. Try it without { $filters }.
 search-nothing-partly = I found no such posts, but I could not search everything.
-search-not-yours = Only the person who searched can turn these pages. Start your own search: { $search }
-search-stale = This search is too old. Please search again: { $search }
+search-not-yours = Only the person who searched can turn these pages. Start your own search: /search
+search-stale = This search is too old. Please search again: /search
 search-changed = The posts have changed, so the pages may have moved.
 
 ## Models
@@ -731,8 +733,6 @@ verify-left = { $count ->
     [one] I did not check { $count } more statement. Send it separately.
    *[other] I did not check { $count } more statements. Send them separately.
 }
-verify-help = { $verify } text — check it against the posts, or forward me a message
-verify-help-group = { $verify } text — check it against the posts, also as a reply
 
 ## After an answer
 
@@ -796,8 +796,8 @@ privacy-updates = • each message to me: until I have handled it, usually a mom
 privacy-watches = • what you asked me to look out for, until you stop it, and for 30 days the numbers of the posts that I told you of
 privacy-digests = • when you want a digest and of which channels, until you stop it
 privacy-talks = { $minutes ->
-    [one] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minute, or until { $new }
-   *[other] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minutes, or until { $new }
+    [one] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minute, or until /new
+   *[other] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minutes, or until /new
 }
 privacy-memory = • in memory only: how I searched for your question, 10 minutes; which chats you are in, 5 minutes
 privacy-backups = { $count ->
@@ -805,7 +805,7 @@ privacy-backups = { $count ->
     [one] Every night I back all this up and keep { $count } copy. /forget does not change it, but the next one replaces it.
    *[other] Every night I back all this up and keep { $count } copies. /forget does not change them, but all of them are replaced after that many nights.
 }
-privacy-not = Not kept: your name, and what you look for with { $search }.
+privacy-not = Not kept: your name, and what you look for with /search.
 privacy-log = { $texts ->
     [yes] The log holds the texts of questions, because an admin has switched that on.
    *[other] The log holds no texts of questions or answers, only numbers, times and failures.
@@ -814,11 +814,11 @@ privacy-where = { $server ->
     [yes] Your questions and the posts I find go to a server my admin chose, for the model or the search. Whoever runs me can read what I keep.
    *[other] Nothing leaves the machine I run on, except through Telegram. Whoever runs me can read what I keep.
 }
-privacy-do = { $mydata } sends you all of it, { $forget } erases it.
+privacy-do = /mydata sends you all of it, /forget erases it.
 forget-nothing = I keep nothing about you.
 forget-nothing-here = I keep nothing about you from this group.
 forget-ask = Erase everything I keep about you, from all chats? This cannot be undone.
-forget-ask-here = Erase everything I keep about you from this group? In a private chat, { $forget } erases it all.
+forget-ask-here = Erase everything I keep about you from this group? In a private chat, /forget erases it all.
 forget-questions = { $count ->
     [one] { $count } question with its answer
    *[other] { $count } questions with their answers
@@ -860,17 +860,16 @@ forget-rest = The messages in this chat are Telegram's: delete them there. { $ba
     [one] The nightly backup ({ $backups }) still holds it until the next one replaces it.
    *[other] The nightly backups ({ $backups }) still hold it for that many nights.
 }
-forget-not-yours = This is for the person who sent the command. Send { $forget } yourself.
-forget-late = This is too old, or already done. Send { $forget } again.
+forget-not-yours = This is for the person who sent the command. Send /forget yourself.
+forget-late = This is too old, or already done. Send /forget again.
 forget-masked = I cannot tell who you are here. Write to me in private, or under your own name.
 mydata-here = Your questions, answers, votes and links, as I keep them. Words from posts that are closed to you now are left out.
-mydata-private = I only send this in private. Write { $mydata } to me there.
+mydata-private = I only send this in private. Write /mydata to me there.
 
 ## Groups, by their own admins
 
 group-admins-only = Only this group's admins can do this, under their own names. I cannot tell anonymous admins apart.
 group-admins-ask = In this group only its admins can ask me, under their own names. In a private chat everyone can.
-help-settings = { $settings } — for the group's admins: which channels I answer from, and how
 settings-title = Settings of this group
 settings-no-channels = This group has no channels yet. Choose some with the first button.
 settings-channels = Which channels can everyone in this group ask about? ✓ marks the chosen ones.
@@ -933,8 +932,8 @@ grant-done = Done: { $who } is now an admin of the bot, and I have told them.
 grant-done-untold = Done: { $who } is now an admin of the bot. I could not tell them: they have to write to me first.
 revoke-done = Done: { $who } is no longer an admin of the bot.
 grant-cancelled = Nothing was changed.
-grant-late = This button is too old. Send { $grant } or /revoke again.
-granted-told = You are now an admin of this bot. See what you can do: { $help }
+grant-late = This button is too old. Send /grant or /revoke again.
+granted-told = You are now an admin of this bot. See what you can do: /help
 revoked-told = You are no longer an admin of this bot.
 granted-others = Admin { $by } made { $who } an admin of the bot.
 revoked-others = Admin { $by } took admin rights away from { $who }.
@@ -1049,13 +1048,13 @@ suggestion-gone = This question is out of date. Just write your own.
 chat-hint = Just ask. { "/new" } starts a new conversation, { "/quit" } or Ctrl-D ends.
 talk-new = New conversation. I have forgotten the earlier questions.
 talk-off = I do not remember earlier questions here. To change that: { "/new on" }
-talk-unknown = { $new } starts a new conversation. { $new } off and { $new } on set whether I remember earlier questions here.
+talk-unknown = /new starts a new conversation. /new off and /new on set whether I remember earlier questions here.
 talk-not-yours = Only admins can change whether I remember earlier questions here.
 
 ## Traces, for admins
 
 why-trace = How I made it: { $recipe },
-why-trace-unknown = I do not have an answer with this number. Send { $why } alone for the last one.
+why-trace-unknown = I do not have an answer with this number. Send /why alone for the last one.
 
 ## Follow-ups
 
@@ -1085,7 +1084,7 @@ pin-which = To pin another post as the answer, reply to this message with its li
 pin-done = Pinned. Readers of { $title } who ask this now get the beginning of the post.
 pin-off = Unpinned. I search for the answer again.
 pin-kept = Nothing was changed.
-pin-gone = This question is no longer here. Open the list again: { $unanswered }
+pin-gone = This question is no longer here. Open the list again: /unanswered
 pin-unknown = I cannot pin that. Reply to my message with the link of one post that I have.
 synonyms-title = { $count ->
     [0] No words that mean the same yet.
@@ -1098,7 +1097,7 @@ synonyms-added = Noted: { $pair }. I search for both from now on.
 synonyms-known = I already know this pair, or my list is full: { $pair }
 synonyms-removed = Removed: { $pair }
 synonyms-unknown = I do not have this pair: { $pair }
-plan-how = Send { $plan } and a question: I show its queries, filters and what they find.
+plan-how = Send /plan and a question: I show its queries, filters and what they find.
 
 ## Named sets of channels
 
@@ -1113,19 +1112,19 @@ sets-asked = in work: what is new?
 sets-asked-in = in { $name }: what is new?
 sets-saved = Saved: { $name } is { $titles }. Ask like this: { $asked }
 sets-removed = Removed: { $name }
-sets-unknown = I have no set with this name: { $name }. See { $sets }
-sets-no-channel = I read no channel with this name for you: { $name }. See { $start }
-sets-full = There are { $count } sets already. Remove one first: { $sets }
+sets-unknown = I have no set with this name: { $name }. See /sets
+sets-no-channel = I read no channel with this name for you: { $name }. See /start
+sets-full = There are { $count } sets already. Remove one first: /sets
 sets-closed = no channel that you can ask now
-sets-nothing-readable = You can ask none of the channels of this set now. See { $sets }
+sets-nothing-readable = You can ask none of the channels of this set now. See /sets
 forget-sets = your named sets of channels
 
 ## Watches: being told of new posts
 
-watch-how = Tell me what to look out for: { $example }. I write when a new post has these words. { $quiet } keeps me silent at night, { $watches } shows the list.
+watch-how = Tell me what to look out for: { $example }. I write when a new post has these words. { $quiet } keeps me silent at night, /watches shows the list.
 watch-example = ferry ticket under 500
-watch-added = I will write when a new post is about: { $text }. Your list: { $watches }
-watch-full = You have { $count } watches already. Stop one first: { $watches }
+watch-added = I will write when a new post is about: { $text }. Your list: /watches
+watch-full = You have { $count } watches already. Stop one first: /watches
 watch-notice = 🔔 { $text }
 watch-also = { $count ->
     [one] Also in { $count } other channel
@@ -1174,8 +1173,8 @@ inline-trouble = I cannot search right now. Please try again later
 
 ## A channel's own page
 
-about-how = Write the channel after the command, for example: /about @channel. { $start } lists those I read for you.
-about-unknown = I read no such channel for you. { $start } lists those I read.
+about-how = Write the channel after the command, for example: /about @channel. /start lists those I read for you.
+about-unknown = I read no such channel for you. /start lists those I read.
 about-empty = It has no posts yet.
 about-posts = { $count ->
     [one] { $count } post, of { $first }

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
 
 from aiogram import Bot
 from aiogram.client.session.middlewares.base import BaseRequestMiddleware, NextRequestMiddlewareType
@@ -21,7 +20,7 @@ from aiogram.methods.base import TelegramType
 
 from bot import access
 from bot.access import AdminRegistry, Reader
-from bot.views.answer import JsonObject, hash_text_version
+from bot.views.answer import JsonObject, hash_text_version, load_cited_text
 from rag_core.errors import ArchiveUnavailable, RagError
 from rag_core.storage import Archive, posts
 from rag_core.types import Answer, Citation, Post, PostKey, Sentence, Viewer
@@ -163,24 +162,19 @@ async def recheck_shown_content(
 
 
 async def _are_posts_unchanged(content: ShownContent, archive: Archive) -> bool:
-    wanted = [shown for shown in content.posts if shown.mark is not None]
-    stored = await posts.fetch_posts(archive, {shown.key for shown in wanted})
-    for shown in wanted:
+    stored = await posts.fetch_posts(archive, {shown.key for shown in content.posts})
+    for shown in content.posts:
+        if shown.mark is None:
+            continue
         post = stored.get(shown.key)
         if post is None:
             return False
         if hash_text_version(post.text) != shown.mark:
-            words = shown.words or await _load_cited_words(shown, archive)
+            text = None if shown.words else await load_cited_text(post, shown.mark, archive)
+            words = shown.words if text is None else [text[start:end] for start, end in shown.spans]
             if not words or any(quote not in post.text for quote in words):
                 return False
     return True
-
-
-async def _load_cited_words(shown: ShownPost, archive: Archive) -> tuple[str, ...]:
-    """Cited words, from the version of the post that was cited; none where it is not stored."""
-    older = (version.text for version in await posts.list_post_versions(archive, shown.key))
-    text = next((text for text in older if hash_text_version(text) == shown.mark), None)
-    return () if text is None else tuple(text[start:end] for start, end in shown.spans)
 
 
 def _list_cited_posts(citations: Sequence[Citation], stored: Mapping[PostKey, Post]) -> Iterator[ShownPost]:
@@ -231,5 +225,4 @@ class RecheckMiddleware(BaseRequestMiddleware):
         check, name = _CURRENT_CHECK.get(), str(method.__api_method__)
         if check is not None and name.startswith(_TEXT_METHOD_PREFIXES) and name != _CHAT_ACTION_METHOD:
             await check()
-        result: Any = await make_request(bot, method)
-        return result  # type: ignore[no-any-return]
+        return await make_request(bot, method)

@@ -50,8 +50,7 @@ _UNRETRIED_METHODS = {
 }
 # Errors that a retry may overcome.
 TRANSIENT_ERRORS = (TelegramRetryAfter, TelegramServerError, TelegramNetworkError, ClientDecodeError)
-# Longer waits that Telegram asks for are not made: the reader has left by then.
-_MAX_RETRY_AFTER_SECONDS = 120
+_MAX_RETRY_AFTER_SECONDS = 120  # longer waits that Telegram asks for are not made: the reader has left by then
 
 PROXY_ERROR = "The setting BOT__PROXY cannot be used: write socks5://user:password@host:port or http://host:port."
 

@@ -27,11 +27,14 @@ from bot.views.post_formatting import (
     format_day_and_edit,
     format_missing_parts,
     format_moment,
+    join_lines,
+    shorten_at_word,
     strip_control_characters,
 )
 from rag_core.context.evidence import order_copies
 from rag_core.storage import Archive
 from rag_core.storage.channels import load_group_rules
+from rag_core.storage.posts import list_post_versions
 from rag_core.storage.questions import QuestionRow
 from rag_core.types import (
     Answer,
@@ -129,6 +132,14 @@ def hash_text_version(text: str) -> str:
     return blake2b(text.strip().encode(), digest_size=8).hexdigest()
 
 
+async def load_cited_text(post: Post, mark: str, archive: Archive) -> str | None:
+    """Load the text that a post had when it was cited, by its hash; None where it is not stored."""
+    if hash_text_version(post.text) == mark:
+        return post.text
+    older = await list_post_versions(archive, post.key)
+    return next((version.text for version in older if hash_text_version(version.text) == mark), None)
+
+
 def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObject:
     """Serialize an answer for the archive; `posts` are those it cites, as they are now."""
     dates = {c.post: int(c.date.timestamp()) for s in answer.sentences for c in s.citations}
@@ -217,8 +228,7 @@ def _strip_closing_quote(sentence: Sentence) -> str:
 
 # A longer list of sources is folded until it is tapped.
 _FOLD_THRESHOLD = 4
-# About two lines on a phone.
-_MAX_SNIPPET_LENGTH = 140
+_MAX_SNIPPET_LENGTH = 140  # about two lines on a phone
 
 
 def render_answer(answer: Answer, posts: Mapping[PostKey, Post], shown: RenderContext) -> Text:
@@ -245,9 +255,23 @@ def make_link(label: str, url: str) -> Text:
     return TextLink(label, url=url) if url.startswith("https://") else neutralize_links(label)
 
 
-def link_author(channel: Channel | None, origin: Origin | None, url: str, words: Translator) -> Text:
+def format_reference(
+    key: PostKey, date: datetime, post: Post | Passage | None, channel: Channel | None, shown: RenderContext
+) -> Text:
+    """Format the author of a post, as a link that opens it, and its day; origin and edit of one that is here."""
+    author = link_author(key, channel, post.origin if post else None, shown.words)
+    return Text(author, " · ", format_day_and_edit(date, post.edited if post else None, shown))
+
+
+def link_author(key: PostKey, channel: Channel | None, origin: Origin | None, words: Translator) -> Text:
     """Author of a post, as a link that opens it."""
-    return make_link(format_author(channel, origin, words), url)
+    return make_link(format_author(channel, origin, words), format_channel_post_link(key, channel))
+
+
+def link_username(key: PostKey, channel: Channel | None, words: Translator) -> Text:
+    """Username of a post's channel, else its title, as a link that opens the post."""
+    name = f"@{channel.username}" if channel and channel.username else format_author(channel, None, words)
+    return make_link(name, format_channel_post_link(key, channel))
 
 
 def _render_answer_blocks(answer: Answer, posts: Mapping[PostKey, Post], shown: RenderContext) -> list[Text]:
@@ -288,7 +312,7 @@ def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text
 
 def _render_sentence(sentence: Sentence, answer: Answer, numbers: Mapping[PostKey, int]) -> Text:
     cited = dict.fromkeys(c.post for c in sentence.citations)
-    marks = [piece for key in cited for piece in (" ", make_link(f"[{numbers[key]}]", answer.link(key)))]
+    marks = [piece for key in cited for piece in (" ", link_number(numbers[key], key, answer.channels))]
     return Text(neutralize_links(strip_control_characters(sentence.text)), *marks)
 
 
@@ -296,12 +320,10 @@ def _render_source(
     key: PostKey, number: int, answer: Answer, posts: Mapping[PostKey, Post], shown: RenderContext
 ) -> Text:
     cited = next(c for s in answer.sentences for c in s.citations if c.post == key)
-    words, post = shown.words, posts.get(key)
-    marks: list[Text | str] = [format_day_and_edit(cited.date, post.edited if post else None, shown)]
-    if channels := {copy.chat_id for copy in answer.copies.get(key, ())} - {key.chat_id}:
-        marks += [" · ", _render_copies(key, len(channels), answer, posts, shown)]
-    author = link_author(answer.channels.get(key.chat_id), post.origin if post else None, answer.link(key), words)
-    return Text(f"{number}. ", author, " · ", *marks)
+    head = format_reference(key, cited.date, posts.get(key), answer.channels.get(key.chat_id), shown)
+    channels = {copy.chat_id for copy in answer.copies.get(key, ())} - {key.chat_id}
+    copies = [" · ", _render_copies(key, len(channels), answer, posts, shown)] if channels else []
+    return Text(f"{number}. ", head, *copies)
 
 
 def _render_copies(
@@ -316,9 +338,7 @@ def _render_copies(
     if later and count > 1:
         return Text(shown.words("source-copies", count=count))
     first = next(post for post in ordered if post.key.chat_id != key.chat_id)
-    channel = answer.channels.get(first.key.chat_id)
-    name = f"@{channel.username}" if channel and channel.username else format_author(channel, None, shown.words)
-    link = make_link(name, answer.link(first.key))
+    link = link_username(first.key, answer.channels.get(first.key.chat_id), shown.words)
     if later:
         return shown.words.rich("source-copy", channel=link)
     return shown.words.rich("source-copies-first", count=count, first=link, when=format_moment(first.date, shown))
@@ -341,18 +361,10 @@ def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
 
 def _render_nearest(answer: Answer, shown: RenderContext) -> Iterator[Text]:
     for number, passage in enumerate(answer.nearest, 1):
-        key, date = passage.key, format_day_and_edit(passage.date, passage.edited, shown)
-        author = link_author(answer.channels.get(key.chat_id), passage.origin, answer.link(key), shown.words)
-        line = Text(f"{number}. ", author, f" · {date}")
-        yield Text(line, "\n", neutralize_links(_cut_snippet(passage))) if passage.text.strip() else line
-
-
-def _cut_snippet(passage: Passage) -> str:
-    text = " ".join(strip_control_characters(passage.text).split())
-    if len(text) <= _MAX_SNIPPET_LENGTH:
-        return text
-    head = text[:_MAX_SNIPPET_LENGTH].rsplit(" ", 1)[0]
-    return head.rstrip(" ,.;:·•–—-") + "…"
+        channel = answer.channels.get(passage.key.chat_id)
+        line = Text(f"{number}. ", format_reference(passage.key, passage.date, passage, channel, shown))
+        snippet = shorten_at_word(join_lines(passage.text), _MAX_SNIPPET_LENGTH)
+        yield Text(line, "\n", neutralize_links(snippet)) if snippet else line
 
 
 def _format_footer(answer: Answer, words: Translator) -> str:
@@ -376,9 +388,9 @@ def render_stored_sentences(
 
     `texts` are the posts' texts as they were cited, `stored` the posts as they are now.
     """
-    numbers = {one.key: number for number, one in enumerate(answer.cited, 1)}
-    cited = sorted({place.key for sentence in sentences for place in sentence.places}, key=lambda key: numbers[key])
-    lines = [format_source(numbers[key], key, stored[key], known.get(key.chat_id), shown) for key in cited]
+    cited = {one.key: (number, one) for number, one in enumerate(answer.cited, 1)}
+    used = sorted({place.key for sentence in sentences for place in sentence.places}, key=lambda key: cited[key][0])
+    lines = [format_source(*cited[key], stored[key], known.get(key.chat_id), shown) for key in used]
     rendered = []
     for sentence in sentences:
         text = sentence.around
@@ -386,7 +398,7 @@ def render_stored_sentences(
             key, start, end = sentence.places[sentence.quote]
             text = f"{text} {texts[key][start:end]}".strip()
         own = dict.fromkeys(place.key for place in sentence.places)
-        marks = [piece for key in own for piece in (" ", link_number(numbers[key], key, known))]
+        marks = [piece for key in own for piece in (" ", link_number(cited[key][0], key, known))]
         rendered.append(Text(neutralize_links(strip_control_characters(text)), *marks))
     return [*rendered, *([BlockQuote(as_list(*lines))] if lines else [])]
 
@@ -396,10 +408,14 @@ def link_number(number: int, key: PostKey, known: Mapping[int, Channel]) -> Text
     return make_link(f"[{number}]", format_channel_post_link(key, known.get(key.chat_id)))
 
 
-def format_source(number: int, key: PostKey, post: Post, channel: Channel | None, shown: RenderContext) -> Text:
-    """Format the head of a source: its number, its author as a link to the post, and its date."""
-    author = link_author(channel, post.origin, format_channel_post_link(key, channel), shown.words)
-    return Text(f"{number}. ", author, " · ", format_day_and_edit(post.date, post.edited, shown))
+def format_source(
+    number: int, cited: CitedPost, post: Post | None, channel: Channel | None, shown: RenderContext
+) -> Text:
+    """Format the head of a source: its number, its author as a link to the post, and its date, or that it is gone."""
+    if post:
+        return Text(f"{number}. ", format_reference(post.key, post.date, post, channel, shown))
+    title, date = format_author(channel, None, shown.words), shown.words.date(cited.date, shown.zone)
+    return Text(f"{number}. ", shown.words("why-gone", title=title, date=date))
 
 
 # Invisible letters: Telegram treats a button with nothing but these as empty.
@@ -409,7 +425,7 @@ _MAX_TITLE_LENGTH = 100  # characters; Telegram's own limit is 128, but a title 
 
 def format_one_line(text: str, longest: int = _MAX_TITLE_LENGTH) -> str:
     """Clean an untrusted text to one line of at most `longest` characters; "" where nothing visible is left."""
-    line = " ".join(strip_control_characters(text).split())
+    line = join_lines(text)
     if not any(unicodedata.category(c)[0] in "LNPS" and c not in _BLANK_LETTERS for c in line):
         return ""
     return line if len(line) <= longest else f"{line[: longest - 1].rstrip()}…"

@@ -6,8 +6,9 @@ with made-up data, so that the presser is checked every time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from enum import StrEnum
 
 from aiogram.filters.callback_data import CallbackData
@@ -16,9 +17,9 @@ from aiogram.utils.formatting import Text, as_list
 
 from bot.app_context import AppContext
 from bot.i18n import Translator
-from bot.settings import BotSettings
-from bot.views.answer import link_channel_title
-from bot.views.keyboards import build_keyboard, make_callback_token
+from bot.views.answer import format_channel_title, link_channel_title
+from bot.views.keyboards import LabelledPress, build_keyboard, make_callback_token
+from bot.views.post_formatting import cut_lines
 from rag_core.storage import Archive, history_gaps
 from rag_core.storage.channels import ChannelStatus, fetch_channel_status
 from rag_core.storage.history_gaps import Gap
@@ -68,6 +69,17 @@ def find_channel_by_token(archive: Archive, token: str, known: Mapping[int, Chan
     return next((channel for chat_id, channel in known.items() if make_channel_token(archive, chat_id) == token), None)
 
 
+def build_channel_rows(
+    listed: Iterable[Channel], press: Callable[[str], CallbackData], context: AppContext, words: Translator
+) -> list[list[LabelledPress]]:
+    """Build a row for each channel, with its title; `press` makes the callback data of its token."""
+    return [
+        [(format_channel_title(one, words, _MAX_LABEL_LENGTH), press(make_channel_token(context.archive, one.chat_id)))]
+        for one in listed
+    ]
+
+
+_MAX_LABEL_LENGTH = 60  # characters; phones cut longer labels
 _MAX_GAPS = 5  # shown one by one; further ones add nothing
 
 _ButtonRow = list[tuple[str, ChannelCallback]]
@@ -91,12 +103,11 @@ async def load_channel_views(context: AppContext, channels: Iterable[Channel]) -
     """Load the views of channels, with what both legs have indexed."""
     found = await history_gaps.list_open_gaps(context.archive)
     watermark, store = context.rag.lexical.watermark, context.rag.dense.store if context.rag.dense else None
-    return [
-        ChannelView(
-            c, await fetch_channel_status(context.archive, c.chat_id, watermark, store), found.get(c.chat_id, ())
-        )
-        for c in channels
-    ]
+    views = []
+    for channel in channels:
+        status = await fetch_channel_status(context.archive, channel.chat_id, watermark, store)
+        views.append(ChannelView(channel, status, found.get(channel.chat_id, ())))
+    return views
 
 
 def render_channel_line(view: ChannelView, context: AppContext, words: Translator) -> Text:
@@ -109,7 +120,7 @@ def render_channel_card(view: ChannelView, context: AppContext, words: Translato
     blocks = [render_channel_line(view, context, words), *_format_gaps(view, context, words)]
     blocks.append(Text(words("channel-ask-visibility"), "\n", words("channel-members-note")))
     token = make_channel_token(context.archive, view.channel.chat_id)
-    rows = [*_build_visibility_rows(token, words), *_build_switch_rows(token, view, words)]
+    rows = [_build_visibility_row(token, words), *_build_switch_rows(token, view, words)]
     back: _ButtonRow = [(words("button-back"), ChannelCallback(action=ChannelAction.LIST))]
     if context.history and not awaits_approval(view.channel):
         rows.append([(words("button-history"), ChannelCallback(action=ChannelAction.HISTORY, token=token))])
@@ -121,10 +132,8 @@ def _format_gaps(view: ChannelView, context: AppContext, words: Translator) -> I
     """Periods in which posts may be missing, and the two ways to add them."""
     if not view.gaps:
         return
-    times = [format_gap(gap, words, context.settings.bot) for gap in view.gaps[:_MAX_GAPS]]
-    if more := len(view.gaps) - len(times):
-        times.append(words("titles-more", more=more))
-    yield Text(words("channel-missing", times="; ".join(times)))
+    times = [format_gap(gap, words, context.settings.bot.zone) for gap in view.gaps]
+    yield Text(words("channel-missing", times="; ".join(cut_lines(times, _MAX_GAPS, words))))
     if not context.history:
         yield Text(words("history-ways"), "\n", words.rich("gaps-fill"))
 
@@ -133,18 +142,16 @@ def build_approval_keyboard(archive: Archive, chat_id: int, words: Translator) -
     """Buttons of a channel that waits for approval: choose its readers, or refuse it."""
     token = make_channel_token(archive, chat_id)
     return build_keyboard(
-        *_build_visibility_rows(token, words),
+        _build_visibility_row(token, words),
         [(words("button-remove"), ChannelCallback(action=ChannelAction.ASK_REMOVE, token=token))],
     )
 
 
-def _build_visibility_rows(token: str, words: Translator) -> list[_ButtonRow]:
+def _build_visibility_row(token: str, words: Translator) -> _ButtonRow:
     return [
-        [
-            (words("button-public"), ChannelCallback(action=ChannelAction.PUBLIC, token=token)),
-            (words("button-members"), ChannelCallback(action=ChannelAction.MEMBERS, token=token)),
-            (words("button-admins"), ChannelCallback(action=ChannelAction.ADMINS, token=token)),
-        ]
+        (words("button-public"), ChannelCallback(action=ChannelAction.PUBLIC, token=token)),
+        (words("button-members"), ChannelCallback(action=ChannelAction.MEMBERS, token=token)),
+        (words("button-admins"), ChannelCallback(action=ChannelAction.ADMINS, token=token)),
     ]
 
 
@@ -152,9 +159,7 @@ def _build_switch_rows(token: str, view: ChannelView, words: Translator) -> Iter
     channel = view.channel
     if channel.bindable:
         yield [(words("button-unbindable"), ChannelCallback(action=ChannelAction.UNBINDABLE, token=token))]
-    elif (
-        not awaits_approval(channel) and channel.visibility is not Visibility.PUBLIC
-    ):  # public channels may be bound anyway
+    elif not awaits_approval(channel) and channel.visibility is not Visibility.PUBLIC:  # a public one may be anyway
         yield [(words("button-bindable"), ChannelCallback(action=ChannelAction.BINDABLE, token=token))]
     if channel.guarded_too:
         yield [(words("button-guarded-out"), ChannelCallback(action=ChannelAction.GUARDED_OUT, token=token))]
@@ -189,9 +194,9 @@ def _format_facts(view: ChannelView, context: AppContext, words: Translator) -> 
         yield words("channel-unembedded", count=stands.dense)
 
 
-def format_gap(gap: Gap, words: Translator, settings: BotSettings) -> str:
+def format_gap(gap: Gap, words: Translator, zone: tzinfo) -> str:
     """Format the period in which posts may be missing."""
-    until = words.date(gap.until, settings.zone)
+    until = words.date(gap.until, zone)
     if gap.since is None:
         return words("gap-before", until=until)
-    return words("gap-between", since=words.date(gap.since, settings.zone), until=until)
+    return words("gap-between", since=words.date(gap.since, zone), until=until)

@@ -30,6 +30,7 @@ CHANNELS_PER_PAGE = 8  # a phone shows about this many buttons without scrolling
 
 T = TypeVar("T")
 LabelledPress = tuple[str, CallbackData] | tuple[str, CallbackData, str]
+ButtonRow = list[InlineKeyboardButton]
 
 
 def make_callback_token(said: str, key: str = "", size: int = 6) -> str:
@@ -73,14 +74,20 @@ def build_page_row(
 
 def build_keyboard(*rows: Sequence[LabelledPress]) -> InlineKeyboardMarkup:
     """Build a keyboard from rows of labels and callback data, with a style where one is given; no empty rows."""
-    shown = [
-        [
-            InlineKeyboardButton(text=label, callback_data=press.pack(), style=style[0] if style else None)
-            for label, press, *style in row
-        ]
-        for row in rows
+    return InlineKeyboardMarkup(inline_keyboard=[build_row(row) for row in rows if row])
+
+
+def build_row(row: Iterable[LabelledPress]) -> ButtonRow:
+    """Build the buttons of a row."""
+    return [
+        InlineKeyboardButton(text=label, callback_data=press.pack(), style=style[0] if style else None)
+        for label, press, *style in row
     ]
-    return InlineKeyboardMarkup(inline_keyboard=[row for row in shown if row])
+
+
+def split_rows(buttons: Sequence[T], size: int) -> list[Sequence[T]]:
+    """Split buttons into rows of at most `size`."""
+    return [buttons[at : at + size] for at in range(0, len(buttons), size)]
 
 
 DEEP_MODE = "deep"  # mode of a question that was asked again with a wider search
@@ -126,14 +133,8 @@ class AnswerCallback(CallbackData, prefix="an"):
     page: int = 0
 
 
-ButtonRow = list[InlineKeyboardButton]
-
-
-def make_answer_button(label: str, action: AnswerAction, handle: str, page: int = 0) -> InlineKeyboardButton:
-    """Make one button."""
-    return InlineKeyboardButton(
-        text=label, callback_data=AnswerCallback(action=action, handle=handle, page=page).pack()
-    )
+def _build_answer_row(actions: Iterable[tuple[str, AnswerAction]], handle: str) -> ButtonRow:
+    return build_row((label, AnswerCallback(action=action, handle=handle)) for label, action in actions)
 
 
 def build_answer_keyboard(
@@ -148,8 +149,7 @@ def build_answer_keyboard(
         sources = [(words("button-sources"), AnswerAction.SOURCES)] if given.cited else []
         votes = [(emoji, action) for action, emoji in _VOTE_EMOJI.items()]
         actions = (*votes, *sources, (words("button-more"), AnswerAction.MORE))
-    row = [make_answer_button(label, action, asked.handle) for label, action in actions]
-    return InlineKeyboardMarkup(inline_keyboard=[row, *questions])
+    return InlineKeyboardMarkup(inline_keyboard=[_build_answer_row(actions, asked.handle), *questions])
 
 
 def build_details_keyboard(
@@ -159,14 +159,14 @@ def build_details_keyboard(
     quotes = build_quote_keyboard(given, archive, words)
     shorter = [(words("button-shorter"), AnswerAction.SHORTER)] if len(given.sentences) > 1 else []
     deeper = [(words("button-deeper"), AnswerAction.DEEPER)] if asked.mode != DEEP_MODE else []
+    details = [(words("button-why"), AnswerAction.WHY), (words("button-link"), AnswerAction.LINK), *shorter, *deeper]
     rows = [
-        [(words("button-why"), AnswerAction.WHY), (words("button-link"), AnswerAction.LINK), *shorter, *deeper],
-        [(words("button-back"), AnswerAction.BACK)],
+        _build_answer_row(details, asked.handle),
+        *(quotes.inline_keyboard if quotes else ()),
+        _build_answer_row([(words("button-back"), AnswerAction.BACK)], asked.handle),
+        *questions,
     ]
-    details, back = ([make_answer_button(label, action, asked.handle) for label, action in row] for row in rows)
-    return InlineKeyboardMarkup(
-        inline_keyboard=[details, *(quotes.inline_keyboard if quotes else ()), back, *questions]
-    )
+    return InlineKeyboardMarkup(inline_keyboard=rows)
 
 
 class SuggestionCallback(CallbackData, prefix="sq"):
@@ -177,10 +177,7 @@ class SuggestionCallback(CallbackData, prefix="sq"):
 
 def build_suggestion_rows(suggested: Iterable[tuple[str, str]]) -> list[ButtonRow]:
     """Build a row for each suggested question, from its text and token."""
-    return [
-        [InlineKeyboardButton(text=text, callback_data=SuggestionCallback(token=token).pack())]
-        for text, token in suggested
-    ]
+    return [build_row([(text, SuggestionCallback(token=token))]) for text, token in suggested]
 
 
 def list_suggestion_rows(shown: InlineKeyboardMarkup | None) -> list[ButtonRow]:
@@ -202,9 +199,7 @@ def update_vote_counts(shown: InlineKeyboardMarkup | None, votes: VoteCounts) ->
         action = get_button_action(one)
         if action not in _VOTE_EMOJI:
             return one
-        return one.model_copy(
-            update={"text": f"{_VOTE_EMOJI[action]} {counts[action]}" if counts[action] else _VOTE_EMOJI[action]}
-        )
+        return one.model_copy(update={"text": f"{_VOTE_EMOJI[action]} {counts[action] or ''}".rstrip()})
 
     return _map_buttons(shown, counted)
 
@@ -212,10 +207,8 @@ def update_vote_counts(shown: InlineKeyboardMarkup | None, votes: VoteCounts) ->
 def add_reason_buttons(shown: InlineKeyboardMarkup, handle: str, words: Translator) -> InlineKeyboardMarkup:
     """Add the buttons with reasons for a bad answer, below the votes."""
     rows = remove_buttons(shown, *REASONS_BY_ACTION).inline_keyboard
-    reasons = [
-        make_answer_button(words("button-reason", reason=name), action, handle)
-        for action, name in REASONS_BY_ACTION.items()
-    ]
+    labelled = ((words("button-reason", reason=name), action) for action, name in REASONS_BY_ACTION.items())
+    reasons = _build_answer_row(labelled, handle)
     return InlineKeyboardMarkup(inline_keyboard=[*rows[:1], reasons[:2], reasons[2:], *rows[1:]])
 
 
@@ -236,8 +229,7 @@ def _map_buttons(
 _BUTTONS_PER_ROW = 5
 # Up to this many buttons have room for a word on a phone.
 _MAX_LABELLED = 3
-# Further citations have their links: more rows than this push the answer off a phone's screen.
-_MAX_QUOTE_BUTTONS = 20
+_MAX_QUOTE_BUTTONS = 20  # further citations have their links: more rows than this push the answer off a phone's screen
 
 
 class QuoteCallback(CallbackData, prefix="q"):
@@ -251,14 +243,13 @@ def build_quote_keyboard(given: StoredAnswer, archive: Archive, words: Translato
     labelled = list(_number_quotes(given))[:_MAX_QUOTE_BUTTONS]
     spelt = len(labelled) <= _MAX_LABELLED
     buttons = [
-        InlineKeyboardButton(
-            text=words("receipt", number=number) if spelt else f"❝ {number}",
-            callback_data=QuoteCallback(token=_make_quote_token(quoted, given, archive)).pack(),
+        (
+            words("receipt", number=number) if spelt else f"❝ {number}",
+            QuoteCallback(token=_make_quote_token(quoted, given, archive)),
         )
         for number, quoted in labelled
     ]
-    rows = [buttons[at : at + _BUTTONS_PER_ROW] for at in range(0, len(buttons), _BUTTONS_PER_ROW)]
-    return InlineKeyboardMarkup(inline_keyboard=rows) if rows else None
+    return build_keyboard(*split_rows(buttons, _BUTTONS_PER_ROW)) if buttons else None
 
 
 def find_quote_by_token(given: StoredAnswer, archive: Archive, token: str) -> CitedSpan | None:

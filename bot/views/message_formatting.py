@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from heapq import nlargest
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from aiogram.enums import MessageEntityType
@@ -61,6 +61,11 @@ _LINKLESS_ENTITIES = frozenset({"code", "pre", "text_link", "text_mention", "url
 _STYLE_ENTITIES = frozenset({"bold", "italic", "underline", "strikethrough", "spoiler"})
 
 
+def list_utf16_offsets(text: str) -> list[int]:
+    """List the offsets of the characters of a text, and of its end, in UTF-16 units."""
+    return list(accumulate((2 if letter > "\uffff" else 1 for letter in text), initial=0))
+
+
 def find_link_spans(text: str) -> list[tuple[int, int]]:
     """Find the spans of which Telegram may make links; neighbouring spans are merged where there are many."""
     found = [match.span() for match in _LINK_PATTERN.finditer(text)]
@@ -75,9 +80,7 @@ def neutralize_entities(text: str, entities: Sequence[MessageEntity]) -> list[Me
     spans = [match.span() for match in _LINK_PATTERN.finditer(text) if match[0].removeprefix("/") not in BOT_COMMANDS]
     if not spans:
         return list(entities)
-    places = [0]
-    for char in text:
-        places.append(places[-1] + (2 if char > "\uffff" else 1))
+    places = list_utf16_offsets(text)
     closed = sorted((e.offset, e.offset + e.length) for e in entities if e.type in _LINKLESS_ENTITIES)
     holes = [hole for start, end in spans for hole in _subtract_spans(places[start], places[end], closed)]
     if not holes:
@@ -139,10 +142,7 @@ def format_changes(old: str, new: str) -> tuple[Text, int]:
 
     The text is empty where only white space changed. Control characters and direction marks are left out.
     """
-    was, now = (
-        _TOKEN_PATTERN.findall(strip_control_characters(old)),
-        _TOKEN_PATTERN.findall(strip_control_characters(new)),
-    )
+    was, now = (_TOKEN_PATTERN.findall(strip_control_characters(text)) for text in (old, new))
     found = _merge_adjacent_changes(list(_find_changes(was, now)))
     pieces: list[Text | str] = []
     end = 0
@@ -155,9 +155,8 @@ def format_changes(old: str, new: str) -> tuple[Text, int]:
         pieces.append(_join_tokens(now, range(change[1].stop, end), spaced=True))
     if found and end < len(now):
         pieces.append("…")
-    return Text(*(neutralize_links(p) if isinstance(p, str) else p for p in pieces if p)), max(
-        0, len(found) - _MAX_CHANGES
-    )
+    text = Text(*(neutralize_links(p) if isinstance(p, str) else p for p in pieces if p))
+    return text, max(0, len(found) - _MAX_CHANGES)
 
 
 def _find_changes(was: _Tokens, now: _Tokens) -> Iterator[_Change]:
@@ -218,10 +217,8 @@ def _join_tokens(tokens: _Tokens, which: range, *, spaced: bool = False) -> str:
 
 
 MAX_MESSAGE_LENGTH = 4096
-# Telegram silently drops formatting after about a hundred entities per message.
-MAX_ENTITIES = 100
-# Best places to cut, in order: between paragraphs, lines, words.
-_CUT_SEPARATORS = ("\n\n", "\n", " ")
+MAX_ENTITIES = 100  # Telegram silently drops formatting after about a hundred entities per message
+_CUT_SEPARATORS = ("\n\n", "\n", " ")  # best places to cut, in order: between paragraphs, lines, words
 # Entities that Telegram may detect by itself: links, mentions, hashtags, commands. They count as well.
 _AUTO_ENTITY_PATTERN = re.compile(r"(?<!\w)[@#$/]\w|\w\.\w|://")
 _QUOTE_TYPES = {MessageEntityType.BLOCKQUOTE, MessageEntityType.EXPANDABLE_BLOCKQUOTE}
@@ -244,13 +241,11 @@ def split_pages(content: Text, limit: int = MAX_MESSAGE_LENGTH) -> list[Page]:
 
     A quote that crosses a cut becomes two quotes; any other entity is cut only when it alone is too long.
     """
-    text, entities = content.render()
-    ruler = _MessageSplitter(text, entities)
+    splitter, start = _MessageSplitter(*content.render()), 0
     cut: list[Page] = []
-    start = 0
-    while start < len(text):
-        end = ruler.cut(start, limit)
-        if page := ruler.page(start, end):
+    while start < len(splitter.text):
+        end = splitter.cut(start, limit)
+        if page := splitter.page(start, end):
             cut.append(page)
         start = end
     return cut
@@ -262,9 +257,7 @@ class _MessageSplitter:
     def __init__(self, text: str, entities: Sequence[MessageEntity]) -> None:
         self.text = text
         self.entities = entities
-        self.units = [0]
-        for letter in text:
-            self.units.append(self.units[-1] + (2 if ord(letter) > 0xFFFF else 1))
+        self.units = list_utf16_offsets(text)
         self.points = {unit: point for point, unit in enumerate(self.units)}
         self.found = [self.units[match.start()] for match in _AUTO_ENTITY_PATTERN.finditer(text)]
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from typing import TypeVar
 
 from bot.i18n import Translator
 from rag_core.types import Channel, Origin
+
+T = TypeVar("T")
 
 # Stages whose failure does not make the search incomplete.
 WRITING_STAGES = frozenset(
@@ -33,6 +36,27 @@ def strip_control_characters(text: str) -> str:
     """Strip control characters and direction marks from an untrusted text; line breaks are kept."""
     kept = (c if c == "\n" or unicodedata.category(c) != "Cc" else " " for c in _DIRECTION_MARKS.sub("", text))
     return "".join(kept).strip()
+
+
+def join_lines(text: str) -> str:
+    """Put an untrusted text on one line, without control characters."""
+    return " ".join(strip_control_characters(text).split())
+
+
+def shorten(text: str, longest: int) -> str:
+    """Cut a text that is longer, with an ellipsis."""
+    return text if len(text) <= longest else f"{text[:longest].rstrip()}…"
+
+
+def shorten_at_word(text: str, longest: int) -> str:
+    """Cut a text that is longer between two words, with an ellipsis."""
+    return text if len(text) <= longest else f"{text[:longest].rsplit(' ', 1)[0].rstrip(' ,.;:·•–—-')}…"
+
+
+def cut_lines(lines: Sequence[T], most: int, words: Translator) -> list[T | str]:
+    """Cut a list that has more lines than `most`; a last line counts the rest."""
+    more = len(lines) - most
+    return [*lines[:most], *([words("titles-more", more=more)] if more > 0 else [])]
 
 
 def format_author(channel: Channel | None, origin: Origin | None, words: Translator) -> str:
@@ -59,6 +83,4 @@ def format_moment(moment: datetime, shown: RenderContext) -> str:
 
 def format_missing_parts(missing: Iterable[str], words: Translator) -> str:
     """Format the line that names the parts of a question that nothing was found for."""
-    return words(
-        "answer-missing", parts="; ".join(" ".join(strip_control_characters(part).split()) for part in missing)
-    )
+    return words("answer-missing", parts="; ".join(map(join_lines, missing)))

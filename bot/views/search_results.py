@@ -18,7 +18,7 @@ from bot.i18n import Translator
 from bot.views.answer import format_channel_title, format_one_line, make_link
 from bot.views.keyboards import cut_page
 from bot.views.message_formatting import find_link_spans, neutralize_links, style_text
-from bot.views.post_formatting import RenderContext, format_author, format_day_and_edit, strip_control_characters
+from bot.views.post_formatting import RenderContext, cut_lines, format_author, format_day_and_edit, join_lines
 from rag_core.retrieval.post_search import FoundPost, SearchListing, TextMatcher, select_snippet
 from rag_core.types import Channel, format_post_link
 
@@ -78,7 +78,6 @@ def _render_head(listing: SearchListing, number: int, last: int, shown: RenderCo
 
 
 def _format_days(listing: SearchListing, shown: RenderContext) -> Iterator[str]:
-    """Format the searched period, in the reader's time zone."""
     words, only = shown.words, listing.only
     since = words.date(only.since, shown.zone) if only.since else ""
     until = words.date(only.until - _ONE_MICROSECOND, shown.zone) if only.until else ""
@@ -90,14 +89,12 @@ def _format_days(listing: SearchListing, shown: RenderContext) -> Iterator[str]:
         yield words("search-until", date=until)
 
 
-def _format_channels(listing: SearchListing, words: Translator) -> Iterator[str]:
+def _format_channels(listing: SearchListing, words: Translator) -> list[str]:
     chosen = listing.sought.plan.channels or ()
     named = [
         format_channel_title(c, words, _MAX_NAME_LENGTH) for key, c in sorted(listing.channels.items()) if key in chosen
     ]
-    yield from named[:_MAX_NAMED]
-    if (more := len(named) - _MAX_NAMED) > 0:
-        yield words("titles-more", more=more)
+    return cut_lines(named, _MAX_NAMED, words)
 
 
 def _format_counts(listing: SearchListing, words: Translator) -> Iterator[str]:
@@ -131,7 +128,7 @@ def _render_entry(place: int, found: FoundPost, listing: SearchListing, shown: R
 
 def _render_snippet(text: str, spots: TextMatcher) -> Text:
     """Render the snippet that shows the matches best, on one line, with the matches in bold."""
-    line = " ".join(strip_control_characters(text).split())
+    line = join_lines(text)
     found = spots.within(line)
     start, end = select_snippet(line, found, _MAX_SNIPPET_LENGTH)
     active = list(_AUTO_ENTITY_PATTERN.finditer(line, start, end))

@@ -6,15 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from aiogram.utils.formatting import BlockQuote, Bold, Italic, Text, as_list
 
-from bot.views.answer import JsonObject, hash_text_version, link_author, make_link
+from bot.views.answer import JsonObject, format_reference, hash_text_version, link_author, link_username
 from bot.views.message_formatting import neutralize_links
-from bot.views.post_formatting import (
-    RenderContext,
-    format_author,
-    format_day_and_edit,
-    format_moment,
-    strip_control_characters,
-)
+from bot.views.post_formatting import RenderContext, format_moment, join_lines, strip_control_characters
 from rag_core.types import Citation, Post, PostKey
 from rag_core.verification.verdict_types import Label, Verdict, Verification
 from rag_core.verification.verify import NON_SEARCH_STAGES
@@ -43,8 +37,8 @@ def render_verdicts(found: Verification, posts: Mapping[PostKey, Post], shown: R
 def _render_same_post(found: Verification, shown: RenderContext) -> Text:
     """Name the post that the message is, and whether a later one changed it."""
     assert found.same
-    channel = found.channels.get(found.same.key.chat_id)
-    author = link_author(channel, found.same.origin, found.link(found.same.key), shown.words)
+    key = found.same.key
+    author = link_author(key, found.channels.get(key.chat_id), found.same.origin, shown.words)
     day = shown.words.date(found.same.date, shown.zone)
     return shown.words.rich("verify-same", day=day, channel=author, state=found.same_post_state)
 
@@ -76,21 +70,12 @@ def _render_verdict(
     verdict: Verdict, number: str, found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext
 ) -> Iterator[Text]:
     words = shown.words
-    yield Text(
-        number,
-        words.rich(
-            "verify-claim",
-            claim=neutralize_links(
-                " ".join(strip_control_characters(verdict.claim.text).split()).translate(_INNER_QUOTE_MARKS)
-            ),
-        ),
-    )
-    missed = verdict.label is Label.NOT_FOUND and bool(
-        {shortfall.stage for shortfall in found.shortfalls} - NON_SEARCH_STAGES
-    )
+    claim = join_lines(verdict.claim.text).translate(_INNER_QUOTE_MARKS)
+    yield Text(number, words.rich("verify-claim", claim=neutralize_links(claim)))
+    failed = {shortfall.stage for shortfall in found.shortfalls} - NON_SEARCH_STAGES
     if verdict.superseded:
         headline = words("verify-outdated", day=words.date(verdict.superseded.date, shown.zone))
-    elif missed:
+    elif verdict.label is Label.NOT_FOUND and failed:
         headline = words("verify-partly")
     else:
         headline = words("verify-label", label="contested" if verdict.contested else verdict.label.value)
@@ -118,12 +103,9 @@ def _render_quotes(
 
 
 def _render_quote(citation: Citation, found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext) -> Text:
-    post = posts.get(citation.post)
-    author = link_author(
-        found.channels.get(citation.post.chat_id), post.origin if post else None, found.link(citation.post), shown.words
-    )
-    when = format_day_and_edit(citation.date, post.edited if post else None, shown)
-    return Text(neutralize_links(strip_control_characters(citation.quote)), "\n", author, " · ", when)
+    key, channel = citation.post, found.channels.get(citation.post.chat_id)
+    reference = format_reference(key, citation.date, posts.get(key), channel, shown)
+    return Text(neutralize_links(strip_control_characters(citation.quote)), "\n", reference)
 
 
 def _render_source_count(
@@ -134,7 +116,5 @@ def _render_source_count(
     first = posts.get(key) if key else None
     if key is None or first is None or verdict.sources < 1:
         return
-    channel = found.channels.get(key.chat_id)
-    name = f"@{channel.username}" if channel and channel.username else format_author(channel, None, words)
-    author = make_link(name, found.link(key))
+    author = link_username(key, found.channels.get(key.chat_id), words)
     yield words.rich("verify-sources", count=verdict.sources, first=author, when=format_moment(first.date, shown))

@@ -347,7 +347,8 @@ class QuestionWorker:
                 return await self._answer_unless_stopped(asked, live)
         except Exception as exc:
             self.meter.count_question("trouble")
-            log.error("question %d failed: %s", asked.id, exc, exc_info=error_handler.get_unexpected_error(exc))
+            bug = None if isinstance(exc, RagError) else exc  # only a bug needs a traceback
+            log.error("question %d failed: %s", asked.id, exc, exc_info=bug)
             admin = asked.private and asked.user_id in self._rights
             return Text(error_handler.format_error(exc, get_translator(asked.lang), admin=admin)), None
 
@@ -381,7 +382,7 @@ class QuestionWorker:
         text, viewer = await narrow_to_channel_set(archive, asked.chat_id, asked.text, viewer)
         if not viewer.channels:
             self.meter.count_question("refused")
-            return Text(live.words("sets-nothing-readable", sets="/sets")), {}
+            return Text(live.words("sets-nothing-readable")), {}
         text = text if asked.kind == "verify" else strip_courtesies(text)
         question = Question(text, asked.lang, asked_at, viewer, asked.chat_id, asked.thread)
         if asked.kind == "verify":

@@ -219,7 +219,7 @@ class ProgressView:
             extract = self.extract
             first = extract.sentences[0]
             key = first.citations[0].post
-            author = link_author(extract.channels.get(key.chat_id), None, extract.link(key), self.words)
+            author = link_author(key, extract.channels.get(key.chat_id), None, self.words)
             lines = [BlockQuote(neutralize_links(strip_control_characters(first.text))), author]
             unsure = [self.words("answer-probable")] if extract.certainty is Certainty.PROBABLE else []
             blocks.insert(0, as_list(*unsure, *lines))

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from aiogram import Bot
 from aiogram.client.session.aiohttp import AiohttpSession
 from aiogram.client.telegram import TelegramAPIServer
+from aiogram.types import MessageEntity
 
 from bot.sandbox import Sandbox
 from ingest.dedup import CopyIndexer
@@ -92,6 +93,27 @@ async def press(sandbox: Sandbox, message: dict[str, Any], label: str, who: int)
     pressed = await sandbox.press(who, message["chat"]["id"], message["message_id"], data)
     assert pressed["answer"] is not None, f"nobody answered {label}"
     return str(pressed["answer"].get("text") or "")
+
+
+async def wait_until(condition: Callable[[], bool]) -> bool:
+    """Wait for what rings no bell."""
+    async with asyncio.timeout(40):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return True
+
+
+async def wait_for_text(sandbox: Sandbox, message: dict[str, Any], start: str) -> str:
+    """What a message says once it begins so."""
+    begun = await sandbox.until(lambda: current(sandbox, message)["text"].startswith(start), 60)
+    assert begun, current(sandbox, message)
+    return str(current(sandbox, message)["text"])
+
+
+def find_formatted(message: dict[str, Any], kind: str) -> list[str]:
+    """The pieces of a message with this formatting."""
+    entities = [MessageEntity.model_validate(entity) for entity in message["entities"]]
+    return [e.extract_from(message["text"]) for e in entities if e.type == kind]
 
 
 async def wait_until_handled(sandbox: Sandbox) -> None:

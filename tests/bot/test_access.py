@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiogram import Bot
 from aiogram.types import Chat, Message, User
-from driver import ADMIN, GROUP
+from driver import ADMIN, GROUP, open_archive
 
 from bot.access import AdminRegistry, MembershipCache, Reader, build_viewer, get_reader_id, is_admin
 from bot.sandbox import Sandbox
@@ -26,18 +26,17 @@ SECRETS = {
 
 @pytest.fixture
 async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
-    archive = await Archive.open(tmp_path)
-    for chat_id, visibility in (
-        (PUBLIC, Visibility.PUBLIC),
-        (MEMBERS, Visibility.MEMBERS),
-        (ADMINS, Visibility.ADMINS),
-    ):
-        await channels.save_channel(archive, Channel(chat_id, str(chat_id), visibility=visibility))
-    await channels.save_channel(archive, Channel(PENDING, "new", visibility=Visibility.PUBLIC, state="pending"))
-    await channels.bind_channel(archive, GROUP, MEMBERS)
-    await channels.bind_channel(archive, GROUP, PENDING)
-    yield archive
-    await archive.close()
+    async with open_archive(tmp_path) as archive:
+        for chat_id, visibility in (
+            (PUBLIC, Visibility.PUBLIC),
+            (MEMBERS, Visibility.MEMBERS),
+            (ADMINS, Visibility.ADMINS),
+        ):
+            await channels.save_channel(archive, Channel(chat_id, str(chat_id), visibility=visibility))
+        await channels.save_channel(archive, Channel(PENDING, "new", visibility=Visibility.PUBLIC, state="pending"))
+        await channels.bind_channel(archive, GROUP, MEMBERS)
+        await channels.bind_channel(archive, GROUP, PENDING)
+        yield archive
 
 
 def rights(archive: Archive, *admins: int) -> AdminRegistry:
@@ -108,10 +107,9 @@ async def test_an_admin_hears_it_in_private_and_not_in_a_group(sandbox: Sandbox,
 
 
 async def test_the_one_thing_to_do_is_said_where_nothing_can_be_read(sandbox: Sandbox, live: Any, home: Path) -> None:
-    archive = await Archive.open(home)
-    for chat_id in await channels.load_channels(archive):
-        await channels.set_channel_state(archive, chat_id, "pending")
-    await archive.close()
+    async with open_archive(home) as archive:
+        for chat_id in await channels.load_channels(archive):
+            await channels.set_channel_state(archive, chat_id, "pending")
     async with live():
         for who in (500, 502, 501):
             await sandbox.say(who, "when is it?" if who != 500 else "когда это?")

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiogram import Bot
 from aiogram.client.telegram import TelegramAPIServer
-from driver import ADMIN, CREW, GROUP, OTTO, RITA, SAFE, press, say, say_text, wait_until_handled
+from driver import ADMIN, CREW, GROUP, OTTO, RITA, SAFE, open_archive, press, say, say_text, wait_until_handled
 
 from bot import access as membership
 from bot.access import MembershipCache
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from bot.telegram.session import TelegramSession
-from rag_core.storage import Archive, channels
+from rag_core.storage import channels
 from rag_core.types import Channel
 
 PADLOCK = "Which digits open the boathouse padlock?"
@@ -35,6 +35,10 @@ async def asked(sandbox: Sandbox) -> AsyncIterator[tuple[MembershipCache, Clock]
     clock = Clock()
     async with Bot(sandbox.token, TelegramSession(api=TelegramAPIServer.from_base(sandbox.url))).context() as bot:
         yield MembershipCache(bot, clock), clock
+
+
+async def joined(who: MembershipCache, user_id: int, chats: Collection[int]) -> set[int]:
+    return {chat for chat, inside in (await who.look_up(user_id, chats)).items() if inside}
 
 
 def calls(sandbox: Sandbox) -> int:
@@ -57,7 +61,7 @@ async def test_who_counts_as_a_member(
     sandbox: Sandbox, asked: tuple[MembershipCache, Clock], status: str, is_member: bool, inside: bool
 ) -> None:
     set_chat_member(sandbox.world, CREW, OTTO, status, is_member=is_member)
-    assert await asked[0].among(OTTO, [CREW]) == ({CREW} if inside else set())
+    assert await joined(asked[0], OTTO, [CREW]) == ({CREW} if inside else set())
 
 
 async def test_a_member_is_asked_about_once_in_four_minutes(
@@ -66,11 +70,11 @@ async def test_a_member_is_asked_about_once_in_four_minutes(
     who, clock = asked
     set_chat_member(sandbox.world, CREW, OTTO, "member")
     for _ in range(3):
-        assert await who.among(OTTO, [CREW]) == {CREW}
+        assert await joined(who, OTTO, [CREW]) == {CREW}
     assert calls(sandbox) == 1
     set_chat_member(sandbox.world, CREW, OTTO, "left")  # and no update of it arrives
     clock.now += 300  # five minutes are the promise
-    assert await who.among(OTTO, [CREW]) == set()
+    assert await joined(who, OTTO, [CREW]) == set()
     assert calls(sandbox) == 2
 
 
@@ -78,20 +82,20 @@ async def test_who_joins_unseen_waits_for_half_a_minute_at_most(
     sandbox: Sandbox, asked: tuple[MembershipCache, Clock]
 ) -> None:
     who, clock = asked
-    assert await who.among(OTTO, [CREW]) == set()
+    assert await joined(who, OTTO, [CREW]) == set()
     set_chat_member(sandbox.world, CREW, OTTO, "member")
-    assert await who.among(OTTO, [CREW]) == set()
+    assert await joined(who, OTTO, [CREW]) == set()
     clock.now += 31
-    assert await who.among(OTTO, [CREW]) == {CREW}
+    assert await joined(who, OTTO, [CREW]) == {CREW}
 
 
 async def test_an_update_makes_it_be_asked_at_once(sandbox: Sandbox, asked: tuple[MembershipCache, Clock]) -> None:
     who, _ = asked
     set_chat_member(sandbox.world, CREW, OTTO, "member")
-    await who.among(OTTO, [CREW])
+    await joined(who, OTTO, [CREW])
     set_chat_member(sandbox.world, CREW, OTTO, "kicked")
     who.forget(CREW, OTTO)
-    assert await who.among(OTTO, [CREW]) == set()
+    assert await joined(who, OTTO, [CREW]) == set()
 
 
 async def test_what_was_asked_before_the_update_counts_for_nothing(sandbox: Sandbox) -> None:
@@ -106,7 +110,7 @@ async def test_what_was_asked_before_the_update_counts_for_nothing(sandbox: Sand
     set_chat_member(sandbox.world, CREW, OTTO, "member")
     async with Late(sandbox.token, TelegramSession(api=TelegramAPIServer.from_base(sandbox.url))).context() as bot:
         who = MembershipCache(bot, Clock())
-        assert await who.among(OTTO, [CREW]) == set()
+        assert await joined(who, OTTO, [CREW]) == set()
 
 
 @pytest.mark.parametrize("kind", ["429", "500", "502html", "drop", "stall"])
@@ -116,25 +120,25 @@ async def test_where_telegram_does_not_say_it_is_closed(
     monkeypatch.setattr(membership, "_TIMEOUT_SECONDS", 0.3)
     set_chat_member(sandbox.world, CREW, OTTO, "member")
     sandbox.faults.fail_next("getChatMember", kind, times=50, retry_after=60, seconds=1)
-    assert await asked[0].among(OTTO, [CREW]) == set()
+    assert await joined(asked[0], OTTO, [CREW]) == set()
     sandbox.faults.clear()
-    assert await asked[0].among(OTTO, [CREW]) == {CREW}  # doubt is not remembered
+    assert await joined(asked[0], OTTO, [CREW]) == {CREW}  # doubt is not remembered
 
 
 async def test_where_the_bot_is_out_or_the_person_unknown_it_is_closed(
     sandbox: Sandbox, asked: tuple[MembershipCache, Clock]
 ) -> None:
-    assert await asked[0].among(999_999, [CREW]) == set()
+    assert await joined(asked[0], 999_999, [CREW]) == set()
     set_chat_member(sandbox.world, CREW, OTTO, "member")
     set_chat_member(sandbox.world, CREW, sandbox.world.bot.id, "kicked")
-    assert await asked[0].among(OTTO, [CREW]) == set()
+    assert await joined(asked[0], OTTO, [CREW]) == set()
 
 
 @pytest.mark.parametrize("nobody", [0, GROUP, CREW])
 async def test_who_writes_as_a_chat_is_nobody(
     sandbox: Sandbox, asked: tuple[MembershipCache, Clock], nobody: int
 ) -> None:
-    assert await asked[0].among(nobody, [CREW]) == set()
+    assert await joined(asked[0], nobody, [CREW]) == set()
     assert not await asked[0].leads(nobody, GROUP)
     assert calls(sandbox) == 0
 
@@ -145,9 +149,9 @@ async def test_one_question_asks_telegram_a_few_times_only_and_the_next_goes_on(
     chats = [-1002000000 - n for n in range(30)]
     for chat in chats:
         sandbox.world.add_channel(chat, str(chat), members=[ADMIN, OTTO])
-    assert len(await asked[0].among(OTTO, chats)) == 20
+    assert len(await joined(asked[0], OTTO, chats)) == 20
     assert calls(sandbox) == 20
-    assert len(await asked[0].among(OTTO, chats)) == 30
+    assert len(await joined(asked[0], OTTO, chats)) == 30
 
 
 async def test_who_leads_a_group(sandbox: Sandbox, asked: tuple[MembershipCache, Clock]) -> None:
@@ -160,10 +164,9 @@ async def test_who_leads_a_group(sandbox: Sandbox, asked: tuple[MembershipCache,
 
 
 async def inside(home: Path, *chats: int) -> None:
-    archive = await Archive.open(home)
-    for chat in chats:
-        await channels.record_bot_joined(archive, chat)
-    await archive.close()
+    async with open_archive(home) as archive:
+        for chat in chats:
+            await channels.record_bot_joined(archive, chat)
 
 
 async def test_a_member_reads_the_channel_until_they_leave(sandbox: Sandbox, live: Any, home: Path) -> None:

@@ -5,21 +5,22 @@ import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiogram import Bot
 from aiogram.client.telegram import TelegramAPIServer
-from driver import ADMIN, HARBOUR, OTTO
+from driver import ADMIN, HARBOUR, OTTO, open_archive
 from sandbox_chat_changes import set_bot_blocked
 
 from bot import scheduled_jobs as jobs
 from bot.admin_notifications import AdminNotifier
 from bot.sandbox import Sandbox
-from bot.settings import BotSettings
+from bot.settings import BotSettings, Settings
 from bot.telegram.session import TelegramSession
 from ingest.reception_gaps import GapsFound, IndexesRepaired, JobFailing
-from rag_core.storage import Archive, questions
+from rag_core.storage import questions
 from rag_core.storage.history_gaps import Gap
 from rag_core.types import Channel
 
@@ -28,13 +29,13 @@ DAY = datetime(2025, 3, 1, 23, tzinfo=UTC)
 
 @pytest.fixture
 async def told(sandbox: Sandbox, home: Path) -> Any:
-    archive = await Archive.open(home)
-    for person in (ADMIN, OTTO):
-        sandbox.world.people[person].started = True
-    async with Bot(sandbox.token, TelegramSession(api=TelegramAPIServer.from_base(sandbox.url))).context() as bot:
-        settings = BotSettings(admins=(ADMIN, OTTO), timezone="Europe/Moscow")
-        yield AdminNotifier(bot, settings, archive, settings.admins)
-    await archive.close()
+    async with open_archive(home) as archive:
+        for person in (ADMIN, OTTO):
+            sandbox.world.people[person].started = True
+        async with Bot(sandbox.token, TelegramSession(api=TelegramAPIServer.from_base(sandbox.url))).context() as bot:
+            settings = Settings(bot=BotSettings(timezone="Europe/Moscow"))
+            context: Any = SimpleNamespace(archive=archive, settings=settings, admins=(ADMIN, OTTO), history=None)
+            yield AdminNotifier(bot, context)
 
 
 async def said(sandbox: Sandbox, chat: int = ADMIN) -> str:
@@ -70,7 +71,7 @@ async def test_an_admin_is_told_in_the_language_of_their_questions(
 ) -> None:
     row: dict[str, Any] = {"bot_id": 42, "update_id": 1, "chat_id": ADMIN, "message_id": 1, "thread": None}
     row |= {"user_id": ADMIN, "text": "когда?", "lang": "ru", "asked_at": DAY, "private": True}
-    await questions.queue_question(told._archive, questions.QuestionRow(**row))
+    await questions.queue_question(told._context.archive, questions.QuestionRow(**row))
     await told(JobFailing("backup", "There is no room for a backup."))
     assert "резервная копия. There is no room for a backup." in await said(sandbox)
     assert "backup. There is no room for a backup." in await said(sandbox, OTTO)

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from aiogram.types import MessageEntity
-from driver import HARBOUR, KILN, OTTO, RITA
+from driver import HARBOUR, KILN, OTTO, RITA, find_formatted
 
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
@@ -18,11 +17,6 @@ FERRY_IS = "The ferry to Owl Island leaves at 8:15 every morning from pier four.
 COURSE = "Когда открывается запись на курс керамики?"
 COURSE_WAS = "Запись на осенний курс керамики открывается пятого сентября."
 COURSE_IS = "Запись на осенний курс керамики открывается девятого сентября."
-
-
-def marked(message: dict[str, Any], kind: str) -> list[str]:
-    entities = [MessageEntity.model_validate(entity) for entity in message["entities"]]
-    return [e.extract_from(message["text"]) for e in entities if e.type == kind]
 
 
 def shown(sandbox: Sandbox, chat_id: int, text: str) -> None:
@@ -68,7 +62,7 @@ async def test_an_edited_post_is_answered_anew_is_marked_and_explained(
         of_second = await ask(reader, "/why")
     for told, when in ((of_first, after), (of_second, before)):
         assert f"{when}, {today}:\n" in told["text"]
-        assert (marked(told, "strikethrough"), new in marked(told, "bold")) == ([old], True)
+        assert (find_formatted(told, "strikethrough"), new in find_formatted(told, "bold")) == ([old], True)
         assert f" · {edited} {today}" in told["text"]
 
 
@@ -100,7 +94,7 @@ async def test_a_forward_is_the_word_of_its_origin(
         cited = told["text"].partition("•")[0]  # below, /why lists what else was found: posts of the channel itself
         assert cited.count(channel) == cited.count(who)
         assert "Ada" not in told["text"]
-    assert marked(answer, "text_link")[-1] == who
+    assert find_formatted(answer, "text_link")[-1] == who
 
 
 async def test_a_hidden_author_is_the_speaker_of_a_forward(sandbox: Sandbox, live: Any, ask: Any, eyes: Any) -> None:

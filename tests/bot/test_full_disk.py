@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from aiogram.types import Update
-from driver import OTTO, SAFE
+from driver import OTTO, SAFE, wait_until
 
 from bot.middlewares import DeduplicationMiddleware
 from bot.sandbox import Sandbox
@@ -66,14 +66,6 @@ def offset(sandbox: Sandbox) -> int:
     return int(asked[-1].get("offset") or 0) if asked else 0
 
 
-async def true(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(40):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.01)
-
-
 async def test_with_a_full_disk_nothing_is_confirmed_one_sentence_is_said_and_all_goes_on_when_there_is_room(
     sandbox: Sandbox, live: Any, archives: list[Archive], eyes: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -87,7 +79,7 @@ async def test_with_a_full_disk_nothing_is_confirmed_one_sentence_is_said_and_al
             sent = [await sandbox.post(SAFE, f"{LONG}{number}") for number in range(20)]
             await sandbox.say(OTTO, FERRY)
             confirmed = offset(sandbox)
-            await true(lambda: sum(call["method"] == "getUpdates" for call in sandbox.transcript[before:]) > 20)
+            await wait_until(lambda: sum(call["method"] == "getUpdates" for call in sandbox.transcript[before:]) > 20)
             assert offset(sandbox) == confirmed
             said = [record for record in caplog.records if record.levelno >= logging.ERROR]
             assert [record.getMessage().count("is full") for record in said] == [1] * len(said)
@@ -140,13 +132,15 @@ async def test_an_archive_that_another_program_locks_is_waited_for(
 ) -> None:
     async with live():
         await ask(OTTO, FERRY)
-        await true(lambda: _over(home))  # it is noted after it was sent
+        await wait_until(lambda: _over(home))  # it is noted after it was sent
         async with archives[-1]._turn:
             await archives[-1]._writer.execute("PRAGMA busy_timeout = 50")
         other = sqlite3.connect(home / "citegram.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         await sandbox.say(OTTO, FERRY)
-        await true(lambda: "Failed to fetch updates" in caplog.text and "is locked by another program" in caplog.text)
+        await wait_until(
+            lambda: "Failed to fetch updates" in caplog.text and "is locked by another program" in caplog.text
+        )
         await asyncio.sleep(0.3)
         assert caplog.text.count("Failed to fetch updates") == 1
         other.execute("ROLLBACK")

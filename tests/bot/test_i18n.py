@@ -178,7 +178,6 @@ SAYS = {
     "as_list",
     "InlineKeyboardButton",
     "button",
-    "make_answer_button",
     "redraw_message",
     "send_channel_notice",
     "BotCommand",

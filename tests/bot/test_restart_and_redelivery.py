@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import HARBOUR, OTTO, RITA, query_archive, say
+from driver import HARBOUR, OTTO, RITA, open_archive, query_archive, say
 
 from bot.app import run_bot
 from bot.data_folder_lock import lock_data_folder
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core.errors import ArchiveUnavailable, SettingsWrong
-from rag_core.storage import Archive, questions, raw_updates
+from rag_core.storage import questions, raw_updates
 
 FERRY = "When does the ferry to Owl Island leave?"
 
@@ -43,9 +43,8 @@ async def test_poison_in_the_middle_of_a_batch_does_not_keep_others_from_their_a
         await sandbox.replies(OTTO)
     assert "7:30" in english["text"]
     assert "пятого сентября" in russian["text"]
-    archive = await Archive.open(home)
-    assert (await raw_updates.count_updates_by_state(archive))["poison"] == 2
-    await archive.close()
+    async with open_archive(home) as archive:
+        assert (await raw_updates.count_updates_by_state(archive))["poison"] == 2
 
 
 async def test_what_could_not_be_kept_is_delivered_again_and_answered(
@@ -87,12 +86,11 @@ async def test_a_redelivered_question_is_not_answered_twice(sandbox: Sandbox, li
 async def test_a_question_queued_before_a_crash_is_answered_after_it(sandbox: Sandbox, live: Any, home: Path) -> None:
     asked = await sandbox.say(OTTO, FERRY)
     sandbox.world.queue.kept.clear()  # delivered and confirmed; then the process died while answering
-    archive = await Archive.open(home)
-    row = {"bot_id": 42, "update_id": 7, "chat_id": OTTO, "message_id": asked["message_id"], "thread": None}
-    row |= {"user_id": OTTO, "text": FERRY, "lang": "en", "private": True}
-    await questions.queue_question(archive, questions.QuestionRow(**row, asked_at=datetime.now(UTC)))
-    assert await questions.take_next_question(archive)
-    await archive.close()
+    async with open_archive(home) as archive:
+        row = {"bot_id": 42, "update_id": 7, "chat_id": OTTO, "message_id": asked["message_id"], "thread": None}
+        row |= {"user_id": OTTO, "text": FERRY, "lang": "en", "private": True}
+        await questions.queue_question(archive, questions.QuestionRow(**row, asked_at=datetime.now(UTC)))
+        assert await questions.take_next_question(archive)
     async with live():
         (reply,) = await sandbox.replies(OTTO)
     assert "7:30" in reply["text"]

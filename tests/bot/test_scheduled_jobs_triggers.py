@@ -6,14 +6,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from apscheduler.events import EVENT_JOB_SUBMITTED
+from apscheduler.triggers.cron import CronTrigger
+from apscheduler.triggers.date import DateTrigger
+from driver import wait_until
 
 from bot import scheduled_jobs as schedule
 from bot.job_log import JobLog
 from bot.scheduled_jobs import (
     FixedDelayTrigger,
     ScheduledJob,
-    make_daily_trigger,
-    make_one_time_trigger,
     open_scheduler,
 )
 from ingest.reception_gaps import AdminNotice, Clock, JobFailing
@@ -55,14 +56,6 @@ async def until(happened: asyncio.Event) -> None:
     await asyncio.sleep(0.01)
 
 
-async def true(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.01)
-
-
 async def test_a_job_runs_again_and_again_and_each_run_is_in_the_archive(archive: Archive) -> None:
     work, done = counting(3)
     async with open_scheduler([ScheduledJob("inbox", work, FixedDelayTrigger(0.02))], JobLog(archive), Told()):
@@ -84,7 +77,9 @@ async def test_a_job_that_fails_is_tried_again_and_admins_hear_of_it_where_it_ma
     ]
     async with open_scheduler(both, job_log, told):
         await until(failed)
-        await true(lambda: all(job_log.jobs.get(job) and job_log.jobs[job].runs > 2 for job in ("backup", "save")))
+        await wait_until(
+            lambda: all(job_log.jobs.get(job) and job_log.jobs[job].runs > 2 for job in ("backup", "save"))
+        )
     assert told.notices == [JobFailing("backup", "There is no room.")]
     assert job_log.jobs["backup"].failures == job_log.jobs["save"].failures == 1
     assert not job_log.jobs["backup"].failing
@@ -103,7 +98,7 @@ async def test_two_instances_of_a_job_never_run_at_once_and_the_one_left_out_is_
 
     job_log = JobLog(archive)
     async with open_scheduler([ScheduledJob("check", slow, FixedDelayTrigger(0.02))], job_log, Told()):
-        await true(lambda: "check" in job_log.jobs)
+        await wait_until(lambda: "check" in job_log.jobs)
         assert "still running" in str(job_log.jobs["check"].error)
         release.set()
         await asyncio.sleep(0.05)
@@ -170,7 +165,7 @@ async def test_a_nightly_job_that_no_night_has_run_is_run_soon_after_the_start(
     far = (datetime.now(UTC) + timedelta(hours=12)).hour
 
     def nightly(name: str, work: Callable[[], Awaitable[str]]) -> ScheduledJob:
-        return ScheduledJob(name, work, make_daily_trigger(far, 0, UTC), overdue=timedelta(hours=25))
+        return ScheduledJob(name, work, CronTrigger(hour=far, minute=0, timezone=UTC), overdue=timedelta(hours=25))
 
     job_log.record_success("fresh", 1)
     (never, never_ran), (fresh, fresh_ran) = counting(1), counting(1)
@@ -194,7 +189,7 @@ async def test_what_runs_when_the_bot_stops_is_cancelled_and_waited_for(archive:
         return ""
 
     job_log = JobLog(archive)
-    async with open_scheduler([ScheduledJob("check", long, make_one_time_trigger(SOON))], job_log, Told()):
+    async with open_scheduler([ScheduledJob("check", long, DateTrigger(datetime.now(UTC) + SOON))], job_log, Told()):
         await asyncio.wait_for(begun.wait(), 30)
     assert ended
     assert "check" not in job_log.jobs  # it did not fail

@@ -231,9 +231,8 @@ async def everything_shown(rag: Engine, text: str, way: str) -> list[object]:
         texts = [source.passage.text for source in answer.found]
         reading = await describe_reading(text, question.lang, texts, question.viewer, rag)
         plan = await plan_as_json(question, rag)
-        narrowed = await narrow_to_channel_set(rag.archive, 1, f"in town: {text}", question.viewer)
-        narrowed = narrowed._replace(viewer=sorted(narrowed.viewer.channels))  # type: ignore[arg-type]
-        shown: object = (answer, reading, await answer_from_pin(question, rag), plan, narrowed)
+        rest, viewer = await narrow_to_channel_set(rag.archive, 1, f"in town: {text}", question.viewer)
+        shown: object = (answer, reading, await answer_from_pin(question, rag), plan, rest, sorted(viewer.channels))
     elif way == "search":
         shown = await list_posts(question, seen)
         shown = (shown.found, shown.matching, shown.more, shown.whole, shown.channels, shown.shortfalls)
@@ -247,7 +246,7 @@ async def everything_shown(rag: Engine, text: str, way: str) -> list[object]:
 
 async def suggested_questions(rag: Engine) -> list[object]:
     """The questions that are suggested to the same reader, made from all channels."""
-    suggester = QuestionSuggester(rag, answer_question)
+    suggester = QuestionSuggester(rag)
     await suggester.make_suggestions()
     return [repr(one) for one in await suggester.suggest(Viewer(1, frozenset({HARBOUR, KILN})), "ru")]
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, say
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, open_archive, say
 
 from bot.access import AdminRegistry, MembershipCache
 from bot.handlers import admins
 from bot.sandbox import Sandbox
-from rag_core.storage import Archive, user_data
+from rag_core.storage import user_data
 
 TROPHY = "where did the treasurer hide the silver trophy?"
 
@@ -34,10 +34,8 @@ async def sure(sandbox: Sandbox, who: int, text: str, choice: int = 0) -> str:
 
 
 async def granted(home: Path) -> list[tuple[int, int]]:
-    archive = await Archive.open(home)
-    found = [(one.user_id, one.by) for one in await user_data.list_admin_grants(archive)]
-    await archive.close()
-    return found
+    async with open_archive(home) as archive:
+        return [(one.user_id, one.by) for one in await user_data.list_admin_grants(archive)]
 
 
 async def test_an_admin_makes_another_who_is_told_and_may_do_everything(

@@ -9,13 +9,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, buttons, current, open_more, press, query_archive
+from driver import (
+    ADMIN,
+    GROUP,
+    HARBOUR,
+    OTTO,
+    RITA,
+    bind,
+    buttons,
+    current,
+    open_archive,
+    open_more,
+    press,
+    query_archive,
+)
 from sandbox_chat_changes import create_topic
 
 from bot.sandbox import Sandbox
 from bot.views.answer import hash_text_version, parse_stored_answer
 from bot.views.keyboards import AnswerAction, AnswerCallback
-from rag_core.storage import Archive, channels, posts
+from rag_core.storage import channels, posts
 from rag_core.types import Post, PostKey, Visibility
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -158,19 +171,22 @@ async def test_a_refusal_offers_a_search_for_its_words_and_to_ask_another_way(
 
 async def many(home: Path) -> None:
     """Seven posts that answer one question, kept as an answer cites them."""
-    archive = await Archive.open(home)
-    kept = [Post(PostKey(HARBOUR, 50 + n), datetime(2024, 6, 1 + n, tzinfo=UTC), f"Tug {n} is red.") for n in range(7)]
-    await posts.save_posts(archive, kept, source="test")
-    sentences = ", ".join(
-        f'{{"around": "", "quote": 0, "citations": [[{HARBOUR}, {50 + n}, 0, 13]]}}' for n in range(7)
-    )
-    cited = ", ".join(f'[{HARBOUR}, {50 + n}, 1717200000, "{hash_text_version(f"Tug {n} is red.")}"]' for n in range(7))
-    async with archive.writing() as connection:
-        await connection.execute(
-            "UPDATE questions SET answer = json_set(answer, '$.sentences', json(?), '$.cited', json(?))",
-            (f"[{sentences}]", f"[{cited}]"),
+    async with open_archive(home) as archive:
+        kept = [
+            Post(PostKey(HARBOUR, 50 + n), datetime(2024, 6, 1 + n, tzinfo=UTC), f"Tug {n} is red.") for n in range(7)
+        ]
+        await posts.save_posts(archive, kept, source="test")
+        sentences = ", ".join(
+            f'{{"around": "", "quote": 0, "citations": [[{HARBOUR}, {50 + n}, 0, 13]]}}' for n in range(7)
         )
-    await archive.close()
+        cited = ", ".join(
+            f'[{HARBOUR}, {50 + n}, 1717200000, "{hash_text_version(f"Tug {n} is red.")}"]' for n in range(7)
+        )
+        async with archive.writing() as connection:
+            await connection.execute(
+                "UPDATE questions SET answer = json_set(answer, '$.sentences', json(?), '$.cited', json(?))",
+                (f"[{sentences}]", f"[{cited}]"),
+            )
 
 
 async def test_sources_come_page_by_page_with_their_words(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
@@ -214,12 +230,11 @@ async def test_a_source_that_was_edited_is_not_quoted_and_one_that_went_is_named
     async with live():
         await ask(OTTO, FERRY)
         await many(home)
-        archive = await Archive.open(home)
-        edited = Post(PostKey(HARBOUR, 50), datetime(2024, 6, 1, tzinfo=UTC), "Tug 0 is blue.",
-                      edited=datetime(2024, 7, 1, tzinfo=UTC))  # fmt: skip
-        await posts.save_posts(archive, [edited], source="test")
-        await posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 51)], how="test")
-        await archive.close()
+        async with open_archive(home) as archive:
+            edited = Post(PostKey(HARBOUR, 50), datetime(2024, 6, 1, tzinfo=UTC), "Tug 0 is blue.",
+                          edited=datetime(2024, 7, 1, tzinfo=UTC))  # fmt: skip
+            await posts.save_posts(archive, [edited], source="test")
+            await posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 51)], how="test")
         told = (await ask(OTTO, "/sources"))["text"]
     assert "1. Harbour News · 1 June 2024 · edited 1 July 2024\nThis post has changed since my answer" in told
     assert "2. Harbour News · 1 June 2024 — this post is gone, or closed to you now" in told

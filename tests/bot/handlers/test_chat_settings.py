@@ -1,4 +1,4 @@
-"""/settings in a group: by its own admins, checked at every press, and true of every answer after it."""
+"""/settings and /bind in a group: checked at every press, and true of every answer after it."""
 
 from __future__ import annotations
 
@@ -7,23 +7,41 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, buttons, current, say, wait_until_handled
+from driver import (
+    ADMIN,
+    CREW,
+    GROUP,
+    HARBOUR,
+    KILN,
+    OTTO,
+    RITA,
+    SAFE,
+    bind,
+    buttons,
+    current,
+    open_archive,
+    query_archive,
+    say,
+    say_text,
+    wait_until_handled,
+)
 from sandbox_chat_changes import create_topic
 
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from bot.views.channel_card import make_channel_token
 from rag_core.calibration import Calibration
-from rag_core.storage import Archive, channels
-from rag_core.storage import channels as group_rules
+from rag_core.storage import Archive, channels, user_data
 from rag_core.storage.channels import GroupRules
 from rag_core.types import Certainty, Visibility
 
-FERRY = "/ask@citegram_bot when does the ferry to Owl Island leave?"
+FERRY = "when does the ferry to Owl Island leave?"
+ASK = f"/ask@citegram_bot {FERRY}"
 SETTINGS = "/settings@citegram_bot"
 
 
 said = partial(say, chat=GROUP)
+told = partial(say_text, chat=GROUP)
 
 
 async def press(sandbox: Sandbox, message: dict[str, Any], label: str, who: int = OTTO) -> str:
@@ -43,7 +61,7 @@ async def ready(home: Path, *chats: int, **rules: Any) -> Archive:
     for chat in chats:
         await channels.bind_channel(archive, GROUP, chat)
     if rules:
-        await group_rules.save_group_rules(archive, GROUP, GroupRules(**rules))
+        await channels.save_group_rules(archive, GROUP, GroupRules(**rules))
     return archive
 
 
@@ -54,12 +72,12 @@ async def test_the_groups_admin_binds_a_public_channel_with_buttons(sandbox: San
         await press(sandbox, settings, "Channels")
         assert list(buttons(current(sandbox, settings))) == ["＋ Harbour News", "＋ Печь и глина", "‹ Back"]
         assert await press(sandbox, settings, "＋ Harbour News") == "Saved."
-        assert "7:30" in (await said(sandbox, RITA, FERRY))["text"]
+        assert "7:30" in (await said(sandbox, RITA, ASK))["text"]
         await press(sandbox, settings, "‹ Back")
         assert "This group can ask about 1 channel:\n• Harbour News" in current(sandbox, settings)["text"]
         await press(sandbox, settings, "Channels")
         await press(sandbox, settings, "✓ Harbour News")
-        assert (await said(sandbox, RITA, FERRY))["text"].startswith("This group has no channels yet")
+        assert (await said(sandbox, RITA, ASK))["text"].startswith("This group has no channels yet")
 
 
 async def test_in_russian_for_a_russian_admin(sandbox: Sandbox, live: Any) -> None:
@@ -82,7 +100,7 @@ async def test_nobody_else_sees_or_presses_them(sandbox: Sandbox, live: Any, hom
         await press(sandbox, settings, "Channels")
         assert "администраторы этой группы" in await press(sandbox, settings, "＋ Harbour News", RITA)
         assert await channels.list_bound_channels(archive, GROUP) == frozenset()
-        assert await group_rules.load_group_rules(archive, GROUP) == GroupRules()
+        assert await channels.load_group_rules(archive, GROUP) == GroupRules()
     await archive.close()
 
 
@@ -97,7 +115,7 @@ async def test_a_button_counts_for_who_is_an_admin_when_it_is_pressed(sandbox: S
         assert "администраторы этой группы" in await press(
             sandbox, settings, "Пусть спрашивают только администраторы", RITA
         )
-        assert await group_rules.load_group_rules(archive, GROUP) == GroupRules()
+        assert await channels.load_group_rules(archive, GROUP) == GroupRules()
     await archive.close()
 
 
@@ -173,14 +191,14 @@ async def test_where_only_admins_ask_others_are_told_so(sandbox: Sandbox, live: 
     async with live():
         settings = await said(sandbox, OTTO, SETTINGS)
         assert await press(sandbox, settings, "Let only admins ask") == "Saved."
-        for text in (FERRY, "@citegram_bot when does the ferry leave?", "/search@citegram_bot ferry"):
+        for text in (ASK, "@citegram_bot when does the ferry leave?", "/search@citegram_bot ferry"):
             assert (await said(sandbox, RITA, text))["text"].startswith("В этой группе меня спрашивают только её адми")
-        refused = await said(sandbox, RITA, FERRY, thread=topic)
+        refused = await said(sandbox, RITA, ASK, thread=topic)
         assert refused["message_thread_id"] == topic
-        assert "7:30" in (await said(sandbox, OTTO, FERRY))["text"]
-        assert "7:30" in (await said(sandbox, ADMIN, FERRY))["text"]  # an admin of the bot
+        assert "7:30" in (await said(sandbox, OTTO, ASK))["text"]
+        assert "7:30" in (await said(sandbox, ADMIN, ASK))["text"]  # an admin of the bot
         await press(sandbox, settings, "Let everyone ask")
-        assert "7:30" in (await said(sandbox, RITA, FERRY))["text"]
+        assert "7:30" in (await said(sandbox, RITA, ASK))["text"]
 
 
 async def test_an_unsure_answer_is_a_refusal_where_only_sure_ones_are_wanted(
@@ -189,9 +207,9 @@ async def test_an_unsure_answer_is_a_refusal_where_only_sure_ones_are_wanted(
     archive = await ready(home, HARBOUR, cited_only=True)
     async with live():
         monkeypatch.setattr(Calibration, "grade", lambda *args, **kwargs: Certainty.PROBABLE)
-        strict = (await said(sandbox, OTTO, FERRY))["text"]
-        await group_rules.save_group_rules(archive, GROUP, GroupRules())
-        free = (await said(sandbox, OTTO, FERRY))["text"]
+        strict = (await said(sandbox, OTTO, ASK))["text"]
+        await channels.save_group_rules(archive, GROUP, GroupRules())
+        free = (await said(sandbox, OTTO, ASK))["text"]
     assert strict.startswith("I did not find a sure answer.")
     assert "Harbour News" in strict  # what came nearest
     assert free.startswith("I am not sure. The closest I found:")
@@ -207,7 +225,7 @@ async def test_the_group_has_one_language_where_it_wants_one(sandbox: Sandbox, l
         assert "Language: English" in current(sandbox, settings)["text"]
         await press(sandbox, settings, "Language: Russian")
         assert "Язык бота: русский" in current(sandbox, settings)["text"]
-        answer = (await said(sandbox, OTTO, FERRY))["text"]
+        answer = (await said(sandbox, OTTO, ASK))["text"]
         assert "The ferry to Owl Island leaves at 7:30" in answer  # a quote stays as it is
         assert "Источник" in answer
         private = await say(sandbox, OTTO, "/start")
@@ -227,11 +245,121 @@ async def test_without_its_name_and_in_private_the_command_says_little(sandbox: 
 async def test_what_was_chosen_moves_along_with_the_group(home: Path) -> None:
     archive = await ready(home, HARBOUR, admins_ask=True, lang="ru")
     await channels.bind_channel(archive, GROUP, KILN, own=True)
-    await group_rules.move_group(archive, GROUP, -1010)
+    await channels.move_group(archive, GROUP, -1010)
     assert await channels.list_bound_channels(archive, -1010) == {HARBOUR, KILN}
-    assert await group_rules.load_group_rules(archive, -1010) == GroupRules(admins_ask=True, lang="ru")
+    assert await channels.load_group_rules(archive, -1010) == GroupRules(admins_ask=True, lang="ru")
     assert await channels.list_bound_channels(archive, GROUP) == frozenset()
-    assert await group_rules.load_group_rules(archive, GROUP) == GroupRules()
+    assert await channels.load_group_rules(archive, GROUP) == GroupRules()
     await channels.set_channel_visibility(archive, KILN, Visibility.MEMBERS)
     assert await channels.list_bound_channels(archive, -1010) == {HARBOUR}  # still the group's own binding
     await archive.close()
+
+
+async def test_an_admin_binds_and_unbinds_a_channel(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        assert (await told(sandbox, OTTO, ASK)).startswith("This group has no channels yet. Its")
+        bound = await told(sandbox, ADMIN, "/bind@citegram_bot @Harbour_News")
+        assert bound == "Done: everyone in this group can now ask about Harbour News."
+        assert "7:30" in await told(sandbox, OTTO, ASK)
+        assert "This group can ask about 1 channel:\n• Harbour News\n" in await told(
+            sandbox, ADMIN, "/bind@citegram_bot"
+        )
+        assert (await told(sandbox, ADMIN, "/unbind@citegram_bot Harbour News")).startswith(
+            "Done: this group can no longer"
+        )
+        assert (await told(sandbox, OTTO, ASK)).startswith("This group has no channels yet. Its")
+
+
+async def test_a_bound_channel_is_the_only_one_a_group_hears_of(sandbox: Sandbox, live: Any, home: Path) -> None:
+    await bind(home, SAFE)
+    async with live():
+        assert "7:30" not in await told(sandbox, ADMIN, ASK)
+        assert "staircase" in await told(sandbox, OTTO, "/ask@citegram_bot where is the silver trophy hidden?")
+
+
+@pytest.mark.parametrize("command", ["/bind@citegram_bot @harbour_news", "/unbind@citegram_bot @harbour_news"])
+async def test_nobody_else_binds(sandbox: Sandbox, live: Any, command: str) -> None:
+    async with live():
+        assert (await told(sandbox, OTTO, command)).startswith("Only this bot's admins can do this.")
+        assert (await told(sandbox, OTTO, ASK)).startswith("This group has no channels yet. Its")
+
+
+async def test_an_admin_behind_a_mask_does_not_bind(sandbox: Sandbox, live: Any, home: Path) -> None:
+    masked = await sandbox.say(ADMIN, "hello", chat_id=GROUP)
+    masked |= {"text": "/bind@citegram_bot @harbour_news", "sender_chat": masked["chat"]}
+    masked["entities"] = [{"type": "bot_command", "offset": 0, "length": 18}]
+    async with live():
+        sandbox.push({"message": masked})
+        (reply,) = await sandbox.replies(GROUP)
+    assert reply["text"].startswith("Only this bot's admins can do this")
+
+
+async def test_what_cannot_be_bound_is_said(sandbox: Sandbox, live: Any, home: Path) -> None:
+    await query_archive(home, lambda archive: channels.set_channel_state(archive, SAFE, "pending"))
+    async with live():
+        unknown = await told(sandbox, ADMIN, "/bind@citegram_bot @nowhere")
+        pending = await told(sandbox, ADMIN, "/bind@citegram_bot The safe")
+        none = await told(sandbox, ADMIN, "/bind@citegram_bot")
+        private = await say(sandbox, ADMIN, "/bind")
+    assert unknown.startswith("I do not know the channel @nowhere.")
+    assert pending.startswith("The safe is not approved yet")
+    assert none == "This group has no channels yet.\nWrite the channel after the command: /bind @channel"
+    assert private["text"].startswith("This only works in groups")
+
+
+async def test_a_group_hears_the_bot_when_it_is_meant_and_else_silence(sandbox: Sandbox, live: Any, home: Path) -> None:
+    await bind(home, HARBOUR)
+    sandbox.world.reads_groups = True  # privacy mode off: the bot gets every message
+    async with live():
+        by_command = await told(sandbox, OTTO, ASK)
+        by_mention = await told(sandbox, OTTO, f"@Citegram_Bot, {FERRY}")
+        bare = await told(sandbox, OTTO, f"/ask {FERRY}")
+        last = sandbox.world.sent[GROUP][-1]
+        by_reply = await told(sandbox, RITA, "и когда уходит паром? the ferry to Owl Island", reply_to=last)
+        for text in (FERRY, "see citegram_bot", "mail citegram_bot@example.org", "@citegram_bots hello", "/weather"):
+            await sandbox.say(OTTO, text, chat_id=GROUP)
+        assert "7:30" in await told(sandbox, OTTO, ASK)
+    assert "7:30" in by_command
+    assert by_command == by_mention == bare
+    assert "7:30" in by_reply
+    assert len(sandbox.world.sent[GROUP]) == 5
+
+
+async def test_a_mention_alone_is_asked_for_its_question(sandbox: Sandbox, live: Any, home: Path) -> None:
+    await bind(home, HARBOUR)
+    async with live():
+        assert (await told(sandbox, OTTO, "@citegram_bot")).startswith("Write the question after the command")
+
+
+async def test_an_answer_stays_in_its_topic(sandbox: Sandbox, live: Any, home: Path) -> None:
+    await bind(home, HARBOUR)
+    topic = create_topic(sandbox.world, GROUP, ADMIN, "Ferries")
+    async with live():
+        reply = await say(sandbox, OTTO, ASK, GROUP, thread=topic)
+    assert reply["message_thread_id"] == topic
+    actions = [call for call in sandbox.transcript if call["method"] == "sendChatAction"]
+    assert {call["params"]["message_thread_id"] for call in actions} == {str(topic)}
+
+
+async def test_messages_of_a_topic_that_the_bot_opened_are_not_replies_to_it(sandbox: Sandbox, live: Any) -> None:
+    topic = create_topic(sandbox.world, GROUP, ADMIN, "Ours")
+    opening = sandbox.world.room(GROUP).messages[topic]
+    opening["from"] = sandbox.world.bot.wire()
+    sandbox.world.reads_groups = True
+    async with live():
+        await sandbox.say(OTTO, "chatting", chat_id=GROUP, thread=topic, reply_to=topic)
+        await told(sandbox, OTTO, ASK)
+    assert len(sandbox.world.sent[GROUP]) == 1
+
+
+async def test_bindings_move_with_a_group_that_becomes_a_supergroup(sandbox: Sandbox, live: Any, home: Path) -> None:
+    old, said = -77, {"message_id": 5, "date": 1, "from": sandbox.world.people[ADMIN].wire()}
+    async with open_archive(home) as archive:
+        await channels.bind_channel(archive, old, HARBOUR)
+        await user_data.save_choice(archive, f"memory {old}", "off")
+        async with live():
+            sandbox.push({"message": said | {"chat": {"id": old, "type": "group"}, "migrate_to_chat_id": GROUP}})
+            while await channels.list_bound_channels(archive, old):
+                await told(sandbox, OTTO, ASK)
+            assert "7:30" in await told(sandbox, OTTO, ASK)
+            assert (await told(sandbox, OTTO, "/new@citegram_bot")).startswith("I do not remember earlier questions")

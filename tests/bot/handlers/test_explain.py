@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from aiogram.utils.formatting import Text
-from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA
+from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, open_archive
 
 from bot.handlers.explain import explain_answer
 from bot.i18n import get_translator
@@ -143,10 +143,9 @@ async def test_a_refusal_names_what_it_found(live: Any, ask: Any) -> None:
 async def test_in_a_group_everybody_hears_of_their_own_answers(
     sandbox: Sandbox, live: Any, ask: Any, home: Path
 ) -> None:
-    archive = await Archive.open(home)
-    for chat in (HARBOUR, KILN):
-        await channels.bind_channel(archive, GROUP, chat)
-    await archive.close()
+    async with open_archive(home) as archive:
+        for chat in (HARBOUR, KILN):
+            await channels.bind_channel(archive, GROUP, chat)
     async with live():
         to_otto = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
         to_rita = await ask(RITA, f"/ask@citegram_bot {COURSE}", GROUP)
@@ -165,8 +164,7 @@ async def test_in_a_group_everybody_hears_of_their_own_answers(
 
 
 async def test_a_channel_that_was_closed_since_is_not_named_at_all(live: Any, ask: Any, home: Path) -> None:
-    archive = await Archive.open(home)
-    async with live():
+    async with open_archive(home) as archive, live():
         await ask(OTTO, FERRY)
         assert "Harbour" in (await ask(OTTO, "/why"))["text"]
         await channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
@@ -175,17 +173,15 @@ async def test_a_channel_that_was_closed_since_is_not_named_at_all(live: Any, as
         await channels.set_channel_visibility(archive, HARBOUR, Visibility.PUBLIC)
         await channels.set_channel_state(archive, HARBOUR, "paused")
         assert (await ask(OTTO, "/why"))["text"] == told
-    await archive.close()
 
 
 async def test_a_group_that_lost_a_channel_hears_no_more_of_it(live: Any, ask: Any, home: Path) -> None:
-    archive = await Archive.open(home)
-    await channels.bind_channel(archive, GROUP, HARBOUR)
-    async with live():
-        answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
-        await channels.unbind_channel(archive, GROUP, HARBOUR)
-        told = await ask(OTTO, "/why@citegram_bot", GROUP, reply_to=answer["message_id"])
-    await archive.close()
+    async with open_archive(home) as archive:
+        await channels.bind_channel(archive, GROUP, HARBOUR)
+        async with live():
+            answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
+            await channels.unbind_channel(archive, GROUP, HARBOUR)
+            told = await ask(OTTO, "/why@citegram_bot", GROUP, reply_to=answer["message_id"])
     assert "Harbour" not in told["text"]
 
 
@@ -194,11 +190,10 @@ async def test_a_group_that_lost_a_channel_hears_no_more_of_it(live: Any, ask: A
 
 @pytest.fixture
 async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
-    archive = await Archive.open(tmp_path)
-    await channels.save_channel(archive, Channel(HARBOUR, "Harbour News", "harbour_news"))
-    await channels.save_channel(archive, Channel(KILN, "Печь и глина"))
-    yield archive
-    await archive.close()
+    async with open_archive(tmp_path) as archive:
+        await channels.save_channel(archive, Channel(HARBOUR, "Harbour News", "harbour_news"))
+        await channels.save_channel(archive, Channel(KILN, "Печь и глина"))
+        yield archive
 
 
 def written_at(chat_id: int, number: int, text: str, *, edited: int = 0, **more: Any) -> Post:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import RITA, make_zip, say
+from driver import RITA, make_zip, open_archive, say
 
 from bot.handlers.imports import translate_note
 from bot.i18n import get_translator
@@ -21,7 +21,7 @@ from bot.sandbox import Sandbox
 from ingest.exports.scan import ImportOptions
 from ingest.exports.telegram_desktop import import_export
 from rag_core.errors import ImportRefused
-from rag_core.storage import Archive, channels, posts
+from rag_core.storage import channels, posts
 from rag_core.types import Channel
 
 CHAT = b'{"name": "Bakery", "type": "private_channel", "id": 77, "messages": [%s]}'
@@ -166,10 +166,9 @@ WRONG: dict[str, bytes] = {
 async def test_every_refusal_has_words_for_a_chat(tmp_path: Path, home: Path, what: str) -> None:
     file = tmp_path / ("messages.html" if what == "page" else "result.json")
     file.write_bytes(WRONG[what])
-    archive = await Archive.open(home)
-    with pytest.raises(ImportRefused) as caught:
-        await import_export(archive, file, ImportOptions())
-    await archive.close()
+    async with open_archive(home) as archive:
+        with pytest.raises(ImportRefused) as caught:
+            await import_export(archive, file, ImportOptions())
     assert caught.value.code, caught.value.reason
     for lang in ("ru", "en"):
         said = get_translator(lang)(caught.value.code, file=file.name, example="/import @channel")
@@ -180,12 +179,11 @@ async def test_every_refusal_has_words_for_a_chat(tmp_path: Path, home: Path, wh
 async def test_a_channel_that_is_wrongly_named_has_words_too(tmp_path: Path, home: Path, chat: str) -> None:
     page = tmp_path / "messages.html"
     page.write_bytes(b"<html>")
-    archive = await Archive.open(home)
-    (tmp_path / "result.json").write_bytes(EXPORT)
-    with pytest.raises(ImportRefused) as caught:
-        await import_export(archive, tmp_path / "result.json", ImportOptions(chat=chat))
-        await import_export(archive, page, ImportOptions(chat=chat))
-    await archive.close()
+    async with open_archive(home) as archive:
+        (tmp_path / "result.json").write_bytes(EXPORT)
+        with pytest.raises(ImportRefused) as caught:
+            await import_export(archive, tmp_path / "result.json", ImportOptions(chat=chat))
+            await import_export(archive, page, ImportOptions(chat=chat))
     assert caught.value.code in {"import-whose", "import-other-chat", "import-no-page"}
 
 
@@ -202,11 +200,10 @@ async def test_every_note_has_words_for_a_chat(tmp_path: Path, home: Path, make_
     nameless = CHAT.replace(b'"id": 77, ', b"") % b""
     full = b'{"about": "", "chats": {"about": "", "list": [%s]}}' % b",".join((public, empty, private, nameless))
     (tmp_path / "result.json").write_bytes(full)
-    archive = await Archive.open(home)
-    await channels.save_channel(archive, Channel(-10077, "Bakery"))
-    await posts.save_posts(archive, [make_post(n, "old", chat=-10077) for n in range(1, 100)], source="test")
-    report = await import_export(archive, tmp_path / "result.json", ImportOptions())
-    await archive.close()
+    async with open_archive(home) as archive:
+        await channels.save_channel(archive, Channel(-10077, "Bakery"))
+        await posts.save_posts(archive, [make_post(n, "old", chat=-10077) for n in range(1, 100)], source="test")
+        report = await import_export(archive, tmp_path / "result.json", ImportOptions())
     assert len(report.notes) >= 4
     for note in report.notes:
         said = translate_note(note, note.code, note.parameters, get_translator("ru"))

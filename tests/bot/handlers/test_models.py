@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, OTTO, buttons, current, say
+from driver import ADMIN, OTTO, buttons, current, say, wait_for_text
 
 from bot.handlers.models import _ModelCallback
 from bot.sandbox import Sandbox
@@ -28,10 +28,7 @@ async def pressed(sandbox: Sandbox, message: dict[str, Any], label: str, begins:
     """Press, and what the message says once it begins so."""
     data = buttons(current(sandbox, message))[label]
     await sandbox.press(ADMIN, ADMIN, message["message_id"], data)
-    assert await sandbox.until(lambda: current(sandbox, message)["text"].startswith(begins), 30), current(
-        sandbox, message
-    )
-    return str(current(sandbox, message)["text"])
+    return await wait_for_text(sandbox, message, begins)
 
 
 async def test_an_admin_changes_over_with_a_button(sandbox: Sandbox, live: Any, pulled: Path) -> None:

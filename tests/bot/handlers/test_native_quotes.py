@@ -17,8 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sample_sizes import choose_size
 
-from bot.handlers.citation_buttons import MAX_QUOTE_LENGTH, build_native_quote, count_utf16_units
+from bot.handlers.citation_buttons import MAX_QUOTE_LENGTH, build_native_quote
 from bot.sandbox import Sandbox
+from bot.sandbox.message_text import count_utf16_units
 from ingest.indexer import split_into_passages
 from rag_core import Engine, RagSettings, Viewer, open_engine
 from rag_core.storage import channels, posts

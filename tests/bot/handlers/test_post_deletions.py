@@ -8,8 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, HARBOUR, KILN, OTTO, RITA, SAFE
+from aiogram.exceptions import (
+    ClientDecodeError,
+    TelegramBadRequest,
+    TelegramForbiddenError,
+    TelegramNetworkError,
+    TelegramRetryAfter,
+    TelegramServerError,
+)
+from aiogram.methods import CopyMessage
+from driver import ADMIN, HARBOUR, KILN, OTTO, RITA, SAFE, open_archive
 
+from bot.handlers.post_deletions import PostLink, PostPresence, classify_copy_result, find_post_links, resolve_post_link
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from rag_core.storage import Archive, channels, posts
@@ -31,9 +41,8 @@ def shown(sandbox: Sandbox) -> None:
 
 @pytest.fixture
 async def archive(home: Path) -> AsyncIterator[Archive]:
-    archive = await Archive.open(home)
-    yield archive
-    await archive.close()
+    async with open_archive(home) as archive:
+        yield archive
 
 
 def data(message: dict[str, Any]) -> list[str]:
@@ -305,3 +314,99 @@ async def test_a_post_of_an_unknown_channel_is_unknown(live: Any, ask: Any, arch
     async with live():
         told = await ask(ADMIN, "/delete t.me/c/9999/1 t.me/c/8888/1")
     assert "1. Nameless · 13 March 2024\n\nt.me/c/8888/1 — I do not have this post" in told["text"]
+
+
+KNOWN = {-1001234: Channel(-1001234, "Harbour", "Harbour_News"), -1005678: Channel(-1005678, "Crew")}
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "single"),
+    [
+        ("https://t.me/harbour_news/12", PostKey(-1001234, 12), False),
+        ("t.me/HARBOUR_NEWS/12", PostKey(-1001234, 12), False),
+        ("http://www.telegram.me/harbour_news/12/", PostKey(-1001234, 12), False),
+        ("https://telegram.dog/s/harbour_news/12", PostKey(-1001234, 12), False),
+        ("(https://t.me/harbour_news/12).", PostKey(-1001234, 12), False),
+        ("https://t.me/harbour_news/12?single", PostKey(-1001234, 12), True),
+        ("https://t.me/harbour_news/12?t=5&single&x=1", PostKey(-1001234, 12), True),
+        ("https://t.me/harbour_news/7/12", PostKey(-1001234, 12), False),
+        ("https://t.me/harbour_news/12?thread=7", PostKey(-1001234, 12), False),
+        ("https://t.me/c/5678/12", PostKey(-1005678, 12), False),
+        ("https://t.me/c/5678/7/12?single", PostKey(-1005678, 12), True),
+    ],
+)
+def test_a_link_means_its_post_in_every_form(text: str, key: PostKey, single: bool) -> None:
+    (link,) = find_post_links(text)
+    assert (resolve_post_link(link, KNOWN), link.single) == (key, single)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "12",
+        "https://t.me/harbour_news",
+        "https://t.me/harbour_news/",
+        "https://t.me/harbour_news/0",
+        "https://t.me/harbour_news/12abc",
+        "https://t.me/harbour_news/12?comment=5",
+        "https://t.me/c/5678",
+        "https://not-t.me/harbour_news/12",
+        "https://evil.example/t.me/harbour_news/12",
+        "https://t.me/joinchat/AbCdEf",
+        "https://t.me/+AbCdEf/12",
+        "https://example.org/harbour_news/12",
+    ],
+)
+def test_what_leads_to_no_post_is_no_link(text: str) -> None:
+    assert find_post_links(text) == []
+
+
+@pytest.mark.parametrize("text", ["https://t.me/elsewhere/12", "https://t.me/c/999/12"])
+def test_a_link_to_an_unknown_channel_means_nothing_here(text: str) -> None:
+    (link,) = find_post_links(text)
+    assert resolve_post_link(link, KNOWN) is None
+    assert link.text == text
+
+
+def test_several_links_come_in_their_order_and_once() -> None:
+    text = "t.me/harbour_news/3 и t.me/c/5678/1,\nt.me/Harbour_news/3"
+    assert [(link.chat, link.message_id) for link in find_post_links(text)] == [("harbour_news", 3), (-1005678, 1)]
+    assert find_post_links("t.me/c/1/2")[0] == PostLink(-1001, 2, False, "t.me/c/1/2")
+
+
+CALL = CopyMessage(chat_id=1, from_chat_id=-1001, message_id=2)
+
+
+@pytest.mark.parametrize(
+    ("failure", "where"),
+    [
+        (None, PostPresence.THERE),
+        (TelegramBadRequest(CALL, "Bad Request: message to copy not found"), PostPresence.GONE),
+        (TelegramBadRequest(CALL, "Bad Request: message to forward not found"), PostPresence.GONE),
+        (TelegramBadRequest(CALL, "Bad Request: message to be replied not found"), PostPresence.GONE),
+        (TelegramBadRequest(CALL, "Bad Request: message to react not found"), PostPresence.GONE),
+        (
+            TelegramBadRequest(CALL, "Bad Request: message has protected content and can't be forwarded"),
+            PostPresence.UNCOPIED,
+        ),
+        (TelegramBadRequest(CALL, "Bad Request: CHAT_FORWARDS_RESTRICTED"), PostPresence.UNCOPIED),
+        (TelegramBadRequest(CALL, "Bad Request: message can't be copied"), PostPresence.UNCOPIED),
+        (TelegramForbiddenError(CALL, "Forbidden: bot is not a member of the channel chat"), PostPresence.CLOSED),
+        (TelegramForbiddenError(CALL, "Forbidden: bot was kicked from the channel chat"), PostPresence.CLOSED),
+        (TelegramBadRequest(CALL, "Bad Request: chat not found"), PostPresence.CLOSED),
+        (TelegramBadRequest(CALL, "Bad Request: CHANNEL_PRIVATE"), PostPresence.CLOSED),
+        (TelegramForbiddenError(CALL, "Forbidden: bot was blocked by the user"), PostPresence.UNSURE),
+        (TelegramBadRequest(CALL, "Bad Request: MESSAGE_ID_INVALID"), PostPresence.UNSURE),
+        (TelegramBadRequest(CALL, "Bad Request: message thread not found"), PostPresence.UNSURE),
+        (TelegramBadRequest(CALL, "Bad Request: message to edit not found"), PostPresence.UNSURE),
+        (TelegramBadRequest(CALL, "Bad Request: a sentence of tomorrow"), PostPresence.UNSURE),
+        (TelegramRetryAfter(CALL, "Too Many Requests", retry_after=5), PostPresence.UNSURE),
+        (TelegramServerError(CALL, "Internal Server Error"), PostPresence.UNSURE),
+        (TelegramNetworkError(CALL, "message to copy not found? no: timeout"), PostPresence.UNSURE),
+        (ClientDecodeError("no JSON", ValueError("x"), "<html>message to copy not found</html>"), PostPresence.UNSURE),
+        (TimeoutError(), PostPresence.UNSURE),
+    ],
+)
+def test_only_telegrams_own_words_say_that_a_post_is_gone(failure: Exception | None, where: PostPresence) -> None:
+    assert classify_copy_result(failure) is where

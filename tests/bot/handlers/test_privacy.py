@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, buttons, say
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, buttons, open_archive, say
 from sandbox_chat_changes import create_topic
 
 from bot.handlers.privacy import ForgetCallback
 from bot.sandbox import Sandbox
-from rag_core.storage import Archive, channels, monitoring_stats, questions, raw_updates
+from rag_core.storage import channels, monitoring_stats, questions, raw_updates
 from rag_core.types import Visibility
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -207,13 +207,12 @@ async def test_my_data_tells_what_was_verified_from_what_was_asked(sandbox: Sand
 
 
 async def test_my_data_leaves_out_what_was_closed_to_me(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
-    archive = await Archive.open(home)
-    await channels.set_channel_visibility(archive, SAFE, Visibility.PUBLIC)
-    async with live():
-        await ask(OTTO, TROPHY)
-        await channels.set_channel_visibility(archive, SAFE, Visibility.ADMINS)
-        document = await exported(sandbox, ask, OTTO)
-    await archive.close()
+    async with open_archive(home) as archive:
+        await channels.set_channel_visibility(archive, SAFE, Visibility.PUBLIC)
+        async with live():
+            await ask(OTTO, TROPHY)
+            await channels.set_channel_visibility(archive, SAFE, Visibility.ADMINS)
+            document = await exported(sandbox, ask, OTTO)
     assert document["questions"][0]["answer"] == [{"closed": True}]
 
 
@@ -232,17 +231,16 @@ async def test_after_its_days_all_of_it_is_forgotten_and_stays_counted(
     async with live():
         answer = await ask(OTTO, FERRY)
         await press(sandbox, answer, "👍", OTTO)
-    archive = await Archive.open(home)
-    await questions.save_linked_question(archive, OTTO, FERRY, "handle")
-    await raw_updates.save_updates(archive, 42, [{"update_id": 1, "message": {"text": FERRY}}], {1: "odd"})
-    later = datetime.now(UTC) + timedelta(seconds=5)
-    for _ in range(2):
-        await monitoring_stats.forget_question_texts(archive, later)
-        await questions.forget_voters(archive, later)
-        await questions.forget_old_links(archive, later)
-        await raw_updates.forget_poison_updates(archive, later)
-    votes = await questions.count_votes_since(archive, later - timedelta(days=1))
-    await archive.close()
+    async with open_archive(home) as archive:
+        await questions.save_linked_question(archive, OTTO, FERRY, "handle")
+        await raw_updates.save_updates(archive, 42, [{"update_id": 1, "message": {"text": FERRY}}], {1: "odd"})
+        later = datetime.now(UTC) + timedelta(seconds=5)
+        for _ in range(2):
+            await monitoring_stats.forget_question_texts(archive, later)
+            await questions.forget_voters(archive, later)
+            await questions.forget_old_links(archive, later)
+            await raw_updates.forget_poison_updates(archive, later)
+        votes = await questions.count_votes_since(archive, later - timedelta(days=1))
     assert (votes.good, votes.bad) == (1, 0)
     assert rows(home, "SELECT user_id, question_id FROM votes") == [(None, None)]
     assert rows(home, "SELECT text, user_id, handle FROM questions") == [("", 0, None)]
@@ -252,15 +250,14 @@ async def test_after_its_days_all_of_it_is_forgotten_and_stays_counted(
 
 @pytest.mark.parametrize(("reason", "kept"), [("wrong", "wrong"), (None, "source")])
 async def test_a_bad_vote_said_again_keeps_its_reason(home: Path, reason: str | None, kept: str) -> None:
-    archive = await Archive.open(home)
-    async with archive.writing() as connection:
-        await connection.execute(
-            "INSERT INTO questions (id, bot_id, update_id, chat_id, message_id, user_id, text, lang, asked_at, "
-            "private, state) VALUES (1, 1, 1, 1, 1, 1, 'x', 'en', 0, 1, 'answered')"
-        )
-    assert await questions.save_vote(archive, 1, 7, good=False, reason="source")
-    assert await questions.save_vote(archive, 1, 7, good=False, reason=reason) is (reason is not None)
-    assert rows(home, "SELECT good, reason FROM votes") == [(0, kept)]
-    assert await questions.save_vote(archive, 1, 7, good=True)
-    assert rows(home, "SELECT good, reason FROM votes") == [(1, None)]
-    await archive.close()
+    async with open_archive(home) as archive:
+        async with archive.writing() as connection:
+            await connection.execute(
+                "INSERT INTO questions (id, bot_id, update_id, chat_id, message_id, user_id, text, lang, asked_at, "
+                "private, state) VALUES (1, 1, 1, 1, 1, 1, 'x', 'en', 0, 1, 'answered')"
+            )
+        assert await questions.save_vote(archive, 1, 7, good=False, reason="source")
+        assert await questions.save_vote(archive, 1, 7, good=False, reason=reason) is (reason is not None)
+        assert rows(home, "SELECT good, reason FROM votes") == [(0, kept)]
+        assert await questions.save_vote(archive, 1, 7, good=True)
+        assert rows(home, "SELECT good, reason FROM votes") == [(1, None)]

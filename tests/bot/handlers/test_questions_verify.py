@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, save, say
+from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, open_archive, save, say
 
 from bot.sandbox import Sandbox, user_actions
 from bot.sandbox.user_actions import UserMessage
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25 import Bm25Index
-from rag_core.storage import Archive, questions
+from rag_core.storage import questions
 from rag_core.types import Origin, Post, PostKey
 
 FERRY = "The ferry to Owl Island leaves at 7:30 every morning."
@@ -152,12 +152,13 @@ async def test_a_verdict_for_one_reader_is_none_for_another(sandbox: Sandbox, li
 
 async def test_what_was_asked_before_a_restart_is_told_after_it(sandbox: Sandbox, live: Any, home: Path) -> None:
     message = user_actions.send_as_person(sandbox.world, OTTO, OTTO, UserMessage("x"))
-    archive = await Archive.open(home)
-    row = {"bot_id": int(sandbox.token.split(":")[0]), "update_id": 10**6, "chat_id": OTTO, "thread": None}
-    row |= {"message_id": message["message_id"], "user_id": OTTO, "asked_at": datetime.now(UTC), "private": True}
-    queued = await questions.queue_question(archive, questions.QuestionRow(**row, text=FERRY, lang="en", kind="verify"))  # type: ignore[arg-type]
-    taken = await questions.take_next_question(archive)  # a worker had begun when the process ended
-    await archive.close()
+    async with open_archive(home) as archive:
+        row = {"bot_id": int(sandbox.token.split(":")[0]), "update_id": 10**6, "chat_id": OTTO, "thread": None}
+        row |= {"message_id": message["message_id"], "user_id": OTTO, "asked_at": datetime.now(UTC), "private": True}
+        queued = await questions.queue_question(
+            archive, questions.QuestionRow(**row, text=FERRY, lang="en", kind="verify")
+        )  # type: ignore[arg-type]
+        taken = await questions.take_next_question(archive)  # a worker had begun when the process ended
     assert taken is not None
     assert taken.id == queued
     async with live():

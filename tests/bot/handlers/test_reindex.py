@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, OTTO, RITA, buttons, current, hold_rebuild, say
+from driver import ADMIN, GROUP, OTTO, RITA, buttons, current, hold_rebuild, open_archive, say, wait_for_text
 
 from bot.handlers import reindex
 from bot.handlers.reindex import _RebuildAction, _RebuildCallback
 from bot.sandbox import Sandbox
-from rag_core.storage import Archive, channels
+from rag_core.storage import channels
 from rag_core.types import Channel
 
 
@@ -24,14 +24,6 @@ async def pressed(sandbox: Sandbox, message: dict[str, Any], label: str) -> Any:
     return await sandbox.press(ADMIN, ADMIN, message["message_id"], buttons(current(sandbox, message))[label])
 
 
-async def until(sandbox: Sandbox, message: dict[str, Any], start: str) -> str:
-    """What the message says once it begins so."""
-    assert await sandbox.until(lambda: current(sandbox, message)["text"].startswith(start), 60), current(
-        sandbox, message
-    )
-    return str(current(sandbox, message)["text"])
-
-
 async def test_an_admin_has_everything_rebuilt_and_watches_it_in_the_message(
     sandbox: Sandbox, live: Any, home: Path
 ) -> None:
@@ -41,11 +33,13 @@ async def test_an_admin_has_everything_rebuilt_and_watches_it_in_the_message(
         assert list(buttons(asked)) == ["All channels", "One channel…", "Cancel"]
         with hold_rebuild(home):
             await pressed(sandbox, asked, "All channels")
-            assert await until(sandbox, asked, "Rebuilding") == "Rebuilding the search: all channels\nPreparing…"
+            assert (
+                await wait_for_text(sandbox, asked, "Rebuilding") == "Rebuilding the search: all channels\nPreparing…"
+            )
             assert list(buttons(current(sandbox, asked))) == ["Cancel"]
             answered = await say(sandbox, OTTO, "When does the ferry to Owl Island leave?")
             assert "7:30" in answered["text"]
-        done = await until(sandbox, asked, "Done")
+        done = await wait_for_text(sandbox, asked, "Done")
         assert done == "Done: the search is rebuilt (all channels, 12 posts)."
         assert buttons(current(sandbox, asked)) == {}
         assert "7:30" in (await say(sandbox, OTTO, "When does the ferry to Owl Island leave?"))["text"]
@@ -59,10 +53,10 @@ async def test_one_channel_is_chosen_from_the_list_or_named(sandbox: Sandbox, li
         assert listed["text"] == "Какой канал?"
         assert list(buttons(listed)) == ["Crew only", "Harbour News", "The safe", "Печь и глина", "Отмена"]
         await sandbox.press(RITA, RITA, asked["message_id"], buttons(listed)["Печь и глина"])
-        done = await until(sandbox, asked, "Готово")
+        done = await wait_for_text(sandbox, asked, "Готово")
         assert done == "Готово: поиск перестроен (Печь и глина, 4 поста)."
         named = await say(sandbox, RITA, "/reindex @harbour_news")
-        assert "(Harbour News, 4 поста)" in await until(sandbox, named, "Готово")
+        assert "(Harbour News, 4 поста)" in await wait_for_text(sandbox, named, "Готово")
         unknown = await say(sandbox, RITA, "/reindex @nobody")
         assert unknown["text"] == "Канала @nobody я не знаю. Все каналы: /channels"
 
@@ -72,13 +66,13 @@ async def test_it_is_cancelled_with_the_button_and_not_asked_for_twice(sandbox: 
         first, second = await say(sandbox, ADMIN, "/reindex"), await say(sandbox, ADMIN, "/reindex")
         with hold_rebuild(home):
             await pressed(sandbox, first, "All channels")
-            await until(sandbox, first, "Rebuilding")
+            await wait_for_text(sandbox, first, "Rebuilding")
             await pressed(sandbox, second, "All channels")
             busy = "The search is already being rebuilt. Wait for it to finish, or cancel it."
             assert current(sandbox, second)["text"] == busy
             assert (await say(sandbox, ADMIN, "/reindex @harbour_news"))["text"]
             await pressed(sandbox, second, "Cancel")
-            assert await until(sandbox, first, "Cancelled") == "Cancelled. The search works as before."
+            assert await wait_for_text(sandbox, first, "Cancelled") == "Cancelled. The search works as before."
             late = await pressed(sandbox, second, "Cancel")
             assert late["answer"]["text"] == "This rebuild is already over."
         asked = await say(sandbox, ADMIN, "/reindex")
@@ -92,10 +86,10 @@ async def test_after_a_restart_the_same_message_goes_on(sandbox: Sandbox, live: 
         async with live():
             asked = await say(sandbox, ADMIN, "/reindex")
             await pressed(sandbox, asked, "All channels")
-            await until(sandbox, asked, "Rebuilding")
+            await wait_for_text(sandbox, asked, "Rebuilding")
         assert current(sandbox, asked)["text"].startswith("Rebuilding")
     async with live():
-        assert await until(sandbox, asked, "Done") == "Done: the search is rebuilt (all channels, 12 posts)."
+        assert await wait_for_text(sandbox, asked, "Done") == "Done: the search is rebuilt (all channels, 12 posts)."
 
 
 async def test_where_the_message_is_gone_the_end_is_told_in_a_new_one(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -103,7 +97,7 @@ async def test_where_the_message_is_gone_the_end_is_told_in_a_new_one(sandbox: S
         asked = await say(sandbox, ADMIN, "/reindex")
         with hold_rebuild(home):
             await pressed(sandbox, asked, "All channels")
-            await until(sandbox, asked, "Rebuilding")
+            await wait_for_text(sandbox, asked, "Rebuilding")
             del sandbox.world.room(ADMIN).messages[asked["message_id"]]
         (end,) = await sandbox.replies(ADMIN, timeout=60)
         assert end["text"] == "Done: the search is rebuilt (all channels, 12 posts)."
@@ -114,7 +108,7 @@ async def test_a_failure_is_told_with_its_reason(sandbox: Sandbox, live: Any, ho
         (home / "lexical.next").write_text("in the way")
         asked = await say(sandbox, ADMIN, "/reindex")
         await pressed(sandbox, asked, "All channels")
-        failed = await until(sandbox, asked, "The search was not rebuilt and works as")
+        failed = await wait_for_text(sandbox, asked, "The search was not rebuilt and works as")
         assert failed.startswith("The search was not rebuilt and works as before. I cannot write the index to disk")
 
 
@@ -136,17 +130,15 @@ async def test_nobody_else_can_ask_for_it_and_no_button_works_for_them(sandbox: 
         assert current(sandbox, made_up)["text"] == "I no longer have this channel."
         await sandbox.say(ADMIN, "/reindex", chat_id=GROUP)
         await say(sandbox, ADMIN, "/help")
-    archive = await Archive.open(home)
-    assert await archive.rows("SELECT * FROM rebuilds") == []
-    await archive.close()
+    async with open_archive(home) as archive:
+        assert await archive.rows("SELECT * FROM rebuilds") == []
     assert not [m for m in sandbox.world.room(GROUP).messages.values() if m["from"]["id"] != ADMIN]
 
 
 async def test_a_long_list_of_channels_is_turned_like_pages(sandbox: Sandbox, live: Any, home: Path) -> None:
-    archive = await Archive.open(home)
-    for number in range(15):
-        await channels.save_channel(archive, Channel(-1002000 - number, f"Number {number:02}"))
-    await archive.close()
+    async with open_archive(home) as archive:
+        for number in range(15):
+            await channels.save_channel(archive, Channel(-1002000 - number, f"Number {number:02}"))
     async with live():
         asked = await say(sandbox, ADMIN, "/reindex")
         await pressed(sandbox, asked, "One channel…")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, bind, buttons, save, say
+from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, bind, buttons, find_formatted, open_archive, save, say
 from sandbox_chat_changes import create_topic
 
 from bot.handlers import search
@@ -16,7 +16,7 @@ from bot.sandbox import Sandbox
 from bot.worker import question_worker
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25 import Bm25Index
-from rag_core.storage import Archive, channels, posts
+from rag_core.storage import channels, posts
 from rag_core.types import Channel, Post, PostKey, Visibility
 
 Live = Callable[..., AbstractAsyncContextManager[None]]
@@ -29,10 +29,9 @@ STALE = "This search is too old. Please search again: /search"
 
 async def close(home: Path, *chats: int) -> None:
     """Take channels away from readers, while the bot runs."""
-    archive = await Archive.open(home)
-    for chat in chats:
-        await channels.set_channel_visibility(archive, chat, Visibility.ADMINS)
-    await archive.close()
+    async with open_archive(home) as archive:
+        for chat in chats:
+            await channels.set_channel_visibility(archive, chat, Visibility.ADMINS)
 
 
 async def find(sandbox: Sandbox, who: int, text: str, chat_id: int | None = None, **more: Any) -> dict[str, Any]:
@@ -49,18 +48,12 @@ async def turn(sandbox: Sandbox, message: dict[str, Any], label: str, who: int) 
     return room.messages[message["message_id"]], pressed["answer"].get("text") or ""
 
 
-def marked(message: dict[str, Any], kind: str) -> list[str]:
-    units = message["text"].encode("utf-16-le")
-    spans = ((e["offset"], e["length"]) for e in message["entities"] if e["type"] == kind)
-    return [units[2 * at : 2 * (at + length)].decode("utf-16-le") for at, length in spans]
-
-
 async def test_a_reader_searches_and_turns_the_pages(sandbox: Sandbox, live: Live, home: Path) -> None:
     await save(home, *TUGS)
     async with live():
         first = await find(sandbox, OTTO, "/search tugboat")
         assert first["text"].startswith("Search: tugboat\nFound 12 posts · page 1 of 3\n\n1. Harbour News · ")
-        assert marked(first, "bold") == ["tugboat", *["Tugboat"] * 5]
+        assert find_formatted(first, "bold") == ["tugboat", *["Tugboat"] * 5]
         links = [e["url"] for e in first["entities"] if e["type"] == "text_link"]
         assert len(links) == 5
         assert all(link.startswith("https://t.me/harbour_news/1") for link in links)
@@ -156,9 +149,8 @@ async def test_who_wrote_as_a_chat_can_turn_the_pages_too(sandbox: Sandbox, live
 
 
 async def test_a_closed_channel_never_shows_also_not_by_its_name(sandbox: Sandbox, live: Live, home: Path) -> None:
-    archive = await Archive.open(home)
-    await channels.save_channel(archive, Channel(SAFE, "The safe", "the_safe", visibility=Visibility.ADMINS))
-    await archive.close()
+    async with open_archive(home) as archive:
+        await channels.save_channel(archive, Channel(SAFE, "The safe", "the_safe", visibility=Visibility.ADMINS))
     nothing = "I found no such posts. Try fewer words, or other ones."
     async with live():
         for text in ("trophy", "trophy @the_safe", "«silver trophy»", "trophy in the safe channel"):
@@ -206,16 +198,15 @@ async def test_a_page_that_is_not_there_any_more_is_the_last_one_there_is(
     async with live():
         first = await find(sandbox, OTTO, "/search tugboat")
         second, _ = await turn(sandbox, first, "▶", OTTO)
-        archive = await Archive.open(home)
-        await posts.mark_posts_deleted(archive, [post.key for post in TUGS[2:]], how="admin")
-        left, toast = await turn(sandbox, second, "▶", OTTO)
-        assert "Found 2 posts\n\n1. Harbour News" in left["text"]
-        assert (toast, buttons(left)) == (moved, {})
-        await posts.mark_posts_deleted(archive, [post.key for post in TUGS], how="admin")
-        none, toast = await turn(sandbox, left, buttons(second)["◀"], OTTO)
-        assert none["text"].startswith("I found no such post")
-        assert toast == moved
-        await archive.close()
+        async with open_archive(home) as archive:
+            await posts.mark_posts_deleted(archive, [post.key for post in TUGS[2:]], how="admin")
+            left, toast = await turn(sandbox, second, "▶", OTTO)
+            assert "Found 2 posts\n\n1. Harbour News" in left["text"]
+            assert (toast, buttons(left)) == (moved, {})
+            await posts.mark_posts_deleted(archive, [post.key for post in TUGS], how="admin")
+            none, toast = await turn(sandbox, left, buttons(second)["◀"], OTTO)
+            assert none["text"].startswith("I found no such post")
+            assert toast == moved
 
 
 async def test_made_up_buttons_and_those_of_other_searches_do_nothing(sandbox: Sandbox, live: Live, home: Path) -> None:

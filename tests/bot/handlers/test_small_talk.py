@@ -7,9 +7,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from bot.sandbox import Sandbox
+from driver import GROUP, OTTO, RITA, say_text
 
-RITA, OTTO, GROUP = 500, 502, -1009
+from bot.sandbox import Sandbox
 
 
 def count_rows(home: Path) -> list[int]:
@@ -17,18 +17,12 @@ def count_rows(home: Path) -> list[int]:
         return [archive.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("questions", "talks")]
 
 
-async def say(sandbox: Sandbox, who: int, text: str) -> str:
-    await sandbox.say(who, text)
-    (reply,) = await sandbox.replies(who)
-    return str(reply["text"])
-
-
 async def test_small_talk_is_answered_in_its_language_and_not_kept(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
-        assert (await say(sandbox, OTTO, "привет!")).startswith("Привет!")
-        assert (await say(sandbox, RITA, "thanks a lot")).startswith("You are welcome!")
-        assert (await say(sandbox, RITA, "👍")).startswith("🙂 Если")
-        assert await say(sandbox, OTTO, "what is this channel about?") == (
+        assert (await say_text(sandbox, OTTO, "привет!")).startswith("Привет!")
+        assert (await say_text(sandbox, RITA, "thanks a lot")).startswith("You are welcome!")
+        assert (await say_text(sandbox, RITA, "👍")).startswith("🙂 Если")
+        assert await say_text(sandbox, OTTO, "what is this channel about?") == (
             "I read these channels for you: Harbour News, Печь и глина. Ask me about anything in them."
         )
     assert count_rows(home) == [0, 0]
@@ -41,7 +35,7 @@ async def test_a_question_behind_a_greeting_is_answered_and_thanks_do_not_end_a_
         reply = (await ask(OTTO, "Hello! When does the ferry to Owl Island leave? Thanks!"))["text"]
         assert "7:30" in reply
         assert "Answering:" not in reply
-        assert (await say(sandbox, OTTO, "thanks")).startswith("You are welcome!")
+        assert (await say_text(sandbox, OTTO, "thanks")).startswith("You are welcome!")
         assert "7:30" in (await ask(OTTO, "why so early?"))["text"]
 
 
@@ -51,7 +45,7 @@ async def test_in_a_group_a_reaction_answers_those_who_speak_to_the_bot(
     async with live():
         addressed = await sandbox.say(OTTO, "@citegram_bot thank you!", chat_id=GROUP)
         overheard = await sandbox.say(OTTO, "thank you!", chat_id=GROUP)
-        assert (await say(sandbox, RITA, "пока")).startswith("До встречи")  # both were handled before
+        assert (await say_text(sandbox, RITA, "пока")).startswith("До встречи")  # both were handled before
     reactions = sandbox.world.reactions
     assert [list(reactions.get((GROUP, m["message_id"]), {}).values()) for m in (addressed, overheard)] == [[["❤"]], []]
     assert [m for m in sandbox.world.room(GROUP).messages.values() if m["from"]["id"] == sandbox.world.bot.id] == []

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, bind, buttons, press, say_text, sent
+from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, bind, buttons, open_archive, press, say_text, sent
 
 from bot.sandbox import Sandbox
 from bot.watch_notifications import is_quiet
-from rag_core.storage import Archive
 from rag_core.storage.posts import save_posts
 from rag_core.types import Post, PostKey
 
@@ -82,9 +81,8 @@ async def test_what_was_stored_just_before_an_end_is_told_after_the_next_start(
     async with live():
         await say_text(sandbox, OTTO, "/watch walruses")
         await settle(home)
-    archive = await Archive.open(home)
-    await save_posts(archive, [Post(PostKey(HARBOUR, 900), datetime.now(UTC), NEWS)], source="live")
-    await archive.close()
+    async with open_archive(home) as archive:
+        await save_posts(archive, [Post(PostKey(HARBOUR, 900), datetime.now(UTC), NEWS)], source="live")
     async with live():
         assert await sandbox.until(lambda: bool(notices(sandbox, OTTO)))
         await settle(home)

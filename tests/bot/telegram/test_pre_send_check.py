@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from aiogram import Bot
-from driver import ADMIN, CREW, GROUP, OTTO, open_archive, open_more
+from driver import ADMIN, CREW, GROUP, OTTO, open_archive, open_more, wait_until
 from slow_model import SlowLlm
 
 from bot.access import AdminRegistry, MembershipCache, Reader
@@ -58,7 +58,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def kicked(sandbox: Sandbox, archive: Archive) -> None:
     set_chat_member(sandbox.world, CREW, OTTO, "kicked", by=ADMIN)
-    await until(lambda: not sandbox.world.queue.kept)
+    await wait_until(lambda: not sandbox.world.queue.kept)
 
 
 async def left_unseen(sandbox: Sandbox, archive: Archive) -> None:
@@ -105,14 +105,6 @@ def failures(sandbox: Sandbox, method: str = "sendMessage") -> int:
     return sum(line["method"] == method and not line["ok"] for line in sandbox.transcript)
 
 
-async def until(true: Callable[[], bool]) -> bool:
-    """Wait for something that is true of the calls: refused ones ring no bell."""
-    async with asyncio.timeout(20):
-        while not true():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
-    return True
-
-
 async def settled(home: Path) -> None:
     async with asyncio.timeout(20), open_archive(home) as archive:
         while await archive.rows("SELECT 1 FROM questions WHERE state IN ('queued', 'running')"):  # noqa: ASYNC110
@@ -138,11 +130,11 @@ async def test_a_late_answer_is_not_sent_when_it_does_not_hold_any_more(
     sandbox.faults.fail_next("sendMessage", "500", times=10_000)
     async with live(), open_archive(home) as archive:
         await sandbox.say(OTTO, asking)
-        assert await until(lambda: failures(sandbox) > 2)
+        assert await wait_until(lambda: failures(sandbox) > 2)
         await change(sandbox, archive)
         await asyncio.sleep(0.3)
         since = len(sandbox.transcript)
-        assert await until(lambda: len(sandbox.transcript) > since + 2)  # it is being tried again
+        assert await wait_until(lambda: len(sandbox.transcript) > since + 2)  # it is being tried again
         sandbox.faults.clear()
         (reply,) = await sandbox.replies(OTTO)
         await settled(home)
@@ -162,7 +154,7 @@ async def test_a_late_answer_of_a_moment_ago_is_checked_as_well(sandbox: Sandbox
         await settled(home)
         sandbox.faults.fail_next("sendMessage", "500", times=10_000)
         await sandbox.say(OTTO, PADLOCK)
-        assert await until(lambda: failures(sandbox) > 2)
+        assert await wait_until(lambda: failures(sandbox) > 2)
         await closed(sandbox, archive)
         await asyncio.sleep(0.3)
         sandbox.faults.clear()
@@ -179,7 +171,7 @@ async def test_a_late_answer_in_a_group_is_not_sent_either(
         if change is closed:  # what an admin of the bot bound stays: it counts as the group's own here
             await archive_own(archive)
         await sandbox.say(OTTO, f"/ask@citegram_bot {PADLOCK}", chat_id=GROUP)
-        assert await until(lambda: failures(sandbox) > 2)
+        assert await wait_until(lambda: failures(sandbox) > 2)
         await change(sandbox, archive)
         await asyncio.sleep(0.3)
         since = len(sandbox.transcript)
@@ -201,7 +193,7 @@ async def test_a_late_answer_arrives_when_only_words_beside_its_quote_were_edite
     sandbox.faults.fail_next("sendMessage", "500", times=10_000)
     async with live(), open_archive(home) as archive:
         await sandbox.say(OTTO, PADLOCK)
-        assert await until(lambda: failures(sandbox) > 2)
+        assert await wait_until(lambda: failures(sandbox) > 2)
         await reworded(archive, LONGER)
         sandbox.faults.clear()
         (reply,) = await sandbox.replies(OTTO)
@@ -216,15 +208,15 @@ async def test_the_rest_of_a_long_answer_is_not_sent(
     async with live(), open_archive(home) as archive:
         before = len(sandbox.transcript)
         await sandbox.say(OTTO, PADLOCK)
-        assert await until(lambda: bool(sandbox.world.sent.get(OTTO)))
+        assert await wait_until(lambda: bool(sandbox.world.sent.get(OTTO)))
         sandbox.faults.fail_next("sendMessage", "500", times=10_000)
-        assert await until(lambda: failures(sandbox) > 2)
+        assert await wait_until(lambda: failures(sandbox) > 2)
         parts = len(texts(sandbox, OTTO))
         await closed(sandbox, archive)
         await asyncio.sleep(0.3)
         sandbox.faults.clear()
         await settled(home)
-        assert await until(lambda: WITHDRAWN in texts(sandbox, OTTO))
+        assert await wait_until(lambda: WITHDRAWN in texts(sandbox, OTTO))
     assert len(sandbox.transcript) > before
     assert len(texts(sandbox, OTTO)) == parts + 1
 
@@ -237,7 +229,7 @@ async def test_a_message_that_was_to_become_the_answer_becomes_the_sentence(
     sandbox.faults.fail_next("editMessageText", "500", times=10_000)
     async with live(), open_archive(home) as archive:
         await sandbox.say(OTTO, PADLOCK)
-        assert await until(lambda: failures(sandbox, "editMessageText") > 2)
+        assert await wait_until(lambda: failures(sandbox, "editMessageText") > 2)
         await kicked(sandbox, archive)
         await asyncio.sleep(0.3)
         since = len(sandbox.transcript)
@@ -252,7 +244,7 @@ async def test_what_cannot_be_checked_waits_until_it_can(sandbox: Sandbox, live:
     sandbox.faults.fail_next("sendMessage", "500", times=10_000)
     async with live():
         await sandbox.say(OTTO, PADLOCK)
-        assert await until(lambda: failures(sandbox) > 2)
+        assert await wait_until(lambda: failures(sandbox) > 2)
         sandbox.faults.clear()
         sandbox.faults.fail_next("getChatMember", "500", times=10_000)
         await asyncio.sleep(1)
@@ -266,7 +258,7 @@ async def test_after_a_restart_nothing_is_sent_that_is_closed_now(sandbox: Sandb
     sandbox.faults.fail_next("sendMessage", "500", times=10_000)
     async with live():
         await sandbox.say(OTTO, PADLOCK)
-        assert await until(lambda: failures(sandbox) > 2)
+        assert await wait_until(lambda: failures(sandbox) > 2)
     async with open_archive(home) as archive:
         await closed(sandbox, archive)
     since = len(sandbox.transcript)
@@ -300,7 +292,7 @@ async def test_access_that_ends_while_the_answer_is_written_ends_drafts_and_answ
 ) -> None:
     async with live(), open_archive(home) as archive:
         await sandbox.say(OTTO, PADLOCK)
-        assert await until(lambda: "sendMessageDraft" in tries(sandbox))
+        assert await wait_until(lambda: "sendMessageDraft" in tries(sandbox))
         await change(sandbox, archive)
         await asyncio.sleep(0.1)
         since = len(sandbox.transcript)
@@ -316,7 +308,7 @@ async def test_a_group_s_message_is_taken_back_when_access_ends(
 ) -> None:
     async with live(), open_archive(home) as archive:
         await sandbox.say(OTTO, f"/ask@citegram_bot {PADLOCK}", chat_id=GROUP)
-        assert await until(lambda: any(SECRET in text for text in texts(sandbox, GROUP)))
+        assert await wait_until(lambda: any(SECRET in text for text in texts(sandbox, GROUP)))
         await change(sandbox, archive)
         await asyncio.sleep(0.1)
         since = len(sandbox.transcript)
@@ -330,7 +322,7 @@ async def test_who_leaves_unseen_gets_no_answer_though_the_membership_is_cached(
 ) -> None:
     async with live(), open_archive(home) as archive:
         await sandbox.say(OTTO, PADLOCK)
-        assert await until(lambda: "sendMessageDraft" in tries(sandbox))
+        assert await wait_until(lambda: "sendMessageDraft" in tries(sandbox))
         await left_unseen(sandbox, archive)
         (reply,) = await sandbox.replies(OTTO)
     assert SECRET not in reply["text"]
@@ -381,7 +373,7 @@ async def test_a_view_that_is_late_is_checked_before_each_attempt(
         await settled(home)
         sandbox.faults.fail_next("sendMessage", "500", times=10_000)
         task = await VIEWS[name](sandbox, answer)
-        assert await until(lambda: failures(sandbox) > 1)
+        assert await wait_until(lambda: failures(sandbox) > 1)
         await change(sandbox, archive)
         await asyncio.sleep(0.3)
         since = len(sandbox.transcript)

@@ -3,7 +3,8 @@
     python assemble.py TARGET DATA_DIR
 
 DATA_DIR is the folder that holds `tg_ru_news`. TARGET gets two folders for `citegram eval answers`: `real`
-(`posts.jsonl` and `queries.jsonl`) and `samples` (the exports of the sample channels and `queries.jsonl`). No post is kept here.
+(`posts.jsonl` and `queries.jsonl`) and `samples` (the exports of the sample
+channels and `queries.jsonl`). No post is kept here.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ async def test_what_counts_as_valid_and_as_usable(file: Path) -> None:
     rows = []
     for reply in (GOOD, cut, odd, "no", GenerationFailed("Gone.")):
         model = RecordingModel(FakeLlm(reply, '["coat of paint"]'), "gbnf")
-        row = await measure_plan(question, KnownEntities(), model, Budgets())
+        row = await measure_plan(question, KnownEntities(), model, Budgets(), short=False)
         assert row is not None
         rows.append(row)
     assert [row.valid for row in rows] == [True, False, False, False, False]
@@ -137,7 +137,7 @@ async def test_each_form_is_asked_for_alone(file: Path, form: str, given: tuple[
                 yield piece
 
     question, *_ = read_questions(file)
-    row = await measure_plan(question, KnownEntities(), RecordingModel(Seen(GOOD), form), Budgets())
+    row = await measure_plan(question, KnownEntities(), RecordingModel(Seen(GOOD), form), Budgets(), short=False)
     assert row is not None and row.valid
 
 

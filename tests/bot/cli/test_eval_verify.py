@@ -9,9 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bot.evaluation.claim_accuracy import VERIFICATION_LAYERS, JudgedClaim, compute_label_metrics, judge_claim_pairs
+from bot.evaluation.claim_accuracy import (
+    VERIFICATION_LAYERS,
+    JudgedClaim,
+    compute_label_metrics,
+    fit_claim_bar,
+    judge_claim_pairs,
+)
 from bot.evaluation.datasets import ClaimRow, read_claims
-from bot.evaluation.fitting import assign_folds, fit_claim_bar, fit_logistic
+from bot.evaluation.fitting import assign_folds, fit_logistic
 from rag_core.errors import ImportRefused
 
 

@@ -20,11 +20,11 @@ from bot.evaluation.answer_metrics import (
     judge_answer,
 )
 from bot.evaluation.datasets import EvaluationQuery, read_dataset
+from bot.evaluation.fitting import fit_calibration
 from bot.evaluation.indexed_dataset import (
     IndexedDataset,
     ask_all,
     compute_by_language,
-    fit_calibration,
     open_indexed_dataset,
     search_query,
 )

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
+from driven_sandbox import DrivenSandbox
+
 from bot.__main__ import main
-from bot.sandbox import Sandbox
 
 # Importing takes five seconds, most of them aiogram's models: each bot is forked from a process that has done it.
 _WARM = multiprocessing.get_context("forkserver")
@@ -39,7 +40,7 @@ class BotHome:
         self._more = dict(more or {})
         self.log = folder / "bot.log"
 
-    def environment(self, sandbox: Sandbox) -> dict[str, str]:
+    def environment(self, sandbox: DrivenSandbox) -> dict[str, str]:
         """The settings of a bot that lives here."""
         models = {"MODELS__DIR": str(self.models)} if self.models else {"MODELS__EMBEDDER": "none"}
         bot = {"BOT__TOKEN": sandbox.token, "BOT__API": sandbox.url}
@@ -67,7 +68,7 @@ class BotHome:
 class BotProcess:
     """One life of the bot: begun, then killed or stopped."""
 
-    def __init__(self, home: BotHome, sandbox: Sandbox) -> None:
+    def __init__(self, home: BotHome, sandbox: DrivenSandbox) -> None:
         self._home, self._sandbox = home, sandbox
         self._process = _WARM.Process(target=_live, args=(home.environment(sandbox), home.log))
         self._begun = time.monotonic()

@@ -57,14 +57,18 @@ async def run_checks(case: CheckContext, checks: Sequence[Check]) -> AsyncIterat
                 async for finding in check.look(case):
                     findings.append(finding)
         except TimeoutError:
-            text = "was given up after {:g} s: look whether the disk and the servers it asks answer."
-            findings.append(Finding(False, f"The check of {check.name} {text.format(check.seconds)}"))
+            text = (
+                f"The check of {check.name} was given up after {check.seconds:g} s: look whether the disk and the "
+                "servers it asks answer."
+            )
+            findings.append(Finding(False, text))
         except RagError as exc:
             findings.append(Finding(False, exc.reason))
         except Exception as exc:  # whatever the error, the other checks go on
             log.info("the check of %s failed", check.name, exc_info=True)
-            text = f"failed ({type(exc).__name__}): run citegram -v doctor, and report what it says."
-            findings.append(Finding(False, f"The check of {check.name} {text}"))
+            kind = type(exc).__name__
+            text = f"The check of {check.name} failed ({kind}): run citegram -v doctor, and report what it says."
+            findings.append(Finding(False, text))
         for fine, what in findings:
             for secret in collect_secrets(case.settings):
                 what = what.replace(secret, "…")

@@ -130,21 +130,23 @@ async def check_backups(case: CheckContext) -> AsyncIterator[Finding]:
     if case.archive is None or not (count := await posts.count_posts(case.archive)):
         return
     backups, now = list_backups(case.archive.folder), datetime.now(UTC)
-    make_one = "run citegram backup, and leave the bot running at night."
     if not backups:
         since = await channels.get_first_channel_date(case.archive)
         if since is not None and now - since < _MAX_BACKUP_AGE:
             yield Finding(None, "no backup yet: the first is made at night, or with citegram backup")
         else:
-            yield Finding(False, f"There is no backup of {count} posts: {make_one}")
+            yield Finding(
+                False, f"There is no backup of {count} posts: run citegram backup, and leave the bot running at night."
+            )
         return
     newest, age = backups[0], now - get_backup_time(backups[0])
     if age > _MAX_BACKUP_AGE:
-        yield Finding(False, f"The last backup is {age.days} days old: {make_one}")
+        yield Finding(
+            False, f"The last backup is {age.days} days old: run citegram backup, and leave the bot running at night."
+        )
     if not await run_cancellable(partial(read_archive_version, newest)):
         yield Finding(
-            False,
-            f"The backup {newest} cannot be put back: look at the disk, delete the file and run citegram backup.",
+            False, f"The backup {newest} cannot be put back: look at the disk, delete the file and run citegram backup."
         )
     elif age <= _MAX_BACKUP_AGE:
         yield Finding(

@@ -36,14 +36,13 @@ async def check_free_space(case: CheckContext) -> AsyncIterator[Finding]:
     folder = case.settings.data.dir.resolve()
     used = await asyncio.to_thread(measure_disk_usage, folder)
     need = max(_MIN_FREE_BYTES, used.archive + used.indexes)
-    free = f"{used.free / 1e9:.1f} GB free"
     if used.free >= need:
-        yield Finding(True, f"{folder}: {free}")
+        yield Finding(True, f"{folder}: {used.free / 1e9:.1f} GB free")
         return
     yield Finding(
         False,
-        f"{folder} has {free}, and a backup and a rebuild of the indexes need {need / 1e9:.1f} GB: make room, or move "
-        "the folder and set DATA__DIR.",
+        f"{folder} has {used.free / 1e9:.1f} GB free, and a backup and a rebuild of the indexes need "
+        f"{need / 1e9:.1f} GB: make room, or move the folder and set DATA__DIR.",
     )
 
 
@@ -52,11 +51,17 @@ async def check_file_system(case: CheckContext) -> AsyncIterator[Finding]:
     folder = case.settings.data.dir.resolve()
     kind = await asyncio.to_thread(_get_file_system, folder)
     if kind in _NETWORK_FILE_SYSTEMS:
-        reason = f"{folder} lies on a network file system ({kind}), where SQLite is not safe: move it"
-        yield Finding(False, f"{reason} to a local disk, and set DATA__DIR.")
+        yield Finding(
+            False,
+            f"{folder} lies on a network file system ({kind}), where SQLite is not safe: move it to a local disk, and "
+            "set DATA__DIR.",
+        )
     if case.archive is not None and (mode := await monitoring_stats.get_journal_mode(case.archive)) != "wal":
-        reason = f"The archive cannot keep its log beside it, its journal mode is {mode}: move {folder}"
-        yield Finding(False, f"{reason} to a local disk, and set DATA__DIR.")
+        yield Finding(
+            False,
+            f"The archive cannot keep its log beside it, its journal mode is {mode}: move {folder} to a local disk, "
+            "and set DATA__DIR.",
+        )
 
 
 def _get_file_system(folder: Path) -> str:
@@ -126,7 +131,7 @@ async def check_servers(case: CheckContext) -> AsyncIterator[Finding]:
 
 
 async def _check_qdrant_node(url: str, headers: dict[str, str]) -> Finding:
-    server = f"Qdrant server {urlsplit(url).netloc.rpartition('@')[2]}"
+    place = urlsplit(url).netloc.rpartition("@")[2]
     try:
         async with (
             ClientSession(timeout=ClientTimeout(total=8.0), headers=headers) as session,
@@ -134,12 +139,12 @@ async def _check_qdrant_node(url: str, headers: dict[str, str]) -> Finding:
         ):
             status = answer.status
     except (ClientError, OSError, TimeoutError, ValueError):
-        return Finding(False, f"The {server} does not answer: start it, or correct QDRANT__URL.")
+        return Finding(False, f"The Qdrant server {place} does not answer: start it, or correct QDRANT__URL.")
     if status in (401, 403):
-        return Finding(False, f"The {server} refuses the key: correct QDRANT__KEY.")
+        return Finding(False, f"The Qdrant server {place} refuses the key: correct QDRANT__KEY.")
     if status != 200:
-        return Finding(False, f"The {server} answers with the error {status}: look at its log.")
-    return Finding(True, f"the {server} answers")
+        return Finding(False, f"The Qdrant server {place} answers with the error {status}: look at its log.")
+    return Finding(True, f"the Qdrant server {place} answers")
 
 
 async def check_settings(case: CheckContext) -> AsyncIterator[Finding]:
@@ -177,8 +182,9 @@ def _find_contradictions(settings: Settings) -> Iterator[str]:
         if threads > cores:
             yield f"{name} is {threads}, and this machine has {cores} processors: lower it to {cores}."
     if settings.retrieval.dense and settings.models.embedder == "none":
-        reason = "there is no search by meaning to weigh"
-        yield f"RETRIEVAL__DENSE is set, and MODELS__EMBEDDER=none: {reason}; take one out."
+        yield (
+            "RETRIEVAL__DENSE is set, and MODELS__EMBEDDER=none: there is no search by meaning to weigh; take one out."
+        )
     for name, urls, secret in (
         ("BOT__API", [settings.bot.api], settings.bot.token),
         ("LLM__URL", [llm.url], llm.key),

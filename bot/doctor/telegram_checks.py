@@ -150,10 +150,12 @@ async def _check_channel(bot: Bot, channel: Channel, turns: asyncio.Semaphore) -
     if status in _ADMIN_STATUSES or (channel.kind != "channel" and status in _MEMBER_STATUSES):
         return None
     if status in _MEMBER_STATUSES:
-        what_to_do = "make it an admin there, it needs no right besides."
-        return Finding(False, f"The bot is no admin of {title}, so it gets no posts: {what_to_do}")
-    what_to_do = "add it as an admin again, or take the channel out with /channels."
-    return Finding(False, f"The bot is not in {title} any more: {what_to_do}")
+        text = (
+            f"The bot is no admin of {title}, so it gets no posts: make it an admin there, it needs no right besides."
+        )
+    else:
+        text = f"The bot is not in {title} any more: add it as an admin again, or take the channel out with /channels."
+    return Finding(False, text)
 
 
 async def _check_group(bot: Bot, group: int, turns: asyncio.Semaphore) -> Finding | None:
@@ -167,8 +169,7 @@ async def _check_group(bot: Bot, group: int, turns: asyncio.Semaphore) -> Findin
     except (AiogramError, TimeoutError):
         return _report_unknown_rights(title)
     if me is None or me.status not in _MEMBER_STATUSES:
-        what_to_do = "add it again; until then nobody can ask there."
-        return Finding(None, f"The bot is not in the group {title}: {what_to_do}")
+        return Finding(None, f"The bot is not in the group {title}: add it again; until then nobody can ask there.")
     muted = isinstance(me, ChatMemberRestricted) and not me.can_send_messages
     text = f"The bot may not write in the group {title}: let it send messages there."
     return Finding(False, text) if muted else None
@@ -205,11 +206,15 @@ def _report_webhook(info: WebhookInfo, case: CheckContext) -> list[Finding]:
     wanted = case.settings.webhook.url
     host, findings = urlsplit(info.url).hostname or "", list[Finding]()
     if info.url and not wanted:
-        what_to_do = "restart the bot, which removes it, or set WEBHOOK__URL."
-        findings.append(Finding(False, f"A webhook at {host} takes the bot's updates away: {what_to_do}"))
+        text = (
+            f"A webhook at {host} takes the bot's updates away: restart the bot, which removes it, or set WEBHOOK__URL."
+        )
+        findings.append(Finding(False, text))
     elif info.url != wanted:
-        difference = f"to {host or 'nobody'}, and WEBHOOK__URL says {urlsplit(wanted).hostname}"
-        text = f"Telegram brings the updates {difference}: restart the bot, which sets it."
+        text = (
+            f"Telegram brings the updates to {host or 'nobody'}, and WEBHOOK__URL says {urlsplit(wanted).hostname}: "
+            "restart the bot, which sets it."
+        )
         findings.append(Finding(False if case.runs else None, text))
     elif info.url:
         findings.append(Finding(True, f"updates come by webhook to {host}"))

@@ -39,13 +39,7 @@ from bot.evaluation.indexed_dataset import (
     open_indexed_dataset,
     search_query,
 )
-from bot.evaluation.plan_validity import (
-    PLAN_FORMS,
-    RecordingModel,
-    compute_plan_metrics,
-    measure_plan,
-    read_questions,
-)
+from bot.evaluation.plan_validity import PLAN_FORMS, RecordingModel, compute_plan_metrics, measure_plan, read_questions
 from bot.settings import Settings
 from rag_core.dates.parse import parse_period
 from rag_core.errors import ImportRefused, ModelUnavailable, SettingsWrong

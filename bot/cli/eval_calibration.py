@@ -187,10 +187,6 @@ async def _run_coverage(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-_DEFAULT_QUESTIONS, _DEFAULT_SEED = 100, 42
-_SLICE_POSTS = 2000  # posts read at once
-
-
 def declare_make(kinds: Any) -> None:
     """Add the subcommand to the parser."""
     parser = kinds.add_parser("make", help="make a question set out of your own channels, without a model")
@@ -206,11 +202,10 @@ async def _run_make(args: argparse.Namespace, settings: Settings) -> int:
     all_posts: list[Post] = []  # in the order in which they were stored
     async with open_archive(settings.data.dir) as archive:
         known, after = await channels.load_channels(archive), 0
-        while changes := await posts.list_post_changes(archive, after, _SLICE_POSTS):
+        while changes := await posts.list_post_changes(archive, after, 2000):
             after = changes[-1].seq
             all_posts += [change.post for change in changes if change.post and change.post.text.strip()]
-    most, seed = args.limit or _DEFAULT_QUESTIONS, _DEFAULT_SEED if args.seed is None else args.seed
-    queries, corpus = make_questions(all_posts, known, most, seed)
+    queries, corpus = make_questions(all_posts, known, args.limit or 100, 42 if args.seed is None else args.seed)
     if not queries:
         raise SettingsWrong("No post of yours has a sentence to ask about: import some posts first.")
     refusal = "The questions cannot be written ({}): name another folder."

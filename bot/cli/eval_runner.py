@@ -13,6 +13,7 @@ import multiprocessing
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -87,7 +88,7 @@ def add_variant_options(parser: argparse.ArgumentParser, known: Collection[str])
     plan = "off: the question as the one query, no filters, both legs (default: on)"
     parser.add_argument("--plan", choices=("on", "off"), default="on", help=plan)
     compare = f"the same questions in several ways, the first being what the others are measured by: {', '.join(known)}"
-    parser.add_argument("--compare", type=_make_names_parser(known), metavar="A,B", help=compare)
+    parser.add_argument("--compare", type=partial(_parse_compared, known=known), metavar="A,B", help=compare)
 
 
 def add_output_options(parser: argparse.ArgumentParser, *, figures: bool = True) -> None:
@@ -141,17 +142,14 @@ def open_recording(args: argparse.Namespace) -> Recording | None:
     return Recording(file, replaying=bool(args.replay)) if file else None
 
 
-def _make_names_parser(known: Collection[str]) -> Callable[[str], tuple[str, ...]]:
-    def parsed(text: str) -> tuple[str, ...]:
-        names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
-        for name in names:
-            if name not in known:
-                raise argparse.ArgumentTypeError(f"{name!r} cannot be compared: there are {', '.join(known)}")
-        if len(names) < 2:
-            raise argparse.ArgumentTypeError(f"{text!r} names one thing: two are compared, such as plan-on,plan-off")
-        return names
-
-    return parsed
+def _parse_compared(text: str, known: Collection[str]) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        if name not in known:
+            raise argparse.ArgumentTypeError(f"{name!r} cannot be compared: there are {', '.join(known)}")
+    if len(names) < 2:
+        raise argparse.ArgumentTypeError(f"{text!r} names one thing: two are compared, such as plan-on,plan-off")
+    return names
 
 
 L = TypeVar("L", bound=HasLanguage)

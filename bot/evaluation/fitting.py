@@ -53,11 +53,7 @@ class LogisticFit:
 
 
 def fit_logistic(
-    features: Matrix,
-    yes: Flags,
-    counts: Matrix | None = None,
-    ridge_penalty: float = 5.0,
-    signs: Matrix | int = 0,
+    features: Matrix, yes: Flags, counts: Matrix | None = None, ridge_penalty: float = 5.0, signs: Matrix | int = 0
 ) -> LogisticFit:
     """Fit by Newton's method with L2 on standardised features, shape (rows, features).
 

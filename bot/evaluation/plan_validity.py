@@ -26,12 +26,7 @@ from rag_core.llm import (
 from rag_core.planning.llm_planner import KnownEntities, plan_by_model
 from rag_core.planning.queries import MIN_QUERIES
 from rag_core.planning.rule_planner import plan_by_rules
-from rag_core.planning.schema import (
-    parse_plan_strictly,
-    parse_proposal,
-    parse_short_plan,
-    parse_short_plan_strictly,
-)
+from rag_core.planning.schema import parse_plan_strictly, parse_proposal, parse_short_plan, parse_short_plan_strictly
 from rag_core.settings import Budgets
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import write_rows
 from scripted_model import FakeLlm
 
 from bot.evaluation.answer_metrics import JudgedAnswer, compute_answer_metrics
@@ -35,11 +36,8 @@ QUERIES = [
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    for name, rows in (("corpus", CORPUS), ("queries", QUERIES)):
-        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    return folder
+    write_rows(tmp_path / "tiny" / "corpus.jsonl", CORPUS)
+    return write_rows(tmp_path / "tiny" / "queries.jsonl", QUERIES).parent
 
 
 class Replying(FakeLlm):

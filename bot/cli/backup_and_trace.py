@@ -70,8 +70,11 @@ async def _run_trace(args: argparse.Namespace, settings: Settings) -> int:
     async with open_archive(settings.data.dir) as archive:
         trace = await fetch_trace(archive, args.id)
     if trace is None:
-        hint = "citegram ask --json prints the id of an answer as trace_id; old ones are forgotten."
-        print(f"There is no trace {args.id}: {hint}", file=sys.stderr)
+        print(
+            f"There is no trace {args.id}: citegram ask --json prints the id of an answer as trace_id; old ones are "
+            "forgotten.",
+            file=sys.stderr,
+        )
         return 1
     if args.json:
         print(json.dumps(asdict(trace) | {"ended_at": trace.ended_at.isoformat()}, ensure_ascii=False))

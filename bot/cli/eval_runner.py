@@ -274,8 +274,9 @@ def _receive(name: str, pipe: Connection) -> Any:
     try:
         received = pipe.recv()
     except EOFError:
-        reason = "there may be too little memory for all at once, so name fewer recipes."
-        raise RagError(f"The process of {name} ended: {reason}") from None
+        raise RagError(
+            f"The process of {name} ended: there may be too little memory for all at once, so name fewer recipes."
+        ) from None
     if isinstance(received, Exception):
         raise received
     return received

@@ -85,8 +85,9 @@ async def _act(args: argparse.Namespace, archive: Archive, channel: Channel, set
     title, chat_id = strip_control_characters(channel.title), channel.chat_id
     if args.action == "begin":
         if channel.kind != "channel":
-            told = "ask for its history in /channels, so that the group is told."
-            raise HistoryUnavailable(f"{title} is a group: {told}")
+            raise HistoryUnavailable(
+                f"{title} is a group: ask for its history in /channels, so that the group is told."
+            )
         since = datetime.combine(args.since, time(), settings.bot.zone) if args.since else None
         if not await channel_history.begin_backfill(archive, chat_id, since):
             raise HistoryUnavailable(f"{title} waits for approval: choose who may ask about it in /channels first.")

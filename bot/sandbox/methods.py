@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from math import inf
+from pathlib import Path
 from typing import Any, get_type_hints
 from urllib.parse import urlsplit
 
@@ -56,6 +57,7 @@ from bot.sandbox.state import (
     PressedButton,
     SandboxDraft,
     SandboxState,
+    UploadedFile,
     build_message_origin,
     require_readable_chat,
     require_writable_chat,
@@ -383,12 +385,15 @@ def get_file(call: GetFile, world: SandboxState) -> Json:
         raise bad_request("file is too big")
     fields = upload.wire()
     shown = {name: fields[name] for name in ("file_id", "file_unique_id", "file_size")}
-    if world.local is None:
-        return shown | {"file_path": upload.path()}
-    file = world.local / upload.path()  # a server with --local returns the absolute path of a file on its disk
+    return shown | {"file_path": _write_local_file(upload, world.local) if world.local else upload.path()}
+
+
+def _write_local_file(upload: UploadedFile, folder: Path) -> str:
+    """Write the file to disk; a server with --local returns its absolute path."""
+    file = folder / upload.path()
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(upload.data)
-    return shown | {"file_path": str(file)}
+    return str(file)
 
 
 CONTENT_FIELDS = ("text", "entities", "caption", "caption_entities", "photo", "document", "poll")

@@ -16,10 +16,6 @@ from bot.settings import Settings
 from rag_core.storage.backups import get_backup_time, make_backup, prune_backups, restore_backup, run_cancellable
 from rag_core.storage.questions import fetch_trace
 
-_UNKNOWN_TRACE_TEXT = (
-    "There is no trace {}: citegram ask --json prints the id of an answer as trace_id; old ones are forgotten."
-)
-
 
 def declare_backup(parser: argparse.ArgumentParser) -> None:
     """Add nothing to the parser of `backup`, which has no arguments."""
@@ -74,7 +70,11 @@ async def _run_trace(args: argparse.Namespace, settings: Settings) -> int:
     async with open_archive(settings.data.dir) as archive:
         trace = await fetch_trace(archive, args.id)
     if trace is None:
-        print(_UNKNOWN_TRACE_TEXT.format(args.id), file=sys.stderr)
+        print(
+            f"There is no trace {args.id}: citegram ask --json prints the id of an answer as trace_id; old ones are "
+            "forgotten.",
+            file=sys.stderr,
+        )
         return 1
     if args.json:
         print(json.dumps(asdict(trace) | {"ended_at": trace.ended_at.isoformat()}, ensure_ascii=False))

@@ -10,7 +10,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO, cast
 
 import aiohttp
 from pydantic import SecretStr
@@ -39,6 +39,8 @@ _ADMINS = {1004: ("Nora", "en"), ADMIN_ID: ("Вера", "ru")}  # a reader and a
 _READERS = {READER_ID: ("Alex", "en"), 1003: ("Митя", "ru")}
 
 _MAX_CHANGES = 1_000_000  # more than a demo's archive will ever hold
+_ANSWER_TIMEOUT_SECONDS = 30.0
+_DEFAULT_PORTS = range(8765, 8775)
 
 
 @asynccontextmanager
@@ -61,15 +63,14 @@ async def open_demo_sandbox(settings: Settings, *ports: int) -> AsyncIterator[tu
             f"Port {ports[-1]} cannot be used ({exc.strerror}): choose another one with --port."
         ) from exc
     try:
-        yield sandbox, _build_demo_settings(settings, sandbox)
+        bot = {"token": SecretStr(sandbox.token), "admins": tuple(_ADMINS), "api": sandbox.url, "proxy": SecretStr("")}
+        # The webhook's address and port belong to the real bot, not to the demo's.
+        yield (
+            sandbox,
+            settings.model_copy(update={"bot": settings.bot.model_copy(update=bot), "webhook": WebhookSettings()}),
+        )
     finally:
         await sandbox.stop()
-
-
-def _build_demo_settings(settings: Settings, sandbox: Sandbox) -> Settings:
-    values = {"token": SecretStr(sandbox.token), "admins": tuple(_ADMINS), "api": sandbox.url, "proxy": SecretStr("")}
-    # The webhook's address and port belong to the real bot, not to the demo's.
-    return settings.model_copy(update={"bot": settings.bot.model_copy(update=values), "webhook": WebhookSettings()})
 
 
 async def import_sample_channels(archive: Archive) -> list[Channel]:
@@ -85,20 +86,20 @@ async def import_sample_channels(archive: Archive) -> list[Channel]:
 
 
 async def _add_people_and_channels(sandbox: Sandbox, archive: Archive, sample_channels: list[Channel]) -> None:
-    world = sandbox.world
+    world, people = sandbox.world, _ADMINS | _READERS
     for user_id, (name, lang) in (_READERS | _ADMINS).items():
         world.add_person(user_id, name, lang=lang)
-    world.add_group(GROUP_ID, "Соседи · Neighbours", members=_ADMINS | _READERS, bot="member")
+    world.add_group(GROUP_ID, "Соседи · Neighbours", members=people)
     posts_by_channel: dict[int, list[Post]] = {channel.chat_id: [] for channel in sample_channels}
     for change in await posts.list_post_changes(archive, 0, _MAX_CHANGES):
         if change.post and change.key.chat_id in posts_by_channel:
             posts_by_channel[change.key.chat_id].append(change.post)
     for channel in sample_channels:
         public = channel.visibility is Visibility.PUBLIC
-        members = _ADMINS | _READERS if public else _ADMINS
-        room = world.add_channel(channel.chat_id, channel.title, channel.username, members=members, bot=True)
+        members = people if public else _ADMINS
+        room = world.add_channel(channel.chat_id, channel.title, channel.username, members=members)
         room.members |= dict.fromkeys(_ADMINS, Membership("administrator"))
-        history: list[Post] = sorted(posts_by_channel[channel.chat_id], key=lambda post: post.key.message_id)
+        history = sorted(posts_by_channel[channel.chat_id], key=lambda post: post.key.message_id)
         world.add_history(channel.chat_id, history)
         if public:
             await channels.bind_channel(archive, GROUP_ID, channel.chat_id)
@@ -110,8 +111,7 @@ async def _add_people_and_channels(sandbox: Sandbox, archive: Archive, sample_ch
 
 
 def _load_channel_rows() -> list[Json]:
-    rows: list[Json] = json.loads((SAMPLE_CHANNELS_FOLDER / "channels.json").read_text(encoding="utf-8"))
-    return rows
+    return cast(list[Json], json.loads((SAMPLE_CHANNELS_FOLDER / "channels.json").read_text(encoding="utf-8")))
 
 
 @asynccontextmanager
@@ -129,11 +129,6 @@ async def run_demo_bot(settings: Settings) -> AsyncIterator[None]:
     finally:
         stop.set()
         await task
-
-
-_ANSWER_TIMEOUT_SECONDS = 30.0
-_DEFAULT_PORTS = range(8765, 8775)
-_CHECK_INTERVAL_SECONDS = 0.2
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -160,12 +155,13 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         demo_settings = settings.model_copy(update={"data": DataSettings(dir=folder), "models": models})
         ports = (0,) if args.once is not None else (args.port,) if args.port is not None else _DEFAULT_PORTS
         async with open_demo_sandbox(demo_settings, *ports) as (sandbox, demo):
+            models_used = f"{retrievers} {_describe_writer(demo.rag())}"
             if args.once is not None:
                 async with run_demo_bot(demo):
                     await _ask_once(sandbox.url, demo, args.once)
-                print(f"\n({retrievers} {_describe_writer(demo.rag())})", file=sys.stderr)
+                print(f"\n({models_used})", file=sys.stderr)
                 return 0
-            print(retrievers, _describe_writer(demo.rag()))
+            print(models_used)
             if args.port is None and not sandbox.url.endswith(f":{_DEFAULT_PORTS.start}"):
                 print(f"Port {_DEFAULT_PORTS.start} is taken by another program: the page has the next free one.")
             print(f"Open {sandbox.url} and ask. Ctrl+C ends the demo.", flush=True)
@@ -202,7 +198,7 @@ async def _claim_folder(folder: Path) -> AsyncIterator[tuple[TextIO, str]]:
             if not (running_at or waiting):
                 print("Another demo is being set up in this folder: waiting for it.", file=sys.stderr, flush=True)
                 waiting = True
-            await asyncio.sleep(_CHECK_INTERVAL_SECONDS)
+            await asyncio.sleep(0.2)
         yield file, running_at
 
 
@@ -248,7 +244,7 @@ async def _ask_once(url: str, settings: Settings, question: str) -> None:
             raise RagError(f"Telegram would not send this question ({said['description']}): ask another one.")
         with translate_errors(RagError, TimeoutError, say="The bot did not answer ({}): try again with -v to see why."):
             async with asyncio.timeout(patience):
-                replies: list[dict[str, Any]] = []
+                replies: list[Json] = []
                 while not replies:
                     state = await _fetch_json(page.get(f"/sandbox/state?since={state['n']}&user={READER_ID}"))
                     after = [m for m in state["messages"] if m["message_id"] > said["result"]["message_id"]]
@@ -264,7 +260,6 @@ async def _ask_once(url: str, settings: Settings, question: str) -> None:
     print(units.decode("utf-16-le"))
 
 
-async def _fetch_json(call: AbstractAsyncContextManager[aiohttp.ClientResponse]) -> dict[str, Any]:
+async def _fetch_json(call: AbstractAsyncContextManager[aiohttp.ClientResponse]) -> Json:
     async with call as answer:
-        found: dict[str, Any] = await answer.json()
-        return found
+        return cast(Json, await answer.json())

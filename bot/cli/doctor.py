@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import AsyncIterator
 
-from bot.doctor import Check, CheckContext, Finding, hide_secrets, run_checks
-from bot.doctor.archive_checks import check_backups, check_channels, check_indexes, check_jobs, open_check_context
+from bot.doctor import Check, run_checks
+from bot.doctor.archive_checks import (
+    check_backups,
+    check_channels,
+    check_indexes,
+    check_jobs,
+    open_check_context,
+    report_start,
+)
 from bot.doctor.environment_checks import (
     check_file_system,
     check_free_space,
@@ -23,6 +29,7 @@ _LINE_MARKS = {True: "ok  ", None: "note", False: "BAD "}
 
 # In the order of the report, each with its timeout in seconds: checks that read whole files take longer.
 CHECKS = (
+    Check("start", 10, report_start),
     Check("disk", 10, check_free_space),
     Check("file system", 10, check_file_system),
     Check("permissions", 10, check_permissions),
@@ -50,28 +57,16 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run all checks and print the findings. Returns 1 if a finding needs action."""
     as_json = getattr(args, "json", False)
     findings: list[dict[str, object]] = []
-    async for name, (fine, text) in _iterate_findings(settings):
-        findings.append({"check": name, "fine": fine, "what": text})
-        if not as_json:
-            print(_LINE_MARKS[fine], text, flush=True)
+    async with open_check_context(settings) as context:
+        async for name, (fine, text) in run_checks(context, CHECKS):
+            findings.append({"check": name, "fine": fine, "what": text})
+            if not as_json:
+                print(_LINE_MARKS[fine], text, flush=True)
     bad, notes = (sum(finding["fine"] is fine for finding in findings) for fine in (False, None))
-    passed = bad == 0
     if as_json:
-        print(json.dumps({"fine": passed, "findings": findings}, ensure_ascii=False))
+        print(json.dumps({"fine": not bad, "findings": findings}, ensure_ascii=False))
+    elif bad:
+        print(f"\n{bad} thing{'s' * (bad > 1)} must be mended: see BAD.")
     else:
-        print(f"\n{_format_verdict(bad, notes)}")
-    return 0 if passed else 1
-
-
-def _format_verdict(bad: int, notes: int) -> str:
-    if bad:
-        return "1 thing must be mended: see BAD." if bad == 1 else f"{bad} things must be mended: see BAD."
-    return "Nothing is wrong. See note for what you can still do." if notes else "All is well."
-
-
-async def _iterate_findings(settings: Settings) -> AsyncIterator[tuple[str, Finding]]:
-    async with open_check_context(CheckContext(settings)) as (context, findings):
-        for fine, text in findings:
-            yield "start", Finding(fine, hide_secrets(text, settings))
-        async for item in run_checks(context, CHECKS):
-            yield item
+        print("\nNothing is wrong. See note for what you can still do." if notes else "\nAll is well.")
+    return 1 if bad else 0

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from bot.cli import eval_runner as options
 from bot.cli.eval_calibration import declare_calibrate, declare_fits, declare_make
 from bot.cli.eval_runner import Measurement, run_measurement
+from bot.cli.index_commands import iterate_with_progress_bar
 from bot.evaluation.answer_metrics import compute_answer_metrics, compute_metrics_by_kind, compute_retrieval_metrics
 from bot.evaluation.claim_accuracy import (
     VERIFICATION_LAYERS,
@@ -24,7 +23,13 @@ from bot.evaluation.claim_accuracy import (
 )
 from bot.evaluation.datasets import CLAIMS_FILE_NAME, draw_sample, read_claims, read_dataset
 from bot.evaluation.date_accuracy import compute_date_metrics, read_date_rows, read_with_dateparser
-from bot.evaluation.evaluation_report import format_report, format_rows, require_writable, write_json_report
+from bot.evaluation.evaluation_report import (
+    PLAN_FIGURES,
+    format_recipes,
+    format_report,
+    require_writable,
+    write_json_report,
+)
 from bot.evaluation.indexed_dataset import (
     VARIANTS,
     Variant,
@@ -34,41 +39,25 @@ from bot.evaluation.indexed_dataset import (
     open_indexed_dataset,
     search_query,
 )
-from bot.evaluation.plan_validity import (
-    PLAN_COSTS,
-    PLAN_FORMS,
-    PlanRow,
-    RecordingModel,
-    compute_plan_metrics,
-    measure_plan,
-    read_questions,
-)
+from bot.evaluation.plan_validity import PLAN_FORMS, RecordingModel, compute_plan_metrics, measure_plan, read_questions
 from bot.settings import Settings
 from rag_core.dates.parse import parse_period
 from rag_core.errors import ImportRefused, ModelUnavailable, SettingsWrong
 from rag_core.llm import LanguageModel
 from rag_core.models.active_models import open_language_models
 from rag_core.planning.llm_planner import KnownEntities
-from rag_core.settings import Budgets, RagSettings
-from rag_core.types import Question
-
-_RETRIEVAL_VARIANTS = [
-    name for name in VARIANTS if not name.startswith("rounds-")
-]  # a second round depends on what was answered
+from rag_core.settings import RagSettings
 
 
 def _declare_retrieval(kinds: Any) -> None:
     parser = kinds.add_parser("retrieval", help="how much is found, and how high")
     options.add_data_options(parser)
     options.add_model_options(parser)
-    options.add_variant_options(parser, _RETRIEVAL_VARIANTS)
+    # a second round depends on what was answered
+    options.add_variant_options(parser, [name for name in VARIANTS if not name.startswith("rounds-")])
     options.add_output_options(parser)
-    parser.set_defaults(run=_run_retrieval)
-
-
-async def _run_retrieval(args: argparse.Namespace, settings: Settings) -> int:
-    measurement = Measurement("retrieval", lambda query: bool(query.relevant), search_query, compute_retrieval_metrics)
-    return await run_measurement(args, settings, measurement)
+    what = Measurement("retrieval", lambda query: bool(query.relevant), search_query, compute_retrieval_metrics)
+    parser.set_defaults(run=partial(run_measurement, what=what))
 
 
 def _declare_answers(kinds: Any) -> None:
@@ -78,14 +67,8 @@ def _declare_answers(kinds: Any) -> None:
     options.add_variant_options(parser, VARIANTS)
     options.add_recording_options(parser)
     options.add_output_options(parser)
-    parser.set_defaults(run=_run_answers)
-
-
-async def _run_answers(args: argparse.Namespace, settings: Settings) -> int:
-    measurement = Measurement(
-        "answers", lambda query: True, answer_query, compute_answer_metrics, compute_metrics_by_kind
-    )
-    return await run_measurement(args, settings, measurement)
+    what = Measurement("answers", lambda query: True, answer_query, compute_answer_metrics, compute_metrics_by_kind)
+    parser.set_defaults(run=partial(run_measurement, what=what))
 
 
 def _declare_dialogues(kinds: Any) -> None:
@@ -125,9 +108,6 @@ async def _run_dialogues(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-_DATE_READERS = {"citegram": parse_period, "dateparser": read_with_dateparser}
-
-
 def _declare_dates(kinds: Any) -> None:
     parser = kinds.add_parser("dates", help="how well expressions of time are read, beside dateparser alone")
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder or file of expressions of time (.jsonl)")
@@ -139,23 +119,14 @@ def _declare_dates(kinds: Any) -> None:
 async def _run_dates(args: argparse.Namespace, settings: Settings) -> int:
     require_writable(args.json_out, "figures", "json")
     rows = draw_sample(read_date_rows(args.folder), args.limit, args.seed)
-    metrics_by_reader = {
-        name: compute_by_language(rows, partial(compute_date_metrics, read=read))
-        for name, read in _DATE_READERS.items()
-    }
-    print(format_report("dates", metrics_by_reader, everything=args.all))
+    metrics = compute_by_language(rows, partial(compute_date_metrics, read=parse_period))
+    beside = {"dateparser": compute_by_language(rows, partial(compute_date_metrics, read=read_with_dateparser))}
+    print(format_report("dates", {"citegram": metrics, **beside}, everything=args.all))
     dated = sum(bool(row.readings) for row in rows)
     print(f"\n{dated} expressions of time (right), {len(rows) - dated} that only look like one (false_finds)")
-    settings_used, beside = {"limit": args.limit, "seed": args.seed}, {"dateparser": metrics_by_reader["dateparser"]}
-    metrics, data = metrics_by_reader["citegram"], args.folder.resolve().name
+    settings_used, data = {"limit": args.limit, "seed": args.seed}, args.folder.resolve().name
     write_json_report(args.json_out, "dates", data, settings_used, metrics, len(rows), beside=beside)
     return 0
-
-
-_NO_MODEL_TEXT = "There is no language model to plan with: give --model PATH of a GGUF, or set LLM__MODEL or LLM__URL."
-_SCHEMA_NEEDS_SERVER_TEXT = (
-    "A JSON schema is for a server: set LLM__URL, or measure a GGUF with --grammar gbnf or none."
-)
 
 
 def _declare_plans(kinds: Any) -> None:
@@ -178,44 +149,31 @@ async def _run_plans(args: argparse.Namespace, settings: Settings) -> int:
     questions = draw_sample(read_questions(args.file, recording.now if recording else None), args.limit, args.seed)
     rag_settings = settings.rag()
     if args.grammar == "schema" and (args.model or not rag_settings.llm.url or rag_settings.llm.planner != "same"):
-        raise SettingsWrong(_SCHEMA_NEEDS_SERVER_TEXT)
+        raise SettingsWrong(
+            "A JSON schema is for a server: set LLM__URL, or measure a GGUF with --grammar gbnf or none."
+        )
+    around = KnownEntities(languages=frozenset(question.lang for question in questions))
     opening = _open_planner(args.model, rag_settings) if not (recording and recording.replaying) else nullcontext()
     async with opening as opened:
         model = recording.wrap_models(None, opened)[1] if recording else opened
         assert model
-        recorder = RecordingModel(model, args.grammar)
-        rows_of = {
-            recipe: await _measure_plans(questions, recorder, rag_settings.budgets, short=recipe == "mapreduce")
-            for recipe in args.recipe
-        }
-        name = model.name
-    rows = next(iter(rows_of.values()))
-    metrics_of = {recipe: compute_by_language(given, compute_plan_metrics) for recipe, given in rows_of.items()}
+        recorder, metrics_of = RecordingModel(model, args.grammar), {}
+        for recipe in args.recipe:
+            rows = []
+            for question in iterate_with_progress_bar(questions, "plan"):
+                short = recipe == "mapreduce"
+                if row := await measure_plan(question, around, recorder, rag_settings.budgets, short=short):
+                    rows.append(row)
+            metrics_of[recipe] = compute_by_language(rows, compute_plan_metrics)
     metrics: Mapping[str, Any] = metrics_of if len(metrics_of) > 1 else metrics_of[args.recipe[0]]
     if len(metrics_of) > 1:
-        print(
-            format_rows(
-                {recipe: {key: found["all"][key] for key in PLAN_COSTS} for recipe, found in metrics_of.items()}
-            )
-        )
+        print(format_recipes(metrics_of, PLAN_FIGURES))
     else:
         print(format_report("plans", {"": metrics}, everything=args.all))
-    print(f"\n{len(rows)} questions planned by {name}, form: {args.grammar}")
-    settings_used = {"grammar": args.grammar, "model": name, "limit": args.limit, "seed": args.seed}
+    print(f"\n{len(rows)} questions planned by {model.name}, form: {args.grammar}")
+    settings_used = {"grammar": args.grammar, "model": model.name, "limit": args.limit, "seed": args.seed}
     write_json_report(args.json_out, "plans", args.file.name, settings_used, metrics, len(rows))
     return 0
-
-
-async def _measure_plans(
-    questions: Sequence[Question], model: RecordingModel, budgets: Budgets, *, short: bool
-) -> list[PlanRow]:
-    """Plan the questions one after the other; questions that cannot be planned have no row."""
-    around = KnownEntities(languages=frozenset(question.lang for question in questions))
-    rows = []
-    for question in tqdm(questions, desc="plan", delay=1, leave=False, disable=None):
-        if row := await measure_plan(question, around, model, budgets, short=short):
-            rows.append(row)
-    return rows
 
 
 @asynccontextmanager
@@ -227,15 +185,16 @@ async def _open_planner(path: Path | None, settings: RagSettings) -> AsyncIterat
         settings = settings.model_copy(update={"llm": llm})
     language = await open_language_models(settings)
     if language.planner is None:
-        raise ModelUnavailable(_NO_MODEL_TEXT)
+        raise ModelUnavailable(
+            "There is no language model to plan with: give --model PATH of a GGUF, or set LLM__MODEL or LLM__URL."
+        )
     try:
         yield language.planner
     finally:
         await language.close()
 
 
-def declare_verify(kinds: Any) -> None:
-    """Add the subcommand to the parser."""
+def _declare_verify(kinds: Any) -> None:
     parser = kinds.add_parser("verify", help="how good the verdicts on claims are, beside two baselines")
     parser.add_argument(
         "folder", type=Path, metavar="FILE|DIR",
@@ -255,10 +214,8 @@ async def _run_verify(args: argparse.Namespace, settings: Settings) -> int:
     if not corpus and not given:
         raise ImportRefused(f"{args.folder} holds claims without evidence: name a folder with the posts too.")
     if corpus:
-        dataset, variant = (
-            read_dataset(args.folder, asked=(CLAIMS_FILE_NAME,)),
-            Variant(legs=args.legs, rerank=args.rerank),
-        )
+        dataset = read_dataset(args.folder, asked=(CLAIMS_FILE_NAME,))
+        variant = Variant(legs=args.legs, rerank=args.rerank)
         async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
             judged = await verify_in_corpus(rows, dataset.queries, opened.select_variant(variant))
     else:
@@ -283,7 +240,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         _declare_dialogues,
         _declare_dates,
         _declare_plans,
-        declare_verify,
+        _declare_verify,
         declare_calibrate,
         declare_fits,
         declare_make,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from bot.cli import eval_runner as options
 from bot.cli.eval_runner import describe_engine, describe_settings
 from bot.cli.index_commands import open_archive
+from bot.evaluation.claim_accuracy import fit_claim_bar
 from bot.evaluation.datasets import draw_sample, make_questions, read_claims, read_dataset
 from bot.evaluation.evaluation_report import require_writable, write_json_report
 from bot.evaluation.fitting import (
@@ -23,7 +24,7 @@ from bot.evaluation.fitting import (
     choose_safest_fusions,
     collect_coverage,
     collect_ranking,
-    fit_claim_bar,
+    fit_calibration,
     fit_coverage,
     fit_ranking,
     run_both_retrievers,
@@ -33,7 +34,6 @@ from bot.evaluation.indexed_dataset import (
     Variant,
     ask_all,
     build_variant_settings,
-    fit_calibration,
     open_indexed_dataset,
 )
 from bot.settings import Settings
@@ -187,13 +187,6 @@ async def _run_coverage(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-_DEFAULT_QUESTIONS, _DEFAULT_SEED = 100, 42
-_SLICE_POSTS = 2000  # posts read at once
-_ALREADY_THERE_TEXT = "{} holds questions already: name another folder, or measure with these."
-_NO_POSTS_TEXT = "No post of yours has a sentence to ask about: import some posts first."
-_NOT_WRITABLE_TEXT = "The questions cannot be written ({}): name another folder."
-
-
 def declare_make(kinds: Any) -> None:
     """Add the subcommand to the parser."""
     parser = kinds.add_parser("make", help="make a question set out of your own channels, without a model")
@@ -205,27 +198,21 @@ def declare_make(kinds: Any) -> None:
 async def _run_make(args: argparse.Namespace, settings: Settings) -> int:
     folder: Path = args.folder
     if (folder / "queries.jsonl").exists():
-        raise SettingsWrong(_ALREADY_THERE_TEXT.format(folder))
+        raise SettingsWrong(f"{folder} holds questions already: name another folder, or measure with these.")
     all_posts: list[Post] = []  # in the order in which they were stored
     async with open_archive(settings.data.dir) as archive:
         known, after = await channels.load_channels(archive), 0
-        while changes := await posts.list_post_changes(archive, after, _SLICE_POSTS):
+        while changes := await posts.list_post_changes(archive, after, 2000):
             after = changes[-1].seq
             all_posts += [change.post for change in changes if change.post and change.post.text.strip()]
-    question_set = make_questions(
-        all_posts, known, args.limit or _DEFAULT_QUESTIONS, _DEFAULT_SEED if args.seed is None else args.seed
-    )
-    if not question_set.queries:
-        raise SettingsWrong(_NO_POSTS_TEXT)
-    with translate_errors(SettingsWrong, OSError, say=_NOT_WRITABLE_TEXT):
+    queries, corpus = make_questions(all_posts, known, args.limit or 100, 42 if args.seed is None else args.seed)
+    if not queries:
+        raise SettingsWrong("No post of yours has a sentence to ask about: import some posts first.")
+    refusal = "The questions cannot be written ({}): name another folder."
+    with translate_errors(SettingsWrong, OSError, say=refusal):
         folder.mkdir(parents=True, exist_ok=True)
-        _write_rows(folder / "corpus.jsonl", question_set.corpus)
-        _write_rows(folder / "queries.jsonl", question_set.queries)
-    print(
-        f"{len(question_set.queries)} questions about {len(question_set.corpus)} posts: citegram eval answers {folder}"
-    )
+        for name, rows in (("corpus", corpus), ("queries", queries)):
+            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+    print(f"{len(queries)} questions about {len(corpus)} posts: citegram eval answers {folder}")
     return 0
-
-
-def _write_rows(file: Path, rows: Iterable[dict[str, object]]) -> None:
-    file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")

@@ -13,15 +13,15 @@ import multiprocessing
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from tqdm import tqdm
-
 from bot.evaluation.answer_metrics import Metrics
 from bot.evaluation.datasets import Dataset, EvaluationQuery, read_dataset
 from bot.evaluation.evaluation_report import (
+    RECIPE_FIGURES,
     compute_difference_intervals,
     compute_ratios,
     format_difference_intervals,
@@ -32,7 +32,6 @@ from bot.evaluation.evaluation_report import (
     write_json_report,
 )
 from bot.evaluation.indexed_dataset import (
-    RECIPES,
     HasLanguage,
     IndexedDataset,
     Variant,
@@ -45,6 +44,7 @@ from bot.evaluation.recorded_replies import Recording
 from bot.settings import Settings
 from rag_core.engine import Engine
 from rag_core.errors import RagError
+from rag_core.recipes import RECIPES
 from rag_core.settings import RagSettings
 from rag_core.storage.user_data import AUTO_RECIPE
 
@@ -88,7 +88,7 @@ def add_variant_options(parser: argparse.ArgumentParser, known: Collection[str])
     plan = "off: the question as the one query, no filters, both legs (default: on)"
     parser.add_argument("--plan", choices=("on", "off"), default="on", help=plan)
     compare = f"the same questions in several ways, the first being what the others are measured by: {', '.join(known)}"
-    parser.add_argument("--compare", type=_make_names_parser(known), metavar="A,B", help=compare)
+    parser.add_argument("--compare", type=partial(_parse_compared, known=known), metavar="A,B", help=compare)
 
 
 def add_output_options(parser: argparse.ArgumentParser, *, figures: bool = True) -> None:
@@ -142,17 +142,14 @@ def open_recording(args: argparse.Namespace) -> Recording | None:
     return Recording(file, replaying=bool(args.replay)) if file else None
 
 
-def _make_names_parser(known: Collection[str]) -> Callable[[str], tuple[str, ...]]:
-    def parsed(text: str) -> tuple[str, ...]:
-        names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
-        for name in names:
-            if name not in known:
-                raise argparse.ArgumentTypeError(f"{name!r} cannot be compared: there are {', '.join(known)}")
-        if len(names) < 2:
-            raise argparse.ArgumentTypeError(f"{text!r} names one thing: two are compared, such as plan-on,plan-off")
-        return names
-
-    return parsed
+def _parse_compared(text: str, known: Collection[str]) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        if name not in known:
+            raise argparse.ArgumentTypeError(f"{name!r} cannot be compared: there are {', '.join(known)}")
+    if len(names) < 2:
+        raise argparse.ArgumentTypeError(f"{text!r} names one thing: two are compared, such as plan-on,plan-off")
+    return names
 
 
 L = TypeVar("L", bound=HasLanguage)
@@ -180,7 +177,7 @@ async def run_measurement(args: argparse.Namespace, settings: Settings, what: Me
     recording = open_recording(args) if "record" in args else None
     rag_settings = settings.rag()
     if len({way.recipe for way in variants.values()}) > 1 and not recording:
-        rows, about = await asyncio.to_thread(_run_in_processes, queries, what.ask, variants, dataset, rag_settings)
+        rows, about = await _run_in_processes(queries, what.ask, variants, dataset, rag_settings)
     else:
         opening = open_indexed_dataset(dataset, build_variant_settings(rag_settings, variants.values()), recording)
         async with opening as data:
@@ -188,11 +185,10 @@ async def run_measurement(args: argparse.Namespace, settings: Settings, what: Me
             rows, about = await run_interleaved(queries, what.ask, ways), describe_engine(data.rag)
     metrics = {name: compute_by_language(given, what.metrics) for name, given in rows.items()}
     if what.name == "answers" and len(args.recipe) > 1:
-        print(format_recipes(metrics))
+        print(format_recipes(metrics, RECIPE_FIGURES))
     else:
         print(format_report(what.name, metrics, everything=args.all))
-    intervals = compute_difference_intervals(rows, what.metrics)
-    if intervals:
+    if intervals := compute_difference_intervals(rows, what.metrics):
         print("", format_difference_intervals(what.name, intervals, next(iter(rows))), sep="\n")
     kinds = {name: what.by_kind(given) for name, given in rows.items()}
     for name, parts in kinds.items():
@@ -242,18 +238,21 @@ def describe_settings(
 R = TypeVar("R")
 AskQuestion = Callable[[EvaluationQuery, IndexedDataset], Awaitable[R]]
 _EXIT_S = 10.0  # for a process to end by itself
-_ENDED = "The process of {} ended: there may be too little memory for all at once, so name fewer recipes."
 
 
-def _run_in_processes(
+async def _run_in_processes(
     queries: Sequence[EvaluationQuery], ask: AskQuestion[R], variants: Mapping[str, Variant], dataset: Dataset,
     settings: RagSettings,
 ) -> tuple[dict[str, list[R]], dict[str, Any]]:  # fmt: skip
     """Ask every question in each variant; also returns the description of the first engine. Raises RagError."""
     context = multiprocessing.get_context("spawn")
-    rows: dict[str, list[R]] = {name: [] for name in variants}
     pipes: dict[str, Connection] = {}
-    processes, about = [], dict[str, Any]()
+    processes, about = [], list[dict[str, Any]]()
+
+    async def ask_process(query: EvaluationQuery, name: str) -> Any:
+        pipes[name].send(query)
+        return await asyncio.to_thread(_receive, name, pipes[name])
+
     try:
         for name, variant in variants.items():
             pipes[name], theirs = context.Pipe()
@@ -261,29 +260,23 @@ def _run_in_processes(
             process.start()
             processes.append(process)
             theirs.close()
-            about = about or _receive(name, pipes[name])
-            if name != next(iter(variants)):
-                _receive(name, pipes[name])
-        names = list(variants)
-        for n, query in enumerate(tqdm(queries, desc="ask", delay=1, leave=False, disable=None)):
-            first = n % len(names)
-            for name in (*names[first:], *names[:first]):
-                pipes[name].send(query)
-                rows[name].append(_receive(name, pipes[name]))
+            about.append(await asyncio.to_thread(_receive, name, pipes[name]))
+        return await run_interleaved(queries, ask_process, {name: name for name in variants}), about[0]
     finally:
         for pipe in pipes.values():
             pipe.close()
         for process in processes:
-            process.join(_EXIT_S)
+            await asyncio.to_thread(process.join, _EXIT_S)
             process.kill()
-    return rows, about
 
 
 def _receive(name: str, pipe: Connection) -> Any:
     try:
         received = pipe.recv()
     except EOFError:
-        raise RagError(_ENDED.format(name)) from None
+        raise RagError(
+            f"The process of {name} ended: there may be too little memory for all at once, so name fewer recipes."
+        ) from None
     if isinstance(received, Exception):
         raise received
     return received

@@ -16,6 +16,7 @@ from bot.cli.index_commands import (
     catch_up_lexical_index,
     catch_up_vectors,
     open_archive,
+    require_channel,
     show_progress_bar,
 )
 from bot.control.socket_client import hold_folder_or_connect
@@ -27,7 +28,6 @@ from rag_core.engine_factory import open_engine
 from rag_core.errors import HistoryUnavailable
 from rag_core.storage import Archive, channel_history, channels
 from rag_core.storage.channel_history import Backfill
-from rag_core.storage.channels import find_channel
 from rag_core.types import Channel
 
 _STATE_BY_ACTION = {
@@ -35,11 +35,6 @@ _STATE_BY_ACTION = {
     "resume": ("running", ("paused", "failed")),
     "cancel": ("cancelled", ("running", "paused", "failed")),
 }
-_OFF_TEXT = "Set HISTORY__API_ID and HISTORY__API_HASH first: my.telegram.org gives them (see .env.example)."
-_UNKNOWN_TEXT = "There is no channel {name} here: check its @name, link, id or title."
-_UNAPPROVED_TEXT = "{name} waits for approval: choose who may ask about it in /channels first."
-_NOTHING_TEXT = "There is no backfill of {name} to {action}: see citegram history."
-_GROUP_TEXT = "{name} is a group: ask for its history in /channels, so that the group is told."
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -58,10 +53,12 @@ async def _run_history(args: argparse.Namespace, settings: Settings) -> int:
             await _print_list(archive, as_json=args.json)
         return 0
     if not settings.history.api_id:
-        raise HistoryUnavailable(_OFF_TEXT)
+        raise HistoryUnavailable(
+            "Set HISTORY__API_ID and HISTORY__API_HASH first: my.telegram.org gives them (see .env.example)."
+        )
     async with hold_folder_or_connect(settings.data.dir) as owner:
         async with open_archive(settings.data.dir) as archive:
-            channel = await _find_channel(archive, args.channel or "")
+            channel = await require_channel(archive, args.channel or "")
             await _act(args, archive, channel, settings)
         if args.action in ("begin", "resume"):
             if owner:
@@ -84,21 +81,16 @@ async def _run_history(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-async def _find_channel(archive: Archive, name: str) -> Channel:
-    channel = find_channel(name, await channels.load_channels(archive))
-    if channel is None:
-        raise HistoryUnavailable(_UNKNOWN_TEXT.format(name=name or "without a name"))
-    return channel
-
-
 async def _act(args: argparse.Namespace, archive: Archive, channel: Channel, settings: Settings) -> None:
     title, chat_id = strip_control_characters(channel.title), channel.chat_id
     if args.action == "begin":
         if channel.kind != "channel":
-            raise HistoryUnavailable(_GROUP_TEXT.format(name=title))
+            raise HistoryUnavailable(
+                f"{title} is a group: ask for its history in /channels, so that the group is told."
+            )
         since = datetime.combine(args.since, time(), settings.bot.zone) if args.since else None
         if not await channel_history.begin_backfill(archive, chat_id, since):
-            raise HistoryUnavailable(_UNAPPROVED_TEXT.format(name=title))
+            raise HistoryUnavailable(f"{title} waits for approval: choose who may ask about it in /channels first.")
     elif args.action == "undo":
         print(f"{title}: {await channel_history.undo_deletions(archive, chat_id, datetime.now(UTC))} posts are back.")
     elif args.action == "estimate":
@@ -109,14 +101,12 @@ async def _act(args: argparse.Namespace, archive: Archive, channel: Channel, set
     else:
         state, among = _STATE_BY_ACTION[args.action]
         if not await channel_history.set_backfill_state(archive, chat_id, state, among=among):
-            raise HistoryUnavailable(_NOTHING_TEXT.format(name=title, action=args.action))
+            raise HistoryUnavailable(f"There is no backfill of {title} to {args.action}: see citegram history.")
 
 
 async def _print_list(archive: Archive, *, as_json: bool) -> None:
-    jobs, counts = (
-        await channel_history.list_backfills(archive),
-        await channel_history.count_history(archive, datetime.now(UTC)),
-    )
+    jobs = await channel_history.list_backfills(archive)
+    counts = await channel_history.count_history(archive, datetime.now(UTC))
     for chat_id, channel in (await channels.load_channels(archive)).items():
         job, count = jobs.get(chat_id), counts.get(chat_id, channel_history.HistoryCounts(0, 0))
         line = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
@@ -18,11 +18,10 @@ from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine
-from rag_core.errors import RebuildRefused
+from rag_core.errors import RagError
 from rag_core.models.active_models import get_models_folder
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.backups import ARCHIVE_FILE
-from rag_core.storage.channels import find_channel
 from rag_core.storage.db import needs_migration
 from rag_core.types import Channel, Visibility
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:  # imported where they are used: `ask` opens its engine here, 
     from ingest.exports.importer import ImportReport
     from ingest.exports.scan import ImportOptions
 
-_DEMO_FOLDER = "demo"  # in the data folder, where `citegram demo` keeps its channels
+T = TypeVar("T")
 
 
 def is_folder_named(settings: Settings) -> bool:
@@ -41,7 +40,7 @@ def is_folder_named(settings: Settings) -> bool:
 
 async def choose_folder_with_channels(settings: Settings) -> Settings:
     """Choose the demo's folder, with the models beside it, where no folder was named and only the demo has channels."""
-    folder, demo = settings.data.dir, settings.data.dir / _DEMO_FOLDER
+    folder, demo = settings.data.dir, settings.data.dir / "demo"  # where `citegram demo` keeps its channels
     if is_folder_named(settings) or not (demo / ARCHIVE_FILE).exists() or await _has_channels(folder):
         return settings
     models = settings.models.model_copy(update={"dir": get_models_folder(settings.rag())})
@@ -122,6 +121,14 @@ def show_progress_bar(name: str, unit: str = "post") -> Iterator[Callable[[int, 
         yield moved
 
 
+def iterate_with_progress_bar(items: Sequence[T], name: str) -> Iterator[T]:
+    """Iterate over the items with a progress bar, as above."""
+    with show_progress_bar(name, "it") as moved:
+        for done, item in enumerate(items, 1):
+            yield item
+            moved(done, len(items))
+
+
 def declare_import(parser: argparse.ArgumentParser) -> None:
     """Add the arguments to the parser of the command."""
     parser.add_argument("path", type=Path, metavar="PATH", help="result.json or messages.html, or the folder of one")
@@ -180,9 +187,6 @@ def _print_report(report: ImportReport, *, as_json: bool) -> None:
         print(strip_control_characters(note))
 
 
-_UNKNOWN_CHANNEL_TEXT = "There is no channel {name} here: check its @name, link, id or title."
-
-
 def declare_reindex(parser: argparse.ArgumentParser) -> None:
     """Add the arguments to the parser of the command."""
     parser.add_argument("--channel", metavar="CHANNEL", help="only this one: @name, link, id or title")
@@ -193,36 +197,35 @@ async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
             async with open_archive(settings.data.dir) as archive:
-                channel = await _resolve_channel(archive, args.channel)
+                channel = await require_channel(archive, args.channel) if args.channel is not None else None
                 with show_progress_bar("reindex") as moved:
                     await owner.reindex(channel.chat_id if channel else None, moved)
                 await _print_result(archive, channel)
         else:
-            await _reindex_alone(args, settings)
+            async with open_engine(settings.rag(), language=False) as rag:
+                channel = await require_channel(rag.archive, args.channel) if args.channel is not None else None
+                await _rebuild(rag, channel.chat_id if channel else None)
+                await _print_result(rag.archive, channel)
+                await catch_up_vectors(rag)
     return 0
 
 
-async def _reindex_alone(args: argparse.Namespace, settings: Settings) -> None:
-    async with open_engine(settings.rag(), language=False) as rag:
-        channel = await _resolve_channel(rag.archive, args.channel)
-        # Rebuild; an interrupted rebuild is finished first, so that its work is not lost.
-        chat_id = channel.chat_id if channel else None
-        from bot.indexing_worker import RebuildRunner
+async def _rebuild(rag: Engine, chat_id: int | None) -> None:
+    """Rebuild; an interrupted rebuild is finished first, so that its work is not lost."""
+    from bot.indexing_worker import RebuildRunner
 
-        dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
-        reindexing = RebuildRunner(rag.archive, LexicalIndexer(rag.archive, rag.lexical), dense)
-        try:
-            left = await reindexing.resume()
-            if left:
-                print("A rebuild was interrupted: it goes on.", file=sys.stderr)
-                await _show_rebuild_progress(reindexing)
-            if left is None or left.chat_id not in (None, chat_id):
-                await reindexing.start(chat_id)
-                await _show_rebuild_progress(reindexing)
-        finally:
-            await reindexing.stop()
-        await _print_result(rag.archive, channel)
-        await catch_up_vectors(rag)
+    dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
+    reindexing = RebuildRunner(rag.archive, LexicalIndexer(rag.archive, rag.lexical), dense)
+    try:
+        left = await reindexing.resume()
+        if left:
+            print("A rebuild was interrupted: it goes on.", file=sys.stderr)
+            await _show_rebuild_progress(reindexing)
+        if left is None or left.chat_id not in (None, chat_id):
+            await reindexing.start(chat_id)
+            await _show_rebuild_progress(reindexing)
+    finally:
+        await reindexing.stop()
 
 
 async def _show_rebuild_progress(reindexing: RebuildRunner) -> None:
@@ -231,18 +234,15 @@ async def _show_rebuild_progress(reindexing: RebuildRunner) -> None:
             moved(done, total)
 
 
-async def _resolve_channel(archive: Archive, name: str | None) -> Channel | None:
-    if name is None:
-        return None
-    channel = find_channel(name, await channels.load_channels(archive))
+async def require_channel(archive: Archive, name: str) -> Channel:
+    """Find a channel by its @name, link, id or title. Raises RagError."""
+    channel = channels.find_channel(name, await channels.load_channels(archive))
     if channel is None:
-        raise RebuildRefused(_UNKNOWN_CHANNEL_TEXT.format(name=name))
+        raise RagError(f"There is no channel {name or 'without a name'} here: check its @name, link, id or title.")
     return channel
 
 
 async def _print_result(archive: Archive, channel: Channel | None) -> None:
     count = await posts.count_posts(archive, channel.chat_id if channel else None)
-    print(
-        f"{strip_control_characters(channel.title) if channel else 'All channels'}: "
-        f"the index was built anew ({count} posts)."
-    )
+    title = strip_control_characters(channel.title) if channel else "All channels"
+    print(f"{title}: the index was built anew ({count} posts).")

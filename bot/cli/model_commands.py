@@ -49,7 +49,11 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     """List, pull or use models. Returns the exit code."""
     models = get_models_folder(settings.rag())
     if args.what == "list":
-        used = list_models_in_use(settings.rag(), await _load_choices(settings))
+        choices: dict[str, str] = {}
+        if (settings.data.dir / ARCHIVE_FILE).exists():  # listing must not create one
+            async with open_archive(settings.data.dir) as archive:
+                choices = await user_data.load_choices(archive)
+        used = list_models_in_use(settings.rag(), choices)
         for line in await asyncio.to_thread(partial(format_model_list, models, used, everything=args.all)):
             print(line)
     elif args.what == "use":
@@ -84,14 +88,6 @@ def _describe_use(switch: ModelSwitch) -> str:
             "old ones, and citegram reindex does it at once."
         )
     return f"{switch.name} is the {switch.use} from the next start on."
-
-
-async def _load_choices(settings: Settings) -> dict[str, str]:
-    """Load the model choices; empty if there is no archive yet, since listing must not create one."""
-    if not (settings.data.dir / ARCHIVE_FILE).exists():
-        return {}
-    async with open_archive(settings.data.dir) as archive:
-        return await user_data.load_choices(archive)
 
 
 def format_model_list(models: Path, used: Mapping[str, str], *, everything: bool = False) -> list[str]:

@@ -10,7 +10,6 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
-from typing import TextIO
 
 from bot.cli.index_commands import choose_folder_with_channels, is_folder_named, open_archive, open_up_to_date_engine
 from bot.control.schemas import AnswerJson
@@ -26,13 +25,7 @@ from rag_core.storage import channels
 from rag_core.text.tokens import detect_language
 
 _MAX_CHARACTERS = 20_000  # of what is read from a pipe: several times what a message of Telegram may have
-_EMPTY_TEXT = 'there is no text: give one, such as "what is new?", or - to read it from stdin'
 _UNREADABLE_TEXT = f"This cannot be read: write up to {_MAX_CHARACTERS:,} characters, in UTF-8."
-
-_RECIPE_HELP = (
-    "how the answer is made: direct searches once, agent looks again where little was found, the others are for a "
-    "language model (default: auto)"
-)
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +59,11 @@ def _add_text(parser: argparse.ArgumentParser, name: str, what: str) -> None:
 
 
 def _add_recipe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--recipe", choices=("auto", *RECIPES), default="auto", help=_RECIPE_HELP)
+    how = (
+        "how the answer is made: direct searches once, agent looks again where little was found, the others are for a "
+        "language model (default: auto)"
+    )
+    parser.add_argument("--recipe", choices=("auto", *RECIPES), default="auto", help=how)
 
 
 async def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -90,7 +87,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         print(json.dumps(answer["answer"] | extra, ensure_ascii=False))
     else:
         text = format_answer_text(answer, get_translator(args.lang), settings.bot.zone)
-        print("\n".join([_highlight(text, sys.stdout), *format_answer_trace(answer)]))
+        print("\n".join([_highlight(text), *format_answer_trace(answer)]))
     return 0
 
 
@@ -109,7 +106,7 @@ async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
         print(json.dumps(fields, ensure_ascii=False))
     else:
         said = format_verdicts_text(verdicts, get_translator(args.lang), settings.bot.zone)
-        print("\n".join([_highlight(said, sys.stdout), *format_stages(verdicts["trace"])]))
+        print("\n".join([_highlight(said), *format_stages(verdicts["trace"])]))
     return 0
 
 
@@ -131,7 +128,7 @@ def _read_text(given: list[str], args: argparse.Namespace) -> str:
     from_stdin = not given or given == ["-"]
     text = _read_stdin(asked_to=bool(given)) if from_stdin else " ".join(given)
     if from_stdin and not text:
-        args.report_wrong_use(_EMPTY_TEXT)
+        args.report_wrong_use('there is no text: give one, such as "what is new?", or - to read it from stdin')
     args.lang = detect_language(text)
     return text
 
@@ -156,15 +153,12 @@ def _report_folder(settings: Settings, *, named: bool) -> None:
         print(f"(folder: {settings.data.dir})", file=sys.stderr, flush=True)
 
 
-def _highlight(text: str, stream: TextIO) -> str:
+def _highlight(text: str) -> str:
     """Color links and numbers of sources, on a terminal only. Posts bring no escape sequences: they were taken out."""
-    if not (stream.isatty() and is_color_wanted()):
+    if not (sys.stdout.isatty() and is_color_wanted()):
         return text
     text = re.sub(r"\[\d+\]", "\033[36m\\g<0>\033[0m", text)
     return re.sub(r"https?://[^\s”»]+", "\033[4;34m\\g<0>\033[0m", text)
-
-
-_QUIT_WORDS = {"/quit", "/exit", "/q"}
 
 
 async def _run_chat(args: argparse.Namespace, settings: Settings) -> int:
@@ -184,7 +178,7 @@ async def _run_chat(args: argparse.Namespace, settings: Settings) -> int:
         print(format_channel_list(known.values(), words), words("chat-hint"), sep="\n", flush=True)
         conversation = _number_conversation()
         while (line := _read_line()) is not None:
-            if line in _QUIT_WORDS:
+            if line in {"/quit", "/exit", "/q"}:
                 break
             if line == "/new":
                 conversation = _number_conversation()
@@ -192,9 +186,8 @@ async def _run_chat(args: argparse.Namespace, settings: Settings) -> int:
             elif line.startswith("/"):
                 print(words("chat-hint"))
             elif line:
-                asking = answerer.ask(
-                    line[:_MAX_CHARACTERS], trace=False, recipe=args.recipe, conversation=conversation
-                )
+                text = line[:_MAX_CHARACTERS]
+                asking = answerer.ask(text, trace=False, recipe=args.recipe, conversation=conversation)
                 await _print_reply(asking, line, settings)
     return 0
 
@@ -206,18 +199,19 @@ def _number_conversation() -> int:
 
 async def _print_reply(asking: Awaitable[AnswerJson | None], question: str, settings: Settings) -> None:
     """Print an answer or, in one sentence, why there is none; the talk goes on."""
+    lang = detect_language(question)
     try:
         answer = await asking
     except ArchiveUnavailable:
         raise
     except RagError as exc:
-        print(get_translator(detect_language(question)).error(exc), file=sys.stderr, flush=True)
+        print(get_translator(lang).error(exc), file=sys.stderr, flush=True)
         return
     if answer is None:
-        _report_no_channels(settings, detect_language(question))
+        _report_no_channels(settings, lang)
         return
-    text = format_answer_text(answer, get_translator(detect_language(question)), settings.bot.zone)
-    print(_highlight(text, sys.stdout), end="\n\n", flush=True)
+    text = format_answer_text(answer, get_translator(lang), settings.bot.zone)
+    print(_highlight(text), end="\n\n", flush=True)
 
 
 def _read_line() -> str | None:

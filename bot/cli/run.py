@@ -24,7 +24,6 @@ from rag_core.os_support import limit_malloc_arenas
 
 log = logging.getLogger(__name__)
 
-
 # A thread that searches holds Python's lock for this long while others ask for it. The event loop gives the lock away
 # with every read: at the usual 5 ms it waited longer, and 100 questions at once took a quarter longer.
 _THREAD_SWITCH_SECONDS = 0.0005
@@ -49,12 +48,8 @@ _ENV_FILE = Path(".env")
 _TOKEN_LINE = re.compile(r"[ \t]*(?:export[ \t]+)?BOT__TOKEN[ \t]*=[ \t]*(.*?)[ \t]*(\r?\n|$)", re.IGNORECASE)
 _COMMENTED_TOKEN_LINE = re.compile(r"[ \t]*#[ \t]*BOT__TOKEN[ \t]*=", re.IGNORECASE)
 _MAX_TOKEN_LENGTH = 200
-
-_WHERE_TEXT = "Get a token: open https://t.me/BotFather, send /newbot, and copy what it gives you."
 _NO_TOKEN_TEXT = "No token came: run citegram init again, and paste the one that @BotFather gave you."  # noqa: S105
-_OTHER_TOKEN_TEXT = f"{_ENV_FILE} has another token: add --replace to put this one in its place."
 _NOT_WRITABLE_TEXT = f"{_ENV_FILE} cannot be read and written ({{}}): look at the file, then try again."
-_ENVIRONMENT_WINS_TEXT = "BOT__TOKEN is also set in the environment, which goes before .env: take it out there."
 
 
 def declare_init(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +75,8 @@ async def _run_init(args: argparse.Namespace, settings: Settings) -> int:
     print(f"The token of @{name} is in {_ENV_FILE}.")
     print(f"Now start the bot with {_get_command()} run, and send /start to https://t.me/{name}.")
     if read_settings(_ENV_FILE).bot.token.get_secret_value() != token:
-        print(_ENVIRONMENT_WINS_TEXT, file=sys.stderr)
+        text = "BOT__TOKEN is also set in the environment, which goes before .env: take it out there."
+        print(text, file=sys.stderr)
     return 0
 
 
@@ -88,7 +84,7 @@ def _read_token() -> str:
     """Read the token: hidden on a terminal, else the first line of stdin. Raises SettingsWrong."""
     token = ""
     if sys.stdin is not None and sys.stdin.isatty():
-        print(_WHERE_TEXT)
+        print("Get a token: open https://t.me/BotFather, send /newbot, and copy what it gives you.")
         token = getpass.getpass("Token (it stays hidden): ")
     elif sys.stdin is not None:
         with translate_errors(SettingsWrong, UnicodeDecodeError, say=_NO_TOKEN_TEXT):
@@ -110,7 +106,7 @@ async def _fetch_bot_name(settings: BotSettings) -> str:
 
 def _confirm_replacement(name: str) -> bool:
     if not sys.stdin.isatty():
-        raise SettingsWrong(_OTHER_TOKEN_TEXT)
+        raise SettingsWrong(f"{_ENV_FILE} has another token: add --replace to put this one in its place.")
     answer = input(f"{_ENV_FILE} has another token. Replace it by that of @{name}? [y/N] ")
     return answer.strip().lower() in {"y", "yes"}
 

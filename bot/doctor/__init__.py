@@ -15,11 +15,6 @@ from bot.settings import Settings
 from rag_core.errors import RagError
 from rag_core.storage import Archive
 
-_TIMEOUT_TEXT = (
-    "The check of {name} was given up after {seconds:g} s: look whether the disk and the servers it asks answer."
-)
-_FAILED_TEXT = "The check of {name} failed ({kind}): run citegram -v doctor, and report what it says."
-
 log = logging.getLogger(__name__)
 
 
@@ -32,13 +27,17 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """Subject of the checks. `archive` and `facts` are None if unavailable; `runs`: a bot holds the folder."""
+    """Subject of the checks. `archive` and `facts` are None if unavailable; `runs`: a bot holds the folder.
+
+    `start`: what was found when they were opened.
+    """
 
     settings: Settings
     env_file: Path = Path(".env")
     archive: Archive | None = None
     facts: IndexFacts | None = None
     runs: bool = False
+    start: tuple[Finding, ...] = ()
 
 
 class Check(NamedTuple):
@@ -58,18 +57,19 @@ async def run_checks(case: CheckContext, checks: Sequence[Check]) -> AsyncIterat
                 async for finding in check.look(case):
                     findings.append(finding)
         except TimeoutError:
-            findings.append(Finding(False, _TIMEOUT_TEXT.format(name=check.name, seconds=check.seconds)))
+            text = (
+                f"The check of {check.name} was given up after {check.seconds:g} s: look whether the disk and the "
+                "servers it asks answer."
+            )
+            findings.append(Finding(False, text))
         except RagError as exc:
             findings.append(Finding(False, exc.reason))
         except Exception as exc:  # whatever the error, the other checks go on
             log.info("the check of %s failed", check.name, exc_info=True)
-            findings.append(Finding(False, _FAILED_TEXT.format(name=check.name, kind=type(exc).__name__)))
+            kind = type(exc).__name__
+            text = f"The check of {check.name} failed ({kind}): run citegram -v doctor, and report what it says."
+            findings.append(Finding(False, text))
         for fine, what in findings:
-            yield check.name, Finding(fine, hide_secrets(what, case.settings))
-
-
-def hide_secrets(what: str, settings: Settings) -> str:
-    """Mask every secret of the settings in a text."""
-    for secret in collect_secrets(settings):
-        what = what.replace(secret, "…")
-    return what
+            for secret in collect_secrets(case.settings):
+                what = what.replace(secret, "…")
+            yield check.name, Finding(fine, what)

@@ -17,10 +17,10 @@ from bot.control.doctor_facts import collect_index_facts
 from bot.control.schemas import DenseFacts, IndexFacts
 from bot.control.socket_client import RunningBot, hold_folder_or_connect
 from bot.doctor import CheckContext, Finding
+from bot.settings import Settings
 from bot.views.post_formatting import strip_control_characters
 from rag_core.engine_factory import open_engine
 from rag_core.errors import RagError
-from rag_core.settings import RagSettings
 from rag_core.storage import Archive, channels, index_state, monitoring_stats, posts
 from rag_core.storage import raw_updates as updates
 from rag_core.storage.backups import get_backup_time, list_backups, read_archive_version, run_cancellable
@@ -28,70 +28,61 @@ from rag_core.storage.db import needs_migration
 from rag_core.types import Visibility
 
 _FACTS_TIMEOUT_SECONDS = 120.0  # models are loaded and measured
-
-_OLD_ARCHIVE_TEXT = (
-    "The archive is that of an earlier version of Citegram: start the bot, which makes a backup and brings it up to "
-    "date, and look again."
-)
-_SLOW_TEXT = (
-    "The indexes and models could not be looked at within {seconds:g} s: look whether the disk and LLM__URL answer."
-)
+_MAX_BACKUP_AGE = timedelta(days=2)  # one nightly backup may be missed
 
 
 @asynccontextmanager
-async def open_check_context(case: CheckContext) -> AsyncIterator[tuple[CheckContext, list[Finding]]]:
-    """Open the archive and collect the index facts for the checks; also yields the first findings."""
-    settings, findings = case.settings.rag(), list[Finding]()
-    if await asyncio.to_thread(needs_migration, settings.data.dir):
-        yield case, [Finding(None, _OLD_ARCHIVE_TEXT)]
+async def open_check_context(settings: Settings) -> AsyncIterator[CheckContext]:
+    """Open the archive and collect the index facts for the checks."""
+    case, folder = CheckContext(settings), settings.data.dir
+    if await asyncio.to_thread(needs_migration, folder):
+        text = (
+            "The archive is that of an earlier version of Citegram: start the bot, which makes a backup and brings it "
+            "up to date, and look again."
+        )
+        yield replace(case, start=(Finding(None, text),))
         return
-    owner, facts = await _collect_index_facts(settings, findings)
+    case = await _collect_index_facts(case)
+    archive = None
     try:
-        archive = await Archive.open(settings.data.dir)
+        archive = await Archive.open(folder)
     except RagError as exc:
-        if all(exc.reason != finding.what for finding in findings):
-            findings.append(Finding(False, exc.reason))
-        archive = None
+        if all(exc.reason != finding.what for finding in case.start):
+            case = replace(case, start=(*case.start, Finding(False, exc.reason)))
     try:
-        yield replace(case, archive=archive, facts=facts, runs=owner is not None), findings
+        yield replace(case, archive=archive)
     finally:
         if archive:
             await archive.close()
 
 
-async def _collect_index_facts(
-    settings: RagSettings, findings: list[Finding]
-) -> tuple[RunningBot | None, IndexFacts | None]:
-    """Get the bot that holds the folder, if any, and the index facts, from the bot or from an engine opened here."""
+async def _collect_index_facts(case: CheckContext) -> CheckContext:
+    """Add the index facts, from the bot that holds the folder or from an engine opened here, and what came of it."""
     owner: RunningBot | None = None
     try:
-        async with asyncio.timeout(_FACTS_TIMEOUT_SECONDS), hold_folder_or_connect(settings.data.dir) as owner:
+        async with asyncio.timeout(_FACTS_TIMEOUT_SECONDS), hold_folder_or_connect(case.settings.data.dir) as owner:
             if owner is not None:
                 facts, seconds = await owner.doctor()
                 hours, minutes = divmod(seconds // 60, 60)
                 runs = f"for {hours} h {minutes} min" if seconds >= 60 else f"for {seconds} s"
-                findings.append(
-                    Finding(True, f"a bot runs here: process {owner.process}, Citegram {owner.version}, {runs}")
-                )
-                return owner, facts
-            async with open_engine(settings) as rag:
-                return None, await collect_index_facts(rag)
+                text = f"a bot runs here: process {owner.process}, Citegram {owner.version}, {runs}"
+                return replace(case, facts=facts, runs=True, start=(Finding(True, text),))
+            async with open_engine(case.settings.rag()) as rag:
+                return replace(case, facts=await collect_index_facts(rag))
     except RagError as exc:
-        findings.append(Finding(False, exc.reason))
+        text = exc.reason
     except TimeoutError:
-        findings.append(Finding(False, _SLOW_TEXT.format(seconds=_FACTS_TIMEOUT_SECONDS)))
-    return owner, None
+        text = (
+            f"The indexes and models could not be looked at within {_FACTS_TIMEOUT_SECONDS:g} s: look whether the disk "
+            "and LLM__URL answer."
+        )
+    return replace(case, runs=owner is not None, start=(Finding(False, text),))
 
 
-_MAX_BACKUP_AGE = timedelta(days=2)  # one nightly backup may be missed
-
-_QUARANTINE_TEXT = (
-    "{poison} updates could not be read and are in quarantine: update Citegram, and report the lines of the log that "
-    "name them."
-)
-_NO_BACKUP_TEXT = "There is no backup of {count} posts: run citegram backup, and leave the bot running at night."
-_OLD_BACKUP_TEXT = "The last backup is {days} days old: run citegram backup, and leave the bot running at night."
-_BROKEN_BACKUP_TEXT = "The backup {file} cannot be put back: look at the disk, delete the file and run citegram backup."
+async def report_start(case: CheckContext) -> AsyncIterator[Finding]:
+    """Report what was found when the archive and the indexes were opened."""
+    for finding in case.start:
+        yield finding
 
 
 async def check_channels(case: CheckContext) -> AsyncIterator[Finding]:
@@ -112,7 +103,11 @@ async def check_channels(case: CheckContext) -> AsyncIterator[Finding]:
     inbox = await updates.count_updates_by_state(case.archive)
     yield Finding(True, f"inbox: {inbox['pending']} waiting")
     if inbox["poison"]:
-        yield Finding(False, _QUARANTINE_TEXT.format(poison=inbox["poison"]))
+        yield Finding(
+            False,
+            f"{inbox['poison']} updates could not be read and are in quarantine: update Citegram, and report the lines "
+            "of the log that name them.",
+        )
 
 
 async def check_jobs(case: CheckContext) -> AsyncIterator[Finding]:
@@ -137,28 +132,28 @@ async def check_backups(case: CheckContext) -> AsyncIterator[Finding]:
     backups, now = list_backups(case.archive.folder), datetime.now(UTC)
     if not backups:
         since = await channels.get_first_channel_date(case.archive)
-        young = since is not None and now - since < _MAX_BACKUP_AGE
-        text = "no backup yet: the first is made at night, or with citegram backup"
-        yield Finding(None, text) if young else Finding(False, _NO_BACKUP_TEXT.format(count=count))
+        if since is not None and now - since < _MAX_BACKUP_AGE:
+            yield Finding(None, "no backup yet: the first is made at night, or with citegram backup")
+        else:
+            yield Finding(
+                False, f"There is no backup of {count} posts: run citegram backup, and leave the bot running at night."
+            )
         return
     newest, age = backups[0], now - get_backup_time(backups[0])
     if age > _MAX_BACKUP_AGE:
-        yield Finding(False, _OLD_BACKUP_TEXT.format(days=age.days))
+        yield Finding(
+            False, f"The last backup is {age.days} days old: run citegram backup, and leave the bot running at night."
+        )
     if not await run_cancellable(partial(read_archive_version, newest)):
-        yield Finding(False, _BROKEN_BACKUP_TEXT.format(file=newest))
+        yield Finding(
+            False, f"The backup {newest} cannot be put back: look at the disk, delete the file and run citegram backup."
+        )
     elif age <= _MAX_BACKUP_AGE:
         yield Finding(
             True, f"backups: {len(backups)}, the last of {get_backup_time(newest):%Y-%m-%d %H:%M} UTC can be put back"
         )
     if not case.settings.data.backups:
         yield Finding(None, "DATA__BACKUPS is 0: no backup is made at night")
-
-
-_AHEAD_TEXT = (
-    "The index knows of {ahead} changes that the archive does not have, as after a restore under a running bot: "
-    "restart the bot, which builds it anew."
-)
-_DIFFERS_TEXT = "{wrong} of {looked} posts that were compared stand differently in the {leg}: run citegram reindex."
 
 
 async def check_indexes(case: CheckContext) -> AsyncIterator[Finding]:
@@ -176,7 +171,7 @@ async def check_indexes(case: CheckContext) -> AsyncIterator[Finding]:
         yield _report_dense_index(facts["dense"])
     elif not facts["without"]:
         yield Finding(None, "search by words alone: citegram models pull offline adds search by meaning")
-    for finding in _report_comparison(facts):
+    for finding in _report_comparison(facts["compared"]) if facts["compared"] else ():
         yield finding
     for fine, text in facts["language"]:
         yield Finding(fine, text)
@@ -185,7 +180,11 @@ async def check_indexes(case: CheckContext) -> AsyncIterator[Finding]:
 
 def _report_lexical_index(archive_size: str, facts: IndexFacts, runs: bool) -> Finding:
     if facts["behind"] < 0:
-        return Finding(False, _AHEAD_TEXT.format(ahead=-facts["behind"]))
+        return Finding(
+            False,
+            f"The index knows of {-facts['behind']} changes that the archive does not have, as after a restore under a "
+            "running bot: restart the bot, which builds it anew.",
+        )
     when = "the bot takes them in" if runs else "taken in at the next start"
     late = f"{facts['behind']} changes behind ({when})" if facts["behind"] else "up to date"
     return Finding(
@@ -201,15 +200,11 @@ def _report_dense_index(facts: DenseFacts) -> Finding:
     return Finding(None, f"{index_size}, {waiting} posts to come: about {minutes} min of work while the bot runs")
 
 
-def _report_comparison(facts: IndexFacts) -> Iterator[Finding]:
-    comparison = facts["compared"]
-    if comparison is None:
-        return
-    legs = (("lexical index", comparison["words"]), ("vectors", comparison["vectors"]))
-    for leg, wrong in legs:
+def _report_comparison(comparison: dict[str, int]) -> Iterator[Finding]:
+    looked = comparison["posts"]
+    for leg, wrong in (("lexical index", comparison["words"]), ("vectors", comparison["vectors"])):
         if wrong:
-            yield Finding(False, _DIFFERS_TEXT.format(wrong=wrong, looked=comparison["posts"], leg=leg))
-    if comparison["posts"] and not any(wrong for _, wrong in legs):
-        yield Finding(
-            True, f"indexes and archive agree: {comparison['posts']} posts by number, {comparison['some']} by words"
-        )
+            text = f"{wrong} of {looked} posts that were compared stand differently in the {leg}: run citegram reindex."
+            yield Finding(False, text)
+    if looked and not (comparison["words"] or comparison["vectors"]):
+        yield Finding(True, f"indexes and archive agree: {looked} posts by number, {comparison['some']} by words")

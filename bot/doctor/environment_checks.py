@@ -30,30 +30,20 @@ _NETWORK_FILE_SYSTEMS = frozenset(
     "nfs nfs4 cifs smb3 smbfs afs ceph glusterfs lustre fuse.sshfs fuse.s3fs fuse.glusterfs fuse.rclone".split()
 )
 
-_DISK_FULL_TEXT = (
-    "{folder} has {free:.1f} GB free, and a backup and a rebuild of the indexes need {need:.1f} GB: make room, or "
-    "move the folder and set DATA__DIR."
-)
-_NETWORK_FILE_SYSTEM_TEXT = (
-    "{folder} lies on a network file system ({kind}), where SQLite is not safe: move it to a local disk, and set "
-    "DATA__DIR."
-)
-_NO_WAL_TEXT = (
-    "The archive cannot keep its log beside it, its journal mode is {mode}: move {folder} to a local disk, and set "
-    "DATA__DIR."
-)
-_OPEN_PERMISSIONS_TEXT = "{path} can be read by other users of this machine: run chmod {mode} {path}."
-
 
 async def check_free_space(case: CheckContext) -> AsyncIterator[Finding]:
     """Check that the disk has room for the next backup and rebuild, which are made beside the existing files."""
     folder = case.settings.data.dir.resolve()
     used = await asyncio.to_thread(measure_disk_usage, folder)
     need = max(_MIN_FREE_BYTES, used.archive + used.indexes)
-    if used.free < need:
-        yield Finding(False, _DISK_FULL_TEXT.format(folder=folder, free=used.free / 1e9, need=need / 1e9))
-    else:
+    if used.free >= need:
         yield Finding(True, f"{folder}: {used.free / 1e9:.1f} GB free")
+        return
+    yield Finding(
+        False,
+        f"{folder} has {used.free / 1e9:.1f} GB free, and a backup and a rebuild of the indexes need "
+        f"{need / 1e9:.1f} GB: make room, or move the folder and set DATA__DIR.",
+    )
 
 
 async def check_file_system(case: CheckContext) -> AsyncIterator[Finding]:
@@ -61,11 +51,17 @@ async def check_file_system(case: CheckContext) -> AsyncIterator[Finding]:
     folder = case.settings.data.dir.resolve()
     kind = await asyncio.to_thread(_get_file_system, folder)
     if kind in _NETWORK_FILE_SYSTEMS:
-        yield Finding(False, _NETWORK_FILE_SYSTEM_TEXT.format(folder=folder, kind=kind))
-    if case.archive is not None:
-        mode = await monitoring_stats.get_journal_mode(case.archive)
-        if mode != "wal":
-            yield Finding(False, _NO_WAL_TEXT.format(folder=folder, mode=mode))
+        yield Finding(
+            False,
+            f"{folder} lies on a network file system ({kind}), where SQLite is not safe: move it to a local disk, and "
+            "set DATA__DIR.",
+        )
+    if case.archive is not None and (mode := await monitoring_stats.get_journal_mode(case.archive)) != "wal":
+        yield Finding(
+            False,
+            f"The archive cannot keep its log beside it, its journal mode is {mode}: move {folder} to a local disk, "
+            "and set DATA__DIR.",
+        )
 
 
 def _get_file_system(folder: Path) -> str:
@@ -83,13 +79,7 @@ async def check_permissions(case: CheckContext) -> AsyncIterator[Finding]:
     """Check that other users cannot read the token or the posts."""
     for path, mode in ((case.env_file, "600"), (case.settings.data.dir, "700")):
         if is_open_to_others(path):
-            yield Finding(False, _OPEN_PERMISSIONS_TEXT.format(path=path, mode=mode))
-
-
-_MEMORY_TEXT = (
-    "The model {name} needs about {need:.1f} GB of memory, and {free:.1f} GB are free: choose a smaller one with "
-    "citegram models use, or end what else runs."
-)
+            yield Finding(False, f"{path} can be read by other users of this machine: run chmod {mode} {path}.")
 
 
 async def check_models(case: CheckContext) -> AsyncIterator[Finding]:
@@ -108,7 +98,11 @@ async def check_models(case: CheckContext) -> AsyncIterator[Finding]:
             continue
         free = measure_free_memory()
         if not case.runs and free is not None and need > free:
-            yield Finding(False, _MEMORY_TEXT.format(name=name, need=need / 1e9, free=free / 1e9))
+            yield Finding(
+                False,
+                f"The model {name} needs about {need / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free: choose "
+                "a smaller one with citegram models use, or end what else runs.",
+            )
         else:
             yield Finding(True, f"{name}: its files are what they were when they came")
 
@@ -128,13 +122,6 @@ def _check_model_files(name: str, folder: Path) -> int | None:
     return row.memory or measure_folder_size(folder / row.name)
 
 
-_SERVER_TIMEOUT_SECONDS = 8.0
-
-_SERVER_SILENT_TEXT = "The Qdrant server {place} does not answer: start it, or correct QDRANT__URL."
-_KEY_REFUSED_TEXT = "The Qdrant server {place} refuses the key: correct QDRANT__KEY."
-_SERVER_ERROR_TEXT = "The Qdrant server {place} answers with the error {status}: look at its log."
-
-
 async def check_servers(case: CheckContext) -> AsyncIterator[Finding]:
     """Check the Qdrant server, or each node of the cluster, if one is configured."""
     qdrant = case.settings.qdrant
@@ -147,83 +134,62 @@ async def _check_qdrant_node(url: str, headers: dict[str, str]) -> Finding:
     place = urlsplit(url).netloc.rpartition("@")[2]
     try:
         async with (
-            ClientSession(timeout=ClientTimeout(total=_SERVER_TIMEOUT_SECONDS), headers=headers) as session,
+            ClientSession(timeout=ClientTimeout(total=8.0), headers=headers) as session,
             session.get(f"{url.rstrip('/')}/collections") as answer,
         ):
             status = answer.status
     except (ClientError, OSError, TimeoutError, ValueError):
-        return Finding(False, _SERVER_SILENT_TEXT.format(place=place))
+        return Finding(False, f"The Qdrant server {place} does not answer: start it, or correct QDRANT__URL.")
     if status in (401, 403):
-        return Finding(False, _KEY_REFUSED_TEXT.format(place=place))
+        return Finding(False, f"The Qdrant server {place} refuses the key: correct QDRANT__KEY.")
     if status != 200:
-        return Finding(False, _SERVER_ERROR_TEXT.format(place=place, status=status))
+        return Finding(False, f"The Qdrant server {place} answers with the error {status}: look at its log.")
     return Finding(True, f"the Qdrant server {place} answers")
-
-
-_LOOPBACK_HOSTS = {"localhost", "127.0.0.1", "::1"}
-
-_URL_AND_MODEL_TEXT = "LLM__URL and LLM__MODEL={model} are both set, and the server writes: take one of them out."
-_ALONE_TEXT = "{name} is set without {needed}, and does nothing: set {needed} too, or take it out."
-_CONTEXT_TEXT = (
-    "LLM__EVIDENCE_TOKENS and LLM__ANSWER_TOKENS need {sum} tokens, and LLM__CONTEXT has {context}: raise it, or "
-    "lower them."
-)
-_THREADS_TEXT = "{name} is {threads}, and this machine has {cores} processors: lower it to {cores}."
-_DENSE_WEIGHT_TEXT = (
-    "RETRIEVAL__DENSE is set, and MODELS__EMBEDDER=none: there is no search by meaning to weigh; take one out."
-)
-_UNENCRYPTED_TEXT = "{name} sends its key unencrypted to another machine: use https."
-_NO_ADMINS_TEXT = (
-    "BOT__ADMINS is empty, so nobody can approve a channel: send /start to the bot, it tells you the line for .env."
-)
 
 
 async def check_settings(case: CheckContext) -> AsyncIterator[Finding]:
     """Report all contradictory settings."""
-    settings, contradiction_found = case.settings, False
-    for contradiction in (
-        *_check_llm_settings(settings),
-        *_check_search_settings(settings),
-        *_check_encryption(settings),
-    ):
-        contradiction_found = True
+    contradictions = list(_find_contradictions(case.settings))
+    for contradiction in contradictions:
         yield Finding(False, contradiction)
-    if not settings.bot.admins:
-        yield Finding(False if settings.bot.token.get_secret_value() else None, _NO_ADMINS_TEXT)
-    elif not contradiction_found:
+    if not case.settings.bot.admins:
+        yield Finding(
+            False if case.settings.bot.token.get_secret_value() else None,
+            "BOT__ADMINS is empty, so nobody can approve a channel: send /start to the bot, it tells you the line for "
+            ".env.",
+        )
+    elif not contradictions:
         yield Finding(True, "settings: none contradicts another")
 
 
-def _check_llm_settings(settings: Settings) -> Iterator[str]:
-    llm, cores = settings.llm, os.cpu_count() or 1
+def _find_contradictions(settings: Settings) -> Iterator[str]:
+    llm, qdrant, cores = settings.llm, settings.qdrant, os.cpu_count() or 1
     if llm.url and llm.model not in (*UNDECIDED_VALUES, "none"):
-        yield _URL_AND_MODEL_TEXT.format(model=llm.model)
-    for name, value in (("LLM__KEY", llm.key.get_secret_value()), ("LLM__NAME", llm.name)):
-        if value and not llm.url:
-            yield _ALONE_TEXT.format(name=name, needed="LLM__URL")
-    if (needed := llm.evidence_tokens + llm.answer_tokens) >= llm.context:
-        yield _CONTEXT_TEXT.format(sum=needed, context=llm.context)
+        yield f"LLM__URL and LLM__MODEL={llm.model} are both set, and the server writes: take one of them out."
+    for name, value, needed, url in (
+        ("LLM__KEY", llm.key.get_secret_value(), "LLM__URL", llm.url),
+        ("LLM__NAME", llm.name, "LLM__URL", llm.url),
+        ("QDRANT__KEY", qdrant.key.get_secret_value(), "QDRANT__URL", qdrant.url),
+    ):
+        if value and not url:
+            yield f"{name} is set without {needed}, and does nothing: set {needed} too, or take it out."
+    if (tokens := llm.evidence_tokens + llm.answer_tokens) >= llm.context:
+        yield (
+            f"LLM__EVIDENCE_TOKENS and LLM__ANSWER_TOKENS need {tokens} tokens, and LLM__CONTEXT has {llm.context}: "
+            "raise it, or lower them."
+        )
     for name, threads in (("LLM__THREADS", llm.threads), ("MODELS__THREADS", settings.models.threads)):
         if threads > cores:
-            yield _THREADS_TEXT.format(name=name, threads=threads, cores=cores)
-
-
-def _check_search_settings(settings: Settings) -> Iterator[str]:
-    if settings.qdrant.key.get_secret_value() and not settings.qdrant.url:
-        yield _ALONE_TEXT.format(name="QDRANT__KEY", needed="QDRANT__URL")
+            yield f"{name} is {threads}, and this machine has {cores} processors: lower it to {cores}."
     if settings.retrieval.dense and settings.models.embedder == "none":
-        yield _DENSE_WEIGHT_TEXT
-
-
-def _check_encryption(settings: Settings) -> Iterator[str]:
-    sent = (
+        yield (
+            "RETRIEVAL__DENSE is set, and MODELS__EMBEDDER=none: there is no search by meaning to weigh; take one out."
+        )
+    for name, urls, secret in (
         ("BOT__API", [settings.bot.api], settings.bot.token),
-        ("LLM__URL", [settings.llm.url], settings.llm.key),
-        ("QDRANT__URL", settings.qdrant.urls, settings.qdrant.key),
-    )
-    for name, urls, secret in sent:
-        addresses = map(urlsplit, urls)
-        if secret.get_secret_value() and any(
-            address.scheme == "http" and address.hostname not in _LOOPBACK_HOSTS for address in addresses
-        ):
-            yield _UNENCRYPTED_TEXT.format(name=name)
+        ("LLM__URL", [llm.url], llm.key),
+        ("QDRANT__URL", qdrant.urls, qdrant.key),
+    ):
+        unencrypted = {url.hostname for url in map(urlsplit, urls) if url.scheme == "http"}
+        if secret.get_secret_value() and unencrypted - {"localhost", "127.0.0.1", "::1"}:
+            yield f"{name} sends its key unencrypted to another machine: use https."

@@ -14,6 +14,7 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from aiogram import Bot
+from aiogram.enums import ChatMemberStatus
 from aiogram.exceptions import (
     AiogramError,
     TelegramBadRequest,
@@ -38,20 +39,12 @@ from rag_core.storage import channel_history, channels
 from rag_core.types import Channel
 
 CALL_TIMEOUT_SECONDS = 8.0  # for each call
-
-_PROXY_SILENT_TEXT = "The proxy {place} cannot be reached: start it, or correct BOT__PROXY."
-_INVALID_TOKEN_TEXT = "BOT__TOKEN is not a token: copy it from @BotFather again."  # noqa: S105
-_UNKNOWN_TOKEN_TEXT = (
-    "Telegram does not know this token: copy BOT__TOKEN from @BotFather again, and look at BOT__API ({api})."  # noqa: S105
-)
-_CONFLICT_TEXT = "Another program uses this bot's token: stop it, or have @BotFather make a new one (/revoke)."
-_WAIT_TEXT = "{api} asks to wait {seconds} s: look again then."
-_UNREACHABLE_TEXT = (
-    "{api} cannot be reached{how}: look at the network, the name server and the firewall, and at BOT__API."
-)
-_SERVER_ERROR_TEXT = (
-    "{api} answers with an error of its own: wait; what is written meanwhile is kept by Telegram for 24 hours."
-)
+_MAX_CONCURRENT_CALLS = 4
+_MAX_CHATS = 500  # Telegram answers some thirty calls a second
+_MAX_CLOCK_DIFFERENCE_SECONDS = 30.0
+_RECENT_ERROR_AGE = timedelta(hours=1)
+_MANY_PENDING_UPDATES = 100
+_ADMIN_STATUSES, _MEMBER_STATUSES = {"administrator", "creator"}, {"administrator", "creator", "member", "restricted"}
 
 
 @asynccontextmanager
@@ -61,7 +54,7 @@ async def open_bot(settings: BotSettings) -> AsyncIterator[Bot]:
     try:
         bot = Bot(settings.token.get_secret_value(), session=session)
     except TokenValidationError:
-        raise SettingsWrong(_INVALID_TOKEN_TEXT) from None
+        raise SettingsWrong("BOT__TOKEN is not a token: copy it from @BotFather again.") from None
     async with bot.context():
         yield bot
 
@@ -82,50 +75,34 @@ async def check_proxy(settings: BotSettings) -> str:
         async with asyncio.timeout(CALL_TIMEOUT_SECONDS):
             _, writer = await asyncio.open_connection(host, port)
     except (OSError, TimeoutError):
-        raise SettingsWrong(_PROXY_SILENT_TEXT.format(place=f"{host}:{port}")) from None
+        raise SettingsWrong(f"The proxy {host}:{port} cannot be reached: start it, or correct BOT__PROXY.") from None
     writer.close()
     return f"{host}:{port}"
 
 
 def explain_call_error(exc: AiogramError | TimeoutError, settings: BotSettings) -> str:
     """Explain a failed call and what to do. The error's own text is not used: it may contain the token."""
+    api = settings.api
     if isinstance(exc, TelegramUnauthorizedError | TelegramNotFound | TelegramForbiddenError):
-        return _UNKNOWN_TOKEN_TEXT.format(api=settings.api)
+        return (
+            f"Telegram does not know this token: copy BOT__TOKEN from @BotFather again, and look at BOT__API ({api})."
+        )
     if isinstance(exc, TelegramConflictError):
-        return _CONFLICT_TEXT
+        return "Another program uses this bot's token: stop it, or have @BotFather make a new one (/revoke)."
     if isinstance(exc, TelegramRetryAfter):
-        return _WAIT_TEXT.format(api=settings.api, seconds=exc.retry_after)
+        return f"{api} asks to wait {exc.retry_after} s: look again then."
     if isinstance(exc, TelegramNetworkError | TimeoutError):
         how = " through the proxy" if settings.proxy.get_secret_value() else ""
-        return _UNREACHABLE_TEXT.format(api=settings.api, how=how)
-    return _SERVER_ERROR_TEXT.format(api=settings.api)
-
-
-_MAX_CONCURRENT_CALLS = 4
-_MAX_CHATS = 500  # Telegram answers some thirty calls a second
-_ADMIN_STATUSES, _MEMBER_STATUSES = {"administrator", "creator"}, {"administrator", "creator", "member", "restricted"}
-
-_NO_ADMIN_TEXT = (
-    "The bot is no admin of {title}, so it gets no posts: make it an admin there, it needs no right besides."
-)
-_NOT_IN_CHANNEL_TEXT = (
-    "The bot is not in {title} any more: add it as an admin again, or take the channel out with /channels."
-)
-_NOT_IN_GROUP_TEXT = "The bot is not in the group {title}: add it again; until then nobody can ask there."
-_MUTED_TEXT = "The bot may not write in the group {title}: let it send messages there."
-_UNSURE_TEXT = "Telegram did not say what the bot may do in {title}: look again in a minute."
+        return f"{api} cannot be reached{how}: look at the network, the name server and the firewall, and at BOT__API."
+    return f"{api} answers with an error of its own: wait; what is written meanwhile is kept by Telegram for 24 hours."
 
 
 async def check_rights(case: CheckContext) -> AsyncIterator[Finding]:
     """Check the bot's rights: a finding for each chat that needs action, and one if all are in order."""
-    token = case.settings.bot.token.get_secret_value()
-    if case.archive is None or not token:
+    if case.archive is None or not case.settings.bot.token.get_secret_value():
         return
-    live = [
-        channel
-        for channel in (await channels.load_channels(case.archive)).values()
-        if channel.inside and channel.state == "active"
-    ]
+    known = (await channels.load_channels(case.archive)).values()
+    live = [channel for channel in known if channel.inside and channel.state == "active"]
     groups = await channels.list_bound_groups(case.archive)
     async with open_bot(case.settings.bot) as bot:
         try:
@@ -133,9 +110,8 @@ async def check_rights(case: CheckContext) -> AsyncIterator[Finding]:
         except (AiogramError, TimeoutError):
             return  # reported by the check of Telegram
         turns = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
-        checks = [_check_channel(bot, channel, turns) for channel in live[:_MAX_CHATS]] + [
-            _check_group(bot, channel, turns) for channel in groups[:_MAX_CHATS]
-        ]
+        checks = [_check_channel(bot, channel, turns) for channel in live[:_MAX_CHATS]]
+        checks += [_check_group(bot, group, turns) for group in groups[:_MAX_CHATS]]
         findings = [finding for finding in await asyncio.gather(*checks) if finding]
     for finding in findings:
         yield finding
@@ -166,60 +142,48 @@ async def _check_channel(bot: Bot, channel: Channel, turns: asyncio.Semaphore) -
     title = strip_control_characters(channel.title)
     try:
         async with turns:
-            me = await bot.get_chat_member(channel.chat_id, bot.id)
+            status = (await bot.get_chat_member(channel.chat_id, bot.id)).status
     except (TelegramForbiddenError, TelegramBadRequest):
-        return Finding(False, _NOT_IN_CHANNEL_TEXT.format(title=title))
+        status = ChatMemberStatus.LEFT
     except (AiogramError, TimeoutError):
-        return Finding(None, _UNSURE_TEXT.format(title=title))
-    if me.status in _ADMIN_STATUSES or (channel.kind != "channel" and me.status in _MEMBER_STATUSES):
+        return _report_unknown_rights(title)
+    if status in _ADMIN_STATUSES or (channel.kind != "channel" and status in _MEMBER_STATUSES):
         return None
-    return Finding(
-        False, (_NO_ADMIN_TEXT if me.status in _MEMBER_STATUSES else _NOT_IN_CHANNEL_TEXT).format(title=title)
-    )
+    if status in _MEMBER_STATUSES:
+        text = (
+            f"The bot is no admin of {title}, so it gets no posts: make it an admin there, it needs no right besides."
+        )
+    else:
+        text = f"The bot is not in {title} any more: add it as an admin again, or take the channel out with /channels."
+    return Finding(False, text)
 
 
 async def _check_group(bot: Bot, group: int, turns: asyncio.Semaphore) -> Finding | None:
-    title = str(group)
+    title, me = str(group), None
     try:
         async with turns:
             title = strip_control_characters((await bot.get_chat(group)).title or title)
             me = await bot.get_chat_member(group, bot.id)
     except (TelegramForbiddenError, TelegramBadRequest):
-        return Finding(None, _NOT_IN_GROUP_TEXT.format(title=title))
+        pass  # the bot is not in the group
     except (AiogramError, TimeoutError):
-        return Finding(None, _UNSURE_TEXT.format(title=title))
-    if me.status not in _MEMBER_STATUSES:
-        return Finding(None, _NOT_IN_GROUP_TEXT.format(title=title))
+        return _report_unknown_rights(title)
+    if me is None or me.status not in _MEMBER_STATUSES:
+        return Finding(None, f"The bot is not in the group {title}: add it again; until then nobody can ask there.")
     muted = isinstance(me, ChatMemberRestricted) and not me.can_send_messages
-    return Finding(False, _MUTED_TEXT.format(title=title)) if muted else None
+    text = f"The bot may not write in the group {title}: let it send messages there."
+    return Finding(False, text) if muted else None
 
 
-_MAX_CLOCK_DIFFERENCE_SECONDS = 30.0
-_RECENT_ERROR_AGE = timedelta(hours=1)
-_MANY_PENDING_UPDATES = 100
-
-_EMPTY_TOKEN_TEXT = "BOT__TOKEN is empty: run citegram init, or try citegram demo"  # noqa: S105
-_CLOCK_TEXT = (
-    "The clock of this machine is {off:.0f} s {how} that of {api}: set it right (timedatectl set-ntp true), for words "
-    "of time and gaps go by it."
-)
-_UNWANTED_WEBHOOK_TEXT = (
-    "A webhook at {host} takes the bot's updates away: restart the bot, which removes it, or set WEBHOOK__URL."
-)
-_OTHER_WEBHOOK_TEXT = (
-    "Telegram brings the updates to {there}, and WEBHOOK__URL says {wanted}: restart the bot, which sets it."
-)
-_FAILING_WEBHOOK_TEXT = (
-    "Telegram could not bring updates to {host} at {at:%H:%M} UTC ({said}): look at the proxy before the bot, its "
-    "certificate and WEBHOOK__PORT."
-)
+def _report_unknown_rights(title: str) -> Finding:
+    return Finding(None, f"Telegram did not say what the bot may do in {title}: look again in a minute.")
 
 
 async def check_telegram(case: CheckContext) -> AsyncIterator[Finding]:
     """Check the proxy, the token, which messages the bot gets in groups, and the webhook."""
     settings = case.settings.bot
     if not settings.token.get_secret_value():
-        yield Finding(None, _EMPTY_TOKEN_TEXT)
+        yield Finding(None, "BOT__TOKEN is empty: run citegram init, or try citegram demo")
         return
     if place := await check_proxy(settings):
         yield Finding(True, f"the proxy {place} takes connections")
@@ -242,14 +206,24 @@ def _report_webhook(info: WebhookInfo, case: CheckContext) -> list[Finding]:
     wanted = case.settings.webhook.url
     host, findings = urlsplit(info.url).hostname or "", list[Finding]()
     if info.url and not wanted:
-        findings.append(Finding(False, _UNWANTED_WEBHOOK_TEXT.format(host=host)))
+        text = (
+            f"A webhook at {host} takes the bot's updates away: restart the bot, which removes it, or set WEBHOOK__URL."
+        )
+        findings.append(Finding(False, text))
     elif info.url != wanted:
-        text = _OTHER_WEBHOOK_TEXT.format(there=host or "nobody", wanted=urlsplit(wanted).hostname)
+        text = (
+            f"Telegram brings the updates to {host or 'nobody'}, and WEBHOOK__URL says {urlsplit(wanted).hostname}: "
+            "restart the bot, which sets it."
+        )
         findings.append(Finding(False if case.runs else None, text))
     elif info.url:
         findings.append(Finding(True, f"updates come by webhook to {host}"))
     if info.url and (at := info.last_error_date) and datetime.now(UTC) - at < _RECENT_ERROR_AGE:
-        findings.append(Finding(False, _FAILING_WEBHOOK_TEXT.format(host=host, at=at, said=info.last_error_message)))
+        text = (
+            f"Telegram could not bring updates to {host} at {at:%H:%M} UTC ({info.last_error_message}): look at the "
+            "proxy before the bot, its certificate and WEBHOOK__PORT."
+        )
+        findings.append(Finding(False, text))
     if info.pending_update_count > _MANY_PENDING_UPDATES:
         findings.append(Finding(None, f"{info.pending_update_count} updates wait at Telegram for the bot"))
     return findings
@@ -270,13 +244,13 @@ async def check_clock(case: CheckContext) -> AsyncIterator[Finding]:
             ) as answer:
                 theirs = parsedate_to_datetime(answer.headers["Date"])
         except (ClientError, OSError, TimeoutError, KeyError, ValueError):
-            theirs = None  # reported by the check of Telegram
-        ours = (started + time.time()) / 2
-    if theirs is None:
-        return
-    off = ours - theirs.timestamp()
-    if abs(off) > _MAX_CLOCK_DIFFERENCE_SECONDS:
-        how = "ahead of" if off > 0 else "behind"
-        yield Finding(False, _CLOCK_TEXT.format(off=abs(off), how=how, api=settings.api))
-    else:
+            return  # reported by the check of Telegram
+        off = (started + time.time()) / 2 - theirs.timestamp()
+    if abs(off) <= _MAX_CLOCK_DIFFERENCE_SECONDS:
         yield Finding(True, f"the clock agrees with {settings.api}")
+        return
+    yield Finding(
+        False,
+        f"The clock of this machine is {abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} that of {settings.api}: "
+        "set it right (timedatectl set-ntp true), for words of time and gaps go by it.",
+    )

@@ -22,7 +22,7 @@ _MAX_SENTENCE_CHARACTERS, _MAX_ANSWER_CHARACTERS = 300, 600  # longer is not an 
 _LISTING_KINDS, _MAX_LISTING_CHARACTERS = frozenset({"list", "digest", "about_posts"}), 1500
 _GROUPED_DIGITS_PATTERN = re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
 _WORD_PATTERN = re.compile(r"[^\W_]+")
-_ISO_DATE_PATTERN = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_ISO_DATE_PATTERN = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def _normalize_words(text: str) -> str:
@@ -32,10 +32,9 @@ def _normalize_words(text: str) -> str:
 
 def _list_spellings(answer: str) -> list[str]:
     """List the spellings of an answer: itself, or a date in its usual formats."""
-    match = _ISO_DATE_PATTERN.fullmatch(answer.strip())
-    if not match:
+    if not _ISO_DATE_PATTERN.fullmatch(answer.strip()):
         return [answer]
-    day = date(*map(int, match.groups()))
+    day = date.fromisoformat(answer.strip())
     forms = ("d MMMM y", "MMMM d, y", "d MMM y", "dd.MM.y", "d.MM.y", "y-MM-dd")
     return [format_date(day, form, locale=lang) for form in forms for lang in ("ru", "en")]
 
@@ -67,19 +66,22 @@ class AnswerCost:
 
 def measure_answer_cost(run: Run | None, *, by_model: bool) -> AnswerCost:
     """Sum up the counts in the spans of a run."""
-    counts = [span.counts for span in run.spans] if run else []
+    spans = run.spans if run else []
 
-    def noted(name: str) -> list[float]:
-        return [float(span_counts[name]) for span_counts in counts if name in span_counts]
+    def list_counts(name: str) -> list[float]:
+        return [float(span.counts[name]) for span in spans if name in span.counts]
 
-    def last(name: str) -> float | None:
-        return next(iter(noted(name)[::-1]), None)
-
-    # One call if a span of the model has no count.
-    calls = sum(float(span_counts.get("calls", "tokens" in span_counts)) for span_counts in counts)
-    actions = [span for span in run.spans if span.is_action] if run else []
-    return AnswerCost(calls, sum(noted("tokens")), last("first_sentence_ms"), last("tokens_per_s"), by_model,
-                len(actions), sum(span.timed_out for span in actions))  # fmt: skip
+    actions = [span for span in spans if span.is_action]
+    return AnswerCost(
+        # One call if a span of the model has no count.
+        calls=sum(float(span.counts.get("calls", "tokens" in span.counts)) for span in spans),
+        tokens=sum(list_counts("tokens")),
+        first_ms=next(reversed(list_counts("first_sentence_ms")), None),
+        tokens_per_s=next(reversed(list_counts("tokens_per_s")), None),
+        by_model=by_model,
+        tools=len(actions),
+        late=sum(span.timed_out for span in actions),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +144,14 @@ def judge_answer(query: EvaluationQuery, answer: Answer, ids: Sequence[str], too
     )
 
 
-def compute_mean(values: Sequence[float]) -> float | None:
-    """Compute a mean with four places; None of nothing."""
-    return round(float(np.mean(values)), 4) if values else None
+def compute_mean(values: Sequence[float], places: int = 4) -> float | None:
+    """Compute a mean; None of nothing."""
+    return round(float(np.mean(values)), places) if values else None
 
 
-def _compute_percentile(values: Sequence[float], share: int) -> float | None:
-    return round(float(np.percentile(values, share)), 2) if values else None
+def compute_percentile(values: Sequence[float], percent: int, places: int = 2) -> float | None:
+    """Compute a percentile; None of nothing."""
+    return round(float(np.percentile(values, percent)), places) if values else None
 
 
 def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
@@ -179,8 +182,8 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
         "first_citation_right": compute_mean([bool(r.cited_right) and r.cited_right[0] for r in answered]),
         "citation_precision": compute_mean([hit for r in answered for hit in r.cited_right]),
         "citation_coverage": compute_mean([c for r in rows for c in r.covered_sentences]),
-        "latency_ms_p50": _compute_percentile([r.took_ms for r in rows], 50),
-        "latency_ms_p95": _compute_percentile([r.took_ms for r in rows], 95),
+        "latency_ms_p50": compute_percentile([r.took_ms for r in rows], 50),
+        "latency_ms_p95": compute_percentile([r.took_ms for r in rows], 95),
         "seconds": compute_mean([r.took_ms / 1000 for r in rows]),
         "under_10_s": compute_mean([r.took_ms < 10_000 for r in rows]),
         "under_30_s": compute_mean([r.took_ms < 30_000 for r in rows]),
@@ -189,9 +192,7 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
         "fell_back": compute_mean([r.fell_back for r in rows]),
         "calls": compute_mean([r.cost.calls for r in rows]),
         "tokens": compute_mean([r.cost.tokens for r in rows]),
-        "first_sentence_ms_p50": _compute_percentile(
-            [r.cost.first_ms for r in rows if r.cost.first_ms is not None], 50
-        ),
+        "first_sentence_ms_p50": compute_percentile([r.cost.first_ms for r in rows if r.cost.first_ms is not None], 50),
         "tokens_per_s": compute_mean([r.cost.tokens_per_s for r in rows if r.cost.tokens_per_s is not None]),
         "answer_length": compute_mean([r.length for r in answered]),
         "tool_timeout_rate": round(sum(r.cost.late for r in rows) / tools, 4) if tools else None,
@@ -246,6 +247,6 @@ def compute_retrieval_metrics(rows: Sequence[RankedQuery]) -> Metrics:
         "all_relevant@20": compute_mean([sum(r.hits[:20]) == r.relevant for r in rows]),
         "mrr@10": compute_mean([reciprocal(r) for r in rows]),
         "ndcg@10": compute_mean([gain(r) for r in rows]),
-        "latency_ms_p50": _compute_percentile([r.took_ms for r in rows], 50),
-        "latency_ms_p95": _compute_percentile([r.took_ms for r in rows], 95),
+        "latency_ms_p50": compute_percentile([r.took_ms for r in rows], 50),
+        "latency_ms_p95": compute_percentile([r.took_ms for r in rows], 95),
     }

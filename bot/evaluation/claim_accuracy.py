@@ -1,4 +1,8 @@
-"""Verdict evaluation: on pairs of claim and evidence, and on claims looked up in a corpus, beside two baselines."""
+"""Verdict evaluation: on pairs of claim and evidence, and on claims looked up in a corpus, beside two baselines.
+
+The threshold for claims is fitted here as well, and keeps a promise: of unsupported claims at most the given share
+passes.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,19 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
-from bot.evaluation.answer_metrics import Metrics
+from bot.cli.index_commands import iterate_with_progress_bar
+from bot.evaluation.answer_metrics import Metrics, compute_mean
 from bot.evaluation.datasets import ClaimRow, EvaluationQuery
 from bot.evaluation.fitting import FOLD_COUNT, LogisticFit, assign_folds, fit_logistic
 from bot.evaluation.indexed_dataset import IndexedDataset
+from rag_core.calibration import ClaimThreshold
+from rag_core.errors import ImportRefused
 from rag_core.tracing import Run
 from rag_core.types import Question
-from rag_core.verification.rules import RuleCheck, assess_rule_check, check_by_rules
+from rag_core.verification.rules import RuleCheck, assess_rule_check, assess_text, check_by_rules
 from rag_core.verification.verdict_types import Claim, Label
 from rag_core.verification.verify import plan_claim_search, retrieve_claim_passages, verify_claim
 
@@ -55,26 +60,21 @@ def compute_label_metrics(rows: Sequence[JudgedClaim], layer: str) -> Metrics:
     """
     pairs = [(row.gold, row.said[layer]) for row in rows]
     balanced, low, high = _compute_balanced_accuracy(rows, layer)
-    recalls = [row.found for row in rows if row.found is not None]
     by_trap: Metrics = {}
     for trap in sorted({row.trap for row in rows} - {""}):
         trapped = [row for row in rows if row.trap == trap]
-        by_trap[f"accuracy_{trap}"] = _round_figure(np.mean([row.gold == row.said[layer] for row in trapped]))
-        by_trap[f"opposite_{trap}"] = _round_figure(np.mean([row.is_opposite(layer) for row in trapped]))
+        by_trap[f"accuracy_{trap}"] = compute_mean([row.gold == row.said[layer] for row in trapped])
+        by_trap[f"opposite_{trap}"] = compute_mean([row.is_opposite(layer) for row in trapped])
     return {
-        "accuracy": _round_figure(np.mean([gold == label for gold, label in pairs])) if pairs else None,
-        "opposite": _round_figure(np.mean([row.is_opposite(layer) for row in rows])) if rows else None,
+        "accuracy": compute_mean([gold == label for gold, label in pairs]),
+        "opposite": compute_mean([row.is_opposite(layer) for row in rows]),
         "balanced_accuracy": balanced,
         "balanced_accuracy_low": low,
         "balanced_accuracy_high": high,
-        "macro_f1": _round_figure(_compute_macro_f1(pairs)) if pairs else None,
-        "evidence_recall@5": _round_figure(np.mean(recalls)) if recalls else None,
+        "macro_f1": compute_mean([_compute_f1(pairs, name) for name in sorted({gold for gold, _ in pairs})]),
+        "evidence_recall@5": compute_mean([row.found for row in rows if row.found is not None]),
         **by_trap,
     }
-
-
-def _round_figure(value: float | np.floating[Any]) -> float:
-    return round(float(value), 4)
 
 
 def _compute_mean_recall(pairs: Sequence[tuple[str, str]]) -> float:
@@ -97,29 +97,23 @@ def _compute_balanced_accuracy(
         for _ in range(_BOOTSTRAP_DRAWS)
     ]
     whole = _compute_mean_recall([pair for pairs in lists for pair in pairs])
-    return _round_figure(whole), _round_figure(np.percentile(drawn, 2.5)), _round_figure(np.percentile(drawn, 97.5))
+    low, high = np.percentile(drawn, (2.5, 97.5))
+    return round(whole, 4), round(float(low), 4), round(float(high), 4)
 
 
-def _compute_macro_f1(pairs: Sequence[tuple[str, str]]) -> float:
-    scores = []
-    for name in {gold for gold, _ in pairs}:
-        right = sum(gold == label == name for gold, label in pairs)
-        occurrences = sum(gold == name for gold, _ in pairs) + sum(label == name for _, label in pairs)
-        scores.append(2 * right / occurrences)
-    return float(np.mean(scores))
+def _compute_f1(pairs: Sequence[tuple[str, str]], name: str) -> float:
+    right = sum(gold == label == name for gold, label in pairs)
+    return 2 * right / sum((gold == name) + (label == name) for gold, label in pairs)
 
 
 def judge_claim_pairs(rows: Sequence[ClaimRow]) -> list[JudgedClaim]:
     """Judge claims with given evidence. The bar of the baseline "coverage" is fitted on the other folds."""
+    by_language = [[row for row in rows if row.lang == lang] for lang in sorted({row.lang for row in rows})]
+    return [judged for language_rows in by_language for judged in _judge_language_pairs(language_rows)]
+
+
+def _judge_language_pairs(rows: Sequence[ClaimRow]) -> list[JudgedClaim]:
     checked = [[check_by_rules(row.claim, text, row.lang) for text in row.evidence] for row in rows]
-    judged: list[JudgedClaim] = []
-    for lang in sorted({row.lang for row in rows}):
-        row_numbers = [n for n, row in enumerate(rows) if row.lang == lang]
-        judged += _judge_language_pairs([rows[n] for n in row_numbers], [checked[n] for n in row_numbers])
-    return judged
-
-
-def _judge_language_pairs(rows: Sequence[ClaimRow], checked: Sequence[Sequence[RuleCheck]]) -> list[JudgedClaim]:
     golds = {row.gold for row in rows}
     other = next(iter(golds - {"supported"})) if len(golds) == 2 and "supported" in golds else None
     fold = assign_folds([row.group for row in rows])
@@ -127,16 +121,17 @@ def _judge_language_pairs(rows: Sequence[ClaimRow], checked: Sequence[Sequence[R
     table = np.array([[each[0].met] for each in checked]) if single else np.zeros((0, 0))
     yes = np.array([row.gold == "supported" for row in rows])
     most = Counter(row.gold for row in rows).most_common(1)[0][0]
-    judged: list[JudgedClaim] = [JudgedClaim(row.lang, row.gold, {}, row.group) for row in rows]
-    for n in range(FOLD_COUNT):
-        train, test = fold != n, np.flatnonzero(fold == n)
-        covered = _find_threshold(fit_logistic(table[train], yes[train])) if single else None
-        for i in map(int, test):
-            labels = {
-                name: (label if other is None or label == "supported" else other)
-                for name, label in _label_by_layers(checked[i], rows[i].lang, covered)
-            }
-            judged[i] = JudgedClaim(rows[i].lang, rows[i].gold, {"majority": most, **labels}, rows[i].group)
+    bars = [
+        _find_threshold(fit_logistic(table[fold != n], yes[fold != n])) if single and (fold == n).any() else 0.5
+        for n in range(FOLD_COUNT)
+    ]
+    judged = []
+    for row, checks, row_fold in zip(rows, checked, fold, strict=True):
+        every = _join_labels([assess_rule_check(check, row.lang).label for check in checks])
+        labels = {"coverage": _label_by_coverage(checks, bars[row_fold]), "all": every}
+        if other is not None:
+            labels = {layer: label if label == "supported" else other for layer, label in labels.items()}
+        judged.append(JudgedClaim(row.lang, row.gold, {"majority": most, **labels}, row.group))
     return judged
 
 
@@ -146,17 +141,14 @@ def _find_threshold(fit: LogisticFit) -> float:
     return -fit.shift / slope if abs(slope) > _MIN_SLOPE else 0.5
 
 
-def _label_by_layers(checked: Sequence[RuleCheck], lang: str, covered: float | None) -> list[tuple[str, str]]:
-    bar = 0.5 if covered is None else covered
-    coverage = [Label.SUPPORTED if check.met >= bar else Label.NOT_FOUND for check in checked]
-    every = [assess_rule_check(check, lang).label for check in checked]
-    return [("coverage", _join_labels(coverage)), ("all", _join_labels(every))]
+def _label_by_coverage(checked: Sequence[RuleCheck], bar: float) -> str:
+    return _join_labels([Label.SUPPORTED if check.met >= bar else Label.NOT_FOUND for check in checked])
 
 
 def _join_labels(labels: Sequence[Label]) -> str:
-    for_it, against = Label.SUPPORTED in labels, Label.CONTRADICTED in labels
-    return "disputed" if for_it and against else str(next(filter(None, (
-        for_it and Label.SUPPORTED, against and Label.CONTRADICTED)), Label.NOT_FOUND))  # fmt: skip
+    if Label.SUPPORTED in labels:
+        return "disputed" if Label.CONTRADICTED in labels else str(Label.SUPPORTED)
+    return str(Label.CONTRADICTED if Label.CONTRADICTED in labels else Label.NOT_FOUND)
 
 
 async def verify_in_corpus(
@@ -166,8 +158,7 @@ async def verify_in_corpus(
     most = Counter(row.gold for row in rows).most_common(1)[0][0]
     queries_by_id = {query.id: query for query in queries}
     return [
-        await _verify_claim(row, queries_by_id[row.id], data, most)
-        for row in tqdm(rows, desc="verify", delay=1, leave=False, disable=None)
+        await _verify_claim(row, queries_by_id[row.id], data, most) for row in iterate_with_progress_bar(rows, "verify")
     ]
 
 
@@ -184,7 +175,52 @@ async def _verify_claim(row: ClaimRow, query: EvaluationQuery, data: IndexedData
     said = "disputed" if verdict.contested else str(verdict.label)
     labels = {
         "majority": most,
-        "coverage": _join_labels([Label.SUPPORTED if c.met >= 0.5 else Label.NOT_FOUND for c in checked]),
+        "coverage": _label_by_coverage(checked, 0.5),
         "all": row.gold if row.disputed and said == "disputed" else said,
     }
     return JudgedClaim(row.lang, row.gold, labels, row.group, recall, row.trap)
+
+
+ScoredClaim = tuple[str, bool, float]  # language, whether it is supported, its probability by the checks
+
+
+def fit_claim_bar(rows: Sequence[ClaimRow], target: float, data: str) -> ClaimThreshold:
+    """Fit the lowest threshold that at most `target` of the unsupported claims reach, in each language.
+
+    Split conformal prediction (Vovk et al. 2005): the quantile with its finite-sample correction holds for claims drawn
+    like these. Raises ImportRefused if too few rows are unsupported.
+    """
+    scored = [_score_claim(row) for row in rows]
+    bar = _compute_claim_bar(scored, target)
+    if bar is None:
+        raise ImportRefused(
+            f"{data} holds too few claims that are not borne out for a promise of {target:.0%}: add some."
+        )
+    fold = assign_folds([row.group for row in rows])
+    passed: dict[bool, list[bool]] = {True: [], False: []}
+    for n in range(FOLD_COUNT):
+        other = _compute_claim_bar([claim for claim, of in zip(scored, fold, strict=True) if of != n], target)
+        for (_, borne_out, likely), of in zip(scored, fold, strict=True):
+            if of == n:
+                passed[borne_out].append(other is not None and likely >= other)
+    false_passed, true_passed = (compute_mean(passed[borne_out]) or 0.0 for borne_out in (False, True))
+    return ClaimThreshold(bar, target, false_passed, true_passed, data, f"{datetime.now(UTC):%Y-%m-%d}")
+
+
+def _score_claim(row: ClaimRow) -> ScoredClaim:
+    """Score a claim by its most likely support; only evidence labelled as supporting counts."""
+    supports = [assess_text(row.claim, text, row.lang) for text in row.evidence]
+    likely = max((s.likely for s in supports if s.label is Label.SUPPORTED), default=0.0)
+    return row.lang, row.gold == "supported", likely
+
+
+def _compute_claim_bar(scored: Sequence[ScoredClaim], target: float) -> float | None:
+    """Compute the threshold just above the likelihood that a share of `target` of the unsupported claims reaches."""
+    bars = []
+    for lang in {lang for lang, _, _ in scored}:
+        wrong = sorted(likely for claim_lang, borne_out, likely in scored if claim_lang == lang and not borne_out)
+        place = int(np.ceil((1 - target) * (len(wrong) + 1))) - 1
+        if place >= len(wrong):
+            return None
+        bars.append(wrong[place])
+    return round(min(1.0, max(bars) + 0.0001), 4) if bars else None

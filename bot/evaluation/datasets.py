@@ -11,7 +11,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -104,7 +104,8 @@ def _require_text(row: dict[str, Any]) -> str:
     return text
 
 
-def _parse_time(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
+    """Parse an ISO 8601 time; without an offset it is UTC. Raises ValueError."""
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -116,7 +117,7 @@ def _parse_strings(value: object) -> tuple[str, ...]:
 def _read_documents(file: Path) -> Iterator[CorpusDocument]:
     for row in read_json_lines(file):
         try:
-            date = _parse_time(row["date"]) if row.get("date") else _DEFAULT_DATE
+            date = parse_time(row["date"]) if row.get("date") else _DEFAULT_DATE
             source = str(row.get("title") or row.get("channel") or "")
             yield CorpusDocument(str(row["id"]), _require_text(row), source, date)
         except (KeyError, TypeError, ValueError) as exc:
@@ -131,7 +132,7 @@ def parse_query(row: dict[str, Any], file: Path) -> EvaluationQuery:
         return EvaluationQuery(
             str(row["id"]), text := _require_text(row), row.get("lang") or detect_language(text),
             frozenset(_parse_strings(row.get("relevant"))), _parse_strings(row.get("answers")), answerable,
-            str(row.get("group") or row["id"]), _parse_time(asked_at) if asked_at else None,
+            str(row.get("group") or row["id"]), parse_time(asked_at) if asked_at else None,
             str(row.get("kind") or ""), _parse_strings(row.get("stale")), bool(row.get("typo")),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as exc:
@@ -221,7 +222,7 @@ def _parse_claim_row(row: dict[str, Any], file: Path) -> ClaimRow:
         evidence = tuple(_extract_evidence(row.get("evidence")))
         group = str(row.get("group") or (evidence[0] if evidence else row["id"]))
         gold = _GOLD_BY_LABEL[str(row["label"]).lower()]
-        asked_at = _parse_time(row["asked_at"]) if row.get("asked_at") else None
+        asked_at = parse_time(row["asked_at"]) if row.get("asked_at") else None
         return ClaimRow(
             str(row["id"]), row.get("lang") or detect_language(text), text, evidence, gold, group,
             str(row.get("trap") or ""), bool(row.get("disputed")), asked_at,
@@ -245,19 +246,17 @@ _HELD_BACK_SHARE = 0.2  # share of questions without an answer
 _KINDS = {"price": "price", "until": "when", "hour": "when", "when": "when", "count": "how"}
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionSet:
-    """Rows of queries.jsonl and corpus.jsonl."""
-
-    queries: tuple[dict[str, object], ...]
-    corpus: tuple[dict[str, object], ...]
-
-
+_Row = dict[str, object]
 _Series = list[tuple[Post, GeneratedQuestion]]  # posts that answer the same question, newest first
 
 
-def make_questions(posts: Sequence[Post], known: dict[int, Channel], most: int, seed: int) -> QuestionSet:
-    """Make at most `most` questions, drawn with `seed`; a fifth of them has no answer."""
+def make_questions(
+    posts: Sequence[Post], known: Mapping[int, Channel], most: int, seed: int
+) -> tuple[list[_Row], list[_Row]]:
+    """Make rows of queries.jsonl and of corpus.jsonl: at most `most` questions, drawn with `seed`.
+
+    A fifth of the questions has no answer.
+    """
     series: dict[tuple[object, ...], _Series] = {}
     for post in sorted(posts, key=lambda one: one.stamp, reverse=True):
         for question in generate_questions(post.text):
@@ -270,8 +269,17 @@ def make_questions(posts: Sequence[Post], known: dict[int, Channel], most: int, 
     kept = [one for one in drawn[len(unanswerable) :] if not any(post.key in held_back for post, _ in one)]
     queries = [_build_query_row(one, answerable=False) for one in unanswerable]
     queries += [_build_query_row(one, answerable=True) for one in kept[: most - len(unanswerable)]]
-    corpus = tuple(_build_document_row(post, known) for post in posts if post.key not in held_back)
-    return QuestionSet(tuple(queries), corpus)
+    corpus: list[_Row] = [
+        {
+            "id": _format_post_id(post.key),
+            "text": post.text,
+            "title": known[post.key.chat_id].title if post.key.chat_id in known else "",
+            "date": post.date.isoformat(),
+        }
+        for post in posts
+        if post.key not in held_back
+    ]
+    return queries, corpus
 
 
 def _has_one_newest_value(series: _Series) -> bool:
@@ -279,9 +287,9 @@ def _has_one_newest_value(series: _Series) -> bool:
     return len({question.answer for post, question in series if post.key == newest}) == 1
 
 
-def _build_query_row(series: _Series, *, answerable: bool) -> dict[str, object]:
+def _build_query_row(series: _Series, *, answerable: bool) -> _Row:
     post, question = series[0]
-    row: dict[str, object] = {
+    row: _Row = {
         "id": f"q{_format_post_id(post.key)}-{question.kind}",
         "text": question.text,
         "lang": question.lang,
@@ -294,16 +302,6 @@ def _build_query_row(series: _Series, *, answerable: bool) -> dict[str, object]:
     relevant = dict.fromkeys(_format_post_id(one.key) for one, other in series if other.answer == question.answer)
     stale = dict.fromkeys(other.answer for _, other in series if other.answer != question.answer)
     return {**row, "relevant": list(relevant), "answers": [question.answer], "stale": list(stale)}
-
-
-def _build_document_row(post: Post, known: dict[int, Channel]) -> dict[str, object]:
-    channel = known.get(post.key.chat_id)
-    return {
-        "id": _format_post_id(post.key),
-        "text": post.text,
-        "title": channel.title if channel else "",
-        "date": post.date.isoformat(),
-    }
 
 
 def _format_post_id(key: PostKey) -> str:

@@ -20,7 +20,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
-from dateutil.relativedelta import relativedelta
+from dateutil.relativedelta import MO, relativedelta
 
 from bot.evaluation.answer_metrics import Metrics, compute_mean
 from rag_core.dates.parse import Period
@@ -49,27 +49,23 @@ def read_with_dateparser(text: str, ref: datetime) -> Period | None:
     return None
 
 
+# From a day to the begin of its period, and from there to the end.
+_PERIODS = {
+    "day": (relativedelta(), relativedelta(days=1)),
+    "week": (relativedelta(weekday=MO(-1)), relativedelta(weeks=1)),
+    "month": (relativedelta(day=1), relativedelta(months=1)),
+    "year": (relativedelta(month=1, day=1), relativedelta(years=1)),
+}
+
+
 def _build_period(day: date, period: str) -> Period:
+    midnight = datetime.combine(day, time(), UTC)
     if day.year == date.max.year:
-        return Period(_get_midnight(day), None, "")
-    if period == "week":
-        since, until = day - timedelta(days=day.weekday()), day - timedelta(days=day.weekday() - 7)
-    elif period == "month":
-        since = day.replace(day=1)
-        until = since + relativedelta(months=1)
-    elif period == "year":
-        since = day.replace(month=1, day=1)
-        until = since + relativedelta(years=1)
-    else:
-        since, until = day, day + timedelta(days=1)
-    return Period(_get_midnight(since), _get_midnight(until), "")
+        return Period(midnight, None, "")
+    begin, length = _PERIODS.get(period, _PERIODS["day"])
+    return Period(midnight + begin, midnight + begin + length, "")
 
 
-def _get_midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)
-
-
-_READ_ERRORS = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 _DEFAULT_REFERENCE = datetime(2025, 1, 15, 12, tzinfo=UTC)
 _ONE_DAY = timedelta(days=1)
 _TIME_OF_DAY_PATTERN = re.compile(
@@ -131,10 +127,11 @@ class DateRow:
 def read_date_rows(folder: Path) -> list[DateRow]:
     """Read the rows to score from all .jsonl files, and the rows without a date. Raises ImportRefused."""
     files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else [folder]
-    refusal = "{} is not a file of expressions of time: give a folder like temporal_peers."
+    wrong = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
     rows: list[DateRow] = []
     for file in files:
-        with translate_errors(ImportRefused, *_READ_ERRORS, say=refusal.format(file)):
+        refusal = f"{file} is not a file of expressions of time: give a folder like temporal_peers."
+        with translate_errors(ImportRefused, *wrong, say=refusal):
             lines = file.read_text(encoding="utf-8").splitlines()
             rows += [row for line in lines if line.strip() and (row := _parse_date_row(json.loads(line)))]
     if not rows:
@@ -155,12 +152,8 @@ def _parse_date_row(raw: Mapping[str, Any]) -> DateRow | None:
         past = tuple(s for s in spans if (s.since or date.min) <= ref.date())
         return DateRow(raw["id"], raw["lang"], raw["text"], ref, past)
     text, expected = raw["text"], raw["expected"]
-    if (
-        len(expected) != 1
-        or _TIME_OF_DAY_PATTERN.search(text)
-        or _REPEAT_PATTERN.search(text)
-        or _HOLIDAY_PATTERN.search(text)
-    ):
+    left_out = (_TIME_OF_DAY_PATTERN, _REPEAT_PATTERN, _HOLIDAY_PATTERN)
+    if len(expected) != 1 or any(pattern.search(text) for pattern in left_out):
         return None
     if ref is None and not re.search(r"\b(?:19|20)\d\d\b", text):
         return None
@@ -200,14 +193,9 @@ def _parse_recognizer_value(value: Mapping[str, Any], kind: str) -> DaySpan | No
 
 def _parse_asserted_span(expected: Mapping[str, Any], now: datetime) -> DaySpan | None:
     """Parse instants, and the date fields that a test compares; the year may be missing."""
-    start, end = (
-        expected.get("start_at") or expected.get("start_fields"),
-        expected.get("end_at") or expected.get("end_fields"),
-    )
-    begins, ends = _parse_asserted_days(start, now), _parse_asserted_days(end, now)
-    if begins is None or ends is None:
-        return begins
-    return DaySpan(begins.since, ends.until)
+    begins = _parse_asserted_days(expected.get("start_at") or expected.get("start_fields"), now)
+    ends = _parse_asserted_days(expected.get("end_at") or expected.get("end_fields"), now)
+    return DaySpan(begins.since, ends.until) if begins and ends else begins
 
 
 def _parse_asserted_days(value: object, now: datetime) -> DaySpan | None:
@@ -251,15 +239,9 @@ def _build_last_n_spans(text: str, now: datetime) -> Iterator[DaySpan]:
         yield DaySpan(monday - timedelta(days=7 * n), monday)
 
 
-def _is_right(found: Period | None, row: DateRow) -> bool:
-    if found is None:
-        return False
+def _matches_reading(found: Period, reading: DaySpan) -> bool:
     since = found.since.date() if found.since else None
     until = found.until.date() if found.until else None
-    return any(_matches_reading(since, until, reading) for reading in row.readings)
-
-
-def _matches_reading(since: date | None, until: date | None, reading: DaySpan) -> bool:
     if reading.widest:
         if since is None or reading.since is None or reading.until is None:
             return False
@@ -294,14 +276,16 @@ def compute_date_metrics(rows: Sequence[DateRow], read: Callable[[str, datetime]
     if rows:
         read(rows[0].text, rows[0].ref)  # the first call loads the reader's data
     started = time_module.perf_counter()
-    periods = [read(row.text, row.ref) for row in rows]
+    found = [(row.readings, read(row.text, row.ref)) for row in rows]
     took = time_module.perf_counter() - started
-    right = [_is_right(period, row) for period, row in zip(periods, rows, strict=True) if row.readings]
+    right = [
+        period is not None and any(_matches_reading(period, reading) for reading in readings)
+        for readings, period in found
+        if readings
+    ]
     return {
         "right": compute_mean(right),
-        "false_finds": compute_mean(
-            [period is not None for period, row in zip(periods, rows, strict=True) if not row.readings]
-        ),
+        "false_finds": compute_mean([period is not None for readings, period in found if not readings]),
         "rows_applied": len(right),
         "per_second": round(len(rows) / took, 1) if rows else None,
     }

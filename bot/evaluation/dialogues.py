@@ -14,10 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tqdm import tqdm
-
+from bot.cli.index_commands import iterate_with_progress_bar
 from bot.evaluation.answer_metrics import Metrics, compute_mean, judge_answer
-from bot.evaluation.datasets import Dataset, EvaluationQuery, parse_query, read_corpus, read_json_lines
+from bot.evaluation.datasets import EvaluationQuery, parse_query, read_corpus, read_json_lines
 from bot.evaluation.indexed_dataset import (
     IndexedDataset,
     Variant,
@@ -46,7 +45,6 @@ class Dialogue:
 
     turns: tuple[str, ...]
     query: EvaluationQuery
-    kind: str
     search: bool
     corpus: Path
 
@@ -96,7 +94,7 @@ def _parse_dialogue(row: dict[str, Any], file: Path, own: Path) -> Dialogue:
     turns = tuple(map(str, row.get("turns") or [row.get("text") or ""]))
     query = parse_query({**row, "text": row.get("expect") or turns[-1]}, file)
     corpus = file.parent / str(row["corpus"]) if row.get("corpus") else own
-    return Dialogue(turns, query, str(row.get("kind") or ""), bool(row.get("search")), corpus)
+    return Dialogue(turns, query, bool(row.get("search")), corpus)
 
 
 R = TypeVar("R")
@@ -111,11 +109,11 @@ async def run_dialogues(
     """Run each dialogue in a chat of its own, over its corpus; each corpus is indexed once. Raises ImportRefused."""
     judged: dict[int, R] = {}
     for corpus in dict.fromkeys(dialogue.corpus for dialogue in dialogues):
-        dataset: Dataset = read_corpus(corpus)
-        async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
+        opening = open_indexed_dataset(read_corpus(corpus), build_variant_settings(settings.rag(), [variant]))
+        async with opening as opened:
             data = opened.select_variant(variant)
             of_corpus = [(n, one) for n, one in enumerate(dialogues, 1) if one.corpus == corpus]
-            for n, dialogue in tqdm(of_corpus, desc="ask", delay=1, leave=False, disable=None):
+            for n, dialogue in iterate_with_progress_bar(of_corpus, "ask"):
                 judged[n] = await judge(dialogue, n, data)
     if not judged:
         raise ImportRefused("There is no row to measure: name a file with rows.")
@@ -163,11 +161,8 @@ async def judge_followup(dialogue: Dialogue, chat: int, data: IndexedDataset) ->
 
 def _asks_the_same(reading: str, dialogue: Dialogue, data: IndexedDataset) -> bool:
     """Whether a reading has the content terms and the filters of what was expected."""
-    expected = dialogue.query.text
-    plans = [
-        plan_by_rules(Question(text, dialogue.query.lang, dialogue.asked_at, data.viewer))
-        for text in (reading, expected)
-    ]
+    expected, lang = dialogue.query.text, dialogue.query.lang
+    plans = [plan_by_rules(Question(text, lang, dialogue.asked_at, data.viewer)) for text in (reading, expected)]
     filters = [(p.since, p.until, p.channels, p.authors, p.origins, p.media, p.files) for p in plans]
     return set(tokenize(expected)) <= set(tokenize(reading)) and filters[0] == filters[1]
 

@@ -13,18 +13,13 @@ from bot.evaluation.answer_metrics import Metrics
 from rag_core.errors import SettingsWrong, translate_errors
 
 R = TypeVar("R")
-_RECIPE_FIGURES = (
+MetricsByLanguage = Mapping[str, Metrics]  # "all" and each language -> its figures
+# What a recipe gets right and what it costs a question, and the same of the plans that are made for it.
+RECIPE_FIGURES = (
     "shown_right", "wrong", "abstained", "refused", "supported", "by_model", "fell_back", "calls", "tokens", "seconds",
     "latency_ms_p95", "under_10_s", "under_30_s", "tool_timeout_rate", "memory_mb",
 )  # fmt: skip
-
-
-def format_recipes(found: Mapping[str, MetricsByLanguage]) -> str:
-    """Format one table of recipes: a line for each, with what it gets right and what it costs a question."""
-    return format_rows({name: {key: metrics["all"][key] for key in _RECIPE_FIGURES} for name, metrics in found.items()})
-
-
-MetricsByLanguage = Mapping[str, Metrics]  # "all" and each language -> its figures
+PLAN_FIGURES = ("valid", "ended", "usable", "mean_queries", "shortfalls", "calls", "tokens", "seconds")
 _SPEED_METRICS = ("latency_ms_p50", "latency_ms_p95", "per_second")  # compared as ratios between variants
 _NOT_WRITABLE_TEXT = "The {} cannot be written ({{}}): name another file with --{}."
 # For each command the three figures that say most, and what they say.
@@ -74,12 +69,14 @@ def format_report(
         }
     report = format_comparison(found) if len(found) > 1 else format_table(next(iter(found.values())))
     if None not in figures:
-        report += (
-            "\n\n"
-            + (f"{main}: " if len(found) > 1 else "")
-            + sentence.format(*(f"{100 * (figure or 0):.0f}" for figure in figures))
-        )
+        about = f"{main}: " if len(found) > 1 else ""
+        report += f"\n\n{about}{sentence.format(*(f'{100 * (figure or 0):.0f}' for figure in figures))}"
     return report if everything else f"{report}\nMore figures: --all."
+
+
+def format_recipes(found: Mapping[str, MetricsByLanguage], figures: Sequence[str]) -> str:
+    """Format one table of recipes: a line for each, with these figures of all languages."""
+    return format_rows({name: {key: metrics["all"][key] for key in figures} for name, metrics in found.items()})
 
 
 def format_table(metrics: MetricsByLanguage) -> str:
@@ -91,21 +88,20 @@ def format_table(metrics: MetricsByLanguage) -> str:
 def format_rows(parts: MetricsByLanguage) -> str:
     """Format a table with a line for each part and a column for each figure."""
     names = next(iter(parts.values()))
-    return _format_columns(
-        ["", *names], [[part, *(_format_figure(found[name]) for name in names)] for part, found in parts.items()]
-    )
+    rows = [[part, *(_format_figure(found[name]) for name in names)] for part, found in parts.items()]
+    return _format_columns(["", *names], rows)
 
 
 def format_comparison(found: Mapping[str, MetricsByLanguage]) -> str:
     """Format a table for each language, with a column for each variant and the ratios to the first one's speed."""
     first, *others = found
-    ratio = compute_ratios(found)
+    ratios = compute_ratios(found)
     tables = []
     for lang in found[first]:
         rows = []
         for name in found[first][lang]:
             cells = [_format_figure(metrics[lang][name]) for metrics in found.values()]
-            cells += [f"× {r:.3g}" if (r := ratio[other][lang].get(name)) is not None else "" for other in others]
+            cells += [f"× {r:.3g}" if (r := ratios[other][lang].get(name)) is not None else "" for other in others]
             rows.append([name, *cells])
         tables.append(_format_columns([lang, *found, *(f"/ {first}" for _ in others)], rows))
     return "\n\n".join(tables)
@@ -189,10 +185,7 @@ def _format_columns(head: list[str], rows: list[list[str]]) -> str:
 
 
 def require_writable(file: Path | None, what: str, option: str) -> None:
-    """Check an output path before anything is measured.
-
-    Raises SettingsWrong if the folder is missing or the name is a folder's.
-    """
+    """Check an output path. Raises SettingsWrong if the folder is missing or the name is a folder's."""
     if file is not None and (file.is_dir() or not file.parent.is_dir()):
         reason = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
         raise SettingsWrong(_NOT_WRITABLE_TEXT.format(what, option).format(reason))

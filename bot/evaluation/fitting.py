@@ -1,7 +1,7 @@
-"""Fits from evaluation data: the fusion of both retrievers, the threshold for claims, coverage, and the order of hits.
+"""Fits from evaluation data: fusion of both retrievers, thresholds of answers, coverage, and the order of hits.
 
 The fusion is chosen for the embedding model in use: all candidates are compared on the same two rankings of each
-question. The threshold for claims keeps a promise: of unsupported claims at most the given share passes.
+question.
 
 Coverage of brief questions: logistic regression with signs, and the bars. Every question is answered twice, as a sure
 and as a probable answer, so that any pair of bars can be judged afterwards. Order of hits: listwise logistic regression
@@ -16,13 +16,11 @@ from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
+from bot.cli.index_commands import iterate_with_progress_bar
 from bot.evaluation.answer_metrics import JudgedAnswer
-from bot.evaluation.datasets import ClaimRow
 from bot.evaluation.indexed_dataset import IndexedDataset, answer_query, build_question
-from rag_core.calibration import BRIEF_SIGNS, Calibration, ClaimThreshold, CoverageFeatures
-from rag_core.errors import ImportRefused
+from rag_core.calibration import BRIEF_SIGNS, Calibration, CoverageFeatures
 from rag_core.models.catalog import ModelSpec
 from rag_core.recipe_steps import make_plan
 from rag_core.retrieval.fusion import Fusion
@@ -33,8 +31,6 @@ from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.tracing import Run, Stage
 from rag_core.types import Certainty, PassageRef, SearchFilter
-from rag_core.verification.rules import assess_text
-from rag_core.verification.verdict_types import Label
 
 FOLD_COUNT = 5
 _NEWTON_STEPS = 40
@@ -57,11 +53,7 @@ class LogisticFit:
 
 
 def fit_logistic(
-    features: Matrix,
-    yes: Flags,
-    counts: Matrix | None = None,
-    ridge_penalty: float = 5.0,
-    signs: Matrix | int = 0,
+    features: Matrix, yes: Flags, counts: Matrix | None = None, ridge_penalty: float = 5.0, signs: Matrix | int = 0
 ) -> LogisticFit:
     """Fit by Newton's method with L2 on standardised features, shape (rows, features).
 
@@ -128,7 +120,8 @@ async def run_both_retrievers(data: IndexedDataset) -> list[RetrieverRankings]:
     """Run both retrievers for every answerable question."""
     only = SearchFilter(data.viewer.channels)
     rows = []
-    for query in tqdm([q for q in data.dataset.queries if q.relevant], desc="legs", delay=1, leave=False, disable=None):
+    answerable = [query for query in data.dataset.queries if query.relevant]
+    for query in iterate_with_progress_bar(answerable, "legs"):
         lexical = await search_lexical(query.text, only, _TOP_HITS, data.rag)
         dense, _ = await search_dense(query.text, only, _TOP_HITS, data.rag)
         names = {place: data.id_of(place.key) for place, _ in [*lexical, *dense]}
@@ -145,77 +138,86 @@ def choose_safest_fusions(rows: Sequence[RetrieverRankings]) -> dict[str, Fusion
     for lang in sorted({row.lang for row in rows}):
         in_language = [row for row in rows if row.lang == lang]
         base = _compute_mean_recalls(in_language, _LEXICAL_ONLY)
-        safe = [(f, m) for f in _FUSION_CANDIDATES if _loses_nothing(m := _compute_mean_recalls(in_language, f), base)]
-        better = [(f, m) for f, m in safe if m[-1] > base[-1]]
-        best = max(better, key=lambda pair: (round(float(pair[1][-1]), 4), -pair[0].dense), default=None)
-        fusions[lang] = best[0] if best else _LEXICAL_ONLY
+        means = {fusion: _compute_mean_recalls(in_language, fusion) for fusion in _FUSION_CANDIDATES}
+        better = [
+            fusion
+            for fusion, mean in means.items()
+            if mean[-1] > base[-1] and np.all(mean[:-1] >= base[:-1] - _MAX_RECALL_LOSS)
+        ]
+        fusions[lang] = max(better, key=lambda f: (round(float(means[f][-1]), 4), -f.dense), default=_LEXICAL_ONLY)
     return fusions
 
 
-def _compute_mean_recalls(
-    rows: Sequence[RetrieverRankings], fusion: Fusion
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    means: np.ndarray[tuple[int], np.dtype[np.float64]] = np.mean([row.recalls(fusion) for row in rows], axis=0)
+def _compute_mean_recalls(rows: Sequence[RetrieverRankings], fusion: Fusion) -> Matrix:
+    means: Matrix = np.mean([row.recalls(fusion) for row in rows], axis=0)
     return means
 
 
-def _loses_nothing(
-    means: np.ndarray[tuple[int], np.dtype[np.float64]], base: np.ndarray[tuple[int], np.dtype[np.float64]]
-) -> bool:
-    return bool(np.all(means[:-1] >= base[:-1] - _MAX_RECALL_LOSS))
+_MAX_SURE_ANSWERS_WRONG = 0.08  # share of the sure answers
 
 
-ScoredClaim = tuple[str, bool, float]  # language, whether it is supported, its probability by the checks
+@dataclass(frozen=True, slots=True)
+class FittedCalibration:
+    """Fitted thresholds, and their effect on held-out questions (5-fold over groups; 95 % interval).
 
-
-def fit_claim_bar(rows: Sequence[ClaimRow], target: float, data: str) -> ClaimThreshold:
-    """Fit the lowest threshold that at most `target` of the unsupported claims reach, in each language.
-
-    Split conformal prediction (Vovk et al. 2005): the quantile with its finite-sample correction holds for claims drawn
-    like these. Raises ImportRefused if too few rows are unsupported.
+    `abstained` and `refused`: shares of the answerable and the unanswerable below `bar`; `wrong`: of those from `sure`.
     """
-    scored = [_score_claim(row) for row in rows]
-    bar = _compute_claim_bar(scored, target)
-    if bar is None:
-        raise ImportRefused(
-            f"{data} holds too few claims that are not borne out for a promise of {target:.0%}: add some."
-        )
+
+    calibration: Calibration
+    abstained: tuple[float, float, float]
+    refused: tuple[float, float, float]
+    wrong: tuple[float, float, float]
+
+
+def fit_calibration(rows: Sequence[JudgedAnswer], target: float, data: str) -> FittedCalibration:
+    """Fit the thresholds of probable and of sure answers.
+
+    `bar`: the greatest that refuses at most `target` of the answerable questions of each language; `sure`: the lowest
+    from which at most _MAX_SURE_ANSWERS_WRONG of the answers are wrong.
+    Source of the quantile with its finite-sample correction: Vovk et al., "Algorithmic Learning in a Random World"
+    (2005), split conformal prediction. The rows must have been measured with a threshold of 0.
+    """
     fold = assign_folds([row.group for row in rows])
-    false_passed: list[bool] = []
-    true_passed: list[bool] = []
+    abstained, refused, wrong = [], [], []
     for n in range(FOLD_COUNT):
-        other = _compute_claim_bar(
-            [claim for claim, claim_fold in zip(scored, fold, strict=True) if claim_fold != n], target
-        )
-        for (_, borne_out, likely), claim_fold in zip(scored, fold, strict=True):
-            if claim_fold == n:
-                (true_passed if borne_out else false_passed).append(other is not None and likely >= other)
-    return ClaimThreshold(
-        bar, target, _compute_share(false_passed), _compute_share(true_passed), data, f"{datetime.now(UTC):%Y-%m-%d}"
-    )
+        train = [row for row, of in zip(rows, fold, strict=True) if of != n]
+        bar, sure = _compute_bar(train, target), _compute_sure_bar(train)
+        test = [row for row, of in zip(rows, fold, strict=True) if of == n]
+        abstained += [row.confidence < bar for row in test if row.answerable]
+        refused += [row.confidence < bar for row in test if not row.answerable]
+        wrong += [not row.shown_right for row in test if row.confidence >= max(bar, sure)]
+    bar = round(_compute_bar(rows, target), 4)
+    calibration = Calibration(bar, max(bar, _compute_sure_bar(rows)), data, f"{datetime.now(UTC):%Y-%m-%d}")
+    return FittedCalibration(calibration, *map(_compute_wilson_interval, (abstained, refused, wrong)))
 
 
-def _score_claim(row: ClaimRow) -> ScoredClaim:
-    """Score a claim by its most likely support; only evidence labelled as supporting counts."""
-    supports = [assess_text(row.claim, text, row.lang) for text in row.evidence]
-    likely = max((s.likely for s in supports if s.label is Label.SUPPORTED), default=0.0)
-    return row.lang, row.gold == "supported", likely
-
-
-def _compute_claim_bar(scored: Sequence[ScoredClaim], target: float) -> float | None:
-    """Compute the threshold just above the likelihood that a share of `target` of the unsupported claims reaches."""
+def _compute_bar(rows: Sequence[JudgedAnswer], target: float) -> float:
     bars = []
-    for lang in {lang for lang, _, _ in scored}:
-        wrong = sorted(likely for claim_lang, borne_out, likely in scored if claim_lang == lang and not borne_out)
-        place = int(np.ceil((1 - target) * (len(wrong) + 1))) - 1
-        if place >= len(wrong):
-            return None
-        bars.append(wrong[place])
-    return round(min(1.0, max(bars) + 0.0001), 4) if bars else None
+    for lang in {row.lang for row in rows if row.answerable}:
+        scores = sorted(row.confidence for row in rows if row.answerable and row.lang == lang)
+        bars.append(scores[max(0, int(target * (len(scores) + 1)) - 1)])
+    return min(bars, default=0.0)
 
 
-def _compute_share(flags: Sequence[bool]) -> float:
-    return round(float(np.mean(flags)), 4) if flags else 0.0
+def _compute_sure_bar(rows: Sequence[JudgedAnswer]) -> float:
+    """Compute the lowest confidence from which few enough answers are wrong; 1 if there is none."""
+    best, wrong = 1.0, 0
+    for n, row in enumerate(sorted(rows, key=lambda row: -row.confidence), 1):
+        wrong += not row.shown_right
+        if wrong <= _MAX_SURE_ANSWERS_WRONG * n:
+            best = round(row.confidence, 4)
+    return best
+
+
+def _compute_wilson_interval(flags: Sequence[bool]) -> tuple[float, float, float]:
+    """Compute a share with its 95 % interval (Wilson 1927)."""
+    n, z = len(flags), 1.96
+    if not n:
+        return (0.0, 0.0, 1.0)
+    share = float(np.mean(flags))
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
+    return (round(share, 4), round(middle - half, 4), round(middle + half, 4))
 
 
 _DOCUMENT_COUNT = 0.4  # how much a question about documents counts in the fit: few people ask like that
@@ -256,7 +258,7 @@ async def collect_coverage(data: IndexedDataset, *, documents: bool = False) -> 
         for calibration in (_RecordingCalibration(0.0, bar, fusions=fusions, seen=seen) for bar in (0.0, 2.0))
     )
     rows = []
-    for query in tqdm(data.dataset.queries, desc="ask", delay=1, leave=False, disable=None):
+    for query in iterate_with_progress_bar(data.dataset.queries, "ask"):
         seen.clear()
         as_sure, as_probable = await answer_query(query, sure), await answer_query(query, probable)
         if seen and seen[-1].brief:
@@ -351,17 +353,15 @@ class RankingRow:
     def recall(self, weights: Matrix, depth: int) -> float:
         """Share of the relevant documents among the first of the order by these weights."""
         order = np.argsort(-(self.features @ weights), kind="stable")
-        return len(self.relevant.intersection(list(dict.fromkeys(self.ids[n] for n in order))[:depth])) / len(
-            self.relevant
-        )
+        first = list(dict.fromkeys(self.ids[n] for n in order))[:depth]
+        return len(self.relevant.intersection(first)) / len(self.relevant)
 
 
 async def collect_ranking(data: IndexedDataset, *, documents: bool = False) -> list[RankingRow]:
     """Search every question with a relevant post; those answered from filters alone are left out."""
     rows, rag = [], data.rag
-    for query in tqdm(
-        [q for q in data.dataset.queries if q.relevant], desc="search", delay=1, leave=False, disable=None
-    ):
+    answerable = [query for query in data.dataset.queries if query.relevant]
+    for query in iterate_with_progress_bar(answerable, "search"):
         question, run = build_question(query, data), Run(rag.settings.budgets, "search")
         plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
         if not plan.queries:

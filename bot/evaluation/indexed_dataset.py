@@ -1,7 +1,7 @@
 """Evaluation index: index a dataset in a temporary folder, with a real archive and real indexes, as the bot does.
 
 Variants are named settings (recipe, plan, retrievers, reranker, rounds) in which the same questions are asked, alone
-or side by side; the answer threshold is fitted to the results.
+or side by side.
 """
 
 from __future__ import annotations
@@ -15,10 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
-from tqdm import tqdm
-
-from bot.cli.index_commands import catch_up_vectors
+from bot.cli.index_commands import catch_up_vectors, iterate_with_progress_bar, show_progress_bar
 from bot.evaluation.answer_metrics import JudgedAnswer, Metrics, RankedQuery, judge_answer, measure_answer_cost
 from bot.evaluation.datasets import Dataset, EvaluationQuery
 from bot.evaluation.recorded_replies import Recording, make_key
@@ -44,17 +41,13 @@ from rag_core.storage.user_data import AUTO_RECIPE
 from rag_core.tracing import Run, Stage
 from rag_core.types import HYBRID, Channel, Plan, PostKey, Question, Viewer, Visibility
 
-__all__ = ["RECIPES", "VARIANTS", "IndexedDataset", "Variant", "build_variant_settings", "open_indexed_dataset"]
-
-_ON, _OFF = "on", "off"
-
 
 @dataclass(frozen=True, slots=True)
 class Variant:
     """How questions are asked; None keeps the setting of this installation. `plan` and `rerank` are "on" or "off"."""
 
     recipe: str = "direct"
-    plan: str = _ON
+    plan: str = "on"
     legs: str | None = None
     rerank: str | None = None
     rounds: int | None = None
@@ -68,7 +61,7 @@ class Variant:
         """Apply the variant to an engine. Raises ModelUnavailable if a model it needs is not open."""
         if self.legs in {"dense", "hybrid"}:
             _require_model(rag.dense, "embedding model")
-        if self.rerank == _ON:
+        if self.rerank == "on":
             _require_model(rag.reranker, "reranker")
         changed: dict[str, Any] = {} if self.rounds is None else {"rounds": self.rounds}
         if self.legs == "dense":
@@ -79,7 +72,7 @@ class Variant:
         settings = rag.settings.model_copy(update=sections)
 
         def plan(question: Question, known: Mapping[int, Channel]) -> Plan:
-            planned = rag.plan(question, known) if self.plan == _ON else Plan((question.text,))
+            planned = rag.plan(question, known) if self.plan == "on" else Plan((question.text,))
             # Dense search alone: further queries search for words.
             return replace(planned, queries=planned.queries[:1], legs=HYBRID) if self.legs == "dense" else planned
 
@@ -87,11 +80,11 @@ class Variant:
             rag,
             settings=settings,
             dense=None if self.legs == "lexical" else rag.dense,
-            reranker=None if self.rerank == _OFF else rag.reranker,
+            reranker=None if self.rerank == "off" else rag.reranker,
             plan=plan,
-            expands_plan=self.plan == _ON,
+            expands_plan=self.plan == "on",
             recipe=self.recipe,
-            planner=rag.planner if self.plan == _ON and self.legs != "dense" else None,
+            planner=rag.planner if self.plan == "on" and self.legs != "dense" else None,
         )
 
 
@@ -99,13 +92,13 @@ class Variant:
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     **{name: {"recipe": name} for name in (*RECIPES, AUTO_RECIPE)},
     "council-once": {"recipe": "council", "follow_up": False},  # without the loop that asks for open parts again
-    "plan-on": {"plan": _ON},
-    "plan-off": {"plan": _OFF},
+    "plan-on": {"plan": "on"},
+    "plan-off": {"plan": "off"},
     "lexical": {"legs": "lexical"},
     "dense": {"legs": "dense"},
     "hybrid": {"legs": "hybrid"},
-    "rerank-on": {"rerank": _ON},
-    "rerank-off": {"rerank": _OFF},
+    "rerank-on": {"rerank": "on"},
+    "rerank-off": {"rerank": "off"},
     "rounds-1": {"rounds": 1},
     "rounds-2": {"rounds": 2},
 }
@@ -119,9 +112,9 @@ def build_variant_settings(settings: RagSettings, ways: Collection[Variant]) -> 
         models["embedder"] = "none"
     elif any(way.legs in {"dense", "hybrid"} for way in ways):
         _require_model(select_model(ModelRole.EMBEDDER, settings.models.embedder, folder), "embedding model")
-    if all(way.rerank == _OFF for way in ways):
+    if all(way.rerank == "off" for way in ways):
         models["reranker"] = "none"
-    elif any(way.rerank == _ON for way in ways):
+    elif any(way.rerank == "on" for way in ways):
         _require_model(select_model(ModelRole.RERANKER, settings.models.reranker, folder), "reranker")
     changed: ModelSettings = settings.models.model_copy(update=models)
     return settings.model_copy(update={"models": changed})
@@ -182,21 +175,13 @@ async def open_indexed_dataset(
                     for number in await posts.list_message_ids(rag.archive, channel.chat_id):
                         dataset.ids[PostKey(channel.chat_id, number)] = f"{prefix}msg-{number}"
             total = await posts.get_last_seq(rag.archive)
-            with tqdm(total=total, desc="index", unit="post", delay=1, leave=False, disable=None) as bar:
-
-                def report_progress(done: int) -> None:
-                    bar.update(done - bar.n)
-
-                await LexicalIndexer(rag.archive, rag.lexical).catch_up(report_progress)
+            with show_progress_bar("index") as moved:
+                await LexicalIndexer(rag.archive, rag.lexical).catch_up(lambda done: moved(done, total))
             await catch_up_vectors(rag)
             viewer = Viewer(0, frozenset(await channels.load_channels(rag.archive)))
             data = IndexedDataset(rag, dataset, viewer)
             data.recording = recording
             yield data
-
-
-_FOLD_COUNT = 5
-MAX_SURE_WRONG = 0.08  # share of the sure answers
 
 
 class HasLanguage(Protocol):
@@ -208,6 +193,7 @@ class HasLanguage(Protocol):
 
 
 R = TypeVar("R")
+W = TypeVar("W")  # what a variant is asked by
 L = TypeVar("L", bound=HasLanguage)
 
 
@@ -252,16 +238,14 @@ async def answer_query(query: EvaluationQuery, data: IndexedDataset) -> JudgedAn
 
 
 async def run_interleaved(
-    queries: Sequence[EvaluationQuery],
-    ask: Callable[[EvaluationQuery, IndexedDataset], Awaitable[R]],
-    ways: Mapping[str, IndexedDataset],
+    queries: Sequence[EvaluationQuery], ask: Callable[[EvaluationQuery, W], Awaitable[R]], ways: Mapping[str, W]
 ) -> dict[str, list[R]]:
     """Ask every question in each variant, interleaved; each variant comes first equally often.
 
     Other load on the machine, and caches warmed by the previous variant, then affect all alike.
     """
     names, rows = list(ways), {name: list[R]() for name in ways}
-    for n, query in enumerate(tqdm(queries, desc="ask", delay=1, leave=False, disable=None)):
+    for n, query in enumerate(iterate_with_progress_bar(queries, "ask")):
         first = n % len(names)
         for name in (*names[first:], *names[:first]):
             rows[name].append(await ask(query, ways[name]))
@@ -277,69 +261,3 @@ def compute_by_language(rows: Sequence[L], metrics: Callable[[Sequence[L]], Metr
     """Compute the metrics for all questions and for those of each language."""
     langs = sorted({row.lang for row in rows})
     return {"all": metrics(rows)} | {lang: metrics([r for r in rows if r.lang == lang]) for lang in langs}
-
-
-@dataclass(frozen=True, slots=True)
-class FittedCalibration:
-    """Fitted thresholds, and their effect on held-out questions (5-fold over groups; 95 % interval).
-
-    `abstained` and `refused`: shares of the answerable and the unanswerable below `bar`; `wrong`: of those from `sure`.
-    """
-
-    calibration: Calibration
-    abstained: tuple[float, float, float]
-    refused: tuple[float, float, float]
-    wrong: tuple[float, float, float]
-
-
-def fit_calibration(rows: Sequence[JudgedAnswer], target: float, data: str) -> FittedCalibration:
-    """Fit the thresholds of probable and of sure answers.
-
-    `bar`: the greatest that refuses at most `target` of the answerable questions of each language; `sure`: the lowest
-    from which at most MAX_SURE_WRONG of the answers are wrong.
-
-    Source of the quantile with its finite-sample correction: Vovk et al., "Algorithmic Learning in a Random World"
-    (2005), split conformal prediction. The rows must have been measured with a threshold of 0.
-    """
-    groups = sorted({row.group for row in rows})
-    fold = {group: n % _FOLD_COUNT for n, group in enumerate(groups)}
-    abstained, refused, wrong = [], [], []
-    for n in range(_FOLD_COUNT):
-        train = [row for row in rows if fold[row.group] != n]
-        bar, sure = _compute_bar(train, target), _compute_sure_bar(train)
-        test = [row for row in rows if fold[row.group] == n]
-        abstained += [row.confidence < bar for row in test if row.answerable]
-        refused += [row.confidence < bar for row in test if not row.answerable]
-        wrong += [not row.shown_right for row in test if row.confidence >= max(bar, sure)]
-    bar = round(_compute_bar(rows, target), 4)
-    calibration = Calibration(bar, max(bar, _compute_sure_bar(rows)), data, f"{datetime.now(UTC):%Y-%m-%d}")
-    return FittedCalibration(calibration, *map(_compute_wilson_interval, (abstained, refused, wrong)))
-
-
-def _compute_bar(rows: Sequence[JudgedAnswer], target: float) -> float:
-    bars = []
-    for lang in {row.lang for row in rows if row.answerable}:
-        scores = sorted(row.confidence for row in rows if row.answerable and row.lang == lang)
-        bars.append(scores[max(0, int(target * (len(scores) + 1)) - 1)])
-    return min(bars, default=0.0)
-
-
-def _compute_sure_bar(rows: Sequence[JudgedAnswer]) -> float:
-    """Compute the lowest confidence from which at most MAX_SURE_WRONG of the answers are wrong; 1 if there is none."""
-    best, wrong = 1.0, 0
-    for n, row in enumerate(sorted(rows, key=lambda row: -row.confidence), 1):
-        wrong += not row.shown_right
-        if wrong <= MAX_SURE_WRONG * n:
-            best = round(row.confidence, 4)
-    return best
-
-
-def _compute_wilson_interval(flags: Sequence[bool]) -> tuple[float, float, float]:
-    """Compute a share with its 95 % interval (Wilson 1927)."""
-    n, z = len(flags), 1.96
-    if not n:
-        return (0.0, 0.0, 1.0)
-    share = float(np.mean(flags))
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
-    return (round(share, 4), round(middle - half, 4), round(middle + half, 4))

@@ -11,9 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from bot.evaluation.answer_metrics import Metrics, compute_mean
+from bot.evaluation.answer_metrics import Metrics, compute_mean, compute_percentile
+from bot.evaluation.datasets import parse_time
 from rag_core.errors import ImportRefused, translate_errors
 from rag_core.llm import (
     DecodingParams,
@@ -33,7 +32,6 @@ from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
 from rag_core.types import Question, Viewer
 
-PLAN_COSTS = ("valid", "ended", "usable", "mean_queries", "shortfalls", "calls", "tokens", "seconds")
 PLAN_FORMS = ("gbnf", "schema", "none")
 
 
@@ -43,12 +41,11 @@ class PlanRow:
 
     lang: str
     reply: Generation | None
-    rewritten: bool
+    calls: int
     queries: int
     shortfalls: int
     took_ms: float
-    calls: int = 1
-    short: bool = False
+    short: bool
 
     @property
     def ended(self) -> bool:
@@ -129,26 +126,21 @@ def read_questions(file: Path, now: datetime | None = None) -> list[Question]:
     with translate_errors(
         ImportRefused, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, say=refusal
     ):
-        questions = [
-            _parse_question(line, now or datetime.now(UTC))
-            for line in file.read_text(encoding="utf-8").splitlines()
-            if line.strip()
-        ]
+        lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+        questions = [_parse_question(line, now or datetime.now(UTC)) for line in lines]
     if not questions:
         raise ImportRefused(f"{file} holds no question: give queries.jsonl, or one question on each line.")
     return questions
 
 
 def _parse_question(line: str, now: datetime) -> Question:
-    row = json.loads(line) if line.lstrip().startswith("{") else {"text": line.strip()}
-    text, asked_at = row["text"], row.get("asked_at")
-    moment = datetime.fromisoformat(asked_at) if asked_at else now
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return Question(text, row.get("lang") or detect_language(text), moment, Viewer(0, frozenset()))
+    row = json.loads(line) if line.startswith("{") else {"text": line}
+    text, asked_at = row["text"], parse_time(row["asked_at"]) if row.get("asked_at") else now
+    return Question(text, row.get("lang") or detect_language(text), asked_at, Viewer(0, frozenset()))
 
 
 async def measure_plan(
-    question: Question, around: KnownEntities, model: RecordingModel, budgets: Budgets, *, short: bool = False
+    question: Question, around: KnownEntities, model: RecordingModel, budgets: Budgets, *, short: bool
 ) -> PlanRow | None:
     """Plan one question by rules and model; None if there is nothing to plan. `short`: as `mapreduce` does."""
     by_rules = plan_by_rules(question)
@@ -159,17 +151,14 @@ async def measure_plan(
     plan = await plan_by_model(question, by_rules, around, model, run, short=short)
     took = (time.perf_counter() - started) * 1000
     replies = model.replies[before:]
-    reply = next(iter(replies), None)
-    spent = sum(one.figures.took_ms for one in replies)
     return PlanRow(
-        question.lang,
-        reply,
-        len(replies) > 1,
-        len(plan.queries),
-        len(run.shortfalls),
-        spent or took,
-        len(replies),
-        short,
+        lang=question.lang,
+        reply=replies[0] if replies else None,
+        calls=len(replies),
+        queries=len(plan.queries),
+        shortfalls=len(run.shortfalls),
+        took_ms=sum(reply.figures.took_ms for reply in replies) or took,
+        short=short,
     )
 
 
@@ -183,20 +172,16 @@ def compute_plan_metrics(rows: Sequence[PlanRow]) -> Metrics:
         "valid": compute_mean([row.valid for row in rows]),
         "ended": compute_mean([row.ended for row in rows]),
         "usable": compute_mean([row.usable for row in rows]),
-        "mean_queries": round(float(np.mean([row.queries for row in rows])), 3) if rows else None,
-        "rewritten": compute_mean([row.rewritten for row in rows]),
+        "mean_queries": compute_mean([row.queries for row in rows], 3),
+        "rewritten": compute_mean([row.calls > 1 for row in rows]),
         "shortfalls": compute_mean([row.shortfalls > 0 for row in rows]),
-        "calls": round(float(np.mean([row.calls for row in rows])), 3) if rows else None,
-        "seconds": round(float(np.mean(took)) / 1000, 3) if rows else None,
-        "tokens": round(float(np.mean([figures.tokens for figures in replies])), 1) if replies else None,
+        "calls": compute_mean([row.calls for row in rows], 3),
+        "seconds": compute_mean([row.took_ms / 1000 for row in rows], 3),
+        "tokens": compute_mean([figures.tokens for figures in replies], 1),
         "tokens_per_s": round(sum(figures.tokens for figures in replies) / seconds, 1) if seconds > 0 else None,
         "prefix_cache": round(1 - sum(f.evaluated for f in replies) / prompt_tokens, 4) if prompt_tokens else None,
-        "first_ms_p50": _compute_percentile(firsts, 50),
-        "first_ms_p95": _compute_percentile(firsts, 95),
-        "latency_ms_p50": _compute_percentile(took, 50),
-        "latency_ms_p95": _compute_percentile(took, 95),
+        "first_ms_p50": compute_percentile(firsts, 50, 1),
+        "first_ms_p95": compute_percentile(firsts, 95, 1),
+        "latency_ms_p50": compute_percentile(took, 50, 1),
+        "latency_ms_p95": compute_percentile(took, 95, 1),
     }
-
-
-def _compute_percentile(values: Sequence[float], percent: int) -> float | None:
-    return round(float(np.percentile(values, percent)), 1) if values else None

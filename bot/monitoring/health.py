@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import chain
 from typing import Any
 
 from aiohttp import web
@@ -43,7 +42,6 @@ from rag_core.storage.backups import get_backup_time, list_backups
 from rag_core.storage.questions import VOTE_REASONS
 from rag_core.tracing import Run
 
-_NO_REASON = "none"
 # Values counted row by row change slowly, and counting a million rows takes a tenth of a second or more.
 _REFRESH_SECONDS = 300.0
 _PART_TIMEOUT_SECONDS = 3.0  # for each part; Prometheus waits ten seconds for all
@@ -86,11 +84,12 @@ class StateCollector:
         if (silence := self._meter.wire.silence) is not None:
             description = "Since Telegram last answered for updates, or for the webhook that brings them."
             metrics.append(_make_metric("telegram_silence_seconds", description, silence))
-        context = self._get_context()
-        parts = (self._lags, self._sizes, self._posts, self._line, self._waiting, self._votes, self._disk,
-                 self._caches, self._jobs)  # fmt: skip
-        found = await asyncio.gather(*(self._read_part(part, context) for part in parts)) if context else []
-        return [*metrics, *chain.from_iterable(found)]
+        if context := self._get_context():
+            parts = (self._lags, self._sizes, self._posts, self._line, self._waiting, self._votes, self._disk,
+                     self._caches, self._jobs)  # fmt: skip
+            for found in await asyncio.gather(*(self._read_part(part, context) for part in parts)):
+                metrics += found
+        return metrics
 
     async def _read_part(
         self, part: Callable[[AppContext], AsyncIterator[Metric]], context: AppContext
@@ -169,9 +168,9 @@ class StateCollector:
         yield _make_metric("history_running", "Channels whose earlier posts are being fetched.", running)
 
     async def _votes(self, context: AppContext) -> AsyncIterator[Metric]:
-        votes = {("good", _NO_REASON): 0, ("bad", _NO_REASON): 0, **{("bad", reason): 0 for reason in VOTE_REASONS}}
+        votes = {("good", "none"): 0, ("bad", "none"): 0, **{("bad", reason): 0 for reason in VOTE_REASONS}}
         for good, why, number in await monitoring_stats.count_votes_by_reason(context.archive):
-            votes["good" if good else "bad", why or _NO_REASON] = number
+            votes["good" if good else "bad", why or "none"] = number
         yield _make_metric("feedback_votes", "Votes on answers; a vote can be changed.", votes, "vote", "reason")
 
     async def _disk(self, context: AppContext) -> AsyncIterator[Metric]:
@@ -194,7 +193,7 @@ class StateCollector:
 
     async def _jobs(self, context: AppContext) -> AsyncIterator[Metric]:
         """Count the runs of scheduled jobs. The label is not "job", which Prometheus uses for its targets."""
-        jobs = [*context.indexing.job_log.jobs.values()]
+        jobs = context.indexing.job_log.jobs.values()
         runs, failures = {(job.name,): job.runs for job in jobs}, {(job.name,): job.failures for job in jobs}
         yield _make_metric("job_runs", "Runs of work that goes by itself.", runs, "task", kind=CounterMetricFamily)
         yield _make_metric("job_failures", "Runs that failed.", failures, "task", kind=CounterMetricFamily)
@@ -202,8 +201,7 @@ class StateCollector:
         yield _make_metric("job_failing", "1 where the last run failed.", failing, "task")
 
 
-OK, OFF = "ok", "off"
-HEALTHY_STATES = {OK, OFF}
+_OK, _OFF = "ok", "off"
 # A getUpdates request is held for 30 s, and is repeated after a pause if it failed. With a webhook, getWebhookInfo is
 # called every minute.
 _MAX_SILENCE_SECONDS, _MAX_WEBHOOK_SILENCE_SECONDS = 90.0, 200.0
@@ -222,54 +220,43 @@ class ReadinessCheck:
     async def look(self) -> dict[str, str]:
         """Check each part: "ok", "off" (started without it, which is fine too), or what is wrong."""
         context = self.context()
+        telegram = self._check_telegram()
         if context is None:
-            starting = "starting"
-            return {"archive": starting, "words": starting, "vectors": starting, "telegram": self._check_telegram()}
+            return dict.fromkeys(("archive", "words", "vectors"), "starting") | {"telegram": telegram}
         archive, vectors = await asyncio.gather(_check_archive(context), _check_vectors(context))
         jobs = context.indexing.job_log.jobs
-        return {
-            "archive": archive,
-            "words": ("cannot be brought up to date" if "lexical" in jobs and jobs["lexical"].failing else OK),
-            "vectors": vectors,
-            "telegram": self._check_telegram(),
-        }
+        words = "cannot be brought up to date" if "lexical" in jobs and jobs["lexical"].failing else _OK
+        return {"archive": archive, "words": words, "vectors": vectors, "telegram": telegram}
 
     def _check_telegram(self) -> str:
         silence = self.wire.silence
         most = _MAX_WEBHOOK_SILENCE_SECONDS if self.wire.by_webhook else _MAX_SILENCE_SECONDS
         if silence is None:
             return "not reached yet"
-        return OK if silence < most else f"silent for {silence:.0f} s"
+        return _OK if silence < most else f"silent for {silence:.0f} s"
 
 
 async def _check_archive(context: AppContext) -> str:
-    try:
-        async with asyncio.timeout(_CHECK_TIMEOUT_SECONDS):
-            await monitoring_stats.check_writable(context.archive)
-    except TimeoutError:
-        return "busy"
-    except RagError as exc:
-        log.warning("not ready: %s", exc)
-        return "cannot be written"
-    return OK
+    return await _try_part(monitoring_stats.check_writable(context.archive), "cannot be written")
 
 
 async def _check_vectors(context: AppContext) -> str:
     # Without a model vectors are not wanted; if wanted and not opened, there is a shortfall.
     if context.rag.dense is None:
-        return "not opened" if any(short.stage == "dense" for short in context.rag.without) else OFF
+        return "not opened" if any(short.stage == "dense" for short in context.rag.without) else _OFF
+    return await _try_part(context.rag.dense.vectors.count(), "cannot be searched")
+
+
+async def _try_part(work: Awaitable[object], otherwise: str) -> str:
     try:
         async with asyncio.timeout(_CHECK_TIMEOUT_SECONDS):
-            await context.rag.dense.vectors.count()
+            await work
     except TimeoutError:
         return "busy"
     except RagError as exc:
         log.warning("not ready: %s", exc)
-        return "cannot be searched"
-    return OK
-
-
-_CLOSE_TIMEOUT_SECONDS = 1.0
+        return otherwise
+    return _OK
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +287,7 @@ async def _serve_monitoring(
 
     async def readyz(request: web.Request) -> web.Response:
         checks = await readiness.look()
-        ready = all(state in HEALTHY_STATES for state in checks.values())
+        ready = all(state in {_OK, _OFF} for state in checks.values())
         return web.json_response({"ready": ready, "checks": checks}, status=200 if ready else 503)
 
     async def metrics(request: web.Request) -> web.Response:
@@ -312,7 +299,7 @@ async def _serve_monitoring(
     refusal = f"The port MONITORING__PORT={settings.port} cannot be opened ({{}}): choose another."
     async with AsyncExitStack() as opened:
         with translate_errors(SettingsWrong, OSError, say=refusal):
-            await opened.enter_async_context(serve_http(app, host, settings.port, close_s=_CLOSE_TIMEOUT_SECONDS))
+            await opened.enter_async_context(serve_http(app, host, settings.port, close_s=1.0))
         log.info("watched on http://%s:%d/metrics", host, settings.port)
         yield
 
@@ -329,21 +316,15 @@ class Monitoring:
 async def monitor_bot(settings: MonitoringSettings, rag: Engine) -> AsyncIterator[Monitoring]:
     """Count until the block ends. Raises SettingsWrong for a port that cannot or must not be opened."""
     monitoring, before, root = Monitoring(), rag.traced, logging.getLogger()
-
-    readiness = ReadinessCheck(lambda: monitoring.context, monitoring.meter.wire)
+    meter = monitoring.meter
+    states = StateCollector(lambda: monitoring.context, meter)
+    readiness = ReadinessCheck(lambda: monitoring.context, meter.wire)
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(
-            _serve_monitoring(
-                settings, monitoring.meter, StateCollector(lambda: monitoring.context, monitoring.meter), readiness
-            )
-        )
-        root.addHandler(monitoring.meter.lines)
-        stack.callback(root.removeHandler, monitoring.meter.lines)
-        trackers = [
-            before,
-            monitoring.meter.record_run,
-            *await stack.enter_async_context(_open_span_exporters(settings.collector)),
-        ]
+        await stack.enter_async_context(_serve_monitoring(settings, meter, states, readiness))
+        root.addHandler(meter.lines)
+        stack.callback(root.removeHandler, meter.lines)
+        exporters = await stack.enter_async_context(_open_span_exporters(settings.collector))
+        trackers = [before, meter.record_run, *exporters]
 
         def report_run(run: Run) -> None:
             for track in trackers:

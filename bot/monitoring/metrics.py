@@ -54,14 +54,13 @@ disable_created_metrics()  # type: ignore[no-untyped-call] # they would be a sec
 class LabelLimiter:
     """Cardinality limit of a label: the first values pass, all further ones become "other"."""
 
-    def __init__(self, most: int = _MAX_LABEL_VALUES) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._known: set[str] = set()
 
     def __call__(self, value: str) -> str:
         """Return the value, or "other" beyond the limit."""
         if value not in self._known:
-            if len(self._known) >= self._most:
+            if len(self._known) >= _MAX_LABEL_VALUES:
                 return OTHER_LABEL
             self._known.add(value)
         return value
@@ -173,7 +172,6 @@ class TelegramCallMetrics(BaseRequestMiddleware):
                 self._instruments.telegram_took.observe(time.monotonic() - began)
 
 
-_NO_RECIPE = "none"  # for questions that reached no recipe
 _TOOL_STAGE_PREFIX = "tool."  # stages with this prefix are tool calls
 # Span counts of a model's work, mapped to the kind of token.
 _TOKEN_KIND_BY_COUNT = {"tokens": "written", "evaluated": "read", "read": "read"}
@@ -184,7 +182,7 @@ class _QuestionOutcome:
     """One question in progress. Not frozen: its outcome is set when it is known."""
 
     outcome: str = ""
-    recipe: str = _NO_RECIPE
+    recipe: str = "none"  # reached none
     answer: Answer | None = None
 
 
@@ -226,11 +224,10 @@ class Meter:
         finally:
             _CURRENT_QUESTION.reset(token)
             if turn.outcome:
-                took = time.monotonic() - began
                 instruments, answer = self.instruments, turn.answer
                 recipe = instruments.recipe_name(turn.recipe)
                 instruments.questions.labels(asked.kind, recipe, turn.outcome).inc()
-                instruments.took.labels(recipe).observe(took)
+                instruments.took.labels(recipe).observe(time.monotonic() - began)
                 if answer and turn.outcome in {"answered", "refused"}:
                     instruments.confidence.labels(recipe).observe(answer.confidence)
                     if answer.sentences:
@@ -267,7 +264,8 @@ class Meter:
         instruments = self.instruments
         instruments.stage.labels(name).observe(span.took_ms / 1000)
         if span.error:
-            instruments.failures.labels(name, _classify_error(span.error)).inc()
+            why = "timeout" if "Timeout" in span.error else "stopped" if span.error == "CancelledError" else "failed"
+            instruments.failures.labels(name, why).inc()
         if name == "reflect":
             instruments.reflections.labels("failed" if span.error else "ok").inc()
         tokens = {kind: span.counts[key] for key, kind in _TOKEN_KIND_BY_COUNT.items() if key in span.counts}
@@ -281,9 +279,3 @@ class Meter:
         instruments.tool.labels(name).observe(span.took_ms / 1000)
         outcome = "timeout" if span.counts.get("late") else "failed" if span.error else "ok"
         instruments.tools.labels(name, outcome).inc()
-
-
-def _classify_error(error: str) -> str:
-    if "Timeout" in error:
-        return "timeout"
-    return "stopped" if error == "CancelledError" else "failed"

@@ -16,7 +16,6 @@ from opentelemetry.trace import Status, StatusCode, set_span_in_context
 
 from rag_core.tracing import Run, Span
 
-_EXPORT_TIMEOUT_SECONDS = 5.0  # if the collector does not answer
 _NANOSECONDS_PER_SECOND = 1_000_000_000
 
 
@@ -39,12 +38,8 @@ class RunSpanExporter:
         inside = set_span_in_context(whole)
         for span in run.spans:
             counts = {f"citegram.{name}": value for name, value in span.counts.items()}
-            part = self._tracer.start_span(
-                span.stage,
-                inside,
-                start_time=int(_compute_start_time(span) * _NANOSECONDS_PER_SECOND),
-                attributes=counts,
-            )
+            started = int(_compute_start_time(span) * _NANOSECONDS_PER_SECOND)
+            part = self._tracer.start_span(span.stage, inside, start_time=started, attributes=counts)
             if span.error:
                 part.set_status(Status(StatusCode.ERROR, span.error))
             part.end(int(span.ended * _NANOSECONDS_PER_SECOND))
@@ -61,5 +56,5 @@ def _compute_start_time(span: Span) -> float:
 
 def open_span_exporter(address: str) -> RunSpanExporter:
     """Open an exporter to the collector at this address, by OTLP over HTTP, in the background."""
-    exporter = OTLPSpanExporter(endpoint=f"{address.rstrip('/')}/v1/traces", timeout=_EXPORT_TIMEOUT_SECONDS)
+    exporter = OTLPSpanExporter(endpoint=f"{address.rstrip('/')}/v1/traces", timeout=5.0)
     return RunSpanExporter(BatchSpanProcessor(exporter))

@@ -69,7 +69,6 @@ class SandboxUser:
     first_name: str
     username: str | None = None
     lang: str | None = "en"
-    last_name: str | None = None
     is_bot: bool = False
     started: bool = False
     blocked: bool = False
@@ -77,12 +76,7 @@ class SandboxUser:
     def wire(self) -> Json:
         """Convert to a Bot API `User`."""
         return _drop_empty_fields(
-            id=self.id,
-            is_bot=self.is_bot,
-            first_name=self.first_name,
-            last_name=self.last_name,
-            username=self.username,
-            language_code=self.lang,
+            id=self.id, is_bot=self.is_bot, first_name=self.first_name, username=self.username, language_code=self.lang
         )
 
 
@@ -118,9 +112,6 @@ class Membership:
             rights = dict.fromkeys(_MEMBER_RIGHTS, False)
             return fields | {"is_member": self.is_member, "until_date": 0} | rights
         return fields | ({"until_date": 0} if self.status == "kicked" else {})
-
-
-_NOT_A_MEMBER = Membership("left")
 
 
 @dataclass(slots=True)
@@ -160,16 +151,13 @@ class SandboxChat:
             has_protected_content=True if self.protected else None,
             active_usernames=[self.username] if self.username else None,
         )
-        return (
-            self.wire()
-            | more
-            | {
-                "accent_color_id": abs(self.id) % 7,
-                "max_reaction_count": 11,
-                "accepted_gift_types": dict.fromkeys((*gifts, "gifts_from_channels"), False),
-            }
-        )
+        fixed = {
+            "accent_color_id": abs(self.id) % 7,
+            "max_reaction_count": 11,
+            "accepted_gift_types": dict.fromkeys((*gifts, "gifts_from_channels"), False),
+        }
+        return self.wire() | more | fixed
 
     def member(self, user_id: int) -> Membership:
         """Get a user's membership; `left` for strangers."""
-        return self.members.get(user_id, _NOT_A_MEMBER)
+        return self.members.get(user_id, Membership("left"))

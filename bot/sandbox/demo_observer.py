@@ -45,7 +45,7 @@ class DemoObserver:
             for key, citations in cited.items()
             if key not in known
         ]
-        self._answers[chat_id, message_id] = (self._world.n, (shown + counted))
+        self._answers[chat_id, message_id] = self._world.n, shown + counted
         if len(self._answers) > _MAX_ANSWERS:
             del self._answers[next(iter(self._answers))]
 
@@ -67,9 +67,10 @@ class DemoObserver:
             for (chat, message), (n, posts) in self._answers.items()
             if n > since and chat in visible
         }
-        findable = {
-            f"{key.chat_id}/{key.message_id}": self._list_retrievers(key) for key in self._list_new_posts(visible)
-        }
+        findable = {}  # by which retrievers each new post is found with its current text
+        for key in self._list_new_posts(visible):
+            texts, now = self._indexed_texts.get(key, {}), self._get_text(*key)
+            findable[f"{key.chat_id}/{key.message_id}"] = [leg for leg, text in texts.items() if text == now]
         indexing = {leg: {"waiting": waiting} for leg, waiting in self._waiting.items()}
         return {"insights": insights, "indexing": indexing, "findable": findable}
 
@@ -92,11 +93,6 @@ class DemoObserver:
             and room.member(self._world.bot.id).inside
             and self._get_text(*key) not in ("", self._initial_texts.get(key))
         ]
-
-    def _list_retrievers(self, key: PostKey) -> list[str]:
-        """List the retrievers that find the post by its current text."""
-        now = self._get_text(*key)
-        return [leg for leg, text in self._indexed_texts.get(key, {}).items() if text == now]
 
     def _get_text(self, chat_id: int, message_id: int) -> str:
         message = self._world.rooms[chat_id].messages.get(message_id, {})

@@ -46,7 +46,6 @@ _TRAILING_PUNCTUATION = ".,:;!?)]}»…'\""
 _CLOSED_ENTITY_TYPES = {"pre", "code", "text_link", "text_mention", "phone_number"} | {
     kind for kind, _ in _ENTITY_PATTERNS
 }
-_BANK_CARD_TYPE = "bank_card"
 
 
 def detect_entities(text: str, known: list[Json]) -> list[Json]:
@@ -55,11 +54,11 @@ def detect_entities(text: str, known: list[Json]) -> list[Json]:
     detected: list[Json] = []
     for kind, pattern in _ENTITY_PATTERNS:
         for match in pattern.finditer(text):
-            if kind == _BANK_CARD_TYPE and not _is_bank_card(match[0]):
+            if kind == "bank_card" and not _is_bank_card(match[0]):
                 continue
             piece = match[0].rstrip(_TRAILING_PUNCTUATION) if kind == "url" else match[0]
-            start = _count_units(text[: match.start()])
-            end = start + _count_units(piece)
+            start = count_utf16_units(text[: match.start()])
+            end = start + count_utf16_units(piece)
             if all(end <= left or start >= right for left, right in taken):
                 taken.append((start, end))
                 detected.append({"type": kind, "offset": start, "length": end - start})
@@ -71,10 +70,6 @@ def _is_bank_card(text: str) -> bool:
     digits = [int(char) for char in reversed(text) if char.isdigit()]
     doubled = (2 * digit - 9 * (digit > 4) for digit in digits[1::2])
     return (sum(digits[::2]) + sum(doubled)) % 10 == 0
-
-
-def _count_units(text: str) -> int:
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 MAX_TEXT_CHARACTERS = 4096
@@ -159,14 +154,8 @@ def _clean_text(text: str, entities: list[Json]) -> tuple[str, list[Json]]:
     plain = _DIRECTION_MARKS_PATTERN.sub(lambda run: "\u200c" * len(run[0]), plain)
     if not _DROPPED_CHARACTERS_PATTERN.search(plain):
         return plain, entities
-    places = [
-        0,
-        *accumulate(
-            0 if _DROPPED_CHARACTERS_PATTERN.match(char) else 1
-            for char in plain
-            for _ in range(count_utf16_units(char))
-        ),
-    ]
+    widths = (0 if _DROPPED_CHARACTERS_PATTERN.match(c) else 1 for c in plain for _ in range(count_utf16_units(c)))
+    places = [0, *accumulate(widths)]
     return _DROPPED_CHARACTERS_PATTERN.sub("", plain), _move_entities(entities, lambda place: places[place])
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 from urllib.parse import urlsplit
 
 from aiogram.enums import ChatAction
@@ -38,6 +39,7 @@ from aiogram.methods import (
     SetMessageReaction,
     SetMyCommands,
     SetWebhook,
+    TelegramMethod,
 )
 from aiogram.types import InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
 
@@ -52,6 +54,7 @@ from bot.sandbox.message_text import (
 )
 from bot.sandbox.state import (
     SERVICE_FIELDS,
+    PressedButton,
     SandboxDraft,
     SandboxState,
     UploadedFile,
@@ -80,12 +83,8 @@ def build_thread_fields(room: SandboxChat, thread: int | None, parent: Json | No
     return {"message_thread_id": topic, "is_topic_message": True} if topic is not None else {}
 
 
-def _build_reply_fields(
-    world: SandboxState, room: SandboxChat, wanted: ReplyParameters | None, old_style: int | None
-) -> Json:
+def _build_reply_fields(world: SandboxState, room: SandboxChat, wanted: ReplyParameters | None) -> Json:
     """Build `reply_to_message` (or `external_reply`) and `quote`; 400 if there is no such message or quote."""
-    if wanted is None:
-        wanted = ReplyParameters(message_id=old_style) if old_style else None
     if wanted is None or not wanted.message_id:
         return {}
     elsewhere = wanted.chat_id is not None and world.room(wanted.chat_id).id != room.id
@@ -118,17 +117,14 @@ def _build_quote_fields(parent: Json, wanted: ReplyParameters) -> Json:
     while start >= 0:
         places.append(count_utf16_units(whole[:start]))
         start = whole.find(text, start + 1)
-    offsets = sorted(places, key=lambda offset: abs(offset - wanted_position))
-    fitting = [
-        offset
-        for offset in offsets
-        if _collect_styles(spans, offset, count_utf16_units(text))
-        == _collect_styles(entities, 0, count_utf16_units(text))
-    ]
+    length = count_utf16_units(text)
+    styles = _collect_styles(entities, 0, length)
+    fitting = [place for place in places if _collect_styles(spans, place, length) == styles]
     if not fitting or len(text) > MAX_QUOTE_CHARACTERS:
         raise bad_request("QUOTE_TEXT_INVALID")
     kept = [entity for entity in entities if entity["type"] in _STYLE_TYPES | _WHOLE_ENTITY_TYPES]
-    quote: Json = {"text": text, "position": fitting[0], "is_manual": True}
+    position = min(fitting, key=lambda place: abs(place - wanted_position))
+    quote: Json = {"text": text, "position": position, "is_manual": True}
     return {"quote": quote | ({"entities": kept} if kept else {})}
 
 
@@ -176,10 +172,9 @@ _COMMAND_PATTERN = re.compile(r"[a-z0-9_]{1,32}")
 
 def get_me(call: GetMe, world: SandboxState) -> Json:
     """Describe the bot."""
-    flags = ("supports_guest_queries", "can_connect_to_business", "has_main_web_app")
-    set_flags = {"can_join_groups": True, "can_read_all_group_messages": world.reads_groups}
-    set_flags["supports_inline_queries"] = world.inline
-    return world.bot.wire() | set_flags | dict.fromkeys((*flags, "has_topics_enabled"), False)
+    off = ("supports_guest_queries", "can_connect_to_business", "has_main_web_app", "has_topics_enabled")
+    flags = {"can_join_groups": True, "can_read_all_group_messages": world.reads_groups}
+    return world.bot.wire() | flags | {"supports_inline_queries": world.inline} | dict.fromkeys(off, False)
 
 
 def get_updates(call: GetUpdates, world: SandboxState) -> Awaitable[list[Json]]:
@@ -198,16 +193,12 @@ def set_webhook(call: SetWebhook, world: SandboxState) -> bool:
     if not _WEBHOOK_SECRET_PATTERN.fullmatch(call.secret_token or ""):
         raise bad_request("secret token contains unallowed characters")
     world.queue.allow(call.allowed_updates)
-    if call.drop_pending_updates:
-        world.queue.kept.clear()
     world.queue.hook(call.url, call.secret_token or "", call.max_connections or _DEFAULT_CONNECTIONS)
     return True
 
 
 def delete_webhook(call: DeleteWebhook, world: SandboxState) -> bool:
     """Remove the webhook."""
-    if call.drop_pending_updates:
-        world.queue.kept.clear()
     world.queue.hook("")
     return True
 
@@ -254,18 +245,7 @@ def _format_scope_key(scope: Any) -> str:
     return json.dumps(scope.model_dump(exclude_none=True) if scope else {"type": "default"}, sort_keys=True)
 
 
-BOT_METHODS: dict[Any, Callable[..., Any]] = {
-    DeleteMyCommands: delete_my_commands,
-    DeleteWebhook: delete_webhook,
-    GetMe: get_me,
-    GetMyCommands: get_my_commands,
-    GetUpdates: get_updates,
-    GetWebhookInfo: get_webhook_info,
-    SetMyCommands: set_my_commands,
-    SetWebhook: set_webhook,
-}
-
-
+_ACTION_SECONDS = 5.0  # https://core.telegram.org/bots/api#sendchataction
 _DRAFT_SECONDS = 30.0  # https://core.telegram.org/bots/api#sendmessagedraft
 _MAX_INLINE_RESULTS, _INLINE_SECONDS = 50, 10.0  # https://core.telegram.org/bots/api#answerinlinequery
 _MAX_DOWNLOAD_BYTES = 20 * 2**20  # https://core.telegram.org/bots/api#getfile
@@ -314,7 +294,8 @@ def send_chat_action(call: SendChatAction, world: SandboxState) -> bool:
     if call.action not in _CHAT_ACTIONS:
         raise bad_request("wrong parameter action in request")
     build_thread_fields(room, call.message_thread_id)
-    world.act(room, call.message_thread_id, call.action)
+    world.actions[room.id, call.message_thread_id or 0] = call.action, world.clock() + _ACTION_SECONDS
+    world.changed()
     return True
 
 
@@ -328,7 +309,7 @@ def send_message_draft(call: SendMessageDraft, world: SandboxState) -> bool:
     build_thread_fields(room, call.message_thread_id)
     text, entities = prepare_text(call.text, _dump_entities(call.entities), empty=True)
     ends = world.clock() + _DRAFT_SECONDS
-    draft = SandboxDraft(call.draft_id, text, entities, bool(call.can_stop), bool(call.keep_on_stop), ends)
+    draft = SandboxDraft(call.draft_id, text, entities, bool(call.can_stop), ends)
     world.drafts[room.id, call.message_thread_id or 0] = draft
     world.changed()
     return True
@@ -349,11 +330,16 @@ def set_message_reaction(call: SetMessageReaction, world: SandboxState) -> bool:
     return True
 
 
+def _get_open_query(world: SandboxState, query_id: str, seconds: float = inf) -> PressedButton:
+    query = world.queries.get(query_id)
+    if query is None or query.answer is not None or world.clock() - query.at > seconds:
+        raise bad_request("query is too old and response timeout expired or query ID is invalid")
+    return query
+
+
 def answer_callback_query(call: AnswerCallbackQuery, world: SandboxState) -> bool:
     """Answer a callback query; only once."""
-    query = world.queries.get(call.callback_query_id)
-    if query is None or query.answer is not None:
-        raise bad_request("query is too old and response timeout expired or query ID is invalid")
+    query = _get_open_query(world, call.callback_query_id)
     if len(call.text or "") > 200:
         raise bad_request("MESSAGE_TOO_LONG")
     query.answer = {"text": call.text or "", "alert": bool(call.show_alert), "url": call.url}
@@ -363,9 +349,7 @@ def answer_callback_query(call: AnswerCallbackQuery, world: SandboxState) -> boo
 
 def answer_inline_query(call: AnswerInlineQuery, world: SandboxState) -> bool:
     """Answer an inline query with articles; only once, and within ten seconds."""
-    query = world.queries.get(call.inline_query_id)
-    if query is None or query.answer is not None or world.clock() - query.at > _INLINE_SECONDS:
-        raise bad_request("query is too old and response timeout expired or query ID is invalid")
+    query = _get_open_query(world, call.inline_query_id, _INLINE_SECONDS)
     if len(call.results) > _MAX_INLINE_RESULTS:
         raise bad_request("RESULTS_TOO_MUCH")
     results = [one.model_dump(mode="json", exclude_none=True, exclude_unset=True) for one in call.results]
@@ -375,17 +359,15 @@ def answer_inline_query(call: AnswerInlineQuery, world: SandboxState) -> bool:
         content = one["input_message_content"]
         content["text"], content["entities"] = prepare_text(content["message_text"], content.get("entities"))
     button = call.button.model_dump(exclude_none=True) if call.button else None
-    answer = {"results": results, "personal": bool(call.is_personal), "cache_time": call.cache_time, "button": button}
-    query.answer = answer
+    query.answer = {"results": results, "personal": bool(call.is_personal), "cache_time": call.cache_time}
+    query.answer["button"] = button
     world.changed()
     return True
 
 
 def answer_guest_query(call: AnswerGuestQuery, world: SandboxState) -> Json:
     """Answer a guest query with one message."""
-    query = world.queries.get(call.guest_query_id)
-    if query is None or query.answer is not None:
-        raise bad_request("query is too old and response timeout expired or query ID is invalid")
+    query = _get_open_query(world, call.guest_query_id)
     result = call.result.model_dump(mode="json", exclude_none=True, exclude_unset=True)
     content = result["input_message_content"]
     content["text"], content["entities"] = prepare_text(content["message_text"], content.get("entities"))
@@ -412,20 +394,6 @@ def _write_local_file(upload: UploadedFile, folder: Path) -> str:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(upload.data)
     return str(file)
-
-
-CHAT_METHODS: dict[Any, Callable[..., Any]] = {
-    AnswerCallbackQuery: answer_callback_query,
-    AnswerInlineQuery: answer_inline_query,
-    AnswerGuestQuery: answer_guest_query,
-    GetChat: get_chat,
-    GetChatMember: get_chat_member,
-    GetFile: get_file,
-    LeaveChat: leave_chat,
-    SendChatAction: send_chat_action,
-    SendMessageDraft: send_message_draft,
-    SetMessageReaction: set_message_reaction,
-}
 
 
 CONTENT_FIELDS = ("text", "entities", "caption", "caption_entities", "photo", "document", "poll")
@@ -469,10 +437,6 @@ def copy_message(call: CopyMessage, world: SandboxState) -> Json:
     content = {name: source[name] for name in CONTENT_FIELDS if name in source}
     if not content:
         raise bad_request("message can't be copied")
-    if call.caption is not None and "text" not in content:
-        given_entities = _dump_entities(call.caption_entities)
-        caption, entities = prepare_text(call.caption, given_entities, MAX_CAPTION_CHARACTERS, empty=True)
-        content |= {"caption": caption, "caption_entities": entities}
     return {"message_id": _add_bot_message(world, room, call, content)["message_id"]}
 
 
@@ -515,13 +479,14 @@ def delete_message(call: DeleteMessage, world: SandboxState) -> bool:
 
 
 def _add_bot_message(world: SandboxState, room: SandboxChat, call: Any, content: Json) -> Json:
-    old_style = getattr(call, "reply_to_message_id", None)
-    reply = _build_reply_fields(world, room, getattr(call, "reply_parameters", None), old_style)
+    reply = _build_reply_fields(world, room, call.reply_parameters)
     thread = build_thread_fields(room, call.message_thread_id, reply.get("reply_to_message"))
     sender = {"sender_chat": room.wire()} if room.kind == "channel" else {"from": world.bot.wire()}
     protected = {"has_protected_content": True} if call.protect_content is True or room.protected else {}
-    markup = {"reply_markup": _build_inline_keyboard(getattr(call, "reply_markup", None))}
-    world.settle(room, thread.get("message_thread_id"))
+    markup = {"reply_markup": _build_inline_keyboard(call.reply_markup)}
+    place = room.id, thread.get("message_thread_id") or 0
+    world.drafts.pop(place, None)
+    world.actions.pop(place, None)
     message = world.add(room, sender | content | reply | thread | markup | protected)
     room.bot_spoke = True
     world.sent.setdefault(room.id, []).append(message["message_id"])
@@ -539,11 +504,13 @@ def _get_own_message(world: SandboxState, chat: int | str | None, message_id: in
     return room, room.messages[message_id]
 
 
-MESSAGE_METHODS: dict[Any, Callable[..., Any]] = {
-    CopyMessage: copy_message,
-    DeleteMessage: delete_message,
-    EditMessageReplyMarkup: edit_message_reply_markup,
-    EditMessageText: edit_message_text,
-    SendDocument: send_document,
-    SendMessage: send_message,
-}
+# By the method whose call they take.
+HANDLERS: dict[type[TelegramMethod[Any]], Callable[..., Any]] = {
+    get_type_hints(handler)["call"]: handler
+    for handler in (
+        answer_callback_query, answer_guest_query, answer_inline_query, copy_message, delete_message,
+        delete_my_commands, delete_webhook, edit_message_reply_markup, edit_message_text, get_chat, get_chat_member,
+        get_file, get_me, get_my_commands, get_updates, get_webhook_info, leave_chat, send_chat_action, send_document,
+        send_message, send_message_draft, set_message_reaction, set_my_commands, set_webhook,
+    )
+}  # fmt: skip

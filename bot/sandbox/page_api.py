@@ -31,8 +31,6 @@ _PAGE_HEADERS = {
     "Cache-Control": "no-cache",
 }
 
-ActionHandlers = dict[str, Callable[[Json, SandboxState], Awaitable[Json]]]
-
 
 def add_page_routes(app: web.Application, world: SandboxState, observed: DemoObserver) -> None:
     """Add the page and its API to the server."""
@@ -103,11 +101,12 @@ def build_snapshot(world: SandboxState, since: int, user_id: int) -> Json:
         "run": world.run,
         "me": {"bot": world.bot.wire(), "user": user_id},
         "people": [person.wire() | {"leads": person.id in leaders} for person in world.people.values()],
-        "questions": _list_questions(world, user_id, {room.id for room in rooms}),
+        "questions": _list_questions(world, user_id, visible),
         "chats": [_build_chat(world, room, user_id) for room in rooms],
         "messages": [_build_message(world, room, message_id) for room, message_id in fresh],
         "commands": _get_commands(world, user_id),
-        **{"drafts": drafts, "actions": actions},
+        "drafts": drafts,
+        "actions": actions,
     }
 
 
@@ -223,7 +222,7 @@ async def _handle_stop(body: Json, world: SandboxState) -> Json:
     return {}
 
 
-_ACTION_HANDLERS: ActionHandlers = {
+_ACTION_HANDLERS: dict[str, Callable[[Json, SandboxState], Awaitable[Json]]] = {
     "say": _handle_say,
     "post": _handle_post,
     "edit": _handle_edit,

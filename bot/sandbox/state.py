@@ -6,40 +6,32 @@ shows the message as it was. Posts from before the bot joined a channel are conv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from secrets import token_urlsafe
-from typing import Any
 
 from bot.sandbox.api_errors import bad_request, forbidden
 from bot.sandbox.chats import ChangeNotifier, Json, Membership, SandboxChat, SandboxUser, remove_nested_reply
 from bot.sandbox.message_text import detect_entities, extract_entity_text
-from bot.sandbox.update_delivery import UpdateQueue
-from rag_core.types import Post
+from bot.sandbox.update_queue import UpdateQueue
+from rag_core.types import Origin, Post
 
 _CAPTION_MEDIA_KINDS = {"photo", "video", "animation", "document", "audio", "voice"}
 
 
-def _build_post_message(post: Post | Mapping[str, object], room: SandboxChat) -> Json:
-    """Build a message from a `Post`, or from a mapping with `id`, `date`, `text` and optional fields.
-
-    Optional: entities, edited, author, forward (a name), media (a kind), file_name, mime_type, reply_to, album.
-    Dates are datetimes or Unix seconds.
-    """
-    fields: dict[str, Any] = _dump_post(post) if isinstance(post, Post) else dict(post)
-    message: Json = {"message_id": int(fields["id"]), "date": _to_unix_seconds(fields["date"]), "chat": room.wire()}
-    message |= {"sender_chat": room.wire()} | _build_content(fields)
+def _build_post_message(post: Post, room: SandboxChat) -> Json:
+    """Build the message that a post was."""
+    date, parent = int(post.date.timestamp()), room.messages.get(post.reply_to or 0)
+    head = {"message_id": post.key.message_id, "date": date, "chat": room.wire(), "sender_chat": room.wire()}
     optional = {
-        "edit_date": _to_unix_seconds(fields["edited"]) if fields.get("edited") else None,
-        "author_signature": fields.get("author"),
-        "media_group_id": fields.get("album"),
-        "forward_origin": _build_origin(fields, message["date"]),
+        "edit_date": int(post.edited.timestamp()) if post.edited else None,
+        "author_signature": post.author,
+        "media_group_id": post.album,
+        "forward_origin": _build_forward_origin(post.origin, date) if post.origin else None,
+        "reply_to_message": remove_nested_reply(parent) if parent else None,
     }
-    parent = room.messages.get(fields.get("reply_to") or 0)
-    optional["reply_to_message"] = remove_nested_reply(parent) if parent else None
-    return message | {name: value for name, value in optional.items() if value is not None}
+    return head | _build_content(post) | {name: value for name, value in optional.items() if value is not None}
 
 
 def build_photo(name: str) -> list[Json]:
@@ -47,65 +39,30 @@ def build_photo(name: str) -> list[Json]:
     return [{"file_id": f"photo-{name}", "file_unique_id": f"u-photo-{name}", "width": 800, "height": 600}]
 
 
-def _dump_post(post: Post) -> dict[str, Any]:
-    marks = [
+def _build_content(post: Post) -> Json:
+    text, media, name = post.text, post.media, str(post.key.message_id)
+    given: list[Json] = [
         {"type": e.type, "offset": e.offset, "length": e.length} | ({"url": e.url} if e.url else {})
         for e in post.entities
     ]
-    return {
-        "id": post.key.message_id,
-        "date": post.date,
-        "text": post.text,
-        "entities": marks,
-        "edited": post.edited,
-        "author": post.author,
-        "forward": post.origin,
-        "media": post.media.kind if post.media else None,
-        "file_name": post.media.file_name if post.media else None,
-        "mime_type": post.media.mime if post.media else None,
-        "reply_to": post.reply_to,
-        "album": post.album,
-    }
-
-
-def _build_content(fields: Mapping[str, Any]) -> Json:
-    text = str(fields.get("text") or "")
-    entities = list(fields.get("entities") or ())
-    entities = sorted(entities + detect_entities(text, entities), key=lambda e: (e["offset"], -e["length"]))
-    media = fields.get("media")
-    if media not in _CAPTION_MEDIA_KINDS:
+    entities = sorted(given + detect_entities(text, given), key=lambda e: (e["offset"], -e["length"]))
+    if media is None or media.kind not in _CAPTION_MEDIA_KINDS:
         return {"text": text, "entities": entities} if entities else {"text": text}
     caption_fields: Json = {"caption": text, "caption_entities": entities} if text else {}
-    if media == "photo":
-        return caption_fields | {"photo": build_photo(str(fields["id"]))}
-    name = str(fields.get("file_name") or media)
-    file_fields = {"file_id": f"{media}-{fields['id']}", "file_unique_id": f"u-{media}-{fields['id']}"}
-    return caption_fields | {"document": file_fields | {"file_name": name, "mime_type": fields.get("mime_type")}}
+    if media.kind == "photo":
+        return caption_fields | {"photo": build_photo(name)}
+    file_fields: Json = {"file_id": f"{media.kind}-{name}", "file_unique_id": f"u-{media.kind}-{name}"}
+    file_fields |= {"file_name": media.file_name or media.kind, "mime_type": media.mime}
+    return caption_fields | {"document": file_fields}
 
 
-def _build_origin(fields: Mapping[str, Any], date: int) -> Json | None:
+def _build_forward_origin(source: Origin, date: int) -> Json:
     """Build the origin of a forward; exports know it by name, sometimes by id."""
-    source = fields.get("forward")
-    if not source:
-        return None
-    if isinstance(source, Mapping):
-        return dict(source)
-    name, when = getattr(source, "name", source), getattr(source, "date", None)
-    base: Json = {"date": _to_unix_seconds(when) if when else date}
-    chat_id, message_id = getattr(source, "chat_id", None), getattr(source, "message_id", None)
-    if chat_id and message_id:
-        chat = {"id": chat_id, "type": "channel", "title": name}
-        return base | {"type": "channel", "chat": chat, "message_id": message_id}
-    return base | {"type": "hidden_user", "sender_user_name": str(name)}
-
-
-def _to_unix_seconds(moment: object) -> int:
-    if isinstance(moment, datetime):
-        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
-    return int(str(moment))
-
-
-_ACTION_SECONDS = 5.0  # https://core.telegram.org/bots/api#sendchataction
+    base: Json = {"date": int(source.date.timestamp()) if source.date else date}
+    if source.chat_id and source.message_id:
+        chat = {"id": source.chat_id, "type": "channel", "title": source.name}
+        return base | {"type": "channel", "chat": chat, "message_id": source.message_id}
+    return base | {"type": "hidden_user", "sender_user_name": source.name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +73,6 @@ class SandboxDraft:
     text: str
     entities: list[Json]
     can_stop: bool
-    keep_on_stop: bool
     expires: float
 
 
@@ -199,41 +155,26 @@ class SandboxState:
         return person
 
     def add_channel(
-        self,
-        chat_id: int,
-        title: str,
-        username: str | None = None,
-        *,
-        members: Iterable[int] = (),
-        bot: bool = True,
+        self, chat_id: int, title: str, username: str | None = None, *, members: Iterable[int] = (), bot: bool = True
     ) -> SandboxChat:
         """Add a channel; the first member owns it, the bot is an administrator unless `bot` is False."""
         room = SandboxChat(chat_id, "channel", title, username)
         return self._add_with_members(room, members, "administrator" if bot else "left")
 
     def add_group(
-        self,
-        chat_id: int,
-        title: str,
-        *,
-        members: Iterable[int] = (),
-        forum: bool = False,
-        bot: str = "member",
+        self, chat_id: int, title: str, *, members: Iterable[int] = (), forum: bool = False, bot: str = "member"
     ) -> SandboxChat:
         """Add a supergroup; the first member owns it, and `bot` is the bot's status."""
         return self._add_with_members(SandboxChat(chat_id, "supergroup", title, forum=forum), members, bot)
 
-    def add_history(self, chat_id: int, posts: Iterable[Post | Mapping[str, object]]) -> int:
-        """Add posts from before the bot joined, without updates; returns their number."""
-        room, count = self.room(chat_id), 0
+    def add_history(self, chat_id: int, posts: Iterable[Post]) -> None:
+        """Add posts from before the bot joined, without updates."""
+        room = self.room(chat_id)
         for post in posts:
-            message = _build_post_message(post, room)
-            self._store_message(room, message)
-            room.last_id = max(room.last_id, message["message_id"])
-            count += 1
+            self._store_message(room, _build_post_message(post, room))
+            room.last_id = max(room.last_id, post.key.message_id)
         room.messages = dict(sorted(room.messages.items()))
         self.changed()
-        return count
 
     def room(self, chat: int | str | None) -> SandboxChat:
         """Get the chat with this id or @username; 400 if there is none."""
@@ -275,16 +216,6 @@ class SandboxState:
         """Record a change of a message outside its fields, such as its reactions."""
         self._store_message(room, room.messages[message_id])
         self.changed()
-
-    def act(self, room: SandboxChat, thread: int | None, action: str) -> None:
-        """Show a chat action such as "typing" for five seconds."""
-        self.actions[room.id, thread or 0] = (action, self.clock() + _ACTION_SECONDS)
-        self.changed()
-
-    def settle(self, room: SandboxChat, thread: int | None) -> None:
-        """Remove the draft and the chat action when a message of the bot arrives."""
-        self.drafts.pop((room.id, thread or 0), None)
-        self.actions.pop((room.id, thread or 0), None)
 
     def changed(self) -> None:
         """Wake all waiting tasks."""
@@ -332,17 +263,19 @@ def require_readable_chat(world: SandboxState, chat: int | str | None) -> Sandbo
 def require_writable_chat(world: SandboxState, chat: int | str | None) -> SandboxChat:
     """Get a chat that the bot may write to now; 400 or 403 otherwise."""
     room = require_readable_chat(world, chat)
-    if room.kind != "private" and not room.member(world.bot.id).inside:
-        raise forbidden(f"bot is not a member of the {room.kind} chat")
     if room.kind == "private":
         person = world.people[room.id]
         if person.blocked:
             raise forbidden("bot was blocked by the user")
         if not person.started:
             raise forbidden("bot can't initiate conversation with a user")
-    elif room.kind == "channel" and not room.member(world.bot.id).leads:
+        return room
+    membership = room.member(world.bot.id)
+    if not membership.inside:
+        raise forbidden(f"bot is not a member of the {room.kind} chat")
+    if room.kind == "channel" and not membership.leads:
         raise bad_request("need administrator rights in the channel chat")
-    elif room.member(world.bot.id).status == "restricted":
+    if membership.status == "restricted":
         raise bad_request("not enough rights to send text messages to the chat")
     return room
 
@@ -364,9 +297,9 @@ def _is_addressed_to_bot(world: SandboxState, room: SandboxChat, message: Json) 
     and what is sent via the bot.
     """
     parent = message.get("reply_to_message") or {}
-    if SERVICE_FIELDS & message.keys() or (parent.get("from") or {}).get("id") == world.bot.id:
+    if SERVICE_FIELDS & message.keys() or "via_bot" in message:
         return True
-    if "via_bot" in message:
+    if (parent.get("from") or {}).get("id") == world.bot.id:
         return True
     text = message.get("text") or message.get("caption") or ""
     mention = f"@{world.bot.username}".lower()
@@ -419,15 +352,9 @@ def set_chat_member(
         world.queue.push("my_chat_member", change)
     elif is_reported:
         world.queue.push("chat_member", change)
-    if room.kind != "channel" and old.inside != new.inside:
-        _announce_membership(world, chat_id, (actor or person).wire(), person.wire(), joined=new.inside)
+    if room.kind != "channel" and old.inside != new.inside:  # a service message of the group
+        fields: Json = {"new_chat_members": [person.wire()]} if new.inside else {"left_chat_member": person.wire()}
+        message = world.add(room, {"from": change["from"]} | fields)
+        if room.member(bot.id).inside:
+            world.queue.push("message", message)
     world.changed()
-
-
-def _announce_membership(world: SandboxState, chat_id: int, actor: Json, person: Json, *, joined: bool) -> None:
-    """Add the service message of a group, and queue its update."""
-    room = world.room(chat_id)
-    service_fields: Json = {"new_chat_members": [person]} if joined else {"left_chat_member": person}
-    message = world.add(room, {"from": actor} | service_fields)
-    if room.member(world.bot.id).inside:
-        world.queue.push("message", message)

@@ -8,9 +8,9 @@ from secrets import randbelow, token_urlsafe
 
 from bot.sandbox.api_errors import bad_request, forbidden
 from bot.sandbox.chats import Json, SandboxChat, remove_nested_reply
-from bot.sandbox.message_text import MAX_CAPTION_CHARACTERS, prepare_text
+from bot.sandbox.message_text import prepare_text
 from bot.sandbox.methods import CONTENT_FIELDS, build_thread_fields
-from bot.sandbox.state import PressedButton, SandboxState, UploadedFile, build_message_origin, build_photo, can_bot_see
+from bot.sandbox.state import PressedButton, SandboxState, build_message_origin, build_photo, can_bot_see
 
 _CHANNEL_SERVICE_USER = {"id": 777000, "is_bot": False, "first_name": "Telegram"}
 
@@ -108,17 +108,6 @@ def type_inline_query(world: SandboxState, user_id: int, text: str) -> str:
     return query_id
 
 
-def call_as_guest(world: SandboxState, user_id: int, text: str) -> str:
-    """Call the bot into a group that it is not in; returns the id of the query."""
-    query_id = str(randbelow(10**18))
-    world.queries[query_id] = PressedButton(user_id, user_id, world.clock())
-    clean, entities = prepare_text(text)
-    chat = {"id": -1_009_000_000_000 - user_id, "type": "supergroup", "title": "Elsewhere"}
-    head = {"message_id": 1, "date": int(world.clock()), "chat": chat, "from": world.people[user_id].wire()}
-    world.queue.push("guest_message", head | {"text": clean, "entities": entities, "guest_query_id": query_id})
-    return query_id
-
-
 def send_inline_result(world: SandboxState, user_id: int, chat_id: int, query_id: str, result_id: str) -> Json:
     """Send an article that answered an inline query into a chat, as the person who typed the query."""
     query, room = world.queries.get(query_id), world.room(chat_id)
@@ -148,22 +137,11 @@ def react_as_person(world: SandboxState, user_id: int, chat_id: int, message_id:
         world.queue.push("message_reaction", change | reaction_fields | {"user": world.people[user_id].wire()})
 
 
-def send_file_as_person(
-    world: SandboxState, user_id: int, upload: UploadedFile, caption: str = "", chat_id: int | None = None
-) -> Json:
-    """Send a file to the bot in private, or into a group."""
-    world.files[upload.file_id] = upload
-    clean, entities = prepare_text(caption, None, MAX_CAPTION_CHARACTERS, empty=True)
-    fields: Json = {"text": None, "document": upload.wire(), "caption": clean, "caption_entities": entities}
-    return send_as_person(world, user_id, user_id if chat_id is None else chat_id, UserMessage(extra=fields))
-
-
 def stop_draft_as_person(world: SandboxState, chat_id: int, draft_id: int) -> None:
     """Press the stop button of a draft that has one."""
     for (chat, thread), draft in list(world.drafts.items()):
         if chat == chat_id and draft.draft_id == draft_id and draft.can_stop:
-            if not draft.keep_on_stop:
-                del world.drafts[chat, thread]
+            del world.drafts[chat, thread]
             payload = {"chat": world.room(chat_id).wire(), "draft_id": draft_id}
             topic = {"message_thread_id": thread} if thread else {}
             world.queue.push("stopped_message_generation", payload | topic)

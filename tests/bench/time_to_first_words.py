@@ -19,6 +19,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "models")]
 
 from bench.end_to_end_engine import fill
+from driven_sandbox import DrivenSandbox
 from slow_model import SlowLlm
 
 from bot.app import run_bot
@@ -39,7 +40,7 @@ async def first_words(folder: Path, asked: list[str], seconds: float) -> dict[st
         return LanguageModels(model, None)
 
     rag_core.engine_factory.open_language_models = opened
-    sandbox = Sandbox()
+    sandbox = DrivenSandbox()
     sandbox.world.add_person(ADMIN, "Ada")
     await sandbox.start()
     given = {"token": sandbox.token, "api": sandbox.url, "admins": (ADMIN,)}

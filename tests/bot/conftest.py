@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 from aiogram import Bot
 from aiogram.client.session import aiohttp as aiogram_session
+from driven_sandbox import DrivenSandbox
 from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, Cli, CommandResult, make_local_bot
 
 from bot.__main__ import main
@@ -95,7 +96,7 @@ def home(filled: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def sandbox() -> AsyncIterator[Sandbox]:
-    sandbox = Sandbox(token=TOKEN)
+    sandbox = DrivenSandbox(token=TOKEN)
     world = sandbox.world
     world.add_person(RITA, "Rita", lang="ru")
     world.add_person(OTTO, "Otto", lang="en")
@@ -246,11 +247,14 @@ def run_command(capsys: pytest.CaptureFixture[str]) -> Cli:
 
 
 @pytest.fixture
-def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Cli) -> Cli:
-    """`citegram eval` in a folder without settings and without a model."""
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder without .env, and no model that would be fetched; no setting is in the environment."""
     monkeypatch.chdir(tmp_path)
-    for name in ("DATA__DIR", "ANSWER__COVERAGE", "RETRIEVAL__ROUNDS", "MODELS__DIR", "MODELS__RERANKER"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MODELS__EMBEDDER", "none")
+    return tmp_path
 
+
+@pytest.fixture
+def evaluate(nowhere: Path, run_command: Cli) -> Cli:
+    """`citegram eval` in a folder without settings and without a model."""
     return partial(run_command, "--data", "data", "eval")

@@ -8,7 +8,7 @@ import io
 import json
 import sqlite3
 import zipfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +37,11 @@ class CommandResult(NamedTuple):
         """The only line of the output."""
         (line,) = self.out.splitlines()
         return json.loads(line)
+
+    def is_one_sentence(self) -> bool:
+        """Whether the command failed with one sentence and nothing else."""
+        line = self.err.strip()
+        return self.code == 1 and not self.out and "\n" not in line and "Traceback" not in line and line.endswith(".")
 
 
 Cli = Callable[..., CommandResult]
@@ -174,6 +179,13 @@ def hold_rebuild(folder: Path) -> Iterator[None]:
     with (folder / "rebuild.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def write_rows(file: Path, rows: Iterable[Any]) -> Path:
+    """Write rows as JSON Lines, into a folder that may not be there yet."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return file
 
 
 def make_zip(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 from aiohttp import web
+from driven_sandbox import DrivenSandbox
 from driver import ADMIN, OTTO
 from metrics_client import find_free_port, wait_for
 
@@ -113,7 +114,7 @@ async def test_a_link_opens_the_page_and_no_frame_does(sandbox: Sandbox) -> None
 
 
 async def test_the_token_of_a_sandbox_is_another_each_time_and_only_it_opens() -> None:
-    one, other = Sandbox(), Sandbox()
+    one, other = DrivenSandbox(), DrivenSandbox()
     assert one.token != other.token
     assert len(one.token) >= 35
     await one.start()

@@ -10,6 +10,7 @@ from driver import HARBOUR, KILN, OTTO, RITA, find_formatted
 
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
+from rag_core.types import Post, PostKey
 
 FERRY = "When does the ferry to Owl Island leave?"
 FERRY_WAS = "The ferry to Owl Island leaves at 7:30 every morning from pier four."
@@ -22,7 +23,7 @@ COURSE_IS = "Запись на осенний курс керамики откр
 def shown(sandbox: Sandbox, chat_id: int, text: str) -> None:
     """Put an archived post where the channel shows it, so that it can be edited there."""
     date = datetime(2024, 3, 12, 9, tzinfo=UTC)
-    sandbox.world.add_history(chat_id, [{"id": 10, "date": date, "text": text}])
+    sandbox.world.add_history(chat_id, [Post(PostKey(chat_id, 10), date, text)])
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driven_sandbox import DrivenSandbox
 from driver import sent, wait_until_idle
 
 from bot.__main__ import main
@@ -145,7 +146,8 @@ async def replies(sandbox: Sandbox, home: Path, chat: int, who: int, text: str) 
 
 
 @pytest.mark.timeout(300)
-async def test_the_chat_shows_what_it_showed(tmp_path: Path) -> None:
+async def test_the_chat_shows_what_it_showed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bot.cli.demo.Sandbox", DrivenSandbox)
     found = []
     async with open_demo_sandbox(settings_in(tmp_path), 0) as (sandbox, settings), run_demo_bot(settings):
         for who, text in CHAT:

@@ -16,9 +16,10 @@ from chaos.expected_posts import ExpectedPost
 from chaos.model_server import ModelServer
 from chaos.prepared_archive import EXPORTED, make_expected_posts, write_export
 from chaos.slow_disk_and_clock import FaultInjection
+from driven_sandbox import DrivenSandbox
 from fake_qdrant import FakeQdrant
 
-from bot.sandbox import Sandbox, user_actions
+from bot.sandbox import user_actions
 from bot.sandbox.user_actions import UserMessage
 from rag_core.storage import Archive, channels
 
@@ -55,7 +56,7 @@ class BotEnvironment:
     imported: int = EXPORTED  # and the last one began
 
     def __post_init__(self) -> None:
-        self.sandbox = Sandbox(clock=lambda: time.time() + self.shift)
+        self.sandbox = DrivenSandbox(clock=lambda: time.time() + self.shift)
         self.traffic = ChannelTraffic(self.sandbox, self.seed)
         self.traffic.told.update({one.key: one for one in self.old})
         self.writer, self.qdrant = ModelServer(), FakeQdrant()

@@ -14,8 +14,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+from driven_sandbox import DrivenSandbox
+
 from bot.__main__ import main
-from bot.sandbox import Sandbox
 
 # Importing takes five seconds, most of them aiogram's models: each bot is forked from a process that has done it.
 _WARM = multiprocessing.get_context("forkserver")
@@ -42,13 +43,13 @@ class BotHome:
         self._more = dict(more or {})
         self.log = folder / "bot.log"
 
-    def environment(self, sandbox: Sandbox) -> dict[str, str]:
+    def environment(self, sandbox: DrivenSandbox) -> dict[str, str]:
         """The settings of a bot that lives here."""
         models = {"MODELS__DIR": str(self.models)} if self.models else {"MODELS__EMBEDDER": "none"}
         bot = {"BOT__TOKEN": sandbox.token, "BOT__API": sandbox.url}
         return bot | models | {"MODELS__RERANKER": "none", "DATA__DIR": str(self.data)} | self._more
 
-    async def start_command(self, sandbox: Sandbox, *words: str, **streams: Any) -> asyncio.subprocess.Process:
+    async def start_command(self, sandbox: DrivenSandbox, *words: str, **streams: Any) -> asyncio.subprocess.Process:
         """Start Python beside the bot with these arguments, in the bot's environment."""
         usual = {name: value for name, value in os.environ.items() if "__" not in name}
         usual |= self.environment(sandbox) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -84,7 +85,7 @@ class BotHome:
 class BotProcess:
     """One life of the bot: begun, then killed or stopped."""
 
-    def __init__(self, home: BotHome, sandbox: Sandbox) -> None:
+    def __init__(self, home: BotHome, sandbox: DrivenSandbox) -> None:
         self._home, self._sandbox = home, sandbox
         self._process = _WARM.Process(target=_live, args=(home.environment(sandbox), home.log))
         self._begun = time.monotonic()
@@ -160,7 +161,7 @@ class Supervisor:
     `deaths` are their exit codes, negative for a signal.
     """
 
-    def __init__(self, home: BotHome, sandbox: Sandbox, pause: float = PAUSE_S) -> None:
+    def __init__(self, home: BotHome, sandbox: DrivenSandbox, pause: float = PAUSE_S) -> None:
         self._home, self._sandbox, self._pause = home, sandbox, pause
         self._task: asyncio.Task[None] | None = None
         self._stopping = False

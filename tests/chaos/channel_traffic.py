@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from chaos.expected_posts import ExpectedPost
 
 from bot.sandbox import Sandbox, user_actions
 from bot.sandbox.user_actions import UserMessage
-from rag_core.types import Channel, Origin, PostKey, Visibility
+from rag_core.types import Channel, Origin, Post, PostKey, Visibility
 
 COMMON = "zchan"  # stands in every title, and so in the header of every passage
 CHANNELS = (
@@ -66,7 +67,9 @@ class ChannelTraffic:
         world.add_group(_GROUP, "Talk", members=[_EDITOR], bot="administrator")
         for channel in CHANNELS:
             world.add_channel(channel.chat_id, channel.title, channel.username, members=[_EDITOR])
-            old = [{"id": n, "date": 1_700_000_000 + n, "text": self._text()} for n in range(1, _HISTORY + 1)]
+            keys = [PostKey(channel.chat_id, n) for n in range(1, _HISTORY + 1)]
+            start = datetime.fromtimestamp(1_700_000_000, UTC)
+            old = [Post(key, start + timedelta(seconds=key.message_id), self._text()) for key in keys]
             world.add_history(channel.chat_id, old)
         world.room(CHANNELS[0].chat_id).linked = _GROUP
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from chaos.bot_environment import BotEnvironment
 from chaos.channel_traffic import CHANNELS
+from driven_sandbox import FaultKind
 
 from bot.sandbox import user_actions
-from bot.sandbox.server import FaultKind
 from bot.sandbox.user_actions import UserMessage
 
 OFFLINE = "24 h offline"

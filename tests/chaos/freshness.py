@@ -29,6 +29,7 @@ if __name__ == "__main__":
 
 import numpy as np
 from chaos.offline_models import offline_models
+from driven_sandbox import DrivenSandbox
 
 from bot.app import run_bot
 from bot.sandbox import Sandbox, user_actions
@@ -238,7 +239,7 @@ def _sentences() -> list[list[str]]:
 
 
 async def _furnished(folder: Path) -> Sandbox:
-    sandbox = Sandbox()
+    sandbox = DrivenSandbox()
     sandbox.world.add_person(_READER, "Rita", lang="en").started = True
     sandbox.world.add_channel(_CHANNEL.chat_id, _CHANNEL.title, _CHANNEL.username)
     archive = await Archive.open(folder)

@@ -28,9 +28,9 @@ from chaos.bot_process import BotHome, BotProcess, start_fork_server
 from chaos.channel_traffic import CHANNELS, ChannelTraffic
 from chaos.consistency_check import Verdict, check_consistency, is_lexical_index_behind
 from chaos.offline_models import offline_models
+from driven_sandbox import DrivenSandbox
 from tqdm import tqdm
 
-from bot.sandbox import Sandbox
 from rag_core.storage import Archive, channels
 
 _LONGEST_LIFE_S = 5.0  # from ready to the kill
@@ -59,7 +59,7 @@ class Chaos:
 
     def __init__(self, plan: Plan, folder: Path, models: Path | None) -> None:
         self.plan, self.models = plan, models
-        self.home, self.sandbox = BotHome(folder, models), Sandbox()
+        self.home, self.sandbox = BotHome(folder, models), DrivenSandbox()
         self.traffic = ChannelTraffic(self.sandbox, plan.seed)
         self._rng = random.Random(plan.seed + 1)
         self._life: BotProcess | None = None

@@ -30,6 +30,7 @@ from chaos.prepared_archive import OLD, make_expected_posts, prepare_archive
 from chaos.process_metrics import Sample, sample_processes
 from chaos.trend_detection import drift, growth, slope
 from chaos.user_load import ADMIN, Load, Rates
+from driven_sandbox import DrivenSandbox
 
 from bot.sandbox import Sandbox
 
@@ -51,7 +52,7 @@ class Plan:
 
 async def run_soak(plan: Plan, folder: Path, models: Path | None) -> tuple[Load, list[Sample]]:
     """Run the bot under the load; what was done, and all samples. Raises RuntimeError where the bot ends."""
-    sandbox = Sandbox()
+    sandbox = DrivenSandbox()
     load = Load(sandbox, plan.rates, plan.posts, plan.seed)
     await sandbox.start()
     more = {"BOT__ADMINS": str(ADMIN), "BOT__READER_LIMIT": "1000000"}
@@ -76,7 +77,7 @@ async def run_soak(plan: Plan, folder: Path, models: Path | None) -> tuple[Load,
 
 
 @asynccontextmanager
-async def _bot(home: BotHome, sandbox: Sandbox) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _bot(home: BotHome, sandbox: DrivenSandbox) -> AsyncIterator[asyncio.subprocess.Process]:
     """The bot in a process of its own, asking for updates."""
     words = [str(Path(__file__).with_name("bot_with_task_metrics.py")), str(home.log.parent / "tasks")]
     with home.log.open("ab") as log:

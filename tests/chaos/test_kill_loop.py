@@ -15,6 +15,7 @@ from chaos import consistency_check
 from chaos.bot_process import BotHome
 from chaos.channel_traffic import CHANNELS, ChannelTraffic
 from chaos.expected_posts import ExpectedPost, list_expected_posts
+from driven_sandbox import DrivenSandbox
 
 from bot.cli.demo import run_demo_bot
 from bot.sandbox import Sandbox
@@ -76,7 +77,7 @@ async def settled(sandbox: Sandbox, home: BotHome) -> None:
 
 
 async def test_an_update_of_an_unknown_kind_or_origin_keeps_no_other_from_being_handled(tmp_path: Path) -> None:
-    sandbox, home, channel = Sandbox(), BotHome(tmp_path, None), CHANNELS[0]
+    sandbox, home, channel = DrivenSandbox(), BotHome(tmp_path, None), CHANNELS[0]
     sandbox.world.add_person(READER, "Rita", lang="en")
     sandbox.world.add_person(ADMIN, "Ada", lang="en")
     sandbox.world.add_channel(channel.chat_id, channel.title, channel.username)
@@ -120,7 +121,7 @@ async def test_an_update_of_an_unknown_kind_or_origin_keeps_no_other_from_being_
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ChannelTraffic]:
     """A data folder after 400 updates and no kill, and what should be in it."""
-    folder, sandbox = tmp_path_factory.mktemp("lived"), Sandbox()
+    folder, sandbox = tmp_path_factory.mktemp("lived"), DrivenSandbox()
     traffic, home = ChannelTraffic(sandbox, seed=7), BotHome(folder, None)
 
     async def live() -> None:

@@ -13,8 +13,7 @@ from chaos.process_metrics import Sample
 from chaos.soak import Plan, compute_figures, judge, plot_soak, run_soak
 from chaos.trend_detection import drift, growth, slope
 from chaos.user_load import Load, Rates
-
-from bot.sandbox import Sandbox
+from driven_sandbox import DrivenSandbox
 
 SHORT = Plan(
     minutes=0.15, warm_up=0.05, every=0.3, posts=100, rates=Rates(edits=5, think_s=0.2, reindex_s=4, posted=20)
@@ -51,7 +50,7 @@ def minutes(number: float, **changing: float) -> list[Sample]:
 
 
 def judged(samples: list[Sample], waits: list[float]) -> list[bool]:
-    load = Load(Sandbox(), Rates(), old=1, seed=1)
+    load = Load(DrivenSandbox(), Rates(), old=1, seed=1)
     load.waits = [(float(n), took) for n, took in enumerate(waits)]
     return list(judge(compute_figures(Plan(minutes=30, warm_up=0), load, samples)).values())
 

@@ -21,8 +21,8 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[1])  # run as a script
 
 from chaos.bot_process import BotHome, BotProcess, start_fork_server
+from driven_sandbox import DrivenSandbox
 
-from bot.sandbox import Sandbox
 from rag_core.storage import Archive, channels, subscriptions
 from rag_core.storage.subscriptions import NewWatch
 from rag_core.types import Channel, Visibility
@@ -44,7 +44,7 @@ async def measure_kills(folder: Path, kills: int, seed: int = 1) -> dict[str, fl
     for reader, animal in READERS.items():
         await subscriptions.add_watch(archive, NewWatch(reader, reader, True, animal, animal))
     await archive.close()
-    sandbox = Sandbox(token=TOKEN)
+    sandbox = DrivenSandbox(token=TOKEN)
     for reader, animal in READERS.items():
         sandbox.world.add_person(reader, animal, lang="en")
     sandbox.world.add_channel(CHANNEL, "Bay", "bay_news", members=[*READERS])

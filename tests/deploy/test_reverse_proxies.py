@@ -13,10 +13,10 @@ from typing import Any
 
 import aiohttp
 import pytest
+from driven_sandbox import DrivenSandbox
 from metrics_client import find_free_port
 
 from bot.cli.demo import run_demo_bot
-from bot.sandbox import Sandbox
 from bot.settings import Settings
 
 OTTO = 502
@@ -78,7 +78,7 @@ async def standing(root: Path, name: str, bot: int, folder: Path) -> AsyncIterat
 async def test_a_question_gets_through_the_proxy_of_the_page_and_nobody_else_does(
     root: Path, tmp_path: Path, name: str
 ) -> None:
-    sandbox, port = Sandbox(), find_free_port()
+    sandbox, port = DrivenSandbox(), find_free_port()
     sandbox.world.add_person(OTTO, "Otto", lang="en")
     sandbox.hooks.unit = 0.01
     await sandbox.start()

@@ -24,6 +24,7 @@ from unittest.mock import AsyncMock
 
 import numpy as np
 import pytest
+from driven_sandbox import DrivenSandbox
 from driver import make_local_bot
 from fake_qdrant import FakeQdrant
 from numpy.typing import NDArray
@@ -36,7 +37,6 @@ from bot.handlers.inline import find_articles
 from bot.i18n import get_translator
 from bot.job_log import JobLog
 from bot.plan_and_trace import plan_as_json
-from bot.sandbox import Sandbox
 from bot.suggested_questions import QuestionSuggester
 from bot.views.post_formatting import RenderContext
 from bot.watch_notifications import WatchNotifier
@@ -273,7 +273,7 @@ async def told_by_watches(rag: Engine) -> list[object]:
         await subscriptions.add_watch(rag.archive, subscriptions.NewWatch(1, 1, True, text, text))
     await rag.archive.execute("UPDATE watches SET made_at = 0")
     await rag.archive.execute("UPDATE watching SET watermark = 0")
-    sandbox = Sandbox()
+    sandbox = DrivenSandbox()
     sandbox.world.add_person(1, "Rita", lang="en")
     for channel in CHANNELS:
         sandbox.world.add_channel(channel.chat_id, channel.title, channel.username)

@@ -6,12 +6,10 @@ import tarfile
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from driver import Cli
 
-from bot.__main__ import main
 from bot.data_folder_lock import lock_data_folder
 from rag_core.storage.backups import list_backups
 
@@ -19,9 +17,7 @@ EARLIER = Path(__file__).parents[2] / "data" / "archive13" / "data.tar.xz"
 
 
 @pytest.fixture
-def citegram(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Cli) -> Cli:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MODELS__EMBEDDER", "none")
+def citegram(home: Path, nowhere: Path, run_command: Cli) -> Cli:
     return partial(run_command, "--data", home)
 
 
@@ -119,16 +115,14 @@ def test_a_damaged_archive_names_the_command_that_helps_and_it_does(citegram: Cl
     assert "7:30" in out
 
 
-def test_the_data_of_the_version_before_opens_and_is_searched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_the_data_of_the_version_before_opens_and_is_searched(citegram: Cli, home: Path) -> None:
     """A folder that Citegram 1328e77 wrote: its archive is updated, its index of words is built anew by itself."""
-    monkeypatch.setenv("MODELS__EMBEDDER", "none")
+    shutil.rmtree(home)
     with tarfile.open(EARLIER) as packed:
-        packed.extractall(tmp_path / "data", filter="data")
+        packed.extractall(home, filter="data")
     for _ in range(2):  # the second time from the index that the first one wrote
-        assert main(["--data", str(tmp_path / "data"), "ask", "--json", "Perseids with no Moon, from when?"]) == 0
-        said = capsys.readouterr().out
-        assert "from 22:30 until we drop" in said
-        assert "https://t.me/owlhill/139" in said
-    assert count(tmp_path / "data") == 84
+        said = citegram("ask", "--json", "Perseids with no Moon, from when?")
+        assert said.code == 0
+        assert "from 22:30 until we drop" in said.out
+        assert "https://t.me/owlhill/139" in said.out
+    assert count(home) == 84

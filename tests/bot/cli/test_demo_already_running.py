@@ -14,9 +14,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from driven_sandbox import DrivenSandbox
 
 from bot.cli.index_commands import show_progress_bar
-from bot.sandbox import Sandbox
 
 ROOT = Path(__file__).parents[3]
 QUESTION = "What is the earliest mention of Ilse Brandt?"
@@ -92,7 +92,7 @@ async def test_two_makes_at_once_set_up_one_after_the_other(tmp_path: Path) -> N
 async def test_the_page_takes_the_next_free_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        sandbox = Sandbox()
+        sandbox = DrivenSandbox()
         with pytest.raises(OSError, match=str(port)):
             await sandbox.start(port)
         await sandbox.start(port, 0)

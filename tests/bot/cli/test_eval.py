@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import write_rows
 
 CORPUS = [
     {"id": "march", "text": "The ferry sails again, the ferry to the lighthouse!", "date": "2025-03-10"},
@@ -28,20 +29,14 @@ def data(tmp_path: Path) -> Path:
     return written(tmp_path / "tiny", HOW_MANY, JAM, MAYOR)
 
 
-def written(folder: Path, *queries: dict[str, Any], corpus: Any = CORPUS) -> Path:
-    folder.mkdir()
-    for name, rows in (("corpus", corpus), ("queries", queries)):
-        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+def written(folder: Path, *queries: dict[str, Any]) -> Path:
+    write_rows(folder / "corpus.jsonl", CORPUS)
+    write_rows(folder / "queries.jsonl", queries)
     return folder
 
 
 def figures() -> Any:
     return json.loads(Path("out.json").read_text(encoding="utf-8"))
-
-
-def one_sentence(said: Any) -> bool:
-    line = said.err.strip()
-    return said.code == 1 and not said.out and "\n" not in line and "Traceback" not in line and line.endswith(".")
 
 
 # With a plan and without.
@@ -136,7 +131,7 @@ def test_what_cannot_be_measured_is_wrong_use(evaluate: Any, words: list[str], s
 @pytest.mark.parametrize("words", [("--legs", "hybrid"), ("--compare", "lexical,hybrid"), ("--rerank", "on")])
 def test_a_model_that_is_not_here_is_said_and_never_done_without(evaluate: Any, data: Path, words: Any) -> None:
     said = evaluate("retrieval", data, *words)
-    assert one_sentence(said)
+    assert said.is_one_sentence()
     assert "citegram models pull" in said.err
 
 
@@ -149,6 +144,70 @@ def test_a_seed_draws_the_same_questions_again(evaluate: Any, tmp_path: Path) ->
     assert drawn[0] == {f"l{n}" for n in range(5)}
     assert drawn[1] == drawn[2] != drawn[3]
     assert all(len(languages) == 5 for languages in drawn)
+
+
+# Figures.
+
+
+ANSWERS = {
+    "first_right", "shown_right", "wrong", "abstained", "refused", "first_citation_right", "citation_precision",
+    "citation_coverage", "latency_ms_p50", "latency_ms_p95", "calls", "tokens", "answer_length",
+    "tool_timeout_rate", "cache_hit_rate", "memory_mb", "by_model", "first_sentence_ms_p50", "tokens_per_s",
+    "sure_share", "sure_right", "sure_wrong", "probable_right", "stale_first", "unanswerable_sure",
+    "unanswerable_probable", "seconds", "under_10_s", "under_30_s", "supported", "fell_back",
+}  # fmt: skip
+RETRIEVAL = {
+    "recall@1", "recall@5", "recall@20", "all_relevant@20", "mrr@10", "ndcg@10", "latency_ms_p50", "latency_ms_p95",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "names", "rows"), [("answers", ANSWERS, 3), ("retrieval", RETRIEVAL, 2)])
+def test_figures_are_printed_and_written_in_the_form_of_the_design(
+    evaluate: Any, data: Path, what: str, names: set[str], rows: int
+) -> None:
+    said = evaluate(what, data, "--json", "out.json")
+    assert said.code == 0
+    *table, _, last, _ = said.out.splitlines()
+    assert len(table) == 4
+    assert {line.split()[0] for line in table[1:]} < names
+    assert last.endswith(".")
+    *table, _, _ = evaluate(what, data, "--all").out.partition("\n\nq")[0].splitlines()
+    assert {line.split()[0] for line in table[1:]} == names
+    written = json.loads(Path("out.json").read_text(encoding="utf-8"))
+    assert list(written) == ["command", "data", "settings", "metrics", "rows"]
+    assert (written["command"], written["data"], written["rows"]) == (what, "tiny", rows)
+    assert list(written["metrics"]) == ["all", "en", "ru"]
+    assert all(set(figures) == names for figures in written["metrics"].values())
+    settings = {"legs": "lexical", "recipe": "direct", "model": None, "limit": None, "distractors": []}
+    assert {name: written["settings"][name] for name in settings} == settings
+
+
+def test_an_evaluation_of_no_questions_has_the_same_names(evaluate: Any, data: Path) -> None:
+    (data / "queries.jsonl").write_text("")
+    assert evaluate("retrieval", data, "--json", "out.json").code == 0
+    figures = json.loads(Path("out.json").read_text())["metrics"]["all"]
+    assert set(figures) == RETRIEVAL
+    assert set(figures.values()) == {None}
+
+
+def test_calibrating_keeps_a_bar_that_the_next_answers_use(evaluate: Any, run_command: Any, data: Path) -> None:
+    said = evaluate("calibrate", data, "--json", "out.json")
+    assert said.code == 0
+    assert "95 % interval" in said.out
+    bar = json.loads(Path("data/calibration.json").read_text(encoding="utf-8"))["bar"]
+    assert json.loads(Path("out.json").read_text())["metrics"]["all"]["bar"] == bar > 0
+    assert f"bar for answers: {bar} (tiny)" in run_command("--data", "data", "doctor").out
+
+
+def test_a_bar_is_not_fitted_to_questions_that_nothing_answers(evaluate: Any, data: Path) -> None:
+    (data / "queries.jsonl").write_text('{"id": "q", "text": "Who?", "answerable": false}')
+    assert evaluate("calibrate", data).is_one_sentence()
+    assert not Path("data/calibration.json").exists()
+
+
+def test_bad_data_is_one_sentence(evaluate: Any, data: Path) -> None:
+    assert evaluate("answers", data / "none").is_one_sentence()
+    assert evaluate("answers", data, "--distractors", data / "none.jsonl").is_one_sentence()
 
 
 # Dates.
@@ -168,12 +227,9 @@ NAMES = ["right", "false_finds", "rows_applied", "per_second"]
 
 @pytest.fixture
 def peers(tmp_path: Path) -> Path:
-    folder = tmp_path / "peers"
-    folder.mkdir()
     for lang in ("ru", "en"):
-        rows = [row for row in PEERS if row["lang"] == lang]
-        (folder / f"x.{lang}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    return folder
+        write_rows(tmp_path / "peers" / f"x.{lang}.jsonl", [row for row in PEERS if row["lang"] == lang])
+    return tmp_path / "peers"
 
 
 def test_dates_are_told_per_language_with_dateparser_beside(evaluate: Any, peers: Path) -> None:
@@ -212,13 +268,13 @@ def test_one_file_of_dates_is_enough_and_a_limit_counts_what_is_scored(evaluate:
 )  # fmt: skip
 def test_a_file_that_holds_no_dates_is_one_sentence(evaluate: Any, tmp_path: Path, text: str) -> None:
     (tmp_path / "rows.jsonl").write_text(text, encoding="utf-8")
-    assert one_sentence(evaluate("dates", tmp_path / "rows.jsonl"))
-    assert one_sentence(evaluate("dates", tmp_path / "none.jsonl"))
+    assert evaluate("dates", tmp_path / "rows.jsonl").is_one_sentence()
+    assert evaluate("dates", tmp_path / "none.jsonl").is_one_sentence()
 
 
 def test_times_before_the_year_1_are_only_wrong(evaluate: Any, tmp_path: Path) -> None:
     rows = [PEERS[0] | {"text": f"last {n} decades"} for n in (5, 999, 10**9)]
-    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    write_rows(tmp_path / "rows.jsonl", rows)
     assert evaluate("dates", tmp_path / "rows.jsonl", "--json", "out.json").code == 0
     assert figures()["rows"] == 3
 
@@ -228,5 +284,5 @@ def test_places_that_cannot_be_written_are_said_before_anything_is_measured(
     evaluate: Any, data: Path, option: str, name: str
 ) -> None:
     said = evaluate("answers", data, option, name)
-    assert one_sentence(said)
+    assert said.is_one_sentence()
     assert option in said.err

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from driver import write_rows
+
 CORPUS = (
     {"id": "a", "text": "A ferry ticket costs twelve euros.", "title": "Harbour"},
     {"id": "b", "text": "A ferry ticket for children costs five euros.", "title": "Harbour"},
@@ -24,14 +26,9 @@ DIALOGUE: dict[str, Any] = {
 LOST = {**DIALOGUE, "id": "d2", "turns": ["and for children?"], "relevant": [], "answers": ["seven"]}
 
 
-def write(file: Path, rows: Any) -> None:
-    file.parent.mkdir(exist_ok=True)
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-
-
 def test_small_talk_is_handled_where_it_is_neither_searched_nor_refused(evaluate: Any, tmp_path: Path) -> None:
-    write(tmp_path / "talk.jsonl", TALK)
-    write(tmp_path / "corpus.jsonl", CORPUS)
+    write_rows(tmp_path / "talk.jsonl", TALK)
+    write_rows(tmp_path / "corpus.jsonl", CORPUS)
     assert evaluate("talk", "talk.jsonl", "--json", "out.json").code == 0
     found = json.loads((tmp_path / "out.json").read_text())
     assert found["metrics"]["all"] == {"handled": 0.4, "talk_handled": 0.3333, "question_answered": 0.5}
@@ -39,8 +36,8 @@ def test_small_talk_is_handled_where_it_is_neither_searched_nor_refused(evaluate
 
 
 def test_a_follow_up_is_understood_by_what_it_finds_or_says(evaluate: Any, tmp_path: Path) -> None:
-    write(tmp_path / "set" / "followups.jsonl", (DIALOGUE, LOST))
-    write(tmp_path / "set" / "own" / "corpus.jsonl", CORPUS)
+    write_rows(tmp_path / "set" / "followups.jsonl", (DIALOGUE, LOST))
+    write_rows(tmp_path / "set" / "own" / "corpus.jsonl", CORPUS)
     assert evaluate("followups", "set", "--json", "out.json").code == 0
     found = json.loads((tmp_path / "out.json").read_text())
     first, lost = found["judged"]
@@ -50,6 +47,6 @@ def test_a_follow_up_is_understood_by_what_it_finds_or_says(evaluate: Any, tmp_p
 
 
 def test_a_file_of_no_rows_is_an_error_with_a_sentence(evaluate: Any, tmp_path: Path) -> None:
-    write(tmp_path / "talk.jsonl", ())
+    write_rows(tmp_path / "talk.jsonl", ())
     said = evaluate("talk", "talk.jsonl")
     assert (said.code, said.err) == (1, "There is no row to measure: name a file with rows.\n")

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import write_rows
 from scripted_model import FakeLlm
 
 from bot.evaluation.answer_metrics import JudgedAnswer, compute_answer_metrics
 from bot.evaluation.datasets import read_dataset
-from bot.evaluation.evaluation_report import format_recipes
+from bot.evaluation.evaluation_report import RECIPE_FIGURES, format_recipes
 from bot.evaluation.indexed_dataset import Variant, answer_query, open_indexed_dataset, run_interleaved
 from bot.evaluation.recorded_replies import Recording
 from rag_core.engine import Engine
@@ -35,11 +36,8 @@ QUERIES = [
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    for name, rows in (("corpus", CORPUS), ("queries", QUERIES)):
-        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    return folder
+    write_rows(tmp_path / "tiny" / "corpus.jsonl", CORPUS)
+    return write_rows(tmp_path / "tiny" / "queries.jsonl", QUERIES).parent
 
 
 class Replying(FakeLlm):
@@ -92,7 +90,7 @@ async def test_a_replayed_measurement_gives_the_same_tables_to_the_digit(data: P
     recorded = await measure(data, Recording(file, replaying=False), Replying())
     for _ in range(2):
         replayed = await measure(data, Recording(file, replaying=True), None)
-        assert format_recipes(replayed) == format_recipes(recorded)
+        assert format_recipes(replayed, RECIPE_FIGURES) == format_recipes(recorded, RECIPE_FIGURES)
         assert replayed == recorded
     assert recorded["direct"]["all"]["by_model"] and recorded["direct"]["all"]["calls"] > 0
     assert recorded["mapreduce"]["all"]["calls"] <= 2 + 5
@@ -106,7 +104,7 @@ async def test_a_slow_model_seldom_passes_a_timeout(data: Path, tmp_path: Path) 
     model.seconds = 0.05
     found = await measure(data, Recording(tmp_path / "replies.jsonl", replaying=False), model)
     assert all(0 <= metrics["all"]["tool_timeout_rate"] < 0.01 for metrics in found.values()), found
-    assert "tool_timeout_rate" in format_recipes(found)
+    assert "tool_timeout_rate" in format_recipes(found, RECIPE_FIGURES)
     assert found["agent"]["all"]["calls"] > 1
 
 

@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from driver import write_rows
 
-from bot.evaluation.claim_accuracy import VERIFICATION_LAYERS, JudgedClaim, compute_label_metrics, judge_claim_pairs
+from bot.evaluation.claim_accuracy import (
+    VERIFICATION_LAYERS,
+    JudgedClaim,
+    compute_label_metrics,
+    fit_claim_bar,
+    judge_claim_pairs,
+)
 from bot.evaluation.datasets import ClaimRow, read_claims
-from bot.evaluation.fitting import assign_folds, fit_claim_bar, fit_logistic
+from bot.evaluation.fitting import assign_folds, fit_logistic
 from rag_core.errors import ImportRefused
-
-
-def lines(file: Path, rows: list[dict[str, Any]]) -> Path:
-    file.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows), encoding="utf-8")
-    return file
-
 
 PAIRS = [
     {
@@ -35,7 +36,7 @@ PAIRS = [
 
 
 def test_pairs_are_told_beside_the_majority(evaluate: Any, tmp_path: Path) -> None:
-    file = lines(tmp_path / "pairs.jsonl", PAIRS)
+    file = write_rows(tmp_path / "pairs.jsonl", PAIRS)
     said = evaluate("verify", file, "--json", "out.json")
     assert said.code == 0, said.err
     assert "macro_f1" in said.out
@@ -48,37 +49,22 @@ def test_pairs_are_told_beside_the_majority(evaluate: Any, tmp_path: Path) -> No
 
 
 def test_claims_are_looked_up_where_there_is_a_corpus(evaluate: Any, tmp_path: Path) -> None:
-    lines(
+    write_rows(
         tmp_path / "corpus.jsonl",
         [
             {"id": "ferry", "text": "The ferry to the lighthouse leaves at seven.", "title": "Harbour"},
             {"id": "jam", "text": "Gooseberry jam costs 300 roubles a jar.", "title": "Market"},
         ],
     )
-    lines(
+    write_rows(
         tmp_path / "claims.jsonl",
         [
-            {
-                "id": "a",
-                "text": "The ferry to the lighthouse leaves at seven.",
-                "label": "SUPPORTS",
-                "relevant": ["ferry"],
-                "lang": "en",
-            },
-            {
-                "id": "b",
-                "text": "Gooseberry jam costs 500 roubles a jar.",
-                "label": "REFUTES",
-                "relevant": ["jam"],
-                "lang": "en",
-            },
-            {
-                "id": "c",
-                "text": "Elephants sleep standing under old trees.",
-                "label": "NOT_ENOUGH_INFO",
-                "relevant": [],
-                "lang": "en",
-            },
+            {"id": id_, "text": text, "label": label, "relevant": relevant, "lang": "en"}
+            for id_, text, label, relevant in (
+                ("a", "The ferry to the lighthouse leaves at seven.", "SUPPORTS", ["ferry"]),
+                ("b", "Gooseberry jam costs 500 roubles a jar.", "REFUTES", ["jam"]),
+                ("c", "Elephants sleep standing under old trees.", "NOT_ENOUGH_INFO", []),
+            )
         ],
     )
     said = evaluate("verify", tmp_path, "--json", "out.json")
@@ -88,7 +74,7 @@ def test_claims_are_looked_up_where_there_is_a_corpus(evaluate: Any, tmp_path: P
 
 
 def test_claims_are_judged_as_of_their_day_and_by_trap(evaluate: Any, tmp_path: Path) -> None:
-    lines(
+    write_rows(
         tmp_path / "corpus.jsonl",
         [
             {"id": "old", "text": "Gooseberry jam costs 300 roubles a jar.", "title": "Market", "date": "2025-03-01"},
@@ -96,7 +82,7 @@ def test_claims_are_judged_as_of_their_day_and_by_trap(evaluate: Any, tmp_path: 
         ],
     )
     claim = {"claim": "Gooseberry jam costs 300 roubles a jar.", "lang": "en", "trap": "superseded"}
-    lines(
+    write_rows(
         tmp_path / "claims.jsonl",
         [
             claim | {"id": "a", "label": "supported", "asked_at": "2025-06-01T12:00:00+00:00"},
@@ -111,17 +97,9 @@ def test_claims_are_judged_as_of_their_day_and_by_trap(evaluate: Any, tmp_path: 
 
 
 def test_questions_with_answers_are_joined_to_evidence(tmp_path: Path) -> None:
-    file = lines(
-        tmp_path / "claims.jsonl",
-        [
-            {
-                "id": "a",
-                "text": "x",
-                "label": "Conflicting Evidence/Cherrypicking",
-                "evidence": [{"q": "When?", "a": [{"text": "In May."}, {"text": None}]}, {"q": "Why?", "a": []}],
-            },
-        ],
-    )
+    evidence = [{"q": "When?", "a": [{"text": "In May."}, {"text": None}]}, {"q": "Why?", "a": []}]
+    claim = {"id": "a", "text": "x", "label": "Conflicting Evidence/Cherrypicking", "evidence": evidence}
+    file = write_rows(tmp_path / "claims.jsonl", [claim])
     (row,) = read_claims(tmp_path)
     assert (row.evidence, row.gold) == (("When?\nIn May.", "Why?"), "disputed")
     assert read_claims(file) == [row]
@@ -136,14 +114,14 @@ def test_questions_with_answers_are_joined_to_evidence(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_measured_is_said_in_one_sentence(evaluate: Any, tmp_path: Path, rows: Any, said: str) -> None:
-    told = evaluate("verify", lines(tmp_path / "pairs.jsonl", rows))
+    told = evaluate("verify", write_rows(tmp_path / "pairs.jsonl", rows))
     assert told.code != 0
     assert said in told.err
     assert "Traceback" not in told.err
 
 
 def test_a_bar_for_claims_is_fitted_and_kept_beside_the_rest(evaluate: Any, tmp_path: Path) -> None:
-    file = lines(tmp_path / "pairs.jsonl", PAIRS)
+    file = write_rows(tmp_path / "pairs.jsonl", PAIRS)
     said = evaluate("calibrate", file, "--verify", "--unsupported", "0.1", "--json", "out.json")
     assert said.code == 0, said.err
     kept = json.loads((tmp_path / "data/calibration.json").read_text(encoding="utf-8"))
@@ -172,17 +150,13 @@ def test_a_regression_finds_what_tells_and_holds_out_groups() -> None:
 
 
 def test_figures_are_worked_out_over_the_classes_that_occur() -> None:
-    rows = [
-        JudgedClaim("en", gold, {"all": said}, str(n))
-        for n, (gold, said) in enumerate(
-            [
-                ("supported", "supported"),
-                ("supported", "not_found"),
-                ("not_found", "not_found"),
-                ("disputed", "supported"),
-            ]
-        )
-    ]
+    pairs = (
+        ("supported", "supported"),
+        ("supported", "not_found"),
+        ("not_found", "not_found"),
+        ("disputed", "supported"),
+    )
+    rows = [JudgedClaim("en", gold, {"all": said}, str(n)) for n, (gold, said) in enumerate(pairs)]
     found = compute_label_metrics(rows, "all")
     assert (found["accuracy"], found["balanced_accuracy"]) == (0.5, 0.5)
     assert found["macro_f1"] == pytest.approx((0.5 + 2 / 3 + 0.0) / 3, abs=1e-4)

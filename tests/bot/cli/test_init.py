@@ -27,7 +27,6 @@ class Stdin(io.StringIO):
 def init(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Init:
     """Run the command in an empty folder, with the sandbox as Telegram and the token from stdin."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("BOT__TOKEN", raising=False)
 
     async def command(token: str, *words: str, api: str = sandbox.url) -> int:
         monkeypatch.setattr("sys.stdin", Stdin(token))

@@ -23,10 +23,12 @@ def settings(tmp_path: Path) -> Settings:
     return Settings.model_validate({"data": {"dir": tmp_path / "data"}})
 
 
-def parsed(*words: str) -> argparse.Namespace:
+async def run_models(settings: Settings, *words: str) -> int:
+    """`citegram models` with these words; its exit code."""
     parser = argparse.ArgumentParser()
     model_commands.declare(parser)
-    return parser.parse_args(words)
+    args = parser.parse_args(words)
+    return int(await args.run(args, settings))
 
 
 @pytest.fixture
@@ -44,11 +46,9 @@ def stick(tmp_path: Path) -> Path:
 async def test_the_list_names_every_model_with_its_licence_and_what_is_here(
     settings: Settings, stick: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    args = parsed("pull", "multilingual-e5-small", "--from", str(stick))
-    assert await args.run(args, settings) == 0
+    assert await run_models(settings, "pull", "multilingual-e5-small", "--from", str(stick)) == 0
     assert "multilingual-e5-small: " in capsys.readouterr().out
-    args = parsed("list", "--all")
-    assert await args.run(args, settings) == 0
+    assert await run_models(settings, "list", "--all") == 0
     _, *lines = capsys.readouterr().out.splitlines()
     for row, line in zip(MODELS, lines, strict=False):
         assert row.name in line
@@ -66,8 +66,7 @@ async def test_the_list_fits_into_100_columns_with_everything_in_use(settings: S
 
 
 async def test_a_damaged_model_is_not_here(settings: Settings, stick: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    args = parsed("pull", "multilingual-e5-small", "--from", str(stick))
-    await args.run(args, settings)
+    await run_models(settings, "pull", "multilingual-e5-small", "--from", str(stick))
     (settings.data.dir / "models" / "multilingual-e5-small" / "model.onnx").write_bytes(b"")
     assert not [
         line
@@ -77,22 +76,22 @@ async def test_a_damaged_model_is_not_here(settings: Settings, stick: Path, caps
 
 
 async def test_the_first_model_that_cannot_be_pulled_ends_the_pull_of_a_tier(settings: Settings, stick: Path) -> None:
-    args = parsed("pull", "default", "--from", str(stick))
     with pytest.raises(ModelUnavailable, match="of the model mmarco-minilm"):
-        await args.run(args, settings)
+        await run_models(settings, "pull", "default", "--from", str(stick))
     (row,) = find_models("multilingual-e5-small")
     assert (settings.data.dir / "models" / row.name / "files.json").exists()
 
 
 async def test_the_lowest_tier_needs_nothing(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-    args = parsed("pull", "none")
-    assert await args.run(args, settings) == 0
+    assert await run_models(settings, "pull", "none") == 0
     assert "needs no model" in capsys.readouterr().out
 
 
-def test_an_unknown_name_is_wrong_use_and_the_known_ones_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_unknown_name_is_wrong_use_and_the_known_ones_are_named(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
-        parsed("pull", "gpt")
+        await run_models(settings, "pull", "gpt")
     assert ended.value.code == 2
     assert "minilm-navec" in capsys.readouterr().err
 
@@ -104,8 +103,7 @@ async def test_the_list_shows_memory_and_what_is_in_use(
     folder = settings.data.dir / "models" / row.name
     folder.mkdir(parents=True)
     shutil.copy(tiny_gguf, folder / row.file)
-    args = parsed("list", "--all")
-    await args.run(args, settings)
+    await run_models(settings, "list", "--all")
     out = capsys.readouterr().out
     (line,) = [line for line in out.splitlines() if row.name in line]
     assert "~491 MB" in line
@@ -118,14 +116,13 @@ async def test_the_list_shows_memory_and_what_is_in_use(
 async def test_a_model_is_chosen_for_the_next_start_where_no_bot_runs(
     settings: Settings, tiny_gguf: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    args = parsed("use", str(tiny_gguf))
-    assert await args.run(args, settings) == 0
+    assert await run_models(settings, "use", str(tiny_gguf)) == 0
     assert capsys.readouterr().out == f"{tiny_gguf} is the writer from the next start on.\n"
-    await parsed("list").run(parsed("list"), settings)
+    await run_models(settings, "list")
     assert f"The writer is {tiny_gguf}." in capsys.readouterr().out
     for words in (("use", "bge-m3"), ("use", "nowhere.gguf"), ("use", "none"), ("use", "gpt-9")):
         with pytest.raises(ModelUnavailable):
-            await parsed(*words).run(parsed(*words), settings)
+            await run_models(settings, *words)
 
 
 async def test_a_bot_that_runs_changes_over_at_once(
@@ -133,16 +130,14 @@ async def test_a_bot_that_runs_changes_over_at_once(
 ) -> None:
     settings = Settings.model_validate({"data": {"dir": home}})
     async with live():
-        args = parsed("use", str(tiny_gguf))
-        await args.run(args, settings)
+        await run_models(settings, "use", str(tiny_gguf))
         assert capsys.readouterr().out == f"The bot uses {tiny_gguf} as writer now.\n"
         await doctor.run(argparse.Namespace(), settings)
         out = capsys.readouterr().out
         assert re.search(
             r"ok   writer: tiny-random \(.*\) reads [\d,]+ and writes [\d,.]+ tokens/s .*; this llama.cpp can", out
         )
-        args = parsed("use", "none", "--for", "writer")
-        await args.run(args, settings)
+        await run_models(settings, "use", "none", "--for", "writer")
         await doctor.run(argparse.Namespace(), settings)
         assert "no writer, answers are word for word from the posts" in capsys.readouterr().out
 
@@ -165,7 +160,7 @@ async def test_another_embedder_is_for_the_next_start(
     settings: Settings, stick: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words in (("pull", "multilingual-e5-small", "--from", str(stick)), ("use", "multilingual-e5-small")):
-        await parsed(*words).run(parsed(*words), settings)
+        await run_models(settings, *words)
     said = capsys.readouterr().out.splitlines()[-1]
     assert "from the next start on" in said
     assert "citegram reindex" in said
@@ -182,10 +177,8 @@ async def test_a_hub_without_checksums_is_used_where_that_is_said(settings: Sett
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
         words = ("pull", "multilingual-e5-small", "--from", f"http://127.0.0.1:{runner.addresses[0][1]}")
-        args = parsed(*words)
         with pytest.raises(ModelUnavailable, match=r"names no checksum of onnx/.*, or add --unverified"):
-            await args.run(args, settings)
-        args = parsed(*words, "--unverified")
-        assert await args.run(args, settings) == 0
+            await run_models(settings, *words)
+        assert await run_models(settings, *words, "--unverified") == 0
     finally:
         await runner.cleanup()

@@ -13,38 +13,22 @@ from driver import KILN, query_archive
 
 from bot.__main__ import main
 from rag_core.engine import load_or_make_lexical_index
-from rag_core.storage import Archive, index_state
+from rag_core.storage import index_state
 
-
-@pytest.fixture(autouse=True)
-def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A working folder without .env, no token in the environment, no model."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("BOT__TOKEN", "BOT__ADMINS", "DATA__DIR"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("MODELS__EMBEDDER", "none")
+pytestmark = pytest.mark.usefixtures("nowhere")
 
 
 def states(home: Path) -> list[tuple[int | None, str]]:
     """Scope and state of every rebuild."""
 
-    async def read() -> list[tuple[int | None, str]]:
-        archive = await Archive.open(home)
-        try:
-            return [tuple(row) for row in await archive.rows("SELECT chat_id, state FROM rebuilds ORDER BY id")]
-        finally:
-            await archive.close()
-
-    return asyncio.run(read())
+    rows = query_archive(home, lambda archive: archive.rows("SELECT chat_id, state FROM rebuilds ORDER BY id"))
+    return [tuple(row) for row in asyncio.run(rows)]
 
 
 def begin(home: Path, chat_id: int | None) -> None:
     """A rebuild of a process that is gone."""
 
-    async def write() -> None:
-        await query_archive(home, lambda archive: index_state.begin_rebuild(archive, chat_id))
-
-    asyncio.run(write())
+    asyncio.run(query_archive(home, lambda archive: index_state.begin_rebuild(archive, chat_id)))
 
 
 def test_alone_it_rebuilds_everything_or_one_channel(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,14 +40,7 @@ def test_alone_it_rebuilds_everything_or_one_channel(home: Path, capsys: pytest.
     assert one == "Печь и глина: the index was built anew (4 posts)."
     assert states(home) == [(None, "done"), (KILN, "done")]
 
-    async def passages() -> int:
-        archive = await Archive.open(home)
-        try:
-            return len(await load_or_make_lexical_index(archive))
-        finally:
-            await archive.close()
-
-    assert asyncio.run(passages()) == 12
+    assert len(asyncio.run(query_archive(home, load_or_make_lexical_index))) == 12
 
 
 def test_what_was_interrupted_comes_first(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

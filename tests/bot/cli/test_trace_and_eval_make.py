@@ -13,11 +13,8 @@ from driver import Cli
 
 
 @pytest.fixture
-def citegram(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Cli) -> Cli:
+def citegram(nowhere: Path, monkeypatch: pytest.MonkeyPatch, run_command: Cli) -> Cli:
     """The command in a folder of its own, without settings and without a model."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DATA__DIR", raising=False)
-    monkeypatch.setenv("MODELS__EMBEDDER", "none")
     monkeypatch.setenv("LLM__MODEL", "none")
     return partial(run_command, "--data", "data")
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from math import log2
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import write_rows
 
 from bot.evaluation.answer_metrics import (
     JudgedAnswer,
@@ -20,11 +20,11 @@ from bot.evaluation.answer_metrics import (
     judge_answer,
 )
 from bot.evaluation.datasets import EvaluationQuery, read_dataset
+from bot.evaluation.fitting import fit_calibration
 from bot.evaluation.indexed_dataset import (
     IndexedDataset,
     ask_all,
     compute_by_language,
-    fit_calibration,
     open_indexed_dataset,
     search_query,
 )
@@ -34,37 +34,19 @@ from rag_core.types import Answer, Certainty, Citation, PostKey, Sentence
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 CORPUS = [
-    {
-        "id": "d1",
-        "text": "The ferry to Owl Island leaves at 7:30 from pier four.",
-        "title": "Harbour",
-        "date": "2025-03-01",
-    },
-    {
-        "id": "d2",
-        "text": "Fresh mackerel is sold on the quay on Fridays.",
-        "title": "Harbour",
-        "date": "2025-03-02T10:00:00",
-    },
+    {"id": "d1", "text": "The ferry to Owl Island leaves at 7:30 from pier four.", "title": "Harbour",
+     "date": "2025-03-01"},
+    {"id": "d2", "text": "Fresh mackerel is sold on the quay on Fridays.", "title": "Harbour",
+     "date": "2025-03-02T10:00:00"},
     {"id": "d3", "text": "Абонемент в мастерскую стоит 2 750 рублей в месяц.", "channel": "Печь", "lang": "ru"},
-]
+]  # fmt: skip
 QUERIES = [
-    {
-        "id": "q1",
-        "text": "When does the ferry to Owl Island leave?",
-        "lang": "en",
-        "relevant": ["d1"],
-        "answers": ["7:30"],
-    },
-    {
-        "id": "q2",
-        "text": "Сколько стоит абонемент в мастерскую?",
-        "lang": "ru",
-        "relevant": ["d3"],
-        "answers": ["2750"],
-    },
+    {"id": "q1", "text": "When does the ferry to Owl Island leave?", "lang": "en", "relevant": ["d1"],
+     "answers": ["7:30"]},
+    {"id": "q2", "text": "Сколько стоит абонемент в мастерскую?", "lang": "ru", "relevant": ["d3"],
+     "answers": ["2750"]},
     {"id": "q3", "text": "Who is the mayor of Paris?", "lang": "en", "relevant": [], "answerable": False},
-]
+]  # fmt: skip
 Write = Callable[..., Path]
 
 
@@ -80,8 +62,10 @@ def written(tmp_path: Path) -> Write:
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)
         for stem, rows in files.items():
-            text = rows if isinstance(rows, str) else "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
-            (folder / f"{stem}.jsonl").write_text(text, encoding="utf-8")
+            if isinstance(rows, str):
+                (folder / f"{stem}.jsonl").write_text(rows, encoding="utf-8")
+            else:
+                write_rows(folder / f"{stem}.jsonl", rows)
         return folder
 
     return write

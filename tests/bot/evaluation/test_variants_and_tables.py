@@ -18,10 +18,11 @@ from bot.evaluation.evaluation_report import (
     format_difference_intervals,
     format_table,
 )
-from bot.evaluation.indexed_dataset import RECIPES, VARIANTS, Variant, build_variant_settings, run_interleaved
+from bot.evaluation.indexed_dataset import VARIANTS, Variant, build_variant_settings, run_interleaved
 from rag_core import Engine
 from rag_core.errors import ModelUnavailable
 from rag_core.recipe_steps import plan_by_rules
+from rag_core.recipes import RECIPES
 from rag_core.settings import RagSettings
 from rag_core.storage.channels import load_channels
 from rag_core.types import HYBRID

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from bot.views import answer, keyboards
 from bot.views.answer import CitedPost, CitedSpan, StoredAnswer, StoredSentence
 from bot.views.message_formatting import split_pages
 from rag_core.storage import channels, posts
-from rag_core.types import Entity, PostKey, Visibility
+from rag_core.types import Entity, Post, PostKey, Visibility
 
 FERRY = "When does the ferry to Owl Island leave?"
 LEAVES = "The ferry to Owl Island leaves at 7:30 every morning from pier four."
@@ -33,7 +34,7 @@ HID = "The treasurer hid the silver trophy under the staircase."
 def shown(sandbox: Sandbox) -> None:
     """The posts of the archive stand in the channels as well."""
     for chat, number, text in ((HARBOUR, 10, LEAVES), (KILN, 11, FIRED), (SAFE, 10, HID)):
-        sandbox.world.add_history(chat, [{"id": number, "date": 1_710_234_000, "text": text}])
+        sandbox.world.add_history(chat, [Post(PostKey(chat, number), datetime(2024, 3, 12, 9, tzinfo=UTC), text)])
 
 
 def receipts(message: dict[str, Any]) -> list[tuple[str, str]]:

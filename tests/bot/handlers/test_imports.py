@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driven_sandbox import send_file_as_person
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, make_zip, query_archive, say
 
 from bot import import_process
 from bot.sandbox import Sandbox, methods
 from bot.sandbox.state import UploadedFile
-from bot.sandbox.user_actions import press_button, send_file_as_person
+from bot.sandbox.user_actions import press_button
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Channel, Visibility
 

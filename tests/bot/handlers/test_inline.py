@@ -11,14 +11,17 @@ from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, say, say_text, wait_
 
 from bot.sandbox import Sandbox
 from bot.sandbox.api_errors import BotApiError
-from bot.sandbox.user_actions import UserMessage, call_as_guest, send_as_person, send_inline_result, type_inline_query
+from bot.sandbox.message_text import prepare_text
+from bot.sandbox.state import PressedButton
+from bot.sandbox.user_actions import UserMessage, send_as_person, send_inline_result, type_inline_query
 
 FERRY = "When does the ferry to Owl Island leave?"
 
 
 async def offer(sandbox: Sandbox, who: int, text: str) -> dict[str, Any]:
-    answer = await sandbox.type_inline(who, text)
-    assert answer is not None
+    query = sandbox.world.queries[type_inline_query(sandbox.world, who, text)]
+    assert await sandbox.until(lambda: query.answer is not None)
+    answer = query.answer or {}
     assert answer["personal"]
     assert answer["cache_time"] <= 30
     return answer
@@ -101,13 +104,24 @@ async def test_an_article_that_was_sent_is_no_question(sandbox: Sandbox, live: A
                 send_inline_result(sandbox.world, who, who, query, result)
 
 
+def call_as_guest(sandbox: Sandbox, user_id: int, text: str) -> PressedButton:
+    """Call the bot into a group that it is not in; the query."""
+    world, query_id = sandbox.world, f"guest{len(sandbox.world.queries)}"
+    world.queries[query_id] = PressedButton(user_id, user_id, world.clock())
+    clean, entities = prepare_text(text)
+    chat = {"id": -1_009_000_000_000 - user_id, "type": "supergroup", "title": "Elsewhere"}
+    head = {"message_id": 1, "date": int(world.clock()), "chat": chat, "from": world.people[user_id].wire()}
+    world.queue.push("guest_message", head | {"text": clean, "entities": entities, "guest_query_id": query_id})
+    return world.queries[query_id]
+
+
 async def test_called_into_another_chat_it_quotes_public_channels_only_where_that_is_switched_on(
     sandbox: Sandbox, live: Any, home: Path
 ) -> None:
     name = sandbox.world.bot.username
 
     async def call(text: str) -> dict[str, Any]:
-        query = sandbox.world.queries[call_as_guest(sandbox.world, OTTO, text)]
+        query = call_as_guest(sandbox, OTTO, text)
         assert await sandbox.until(lambda: query.answer is not None)
         return query.answer or {}
 
@@ -121,7 +135,7 @@ async def test_called_into_another_chat_it_quotes_public_channels_only_where_tha
     files = [path for path in home.rglob("*") if path.is_file()]
     assert not [path.name for path in files if b"quixotic" in path.read_bytes()]
     async with live():
-        off = sandbox.world.queries[call_as_guest(sandbox.world, OTTO, f"@{name} {FERRY}")]
+        off = call_as_guest(sandbox, OTTO, f"@{name} {FERRY}")
         assert await say_text(sandbox, OTTO, "/help")
         await wait_until_handled(sandbox)
         assert off.answer is None

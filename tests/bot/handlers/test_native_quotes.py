@@ -12,6 +12,7 @@ from aiogram import Bot
 from aiogram.client.default import DefaultBotProperties
 from aiogram.enums import ParseMode
 from aiogram.types import ReplyParameters
+from driven_sandbox import DrivenSandbox
 from driver import LoopbackSession
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -115,7 +116,7 @@ def whole(sources: list[Source]) -> tuple[Sentence, ...]:
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
     with asyncio.Runner() as runner:
-        sandbox = Sandbox()
+        sandbox = DrivenSandbox()
         sandbox.world.add_person(READER, "Rita")
         sandbox.world.people[READER].started = True
         sandbox.world.add_channel(CHANNEL, "Harbour News", "harbour")

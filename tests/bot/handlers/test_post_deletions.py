@@ -36,7 +36,7 @@ DAY = datetime(2024, 3, 12, 9, tzinfo=UTC)
 def shown(sandbox: Sandbox) -> None:
     """The channels show what is in the archive."""
     for chat_id, text in ((HARBOUR, FERRY_POST), (KILN, COURSE_POST), (SAFE, "The silver trophy.")):
-        sandbox.world.add_history(chat_id, [{"id": 10, "date": DAY, "text": text}])
+        sandbox.world.add_history(chat_id, [Post(PostKey(chat_id, 10), DAY, text)])
 
 
 @pytest.fixture
@@ -285,7 +285,7 @@ async def test_of_an_album_the_photo_that_is_gone_is_suspected_alone(
 ) -> None:
     await album(archive)
     for n, text in ((20, ""), (21, "The regatta begins at noon.")):
-        shown = {"id": n, "date": DAY, "media": "photo", "album": "a", "text": text}
+        shown = Post(PostKey(HARBOUR, n), DAY, text, media=Media("photo"), album="a")
         sandbox.world.add_history(HARBOUR, [shown])
     async with live():
         await sandbox.say(ADMIN, "/check https://t.me/harbour_news/20")

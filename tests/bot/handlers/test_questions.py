@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driven_sandbox import send_file_as_person
 from driver import GROUP, OTTO, RITA, say, say_text
 
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.sandbox import Sandbox
 from bot.sandbox.chats import Membership
 from bot.sandbox.state import UploadedFile
-from bot.sandbox.user_actions import send_file_as_person
 from bot.views.message_formatting import split_pages
 
 FERRY = "When does the ferry to Owl Island leave?"

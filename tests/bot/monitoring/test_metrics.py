@@ -205,8 +205,9 @@ async def test_what_is_counted_row_by_row_is_counted_seldom(live: Any, monkeypat
 
 
 def test_a_label_has_few_values_whatever_comes() -> None:
-    few = LabelLimiter(most=3)
-    assert [few(name) for name in "abcdea"] == ["a", "b", "c", OTHER_LABEL, OTHER_LABEL, "a"]
+    limited = LabelLimiter()
+    names = [f"name{n}" for n in range(64)]
+    assert [limited(name) for name in (*names, "d", "e", "name0")] == [*names, OTHER_LABEL, OTHER_LABEL, "name0"]
 
 
 def test_the_names_of_one_label_leave_room_for_those_of_another() -> None:

@@ -96,7 +96,6 @@ async def test_without_opentelemetry_that_is_said_once_and_questions_are_answere
 
 
 def test_the_collector_of_other_tools_is_used_where_ours_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MONITORING__COLLECTOR", raising=False)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
     assert read_settings(None).monitoring.collector == "http://127.0.0.1:4318"
     monkeypatch.setenv("MONITORING__COLLECTOR", "http://127.0.0.1:9999")

@@ -7,6 +7,7 @@ import pytest
 from aiogram import Bot
 from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
 from aiogram.types import MessageOriginChannel, MessageOriginHiddenUser, ReplyParameters, Update
+from driven_sandbox import DrivenSandbox
 from driver import ADMIN
 from sandbox_chat_changes import create_topic, rename_chat
 
@@ -23,7 +24,7 @@ MEMBERS = ["my_chat_member", "chat_member", "message_reaction"]
 
 @pytest.fixture
 async def sandbox() -> AsyncIterator[Sandbox]:
-    sandbox = Sandbox()
+    sandbox = DrivenSandbox()
     world = sandbox.world
     world.add_person(READER, "Rita")
     world.add_person(ADMIN, "Ada")
@@ -109,12 +110,12 @@ async def test_the_discussion_group_gets_its_copy_of_a_post(sandbox: Sandbox, bo
 
 async def test_history_is_shown_without_updates(sandbox: Sandbox, bot: Bot) -> None:
     when = datetime(2024, 3, 12, 9, 30, tzinfo=UTC)
-    posts: list[Post | dict[str, object]] = [
-        {"id": 7, "date": 1710000000, "text": "Plain", "forward": "Old Sailor"},
+    posts = [
+        Post(PostKey(CHANNEL, 7), when, "Plain", origin=Origin("Old Sailor")),
         Post(PostKey(CHANNEL, 9), when, "Ferry", entities=(Entity("bold", 0, 5),), reply_to=7, edited=when),
         Post(PostKey(CHANNEL, 8), when, "Map", media=Media("document", "map.pdf"), origin=Origin("Port", -1009, 3)),
     ]
-    assert sandbox.world.add_history(CHANNEL, posts) == 3
+    sandbox.world.add_history(CHANNEL, posts)
     assert await heard(bot) == []
     kept = sandbox.world.room(CHANNEL).messages
     assert list(kept) == [7, 8, 9]

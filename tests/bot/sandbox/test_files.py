@@ -11,6 +11,7 @@ import pytest
 from aiogram import Bot
 from aiogram.exceptions import TelegramBadRequest
 from aiogram.types import Document
+from driven_sandbox import DrivenSandbox
 from driver import make_local_bot
 
 from bot.sandbox import Sandbox
@@ -20,7 +21,7 @@ READER = 500
 
 @pytest.fixture
 async def sandbox() -> AsyncIterator[Sandbox]:
-    sandbox = Sandbox()
+    sandbox = DrivenSandbox()
     sandbox.world.add_person(READER, "Rita")
     await sandbox.start()
     yield sandbox

@@ -8,12 +8,17 @@ import aiohttp
 import pytest
 from aiogram import Bot
 from aiogram.exceptions import (
+    ClientDecodeError,
     TelegramBadRequest,
     TelegramConflictError,
     TelegramForbiddenError,
+    TelegramNetworkError,
+    TelegramRetryAfter,
+    TelegramServerError,
     TelegramUnauthorizedError,
 )
 from aiogram.types import BotCommand, BotCommandScopeChat, BufferedInputFile, Update
+from driven_sandbox import DrivenSandbox, FaultKind
 from driver import ADMIN, make_local_bot
 from sandbox_chat_changes import set_bot_blocked
 
@@ -25,7 +30,7 @@ CHANNEL = -1001
 
 @pytest.fixture
 async def sandbox() -> AsyncIterator[Sandbox]:
-    sandbox = Sandbox()
+    sandbox = DrivenSandbox()
     world = sandbox.world
     world.add_person(READER, "Rita", lang="ru")
     world.add_person(ADMIN, "Ada")
@@ -185,7 +190,7 @@ async def test_the_bot_cannot_write_to_strangers_or_to_who_blocked_it(sandbox: S
 
 async def test_updates_older_than_a_day_are_lost() -> None:
     now = 1_800_000_000.0
-    sandbox = Sandbox(clock=lambda: now)
+    sandbox = DrivenSandbox(clock=lambda: now)
     sandbox.world.add_channel(CHANNEL, "News")
     await sandbox.post(CHANNEL, "yesterday")
     now += 24 * 3600 + 1
@@ -202,3 +207,46 @@ async def test_every_call_is_in_the_transcript(sandbox: Sandbox, bot: Bot) -> No
     one, two = sandbox.transcript
     assert (one["n"], one["method"], one["params"]["text"], one["ok"]) == (1, "sendMessage", "one", True)
     assert (two["ok"], two["error"]) == (False, "Bad Request: chat not found")
+
+
+# Faults that tests inject.
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "arrived"),
+    [
+        ("429", TelegramRetryAfter, 0),
+        ("500", TelegramServerError, 0),
+        ("502html", ClientDecodeError, 0),
+        ("drop", TelegramNetworkError, 0),
+        ("lost", TelegramNetworkError, 1),
+    ],
+)
+async def test_a_fault_hits_so_many_calls_of_its_method(
+    sandbox: Sandbox, bot: Bot, kind: FaultKind, error: type[Exception], arrived: int
+) -> None:
+    await sandbox.say(READER, "hi")
+    sandbox.faults.fail_next("sendMessage", kind, times=2)
+    assert (await bot.get_me()).id == 42
+    for _ in range(2):
+        with pytest.raises(error):
+            await bot.send_message(READER, "x")
+    await bot.send_message(READER, "through")
+    assert len(sandbox.world.sent[READER]) == 2 * arrived + 1
+
+
+async def test_retry_after_is_the_one_asked_for(sandbox: Sandbox, bot: Bot) -> None:
+    await sandbox.say(READER, "hi")
+    sandbox.faults.fail_next("*", "429", retry_after=17)
+    with pytest.raises(TelegramRetryAfter) as caught:
+        await bot.send_chat_action(READER, "typing")
+    assert caught.value.retry_after == 17
+
+
+async def test_a_stalled_call_is_carried_out_late(sandbox: Sandbox, bot: Bot) -> None:
+    await sandbox.say(READER, "hi")
+    sandbox.faults.fail_next("sendMessage", "stall", seconds=0.3)
+    call = asyncio.create_task(bot.send_message(READER, "x"))
+    await asyncio.sleep(0.1)
+    assert not call.done()
+    assert (await call).text == "x"

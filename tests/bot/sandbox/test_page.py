@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -8,9 +9,11 @@ import pytest
 import pytest_asyncio
 from aiogram.types import BotCommand, InlineQueryResultArticle, InputTextMessageContent, Message
 from aiogram.utils.formatting import ExpandableBlockQuote, Text, TextLink
+from driven_sandbox import DrivenSandbox
 from driver import ADMIN, make_local_bot
 
 from bot.sandbox import Sandbox
+from rag_core.types import Post, PostKey
 
 if TYPE_CHECKING:
     import playwright.async_api as playwright_api
@@ -24,15 +27,18 @@ READER, CHANNEL, SECRET = 500, -1001111, -1002222
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def sandbox() -> AsyncIterator[Sandbox]:
-    sandbox = Sandbox()
+    sandbox = DrivenSandbox()
     world = sandbox.world
     world.add_person(ADMIN, "Ada")
     world.add_person(READER, "Rita", lang="ru")
     world.add_channel(CHANNEL, "Harbour News", "harbour", members=[ADMIN])
     world.add_channel(SECRET, "Bridge", members=[ADMIN])
-    posts = [{"id": n, "date": 1_700_000_000 + n * 9000, "text": f"Post number {n}"} for n in range(1, 401)]
-    world.add_history(CHANNEL, posts)
-    world.add_history(SECRET, posts[:3])
+    start = datetime.fromtimestamp(1_700_000_000, UTC)
+    for chat, count in ((CHANNEL, 400), (SECRET, 3)):
+        keys = [PostKey(chat, n) for n in range(1, count + 1)]
+        dates = (start + timedelta(seconds=9000 * key.message_id) for key in keys)
+        history = [Post(key, date, f"Post number {key.message_id}") for key, date in zip(keys, dates, strict=True)]
+        world.add_history(chat, history)
     await sandbox.start()
     yield sandbox
     await sandbox.stop()

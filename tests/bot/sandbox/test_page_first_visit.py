@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 import pytest_asyncio
+from driven_sandbox import DrivenSandbox
 
 from bot.app import run_bot
 from bot.cli.demo import open_demo_sandbox
@@ -42,8 +43,9 @@ BUBBLES_UNDER_DAYS = """() => [...document.querySelectorAll(".day span")].flatMa
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def demo(tmp_path: Path) -> AsyncIterator[Sandbox]:
+async def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sandbox]:
     """The demo as `citegram demo` runs it, with search by words."""
+    monkeypatch.setattr("bot.cli.demo.Sandbox", DrivenSandbox)
     settings = Settings.model_validate({"data": {"dir": tmp_path}, "models": {"embedder": "none"}})
     async with open_demo_sandbox(settings, 0) as (sandbox, given), running(sandbox, given):
         yield sandbox

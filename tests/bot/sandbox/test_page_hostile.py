@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 from aiogram.types import ReplyParameters
+from driven_sandbox import DrivenSandbox
 from driver import make_local_bot
 
 from bot.sandbox import Sandbox
@@ -81,16 +82,7 @@ def entities(text: str) -> list[dict[str, Any]]:
     size = len(text.encode("utf-16-le", "surrogatepass")) // 2
     marks: list[dict[str, Any]] = []
     for n, kind in enumerate(KINDS):
-        spans = [
-            (0, size),
-            (n % max(1, size), size),
-            (n, 3),
-            (-2, 5),
-            (-5, 2**31),
-            (size, 4),
-            (0, 0),
-            (3, -1),
-        ]
+        spans = [(0, size), (n % max(1, size), size), (n, 3), (-2, 5), (-5, 2**31), (size, 4), (0, 0), (3, -1)]
         for m, (offset, length) in enumerate(spans):
             about = {"url": ADDRESSES[(n + m) % len(ADDRESSES)], "language": '" onload=x', "custom_emoji_id": "<img>"}
             marks.append({"type": kind, "offset": offset, "length": length, **about})
@@ -105,7 +97,7 @@ def links(text: str) -> list[dict[str, Any]]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def hostile() -> Any:
-    sandbox = Sandbox()
+    sandbox = DrivenSandbox()
     world = sandbox.world
     world.add_person(READER, MARKUP[0], lang="en")
     for n, name in enumerate(MARKUP):
@@ -133,12 +125,7 @@ def written(sandbox: Sandbox) -> None:
         keys += [[{"text": text[:60], "callback_data": text[:64], "style": '" onclick="window.ran=1'}]]
         marks = entities(text)
         sender = {"sender_chat": room.wire(), "author_signature": text, "forward_origin": origin}
-        first = {
-            **sender,
-            "text": text,
-            "entities": [*marks, *links(text)],
-            "reply_markup": {"inline_keyboard": keys},
-        }
+        first = {**sender, "text": text, "entities": [*marks, *links(text)], "reply_markup": {"inline_keyboard": keys}}
         message = world.add(room, first)
         world.reactions[room.id, message["message_id"]] = {MALLORY: [text[:20]], READER: ["<b>"]}
         document = {"file_name": f"{text}.svg", "file_id": "x", "file_unique_id": "x"}

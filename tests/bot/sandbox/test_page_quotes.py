@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from driver import HARBOUR, OTTO
 
 from bot.sandbox import Sandbox
+from rag_core.types import Post, PostKey
 
 if TYPE_CHECKING:
     import playwright.async_api as playwright_api
@@ -18,8 +20,8 @@ LEAVES = "The ferry to Owl Island leaves at 7:30 every morning from pier four."
 async def test_a_reader_presses_a_receipt_and_sees_the_words_in_their_post(
     sandbox: Sandbox, live: Any, ask: Any, browser: playwright_api.Browser
 ) -> None:
-    post = {"id": 10, "date": 1_710_234_000, "text": f"🚢 Summer timetable.\n{LEAVES} Welcome!"}
-    sandbox.world.add_history(HARBOUR, [post])
+    text = f"🚢 Summer timetable.\n{LEAVES} Welcome!"
+    sandbox.world.add_history(HARBOUR, [Post(PostKey(HARBOUR, 10), datetime(2024, 3, 12, 9, tzinfo=UTC), text)])
     page = await browser.new_page(locale="en-GB", viewport={"width": 1300, "height": 800})
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from aiogram import Bot
 from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
 from aiogram.types import Message, ReplyParameters
+from driven_sandbox import DrivenSandbox
 
 from bot.sandbox import Sandbox
+from rag_core.types import Post, PostKey
 
 READER, OPEN, CLOSED = 500, -1001111, -1002222
 TEXT = "🚢 Паром уходит в 7:30. Паром приходит в 9:00."
@@ -16,7 +19,7 @@ TEXT = "🚢 Паром уходит в 7:30. Паром приходит в 9:0
 
 @pytest.fixture
 async def sandbox() -> AsyncIterator[Sandbox]:
-    sandbox = Sandbox()
+    sandbox = DrivenSandbox()
     world = sandbox.world
     world.add_person(READER, "Rita")
     world.people[READER].started = True
@@ -24,9 +27,10 @@ async def sandbox() -> AsyncIterator[Sandbox]:
     world.add_channel(CLOSED, "Bridge", bot=False)
     marks = [{"type": "bold", "offset": 3, "length": 2}, {"type": "bold", "offset": 5, "length": 3}]
     marks += [{"type": "custom_emoji", "offset": 0, "length": 2, "custom_emoji_id": "77"}]
-    post: dict[str, Any] = {"id": 7, "date": 1_700_000_000, "text": TEXT, "entities": marks}
-    world.add_history(OPEN, [post, {"id": 8, "date": 1_700_000_060, "text": "о" * 1100}])
-    world.add_history(CLOSED, [post])
+    date = datetime.fromtimestamp(1_700_000_000, UTC)
+    world.add_history(OPEN, [Post(PostKey(OPEN, 7), date, TEXT), Post(PostKey(OPEN, 8), date, "о" * 1100)])
+    world.change(world.room(OPEN), 7, entities=marks)
+    world.add_history(CLOSED, [Post(PostKey(CLOSED, 7), date, TEXT)])
     await sandbox.start()
     yield sandbox
     await sandbox.stop()

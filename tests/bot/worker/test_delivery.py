@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driven_sandbox import FaultKind
 from driver import GROUP, HARBOUR, OTTO, RITA, query_archive
 
 from bot.sandbox import Sandbox
-from bot.sandbox.server import FaultKind
 from bot.telegram.session import RetryMiddleware
 from bot.worker import question_worker
 from rag_core.storage import Archive, channels, posts

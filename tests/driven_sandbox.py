@@ -1,0 +1,252 @@
+"""The sandbox as tests drive it: what people do, waits for the bot, a webhook's sender, faults, and all calls.
+
+Faults are injected on the way: errors, proxies' pages, dropped connections and delays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from secrets import token_urlsafe
+from typing import Any, Literal
+
+from aiohttp import web
+from webhook_sender import WebhookSender
+
+from bot.sandbox import Sandbox, user_actions
+from bot.sandbox.api_errors import BotApiError, conflict
+from bot.sandbox.chats import Json
+from bot.sandbox.message_text import MAX_CAPTION_CHARACTERS, prepare_text
+from bot.sandbox.server import execute_call, find_method, read_call_parameters
+from bot.sandbox.state import SandboxState, UploadedFile
+from bot.sandbox.update_queue import OTHER_POLLER_TEXT
+from bot.sandbox.user_actions import UserMessage
+
+PROXY_ERROR_PAGE = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
+
+FaultKind = Literal["429", "500", "502html", "409", "garbled", "drop", "lost", "stall"]
+
+
+@dataclass(slots=True)
+class Fault:
+    """A pending fault: the next `times` calls of `method` meet it ("*": any but getUpdates; "file": a download).
+
+    "drop" closes the connection before the call is read, "lost" after it is carried out; "stall" waits `seconds` and
+    then carries it out; "409" reports another poller with the same token; "garbled" answers truncated JSON.
+    """
+
+    method: str
+    kind: FaultKind
+    times: int
+    retry_after: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class FaultInjector:
+    """Pending faults."""
+
+    waiting: list[Fault] = field(default_factory=list)
+    _storm: tuple[float, Fault, Random] | None = None
+
+    def fail_next(
+        self, method: str, kind: FaultKind = "429", *, times: int = 1, retry_after: int = 1, seconds: float = 10
+    ) -> None:
+        """Make the next `times` calls of a method fail."""
+        self.waiting.append(Fault(method.lower(), kind, times, retry_after, seconds))
+
+    def storm(self, kind: FaultKind, share: float, *, retry_after: int = 1, seconds: float = 10, seed: int = 0) -> None:
+        """Make this share (0..1) of all calls but getUpdates fail, until `clear`. The same seed selects the same."""
+        self._storm = share, Fault("*", kind, 1, retry_after, seconds), Random(seed)
+
+    def clear(self) -> None:
+        """Remove the pending faults, and end the storm."""
+        self.waiting.clear()
+        self._storm = None
+
+    def meet(self, method: str) -> Fault | None:
+        """Take the fault for this call, if any."""
+        name = method.lower()
+        for fault in self.waiting:
+            if fault.method == name or (fault.method == "*" and name != "getupdates"):
+                fault.times -= 1
+                if fault.times <= 0:
+                    self.waiting.remove(fault)
+                return fault
+        if self._storm and name != "getupdates" and self._storm[2].random() < self._storm[0]:
+            return self._storm[1]
+        return None
+
+
+class DrivenSandbox(Sandbox):
+    """Sandbox whose `faults` are injected on demand; `transcript` has a line for each call.
+
+    `hooks` sends updates to a webhook.
+    """
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        self.faults = FaultInjector()
+        self.hooks = WebhookSender(self.world.queue)
+        self.transcript: list[Json] = []
+        self._read_counts: dict[int, int] = {}
+        self._webhook_task: asyncio.Task[None] | None = None
+
+    async def start(self, *ports: int) -> None:
+        await super().start(*ports)
+        self._webhook_task = asyncio.create_task(self.hooks.run())
+
+    async def stop(self) -> None:
+        self.world.queue.closed = True
+        self.world.queue.bell.ring()
+        if self._webhook_task is not None:
+            await self._webhook_task
+        await super().stop()
+
+    async def say(
+        self,
+        user_id: int,
+        text: str,
+        *,
+        chat_id: int | None = None,
+        reply_to: int | None = None,
+        thread: int | None = None,
+        forward_of: tuple[int, int] | None = None,
+    ) -> Json:
+        """Write a message as a person, to the bot or in `chat_id`. `forward_of`: (chat id, message id)."""
+        message = UserMessage(text, reply_to, thread, forward_of)
+        return user_actions.send_as_person(self.world, user_id, user_id if chat_id is None else chat_id, message)
+
+    async def post(
+        self,
+        chat_id: int,
+        text: str,
+        *,
+        album: str | None = None,
+        origin: Mapping[str, object] | str | tuple[int, int] | None = None,
+        reply_to: int | None = None,
+        extra: Mapping[str, object] | None = None,
+    ) -> Json:
+        """Write a post as a channel. `UserMessage` explains album, origin and extra."""
+        return user_actions.post_as_channel(
+            self.world, chat_id, UserMessage(text, reply_to, None, origin, album, extra)
+        )
+
+    async def send_file(
+        self, user_id: int, name: str, data: bytes, caption: str = "", *, mime: str = "application/octet-stream"
+    ) -> Json:
+        """Send a document to the bot as a person."""
+        return send_file_as_person(self.world, user_id, UploadedFile(token_urlsafe(12), name, mime, data), caption)
+
+    async def edit(self, chat_id: int, message_id: int, text: str) -> Json:
+        """Edit the text of a person's or channel's message."""
+        return user_actions.edit_as_author(self.world, chat_id, message_id, text)
+
+    async def delete(self, chat_id: int, message_id: int) -> None:
+        """Delete a person's or channel's message; the bot gets no update."""
+        user_actions.delete_as_author(self.world, chat_id, message_id)
+
+    async def press(self, user_id: int, chat_id: int, message_id: int, data: str) -> Json:
+        """Press a button and wait for the bot's answer: {"id", "answer"}; the answer is None without one."""
+        query_id = user_actions.press_button(self.world, user_id, chat_id, message_id, data)
+        query = self.world.queries[query_id]
+        await self.until(lambda: query.answer is not None)
+        return {"id": query_id, "answer": query.answer}
+
+    def push(self, update: Json) -> None:
+        """Queue a raw update, valid or not."""
+        self.world.queue.push_raw(update)
+
+    async def replies(self, chat_id: int, count: int = 1, timeout: float = 30) -> list[Json]:  # noqa: ASYNC109
+        """Wait for the next `count` messages of the bot in a chat, in their current state. Raises TimeoutError."""
+        sent = self.world.sent.setdefault(chat_id, [])
+        start = self._read_counts.get(chat_id, 0)
+        if not await self.until(lambda: len(sent) >= start + count, timeout):
+            raise TimeoutError(f"{len(sent) - start} of {count} messages came within {timeout} s")
+        self._read_counts[chat_id] = start + count
+        room = self.world.room(chat_id)
+        return [room.messages[i] for i in sent[start : start + count] if i in room.messages]
+
+    async def until(self, true: Callable[[], bool], timeout: float = 30) -> bool:  # noqa: ASYNC109
+        """Wait for a condition, checked again after each change of the sandbox, and at least ten times a second.
+
+        Returns its last value. What a bot writes into its archive is no change of the sandbox.
+        """
+        end = asyncio.get_running_loop().time() + timeout
+        while (left := end - asyncio.get_running_loop().time()) > 0:
+            if await self.world.bell.until(true, min(left, 0.1)):
+                return True
+        return true()
+
+    async def _on_call(self, request: web.Request) -> web.StreamResponse:
+        name = request.match_info["method"]
+        line: Json = {"n": len(self.transcript) + 1, "at": self.world.clock(), "method": name}
+        line |= {"params": {}, "ok": False, "error": "not answered"}
+        self.transcript.append(line)
+        fault = self.faults.meet(name)
+        try:
+            if fault and (broken := await apply_fault(fault, request)) is not None:
+                return broken
+            if not self._has_valid_token(request):
+                raise BotApiError(401, "Unauthorized")
+            method = find_method(name)
+            line["method"] = method.__api_method__
+            parameters = await read_call_parameters(request, self.world)
+            line["params"] = parameters
+            result = await execute_call(method, parameters, self.world)
+        except BotApiError as exc:
+            line["error"] = exc.description
+            return web.json_response(exc.body(), status=exc.code)
+        line["ok"], line["error"] = True, None
+        if fault and fault.kind == "lost":
+            return close_connection(request)
+        return web.json_response({"ok": True, "result": result})
+
+    async def _on_file(self, request: web.Request) -> web.StreamResponse:
+        """Serve the content of a file; its faults have the method "file"."""
+        fault = self.faults.meet("file")
+        try:
+            if fault and (broken := await apply_fault(fault, request)) is not None:
+                return broken
+        except BotApiError as exc:
+            return web.json_response(exc.body(), status=exc.code)
+        return await super()._on_file(request)
+
+
+async def apply_fault(fault: Fault, request: web.Request) -> web.StreamResponse | None:
+    """Raise the error of the fault, or give its answer; None where the call is carried out."""
+    if fault.kind == "429":
+        raise BotApiError(429, f"Too Many Requests: retry after {fault.retry_after}", retry_after=fault.retry_after)
+    if fault.kind == "500":
+        raise BotApiError(500, "Internal Server Error")
+    if fault.kind == "409":
+        raise conflict(OTHER_POLLER_TEXT)
+    if fault.kind == "garbled":
+        return web.Response(text='{"ok":true,"result":[{"upd', content_type="application/json")
+    if fault.kind == "502html":
+        return web.Response(status=502, text=PROXY_ERROR_PAGE, content_type="text/html")
+    if fault.kind == "drop":
+        return close_connection(request)
+    if fault.kind == "stall":
+        await asyncio.sleep(fault.seconds)
+    return None
+
+
+def close_connection(request: web.Request) -> web.StreamResponse:
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()
+
+
+def send_file_as_person(
+    world: SandboxState, user_id: int, upload: UploadedFile, caption: str = "", chat_id: int | None = None
+) -> Json:
+    """Send a file to the bot in private, or into a group."""
+    world.files[upload.file_id] = upload
+    clean, entities = prepare_text(caption, None, MAX_CAPTION_CHARACTERS, empty=True)
+    fields: Json = {"text": None, "document": upload.wire(), "caption": clean, "caption_entities": entities}
+    return user_actions.send_as_person(
+        world, user_id, user_id if chat_id is None else chat_id, UserMessage(extra=fields)
+    )

@@ -16,8 +16,8 @@ import numpy as np
 from bot.cli.index_commands import iterate_with_progress_bar
 from bot.evaluation.answer_metrics import Metrics, compute_mean
 from bot.evaluation.datasets import ClaimRow, EvaluationQuery
-from bot.evaluation.fitting import FOLD_COUNT, LogisticFit, assign_folds, fit_logistic
 from bot.evaluation.indexed_dataset import IndexedDataset
+from bot.evaluation.logistic_regression import FOLD_COUNT, LogisticFit, assign_folds, fit_logistic
 from rag_core.calibration import ClaimThreshold
 from rag_core.errors import ImportRefused
 from rag_core.tracing import Run

@@ -18,7 +18,7 @@ from bot.evaluation.claim_accuracy import (
     judge_claim_pairs,
 )
 from bot.evaluation.datasets import ClaimRow, read_claims
-from bot.evaluation.fitting import assign_folds, fit_logistic
+from bot.evaluation.logistic_regression import assign_folds, fit_logistic
 from rag_core.errors import ImportRefused
 
 PAIRS = [

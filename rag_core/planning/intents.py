@@ -121,18 +121,24 @@ _INTENT_PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _INTEN
 _POSTS_ASKED = re.compile(
     r"\b(?:посты|постов|постик\w*|(?:на)?писали|пишут|(?:за)?пост(?:или|ят)|выклад\w+|публиковали|posts|posted|(?:post|wrote|written|writing) "
     r"(?:(?:any|some)thing )?(?:about|on|of)|(?:been|going) on about|(?:put|putting) up|catch me up|fill me in|(?:most recent|latest|last) thing|"
-    r"(?:everything|anything|all) (?:about|on|new)|what(?:'s|s| is| has)? (?:new|been up|up|been happening|happening) (?:with|at|in|from)|последнее|новости|новост[ьейюям]+|news)\b"
+    r"(?:everything|anything|all) (?:about|on|new)|what(?:'s|s| is| has)? (?:new|been up|up|been happening|happening) (?:with|at|in|from)|последнее|новости|новост[ьейюям]+|news|"
+    r"miss(?:ed)? (?:any|some)thing (?:on|about)|post(?:ed)? (?:any|some)thing|что было(?=\W*(?:$|[,.:;!?]))|коротенько|вкратце|запомнил\w*|summary|round-?up|recap)\b"
 )
 _NO_POSTS_ASKED = re.compile(
     r"^(?:(?:а|и|ну|so|and) )?(?:когда|кто|кого|где|куда|откуда|почему|зачем|сколько|скольк\w+|скока|как\w*|во сколько|чем|кому|чей|when|whens?|who\w*|where|why|how|which)\b"
 )
 _CLAUSE_END = re.compile(r"[,.?!;:]+(?:\s|$)")
+# Of posts that are somebody's: "писали", "news of", "at the club"; "посты" alone are about something.
+_POSTS_OF = re.compile(
+    r"(?<!\w)(?:(?:на)?писали|пишут|(?:за)?пост(?:или|ят)|выклад\w+|новост\w+|нового|слышно|posted|post|put(?:ting)? up|wrote|write|on about|new|news|"
+    r"у|в|на|от|из|at|with|from|of|in|over at)(?!\w)"
+)
 _TOPIC_NAMED = re.compile(
-    r"(?<!\w)(?:про|о|об|обо|насчет|about|on|regarding|of|mentioning)\s+(?!(?:about|чем|что|lately|recently|today|now|these|this|last|in|since)\b)\w"
+    r"(?<!\w)(?:про|о|об|обо|насчет|about|on|regarding|of|mentioning)\s+(?!(?:about|чем|что|lately|recently|today|now|these|this|last|in|since|them|it|that|him|her|us|you|me|нем|них|нее|этом|том|нас|вас)\b)\w"
 )
 _REQUEST_WORDS = re.compile(
     r"\b(?:скинь(?:те)?|кинь(?:те)?|пришли(?:те)?|найди(?:те)?|глянь|помню|эти|все|дай(?:те)?|плиз|пжлст|пж|какие|нибудь|либо|последнее|недавно|в последнее время|"
-    r"вообще|там|тут|здесь|чтобы|ребята|народ|чо|че|шо|чего|чтото|чтонибудь|наш\w*|ваш\w*|хочу|можно|"
+    r"вообще|там|тут|здесь|чтобы|ребята|народ|чо|че|шо|чего|чтото|чтонибудь|чето|чет|коротенько|short|summary|round-?up|recap|запомнил\w*|чем|наш\w*|ваш\w*|хочу|можно|"
     r"pls|plz|send|find|got|get|any|everything|anything|something|things?|guys?|people|ppl|folks?|team|these days|lately|been|put|putting|going on|catch me up|fill me in|"
     r"most recent|all|about|thats|that's|whats|what's|speaks?|did|has|have|anyone|anybody|someone)\b"
 )
@@ -228,14 +234,17 @@ def asks_for_posts(asked: str) -> bool:
     return bool(_POSTS_ASKED.search(head)) and not _NO_POSTS_ASKED.search(head)
 
 
-def names_topic(text: str) -> bool:
-    """Whether a question about posts says what they are about, and not whose they are: "про хор", "about the choir"."""
-    return bool(_TOPIC_NAMED.search(text[:_INTENT_PREFIX_LENGTH].lower().replace("ё", "е")))
+def asks_whose_posts(text: str) -> bool:
+    """Whether a question for posts says whose they are ("what's new at the club"), and not what they are about."""
+    asked = text[:_INTENT_PREFIX_LENGTH].lower().replace("ё", "е")
+    return bool(_POSTS_OF.search(asked)) and not _TOPIC_NAMED.search(asked)
 
 
 def extract_posts_topic(asked: str) -> str:
-    """Extract the topic of posts that are asked for: of the first clause that has one, without the words of asking."""
-    for clause in _CLAUSE_END.split(asked[:_INTENT_PREFIX_LENGTH]):
+    """Extract the topic of posts that are asked for: what is named after "about", else the first clause with a topic."""
+    clauses = _CLAUSE_END.split(asked[:_INTENT_PREFIX_LENGTH])
+    named = [clause[found.end() - 1 :] for clause in clauses if (found := _TOPIC_NAMED.search(clause))]
+    for clause in (*named, *clauses):
         topic = strip_catch_all_words(_REQUEST_WORDS.sub(" ", extract_topic(clause)))
         if topic:
             return topic

@@ -19,7 +19,7 @@ from itertools import product
 
 from rag_core.context.evidence import build_text_key
 from rag_core.engine import Engine
-from rag_core.planning.intents import asks_for_count, names_topic
+from rag_core.planning.intents import asks_for_count, asks_whose_posts
 from rag_core.retrieval.channel_profile import find_described_channel
 from rag_core.retrieval.extractive_summary import MAX_LINES, find_opening, fit_dated_lines, quote_span, summarize_period
 from rag_core.retrieval.search_filters import resolve_filter
@@ -252,7 +252,7 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
 
 async def _summarize_described_channel(question: Question, plan: Plan, rag: Engine) -> Draft | None:
     """Summarize the posts of the channel that the topic describes: "what is new at the bakery"."""
-    if names_topic(question.text):
+    if not asks_whose_posts(question.text):
         return None
     channel = await find_described_channel(plan.topic, question.viewer, rag)
     digest = replace(plan, kind=Kind.POSTED, channels=frozenset({channel})) if channel is not None else None

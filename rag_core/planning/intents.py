@@ -59,20 +59,25 @@ _RECENT_EVENTS = re.compile(
     r"what(?:'s|s| is| was| has)? (?:new|up|the latest|happened|happening|going on|went on|been happening)|what (?:did i|have i) miss\w*|"
     r"catch me up|any ?(?:thing new|news)|events|recap|news|updates)\b"
 )
+_EVENT_WORDS = re.compile(
+    r"\b(?:интересного|нового|новенького|произошло|случилось|событи\w+|happened|new|events|going on|went on)\b"
+)
 # "последние новости про автобус", "anything posted about the bus": the newest posts about a topic.
 _PLACE_OF_POSTS = r"(?:тут|здесь|там|у вас|у нас|(?:в|на) (?:канал\w*|чат\w*|групп\w*)|here|in (?:the|this|your) (?:channels?|chat|group))"
-_SOMETHING = r"(?:(?:что|че|чо|шо|чего|чет|кто)(?:[ -]?(?:то|нибудь|нить|либо))?|пост(?:ы|ов|ик\w*)|новост(?:и|ей)|сообщени[яй]|запис(?:и|ей)|публикаци[ий]|упоминани[яй]|инф[аы]|информаци[яи])"
+_SOMETHING = r"(?:(?:что|че|чо|шо|чего|чет)(?:[ -]?(?:то|нибудь|нить|либо))?|кто[ -]?(?:то|нибудь)|пост(?:ы|ов|ик\w*)|новост(?:и|ей)|сообщени[яй]|запис(?:и|ей)|публикаци[ий]|упоминани[яй]|инф[аы]|информаци[яи])"
 _POSTED = r"(?:был[оаи]?|есть|выходил[аио]?|попада(?:л[аио]с[ья]|лся)|проскакивал[аио]|писал[аи]|постил[аи])"
 _NEWS_ABOUT = (
     r"^(?:(?:а|ну|и|so|and|есть|были|было|какие|покажи|дай|скинь|кинь|найди|хочу|any|are there any|show|give me|find|send|the|all|все|мне|me) )*"
     r"(?:(?:последние|свежие|новые|latest|recent|new|last|newest) )*"
-    r"(?:новост(?:и|ей)|пост(?:ы|ов)|новенькое|(?:че|чо|что|шо) (?:там |сейчас |у вас )?(?:нового|слышно|нового слышно)|"
+    r"(?:(?:новост(?:и|ей)|пост(?:ы|ов)|новенькое|(?:че|чо|что|шо) (?:там |сейчас |у вас )?(?:нового|слышно|нового слышно)|"
     r"(?:че|чо|что|шо) (?:вы |тут |здесь |там )?(?:писали|пишут|постили|выкладывали|сообщали)|news|updates?|what(?:'s|s| is) (?:new|the latest|happening|going on)|"
-    r"what (?:did|have|has) (?:you|they|the channels?) (?:post|posted|write|written)|what (?:was|has been) (?:posted|written)|latest|"
-    rf"(?:{_SOMETHING}|{_POSTED}|{_PLACE_OF_POSTS})(?: (?:ли|{_SOMETHING}|{_POSTED}|{_PLACE_OF_POSTS}))+|"
+    r"what (?:did|have|has) (?:you|they|the channels?) (?:post|posted|write|written)|what (?:was|has been) (?:posted|written)|latest)"
+    r"(?: (?:на|за|в|in|from|for|this|last) [^?]{1,30}?)? (?:про|о|об|обо|по|с|со|насчет|у|about|on|with|regarding|of|mentioning)|"
+    rf"(?:(?:{_SOMETHING}|{_POSTED}|{_PLACE_OF_POSTS})(?: (?:ли|{_SOMETHING}|{_POSTED}|{_PLACE_OF_POSTS}))+|"
     r"(?:(?:is|was|were|are|has|have|did|do) )?(?:(?:there|you|they|we|anyone|anybody|someone|the channels?) )?(?:(?:been|ever|post|write|say|share|mention) )*"
     rf"(?:(?:any|some)thing|(?:any |some )?(?:posts?|messages?|mentions?|info|word|news))(?: (?:been|was|posted|written|said|shared|published|reported|mentioned|new|{_PLACE_OF_POSTS}))*)"
-    r"(?: (?:на|за|в|in|from|for|this|last) [^?]{1,30}?)? (?:про|о|об|обо|по|с|со|насчет|у|about|on|with|regarding|of|mentioning) (?!(?:the )?(?:channels?|week|month|day|year)\b)"
+    r" (?:про|о|об|обо|насчет|about|on(?! at\b)|regarding|mentioning))"
+    r" (?!(?:the )?(?:channels?|week|month|day|year)\b)"
 )
 _INTENT_SOURCES: tuple[tuple[Kind, str], ...] = (
     (Kind.HOW_MANY, rf"^(?:сколько раз|как часто|how (?:many times|often))\b.*?\b{_REPORTING_VERBS}\b"),
@@ -119,13 +124,16 @@ _NEWS_PREFIX = re.compile(_NEWS_ABOUT)
 _INTENT_PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _INTENT_SOURCES)
 # The same with other words before, between and after: "про хор есть посты какие-нибудь", "got any posts with the fox in".
 _POSTS_ASKED = re.compile(
-    r"\b(?:посты|постов|постик\w*|(?:на)?писали|пишут|(?:за)?пост(?:или|ят)|выклад\w+|публиковали|posts|posted|(?:post|wrote|written|writing) "
-    r"(?:(?:any|some)thing )?(?:about|on|of)|(?:been|going) on about|(?:put|putting) up|catch me up|fill me in|(?:most recent|latest|last) thing|"
-    r"(?:everything|anything|all) (?:about|on|new)|what(?:'s|s| is| has)? (?:new|been up|up|been happening|happening) (?:with|at|in|from)|последнее|новости|новост[ьейюям]+|news|"
-    r"miss(?:ed)? (?:any|some)thing (?:on|about)|post(?:ed)? (?:any|some)thing|что было(?=\W*(?:$|[,.:;!?]))|коротенько|вкратце|запомнил\w*|summary|round-?up|recap)\b"
+    r"\b(?:посты|постов|постик\w*|(?:на)?писали|пишут|(?:за)?пост(?:или|ят)|выкладывали|выложили|публиковали|posts|"
+    r"(?:post|wrote|written|writing) (?:(?:any|some)thing )?(?:about|on|of)|post(?:ed)? (?:any|some)thing|(?:been|going) on about|"
+    r"(?:thing|what|whatever)\b[^?]{1,40}\b(?:posted|post|put up|putting up)|catch me up|fill me in|everything about|"
+    r"what(?:'s|s| is| has)? (?:new|been up|up|been happening|happening) (?:with|at|in|from)|(?:что|че|чо|шо) (?:там |тут )?нового|"
+    r"новости|новост[ьейюям]+|news(?! (?:is|are))|miss(?:ed)? (?:any|some)thing (?:on|about)|"
+    r"что было(?=\W*(?:$|[,.:;!?]))|коротенько|вкратце|запомнил\w*|summary|round-?up|recap)\b"
 )
 _NO_POSTS_ASKED = re.compile(
-    r"^(?:(?:а|и|ну|so|and) )?(?:когда|кто|кого|где|куда|откуда|почему|зачем|сколько|скольк\w+|скока|как\w*|во сколько|чем|кому|чей|when|whens?|who\w*|where|why|how|which)\b"
+    r"^(?:(?:а|и|ну|so|and) )?(?:когда|кто|кого|где|куда|откуда|почему|зачем|сколько|скольк\w+|скока|как\w*|во сколько|чем|кому|чей|можно|нужно|надо|"
+    r"буд(?:ет|ут)|what (?:does|do|is|are|was|were|will|can)(?! (?:new|up))|when|whens?|who\w*|where|why|how|which|is|are|can|may|should|will|do)\b"
 )
 _CLAUSE_END = re.compile(r"[,.?!;:]+(?:\s|$)")
 # Of posts that are somebody's: "писали", "news of", "at the club"; "посты" alone are about something.
@@ -192,7 +200,7 @@ _ASKING_PHRASE = re.compile(
 
 def strip_asking_phrase(text: str) -> str:
     """Strip phrases such as "tell me about" from a question; the whole question where nothing would be left."""
-    about = _NEWS_PREFIX.match(text.lower().replace("ё", "е"))
+    about = _NEWS_PREFIX.match(text[:_INTENT_PREFIX_LENGTH].lower().replace("ё", "е"))
     rest, stripped = (text[about.end() :], 1) if about else _ASKING_PHRASE.subn("", text)
     if not stripped or not tokenize(rest):
         return text
@@ -207,6 +215,11 @@ def asks_about_posts(asked: str) -> bool:
 def asks_about_recent_events(asked: str) -> bool:
     """Whether the question asks for news or events: a recent week or month in it then filters posts."""
     return bool(_RECENT_EVENTS.search(asked))
+
+
+def names_events(asked: str) -> bool:
+    """Whether a question for events says so by a word of its own: "что интересного было", and not "что было с лодкой"."""
+    return bool(_EVENT_WORDS.search(asked))
 
 
 def asks_for_count(asked: str) -> bool:

@@ -19,6 +19,7 @@ from rag_core.planning.intents import (
     extract_posts_topic,
     extract_topic,
     is_empty_topic,
+    names_events,
     strip_asking_phrase,
     strip_catch_all_words,
 )
@@ -290,11 +291,11 @@ def _is_posting_period(
     """
     if period.until is not None and period.until <= TELEGRAM_START:
         return False
-    brief = period.since and period.until and period.until - period.since <= _BRIEF_PERIOD
+    brief = period.since and period.until and period.until - period.since <= _BRIEF_PERIOD and names_events(asked)
     lately = period.since is not None and question.asked_at - period.since <= (_YEAR if brief else _RECENT_LIMIT)
     return (
         bool(filters.beside)
-        or kind in EXACT_INTENTS | {Kind.NEWS}
+        or kind in EXACT_INTENTS
         or asks_about_posts(asked)
         or (asks_about_recent_events(asked) and lately)
         or (is_empty_topic(topic) and (asks_about_recent_events(asked) or kind in {Kind.SUMMARY, Kind.LIST}))

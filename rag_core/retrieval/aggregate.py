@@ -252,11 +252,14 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
 
 async def _summarize_described_channel(question: Question, plan: Plan, rag: Engine) -> Draft | None:
     """Summarize the posts of the channel that the topic describes: "what is new at the bakery"."""
-    if not asks_whose_posts(question.text):
+    if plan.channels is not None or not asks_whose_posts(question.text):
         return None
     channel = await find_described_channel(plan.topic, question.viewer, rag)
-    digest = replace(plan, kind=Kind.POSTED, channels=frozenset({channel})) if channel is not None else None
-    return await summarize_period(question, digest, rag, counted=False) if digest else None
+    if channel is None:
+        return None
+    digest = replace(plan, kind=Kind.POSTED, channels=frozenset({channel}))
+    draft = await summarize_period(question, digest, rag, counted=False)
+    return draft if draft.sentences else None
 
 
 def _express_topic(words: Sequence[MentionTerm], topic: str) -> bool:

@@ -98,22 +98,21 @@ async def find_described_channel(words: str, viewer: Viewer, rag: Engine) -> int
 def _choose_described(
     terms: Sequence[str], words: str, introductions: Mapping[int, frozenset[str]], rag: Engine
 ) -> int | None:
-    statistics = {chat: rag.lexical.statistics(frozenset({chat})) for chat in introductions}
-    variants, vocabulary = expand_words(words), rag.lexical.list_vocabulary()
-    family = find_similar_stems(terms, vocabulary)
+    frequency = rag.lexical.statistics(frozenset(introductions)).frequency
+    # of the words of introductions alone: others, also of channels that the viewer may not read, change nothing
+    variants, family = expand_words(words), find_similar_stems(terms, sorted(set().union(*introductions.values())))
     scores, possible = defaultdict[int, float](float), set(introductions)
     for term in terms:
-        own_forms = {term, strip_combining_form(term) or term}
-        own_forms |= {other for likeness, other in family[term] if likeness >= _MIN_LIKENESS}
-        ways = own_forms | {stem(spelt) for spelt in transliterate_word(term)}
+        forms = {term, strip_combining_form(term) or term}
+        forms |= {other for likeness, other in family[term] if likeness >= _MIN_LIKENESS}
+        ways = forms | {stem(spelt) for spelt in transliterate_word(term)}
         ways |= {other for other, weight in variants.get(term, {}).items() if weight >= SYNONYM_WEIGHT}
-        counts = {chat: max(map(of.frequency, ways)) for chat, of in statistics.items()}
-        own = {chat: count / max(1, sum(counts.values())) for chat, count in counts.items()}
         introduced = {chat for chat, said in introductions.items() if not ways.isdisjoint(said)}
-        if introduced or any(of.frequency(form) for of in statistics.values() for form in own_forms):
+        if introduced or any(map(frequency, forms)):
             possible &= introduced  # a word that is nowhere describes nothing
         for chat in introduced:
-            scores[chat] += own[chat] + 1 / len(introduced)
+            named = not forms.isdisjoint(introductions[chat])
+            scores[chat] += (1 + named) / len(introduced)
     best = sorted(possible & scores.keys(), key=lambda chat: -scores[chat])[:2]
     if not best or (len(best) > 1 and scores[best[0]] == scores[best[1]]):
         return None

@@ -355,25 +355,24 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
     return names_someone(text, stems) if want is AnswerType.PERSON else bool(extract_name_stems(text) - stems)
 
 
-_IN_PLACE = re.compile(r"(?:\b(?:in|at|on|to|from|near|the|of)|@)\s?$", re.IGNORECASE)
+_IN_PLACE = re.compile(r"(?:\b(?:in|at|on|from|near|of|в|во|на|из|под)|@)\s?$", re.IGNORECASE)
 
 
 def names_someone(text: str, stems: frozenset[str]) -> bool:
     """Whether a text has a name that may be a person's, a team's or a firm's, and is none of the `stems`.
 
-    A Russian word that the dictionary has must be a name there; another one, as an English word, may not begin a
-    sentence, where anything is capitalized. A name after "in" or "the" is of a place.
+    A Russian word that the dictionary has must be a name there, or stand in quotes; another one, as an English word,
+    may not begin a sentence, where anything is capitalized. A name after "in" is of a place.
     """
     for match in _NAME.finditer(text):
-        low = match[0].lower().replace("ё", "е")
+        low, start = match[0].lower().replace("ё", "е"), match.start()
         if not match[0][0].isupper() or len(low) < 2 or stem(low) in stems or _CALENDAR_NAME.fullmatch(low):
             continue
-        if not low.isascii() and is_dictionary_word(low):
-            if read_word(low)[0].name:
-                return True
-        elif not _begins_sentence(text, match.start()) and not _IN_PLACE.search(
-            text, max(0, match.start() - 8), match.start()
-        ):
+        if _IN_PLACE.search(text, max(0, start - 8), start):
+            continue
+        quoted = text[start - 1 : start] in {"«", "“", "„", '"'}
+        known = not low.isascii() and is_dictionary_word(low)
+        if quoted or (any(one.name for one in read_word(low)) if known else not _begins_sentence(text, start)):
             return True
     return False
 

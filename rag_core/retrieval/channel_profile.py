@@ -9,7 +9,7 @@ import asyncio
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -68,6 +68,7 @@ async def profile_channel(
 
 
 _MAX_DESCRIBED_CHANNELS, _MAX_DESCRIBING_TERMS = 200, 4
+_MAX_COUNTED_CHANNELS = 16
 _FIRST_POSTS = 3  # they say what a channel is, where the history begins with them
 _INTRODUCTION = re.compile(
     r"\b(?:канал\w*|чат\w*|сообществ\w+|привет\w*|здравствуй\w*|добро пожаловать|меня зовут|"
@@ -110,13 +111,18 @@ def _choose_described(
         introduced = {chat for chat, said in introductions.items() if not ways.isdisjoint(said)}
         if introduced or any(map(frequency, forms)):
             possible &= introduced  # a word that is nowhere describes nothing
+        counts = {chat: _count_most(ways, chat, rag) for chat in sorted(introduced)[:_MAX_COUNTED_CHANNELS]}
         for chat in introduced:
-            named = not forms.isdisjoint(introductions[chat])
-            scores[chat] += (1 + named) / len(introduced)
+            scores[chat] += 1 / len(introduced) + counts.get(chat, 0) / max(1, sum(counts.values()))
     best = sorted(possible & scores.keys(), key=lambda chat: -scores[chat])[:2]
     if not best or (len(best) > 1 and scores[best[0]] == scores[best[1]]):
         return None
     return best[0]
+
+
+def _count_most(words: Iterable[str], chat: int, rag: Engine) -> int:
+    """Count the posts of a channel that have one word, of that which most of them have."""
+    return max(map(rag.lexical.statistics(frozenset({chat})).frequency, words))
 
 
 def _count_document_frequencies(texts: Sequence[str]) -> Callable[[str], float]:

@@ -253,6 +253,12 @@ def asks_whose_posts(text: str) -> bool:
     return bool(_POSTS_OF.search(asked)) and not _TOPIC_NAMED.search(asked)
 
 
+def asks_for_mentions(text: str) -> bool:
+    """Whether a question for posts asks for those that mention its topic; "what's new in React" asks for a fact as well."""
+    asked = text[:_INTENT_PREFIX_LENGTH].lower().replace("ё", "е")
+    return bool(_NEWS_PREFIX.match(asked)) or not asks_whose_posts(text)
+
+
 def extract_posts_topic(asked: str) -> str:
     """Extract the topic of posts that are asked for: what is named after "about", else the first clause with a topic."""
     clauses = _CLAUSE_END.split(asked[:_INTENT_PREFIX_LENGTH])

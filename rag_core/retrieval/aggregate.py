@@ -19,7 +19,7 @@ from itertools import product
 
 from rag_core.context.evidence import build_text_key
 from rag_core.engine import Engine
-from rag_core.planning.intents import asks_for_count, asks_whose_posts
+from rag_core.planning.intents import asks_for_count, asks_for_mentions, asks_whose_posts
 from rag_core.retrieval.channel_profile import find_described_channel
 from rag_core.retrieval.extractive_summary import MAX_LINES, find_opening, fit_dated_lines, quote_span, summarize_period
 from rag_core.retrieval.search_filters import resolve_filter
@@ -231,7 +231,7 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     if plan.kind is Kind.NEWS and (digest := await _summarize_described_channel(question, plan, rag)):
         return digest
     words = await asyncio.to_thread(extract_mention_terms, question, plan, rag)  # blocking for an index on a server
-    if plan.kind is Kind.NEWS and not _express_topic(words, plan.topic):
+    if plan.kind is Kind.NEWS and not (asks_for_mentions(question.text) and _express_topic(words, plan.topic)):
         return None  # posts with a part of the topic may be about something else: the search tells how near they are
     places = await find_mentions(words, plan, question.viewer, rag)
     if not places:

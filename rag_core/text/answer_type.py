@@ -10,7 +10,7 @@ import re
 from enum import StrEnum
 from functools import lru_cache
 
-from rag_core.text.tokens import is_dictionary_word, read_word, stem
+from rag_core.text.tokens import stem
 
 
 class AnswerType(StrEnum):
@@ -352,29 +352,7 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
         return False
     if want is AnswerType.PLACE and (_PLACE.search(low) or _PLACE_NAME.search(text)):
         return True
-    return names_someone(text, stems) if want is AnswerType.PERSON else bool(extract_name_stems(text) - stems)
-
-
-_IN_PLACE = re.compile(r"(?:\b(?:in|at|on|from|near|of|в|во|на|из|под)|@)\s?$", re.IGNORECASE)
-
-
-def names_someone(text: str, stems: frozenset[str]) -> bool:
-    """Whether a text has a name that may be a person's, a team's or a firm's, and is none of the `stems`.
-
-    A Russian word that the dictionary has must be a name there, or stand in quotes; another one, as an English word,
-    may not begin a sentence, where anything is capitalized. A name after "in" is of a place.
-    """
-    for match in _NAME.finditer(text):
-        low, start = match[0].lower().replace("ё", "е"), match.start()
-        if not match[0][0].isupper() or len(low) < 2 or stem(low) in stems or _CALENDAR_NAME.fullmatch(low):
-            continue
-        if _IN_PLACE.search(text, max(0, start - 8), start):
-            continue
-        quoted = text[start - 1 : start] in {"«", "“", "„", '"'}
-        known = not low.isascii() and is_dictionary_word(low)
-        if quoted or (any(one.name for one in read_word(low)) if known else not _begins_sentence(text, start)):
-            return True
-    return False
+    return bool(extract_name_stems(text) - stems)
 
 
 def names_a_role(text: str, question: str) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.channel_profile import find_described_channel
-from rag_core.types import Draft, PostKey, Viewer
+from rag_core.types import Channel, Draft, PostKey, Viewer
 
 
 async def told(library: Any, text: str, **asked: Any) -> Draft | None:
@@ -194,8 +194,19 @@ async def test_words_describe_no_channel_that_the_reader_may_not_read(library: A
     both, one = Viewer(1, frozenset({library.harbour, library.kiln})), Viewer(1, frozenset({library.kiln}))
     assert await find_described_channel("pool", both, library.rag) == library.harbour
     assert await find_described_channel("pool", one, library.rag) is None
+    crowd = " ".join(f"pools{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(100))
+    await library.keep(make_post(60, crowd, chat=library.safe))  # more words of one beginning than are compared
+    assert await find_described_channel("pools", both, library.rag) == library.harbour
     assert await find_described_channel("pool kiln", both, library.rag) is None  # no channel is both
 
 
 async def test_posts_with_a_part_of_a_topic_are_not_listed(library: Any) -> None:
     assert await told(library, "any posts about the ferry regatta") is None
+
+
+async def test_a_channel_that_is_named_is_not_left_for_one_that_words_describe(library: Any, make_post: Any) -> None:
+    await _introduce(library, make_post)
+    question = library.question("what's new in @pech_i_glina at the pool")
+    known = {library.kiln: Channel(library.kiln, "Печь и глина", "pech_i_glina")}
+    draft = await answer_by_aggregation(question, plan_by_rules(question, known), library.rag)
+    assert draft is None or all(c.post.chat_id == library.kiln for s in draft.sentences for c in s.citations)

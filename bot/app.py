@@ -36,7 +36,6 @@ from bot.handlers import (
     chat_settings,
     citation_buttons,
     error_handler,
-    explain,
     imports,
     inline,
     mode,
@@ -51,6 +50,7 @@ from bot.handlers import (
     stats,
     unanswered_and_synonyms,
     watches_and_digests,
+    why_and_plan,
 )
 from bot.handlers.imports import ImportRunner
 from bot.handlers.reindex import report_rebuilds
@@ -112,7 +112,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         chat_settings.routes(),
         admins.routes(),
         post_deletions.routes(),
-        explain.routes(),
+        why_and_plan.routes(),
         search.routes(),
         citation_buttons.routes(),
         reindex.routes(),

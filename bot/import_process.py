@@ -29,7 +29,7 @@ from threading import Thread
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from bot.data_folder_lock import open_private_file
+from bot.data_folder import open_private_file
 from ingest.exports.importer import ImportReport
 from ingest.exports.scan import ImportOptions
 from ingest.exports.telegram_desktop import import_export

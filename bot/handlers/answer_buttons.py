@@ -21,9 +21,9 @@ from bot.access import Refusal
 from bot.app_context import AppContext
 from bot.filters import ChatCommand, check_button_access, find_asked_answer
 from bot.handlers import start
-from bot.handlers.explain import explain_answer, prepare_to_show
 from bot.handlers.small_talk import send_with_suggestions
 from bot.handlers.start import create_question_link
+from bot.handlers.why_and_plan import explain_answer, prepare_to_show
 from bot.i18n import Translator, get_translator
 from bot.telegram.pre_send_check import ShownContent
 from bot.views.answer import (

@@ -37,7 +37,7 @@ from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.access import Refusal, is_admin
 from bot.app_context import AppContext
-from bot.data_folder_lock import open_private_file
+from bot.data_folder import open_private_file
 from bot.filters import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
 from bot.handlers import error_handler
 from bot.i18n import Translator, get_translator

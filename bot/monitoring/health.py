@@ -20,7 +20,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from bot import data_folder_lock
+from bot import data_folder
 from bot.app_context import AppContext
 from bot.http_listener import check_listen_host, refuse_foreign_pages, serve_http
 from bot.monitoring.metrics import Meter, TelegramCallMetrics
@@ -175,7 +175,7 @@ class StateCollector:
 
     async def _disk(self, context: AppContext) -> AsyncIterator[Metric]:
         folder = context.archive.folder
-        disk = await asyncio.to_thread(data_folder_lock.measure_disk_usage, folder)
+        disk = await asyncio.to_thread(data_folder.measure_disk_usage, folder)
         sizes = {("archive",): disk.archive, ("indexes",): disk.indexes, ("backups",): disk.backups}
         description = "What lies in the data folder: archive, indexes, backups."
         yield _make_metric("disk_bytes", description, sizes, "part")

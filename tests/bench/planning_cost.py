@@ -32,7 +32,7 @@ if __name__ == "__main__":
 
 import numpy as np
 from bench import end_to_end_engine
-from bench.reindex_latency import RandomEmbedder
+from bench.answers_during_rebuild import RandomEmbedder
 
 from ingest.indexer import DenseIndexer
 from rag_core import RagSettings, open_engine

@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from bot.access import AdminRegistry, MembershipCache, narrow_to_channel_set
 from bot.digest_sender import render_digest
 from bot.handlers.about_channel import render_profile
-from bot.handlers.explain import describe_reading
 from bot.handlers.inline import find_articles
+from bot.handlers.why_and_plan import describe_reading
 from bot.i18n import get_translator
 from bot.job_log import JobLog
 from bot.plan_and_trace import plan_as_json

@@ -11,7 +11,7 @@ import pytest
 from aiogram.utils.formatting import Text
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, open_archive
 
-from bot.handlers.explain import explain_answer
+from bot.handlers.why_and_plan import explain_answer
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
 from bot.views.answer import hash_text_version, parse_stored_answer, serialize_answer

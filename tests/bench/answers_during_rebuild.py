@@ -1,6 +1,6 @@
 """A rebuild of the indexes while questions are answered: how long answers take before it and during it.
 
-    python tests/bench/reindex_latency.py --posts 100000 [--models DIR] [--data DIR] [--kill] [--json FILE]
+    python tests/bench/answers_during_rebuild.py --posts 100000 [--models DIR] [--data DIR] [--kill] [--json FILE]
 
 In one process, as the bot does it: the real rebuild with its child, the indexers that follow the archive, posts
 that arrive, and questions at a steady rate whether the last ones are answered or not. With --models there is a

@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 
 def test_no_question_fails_while_the_index_is_rebuilt_and_its_child_killed(tmp_path: Path) -> None:
-    command = [sys.executable, HERE / "reindex_latency.py", "--posts", "3000", "--before", "2", "--kill"]
+    command = [sys.executable, HERE / "answers_during_rebuild.py", "--posts", "3000", "--before", "2", "--kill"]
     done = subprocess.run([*command, "--json", tmp_path / "row.json"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     row = json.loads((tmp_path / "row.json").read_text(encoding="utf-8"))

@@ -18,7 +18,6 @@ from rag_core.conversation.slot_filling import (
     extract_noun_phrase,
     find_antecedent,
     find_russian_noun,
-    fold_case,
     is_russian_name,
     names_attribute,
     replace_slot,
@@ -31,7 +30,7 @@ from rag_core.storage.user_data import ConversationTurn
 from rag_core.text.names import find_names
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import is_pasted
-from rag_core.text.tokens import STOP_WORDS, detect_language, tokenize
+from rag_core.text.tokens import STOP_WORDS, detect_language, fold_case, tokenize
 
 LEAD_IN_PATTERN = re.compile(
     r"^\W*(?:(?:ну\s+)?(?:а|и|но)(?:\s+как\s+насчет|\s+что\s+насчет|\s+если)?|как\s+насчет|что\s+насчет|"

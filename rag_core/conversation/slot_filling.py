@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rag_core.text.tokens import WordReading, detect_language, read_word
+from rag_core.text.tokens import WordReading, detect_language, fold_case, read_word
 
 _MAX_WORDS = 40  # words of a question that are read by the dictionary
 _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
@@ -74,11 +74,6 @@ _ENGLISH_THING_PATTERN = re.compile(
 _ATTRIBUTE_OF_PATTERN = re.compile(r"\b(?:price|cost|rate|address|schedule|date|time) of (?P<thing>(?:the |an? )?\w+)")
 _PRO_FORM_PATTERN = re.compile(r"\bones?$")
 _DETERMINER_PATTERN = re.compile(r"(?P<det>a|an|the|some)\s+")
-
-
-def fold_case(text: str) -> str:
-    """Lower-case a text and replace ё by е, keeping its length."""
-    return "".join(c.lower() if len(c.lower()) == 1 else c for c in text).replace("ё", "е")
 
 
 def strip_aside(question: str) -> str:

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from rapidfuzz.distance import OSA
 
-from rag_core.conversation.slot_filling import fold_case
-from rag_core.text.tokens import is_dictionary_word, read_word
+from rag_core.text.tokens import fold_case, is_dictionary_word, read_word
 
 
 class TalkKind(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import fold_case, tokenize
 from rag_core.types import Kind
 
 _INTENT_PREFIX_LENGTH = 1000  # characters read for the intent: some patterns look ahead from every word
@@ -198,9 +198,14 @@ _ASKING_PHRASE = re.compile(
 )
 
 
+def _fold_head(text: str) -> str:
+    """Fold what is read for the intent, as `asked` of the other functions: lower case, without ё."""
+    return fold_case(text[:_INTENT_PREFIX_LENGTH])
+
+
 def strip_asking_phrase(text: str) -> str:
     """Strip phrases such as "tell me about" from a question; the whole question where nothing would be left."""
-    about = _NEWS_PREFIX.match(text[:_INTENT_PREFIX_LENGTH].lower().replace("ё", "е"))
+    about = _NEWS_PREFIX.match(_fold_head(text))
     rest, stripped = (text[about.end() :], 1) if about else _ASKING_PHRASE.subn("", text)
     if not stripped or not tokenize(rest):
         return text
@@ -234,11 +239,8 @@ def is_asking_word(word: str) -> bool:
 
 def extract_topic(asked: str) -> str:
     """Extract the topic: the question without the words about posts."""
-    return " ".join(
-        _FRAME_WORDS.sub(
-            " ", _NEWS_PREFIX.sub("", asked[:_INTENT_PREFIX_LENGTH]) + asked[_INTENT_PREFIX_LENGTH:]
-        ).split()
-    )
+    rest = _NEWS_PREFIX.sub("", asked[:_INTENT_PREFIX_LENGTH]) + asked[_INTENT_PREFIX_LENGTH:]
+    return " ".join(_FRAME_WORDS.sub(" ", rest).split())
 
 
 def asks_for_posts(asked: str) -> bool:
@@ -249,14 +251,13 @@ def asks_for_posts(asked: str) -> bool:
 
 def asks_whose_posts(text: str) -> bool:
     """Whether a question for posts says whose they are ("what's new at the club"), and not what they are about."""
-    asked = text[:_INTENT_PREFIX_LENGTH].lower().replace("ё", "е")
+    asked = _fold_head(text)
     return bool(_POSTS_OF.search(asked)) and not _TOPIC_NAMED.search(asked)
 
 
 def asks_for_mentions(text: str) -> bool:
     """Whether a question for posts asks for those that mention its topic; "what's new in React" asks for a fact as well."""
-    asked = text[:_INTENT_PREFIX_LENGTH].lower().replace("ё", "е")
-    return bool(_NEWS_PREFIX.match(asked)) or not asks_whose_posts(text)
+    return bool(_NEWS_PREFIX.match(_fold_head(text))) or not asks_whose_posts(text)
 
 
 def extract_posts_topic(asked: str) -> str:

@@ -24,7 +24,7 @@ from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_post
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage import channels, near_duplicates, posts
 from rag_core.storage.near_duplicates import PostCopies
-from rag_core.text.tokens import normalize_characters, tokenize
+from rag_core.text.tokens import fold_case, normalize_characters, tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import Channel, Hit, Kind, Passage, Plan, Post, PostKey, Question, SearchFilter, Shortfall, Viewer
 
@@ -41,14 +41,6 @@ class Highlight(NamedTuple):
     start: int
     end: int
     which: int
-
-
-def fold_case(text: str) -> str:
-    """Fold to lower case without ё, keeping the length, so that offsets stay valid."""
-    low = text.lower()
-    if len(low) != len(text):  # the lower case of "İ" has two characters
-        low = "".join(one if len(one := letter.lower()) == 1 else letter for letter in text)
-    return low.replace("ё", "е")
 
 
 @dataclass(frozen=True, slots=True)

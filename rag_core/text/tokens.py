@@ -229,6 +229,14 @@ def detect_language(text: str) -> str:
     return "ru" if letters and cyrillic * 3 >= len(letters) else "en"
 
 
+def fold_case(text: str) -> str:
+    """Fold to lower case without ё, keeping the length, so that offsets stay valid."""
+    low = text.lower()
+    if len(low) != len(text):  # the lower case of "İ" has two characters
+        low = "".join(one if len(one := letter.lower()) == 1 else letter for letter in text)
+    return low.replace("ё", "е")
+
+
 def measure_stem_similarity(term: str, others: Iterable[str]) -> float:
     """Measure similarity to the closest other stem by common beginning, 0..1: "учител" and "учительниц" are similar."""
     best = 0.0

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.retrieval.post_search import TextMatcher, fold_case, select_snippet
+from rag_core.retrieval.post_search import TextMatcher, select_snippet
+from rag_core.text.tokens import fold_case
 
 
 def shown(words: str, text: str, phrases: tuple[str, ...] = ()) -> list[str]:

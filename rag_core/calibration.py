@@ -183,7 +183,7 @@ class ClaimThreshold:
 # Of the bars, for a question of few terms.
 _BRIEF_SHARE, _BRIEF_SURE_SHARE = 0.64, 1.1
 # Of the lower bar, for a post of another language: a few words match by chance, fewer where the posts lack its words.
-_FOREIGN_SHARE, _LENIENT_FOREIGN_SHARE = 1.2, 0.92
+_FOREIGN_SHARE, _LENIENT_FOREIGN_SHARE = 1.45, 0.92
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +223,10 @@ class Calibration:
 
         `foreign`: the post is of another language than the question.
         """
-        if covered >= self.sure * (_BRIEF_SURE_SHARE if brief else 1.0):
-            return Certainty.SURE
         strict, eased = (_FOREIGN_SHARE, _LENIENT_FOREIGN_SHARE) if foreign else (1.0, _BRIEF_SHARE)
-        share = eased if lenient else strict
-        return Certainty.PROBABLE if covered >= self.bar * share else Certainty.NONE
+        if covered < self.bar * (eased if lenient else strict):
+            return Certainty.NONE
+        return Certainty.SURE if covered >= self.sure * (_BRIEF_SURE_SHARE if brief else 1.0) else Certainty.PROBABLE
 
     @classmethod
     def load(cls, settings: RagSettings) -> Calibration:

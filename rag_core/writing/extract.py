@@ -22,11 +22,12 @@ from rag_core.text.answer_type import (
     asks_of_topic,
     contains_answer_type,
     counts_what_is_asked,
+    extract_asking_stems,
     extract_values,
     leaves_reason_open,
     names_a_role,
 )
-from rag_core.text.query_terms import QueryTerms
+from rag_core.text.query_terms import ASKING_STEMS, QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, split_sentences
 from rag_core.text.tokens import detect_language, measure_stem_similarity, read_word, tokenize
 from rag_core.types import Citation, Evidence, Sentence
@@ -272,6 +273,8 @@ class RankedPieces:
         """Weight share of the terms, but those of the channel's title, that one sentence of the best piece has."""
         text, header = (self.best.text, self.best.source.passage.header) if self.best else ("", "")
         own = self.asked.share.keys() - frozenset(tokenize(header.partition(" · ")[0]))
+        if own and own <= ASKING_STEMS | extract_asking_stems(self.asked.text):
+            return 0.0  # the title of a channel and a word of asking tell nothing
         asked = replace(self.asked, share={term: self.asked.share[term] for term in self.asked.order if term in own})
         said = [frozenset(tokenize(text[a:b])) for a, b in split_sentences(text)]
         most = max((asked.matched_share(found) + asked.similar_share(found) for found in said), default=0.0)

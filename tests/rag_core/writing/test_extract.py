@@ -454,6 +454,12 @@ def test_sure_is_what_one_sentence_says_beyond_the_title_of_its_channel() -> Non
     assert rank_pieces(asked("can i pay by card on boats"), found).disputable
 
 
+def test_nothing_is_sure_by_the_title_of_a_channel_and_a_word_of_asking() -> None:
+    found = titled(evidence("It takes an hour to get the mirror aligned. Do ask."), "Crow Hill")
+    assert rank_pieces(asked("how do i get to crow hill"), found).disputable
+    assert not rank_pieces(asked("how do i get the mirror aligned"), found).disputable
+
+
 @pytest.mark.parametrize(
     ("question", "text", "unsure"),
     [

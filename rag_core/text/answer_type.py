@@ -64,8 +64,8 @@ _ANSWER_TYPE_WORDS = (
                        r"режим работы|(?:по|в) как(?:им|ие) (?:дн\w+|вечер\w*)|(?:what|which) (?:days|nights|evenings|mornings)(?= (?:are|is|do|does|can)(?!\w))|график\w*|расписани\w+|когда (?:[^\s?]+ ){0,3}?работа(?:ет|ют|ете)(?!\w)|"
                        r"как работа\w+|(?:at |until |till |by )?what time|opening hours|working hours|hours|how late|how early|"
                        r"when do (?:you|they|we)"),
-    (AnswerType.DATE, r"ко?гда|када|(?:до |с |к )?как(?:ой|ого|ом|ому) (?:год|числ|век|дн|день|месяц|дат|врем)\w*|как(?:ая|ую|ой) дат\w*|"
-                      r"до какого|с какого|when|(?:what|which|on what|on which) (?:year|date|days?|nights?|month|century|decade)|whens|"
+    (AnswerType.DATE, r"(?:ко?гда|када)(?: в| это| был\w?)* последний раз|ко?гда|када|(?:до |с |к )?как(?:ой|ого|ом|ому) (?:год|числ|век|дн|день|месяц|дат|врем)\w*|как(?:ая|ую|ой) дат\w*|"
+                      r"до какого|с какого|when (?:was|is) the last time|when|(?:what|which|on what|on which) (?:year|date|days?|nights?|month|century|decade)|whens|"
                       r"how soon|until when|since when|how long (?:can|until|till)"),
     (AnswerType.NAME, r"как (?:его |ее |их )?(?:зовут|звали|звать|называ\w+|именуют|назвали)|(?:what|which)'?s? (?:is |was |are |were )?the names?(?: of)?|"
                       r"what(?:'s|s| is| are| was| were)(?= (?:[^\s?]+ ){1,4}?(?:called|named))|что за|как(?:ой|ая|ое|ие) (?:имя|название|фамилия)"),

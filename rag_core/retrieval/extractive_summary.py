@@ -24,7 +24,7 @@ from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.types import Citation, Draft, Hit, Passage, PassageRef, Plan, PostKey, Question, Sentence
-from rag_core.writing.phrases import format_dated_line, format_post_count
+from rag_core.writing.phrases import format_dated_line, format_last_post_before, format_post_count
 
 MAX_LINES = 7
 _MIN_OPENING_LENGTH = 30
@@ -33,6 +33,7 @@ _MAX_OPENING_LENGTH = 110  # characters of a post in a line
 _MAX_READ_POSTS = 3 * MAX_LINES  # some have no text, or are copies
 _RECENT_DAYS = (7, 31, 366)  # "what is new" without a period: the shortest of these that has enough posts, else all
 _ENOUGH_POSTS = 5
+_JUST_NOW = timedelta(days=1)  # a period that ended later is one up to now: "yesterday"
 _MAX_YEARS_BACK = 20  # "in October": the latest October with posts
 _MAX_NEWEST_POSTS = 200  # without a bounded period: the newest that take turns by channel
 _MAX_COMPARED_POSTS = 50  # posts of one part of the period from which the channel least shown is taken
@@ -54,12 +55,25 @@ async def summarize_period(question: Question, plan: Plan, rag: Engine, *, count
     ends = [passage.date for passage in outermost.values()]
     lines = fit_dated_lines(await _quote_openings(passages, question, rag), question)
     if not lines or not ends:
-        return Draft()
+        return Draft() if counted else await _quote_last_post(question, plan, rag)
     count = format_post_count(len(places), (min(ends), max(ends)), question.lang)
     total = Sentence(count, tuple(line.citations[0] for line in lines))
     if counted:
         return Draft((total, *reversed(lines)), 1.0)
     return Draft((*lines, total) if len(places) > len(lines) else lines, 1.0)
+
+
+async def _quote_last_post(question: Question, plan: Plan, rag: Engine) -> Draft:
+    """Quote the last post before a period up to now that has no posts: "what is new today" on a quiet day."""
+    if plan.since is None or (plan.until and plan.until <= question.asked_at - _JUST_NOW):
+        return Draft()
+    before = replace(plan, since=None, until=plan.since)
+    places = await asyncio.to_thread(rag.lexical.all_of, await resolve_filter(before, question.viewer, rag))
+    passages = list((await fetch_passages(rag.archive, places[: -_MAX_READ_POSTS - 1 : -1])).values())
+    for quote in await _quote_openings(passages, question, rag):
+        text = f"{format_last_post_before(quote.citations[0].date, question.lang)} {quote.text}"
+        return Draft((replace(quote, text=text),), 1.0)
+    return Draft()
 
 
 async def _find_posts(question: Question, plan: Plan, rag: Engine) -> list[PassageRef]:

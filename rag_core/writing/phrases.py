@@ -83,6 +83,13 @@ def format_post_count(number: int, ends: tuple[datetime, datetime], lang: str) -
     return f"{number} {form}: {first if first == last else f'{first} — {last}'}".removesuffix(".") + "."
 
 
+def format_last_post_before(moment: datetime, lang: str) -> str:
+    """Phrase before the quote of the last post before a period that has none."""
+    if lang == "ru":
+        return f"За это время постов нет. Последний до того, {format_day(moment, lang)}:"
+    return f"There are no posts of that time. The last one before it, {format_day(moment, lang)}:"
+
+
 def format_mention_count(number: int, words: Sequence[str], ends: tuple[datetime, datetime], lang: str) -> str:
     """Sentence with the number of posts that hold these words, the words themselves, and the range of dates."""
     form = _POST_PLURALS[lang][Locale.parse(lang).plural_form(number)]

@@ -104,6 +104,7 @@ ASKED = (
     "timeline of {word} and the ferry",
     "latest news about {word}",
     "what is new?",
+    "what is new today?",
     "what is new at the {word}?",
     "что нового про {word} в марте",
     "когда выложили «{word}»",

@@ -83,6 +83,19 @@ async def test_a_month_without_a_year_is_the_latest_with_posts_and_the_year_is_t
     assert draft is not None and draft.sentences[0].text.startswith("March 4, 2025: Please keep dogs")
 
 
+async def test_on_a_quiet_day_the_last_post_before_it_is_quoted(library: Any, make_post: Any) -> None:
+    await library.keep(make_post(90, "The vault is empty and nobody may know.", chat=library.safe, days=314))
+    draft = await told(library, "what's new today?")
+    assert said(draft).startswith("There are no posts of that time. The last one before it, May 20, 2025: The ferry")
+    assert numbers(draft) == [6]
+    assert said(await told(library, "что нового за неделю")).startswith("За это время постов нет. Последний до того, 20")
+    for past in ("что было в апреле 2024", "what was posted on 3 June 2025"):  # nobody expects the post before it
+        none = await told(library, past)
+        assert none is not None and not none.sentences
+    nothing = await told(library, "what's new today?", see=())
+    assert nothing is None or not nothing.sentences
+
+
 async def test_a_post_is_dated_by_its_first_words_or_its_title(library: Any) -> None:
     assert said(await told(library, "когда выложили «Абонемент в мастерскую»")).startswith(
         "Пост от 3 марта 2025 г.: Абонемент"

@@ -210,8 +210,9 @@ class Question:
 class Kind(StrEnum):
     """Intent of a question. HOW_MANY to TIMELINE are answered exactly, from all posts that match.
 
-    POSTED asks for the posts of a period, NEWS for the newest posts about a topic. LIST, COMPARE, SUMMARY and CLAIM
-    ("is it true that") are searched like facts, and are routed to their own recipe.
+    POSTED asks for the posts of a period, NEWS for the newest posts about a topic, COMING for what posts announce for
+    the days ahead. LIST, COMPARE, SUMMARY and CLAIM ("is it true that") are searched like facts, and are routed to
+    their own recipe.
     """
 
     FACT = "fact"
@@ -221,6 +222,7 @@ class Kind(StrEnum):
     LAST = "last"
     POSTED = "posted"
     NEWS = "news"
+    COMING = "coming"
     TIMELINE = "timeline"
     LIST = "list"
     COMPARE = "compare"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime, time, tzinfo
+from datetime import date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 from itertools import chain, islice, pairwise
 
@@ -183,6 +183,33 @@ def _parse_period(text: str, now: datetime, _zone: tzinfo | None) -> Period | No
             days, (at, to), slack = span
             since, until = _to_midnight(days.since, now), _to_midnight(days.until, now)
             return Period(since, until, low[at:to].strip(), slack, yearless and bool(since and until))
+    return None
+
+
+_YEAR_AHEAD = timedelta(days=366)
+
+
+def read_coming(point: DateMatch, today: date) -> DateRange | None:
+    """Read a date as a coming one: of what recurs the occurrence that has not ended, or the next; else as it is."""
+    if point.recurrence is None:
+        return point.read(today)
+    latest = point.recurrence.find_latest(today)
+    if latest and latest.until and latest.until > today:
+        return latest
+    return point.recurrence.find_inside(DateRange(today, today + _YEAR_AHEAD))
+
+
+def parse_coming_period(text: str, now: datetime) -> Period | None:
+    """Parse the first period of a text that has not ended yet, read as a coming one; None where it names none."""
+    low, today = text.lower().replace("ё", "е"), now.date()
+    for point in find_dates(low):
+        days = read_coming(point, today)
+        if days and days.since and days.until and days.until > today:
+            opened = _match_before(low, point.at, _REQUIRED_CONTEXT["in"]) or _match_before(
+                low, point.at, _REQUIRED_CONTEXT["on"]
+            )
+            start = opened.start() if opened else point.at
+            return Period(_to_midnight(days.since, now), _to_midnight(days.until, now), low[start : point.to].strip())
     return None
 
 

@@ -249,6 +249,45 @@ def asks_for_posts(asked: str) -> bool:
     return bool(_POSTS_ASKED.search(head)) and not _NO_POSTS_ASKED.search(head)
 
 
+# What is to come, without a topic: "что будет в выходные", "anything on tomorrow?". `_COMING_FRAME` are the words that
+# ask so, `_COMING_ASKED` those of them that look ahead by themselves.
+_COMING_ASKED = re.compile(
+    r"\b(?:буд(?:ет|ут)|намеча\w+|намечен\w*|(?:за)?планир\w+|предсто\w+|ожида\w+|готовит\w+|сходить|пойти|податься|заняться|планы|анонс\w*|"
+    r"ближайш\w+|грядущ\w+|coming up|upcoming|planned|scheduled|plans|lined up|what(?:'s|s| is) (?:on|next)|(?:any|some)thing on|things to do|where to go|"
+    r"what to do|in store|ahead)\b"
+)
+_COMING_FRAME = re.compile(
+    rf"{_COMING_ASKED.pattern}|\b(?:что|че|чо|шо|чего|чем|куда|где|какие|есть|ли|то|нибудь|нить|интересн\w+|нового|хорошего|можно|бы|там|тут|у нас|у вас|"
+    r"мероприяти\w*|событи\w*|ивент\w*|встреч[аи]?|даты?|афиш\w*|календар\w*|подскаж\w*|скаж\w*|посовет\w*|ребят\w*|народ|всем|привет|хочу|хотим|время|"
+    r"what|whats|what's|is|are|there|any|anything|something|happening|happens|going on|on|up|events?|dates?|interesting|fun|cool|good|to|do|for|the|"
+    r"can|we|i|you|guys|hi|hey|hello|calendar|agenda|soon|coming|next|go|around|here|out|worth|doing|tell|me|so|um|pls|please)\b"
+)
+_PAST_ASKED = re.compile(
+    r"\b(?:был[аои]?|прош(?:л|ед)\w*|произош\w+|случил\w+|вчера|нового|новенького|новости|слышно|писали|"
+    r"was|were|did|had|been|happened|went|yesterday|last|new|news|posts?|posted)\b"
+)
+
+
+def asks_for_coming_events(asked: str, *, ahead: bool) -> bool:
+    """Whether a question asks what is to come; `ahead`: it names a day of the next two weeks."""
+    head = asked[:_INTENT_PREFIX_LENGTH]
+    return bool(_COMING_ASKED.search(head) or (ahead and _COMING_FRAME.search(head))) and not _PAST_ASKED.search(head)
+
+
+_WHOSE_EVENTS = re.compile(
+    r"\b(?:у|в|во|на|от|at|in|from|of|by|for|with)\s+(?:(?:the|our|your|нашем|нашей|наших)\s+)?$"
+)
+
+
+def extract_coming_topic(asked: str) -> str | None:
+    """Extract whose events a question asks for: "at the club"; empty for all, None for one about another thing."""
+    head = asked[:_INTENT_PREFIX_LENGTH]
+    topic = strip_catch_all_words(_COMING_FRAME.sub(" ", head))
+    if topic and not _WHOSE_EVENTS.search(head[: head.index(topic.split()[0])]):
+        return None
+    return topic
+
+
 def asks_whose_posts(text: str) -> bool:
     """Whether a question for posts says whose they are ("what's new at the club"), and not what they are about."""
     asked = _fold_head(text)

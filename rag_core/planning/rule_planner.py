@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from rag_core.dates.parse import Period, parse_period
+from rag_core.dates.parse import Period, parse_coming_period, parse_period
 from rag_core.planning.intents import (
     asks_about_posts,
     asks_about_recent_events,
+    asks_for_coming_events,
     asks_for_posts,
     detect_intent,
+    extract_coming_topic,
     extract_posts_topic,
     extract_topic,
     is_empty_topic,
@@ -241,6 +243,9 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
         kind, topic = (Kind.NEWS, about) if about else (kind, topic)
     posting_period = period if period and _is_posting_period(period, question, asked, kind, filters, topic) else None
     kind = _adjust_intent(kind, topic, asked, bounded=bool(posting_period or filters.words))
+    coming = _find_coming_topic(text, question.asked_at, filters) if kind in _MAY_ASK_FOR_COMING else None
+    if coming is not None:
+        kind, topic, posting_period = Kind.COMING, coming, None
     if kind is Kind.FACT and posting_period and asks_about_recent_events(asked):
         # "what happened at the barn players in August": a digest of the channel of that title, else of those mentions
         topic = strip_catch_all_words(topic)
@@ -250,7 +255,7 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     for words in dict.fromkeys(filter(None, (*filters.words, posting_period.words if posting_period else ""))):
         rest = re.sub(rf"(?<!\w){re.escape(words)}(?!\w)".replace("е", "[её]"), " ", rest, flags=re.I)
     query = " ".join(rest.split()).strip(" ,;:") if tokenize(rest) else text
-    plan = Plan((query, *generate_query_variants(query)), kind, topic if tokenize(topic) else asked, *extract_phrases(query), asked=_write_as_asked(topic, text) if kind is Kind.NEWS else strip_asking_phrase(query),
+    plan = Plan((query, *generate_query_variants(query)), kind, topic if tokenize(topic) or kind is Kind.COMING else asked, *extract_phrases(query), asked=_write_as_asked(topic, text) if kind is Kind.NEWS else strip_asking_phrase(query),
                 channels=filters.channels, authors=filters.authors, origins=filters.origins, media=filters.media,
                 files=filters.files)  # fmt: skip
     if posting_period:
@@ -300,6 +305,24 @@ def _is_posting_period(
         or (asks_about_recent_events(asked) and lately)
         or (is_empty_topic(topic) and (asks_about_recent_events(asked) or kind in {Kind.SUMMARY, Kind.LIST}))
     )
+
+
+_MAY_ASK_FOR_COMING = frozenset({Kind.FACT, Kind.LIST, Kind.POSTED, Kind.NEWS})
+_MAX_COMING_TERMS = 3
+_SOON = timedelta(days=14)
+
+
+def _find_coming_topic(text: str, now: datetime, filters: QueryFilters) -> str | None:
+    """Whose events a question for what is to come asks for; empty for those of all channels, None for others."""
+    asked = text.lower().replace("ё", "е")
+    period = parse_coming_period(text, now)
+    ahead = bool(period and period.since and period.until and now < period.since <= period.until <= now + _SOON)
+    if not asks_for_coming_events(asked, ahead=ahead):
+        return None
+    for words in (period.words if period else "", *filters.words):
+        asked = asked.replace(words, " ") if words else asked
+    topic = extract_coming_topic(asked)
+    return topic if topic is not None and len(tokenize(topic)) <= _MAX_COMING_TERMS else None
 
 
 def _adjust_intent(kind: Kind, topic: str, asked: str, *, bounded: bool) -> Kind:

@@ -21,6 +21,7 @@ from rag_core.context.evidence import build_text_key
 from rag_core.engine import Engine
 from rag_core.planning.intents import asks_for_count, asks_for_mentions, asks_whose_posts
 from rag_core.retrieval.channel_profile import find_described_channel
+from rag_core.retrieval.coming_events import list_coming_events
 from rag_core.retrieval.extractive_summary import MAX_LINES, find_opening, fit_dated_lines, quote_span, summarize_period
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage import posts
@@ -224,6 +225,8 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     if plan.kind is Kind.POSTED:
         counted = asks_for_count(question.text.lower().replace("ё", "е"))
         return await summarize_period(question, plan, rag, counted=counted)
+    if plan.kind is Kind.COMING:
+        return await list_coming_events(question, plan, rag)
     if plan.kind is Kind.WHEN:
         return await date_posts(question, plan, rag)
     if plan.kind not in {Kind.FIRST, Kind.LAST, Kind.NEWS, Kind.HOW_MANY, Kind.TIMELINE}:

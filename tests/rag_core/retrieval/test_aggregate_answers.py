@@ -88,7 +88,9 @@ async def test_on_a_quiet_day_the_last_post_before_it_is_quoted(library: Any, ma
     draft = await told(library, "what's new today?")
     assert said(draft).startswith("There are no posts of that time. The last one before it, May 20, 2025: The ferry")
     assert numbers(draft) == [6]
-    assert said(await told(library, "что нового за неделю")).startswith("За это время постов нет. Последний до того, 20")
+    assert said(await told(library, "что нового за неделю")).startswith(
+        "За это время постов нет. Последний до того, 20"
+    )
     for past in ("что было в апреле 2024", "what was posted on 3 June 2025"):  # nobody expects the post before it
         none = await told(library, past)
         assert none is not None and not none.sentences

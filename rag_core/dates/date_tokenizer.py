@@ -50,7 +50,7 @@ _WEEKDAYS = (
 )
 _UNITS = {
     "day": "day days день дня дней дни дню днем днями днях сутки суток",
-    "week": "week weeks wk wks неделя недели неделе неделю недель неделей неделями",
+    "week": "week weeks wk wks неделя недели неделе неделю недель неделей неделями нед",
     "month": "month months mth mths месяц месяца месяцу месяцем месяце месяцев месяцы",
     "quarter": "quarter quarters qtr qtrs квартал квартала кварталу кварталом квартале кварталов кварталы кв",
     "half": "полугодие полугодия полугодии полугодию полугодием полугодий",
@@ -71,8 +71,8 @@ _DIRECTIONS = {
     "before last": _inflect("позапрошл", _ADJECTIVE),
     "past": ["past", *_inflect("минувш", _HUSHING_ADJECTIVE), *_inflect("прошедш", _HUSHING_ADJECTIVE)],
     "latest": _inflect("последн", _SOFT_ADJECTIVE),
-    "next": ["next", "upcoming", "coming", *_inflect("следующ", _HUSHING_ADJECTIVE),
-             *_inflect("будущ", _HUSHING_ADJECTIVE), *_inflect("ближайш", _HUSHING_ADJECTIVE)],
+    "next": ["next", "upcoming", "coming", "след", *_inflect("следующ", _HUSHING_ADJECTIVE),
+             *_inflect("следущ", _HUSHING_ADJECTIVE), *_inflect("будущ", _HUSHING_ADJECTIVE), *_inflect("ближайш", _HUSHING_ADJECTIVE)],
     "that": ["тот", "том", "той", "ту", "те", "тех", "that"],
 }  # fmt: skip
 _PARTS = {
@@ -146,7 +146,7 @@ class DateToken:
 
 
 _OTHER_WORDS: dict[tuple[str, object], str] = {
-    ("weekend", None): "weekend weekends выходные выходных выходным выходными викенд уикенд уикенда",
+    ("weekend", None): "weekend weekends выходные выходных выходным выходными выхи выхах выхам викенд уикенд уикенда",
     ("half", None): "half половина половине половину половины половиной",
     ("half a year", None): "полгода",
     ("one and a half", None): "полтора полторы",

@@ -82,8 +82,17 @@ _NEWS_ABOUT = (
 _INTENT_SOURCES: tuple[tuple[Kind, str], ...] = (
     (Kind.HOW_MANY, rf"^(?:сколько раз|как часто|how (?:many times|often))\b.*?\b{_REPORTING_VERBS}\b"),
     (Kind.HOW_MANY, rf"^в скольких {_POST_WORDS}\b"),
+    (
+        Kind.HOW_MANY,
+        rf"^(?:сколько|how many) (?:(?:было|есть|всего|вообще|тут|у вас|total) )*{_POST_WORDS}"
+        r"(?: (?:всего|вообще|есть|тут|здесь|у вас|(?:в|на) (?:этом |этих )?канал\w*|are|there|in total|altogether|here|do you have|"
+        r"in (?:this|the|these) channels?))*\W*$",
+    ),
     # "сколько постов ГАИ на трассе", "how many posts hold up the roof": not every post is one of ours
-    (Kind.HOW_MANY, rf"^(?:сколько|how many) (?:(?:было|есть|вышло) )?{_POST_WORDS}\b{_ABOUT_LOOKAHEAD}"),
+    (
+        Kind.HOW_MANY,
+        rf"^(?:сколько|how many) (?:(?:было|есть|вышло|всего|вообще|total) )*{_POST_WORDS}\b{_ABOUT_LOOKAHEAD}",
+    ),
     (
         Kind.FIRST,
         rf"{_WHEN_RU}.*?\b(?:{_FIRST_TIME}\b.*?\b{_MENTIONING_VERBS}|{_MENTIONING_VERBS}\b.*?\b{_FIRST_TIME})\b",
@@ -153,7 +162,7 @@ _REQUEST_WORDS = re.compile(
 # Words about posts that say nothing of the topic.
 _FRAME_WORDS = re.compile(
     rf"\b(?:{_REPORTING_VERBS}|{_POSTING_VERBS}|{_THROWING_VERBS}|{_APPEARING_VERBS}|{_POST_WORDS}|выш(?:ел|л[аои])|выходил[аио]?|хронологи[яюи]|таймлайн|timeline|chronology|покажи|show|{_MENTION_WORDS}|впервые|перв(?:ый|ое|ая)|последн(?:ий|ее|яя|ие)|раз|сколько|"
-    r"скольких|часто|когда|какого числа|был[аои]?|канал\w*|слов[оа]?|first|last|latest|newest|earliest|"
+    r"скольких|всего|вообще|тут|здесь|total|altogether|часто|когда|какого числа|был[аои]?|канал\w*|слов[оа]?|first|last|latest|newest|earliest|"
     r"most recently|times?|how|many|often|did|when|was|were|is|it|the|post|write|say|talk|report|appear|channels?|"
     r"this|that|here|there|words?|contain(?:s|ing)?)\b"
 )
@@ -252,15 +261,15 @@ def asks_for_posts(asked: str) -> bool:
 # What is to come, without a topic: "что будет в выходные", "anything on tomorrow?". `_COMING_FRAME` are the words that
 # ask so, `_COMING_ASKED` those of them that look ahead by themselves.
 _COMING_ASKED = re.compile(
-    r"\b(?:буд(?:ет|ут)|намеча\w+|намечен\w*|(?:за)?планир\w+|предсто\w+|ожида\w+|готовит\w+|сходить|пойти|податься|заняться|планы|анонс\w*|"
+    r"\b(?:буд(?:ет|ут)|намеча\w+|намечен\w*|(?:за)?планир\w+|предсто\w+|ожида\w+|готовит\w+|сходить|пойти|податься|заняться|ждать|ждем|планы|анонс\w*|"
     r"ближайш\w+|грядущ\w+|coming up|upcoming|planned|scheduled|plans|lined up|what(?:'s|s| is) (?:on|next)|(?:any|some)thing on|things to do|where to go|"
     r"what to do|in store|ahead)\b"
 )
 _COMING_FRAME = re.compile(
     rf"{_COMING_ASKED.pattern}|\b(?:что|че|чо|шо|чего|чем|куда|где|какие|есть|ли|то|нибудь|нить|интересн\w+|нового|хорошего|можно|бы|там|тут|у нас|у вас|"
-    r"мероприяти\w*|событи\w*|ивент\w*|встреч[аи]?|даты?|афиш\w*|календар\w*|подскаж\w*|скаж\w*|посовет\w*|ребят\w*|народ|всем|привет|хочу|хотим|время|"
+    r"мероприяти\w*|событи\w*|ивент\w*|встреч[аи]?|даты?|афиш\w*|календар\w*|дела|чонибудь|чтонибудь|чето|подскаж\w*|скаж\w*|посовет\w*|ребят\w*|народ|всем|привет|хочу|хотим|время|"
     r"what|whats|what's|is|are|there|any|anything|something|happening|happens|going on|on|up|events?|dates?|interesting|fun|cool|good|to|do|for|the|"
-    r"can|we|i|you|guys|hi|hey|hello|calendar|agenda|soon|coming|next|go|around|here|out|worth|doing|tell|me|so|um|pls|please)\b"
+    r"can|we|i|you|guys|hi|hey|hello|calendar|agenda|soon|coming|next|go|around|here|out|worth|doing|having|that|should|know|of|about|tell|me|so|um|pls|please)\b"
 )
 _PAST_ASKED = re.compile(
     r"\b(?:был[аои]?|прош(?:л|ед)\w*|произош\w+|случил\w+|вчера|нового|новенького|новости|слышно|писали|"
@@ -277,15 +286,15 @@ def asks_for_coming_events(asked: str, *, ahead: bool) -> bool:
 _WHOSE_EVENTS = re.compile(
     r"\b(?:у|в|во|на|от|at|in|from|of|by|for|with)\s+(?:(?:the|our|your|нашем|нашей|наших)\s+)?$"
 )
+_WHO_DOES = re.compile(r"\b(?:is|are)\s+(?:the\s+)?([^?]{1,40}?)\s(?:doing|having|planning|up to)\b")
 
 
 def extract_coming_topic(asked: str) -> str | None:
     """Extract whose events a question asks for: "at the club"; empty for all, None for one about another thing."""
     head = asked[:_INTENT_PREFIX_LENGTH]
     topic = strip_catch_all_words(_COMING_FRAME.sub(" ", head))
-    if topic and not _WHOSE_EVENTS.search(head[: head.index(topic.split()[0])]):
-        return None
-    return topic
+    named = _WHOSE_EVENTS.search(head[: head.index(topic.split()[0])]) if topic else None
+    return topic if not topic or named or _WHO_DOES.search(head) else None
 
 
 def asks_whose_posts(text: str) -> bool:

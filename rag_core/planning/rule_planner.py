@@ -327,8 +327,8 @@ def _find_coming_topic(text: str, now: datetime, filters: QueryFilters) -> str |
 
 def _adjust_intent(kind: Kind, topic: str, asked: str, *, bounded: bool) -> Kind:
     """Correct the intent of a question without a topic: "what is new" asks for the newest posts, in any period."""
-    news = kind in {Kind.SUMMARY, Kind.LAST} or (kind is not Kind.HOW_MANY and asks_about_recent_events(asked))
-    if kind in _TOPICLESS_INTENTS and (bounded or news) and is_empty_topic(topic):
+    every = kind in {Kind.SUMMARY, Kind.LAST, Kind.HOW_MANY} or asks_about_recent_events(asked)
+    if kind in _TOPICLESS_INTENTS and (bounded or every) and is_empty_topic(topic):
         return Kind.POSTED
     return Kind.FACT if kind in EXACT_INTENTS - {Kind.WHEN} and not tokenize(topic) else kind
 

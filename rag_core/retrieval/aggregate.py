@@ -225,10 +225,8 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     if plan.kind is Kind.POSTED:
         counted = asks_for_count(question.text.lower().replace("ё", "е"))
         return await summarize_period(question, plan, rag, counted=counted)
-    if plan.kind is Kind.COMING:
-        return await list_coming_events(question, plan, rag)
-    if plan.kind is Kind.WHEN:
-        return await date_posts(question, plan, rag)
+    if by_date := {Kind.COMING: list_coming_events, Kind.WHEN: date_posts}.get(plan.kind):
+        return await by_date(question, plan, rag)
     if plan.kind not in {Kind.FIRST, Kind.LAST, Kind.NEWS, Kind.HOW_MANY, Kind.TIMELINE}:
         return None
     if plan.kind is Kind.NEWS and (digest := await _summarize_described_channel(question, plan, rag)):

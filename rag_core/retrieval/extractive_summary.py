@@ -48,7 +48,7 @@ async def summarize_period(question: Question, plan: Plan, rag: Engine, *, count
 
     With `counted` the number comes first, then the lines, oldest first. A draft without sentences: there are no posts.
     """
-    places = await _find_posts(question, plan, rag)
+    places = await _find_posts(question, plan, rag, counted=counted)
     bounded = plan.since is not None and plan.until is not None
     passages = list((await fetch_passages(rag.archive, choose_posts(places, bounded=bounded))).values())
     outermost = await fetch_passages(rag.archive, [places[0], places[-1]] if places else [])
@@ -76,12 +76,12 @@ async def _quote_last_post(question: Question, plan: Plan, rag: Engine) -> Draft
     return Draft()
 
 
-async def _find_posts(question: Question, plan: Plan, rag: Engine) -> list[PassageRef]:
-    """Find the posts of the period, oldest first; without a period the recent ones."""
+async def _find_posts(question: Question, plan: Plan, rag: Engine, *, counted: bool) -> list[PassageRef]:
+    """Find the posts of the period, oldest first; without a period the recent ones, or all that are to be counted."""
     plans = [plan]
     if plan.yearless:
         plans = [_shift_years(plan, -back) for back in range(_MAX_YEARS_BACK)]
-    elif plan.since is None and plan.until is None and not plan.has_filters:
+    elif plan.since is None and plan.until is None and not (plan.has_filters or counted):
         tomorrow = question.asked_at.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
         plans = [replace(plan, since=tomorrow - timedelta(days=days), until=tomorrow) for days in _RECENT_DAYS]
         plans.append(replace(plan, until=tomorrow))

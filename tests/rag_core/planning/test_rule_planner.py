@@ -353,7 +353,6 @@ def test_posts_about_something_are_asked_for_in_many_ways(text: str, topic: str)
         "is there a ferry on sunday",
         "в субботу последнее занятие?",
         "что было с лодкой в мае?",
-        "is there anything on at the hall on Saturday?",
         "are the goal posts being repaired",
         "is the timetable posted on the gate",
         "что есть в меню на завтрак с сыром?",

@@ -115,6 +115,15 @@ async def test_how_many_posts_there_are_with_what_was_counted(library: Any) -> N
     )
 
 
+async def test_without_a_topic_all_posts_are_counted_but_those_of_closed_channels(library: Any, make_post: Any) -> None:
+    await library.keep(make_post(90, "The vault is empty.", chat=library.safe, days=4))
+    for text in ("how many posts are there in total?", "how many posts"):
+        draft = await told(library, text)
+        assert draft is not None and draft.sentences[0].text.startswith("10 posts: March 1, 2025 — May 20, 2025")
+    russian = await told(library, "сколько всего постов")
+    assert russian is not None and russian.sentences[0].text.startswith("10 постов: ")
+
+
 async def test_a_count_is_bounded_by_the_period(library: Any) -> None:
     assert said(await told(library, "How many posts mention the ferry in April 2025?")).startswith("1 post with")
     none = await told(library, "How many posts mention the ferry in 2024?")

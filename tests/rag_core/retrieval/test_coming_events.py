@@ -1,0 +1,105 @@
+"""What posts announce for the days that a question asks about."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from rag_core.planning.rule_planner import plan_by_rules
+from rag_core.retrieval.aggregate import answer_by_aggregation
+from rag_core.types import Draft, Kind, Question, Viewer
+
+# The library's questions are asked on Thursday, 15 January 2026, and make_post counts days from 1 March 2025.
+MONDAY = 317  # 12 January 2026
+
+
+async def ask(library: Any, text: str, **asked: Any) -> Draft | None:
+    question = library.question(text, **asked)
+    plan = plan_by_rules(question)
+    assert plan.kind is Kind.COMING
+    return await answer_by_aggregation(question, plan, library.rag)
+
+
+def lines(draft: Draft | None) -> list[str]:
+    assert draft is not None
+    return [sentence.text for sentence in draft.sentences]
+
+
+@pytest.fixture
+async def announced(library: Any, make_post: Any) -> Any:
+    texts = {
+        20: "Regatta of model boats on 18 January, start at noon.",
+        21: "On Saturday the choir sings in the old net shed.",
+        22: "We open at nine every Saturday, as always.",
+        23: "The tombola is on 17 January in the hall.",
+        24: "Tombola postponed: the hall is flooded, new date 31 January.",
+        25: "On Saturday nobody came to the swap meet.",
+        26: "Send your photos of the storm until 17 January.",
+        27: "Lantern walk, 16 January 10-3, bring a jar.",
+    }
+    await library.keep(
+        *(make_post(n, text, chat=library.harbour, days=MONDAY + (n > 23)) for n, text in texts.items()),
+        make_post(90, "The vault party is on Saturday, nobody may know.", chat=library.safe, days=MONDAY),
+    )
+    return library
+
+
+async def test_a_weekend_has_the_events_of_its_days_soonest_first(announced: Any) -> None:
+    draft = await ask(announced, "where to go this weekend?")
+    assert lines(draft) == [
+        "January 17: On Saturday the choir sings in the old net shed.",
+        "January 18: Regatta of model boats on 18 January, start at noon.",
+    ]
+    assert draft is not None and all(c.quote in s.text for s in draft.sentences for c in s.citations)
+
+
+async def test_a_broad_question_has_deadlines_too(announced: Any) -> None:
+    assert "17 января: Send your photos of the storm until 17 January." in lines(await ask(announced, "что в субботу?"))
+
+
+async def test_hours_after_a_day_are_no_year_and_tomorrow_is_a_day(announced: Any) -> None:
+    assert lines(await ask(announced, "что будет завтра?")) == [
+        "16 января: Lantern walk, 16 January 10-3, bring a jar."
+    ]
+
+
+async def test_without_a_period_four_weeks_count_and_what_was_moved_is_told_with_its_new_day(announced: Any) -> None:
+    shown = lines(await ask(announced, "ближайшие мероприятия"))
+    assert [line for line in shown if "ombola" in line] == [
+        "31 января: Tombola postponed: the hall is flooded, new date 31 January."
+    ]
+    assert not any("every Saturday" in line or "nobody came" in line for line in shown)
+
+
+async def test_events_of_a_channel_by_what_it_is_and_of_none_that_may_not_be_read(announced: Any) -> None:
+    assert lines(await ask(announced, "what's on at the harbour on saturday?"))
+    assert not lines(await ask(announced, "what is planned in @pech_i_glina?"))
+    assert len(lines(await ask(announced, "anything on in the hall?"))) == 1  # the tombola with its new date
+    assert await ask(announced, "anything on at the bandstand?") is None
+    everywhere = lines(await ask(announced, "anything on saturday?"))
+    assert everywhere and not any("vault" in line for line in everywhere)
+    assert not lines(await ask(announced, "anything on saturday?", see=(announced.kiln,)))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("что будет в выходные", Kind.COMING),
+        ("есть что-нибудь интересное в эти выходные?", Kind.COMING),
+        ("what's coming up?", Kind.COMING),
+        ("any plans for October at the club?", Kind.COMING),
+        ("is there anything on at the hall on Saturday?", Kind.COMING),
+        ("is the library open on Saturday", Kind.FACT),
+        ("что будет с мостом", Kind.FACT),
+        ("будет ли паром в субботу", Kind.FACT),
+        ("when is the next meeting", Kind.FACT),
+        ("what happened last weekend", Kind.POSTED),
+        ("what is new in October", Kind.POSTED),
+        ("что нового в субботу", Kind.POSTED),
+    ],
+)
+def test_what_is_to_come_is_asked_for_without_a_thing(text: str, kind: Kind) -> None:
+    asked_at = datetime(2026, 11, 18, 12, tzinfo=UTC)
+    assert plan_by_rules(Question(text, "en", asked_at, Viewer(1, frozenset({-1})))).kind is kind

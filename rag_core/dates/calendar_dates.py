@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import date
 
@@ -22,6 +23,9 @@ _SEPARATORS = (",", "-", "/", "of", "the", ".")
 # Words that show that a number is no year: "за 2000 рублей".
 _MEASURES = ("руб", "₽", "долл", "евро", "чел", "штук", "мест", "экземпл", "тонн", "км", "кг", "год", "people", "dollar",
              "euro", "men", "women", "seat", "bonus", "kg", "points")  # fmt: skip
+
+
+_TIME_OF_DAY = re.compile(r"[.:]\d\d|\s?(?:[ap]\.?m\b|o['’]clock|час|утра|вечера|дня|ночи)")
 
 
 class CalendarReader(TokenReader):
@@ -55,7 +59,8 @@ class CalendarReader(TokenReader):
             y, end = self._trailing_year(end)
             return self._build_date(start, end, (y, m, d), last)
         if weekday is not None and last is None and self.kind(i) in {"ordinal", "number"}:
-            return self._weekday_with_day(start, end, weekday, d) if self.kind(end) != "unit" else self._weekday(start)
+            timed = self.kind(end) == "unit" or _TIME_OF_DAY.match(self.text, self.tokens[i].end)  # "Friday, 7.30pm"
+            return self._weekday(start) if timed else self._weekday_with_day(start, end, weekday, d)
         return self._weekday(start) if weekday is not None else None
 
     def _numeric_date(self, start: int, i: int, weekday: int | None) -> DateMatch | None:

@@ -79,7 +79,7 @@ _PARTS = {
     "start": "начало начала начале началу beginning start early", "middle": "середина середины середине середину middle mid",
     "end": "конец конца конце концу end late", "earlier": "earlier", "later": "later",
 }  # fmt: skip
-_DAY_OFFSETS = {0: "сегодня седня today", -1: "вчера yesterday", -2: "позавчера", -3: "позапозавчера", 1: "завтра tomorrow",
+_DAY_OFFSETS = {0: "сегодня седня today", -1: "вчера yesterday", -2: "позавчера", -3: "позапозавчера", 1: "завтра tomorrow tmrw tmr tomoro",
                 2: "послезавтра"}  # fmt: skip
 _DAY_ADJECTIVES = {0: "сегодняшн", -1: "вчерашн", -2: "позавчерашн", 1: "завтрашн"}
 _CARDINALS = {

@@ -186,15 +186,16 @@ def _parse_period(text: str, now: datetime, _zone: tzinfo | None) -> Period | No
     return None
 
 
-_YEAR_AHEAD, _LATER_THIS_WEEK = timedelta(days=366), timedelta(days=3)
+_YEAR_AHEAD, _LATER_THIS_WEEK, _SATURDAY = timedelta(days=366), timedelta(days=3), 5
 
 
 def read_coming(point: DateMatch, today: date) -> DateRange | None:
     """Read a date as a coming one: of what recurs the occurrence that has not ended, or the next; else as it is."""
     if point.recurrence is None:
         days = point.read(today)
-        ended = days is not None and days.until is not None and days.until <= today
-        return point.read(today + _LATER_THIS_WEEK) if ended else days  # on a Monday "this weekend" is the coming one
+        if days and days.since and days.until and days.until <= today and days.since.weekday() == _SATURDAY:
+            return point.read(today + _LATER_THIS_WEEK)  # on a Monday "this weekend" is the coming one
+        return days
     latest = point.recurrence.find_latest(today)
     if latest and latest.until and latest.until > today:
         return latest

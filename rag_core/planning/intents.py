@@ -261,14 +261,14 @@ def asks_for_posts(asked: str) -> bool:
 # What is to come, without a topic: "что будет в выходные", "anything on tomorrow?". `_COMING_FRAME` are the words that
 # ask so, `_COMING_ASKED` those of them that look ahead by themselves.
 _COMING_ASKED = re.compile(
-    r"\b(?:буд(?:ет|ут)|намеча\w+|намечен\w*|(?:за)?планир\w+|предсто\w+|ожида\w+|готовит\w+|сходить|пойти|податься|заняться|ждать|ждем|планы|анонс\w*|"
-    r"ближайш\w+|грядущ\w+|coming up|upcoming|planned|scheduled|plans|lined up|what(?:'s|s| is) (?:on|next)|(?:any|some)thing on|things to do|where to go|"
+    r"\b(?:буд(?:ет|ут)|намеча\w+|намечен\w*|(?:за)?планир\w+|предсто\w+|ожида\w+|готовит\w+|сходить|пойти|податься|заняться|ждать|ждем|впереди|планы|анонс\w*|"
+    r"ближайш\w+|грядущ\w+|comm?ing up|upcoming|planned|scheduled|plans|lined up|wh?at(?:'s|s| is) (?:on|next)|(?:any|some)thing? on|things to do|where to go|"
     r"what to do|in store|ahead)\b"
 )
 _COMING_FRAME = re.compile(
-    rf"{_COMING_ASKED.pattern}|\b(?:что|че|чо|шо|чего|чем|куда|где|какие|есть|ли|то|нибудь|нить|интересн\w+|нового|хорошего|можно|бы|там|тут|у нас|у вас|"
+    rf"{_COMING_ASKED.pattern}|\b(?:что|че|чо|шо|чего|чем|куда|где|какие|есть|ли|то|нибудь|нить|интересн\w+|любопытн\w+|происход\w+|чонить|чтонить|нового|хорошего|можно|бы|там|тут|у нас|у вас|"
     r"мероприяти\w*|событи\w*|ивент\w*|встреч[аи]?|даты?|афиш\w*|календар\w*|дела|чонибудь|чтонибудь|чето|подскаж\w*|скаж\w*|посовет\w*|ребят\w*|народ|всем|привет|хочу|хотим|время|"
-    r"what|whats|what's|is|are|there|any|anything|something|happening|happens|going on|on|up|events?|dates?|interesting|fun|cool|good|to|do|for|the|"
+    r"what|wh?ats|what's|is|are|there|any|anything?|something?|happ?enn?ing|happens|got|going on|going|on|up|events?|dates?|interesting|fun|cool|good|to|do|for|the|"
     r"can|we|i|you|guys|hi|hey|hello|calendar|agenda|soon|coming|next|go|around|here|out|worth|doing|having|that|should|know|of|about|tell|me|so|um|pls|please)\b"
 )
 _PAST_ASKED = re.compile(
@@ -286,7 +286,9 @@ def asks_for_coming_events(asked: str, *, ahead: bool) -> bool:
 _WHOSE_EVENTS = re.compile(
     r"\b(?:у|в|во|на|от|at|in|from|of|by|for|with)\s+(?:(?:the|our|your|нашем|нашей|наших)\s+)?$"
 )
-_WHO_DOES = re.compile(r"\b(?:is|are)\s+(?:the\s+)?([^?]{1,40}?)\s(?:doing|having|planning|up to)\b")
+_WHO_DOES = re.compile(
+    r"(?:\b(?:is|are|has)|what['’]?s)\s+(?:the\s+)?([^?]{1,40}?)\s(?:doing|having|planning|up to|got on)\b"
+)
 
 
 def extract_coming_topic(asked: str) -> str | None:

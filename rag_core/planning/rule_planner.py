@@ -308,15 +308,20 @@ def _is_posting_period(
 
 
 _MAY_ASK_FOR_COMING = frozenset({Kind.FACT, Kind.LIST, Kind.POSTED, Kind.NEWS})
-_MAX_COMING_TERMS = 3
-_SOON = timedelta(days=14)
+_MAX_COMING_TERMS, _MAX_COMING_LENGTH = 3, 200  # terms, characters
+_SOON, _ONE_DAY = timedelta(days=15), timedelta(days=1)
 
 
 def _find_coming_topic(text: str, now: datetime, filters: QueryFilters) -> str | None:
     """Whose events a question for what is to come asks for; empty for those of all channels, None for others."""
+    if len(text) > _MAX_COMING_LENGTH:
+        return None
     asked = text.lower().replace("ё", "е")
     period = parse_coming_period(text, now)
-    ahead = bool(period and period.since and period.until and now < period.since <= period.until <= now + _SOON)
+    ahead = False
+    if period and period.since and period.until:
+        # most of it is still to come, as of the next two weeks, or of "this week" on a Monday
+        ahead = now - period.since < period.until - now <= _SOON and period.until - now > _ONE_DAY
     if not asks_for_coming_events(asked, ahead=ahead):
         return None
     for words in (period.words if period else "", *filters.words):

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date, datetime, time, timedelta
+from itertools import islice
 from typing import NamedTuple
 
 from rag_core.context.copies import gather_evidence
-from rag_core.dates.parse import DateMatch, find_dates, parse_coming_period, read_coming
+from rag_core.dates.date_tokenizer import DateMatch
+from rag_core.dates.parse import find_dates, parse_coming_period, read_coming
 from rag_core.dates.ranges import DateRange, resolve_date_parts
 from rag_core.engine import Engine
 from rag_core.retrieval.channel_profile import find_described_channel
@@ -22,25 +23,24 @@ from rag_core.retrieval.extractive_summary import MAX_LINES, quote_span
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, TextSpan, split_long_span, split_sentences
-from rag_core.text.tokens import read_word, tokenize
-from rag_core.types import Draft, Hit, Passage, Plan, Question
+from rag_core.text.tokens import fold_case, read_word, tokenize
+from rag_core.types import Draft, Hit, Passage, Plan, PostKey, Question
 from rag_core.writing.phrases import format_dated_line
 
 _ANNOUNCED_AHEAD = timedelta(days=120)  # what was announced earlier is read no more
 _WITHOUT_PERIOD = timedelta(days=28)  # "what's coming up?"
 _MAX_READ_POSTS = 1000  # the newest
+_MAX_READ_SENTENCES = 400  # that have words of days, 0.5 ms each
+_CONTEXT_LENGTH = 30  # characters read before a date
 _MAX_LINE_LENGTH = 160  # characters of a quote
 _MAX_GAP = 3  # characters between two sentences that adjoin
 _AHEAD = timedelta(days=300)  # a day without a year is the one before this long after the post
 _SHORT_SPAN, _LONG_PERIOD = timedelta(days=3), timedelta(days=20)
 # Expressions that are dates only after certain words: "2024", "the last days of".
 _NO_EVENT_DAYS = frozenset({"year", "digest", "last"})
-_BEFORE_REGULAR = re.compile(r"\b(?:every|each|only|except|кажд\w+|только|по|кроме)\s+(?:the\s+)?$")
-_BEFORE_DEADLINE = re.compile(r"\b(?:until|till|by|before|до|по|к)\s+(?:the\s+)?$")
-_OUTINGS_ASKED = re.compile(
-    r"\b(?:сходить|пойти|податься|заняться|мероприяти\w+|событи\w+|интересн\w+|events?|fun|where to go|things to do)\b",
-    re.I,
-)
+_BEFORE_REGULAR = re.compile(r"\b(?:every|each|only|except|black|черн\w+|кажд\w+|только|по|кроме)\s+(?:the\s+)?$")
+_BEFORE_BOUND = re.compile(r"\b(?:until|till|by|before|from|since|до|по|к|с|со)\s+(?:the\s+)?$")
+_DASH = re.compile(r"\s?[-–—]")
 _RESCHEDULED = re.compile(
     r"\b(?:пере(?:нос|нес)\w*|отмен\w+|отлож\w+|откладыва\w+|сдвин\w+|сдвига\w+|не состоится|нов(?:ая|ую) дат\w+|"
     r"moved|postponed|put off|put back|rescheduled|cancel\w*|shifted|brought forward|called off|new date)\b",
@@ -48,13 +48,38 @@ _RESCHEDULED = re.compile(
 )
 _PAST_WORDS = frozenset({"was", "were", "did", "had", "came", "went", "saw", "took", "got", "made"})
 _WORD = re.compile(r"[^\W\d_]+")
-_MIN_RARE_POSTS, _RARE_SHARE = 3, 50  # a term of at most so many posts, or one of so many, tells what a post is about
+_MAX_RARE_POSTS = 5  # a term of at most so many posts tells what a post is about
+_TODAY = re.compile(r"сегодня|седня|today|tonight")
+_NAMED_DAY = re.compile(
+    rf"{_TODAY.pattern}|завтра|tomorrow|weekend|выходн|понедельник|вторник|сред|четверг|пятниц|суббот|воскресень|"
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+)
+_MONTHS = (
+    "январ|феврал|март|апрел|ма[йяе]\\b|июн|июл|август|сентябр|октябр|ноябр|декабр|januar|februar|march|april|may\\b|june|july|"
+    "august|september|october|november|december|(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\\b"
+)
+_DAY_WORDS = re.compile(
+    rf"\b(?:{_NAMED_DAY.pattern}|{_MONTHS})|"
+    r"(?<![\d.,])\d{1,2}(?:st|nd|rd|th|-?(?:го|ое|е)|\sчисл\w+|[./]\d{1,2}(?![\d%]))\b"
+)
+
+
+class _AskedDays(NamedTuple):
+    """Days that are asked for, `until` exclusive; `today`: today alone, so that its news count."""
+
+    since: date
+    until: date
+    today: bool
 
 
 class _Event(NamedTuple):
+    """Day of an event; `sentence` names it, `span` is quoted; `bound`: it only bounds something, as a deadline does."""
+
     day: date
     passage: Passage
     span: TextSpan
+    sentence: TextSpan
+    bound: bool
 
 
 async def list_coming_events(question: Question, plan: Plan, rag: Engine) -> Draft | None:
@@ -63,7 +88,10 @@ async def list_coming_events(question: Question, plan: Plan, rag: Engine) -> Dra
     Where the topic of the plan describes a channel, its events; else those of posts that name the topic. A draft
     without sentences: nothing is announced. None: no post names the topic, it is searched for.
     """
-    channel = await find_described_channel(plan.topic, question.viewer, rag) if plan.topic else None
+    words = plan.topic.split()
+    channel = await find_described_channel(plan.topic, question.viewer, rag) if words else None
+    if channel is None and len(words) > 1:  # "the village sports club", "студенческая общага": what it is comes last
+        channel = await find_described_channel(words[-1], question.viewer, rag)
     channels = plan.channels if channel is None else frozenset({channel})
     named = frozenset(tokenize(plan.topic)) if channel is None else frozenset[str]()
     today = datetime.combine(question.asked_at.date(), time(), question.asked_at.tzinfo)
@@ -75,8 +103,10 @@ async def list_coming_events(question: Question, plan: Plan, rag: Engine) -> Dra
     places = (await asyncio.to_thread(rag.lexical.all_of, only))[: -_MAX_READ_POSTS - 1 : -1]
     read = (await fetch_passages(rag.archive, places)).values()
     passages = [one for one in read if not named or named <= frozenset(tokenize(one.text))]
-    asked = DateRange(since.date(), until.date())
-    events = await asyncio.to_thread(_find_events, passages, asked, question)
+    today_asked = period is not None and since == today and until - since <= timedelta(days=1)
+    asked = _AskedDays(since.date(), until.date(), today_asked)
+    frequency = rag.lexical.statistics(question.viewer.channels).frequency
+    events = await asyncio.to_thread(_find_current_events, passages, asked, question, frequency)
     originals = await _drop_copies(events, question, rag)
     lines, room = [], MAX_ANSWER_LENGTH
     for event in sorted(originals, key=lambda one: one.day)[:MAX_LINES]:
@@ -92,57 +122,90 @@ async def list_coming_events(question: Question, plan: Plan, rag: Engine) -> Dra
     return Draft(tuple(lines), 1.0) if lines else Draft()
 
 
-def _find_events(passages: Sequence[Passage], asked: DateRange, question: Question) -> list[_Event]:
-    """Find the first event of each passage in the asked days; `passages` newest first."""
-    outings = bool(_OUTINGS_ASKED.search(question.text))
-    common = Counter(term for passage in passages for term in set(tokenize(passage.text)))
-    rare = max(_MIN_RARE_POSTS, len(passages) // _RARE_SHARE)
-    changes: list[tuple[int, frozenset[str]]] = []  # of later posts: the channel, and rare terms
-    events = []
-    for passage in passages:
-        posted, spans = passage.date.astimezone(question.asked_at.tzinfo).date(), split_sentences(passage.text)
-        for n, span in enumerate(spans):
-            sentence = passage.text[slice(*span)]
-            if days := list(_list_event_days(sentence, posted, asked, outings=outings)):
-                terms = frozenset(tokenize(sentence))
-                if not any(chat == passage.key.chat_id and terms & changed for chat, changed in changes):
-                    events.append(_Event(min(days), passage, _widen(passage.text, spans, n)))
-                break
-        if _RESCHEDULED.search(passage.text):
-            telling = (term for term in tokenize(passage.text) if common[term] <= rare and not term.isdecimal())
-            changes.append((passage.key.chat_id, frozenset(telling)))
-    return events
+def _find_current_events(
+    passages: Sequence[Passage], asked: _AskedDays, question: Question, frequency: Callable[[str], int]
+) -> list[_Event]:
+    """Find the events of passages, newest first, but those that a later post of their channel moved or cancelled.
+
+    Where there are none: deadlines, and days from which something holds.
+    """
+    found = list(_find_events(passages, asked, question))
+    events = [event for event in found if not event.bound] or found
+    moved = [one for one in passages if _RESCHEDULED.search(one.text)]
+    return [event for event in events if not any(_reschedules(one, event, frequency) for one in moved)]
 
 
-def _list_event_days(sentence: str, posted: date, asked: DateRange, *, outings: bool) -> Iterator[date]:
-    """List the days of a sentence in the asked ones; of a span its first day, or its last. `outings`: no deadlines."""
-    if asked.since is None or asked.until is None:
-        return
-    low = sentence.lower().replace("ё", "е")
+def _reschedules(later: Passage, event: _Event, frequency: Callable[[str], int]) -> bool:
+    """Whether a later post that something was moved or cancelled shares a rare word with the sentence of an event."""
+    if later.key.chat_id != event.passage.key.chat_id or later.date <= event.passage.date:
+        return False
+    shared = frozenset(tokenize(later.text)) & frozenset(tokenize(event.passage.text[slice(*event.sentence)]))
+    return any(
+        frequency(term) <= _MAX_RARE_POSTS and not (term.isdecimal() or _DAY_WORDS.match(term)) for term in shared
+    )
+
+
+def _find_events(passages: Sequence[Passage], asked: _AskedDays, question: Question) -> Iterator[_Event]:
+    """Find the first event of each passage in the asked days, and its first bound."""
+    sentences = (
+        (passage, spans, n, low[start:end])
+        for passage in passages
+        if _DAY_WORDS.search(low := fold_case(passage.text))
+        for spans in [split_sentences(passage.text)]
+        for n, (start, end) in enumerate(spans)
+        if _DAY_WORDS.search(low, start, end)
+    )
+    seen: set[tuple[PostKey, bool]] = set()
+    for passage, spans, n, sentence in islice(sentences, _MAX_READ_SENTENCES):
+        posted = passage.date.astimezone(question.asked_at.tzinfo).date()
+        for day, bound in sorted(_list_event_days(sentence, posted, asked)):
+            if (passage.key, bound) not in seen:
+                seen.add((passage.key, bound))
+                yield _Event(day, passage, _widen(passage.text, spans, n), spans[n], bound)
+
+
+def _list_event_days(low: str, posted: date, asked: _AskedDays) -> Iterator[tuple[date, bool]]:
+    """List the days of a lower-case sentence in the asked ones: events, and bounds.
+
+    Bounds are deadlines, days from which something holds, and the last day of a span.
+    """
     longest = _SHORT_SPAN if asked.until - asked.since < _LONG_PERIOD else asked.until - asked.since
+    past: bool | None = None
     for point in find_dates(low):
-        if point.needs in _NO_EVENT_DAYS or (outings and _BEFORE_DEADLINE.search(low, 0, point.at)):
-            continue
+        if point.needs in _NO_EVENT_DAYS or (not asked.today and _TODAY.search(low, point.at, point.to)):
+            continue  # news of the day announce nothing
+        if (point.recurrence or _TODAY.search(low, point.at, point.to)) and not _is_calendar_day(point):
+            past = _is_told_as_past(low) if past is None else past
+            if past:
+                continue  # "on Saturday nobody came"
         days = _read_announced(point, posted, low)
         if days is None or days.since is None or days.until is None:
             continue
-        last = days.until - timedelta(days=1)
+        bound = bool(_BEFORE_BOUND.search(low, max(0, point.at - _CONTEXT_LENGTH), point.at))
         if point.pair or days.until - days.since <= longest:
-            ends = (days.since, last) if point.pair else (days.since,)
-            yield from (day for day in ends if asked.since <= day < asked.until and day >= posted)
+            ends = [(days.since, bound), *([(days.until - timedelta(days=1), True)] if point.pair else [])]
+            yield from ((day, last) for day, last in ends if asked.since <= day < asked.until and day >= posted)
+
+
+def _is_calendar_day(point: DateMatch) -> bool:
+    return bool(point.fields and point.fields[1] and point.fields[2])
 
 
 def _read_announced(point: DateMatch, posted: date, low: str) -> DateRange | None:
-    if point.fields and point.fields[1] and point.fields[2]:
+    """Read a date as it was meant in a post; None for what names no single event: "every Saturday", "in a few days"."""
+    if _is_calendar_day(point) and point.fields:
         # "8 October 10-3" names hours, and no year
         year = point.fields[0] if point.fields[0] and point.fields[0] >= posted.year % 100 else None
         return resolve_date_parts(year, point.fields[1], point.fields[2], posted + _AHEAD)
     if point.pair:
         return point.read(posted + _AHEAD)
-    if point.recurrence is not None:
-        regular = _BEFORE_REGULAR.search(low, 0, point.at) or low[point.at : point.to].endswith(("days", "ам", "ям"))
-        if regular or _is_told_as_past(low):
+    told, before = low[point.at : point.to], low[max(0, point.at - _CONTEXT_LENGTH) : point.at]
+    if point.recurrence:
+        among = _DASH.match(low, point.to) or before.rstrip().endswith(("-", "–", "—"))  # "Mon-Fri 8 to 18"
+        if _BEFORE_REGULAR.search(before) or told.endswith(("days", "ам", "ям")) or (among and not point.fields):
             return None
+    elif not _NAMED_DAY.search(told):
+        return None
     return read_coming(point, posted)
 
 

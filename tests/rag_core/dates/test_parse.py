@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.evaluation.date_accuracy import compute_date_metrics, read_date_rows
-from rag_core.dates.parse import parse_period
+from rag_core.dates.parse import parse_coming_period, parse_period
 
 LEAP = datetime(2028, 2, 29, 23, 59, 59, tzinfo=UTC)  # a Tuesday
 PHRASES = [
@@ -93,6 +93,24 @@ def test_words_about_time_seen_from_a_leap_day(text: str, since: str, until: str
 )  # fmt: skip
 def test_words_that_only_look_like_time_are_none(text: str) -> None:
     assert days(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "since", "until"),
+    [
+        ("what's on this weekend", "2028-03-04", "2028-03-06"),
+        ("что будет в субботу", "2028-03-04", "2028-03-05"),
+        ("quiz next Friday, 7.30pm", "2028-03-10", "2028-03-11"),  # and no Friday the 7th
+        ("планы на 3 марта", "2028-03-03", "2028-03-04"),
+        ("завтра в парке", "2028-03-01", "2028-03-02"),
+        ("чё на след неделе", "2028-03-06", "2028-03-13"),
+        ("any plans for April", "2028-04-01", "2028-05-01"),
+        ("what was on yesterday", None, None),
+    ],
+)
+def test_a_coming_period_has_not_ended(text: str, since: str | None, until: str | None) -> None:
+    found = parse_coming_period(text, LEAP)
+    assert (_day(found.since), _day(found.until)) == (since, until) if found else since is None
 
 
 def test_the_words_are_given_back_as_they_stand_in_the_lower_case_text() -> None:

@@ -36,7 +36,8 @@ async def announced(library: Any, make_post: Any) -> Any:
         23: "The tombola is on 17 January in the hall.",
         24: "Tombola postponed: the hall is flooded, new date 31 January.",
         25: "On Saturday nobody came to the swap meet.",
-        26: "Send your photos of the storm until 17 January.",
+        26: "Send your photos of the storm until 19 January.",
+        28: "On Tuesday we are shut. The brass band plays on 18 January. Then there is soup.",
         27: "Lantern walk, 16 January 10-3, bring a jar.",
     }
     await library.keep(
@@ -50,13 +51,15 @@ async def test_a_weekend_has_the_events_of_its_days_soonest_first(announced: Any
     draft = await ask(announced, "where to go this weekend?")
     assert lines(draft) == [
         "January 17: On Saturday the choir sings in the old net shed.",
+        "January 18: On Tuesday we are shut. The brass band plays on 18 January. Then there is soup.",
         "January 18: Regatta of model boats on 18 January, start at noon.",
     ]
     assert draft is not None and all(c.quote in s.text for s in draft.sentences for c in s.citations)
 
 
-async def test_a_broad_question_has_deadlines_too(announced: Any) -> None:
-    assert "17 января: Send your photos of the storm until 17 January." in lines(await ask(announced, "что в субботу?"))
+async def test_where_nothing_else_is_announced_deadlines_are_told(announced: Any) -> None:
+    shown = lines(await ask(announced, "что запланировано на 19 января?"))
+    assert shown == ["19 января: Send your photos of the storm until 19 January."]
 
 
 async def test_hours_after_a_day_are_no_year_and_tomorrow_is_a_day(announced: Any) -> None:

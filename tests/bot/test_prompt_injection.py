@@ -30,9 +30,9 @@ READERS = range(600, 612)
 
 @asynccontextmanager
 async def running(sandbox: Sandbox, home: Path) -> AsyncIterator[None]:
-    async with obedient_server() as url:
+    async with obedient_server() as model:
         bot = {"token": sandbox.token, "api": sandbox.url, "admins": (ADMIN,), "reader_limit": 10_000}
-        given = {"bot": {**bot, "chat_limit": 10_000}, "data": {"dir": home}, "llm": {"url": url, "parallel": 4}}
+        given = {"bot": {**bot, "chat_limit": 10_000}, "data": {"dir": home}, "llm": {"url": model.url, "parallel": 4}}
         stop, ready = asyncio.Event(), asyncio.Event()
         task = asyncio.create_task(run_bot(Settings.model_validate(given), stop=stop, ready=ready))
         await ready.wait()

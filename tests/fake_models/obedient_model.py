@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
 from local_server import OpenAiServer, answer_with
 from scripted_model import FakeLlm
 
-from rag_core.llm import DecodingParams, FinishReason, Generation, GenerationStats, Prompt
+from rag_core.llm import Prompt
 
 # What it would tell if it were asked: of a channel that its readers may not see, and of the bot's own settings.
 KNOWN = "The treasurer hid the silver trophy under the staircase"
@@ -120,23 +120,10 @@ def _due(prompt: Prompt, schema: Mapping[str, Any] | None, grammar: str | None) 
 class ObedientLlm(FakeLlm):
     """See above. Grammars are said to be obeyed, and are not."""
 
-    name = "obedient"
+    name, piece_length = "obedient", 64
 
-    async def stream(
-        self,
-        prompt: Prompt,
-        decoding: DecodingParams,
-        *,
-        grammar: str | None = None,
-        schema: Mapping[str, Any] | None = None,
-    ) -> AsyncIterator[str | Generation]:
-        self.asked.append(prompt)
-        whole = _due(prompt, schema, grammar)
-        shown = whole[: 4 * decoding.max_tokens]
-        for start in range(0, len(shown), 64):
-            yield shown[start : start + 64]
-        finish = FinishReason.STOP if shown == whole else FinishReason.LENGTH
-        yield Generation(shown, finish, GenerationStats(tokens=len(shown) // 4))
+    async def choose_reply(self, prompt: Prompt, grammar: str | None, schema: Mapping[str, Any] | None) -> str:
+        return _due(prompt, schema, grammar)
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
         self.asked.append(prompt)

@@ -280,12 +280,11 @@ class Slow(RoleLlm):
 
     begun = 0
 
-    async def stream(self, prompt: Any, *given: Any, **more: Any) -> AsyncIterator[Any]:
+    async def choose_reply(self, prompt: Any, *given: Any) -> Any:
         if detect_purpose(prompt) == "map":
             self.begun += 1
             await asyncio.sleep(0.8)
-        async for piece in super().stream(prompt, *given, **more):
-            yield piece
+        return await super().choose_reply(prompt, *given)
 
 
 async def test_no_further_post_is_read_where_the_question_has_no_time_for_it(quick: Any) -> None:
@@ -323,7 +322,7 @@ async def test_the_council_keeps_what_its_judge_puts_above_the_bar(quick: Any) -
 async def test_facts_are_all_that_the_reducing_model_reads(quick: Any) -> None:
     model = RoleLlm(GOOD)
     await answered(quick, "mapreduce", model)
-    (reduced,) = [prompt for prompt in model.heard if detect_purpose(prompt) == "write"]
+    (reduced,) = [prompt for prompt in model.asked if detect_purpose(prompt) == "write"]
     assert "leaves at 7:30 every morning." in reduced.ask
     assert "Dogs travel" not in reduced.ask
     assert model.calls.count("map") <= 5

@@ -3,19 +3,17 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
 from aiogram import Bot
-from aiogram.client.session import aiohttp as aiogram_session
+from aiogram_caches import share_between_bots
 from driven_sandbox import DrivenSandbox, running_bot
 from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, Cli, CommandResult, index_posts, make_local_bot
 
@@ -29,8 +27,7 @@ from rag_core.types import Answer, Channel, Post, PostKey, Visibility
 if TYPE_CHECKING:
     import playwright.async_api as playwright_api
 
-# Every test has a bot of its own; the certificates that its session trusts are read once.
-aiogram_session.ssl = SimpleNamespace(create_default_context=cache(ssl.create_default_context))  # type: ignore[attr-defined]
+share_between_bots()  # every test has a bot of its own
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking".split()

@@ -37,8 +37,20 @@ GOOD = {"write": WRITTEN, "map": [FACT, NO_FACT], "parts": DONE, "hyde": "A ferr
 BUDGETS = {"map": 0.3, "judge": 0.3, "write": 0.3, "rewrite": 0.2, "plan": 0.3, "question": 3}
 
 
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory, open_library: Any) -> None:
+    """Load what is loaded with the first answer: it takes longer than a stage has here."""
+
+    async def ask() -> None:
+        async with open_library(tmp_path_factory.mktemp("warm")) as library:
+            library.rag = replace(library.rag, writer=RoleLlm(GOOD))
+            await library.ask(QUESTION)
+
+    asyncio.run(ask())
+
+
 @pytest.fixture
-async def quick(tmp_path: Path, open_library: Any, make_post: Any) -> AsyncIterator[Any]:
+async def quick(warm: None, tmp_path: Path, open_library: Any, make_post: Any) -> AsyncIterator[Any]:
     """A few posts, and little time for every stage."""
     async with open_library(tmp_path / "quick", budgets=BUDGETS) as library:
         await library.keep(

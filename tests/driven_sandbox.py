@@ -6,11 +6,12 @@ Faults are injected on the way: errors, proxies' pages, dropped connections and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
 from secrets import token_urlsafe
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from aiohttp import web
 from webhook_sender import WebhookSender
@@ -23,6 +24,10 @@ from bot.sandbox.server import execute_call, find_method, read_call_parameters
 from bot.sandbox.state import SandboxState, UploadedFile
 from bot.sandbox.update_queue import OTHER_POLLER_TEXT
 from bot.sandbox.user_actions import UserMessage
+
+if TYPE_CHECKING:
+    from bot.indexing_worker import BotObserver
+    from bot.settings import Settings
 
 PROXY_ERROR_PAGE = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
 
@@ -213,6 +218,24 @@ class DrivenSandbox(Sandbox):
         except BotApiError as exc:
             return web.json_response(exc.body(), status=exc.code)
         return await super()._on_file(request)
+
+
+@asynccontextmanager
+async def running_bot(settings: Settings, watch: BotObserver | None = None) -> AsyncIterator[None]:
+    """The real bot in this event loop, once it is ready; it ends as it does on SIGTERM."""
+    from bot.app import run_bot  # it takes seconds to import
+
+    stop, ready = asyncio.Event(), asyncio.Event()
+    running = asyncio.create_task(run_bot(settings, stop=stop, ready=ready, watch=watch))
+    told = asyncio.create_task(ready.wait())
+    await asyncio.wait({running, told}, return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
+    try:
+        if not running.done():
+            yield
+    finally:
+        stop.set()
+        await running
 
 
 async def apply_fault(fault: Fault, request: web.Request) -> web.StreamResponse | None:

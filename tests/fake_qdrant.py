@@ -26,6 +26,7 @@ from functools import partial
 from typing import Any
 
 from aiohttp import web
+from local_server import LocalServer
 from pydantic import BaseModel, TypeAdapter
 from qdrant_client import QdrantClient, models
 
@@ -33,23 +34,17 @@ _SCATTERED = ("shard_number", "replication_factor", "write_consistency_factor")
 _SETTINGS = ("hnsw_config", "quantization_config")  # which local mode does not keep
 
 
-class FakeQdrant:
+class FakeQdrant(LocalServer):
     """The stand-in, as an asynchronous context; its fields may be set at any time."""
 
     def __init__(self, *, key: str = "", port: int = 0) -> None:
         self.key, self.status, self.delay = key, 0, 0.0
         self.asked: list[str] = []  # method and path of each request
-        self._port = port
-        self._runner: web.AppRunner | None = None
+        super().__init__(web.route("*", "/{path:.*}", self._answer), port=port)
         self._thread = ThreadPoolExecutor(1)  # local mode bears one
         self._local = QdrantClient(":memory:")
         self._made: dict[str, dict[str, Any]] = {}
         self._indexed: dict[str, dict[str, Any]] = {}
-
-    @property
-    def url(self) -> str:
-        """Where it answers; the same after a stop."""
-        return f"http://127.0.0.1:{self._port}"
 
     @property
     def collections(self) -> list[str]:
@@ -60,30 +55,10 @@ class FakeQdrant:
         """What it says of a collection."""
         return dict(self._info(name))
 
-    async def __aenter__(self) -> FakeQdrant:
-        await self.start()
-        return self
-
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
         self._thread.shutdown()
         self._local.close()
-
-    async def start(self) -> None:
-        """Listen, the first time at a free port."""
-        app = web.Application(client_max_size=2**28)
-        app.router.add_route("*", "/{path:.*}", self._answer)
-        # a request in flight is cut off as by a crash
-        self._runner = web.AppRunner(app, shutdown_timeout=0, handler_cancellation=True)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True).start()
-        self._port = self._runner.addresses[0][1]
-
-    async def stop(self) -> None:
-        """Be gone: open connections end, new ones are refused."""
-        if self._runner:
-            await self._runner.cleanup()
-            self._runner = None
 
     def forget(self) -> None:
         """Lose every collection. Only while nothing is asked."""

@@ -12,15 +12,15 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
+from local_server import find_free_ports
 
 BINARY = os.environ.get("QDRANT_BIN", "")
 needs_server = pytest.mark.skipif(
@@ -29,15 +29,6 @@ needs_server = pytest.mark.skipif(
 needs_binary = pytest.mark.skipif(not BINARY, reason="QDRANT_BIN names no binary of a Qdrant server")
 _START_SECONDS, _STOP_SECONDS = 60.0, 30.0
 _WAL_MB = 4  # a node sets aside two such files for each shard, and a test has little
-
-
-def find_free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens at now."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 class QdrantNode:

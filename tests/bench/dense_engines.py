@@ -110,8 +110,7 @@ class Ours(Engine):
         return self.find(near, self.all)
 
     def within(self, near: Near) -> list[int]:
-        window = near.window
-        return self.find(near, SearchFilter(window.channels, window.since, window.until))
+        return self.find(near, near.window)
 
     def find(self, near: Near, only: SearchFilter) -> list[int]:
         """The posts nearest to a vector that pass a filter, nearest first."""
@@ -174,17 +173,17 @@ class NumpyScan(Engine):
         self.rows[numbers.start : numbers.stop] = rows
 
     def search(self, near: Near) -> list[int]:
-        return _nearest(self.rows @ near.vector, np.arange(len(self.rows)))
+        return find_nearest(self.rows @ near.vector, np.arange(len(self.rows)))
 
     def within(self, near: Near) -> list[int]:
         passing = np.flatnonzero(self.frame.inside(near.window))
-        return _nearest(self.rows[passing] @ near.vector, passing)
+        return find_nearest(self.rows[passing] @ near.vector, passing)
 
     def close(self) -> None:
         np.save(self.file, self.rows)
 
 
-def _nearest(cosines: Rows, numbers: NDArray[np.int64]) -> list[int]:
+def find_nearest(cosines: Rows, numbers: NDArray[np.int64]) -> list[int]:
     best = np.argpartition(-cosines, MOST - 1)[:MOST] if len(cosines) > MOST else np.arange(len(cosines))
     found: list[int] = numbers[best[np.argsort(-cosines[best])]].tolist()
     return found

@@ -24,7 +24,7 @@ import numpy as np
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.dense_engines import MOST, Near, Ours, Rows, draw, slices
+from bench.dense_engines import Near, Ours, Rows, draw, find_nearest, slices
 from bench.measure_process import disk_mb, memory_mb, seconds
 from bench.run_bench import parse_size
 from bench.synthetic_posts import CHANNELS, Frame
@@ -50,14 +50,8 @@ def list_filters(near: Near) -> Iterator[SearchFilter]:
 
 def scan(rows: Rows, frame: Frame, vector: Rows, only: SearchFilter) -> list[int]:
     """The nearest posts that pass, by comparing with all of them; a filtered scan copies what passes."""
-    allowed = np.array([chat in only.channels for chat in _CHATS])[frame.channel]
-    if only.since and only.until:
-        allowed &= (frame.date >= only.since.timestamp()) & (frame.date < only.until.timestamp())
-    numbers = np.flatnonzero(allowed)
-    cosines = rows @ vector if len(numbers) == len(rows) else rows[numbers] @ vector
-    best = np.argpartition(-cosines, MOST - 1)[:MOST] if len(cosines) > MOST else np.arange(len(cosines))
-    found: list[int] = numbers[best[np.argsort(-cosines[best])]].tolist()
-    return found
+    numbers = np.flatnonzero(frame.inside(only))
+    return find_nearest(rows @ vector if len(numbers) == len(rows) else rows[numbers] @ vector, numbers)
 
 
 def read_processor_seconds(pid: int) -> float:

@@ -73,8 +73,7 @@ class Ours:
         return self.index.search(query.terms, self.all, MOST)
 
     def within(self, query: Query) -> Any:
-        window = query.window
-        return self.index.search(query.terms, SearchFilter(window.channels, window.since, window.until), MOST)
+        return self.index.search(query.terms, query.window, MOST)
 
     def best(self, found: Any) -> list[tuple[int, float]]:
         return [(place.key.message_id - 1, score) for place, score in found]

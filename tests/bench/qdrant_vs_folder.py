@@ -67,13 +67,9 @@ def words(
 
     row = {"posts_per_s": len(posts) / seconds(fill)}
     row |= percentiles(times(queries, lambda q: index.search(q.terms, everything)))
-    within = times(queries, lambda q: index.search(q.terms, _make_filter(q.window)))
-    found = [[place for place, _ in index.search(q.terms, _make_filter(q.window), _TOP)] for q in queries]
+    within = times(queries, lambda q: index.search(q.terms, q.window))
+    found = [[place for place, _ in index.search(q.terms, q.window, _TOP)] for q in queries]
     return row | percentiles(within, "filtered"), found
-
-
-def _make_filter(window: synthetic_posts.Window) -> SearchFilter:
-    return SearchFilter(window.channels, window.since, window.until)
 
 
 def vectors(
@@ -94,8 +90,8 @@ def vectors(
     settle()
     everything = SearchFilter(frozenset(channel.chat_id for channel in synthetic_posts.CHANNELS))
     row |= percentiles(times(asked, lambda near: run(store.search(near.vector, everything, MOST))))
-    within = times(asked, lambda near: run(store.search(near.vector, _make_filter(near.window), MOST)))
-    found = [[p for p, _ in run(store.search(near.vector, _make_filter(near.window), _TOP))] for near in asked]
+    within = times(asked, lambda near: run(store.search(near.vector, near.window, MOST)))
+    found = [[p for p, _ in run(store.search(near.vector, near.window, _TOP))] for near in asked]
     return row | percentiles(within, "filtered"), found
 
 

@@ -18,7 +18,7 @@ from bench.synthetic_words import Words
 from numpy.typing import NDArray
 
 from rag_core.text.tokens import stem
-from rag_core.types import Channel, Origin, Post, PostKey, Visibility
+from rag_core.types import Channel, Origin, Post, PostKey, SearchFilter, Visibility
 
 Ints = NDArray[np.int64]
 
@@ -37,10 +37,9 @@ _SENTENCES = (9, 14, 7, 11, 17)  # words, over and over
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class Window(SearchFilter):
     """A filter: 3 channels and half a year."""
 
-    channels: frozenset[int]
     since: datetime
     until: datetime
 
@@ -89,10 +88,11 @@ class Frame:
         channels = frozenset(CHANNELS[n].chat_id for n in (int(self.channel[post]), *others))
         return Window(channels, since, since + timedelta(days=181))
 
-    def inside(self, window: Window) -> NDArray[np.bool_]:
+    def inside(self, only: SearchFilter) -> NDArray[np.bool_]:
         """Which posts pass."""
-        mask = (self.date >= window.since.timestamp()) & (self.date < window.until.timestamp())
-        mask &= np.array([channel.chat_id in window.channels for channel in CHANNELS])[self.channel]
+        mask: NDArray[np.bool_] = np.array([channel.chat_id in only.channels for channel in CHANNELS])[self.channel]
+        if only.since and only.until:
+            mask &= (self.date >= only.since.timestamp()) & (self.date < only.until.timestamp())
         return mask
 
 

@@ -3,37 +3,31 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
 from aiogram import Bot
-from aiogram.client.session import aiohttp as aiogram_session
-from driven_sandbox import DrivenSandbox
-from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, Cli, CommandResult, make_local_bot
+from aiogram_caches import share_between_bots
+from driven_sandbox import DrivenSandbox, running_bot
+from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, Cli, CommandResult, index_posts, make_local_bot
 
 from bot.__main__ import main
-from bot.app import run_bot
 from bot.indexing_worker import BotObserver
 from bot.sandbox import Sandbox
 from bot.settings import Settings
-from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine
-from rag_core.storage import channels, posts
 from rag_core.types import Answer, Channel, Post, PostKey, Visibility
 
 if TYPE_CHECKING:
     import playwright.async_api as playwright_api
 
-# Every test has a bot of its own; the certificates that its session trusts are read once.
-aiogram_session.ssl = SimpleNamespace(create_default_context=cache(ssl.create_default_context))  # type: ignore[attr-defined]
+share_between_bots()  # every test has a bot of its own
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking".split()
@@ -73,12 +67,7 @@ def written(chat_id: int, texts: list[str]) -> list[Post]:
 
 async def fill(folder: Path) -> None:
     async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
-        for channel in CHANNELS:
-            await channels.save_channel(rag.archive, channel)
-            await posts.save_posts(rag.archive, written(channel.chat_id, TEXTS[channel.chat_id]), source="test")
-        indexer = LexicalIndexer(rag.archive, rag.lexical)
-        await indexer.catch_up()
-        await indexer.save()
+        await index_posts(rag, [post for chat, texts in TEXTS.items() for post in written(chat, texts)], CHANNELS)
 
 
 @pytest.fixture(scope="session")
@@ -160,17 +149,8 @@ def live(sandbox: Sandbox, home: Path) -> Live:
     ) -> AsyncIterator[None]:
         given = {"token": sandbox.token, "api": sandbox.url, "admins": admins, **bot}
         settings = Settings.model_validate({"bot": given, "data": {"dir": home}, **(sections or {})})
-        stop, ready = asyncio.Event(), asyncio.Event()
-        running = asyncio.create_task(run_bot(settings, stop=stop, ready=ready, watch=watch))
-        told = asyncio.create_task(ready.wait())
-        await asyncio.wait({running, told}, return_when=asyncio.FIRST_COMPLETED)
-        told.cancel()
-        try:
-            if not running.done():
-                yield
-        finally:
-            stop.set()
-            await running
+        async with running_bot(settings, watch):
+            yield
 
     return run
 

@@ -8,7 +8,7 @@ import io
 import json
 import sqlite3
 import zipfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,9 +21,9 @@ from aiogram.types import MessageEntity
 from bot.sandbox import Sandbox
 from ingest.dedup import CopyIndexer
 from ingest.indexer import LexicalIndexer
-from rag_core import RagSettings, open_engine
+from rag_core import Engine, RagSettings, open_engine
 from rag_core.storage import Archive, channels, posts
-from rag_core.types import Post
+from rag_core.types import Channel, Post
 
 
 class CommandResult(NamedTuple):
@@ -163,13 +163,20 @@ async def bind(home: Path, *chats: int) -> None:
             await channels.bind_channel(archive, GROUP, chat)
 
 
+async def index_posts(rag: Engine, kept: Sequence[Post] = (), new: Iterable[Channel] = ()) -> None:
+    """Put channels and posts into the archive and the saved index."""
+    for channel in new:
+        await channels.save_channel(rag.archive, channel)
+    await posts.save_posts(rag.archive, kept, source="test")
+    indexer = LexicalIndexer(rag.archive, rag.lexical)
+    await indexer.catch_up()
+    await indexer.save()
+
+
 async def save(home: Path, *kept: Post) -> None:
     """Put posts into the archive and the saved index, while no bot runs."""
     async with open_engine(RagSettings.model_validate({"data": {"dir": home}})) as rag:
-        await posts.save_posts(rag.archive, kept, source="test")
-        indexer = LexicalIndexer(rag.archive, rag.lexical)
-        await indexer.catch_up()
-        await indexer.save()
+        await index_posts(rag, kept)
         await CopyIndexer(rag.archive).catch_up()
 
 

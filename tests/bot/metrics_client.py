@@ -1,9 +1,8 @@
-"""What tests of the watching port share: a port that is free, and the page of metrics as a table."""
+"""The watching port: its page of metrics as a table."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -12,12 +11,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 Labels = frozenset[tuple[str, str]]
 Table = dict[str, dict[Labels, float]]  # name of a series -> labels -> value
-
-
-def find_free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 async def fetch_text(port: int, page: str) -> tuple[int, str]:

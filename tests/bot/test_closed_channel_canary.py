@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, sent, wait_until_idle
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, index_posts, sent, wait_until_idle
 
 from bot import access
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
-from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import channels, posts
@@ -80,9 +79,7 @@ async def planted(home: Path, sandbox: Sandbox) -> AsyncIterator[Path]:
             sandbox.world.add_channel(CHAT[kind], TITLE[kind], members=[ADMIN, RITA], bot=inside)
         await channels.bind_channel(rag.archive, CREW_GROUP, CHAT["members"])
         await channels.bind_channel(rag.archive, GROUP, HARBOUR)
-        indexer = LexicalIndexer(rag.archive, rag.lexical)
-        await indexer.catch_up()
-        await indexer.save()
+        await index_posts(rag)
     sandbox.world.add_group(CREW_GROUP, "Crew", members=[RITA, ADMIN])
     sandbox.world.add_group(OTHER_GROUP, "Elsewhere", members=[OTTO])
     yield home

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -14,7 +12,8 @@ import pytest
 from aiohttp import web
 from driven_sandbox import DrivenSandbox
 from driver import ADMIN, OTTO
-from metrics_client import find_free_port, wait_for
+from local_server import LocalServer, find_free_port
+from metrics_client import wait_for
 
 from bot.cli.demo import open_demo_sandbox
 from bot.sandbox import Sandbox
@@ -216,22 +215,9 @@ ATTACK = """async ([base, token, otto, upload]) => {
 }"""
 
 
-@contextlib.asynccontextmanager
-async def foreign_page(host: str) -> AsyncIterator[str]:
+async def foreign_page(_: web.Request) -> web.Response:
     """Another site: a page without any policy of its own, on another port of this machine."""
-
-    async def page(request: web.Request) -> web.Response:
-        return web.Response(text="<!doctype html><title>evil</title><body>", content_type="text/html")
-
-    app = web.Application()
-    app.router.add_get("/", page)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://{host}:{runner.addresses[0][1]}/"
-    finally:
-        await runner.cleanup()
+    return web.Response(text="<!doctype html><title>evil</title><body>", content_type="text/html")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
@@ -243,9 +229,9 @@ async def test_a_foreign_page_in_a_browser_does_nothing(
     path = next(one for one in sandbox.world.files.values() if one.name == "secret.txt").path()
     before = json.dumps([room.messages for room in sandbox.world.rooms.values()], default=str)
     lines = len(sandbox.transcript)
-    async with foreign_page(host) as address:
+    async with LocalServer(web.get("/", foreign_page)) as site:
         page = await browser.new_page()
-        await page.goto(address)
+        await page.goto(site.url.replace("127.0.0.1", host))
         upload = f"/file/bot{sandbox.token}/{path}"
         said: dict[str, str] = await page.evaluate(ATTACK, [sandbox.url, sandbox.token, OTTO, upload])
         assert len(said) == 17

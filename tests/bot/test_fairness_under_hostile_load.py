@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import HARBOUR, RITA
+from driver import HARBOUR, RITA, index_posts
 
 from bot.sandbox import Sandbox
-from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine
 from rag_core.storage import posts
 from rag_core.types import Post, PostKey
@@ -33,10 +32,7 @@ async def keep_hostile_posts(home: Path) -> None:
             for n, pattern in enumerate(PATTERNS)
             for m in range(3)
         ]
-        await posts.save_posts(rag.archive, hostile, source="test")
-        indexer = LexicalIndexer(rag.archive, rag.lexical)
-        await indexer.catch_up()
-        await indexer.save()
+        await index_posts(rag, hostile)
 
 
 @pytest.mark.alone

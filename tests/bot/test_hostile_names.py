@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from aiogram.types import MessageEntity
-from driver import ADMIN, GROUP, RITA, wait_until_idle
+from driver import ADMIN, GROUP, RITA, index_posts, wait_until_idle
 
 from bot.handlers import start
 from bot.i18n import get_translator
@@ -20,9 +20,8 @@ from bot.sandbox import Sandbox
 from bot.sandbox.message_text import extract_entity_text, prepare_text
 from bot.sandbox.state import set_chat_member
 from bot.views.message_formatting import BOT_COMMANDS, find_link_spans, neutralize_entities, neutralize_links
-from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine
-from rag_core.storage import channels, posts
+from rag_core.storage import channels
 from rag_core.types import Channel, Media, Origin, Post, PostKey, Visibility
 
 EVE = 666
@@ -61,13 +60,9 @@ async def fill(folder: Path) -> None:
     async with open_engine(
         RagSettings.model_validate({"data": {"dir": folder}, "models": {"embedder": "none"}})
     ) as rag:
+        await index_posts(rag, [*written()], CHANNELS)
         for channel in CHANNELS:
-            await channels.save_channel(rag.archive, channel)
             await channels.record_bot_joined(rag.archive, channel.chat_id)
-        await posts.save_posts(rag.archive, [*written()], source="test")
-        indexer = LexicalIndexer(rag.archive, rag.lexical)
-        await indexer.catch_up()
-        await indexer.save()
 
 
 @pytest.fixture

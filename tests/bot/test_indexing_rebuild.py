@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import hold_rebuild
+from driver import hold_rebuild, index_posts
 
 from bot.indexing_worker import IndexingWorker, RebuildRunner
 from ingest.indexer import LexicalIndexer
@@ -25,7 +25,7 @@ from rag_core import Engine, RagSettings, open_engine
 from rag_core.engine import get_lexical_folder, load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, RebuildRefused
 from rag_core.index.bm25 import Bm25Index
-from rag_core.storage import channels, index_state, posts
+from rag_core.storage import index_state, posts
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES, tokenize
 from rag_core.types import Channel, Post, PostKey, SearchFilter
 
@@ -44,13 +44,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def fill() -> None:
         async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
-            await channels.save_channel(rag.archive, Channel(PIER, "The pier", "the_pier"))
-            await channels.save_channel(rag.archive, Channel(KILN, "Печь"))
             boats = [post(n, f"Boat number {n}.") for n in range(1, BOATS)]
-            await posts.save_posts(rag.archive, [*boats, post(1, "Обжиг.", KILN)], source="import")
-            indexer = LexicalIndexer(rag.archive, rag.lexical)
-            await indexer.catch_up()
-            await indexer.save()
+            both = Channel(PIER, "The pier", "the_pier"), Channel(KILN, "Печь")
+            await index_posts(rag, [*boats, post(1, "Обжиг.", KILN)], both)
 
     asyncio.run(fill())
     return folder

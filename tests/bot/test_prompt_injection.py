@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
+from driven_sandbox import running_bot
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, sent, wait_until_idle
 from hostile_texts import entities, posts, prompt_leaks, questions
 from obedient_model import KNOWN, TOKEN, obedient_server
 
-from bot.app import run_bot
 from bot.sandbox import Sandbox
 from bot.sandbox.message_text import count_utf16_units
 from bot.settings import Settings
@@ -30,17 +30,11 @@ READERS = range(600, 612)
 
 @asynccontextmanager
 async def running(sandbox: Sandbox, home: Path) -> AsyncIterator[None]:
-    async with obedient_server() as url:
+    async with obedient_server() as model:
         bot = {"token": sandbox.token, "api": sandbox.url, "admins": (ADMIN,), "reader_limit": 10_000}
-        given = {"bot": {**bot, "chat_limit": 10_000}, "data": {"dir": home}, "llm": {"url": url, "parallel": 4}}
-        stop, ready = asyncio.Event(), asyncio.Event()
-        task = asyncio.create_task(run_bot(Settings.model_validate(given), stop=stop, ready=ready))
-        await ready.wait()
-        try:
+        given = {"bot": {**bot, "chat_limit": 10_000}, "data": {"dir": home}, "llm": {"url": model.url, "parallel": 4}}
+        async with running_bot(Settings.model_validate(given)):
             yield
-        finally:
-            stop.set()
-            await task
 
 
 def state(home: Path) -> dict[str, list[Any]]:

@@ -59,7 +59,7 @@ def cited_or_refused(reply: dict[str, Any]) -> bool:
 
 
 async def test_every_recipe_answers_with_a_model_that_does_its_part(live: Any, ask: Any, home: Path) -> None:
-    async with serve_roles(PARTS) as url, live(sections={"llm": {"url": url}}):
+    async with serve_roles(PARTS) as model, live(sections={"llm": {"url": model.url}}):
         replies = await asked_of_each(ask, home, FERRY)
     assert all("7:30" in reply["text"] and cited_or_refused(reply) for reply in replies)
     assert [model for _, model in given(home)] == ["parts"] * len(RECIPES)
@@ -67,7 +67,7 @@ async def test_every_recipe_answers_with_a_model_that_does_its_part(live: Any, a
 
 
 async def test_every_recipe_refuses_with_a_model_that_finds_nothing(live: Any, ask: Any, home: Path) -> None:
-    async with serve_roles(QUIET) as url, live(sections={"llm": {"url": url}}):
+    async with serve_roles(QUIET) as model, live(sections={"llm": {"url": model.url}}):
         replies = await asked_of_each(ask, home, ZEPPELIN)
     refusals = ("did not find a sure", "found nothing about this")  # with what comes nearest, or without
     assert all(any(words in reply["text"] for words in refusals) for reply in replies)

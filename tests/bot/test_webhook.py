@@ -13,7 +13,8 @@ from typing import Any
 import aiohttp
 import pytest
 from driver import HARBOUR, OTTO, query_archive, say
-from metrics_client import find_free_port, wait_for
+from local_server import find_free_port
+from metrics_client import wait_for
 
 from bot.app import ALLOWED_UPDATES, run_bot
 from bot.sandbox import Sandbox

@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 import pytest
 import yarl
-from metrics_client import find_free_port
+from local_server import find_free_port
 from test_webhook import HEADER, SECRET, URL, counts, hooked, message
 
 from bot.sandbox import Sandbox

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import time
 from collections.abc import Sequence
@@ -13,11 +14,11 @@ from pathlib import Path
 from chaos.bot_process import BotHome, Supervisor
 from chaos.channel_traffic import CHANNELS, ChannelTraffic
 from chaos.expected_posts import ExpectedPost
-from chaos.model_server import ModelServer
 from chaos.prepared_archive import EXPORTED, make_expected_posts, write_export
 from chaos.slow_disk_and_clock import FaultInjection
 from driven_sandbox import DrivenSandbox
 from fake_qdrant import FakeQdrant
+from local_server import Body, OpenAiServer, answer_with
 
 from bot.sandbox import user_actions
 from bot.sandbox.user_actions import UserMessage
@@ -28,6 +29,14 @@ _FIRST_READER = 10_000
 _MANY, _FEW = 1500, 150  # posts of an export; few where vectors are made of them
 _ASKED = ("What do the posts say about {}?", "Что пишут про {}?", "When does the {} come?", "Где {}?")
 _WORDS = ("ferry", "паром", "harbour", "музей", "ticket", "фонарь", "captain", "чайник", "unheardof")
+_POST = re.compile(r"<post (\d+) \|[^>]*>\n(.+?)\n</post \1>", re.DOTALL)
+_PAUSE_S = 0.02  # between pieces, so that an outage meets answers half-way
+
+
+def quote_first_post(asked: Body) -> str:
+    """The first line of the last prompt's first post, with its number."""
+    found = _POST.search(asked["messages"][-1]["content"])
+    return f"{found[2].splitlines()[0]} [{found[1]}]" if found else "The posts do not say."
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +68,7 @@ class BotEnvironment:
         self.sandbox = DrivenSandbox(clock=lambda: time.time() + self.shift)
         self.traffic = ChannelTraffic(self.sandbox, self.seed)
         self.traffic.told.update({one.key: one for one in self.old})
-        self.writer, self.qdrant = ModelServer(), FakeQdrant()
+        self.writer, self.qdrant = OpenAiServer(answer_with(quote_first_post, length=8, pause=_PAUSE_S)), FakeQdrant()
 
     async def open(self, template: Path) -> None:
         """Furnish it with a copy of a data folder and begin the bot. Raises TimeoutError, RuntimeError."""

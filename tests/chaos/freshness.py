@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -29,9 +29,8 @@ if __name__ == "__main__":
 
 import numpy as np
 from chaos.offline_models import offline_models
-from driven_sandbox import DrivenSandbox
+from driven_sandbox import DrivenSandbox, running_bot
 
-from bot.app import run_bot
 from bot.sandbox import Sandbox, user_actions
 from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER
 from bot.sandbox.user_actions import UserMessage
@@ -201,25 +200,22 @@ class _Feed:
 async def measure_freshness(load: Load, folder: Path, models: Path | None) -> dict[str, Any]:
     """Run the bot under this load, in this process: figures by leg, what was never found, how the reader fared."""
     sandbox, watch = await _furnished(folder), Stopwatch((LEXICAL, DENSE) if models else (LEXICAL,))
-    feed, stop, ready = _Feed(sandbox, watch, load), asyncio.Event(), asyncio.Event()
-    bot = asyncio.create_task(run_bot(_settings(sandbox, folder, models), stop=stop, ready=ready, watch=watch))
-    told = asyncio.create_task(ready.wait())
-    await asyncio.wait({bot, told}, return_when=asyncio.FIRST_COMPLETED)
-    beside = [told, asyncio.create_task(feed.ask())]
-    if models:
-        beside.append(asyncio.create_task(watch.look(folder / "citegram.db")))
-    try:
-        await feed.run()
-        until = time.monotonic() + _PATIENCE_S
-        while watch.missing() and time.monotonic() < until:  # noqa: ASYNC110 - the queue in the archive rings no bell
-            await asyncio.sleep(0.05)
-    finally:
-        for task in beside:
-            task.cancel()
-        await asyncio.gather(*beside, return_exceptions=True)
-        stop.set()
-        await bot
-        await sandbox.stop()
+    feed = _Feed(sandbox, watch, load)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(sandbox.stop)
+        await stack.enter_async_context(running_bot(_settings(sandbox, folder, models), watch))
+        beside = [asyncio.create_task(feed.ask())]
+        if models:
+            beside.append(asyncio.create_task(watch.look(folder / "citegram.db")))
+        try:
+            await feed.run()
+            until = time.monotonic() + _PATIENCE_S
+            while watch.missing() and time.monotonic() < until:  # noqa: ASYNC110 - the queue in the archive rings no bell
+                await asyncio.sleep(0.05)
+        finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
     asked = {"asked": len(feed.asked), "found": sum(feed.asked)}
     return {"legs": watch.figures(), "never_found": watch.missing(), "questions": asked}
 

@@ -19,7 +19,7 @@ class Sample:
     rss: float
     children: float
     own: float
-    descriptors: int
+    descriptors: dict[int, int]  # by process
     threads: int
     tasks: int
     archive: float
@@ -42,7 +42,7 @@ def sample_processes(pid: int, at: float, tasks: Path, folder: Path) -> Sample:
         rss=round(sum(rss), 2),
         children=round(sum(rss[1:]), 2),
         own=round(sum(one.get("RssAnon", 0) for one in all_of_it) / 1024, 2),
-        descriptors=sum(_descriptors(one) for one in family),
+        descriptors={one: _descriptors(one) for one in family},
         threads=sum(one.get("Threads", 0) for one in all_of_it),
         tasks=number,
         archive=round(used.archive / _MB, 2),

@@ -16,7 +16,12 @@ from chaos.user_load import Load, Rates
 from driven_sandbox import DrivenSandbox
 
 SHORT = Plan(
-    minutes=0.15, warm_up=0.05, every=0.3, posts=100, rates=Rates(edits=5, think_s=0.2, reindex_s=4, posted=20)
+    minutes=0.15,
+    warm_up=0.05,
+    every=0.3,
+    posts=100,
+    answers=10,
+    rates=Rates(edits=5, think_s=0.2, reindex_s=1, posted=20),
 )
 
 
@@ -33,19 +38,20 @@ async def test_a_short_soak_answers_everybody_and_keeps_no_descriptor_open(tmp_p
     assert samples[-1].tasks > 5
     assert samples[-1].rss > 50
     assert len(judge(found)) == 4
-    plot_soak(tmp_path / "soak.png", samples, load.waits, 6)
+    plot_soak(tmp_path / "soak.png", samples, load.waits, load.warm_s)
     assert (tmp_path / "soak.png").read_bytes()[1:4] == b"PNG"
 
 
 def minutes(number: float, **changing: float) -> list[Sample]:
     """Steady samples for so many minutes; what changes does so by this much an hour."""
-    steady = Sample(0, 200, 0, 150, 20, 10, 30, 5, 1)
+    steady, descriptors = Sample(0, 200, 0, 150, {}, 10, 30, 5, 1), changing.pop("descriptors", 0)
     rng = np.random.default_rng(3)
     found = []
     for at in np.arange(0, 60 * number, 3):
         grown = {name: getattr(steady, name) + by * at / 3600 for name, by in changing.items()}
-        noise = {"rss": grown.get("rss", steady.rss) + float(rng.normal(0, 0.4))}
-        found.append(replace(steady, at=float(at), **(grown | noise)))
+        grown["rss"] = grown.get("rss", steady.rss) + float(rng.normal(0, 0.4))
+        of = {1: int(20 + descriptors * at / 3600)} | ({int(at): 15} if at > 60 * number / 2 else {})  # one that ends
+        found.append(replace(steady, at=float(at), descriptors=of, **grown))
     return found
 
 

@@ -56,10 +56,16 @@ class Load:
         self.waits: list[tuple[float, float]] = []
         self.done: Counter[str] = Counter()
         self.unanswered: list[str] = []
+        self.warm_s = 0.0  # when the warm-up ended, seconds after the begin
         for channel in CHANNELS:
             self._world.add_channel(channel.chat_id, channel.title, channel.username)
         for n, reader in enumerate((ADMIN, *READERS)):
             self._world.add_person(reader, "R", lang="en" if n % 2 else "ru").started = True
+
+    def is_warm(self, answers: int) -> bool:
+        """Whether all is posted and, where answers are wanted, so many came and an index was rebuilt."""
+        done = self.done
+        return done["post"] >= self._rates.posted and done["ask"] >= answers and done["reindex"] >= min(answers, 1)
 
     async def run(self, reindex: Callable[[], Any]) -> None:
         """Go on until cancelled; `reindex` is awaited now and then."""

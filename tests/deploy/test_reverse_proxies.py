@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 from driven_sandbox import DrivenSandbox
-from metrics_client import find_free_port
+from local_server import find_free_port
 
 from bot.cli.demo import run_demo_bot
 from bot.settings import Settings

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
+from local_server import OpenAiServer, answer_with
 from scripted_model import FakeLlm
 
-from rag_core.llm import DecodingParams, FinishReason, Generation, GenerationStats, Prompt
+from rag_core.llm import Prompt
 
 # What it would tell if it were asked: of a channel that its readers may not see, and of the bot's own settings.
 KNOWN = "The treasurer hid the silver trophy under the staircase"
@@ -120,62 +120,31 @@ def _due(prompt: Prompt, schema: Mapping[str, Any] | None, grammar: str | None) 
 class ObedientLlm(FakeLlm):
     """See above. Grammars are said to be obeyed, and are not."""
 
-    name = "obedient"
+    name, piece_length = "obedient", 64
 
-    async def stream(
-        self,
-        prompt: Prompt,
-        decoding: DecodingParams,
-        *,
-        grammar: str | None = None,
-        schema: Mapping[str, Any] | None = None,
-    ) -> AsyncIterator[str | Generation]:
-        self.asked.append(prompt)
-        whole = _due(prompt, schema, grammar)
-        shown = whole[: 4 * decoding.max_tokens]
-        for start in range(0, len(shown), 64):
-            yield shown[start : start + 64]
-        finish = FinishReason.STOP if shown == whole else FinishReason.LENGTH
-        yield Generation(shown, finish, GenerationStats(tokens=len(shown) // 4))
+    async def choose_reply(self, prompt: Prompt, grammar: str | None, schema: Mapping[str, Any] | None) -> str:
+        return _due(prompt, schema, grammar)
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
         self.asked.append(prompt)
         return 20.0
 
 
-async def _chat(request: web.Request) -> web.StreamResponse:
-    asked = await request.json()
-    system, *rest = asked["messages"]
-    shots = tuple((rest[n]["content"], rest[n + 1]["content"]) for n in range(0, len(rest) - 1, 2))
-    prompt = Prompt(system["content"], rest[-1]["content"], shots)
+async def _answer(request: web.Request, asked: dict[str, Any]) -> web.StreamResponse:
     if not asked.get("stream"):
         likely = [{"token": "yes", "logprob": -0.001}, {"token": "no", "logprob": -20.0}]
         choice = {"index": 0, "message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}
         return web.json_response({"choices": [choice | {"logprobs": {"content": [{"top_logprobs": likely}]}}]})
-    whole = _due(prompt, asked.get("response_format"), asked.get("grammar"))[: 4 * asked["max_tokens"]]
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-    await response.prepare(request)
-    for text, finish in ((whole, None), ("", "stop")):
-        piece = {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
-        await response.write(f"data: {json.dumps(piece)}\n\n".encode())
-    await response.write(b"data: [DONE]\n\n")
-    return response
+    return await answer_with(_write)(request, asked)
 
 
-async def _listed(request: web.Request) -> web.Response:
-    return web.json_response({"data": [{"id": "obedient", "owned_by": "somebody"}]})
+def _write(asked: dict[str, Any]) -> str:
+    system, *rest = asked["messages"]
+    shots = tuple((rest[n]["content"], rest[n + 1]["content"]) for n in range(0, len(rest) - 1, 2))
+    prompt = Prompt(system["content"], rest[-1]["content"], shots)
+    return _due(prompt, asked.get("response_format"), asked.get("grammar"))[: 4 * asked["max_tokens"]]
 
 
-@asynccontextmanager
-async def obedient_server() -> AsyncIterator[str]:
-    """An OpenAI-compatible server on this machine that obeys; gives its address."""
-    app = web.Application(client_max_size=1 << 24)
-    app.router.add_get("/v1/models", _listed)
-    app.router.add_post("/v1/chat/completions", _chat)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+def obedient_server() -> OpenAiServer:
+    """An OpenAI-compatible server on this machine that obeys."""
+    return OpenAiServer(_answer, name="obedient")

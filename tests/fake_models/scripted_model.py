@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -15,10 +16,12 @@ Reply = str | Exception | Callable[[Prompt], str]
 class FakeLlm:
     """Replies in order, each to one generation; an exception is raised instead. What was asked is kept in `asked`.
 
-    `odds_of` gives the log-odds of a prompt. A token is four characters.
+    `odds_of` gives the log-odds of a prompt. A token is four characters. Other models override `choose_reply`;
+    `ended` counts the generations that came to their end, `pause` is waited before each piece of one.
     """
 
     name, grammars, bare_verdicts = "scripted", True, False
+    piece_length, pause, ended = 4, 0.0, 0
 
     def __init__(
         self, *replies: Reply, context: int = 4096, odds_of: Callable[[Prompt], float] = lambda prompt: 0.0
@@ -38,6 +41,9 @@ class FakeLlm:
         finally:
             self.waiting -= 1
 
+    async def choose_reply(self, prompt: Prompt, grammar: str | None, schema: Mapping[str, Any] | None) -> Reply:
+        return self.replies.popleft()
+
     async def stream(
         self,
         prompt: Prompt,
@@ -48,14 +54,17 @@ class FakeLlm:
     ) -> AsyncIterator[str | Generation]:
         self.asked.append(prompt)
         self.grammars_asked.append(grammar)
-        reply = self.replies.popleft()
+        reply = await self.choose_reply(prompt, grammar, schema)
         if isinstance(reply, Exception):
             raise reply
         whole = reply if isinstance(reply, str) else reply(prompt)
         shown = whole[: 4 * decoding.max_tokens]
-        for start in range(0, len(shown), 4):
-            yield shown[start : start + 4]
+        for start in range(0, len(shown), self.piece_length):
+            if self.pause:
+                await asyncio.sleep(self.pause)
+            yield shown[start : start + self.piece_length]
         finish = FinishReason.STOP if shown == whole else FinishReason.LENGTH
+        self.ended += 1
         yield Generation(shown, finish, GenerationStats(tokens=len(shown) // 4))
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:

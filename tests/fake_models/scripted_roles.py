@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scripted_model import FakeLlm
 
-from rag_core.llm import DecodingParams, FinishReason, Generation, GenerationStats, Prompt
+from rag_core.llm import Prompt
 from rag_core.writing.prompts import load_prompt
 
 SLOW = TimeoutError("as a reply: none comes for a long time")
 PURPOSES = ("write", "map", "parts", "judge", "hyde")
-Reply = str | Exception
+Line = str | Exception
 
 
 class RoleLlm(FakeLlm):
@@ -22,8 +22,10 @@ class RoleLlm(FakeLlm):
     SLOW is a reply that does not come. `odds` are those of the judge: numbers, or an exception.
     """
 
+    piece_length = 1 << 20
+
     def __init__(
-        self, replies: Mapping[str, Reply | Sequence[Reply]], odds: Sequence[float] | Exception = (1.0,)
+        self, replies: Mapping[str, Line | Sequence[Line]], odds: Sequence[float] | Exception = (1.0,)
     ) -> None:
         super().__init__()
         self.parts = {
@@ -31,27 +33,15 @@ class RoleLlm(FakeLlm):
         }
         self.judged = odds
         self.calls: list[str] = []
-        self.heard: list[Prompt] = []
 
-    async def stream(
-        self,
-        prompt: Prompt,
-        decoding: DecodingParams,
-        *,
-        grammar: str | None = None,
-        schema: Mapping[str, Any] | None = None,
-    ) -> AsyncIterator[str | Generation]:
+    async def choose_reply(self, prompt: Prompt, grammar: str | None, schema: Mapping[str, Any] | None) -> Line:
         purpose = detect_purpose(prompt)
         self.calls.append(purpose)
-        self.heard.append(prompt)
         lines = self.parts[purpose]
         said = lines.pop(0) if len(lines) > 1 else lines[0]
         if said is SLOW:
             await asyncio.sleep(60)
-        if isinstance(said, Exception):
-            raise said
-        yield said
-        yield Generation(said, FinishReason.STOP, GenerationStats(tokens=len(said) // 4))
+        return said
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
         self.calls.append("judge")

@@ -9,13 +9,13 @@ from typing import Any
 
 from scripted_model import FakeLlm, Reply
 
-from rag_core.llm import DecodingParams, FairScheduler, Generation, Prompt, QueuePositionCallback
+from rag_core.llm import FairScheduler, Prompt, QueuePositionCallback
 
 
 class SlowLlm(FakeLlm):
     """Every generation is `reply` and takes `seconds`, this share of them before its first words.
 
-    `ended` counts those that came to their end, `begun` those that began.
+    `begun` counts those that began.
     """
 
     name = "slow"
@@ -23,7 +23,7 @@ class SlowLlm(FakeLlm):
     def __init__(self, reply: Reply, seconds: float, share: float = 0.5) -> None:
         super().__init__()
         self.reply, self.before, self.seconds = reply, seconds * share, seconds * (1 - share)
-        self.begun = self.ended = 0
+        self.begun = 0
         self._turns = FairScheduler()
 
     @property
@@ -39,21 +39,8 @@ class SlowLlm(FakeLlm):
         async with self._turns.acquire(reader, on_place):
             yield self
 
-    async def stream(
-        self,
-        prompt: Prompt,
-        decoding: DecodingParams,
-        *,
-        grammar: str | None = None,
-        schema: Mapping[str, Any] | None = None,
-    ) -> AsyncIterator[str | Generation]:
+    async def choose_reply(self, prompt: Prompt, grammar: str | None, schema: Mapping[str, Any] | None) -> Reply:
         self.begun += 1
-        self.replies.append(self.reply)
         await asyncio.sleep(self.before)
-        length = len(self.reply if isinstance(self.reply, str) else self.reply(prompt)) // 4 + 1
-        async for piece in super().stream(prompt, decoding, grammar=grammar, schema=schema):
-            if isinstance(piece, str):
-                await asyncio.sleep(self.seconds / length)
-            else:
-                self.ended += 1
-            yield piece
+        self.pause = self.seconds / (len(self.reply if isinstance(self.reply, str) else self.reply(prompt)) // 4 + 1)
+        return self.reply

@@ -122,10 +122,9 @@ async def test_what_counts_as_valid_and_as_usable(file: Path) -> None:
 )
 async def test_each_form_is_asked_for_alone(file: Path, form: str, given: tuple[bool, bool]) -> None:
     class Seen(FakeLlm):
-        async def stream(self, prompt: Any, decoding: Any, *, grammar: Any = None, schema: Any = None) -> Any:
+        async def choose_reply(self, prompt: Any, grammar: Any, schema: Any) -> Any:
             assert (grammar is not None, schema is not None) == given
-            async for piece in super().stream(prompt, decoding):
-                yield piece
+            return await super().choose_reply(prompt, grammar, schema)
 
     question, *_ = read_questions(file)
     row = await measure_plan(question, KnownEntities(), RecordingModel(Seen(GOOD), form), Budgets(), short=False)

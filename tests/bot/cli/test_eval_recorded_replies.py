@@ -45,25 +45,21 @@ class Replying(FakeLlm):
 
     seconds = 0.0
 
-    async def stream(self, prompt: Any, decoding: Any, *, grammar: Any = None, schema: Any = None) -> Any:
+    async def choose_reply(self, prompt: Any, grammar: Any, schema: Any) -> str:
+        await asyncio.sleep(self.seconds)
         form = grammar or ""
         if "keywords" in form:
-            reply = '{"keywords": ["ferry", "ticket"], "filters": null}'
-        elif "normalized_queries" in form:
-            reply = json.dumps(
+            return '{"keywords": ["ferry", "ticket"], "filters": null}'
+        if "normalized_queries" in form:
+            return json.dumps(
                 {"normalized_queries": ["ferry fare", "price of the boat", "ticket for the crossing"],
                  "must_phrases": [], "should_phrases": [], "metadata_filters": None, "k_per_query": 7, "fusion": "mmr"}
             )  # fmt: skip
-        elif "relevant" in form:
-            reply = '{"relevant": true, "facts": ["A ferry ticket costs twelve euros."]}'
-        elif "Thought" in form:
-            reply = '{"Thought": "x", "tool": "answer", "input": {}}'
-        else:
-            reply = "A ferry ticket costs twelve euros.[1]"
-        self.replies.append(reply)
-        await asyncio.sleep(self.seconds)
-        async for piece in super().stream(prompt, decoding, grammar=grammar, schema=schema):
-            yield piece
+        if "relevant" in form:
+            return '{"relevant": true, "facts": ["A ferry ticket costs twelve euros."]}'
+        if "Thought" in form:
+            return '{"Thought": "x", "tool": "answer", "input": {}}'
+        return "A ferry ticket costs twelve euros.[1]"
 
 
 async def measure(

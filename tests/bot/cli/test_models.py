@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from local_server import LocalServer
 
 from bot.cli import doctor, model_commands
 from bot.settings import Settings
@@ -170,15 +171,8 @@ async def test_a_hub_without_checksums_is_used_where_that_is_said(settings: Sett
     async def answer(request: web.Request) -> web.Response:
         return web.Response(body=b"{}")
 
-    app = web.Application()
-    app.router.add_get("/{path:.+}", answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        words = ("pull", "multilingual-e5-small", "--from", f"http://127.0.0.1:{runner.addresses[0][1]}")
+    async with LocalServer(web.get("/{path:.+}", answer)) as hub:
+        words = ("pull", "multilingual-e5-small", "--from", hub.url)
         with pytest.raises(ModelUnavailable, match=r"names no checksum of onnx/.*, or add --unverified"):
             await run_models(settings, *words)
         assert await run_models(settings, *words, "--unverified") == 0
-    finally:
-        await runner.cleanup()

@@ -5,7 +5,6 @@ import asyncio
 import json
 import os
 import shutil
-import socket
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 from aiohttp import web
 from driver import ADMIN, GROUP, HARBOUR, KILN
+from local_server import LocalServer, find_free_port
 
 from bot.cli import doctor
 from bot.doctor import Check, CheckContext, Finding, environment_checks, run_checks
@@ -191,32 +191,18 @@ async def test_another_program_with_the_same_token_is_named(look: Look) -> None:
         body = {"ok": False, "error_code": 409, "description": "Conflict: terminated by other getUpdates request"}
         return web.json_response(body, status=409)
 
-    async with served(conflict) as url:
-        said = await look(bot={"api": url})
+    async with served(conflict) as server:
+        said = await look(bot={"api": server.url})
     assert any(line.startswith("Another program uses this bot's token: stop it") for line in said.bad())
 
 
-class served:  # noqa: N801 - it reads as a word
+def served(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> LocalServer:
     """A server that answers everything with one handler."""
-
-    def __init__(self, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> None:
-        app = web.Application()
-        app.router.add_route("*", "/{all:.*}", handler)
-        self._runner = web.AppRunner(app)
-
-    async def __aenter__(self) -> str:
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        return f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._runner.cleanup()
+    return LocalServer(web.route("*", "/{all:.*}", handler))
 
 
 async def test_a_proxy_that_is_not_there_is_told_from_telegram_and_its_password_is_not_shown(look: Look) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = find_free_port()
     said = await look(bot={"proxy": f"socks5://ann:hunter22@127.0.0.1:{port}"})
     place = f"The proxy 127.0.0.1:{port} cannot be reached: start it, or correct BOT__PROXY."
     assert place in said.bad()
@@ -234,8 +220,8 @@ async def test_a_clock_that_is_off(look: Look) -> None:
         then = datetime.now(UTC) - timedelta(seconds=95)
         return web.Response(headers={"Date": f"{then:%a, %d %b %Y %H:%M:%S} GMT"})
 
-    async with served(late) as url:
-        said = await look(bot={"api": url})
+    async with served(late) as server:
+        said = await look(bot={"api": server.url})
     (line,) = [line for line in said.bad() if line.startswith("The clock of this machine is 9")]
     assert "s ahead of that of http" in line
     assert "timedatectl" in line
@@ -440,12 +426,11 @@ async def test_a_qdrant_server_that_is_gone_refuses_or_answers(look: Look) -> No
 
     said = await look(qdrant={"url": "http://127.0.0.1:9"})
     assert "The Qdrant server 127.0.0.1:9 does not answer: start it, or correct QDRANT__URL." in said.bad()
-    async with served(keyed) as url:
-        assert any("refuses the key" in line for line in (await look(qdrant={"url": url, "key": "wrong-one"})).bad())
-        assert any(
-            line.startswith("ok   the Qdrant server")
-            for line in (await look(qdrant={"url": url, "key": "right"})).lines
-        )
+    async with served(keyed) as server:
+        wrong = await look(qdrant={"url": server.url, "key": "wrong-one"})
+        assert any("refuses the key" in line for line in wrong.bad())
+        right = await look(qdrant={"url": server.url, "key": "right"})
+        assert any(line.startswith("ok   the Qdrant server") for line in right.lines)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ async def test_recipes_by_name_are_for_admins_where_a_model_runs_them_and_a_pinn
         assert not {"Council", "Step by step", "Review every draft"} & set(buttons(asked))
         await sandbox.press(ADMIN, ADMIN, asked["message_id"], forged)  # no model is here
         assert "✓ I choose" in buttons(current(sandbox, asked))
-    async with serve_roles({}) as url, live(sections={"llm": {"url": url}}):
+    async with serve_roles({}) as model, live(sections={"llm": {"url": model.url}}):
         asked = await say(sandbox, ADMIN, "/mode")
         await pressed(sandbox, ADMIN, asked, "Council", "✓ Council")
         await pressed(sandbox, ADMIN, asked, "Review every draft", "✓ Review every draft")

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from driver import GROUP, OTTO, RITA
-from metrics_client import fetch_metrics, fetch_text, find_free_port, get_value, wait_for
+from local_server import find_free_port
+from metrics_client import fetch_metrics, fetch_text, get_value, wait_for
 
 from bot.app import run_bot
 from bot.monitoring.health import ReadinessCheck

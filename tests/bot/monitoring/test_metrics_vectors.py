@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from metrics_client import fetch_text, find_free_port
+from local_server import find_free_port
+from metrics_client import fetch_text
 from prometheus_client.metrics_core import Metric
 
 from bot.job_log import JobLog

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from driver import OTTO
-from metrics_client import find_free_port
+from local_server import LocalServer, find_free_port
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import StatusCode
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -54,13 +54,8 @@ async def collector() -> AsyncIterator[tuple[str, list[ExportTraceServiceRequest
         sent.append(ExportTraceServiceRequest.FromString(await request.read()))
         return web.Response(content_type="application/x-protobuf")
 
-    app, port = web.Application(), find_free_port()
-    app.router.add_post("/v1/traces", take)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
-    yield f"http://127.0.0.1:{port}", sent
-    await runner.cleanup()
+    async with LocalServer(web.post("/v1/traces", take)) as server:
+        yield server.url, sent
 
 
 async def test_a_running_bot_sends_its_stages_and_no_text(

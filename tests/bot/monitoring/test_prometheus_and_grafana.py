@@ -17,7 +17,8 @@ import aiohttp
 import pytest
 import yaml
 from driver import OTTO
-from metrics_client import fetch_metrics, fetch_text, find_free_port, get_value, wait_for
+from local_server import find_free_port
+from metrics_client import fetch_metrics, fetch_text, get_value, wait_for
 
 from bot.sandbox import Sandbox
 from rag_core.storage.backups import make_backup

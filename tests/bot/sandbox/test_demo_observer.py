@@ -1,19 +1,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
-import pytest
+from browser import note_faults, playwright_api
 from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE, make_local_bot
 
 from bot.sandbox import Sandbox
 from rag_core.types import Answer, Citation, Passage, Post, PostKey, Sentence, Source
-
-if TYPE_CHECKING:
-    import playwright.async_api as playwright_api
-else:
-    playwright_api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
 DATE = datetime(2024, 3, 12, 9, tzinfo=UTC)
 
@@ -30,8 +25,7 @@ async def test_the_page_shows_how_an_answer_was_found_and_a_new_post_become_find
     expect = playwright_api.expect
     sandbox.world.add_history(HARBOUR, [Post(PostKey(HARBOUR, 10), DATE, "The ferry leaves.")])
     page = await browser.new_page(locale="en-GB", viewport={"width": 1300, "height": 800})
-    wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
+    wrong = note_faults(page)
     async with live(watch=sandbox.observed):
         await page.goto(f"{sandbox.url}/?user={ADMIN}")
         await page.fill("#composer", "When does the ferry to Owl Island leave?")

@@ -2,23 +2,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 import pytest_asyncio
 from aiogram.types import BotCommand, InlineQueryResultArticle, InputTextMessageContent, Message
 from aiogram.utils.formatting import ExpandableBlockQuote, Text, TextLink
+from browser import note_faults, playwright_api
 from driven_sandbox import DrivenSandbox
 from driver import ADMIN, make_local_bot
 
 from bot.sandbox import Sandbox
 from rag_core.types import Post, PostKey
-
-if TYPE_CHECKING:
-    import playwright.async_api as playwright_api
-else:
-    playwright_api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -60,9 +55,7 @@ async def test_a_citation_opens_its_post_beside_the_answer(
 ) -> None:
     answer = await answered(sandbox)
     page = await shared_browser.new_page(locale="en-GB", viewport={"width": 1300, "height": 800})
-    wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
+    wrong = note_faults(page)
     await page.goto(f"{sandbox.url}/?user={READER}")
     bubble = page.locator(f'[data-message="{READER}/{answer.message_id}"]')
     assert "<img src=x onerror=alert(1)>" in await bubble.inner_text()

@@ -5,27 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 import pytest
 import pytest_asyncio
-from driven_sandbox import DrivenSandbox
+from browser import note_faults, playwright_api
+from driven_sandbox import DrivenSandbox, running_bot
 
-from bot.app import run_bot
 from bot.cli.demo import open_demo_sandbox
 from bot.sandbox import Sandbox
 from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER
 from bot.settings import Settings
 from rag_core.types import Answer, Certainty, PostKey
-
-if TYPE_CHECKING:
-    import playwright.async_api as playwright_api
-else:
-    playwright_api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -47,20 +41,8 @@ async def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     """The demo as `citegram demo` runs it, with search by words."""
     monkeypatch.setattr("bot.cli.demo.Sandbox", DrivenSandbox)
     settings = Settings.model_validate({"data": {"dir": tmp_path}, "models": {"embedder": "none"}})
-    async with open_demo_sandbox(settings, 0) as (sandbox, given), running(sandbox, given):
+    async with open_demo_sandbox(settings, 0) as (sandbox, given), running_bot(given, sandbox.observed):
         yield sandbox
-
-
-@asynccontextmanager
-async def running(sandbox: Sandbox, settings: Settings) -> AsyncIterator[None]:
-    stop, ready = asyncio.Event(), asyncio.Event()
-    bot = asyncio.create_task(run_bot(settings, stop=stop, ready=ready, watch=sandbox.observed))
-    try:
-        await asyncio.wait_for(ready.wait(), 60)
-        yield
-    finally:
-        stop.set()
-        await bot
 
 
 def find_posts(row: dict[str, Any]) -> list[PostKey]:
@@ -93,8 +75,7 @@ async def test_a_first_visit_comes_to_a_right_cited_answer_by_two_clicks(
 ) -> None:
     expect = playwright_api.expect
     page = await open_page(demo, shared_browser, locale, size)
-    wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
+    wrong = note_faults(page)
     await expect(page.locator("#main .empty .suggestion")).to_have_count(4)
     offered = await page.locator(".suggestion").all_inner_texts()
     assert {BY_TEXT[text]["lang"] for text in offered} == {locale[:2]}

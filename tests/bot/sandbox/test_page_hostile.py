@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import pytest_asyncio
 from aiogram.types import ReplyParameters
+from browser import note_faults, playwright_api
 from driven_sandbox import DrivenSandbox
 from driver import make_local_bot
 
 from bot.sandbox import Sandbox
 from rag_core.types import Answer, Citation, Passage, PostKey, Sentence, Source
-
-if TYPE_CHECKING:
-    import playwright.async_api as playwright_api
-else:
-    playwright_api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -160,9 +156,7 @@ async def test_nothing_that_strangers_write_runs_leads_away_or_breaks_the_page(
     written(hostile)
     await found(hostile)
     page = await shared_browser.new_page(locale="en-GB", viewport={"width": 1300, "height": 800})
-    wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
+    wrong = note_faults(page)
     page.on("dialog", lambda dialog: wrong.append(dialog.message))
     page.on("popup", lambda popup: wrong.append(popup.url))
     page.on("request", lambda one: wrong.append(one.url) if not one.url.startswith((hostile.url, "data:")) else None)
@@ -212,8 +206,7 @@ async def test_ten_thousand_entities_do_not_break_the_page(
     hostile.world.add(room, {"sender_chat": room.wire(), "text": text, "entities": marks})
     hostile.world.add(room, {"sender_chat": room.wire(), "text": "The next post."})
     page = await shared_browser.new_page(locale="en-GB")
-    wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
+    wrong = note_faults(page)
     await page.goto(f"{hostile.url}/?user={READER}#{CHANNEL}")
     await playwright_api.expect(page.locator(f'[data-message="{CHANNEL}/2"]')).to_contain_text("The next post.")
     await playwright_api.expect(page.locator(f'[data-message="{CHANNEL}/1"] .text')).to_contain_text("xxxx")

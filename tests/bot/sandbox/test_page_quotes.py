@@ -1,18 +1,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import pytest
+from browser import note_faults, playwright_api
 from driver import HARBOUR, OTTO
 
 from bot.sandbox import Sandbox
 from rag_core.types import Post, PostKey
-
-if TYPE_CHECKING:
-    import playwright.async_api as playwright_api
-else:
-    playwright_api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
 LEAVES = "The ferry to Owl Island leaves at 7:30 every morning from pier four."
 
@@ -23,9 +18,7 @@ async def test_a_reader_presses_a_receipt_and_sees_the_words_in_their_post(
     text = f"🚢 Summer timetable.\n{LEAVES} Welcome!"
     sandbox.world.add_history(HARBOUR, [Post(PostKey(HARBOUR, 10), datetime(2024, 3, 12, 9, tzinfo=UTC), text)])
     page = await browser.new_page(locale="en-GB", viewport={"width": 1300, "height": 800})
-    wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
+    wrong = note_faults(page)
     async with live():
         answer = await ask(OTTO, "When does the ferry to Owl Island leave?")
         await page.goto(f"{sandbox.url}/?user={OTTO}")

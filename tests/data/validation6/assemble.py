@@ -8,13 +8,11 @@ DATA_DIR is the folder that holds `tg_ru_news`. TARGET becomes a folder for `cit
 
 from __future__ import annotations
 
-import argparse
-import shutil
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from corpus_windows import check_gold, read_rows, select_posts, write_rows
+from corpus_windows import check_gold, map_texts, parse_folders, read_rows, select_posts, write_corpus
 
 HERE = Path(__file__).parent
 WINDOWS = (  # data set, channel, first and last post number, how many posts lie between
@@ -26,17 +24,10 @@ WINDOWS = (  # data set, channel, first and last post number, how many posts lie
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Build the corpus folder of the sixth validation set.")
-    parser.add_argument("target", type=Path)
-    parser.add_argument("data", type=Path)
-    options = parser.parse_args()
-    if not (options.data / "tg_ru_news" / "posts.jsonl.gz").is_file():
-        parser.exit(message=f"{options.data} does not hold the data sets; nothing was built\n")
+    options = parse_folders(__doc__)
     posts = select_posts(options.data, WINDOWS)
-    check_gold(read_rows(HERE / "queries.jsonl"), {str(post["id"]): str(post["text"]) for post in posts})
-    options.target.mkdir(parents=True, exist_ok=True)
-    write_rows(options.target / "posts.jsonl", posts)
-    shutil.copyfile(HERE / "queries.jsonl", options.target / "queries.jsonl")
+    check_gold(read_rows(HERE / "queries.jsonl"), map_texts(posts))
+    write_corpus(options.target, posts, HERE)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,12 @@ channels and `queries.jsonl`). No post is kept here.
 
 from __future__ import annotations
 
-import argparse
-import json
 import shutil
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from corpus_windows import Row, check_gold, read_rows, select_posts, write_rows
+from corpus_windows import check_gold, map_texts, parse_folders, read_export, read_rows, select_posts, write_rows
 
 HERE = Path(__file__).parent
 CHANNELS = HERE.parents[2] / "bot" / "sandbox" / "channels"
@@ -29,43 +27,17 @@ WINDOWS = (  # data set, channel, first and last post number, how many posts lie
 )
 
 
-def plain_text(text: str | list[str | Row]) -> str:
-    """Text of an exported message, which is a string or a list of strings and formatted parts."""
-    parts = [text] if isinstance(text, str) else text
-    return "".join(part if isinstance(part, str) else str(part["text"]) for part in parts)
-
-
-def read_samples() -> dict[str, str]:
-    """Texts of the sample channels by id, `<folder>/msg-<id>`."""
-    texts = {}
-    for path in sorted(CHANNELS.glob("*/result.json")):
-        for message in json.loads(path.read_text(encoding="utf-8"))["messages"]:
-            texts[f"{path.parent.name}/msg-{message['id']}"] = plain_text(message.get("text", ""))
-    return texts
-
-
-def write_part(target: Path, queries: list[Row]) -> None:
-    target.mkdir(parents=True, exist_ok=True)
-    write_rows(target / "queries.jsonl", queries)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Build the corpus folders of the seventh validation set.")
-    parser.add_argument("target", type=Path)
-    parser.add_argument("data", type=Path)
-    options = parser.parse_args()
-    if not (options.data / "tg_ru_news" / "posts.jsonl.gz").is_file():
-        parser.exit(message=f"{options.data} does not hold the data sets; nothing was built\n")
-    posts = select_posts(options.data, WINDOWS)
-    queries = read_rows(HERE / "queries.jsonl")
-    real = [row for row in queries if row["id"].startswith("r")]
-    samples = [row for row in queries if row["id"].startswith("s")]
-    check_gold(real, {str(post["id"]): str(post["text"]) for post in posts})
-    check_gold(samples, read_samples())
-    write_part(options.target / "real", real)
+    options = parse_folders(__doc__)
+    posts, queries = select_posts(options.data, WINDOWS), read_rows(HERE / "queries.jsonl")
+    exports = sorted(CHANNELS.glob("*/result.json"))
+    samples = {id_: text for path in exports for id_, text in read_export(path, f"{path.parent.name}/").items()}
+    for part, texts in (("real", map_texts(posts)), ("samples", samples)):
+        rows = [row for row in queries if row["id"].startswith(part[0])]
+        check_gold(rows, texts)
+        write_rows(options.target / part / "queries.jsonl", rows)
     write_rows(options.target / "real" / "posts.jsonl", posts)
-    write_part(options.target / "samples", samples)
-    for path in sorted(CHANNELS.glob("*/result.json")):
+    for path in exports:
         shutil.copytree(path.parent, options.target / "samples" / path.parent.name, dirs_exist_ok=True)
 
 

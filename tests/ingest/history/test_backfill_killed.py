@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import random
+import threading
 import time
+from collections.abc import Callable
 from multiprocessing.context import ForkServerContext
-from multiprocessing.synchronize import Event
+from multiprocessing.synchronize import Semaphore
 from pathlib import Path
 
 import pytest
@@ -18,19 +20,24 @@ from ingest.history.mtproto_client import HistoryAccount, HistoryClient
 from rag_core.storage import Archive, channel_history, channels, posts
 
 KILLS = 20
-# with holes; the pauses below keep twenty processes from fetching all of it
+EACH = 2  # batches of a process, after which it waits to be killed: all together are too few to fetch everything
+# with holes
 EXPECTED = {number for number in range(1, 5401) if number % 14 != 7}
 
 
-async def fetch(folder: Path, batches: int, pause: float) -> None:
+async def fetch(folder: Path, batches: int, on_reply: Callable[[], object] = lambda: None) -> None:
     """Go on with the backfill for so many batches."""
     server = TelegramServer()
     server.post(*EXPECTED)
+
+    async def note_reply(_: float) -> None:
+        on_reply()
+
     with pytest.MonkeyPatch.context() as patch:
         serve(patch, server)
         archive = await Archive.open(folder)
         try:
-            source = PacedSource(HistoryClient(HistoryAccount(1, "hash", "42:token"), folder), pause=pause)
+            source = PacedSource(HistoryClient(HistoryAccount(1, "hash", "42:token"), folder), sleep=note_reply)
             for _ in range(batches):
                 if not await BackfillRunner(archive, source, lambda: None).run_once():
                     return
@@ -38,22 +45,22 @@ async def fetch(folder: Path, batches: int, pause: float) -> None:
             await archive.close()
 
 
-def fetch_until_killed(folder: Path, begun: Event) -> None:
-    begun.set()
-    asyncio.run(fetch(folder, 100, 0.05))
+def fetch_until_killed(folder: Path, steps: Semaphore) -> None:
+    steps.release()
+    asyncio.run(fetch(folder, EACH, steps.release))
+    threading.Event().wait()
 
 
-def kill_one(context: ForkServerContext, folder: Path, seconds: float) -> bool:
-    """Let a process fetch for some time and kill it; whether it was still at work."""
-    begun = context.Event()
-    running = context.Process(target=fetch_until_killed, args=(folder, begun))
+def kill_one(context: ForkServerContext, folder: Path, steps: int, seconds: float) -> None:
+    """Kill a process that fetches some time after it began, or after its first or second reply, which it then saves."""
+    done = context.Semaphore(0)
+    running = context.Process(target=fetch_until_killed, args=(folder, done))
     running.start()
-    assert begun.wait(60)
+    assert all(done.acquire(timeout=60) for _ in range(1 + steps))
     time.sleep(seconds)
-    working = running.is_alive()
+    assert running.is_alive()
     running.kill()
     running.join()
-    return working
 
 
 @pytest.mark.slow
@@ -62,16 +69,17 @@ async def test_five_thousand_posts_are_complete_after_twenty_kills(tmp_path: Pat
     try:
         await channels.save_channel(archive, CHANNEL)
         await channel_history.begin_backfill(archive, CHAT_ID)
-        await fetch(tmp_path, 1, 0)  # the newest id
+        await fetch(tmp_path, 1)  # the newest id
         chance = random.Random(20)
         context = multiprocessing.get_context("forkserver")  # which imports for all of them
         context.set_forkserver_preload(["pytest", "ingest.history.backfill", "ingest.history.mtproto_client"])
         for _ in range(KILLS):
-            assert await asyncio.to_thread(kill_one, context, tmp_path, chance.uniform(0.1, 0.35))
+            steps, seconds = chance.randint(0, EACH), chance.uniform(0, 0.02)
+            await asyncio.to_thread(kill_one, context, tmp_path, steps, seconds)
             job = (await channel_history.list_backfills(archive))[CHAT_ID]
             assert await posts.count_posts(archive, CHAT_ID) == job.saved
         assert 0 < job.saved < len(EXPECTED)
-        await fetch(tmp_path, 100, 0)
+        await fetch(tmp_path, 100)
         assert await posts.list_message_ids(archive, CHAT_ID) == EXPECTED
         job = (await channel_history.list_backfills(archive))[CHAT_ID]
         assert (job.state, job.saved) == ("done", len(EXPECTED))

@@ -13,6 +13,7 @@ import aiohttp
 import numpy as np
 import pytest
 from aiohttp import web
+from local_server import LocalServer
 from qdrant_client import QdrantClient
 from qdrant_node import QdrantNode, needs_binary, run_cluster, run_node
 
@@ -90,16 +91,8 @@ async def _proxy(node: QdrantNode, version: str, *, metadata: bool) -> AsyncIter
             said = said.replace(b'"1.16.3"', f'"{version}"'.encode())
         return web.Response(body=said, status=reply.status, content_type=reply.content_type)
 
-    app = web.Application(client_max_size=2**26)
-    app.router.add_route("*", "/{path:.*}", passed)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with LocalServer(web.route("*", "/{path:.*}", passed)) as server:
+        yield server.url
 
 
 async def test_over_tls_a_certificate_that_nobody_vouches_for_is_refused(

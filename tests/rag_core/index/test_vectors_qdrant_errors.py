@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from aiohttp import web
+from local_server import LocalServer, find_free_port
 from qdrant_client import QdrantClient, models
 
 from rag_core.errors import VectorsUnavailable
@@ -52,9 +52,7 @@ async def refused(url: str) -> str:
 
 
 async def test_a_server_that_does_not_answer_is_one_sentence_without_the_password() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = find_free_port()
     said = await refused(f"http://user:secret@127.0.0.1:{port}")
     assert said.startswith(f"The Qdrant server at 127.0.0.1:{port} does not answer (")
     assert "secret" not in said
@@ -70,15 +68,8 @@ async def refusing_server(status: int, headers: dict[str, str]) -> AsyncIterator
         asked.append(request.path)
         return web.json_response({"status": {"error": "no"}}, status=status, headers=headers)
 
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}", asked
-    finally:
-        await runner.cleanup()
+    async with LocalServer(web.route("*", "/{path:.*}", answer)) as server:
+        yield server.url, asked
 
 
 @pytest.mark.parametrize("headers", [{}, {"Retry-After": "1"}])

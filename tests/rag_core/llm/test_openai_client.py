@@ -6,18 +6,18 @@ import asyncio
 import json
 import logging
 import os
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
+from local_server import Answer, OpenAiServer, answer_with, find_free_port, make_event, stream
 from pydantic import SecretStr
 
 from rag_core.errors import GenerationFailed, ModelUnavailable
@@ -68,12 +68,6 @@ async def said(model: RemoteModel, prompt: Prompt = ASK, decoding: DecodingParam
 # a real server
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 LLAMA_SERVER = os.environ.get("LLAMA_SERVER_BIN", "")
 needs_llama_server = pytest.mark.skipif(not LLAMA_SERVER, reason="LLAMA_SERVER_BIN names no binary of llama-server")
 
@@ -111,7 +105,7 @@ def dialect(request: pytest.FixtureRequest) -> ServerDialect:
 @pytest.fixture(scope="module")
 def real(dialect: ServerDialect, tiny_gguf: Path) -> Iterator[str]:
     """A real server with the tiny model."""
-    port = free_port()
+    port = find_free_port()
     child = start_server(dialect, tiny_gguf, port)
     try:
         yield f"http://127.0.0.1:{port}"
@@ -210,7 +204,7 @@ async def test_speed_is_measured(real: str) -> None:
 
 @needs_llama_server
 async def test_two_slots_write_at_once_and_a_restart_in_the_middle_is_one_sentence(tiny_gguf: Path) -> None:
-    port, grammar = free_port(), "root ::= [a-z]{800}"
+    port, grammar = find_free_port(), "root ::= [a-z]{800}"
     child = start_server(ServerDialect.LLAMA_SERVER, tiny_gguf, port)
     try:
         async with opened(f"http://127.0.0.1:{port}", parallel=2) as model:
@@ -237,57 +231,15 @@ async def test_two_slots_write_at_once_and_a_restart_in_the_middle_is_one_senten
 # a server that does everything wrong
 
 
-def piece(text: str, finish: str | None = None) -> dict[str, Any]:
-    return {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
-
-
-Answer = Callable[[web.Request, Any], Awaitable[web.StreamResponse]]
-MODELS = {"data": [{"id": "m", "owned_by": "somebody"}]}
-
-
-class Wrong:
-    """What it does next is `does`; what it was asked is in `asked`."""
-
-    def __init__(self) -> None:
-        self.asked: list[dict[str, Any]] = []
-        self.models: Any = MODELS
-        self.does: Answer = self.well
-        self.url, self.gone = "", asyncio.Event()
-
-    async def listed(self, request: web.Request) -> web.Response:
-        return web.json_response(self.models)
-
-    async def chat(self, request: web.Request) -> web.StreamResponse:
-        self.asked.append(await request.json())
-        return await self.does(request, self.asked[-1])
-
-    async def stream(self, request: web.Request, *lines: bytes) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await response.prepare(request)
-        for line in lines:
-            await response.write(line)
-        return response
-
-    async def well(self, request: web.Request, asked: Any) -> web.StreamResponse:
-        said = [piece("Hel"), piece("lo"), piece("", "stop")]
-        return await self.stream(
-            request, *(f"data: {json.dumps(one)}\n\n".encode() for one in said), b"data: [DONE]\n\n"
-        )
-
-
 @pytest.fixture
-async def wrong() -> AsyncIterator[Wrong]:
-    one = Wrong()
-    app = web.Application()
-    app.router.add_get("/v1/models", one.listed)
-    app.router.add_post("/v1/chat/completions", one.chat)
-    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    one.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield one
-    await runner.cleanup()
+async def wrong() -> AsyncIterator[OpenAiServer]:
+    """What it does next is `answer`."""
+    async with OpenAiServer(well) as server:
+        yield server
+
+
+async def well(request: web.Request, asked: Any) -> web.StreamResponse:
+    return await answer_with(lambda _: "Hello", length=3)(request, asked)
 
 
 def status(code: int, text: str = "") -> Answer:
@@ -299,10 +251,7 @@ def status(code: int, text: str = "") -> Answer:
 
 def sends(*lines: bytes, cut: bool = False, kind: str = "text/event-stream") -> Answer:
     async def does(request: web.Request, asked: Any) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": kind})
-        await response.prepare(request)
-        for line in lines:
-            await response.write(line)
+        response = await stream(request, *lines, kind=kind)
         if cut:
             assert request.transport is not None
             request.transport.abort()
@@ -321,7 +270,7 @@ def one_sentence(caught: pytest.ExceptionInfo[GenerationFailed]) -> bool:
     return "\n" not in reason and reason.endswith((".", "?")) and KEY not in reason and "4417" not in reason
 
 
-FIRST = f"data: {json.dumps(piece('Hel'))}\n\n".encode()
+FIRST = make_event("Hel")
 
 
 @pytest.mark.parametrize(
@@ -350,8 +299,8 @@ FIRST = f"data: {json.dumps(piece('Hel'))}\n\n".encode()
         hangs,
     ],
 )
-async def test_whatever_goes_wrong_is_one_sentence_in_bounded_time(wrong: Wrong, does: Answer) -> None:
-    wrong.does = does
+async def test_whatever_goes_wrong_is_one_sentence_in_bounded_time(wrong: OpenAiServer, does: Answer) -> None:
+    wrong.answer = does
     async with opened(wrong.url, patience=0.5) as model, asyncio.timeout(30):
         with pytest.raises(GenerationFailed) as caught:
             await said(model)
@@ -359,59 +308,59 @@ async def test_whatever_goes_wrong_is_one_sentence_in_bounded_time(wrong: Wrong,
         assert model.waiting == 0
 
 
-async def test_a_server_that_falls_silent_in_the_middle_is_not_waited_for(wrong: Wrong) -> None:
+async def test_a_server_that_falls_silent_in_the_middle_is_not_waited_for(wrong: OpenAiServer) -> None:
     async def does(request: web.Request, asked: Any) -> web.StreamResponse:
-        await wrong.stream(request, FIRST)
+        await stream(request, FIRST)
         return await hangs(request, asked)
 
-    wrong.does = does
+    wrong.answer = does
     async with opened(wrong.url, patience=0.3) as model:
         with pytest.raises(GenerationFailed, match="said nothing for too long"):
             await said(model)
 
 
-async def test_signs_of_life_keep_a_slow_answer(wrong: Wrong) -> None:
+async def test_signs_of_life_keep_a_slow_answer(wrong: OpenAiServer) -> None:
     async def does(request: web.Request, asked: Any) -> web.StreamResponse:
-        response = await wrong.stream(request, b": ping\r\n\r\n")
+        response = await stream(request, b": ping\r\n\r\n")
         for _ in range(4):
             await asyncio.sleep(0.2)
             await response.write(b": ping\r\n\r\n")
-        whole = f"data: {json.dumps(piece('ok', 'stop'))}\r\n\r\ndata: [DONE]\r\n\r\n".encode()
+        whole = (make_event("ok", "stop") + b"data: [DONE]\n\n").replace(b"\n", b"\r\n")
         for byte in range(0, len(whole), 7):
             await response.write(whole[byte : byte + 7])
         return response
 
-    wrong.does = does
+    wrong.answer = does
     async with opened(wrong.url, patience=0.5) as model:
         assert (await said(model)).text == "ok"
 
 
-async def test_a_busy_server_is_asked_again(wrong: Wrong) -> None:
+async def test_a_busy_server_is_asked_again(wrong: OpenAiServer) -> None:
     async def does(request: web.Request, asked: Any) -> web.StreamResponse:
-        return await (wrong.well if len(wrong.asked) == 3 else status(429))(request, asked)
+        return await (well if len(wrong.asked) == 3 else status(429))(request, asked)
 
-    wrong.does = does
+    wrong.answer = does
     async with opened(wrong.url) as model:
         assert (await said(model)).text == "Hello"
         assert len(wrong.asked) == 3
 
 
-async def test_what_has_begun_is_not_asked_twice(wrong: Wrong) -> None:
-    wrong.does = sends(FIRST, cut=True)
+async def test_what_has_begun_is_not_asked_twice(wrong: OpenAiServer) -> None:
+    wrong.answer = sends(FIRST, cut=True)
     async with opened(wrong.url) as model:
         with pytest.raises(GenerationFailed):
             await said(model)
         assert len(wrong.asked) == 1
 
 
-async def test_the_breaker_opens_and_closes_again(wrong: Wrong) -> None:
-    wrong.does = status(500)
+async def test_the_breaker_opens_and_closes_again(wrong: OpenAiServer) -> None:
+    wrong.answer = status(500)
     async with opened(wrong.url, rest=0.4) as model:
         for _ in range(3):
             with pytest.raises(GenerationFailed, match=r"failed \(500\)"):
                 await said(model)
         asked = len(wrong.asked)
-        wrong.does = wrong.well
+        wrong.answer = well
         with pytest.raises(GenerationFailed, match="3 times in a row") as caught:
             await said(model)
         assert one_sentence(caught)
@@ -420,52 +369,47 @@ async def test_the_breaker_opens_and_closes_again(wrong: Wrong) -> None:
         assert (await said(model)).text == "Hello"
 
 
-async def test_a_refused_request_does_not_open_the_breaker(wrong: Wrong) -> None:
-    wrong.does = status(400, "no")
+async def test_a_refused_request_does_not_open_the_breaker(wrong: OpenAiServer) -> None:
+    wrong.answer = status(400, "no")
     async with opened(wrong.url) as model:
         for _ in range(5):
             with pytest.raises(GenerationFailed, match=r"refused the request \(400\)"):
                 await said(model)
-        wrong.does = wrong.well
+        wrong.answer = well
         assert (await said(model)).text == "Hello"
 
 
 async def test_a_server_that_is_down_is_found_again() -> None:
-    port = free_port()
+    port = find_free_port()
     async with opened(f"http://127.0.0.1:{port}", rest=0.1) as model:
         with pytest.raises(GenerationFailed, match="cannot be reached"):
             await said(model)
-        app = web.Application()
-        one = Wrong()
-        app.router.add_get("/v1/models", one.listed)
-        app.router.add_post("/v1/chat/completions", one.chat)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", port).start()
-        assert (await said(model)).text == "Hello"
-        await runner.cleanup()
+        async with OpenAiServer(well, port=port):
+            assert (await said(model)).text == "Hello"
 
 
-async def test_closing_the_stream_closes_the_connection(wrong: Wrong) -> None:
+async def test_closing_the_stream_closes_the_connection(wrong: OpenAiServer) -> None:
+    gone = asyncio.Event()
+
     async def does(request: web.Request, asked: Any) -> web.StreamResponse:
-        response = await wrong.stream(request, FIRST)
+        response = await stream(request, FIRST)
         try:
             while True:
                 await asyncio.sleep(0.01)
                 await response.write(b": ping\n\n")
         finally:
-            wrong.gone.set()
+            gone.set()
 
-    wrong.does = does
+    wrong.answer = does
     async with opened(wrong.url) as model:
         async with model.turn(1) as seat:
             async for _ in seat.stream(ASK, GREEDY):
                 break  # and not even closed: the turn's end does it
         async with asyncio.timeout(5):
-            await wrong.gone.wait()
+            await gone.wait()
 
 
-async def test_as_many_as_may_are_served_at_once_and_the_others_are_told_their_place(wrong: Wrong) -> None:
+async def test_as_many_as_may_are_served_at_once_and_the_others_are_told_their_place(wrong: OpenAiServer) -> None:
     inside, most, go = 0, 0, asyncio.Event()
 
     async def does(request: web.Request, asked: Any) -> web.StreamResponse:
@@ -474,9 +418,9 @@ async def test_as_many_as_may_are_served_at_once_and_the_others_are_told_their_p
         most = max(most, inside)
         await go.wait()
         inside -= 1
-        return await wrong.well(request, asked)
+        return await well(request, asked)
 
-    wrong.does = does
+    wrong.answer = does
     places: list[int] = []
 
     async def third(model: RemoteModel) -> None:
@@ -497,13 +441,13 @@ async def test_as_many_as_may_are_served_at_once_and_the_others_are_told_their_p
         assert (most, model.waiting, places) == (2, 0, [1, 0])
 
 
-async def test_where_no_probabilities_are_told_a_bare_word_must_do(wrong: Wrong) -> None:
+async def test_where_no_probabilities_are_told_a_bare_word_must_do(wrong: OpenAiServer) -> None:
     async def does(request: web.Request, asked: Any) -> web.StreamResponse:
         if "logprobs" in asked:
             return web.json_response({"error": {"message": "logprobs needs logits_all"}}, status=500)
         return web.json_response({"choices": [{"message": {"content": "No, it does not"}}]})
 
-    wrong.does = does
+    wrong.answer = does
     async with opened(wrong.url) as model, model.turn(1) as seat:
         assert await seat.odds(ASK, "yes", "no") == -2.0
         assert model.bare_verdicts
@@ -514,12 +458,12 @@ async def test_where_no_probabilities_are_told_a_bare_word_must_do(wrong: Wrong)
             await seat.odds(ASK, "да", "нет")
 
 
-async def test_without_a_count_of_the_server_tokens_are_estimated(wrong: Wrong) -> None:
+async def test_without_a_count_of_the_server_tokens_are_estimated(wrong: OpenAiServer) -> None:
     async with opened(wrong.url) as model, model.turn(1) as seat:
         assert await seat.count(["", "abc", "abcd"]) == [0, 1, 2]
 
 
-async def test_a_server_without_models_is_one_sentence_and_a_name_helps(wrong: Wrong) -> None:
+async def test_a_server_without_models_is_one_sentence_and_a_name_helps(wrong: OpenAiServer) -> None:
     wrong.models = {"data": []}
     async with opened(wrong.url) as model:
         with pytest.raises(GenerationFailed, match="has no model"):
@@ -529,12 +473,12 @@ async def test_a_server_without_models_is_one_sentence_and_a_name_helps(wrong: W
         assert wrong.asked[-1]["model"] == model.name == "mine"
 
 
-async def test_a_server_that_was_started_with_another_model_is_looked_at_again(wrong: Wrong) -> None:
+async def test_a_server_that_was_started_with_another_model_is_looked_at_again(wrong: OpenAiServer) -> None:
     async def does(request: web.Request, asked: Any) -> web.StreamResponse:
         known = wrong.models["data"][0]["id"]
-        return await (wrong.well if asked["model"] == known else status(404))(request, asked)
+        return await (well if asked["model"] == known else status(404))(request, asked)
 
-    wrong.does = does
+    wrong.answer = does
     async with opened(wrong.url) as model:
         assert (await said(model)).text == "Hello"
         wrong.models = {"data": [{"id": "another", "owned_by": "llamacpp", "meta": None}]}
@@ -544,7 +488,7 @@ async def test_a_server_that_was_started_with_another_model_is_looked_at_again(w
         assert (model.name, model.dialect, model.grammars) == ("another", ServerDialect.LLAMA_SERVER, True)
 
 
-async def test_the_key_is_sent_and_not_logged(wrong: Wrong, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_key_is_sent_and_not_logged(wrong: OpenAiServer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     keys = []
 
@@ -552,7 +496,7 @@ async def test_the_key_is_sent_and_not_logged(wrong: Wrong, caplog: pytest.LogCa
         keys.append(request.headers["Authorization"])
         return await status(503)(request, asked)
 
-    wrong.does = does
+    wrong.answer = does
     async with opened(wrong.url) as model:
         with pytest.raises(GenerationFailed):
             await said(model)

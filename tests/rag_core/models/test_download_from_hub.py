@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from local_server import LocalServer
 
 from rag_core.errors import ModelUnavailable
 from rag_core.models.catalog import HubFile, HubSource, ModelRole, ModelSpec, ModelTier, check_model_files
@@ -102,18 +103,12 @@ class Hub:
 @pytest.fixture
 async def hub(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hub]:
     monkeypatch.setenv("no_proxy", "*")
-    hub, app = Hub(), web.Application()
+    hub = Hub()
     at = "/{repo:[^/]+/[^/]+}/resolve/main/{path:.+}"
-    app.router.add_route("*", at, hub.resolve)
-    app.router.add_route("*", "/mirror" + at, hub.resolve)
-    app.router.add_get("/cdn/{etag}/{path:.+}", hub.cdn)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    hub.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield hub
-    await runner.cleanup()
+    resolve = [web.route("*", start + at, hub.resolve) for start in ("", "/mirror")]
+    async with LocalServer(*resolve, web.get("/cdn/{etag}/{path:.+}", hub.cdn)) as server:
+        hub.url = server.url
+        yield hub
 
 
 async def test_files_come_whole_with_their_checksums_and_the_commit(hub: Hub, tmp_path: Path) -> None:

@@ -1,0 +1,22 @@
+"""Playwright, where it is installed, and pages whose faults are noted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    import playwright.async_api as playwright_api
+else:
+    playwright_api = pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+__all__ = ["note_faults", "playwright_api"]
+
+
+def note_faults(page: playwright_api.Page) -> list[str]:
+    """Errors of the page's scripts, and what it writes to the console as an error, as they come."""
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
+    return wrong

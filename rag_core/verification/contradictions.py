@@ -19,7 +19,15 @@ from rag_core.verification.claim_comparison import (
     measure_copied_share,
 )
 from rag_core.verification.facts import Name, SentenceFacts
-from rag_core.verification.vocabulary import SAME_WORD, Vocabulary, Word, are_opposites, opposition_keys
+from rag_core.verification.vocabulary import (
+    SAME_WORD,
+    Vocabulary,
+    Word,
+    are_opposites,
+    index_words,
+    list_indexed_words,
+    mark_opposition,
+)
 
 _PRONOUNS = frozenset(
     "he she it they his her its their him them он она оно они его ее их ему ей им нее него них".split()
@@ -119,21 +127,12 @@ def _has_odd_denials(claim: SentenceFacts, best: SentenceFacts) -> bool:
 
 def find_opposite_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[tuple[Word, Word]]:
     """Find words of the claim with their antonyms in the sentence."""
-    spare: dict[str, Word] = {}
-    for word in best.words:
-        if not claim.words.has(word):
-            spare.setdefault(word.low, word)
-    by_key: dict[tuple[str, object], list[Word]] = {}
-    for word in spare.values():
-        for key in opposition_keys(word.low):
-            listed = by_key.setdefault(key, [])
-            if len(listed) < _MOST_COMPARED:
-                listed.append(word)
+    spare = [word for word in best.words if not claim.words.has(word)]
+    index = index_words(spare, lambda word: mark_opposition(word.low), _MOST_COMPARED)
     for word in claim.words:
         if not best.words.has(word):
-            near = {other.start: other for key in opposition_keys(word.low) for other in by_key.get(key, ())}
-            opposite = (near[start] for start in sorted(near) if are_opposites(word.low, near[start].low))
-            if other := next(opposite, None):
+            near = list_indexed_words(spare, index, mark_opposition(word.low))
+            if other := next((other for other in near if are_opposites(word.low, other.low)), None):
                 yield word, other
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from rag_core.text.numbers import join_digit_groups
 from rag_core.text.tokens import WordReading, is_dictionary_word, read_word, stem
 from rag_core.verification.claim_comparison import is_same_name
 from rag_core.verification.claim_extraction import is_verb
@@ -14,7 +15,7 @@ from rag_core.verification.facts import SentenceFacts
 from rag_core.verification.vocabulary import SAME_WORD, Word, fold_text, likeness
 
 _WORDS = re.compile(r"[^\W\d_]+")
-_DIGITS, _GROUPED = re.compile(r"\d+"), re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
+_DIGITS = re.compile(r"\d+")
 _CORRECTION = re.compile(
     r"(?:(?<!\w)а не|,\s*not|(?<!\w)instead of|(?<!\w)rather than|(?<!\w)вместо)\s+(?:(?:с|со|в|по|on|at|the)\s+)?(.{1,20})"
 )
@@ -105,12 +106,12 @@ def find_correction(claim: SentenceFacts, here: SentenceFacts, *, replaced: bool
         return ""
     values = [low[number.start : number.end] for number in claim.numbers]
     values += [low[moment.start : moment.end] for moment in claim.moments]
-    digits = {digit for value in values for digit in _DIGITS.findall(_GROUPED.sub("", value))}
+    digits = {digit for value in values for digit in _DIGITS.findall(join_digit_groups(value))}
     weekdays = {stem(word) for value in values for word in value.split()} - {""}
     for found in _CORRECTION.finditer(fold_text(here.text)):
         if not replaced and found[0].startswith(("вместо", "instead")):
             continue
-        after = _GROUPED.sub("", found[1])
+        after = join_digit_groups(found[1])
         if digits & set(_DIGITS.findall(after)[:1]) or weekdays & {stem(word) for word in _WORDS.findall(after)[:1]}:
             return f"corrected: not {found[1].strip()}"
     return ""

@@ -48,7 +48,6 @@ _CEASED_WORDS = re.compile(
     r"(?<!\w)(?:больше не|уже не(?! в первый)|перест\w+|прекра[тщ]\w+|переезжа\w+|переех\w+|сложил\w* полномочия|уволи\w+|съехал\w*|no longer|not any ?more|"
     r"step(?:s|ped)? down|resign\w*|hand(?:s|ed) over|lost|cancel\w+|called off)(?!\w)"
 )
-_STILL_WORDS = re.compile(r"(?<!\w)(?:снова|опять|по-прежнему|продолжа\w+|все еще|again|still|continu\w+|back)(?!\w)")
 _FAILED_PLAN = re.compile(
     r"(?<!\w)(?:не (?:успе(?:л\w*|ют|ет|ем)|состо\w+|получ\w+|откро\w+|выйдет|буд\w+(?=\s*(?:[.,;!?]|$)))|перен[её]с(?:ли|ен\w*|ут)?|перенос(?:ят|ится|ится)|отлож\w+|will not|won['’]t|"
     r"did(?: not|n['’]t) (?:make|happen|take place|work)|postponed|delayed)(?!\w)"
@@ -171,14 +170,6 @@ def find_opposite_opening(claim: SentenceFacts, here: SentenceFacts) -> str:
         return ""
     found = _NOT_CLOSED_WORDS.search(fold_text(here.text))
     return f"closed ≠ {found[0]}" if found else ""
-
-
-def goes_on(claim: SentenceFacts, here: SentenceFacts) -> tuple[str, bool]:
-    """Find that the claim says something ended of which the sentence says no such thing; True if it says "again"."""
-    low = fold_text(here.text)
-    if not _CEASED_WORDS.search(fold_text(claim.text)) or _CEASED_WORDS.search(low):
-        return "", False
-    return "goes on", bool(_STILL_WORDS.search(low))
 
 
 _PERMISSION_WORDS = re.compile(r"(?<!\w)(?:можно|нельзя|может|могут|can|may|allowed)(?!\w)")

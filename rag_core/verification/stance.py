@@ -26,7 +26,6 @@ from rag_core.verification.assertion_cues import (
     find_opposite_opening,
     find_unasserted,
     find_unrealised,
-    goes_on,
     is_past,
     is_predicate_verb,
 )
@@ -352,8 +351,7 @@ def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts |
     complete = seen.matched and not seen.lacking and not seen.moments
     if not (complete and all(mine.unit for mine in claim.values)) and (why := find_end(facts, here)):
         return _reject(seen, why, leaning=changed)
-    why, again = goes_on(facts, here)
-    return _reject(seen, why, contradicts=again and seen.subject) if why else None
+    return None
 
 
 def _read_gap(claim: ClaimTerms, seen: _Comparison, date: datetime, post: Sequence[SentenceFacts]) -> _Reading | None:

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from rag_core.verification.claim_comparison import (
-    COPIED_SHARE,
     Differences,
     common_blocks,
     contains_name,
+    is_nearly_copied,
     is_same_name,
-    measure_copied_share,
 )
 from rag_core.verification.facts import Name, SentenceFacts
 from rag_core.verification.vocabulary import (
@@ -41,7 +40,7 @@ def find_name_differences(
     claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts], about: float
 ) -> Differences:
     """Find names of the claim that the post lacks, with the name in the same place if there is one."""
-    copied = measure_copied_share(claim, best) >= COPIED_SHARE
+    copied = is_nearly_copied(claim, best)
     mine, theirs = _map_neighbours(claim), _map_neighbours(best)
     spare = [name for name in best.names if not contains_name(name.word, [claim])]
     rivals = [other.word for other in spare if not other.weak or copied]
@@ -113,7 +112,7 @@ def find_denial_differences(claim: SentenceFacts, best: SentenceFacts) -> Differ
         if found >= SAME_WORD and there and there.stem not in denied[id(other)]:
             yield True, f"{'not ' if where is claim else ''}{there.low} ≠ {'not ' if where is best else ''}{there.low}"
             return
-    if measure_copied_share(claim, best) >= COPIED_SHARE and _has_odd_denials(claim, best):
+    if is_nearly_copied(claim, best) and _has_odd_denials(claim, best):
         yield True, "one of the two is denied"
 
 
@@ -160,7 +159,7 @@ def _is_open_until(claim: SentenceFacts, best: SentenceFacts) -> bool:
 
 def find_replaced_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[str]:
     """Find replaced words in an all but copied sentence; whether they mean the same stays open."""
-    if measure_copied_share(claim, best) < COPIED_SHARE:
+    if not is_nearly_copied(claim, best):
         return
     spare = [word for word in best.words if not claim.words.has(word)]
     mine, beside = _map_neighbours(claim), _index_by_neighbour(spare, _map_neighbours(best))

@@ -104,25 +104,16 @@ def _reject(said: SentenceFacts, why: str) -> RuleCheck:
 
 
 def _score_nearness(claim: SentenceFacts, sentence: SentenceFacts) -> float:
-    facts = _count_shared([a.values for a in claim.numbers], [b.values for b in sentence.numbers])
-    facts += _count_shared([a.fields().items() for a in claim.moments], [b.fields().items() for b in sentence.moments])
+    facts = _count_shared((number.values for number in claim.numbers), [number.values for number in sentence.numbers])
+    facts += _count_shared((m.fields().items() for m in claim.moments), [m.fields().items() for m in sentence.moments])
     back = measure_covered_share(sentence.words, claim.words)
     return measure_covered_share(claim.words, sentence.words) + 0.2 * back + _FACT_BONUS * min(_MOST_FACTS, facts)
 
 
-def _count_shared(mine: Sequence[Iterable[Hashable]], theirs: Sequence[Iterable[Hashable]]) -> int:
-    """Count the pairs with something in common, up to `_MOST_FACTS`."""
-    places: dict[Hashable, set[int]] = {}
-    for n, values in enumerate(theirs):
-        for value in values:
-            if len(listed := places.setdefault(value, set())) < _MOST_FACTS:
-                listed.add(n)
-    count = 0
-    for values in mine:
-        count += len({n for value in values for n in places.get(value, ())})
-        if count >= _MOST_FACTS:
-            return _MOST_FACTS
-    return count
+def _count_shared(mine: Iterable[Iterable[Hashable]], theirs: Sequence[Iterable[Hashable]]) -> int:
+    """Count the pairs with something in common."""
+    others = [frozenset(values) for values in theirs]
+    return sum(not other.isdisjoint(values) for values in mine for other in others)
 
 
 def _collect_objections(

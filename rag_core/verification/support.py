@@ -211,7 +211,7 @@ def keep_supported_citations(sentence: Sentence, sources: Sequence[Source], lang
     """
     if sentence.support == 1.0:
         return sentence
-    passages = {(source.passage.key, source.passage.part): source.passage for source in sources}
+    passages = {source.passage.ref: source.passage for source in sources}
     cited = {citation.post for citation in sentence.citations}
     labels = [(p.key, _label_passage(sentence.text, p, lang)) for p in passages.values() if p.key in cited]
     wrong = {post for post, label in labels if label is Label.CONTRADICTED}

@@ -195,7 +195,7 @@ async def _run_steps(context: ToolContext, model: LanguageModel) -> str:
 
 async def _request_step(
     context: ToolContext, model: LanguageModel, tools: tuple[Tool, ...], seen: list[_TakenStep]
-) -> dict[str, Any]:
+) -> dict[str, Any] | None:
     """Ask for the next step with the tools, the current time, the question, and as many of the last steps as fit."""
     template = load_prompt("react", context.question.lang)
     offered = "\n".join(f"{tool.name}: {template.parts[tool.name]}" for tool in tools)

@@ -272,7 +272,7 @@ async def _rewrite_draft(
 
 async def _request_judgement(
     question: Question, draft: Draft, evidence: Evidence, model: LanguageModel, run: Run
-) -> Judgement:
+) -> Judgement | None:
     """Ask the model for a judgement. Call it inside a stage. Raises GenerationFailed."""
     template = load_prompt("reflect", question.lang)
     lines = "\n".join(f"{n}. {escape_prompt_text(sentence.text)}" for n, sentence in enumerate(draft.sentences, 1))

@@ -299,15 +299,19 @@ class Run:
         self,
         model: LanguageModel,
         reader: int,
-        prompt: Prompt,
+        prompt: Prompt | Callable[[LlmSession], Awaitable[Prompt]],
         decoding: DecodingParams,
         *,
         grammar: str | None = None,
         schema: Mapping[str, Any] | None = None,
     ) -> str:
-        """Ask a model in a session of its own, inside a stage, which gets the costs. Raises GenerationFailed."""
+        """Ask a model in a session of its own, inside a stage, which gets the costs. Raises GenerationFailed.
+
+        A prompt that is fitted into the model's context is a function, which counts tokens in the session.
+        """
         costs = LlmCosts(calls=1)
         async with self.open_session(model, reader) as session:
+            prompt = prompt if isinstance(prompt, Prompt) else await prompt(session)
             end = await collect_generation(session.stream(prompt, decoding, grammar=grammar, schema=schema))
         costs.add_stats(end.figures)
         self.note(**costs.to_counts())

@@ -296,6 +296,11 @@ class Passage:
     copies: tuple[PostKey, ...] = ()
     file_name: str = ""
 
+    @property
+    def ref(self) -> PassageRef:
+        """Reference to this part of its post."""
+        return PassageRef(self.key, self.part, self.start, self.end)
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:

@@ -13,6 +13,7 @@ import numpy as np
 from babel.dates import format_date
 
 from bot.evaluation.datasets import EvaluationQuery
+from rag_core.text.numbers import join_digit_groups
 from rag_core.tracing import Run
 from rag_core.types import Answer, Certainty
 
@@ -20,13 +21,12 @@ Metrics = dict[str, float | None]  # by the usual names of the field; None if no
 
 _MAX_SENTENCE_CHARACTERS, _MAX_ANSWER_CHARACTERS = 300, 600  # longer is not an answer but a text to search in
 _LISTING_KINDS, _MAX_LISTING_CHARACTERS = frozenset({"list", "digest", "about_posts"}), 1500
-_GROUPED_DIGITS_PATTERN = re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
 _WORD_PATTERN = re.compile(r"[^\W_]+")
 _ISO_DATE_PATTERN = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def _normalize_words(text: str) -> str:
-    plain = _GROUPED_DIGITS_PATTERN.sub("", text.lower().replace("ё", "е"))
+    plain = join_digit_groups(text.lower().replace("ё", "е"))
     return f" {' '.join(_WORD_PATTERN.findall(plain))} "
 
 

@@ -160,8 +160,8 @@ def _join_evidence(given: Sequence[Evidence]) -> Evidence:
     """Join the evidence of the parts, the best sources of each first; each post once, numbered anew."""
     depth = max((len(one.sources) for one in given), default=0)
     mixed = [one.sources[n] for n in range(depth) for one in given if n < len(one.sources)]
-    by_place = {(source.passage.key, source.passage.part): source for source in reversed(mixed)}
-    ordered = list(dict.fromkeys((source.passage.key, source.passage.part) for source in mixed))[:MAX_SOURCES]
+    by_place = {source.passage.ref: source for source in reversed(mixed)}
+    ordered = list(dict.fromkeys(source.passage.ref for source in mixed))[:MAX_SOURCES]
     boilerplate = {chat: lines for one in given for chat, lines in one.boilerplate.items()}
     return Evidence(tuple(replace(by_place[place], number=n) for n, place in enumerate(ordered, 1)), boilerplate)
 
@@ -191,7 +191,7 @@ async def search_in_rounds(question: Question, plan: Plan, rag: Engine, run: Run
             found.append(await search_passages(own, asked, rag, run))
         depth = max(map(len, found))
         mixed = [hits[n] for n in range(depth) for hits in found if n < len(hits)]
-        return tuple({_locate(hit.passage): hit for hit in reversed(mixed)}.values())[::-1]
+        return tuple({hit.passage.ref: hit for hit in reversed(mixed)}.values())[::-1]
     if is_chain(question.text):
         return (await search_chain(question, plan, rag, run))[0]
     return await search_passages(plan, question, rag, run)
@@ -219,10 +219,6 @@ async def search_chain(
     return chain.order_hits(), chain.passages, chain.covered
 
 
-def _locate(passage: Passage) -> PassageRef:
-    return PassageRef(passage.key, passage.part, passage.start, passage.end)
-
-
 class _Chain:
     """Chain of passages: each covers words of the question that those before it lack, and holds a name from them."""
 
@@ -233,7 +229,7 @@ class _Chain:
         self._weights = {term: self._statistics.weight(term) for term in asked}
         self._total = sum(self._weights.values()) or 1.0
         self._terms: dict[PassageRef, frozenset[str]] = {}
-        self._found = {_locate(hit.passage): hit.passage for hit in first}
+        self._found = {hit.passage.ref: hit.passage for hit in first}
         self._scores: dict[PassageRef, float] = {}
         self._again: list[PassageRef] = []
         self.passages = [first[0].passage]
@@ -248,9 +244,9 @@ class _Chain:
         return [term for term in self._weights if term not in held]
 
     def _get_terms(self, passage: Passage) -> frozenset[str]:
-        if _locate(passage) not in self._terms:
-            self._terms[_locate(passage)] = frozenset(tokenize(f"{passage.header} {passage.text}"))
-        return self._terms[_locate(passage)]
+        if passage.ref not in self._terms:
+            self._terms[passage.ref] = frozenset(tokenize(f"{passage.header} {passage.text}"))
+        return self._terms[passage.ref]
 
     def list_next_names(self) -> dict[str, frozenset[str]]:
         """List names to search for, rare and often named first, with their terms; none of the question's own."""
@@ -288,16 +284,16 @@ class _Chain:
                 held = self._get_terms(passage)
                 score = self._score(len(terms & held) / len(terms), held, missing)
                 score /= (1 + _RANK_DECAY * rank) * (1 + _NAME_DECAY * n)
-                self._found.setdefault(_locate(passage), passage)
-                self._scores[_locate(passage)] = max(self._scores.get(_locate(passage), 0.0), score)
+                self._found.setdefault(passage.ref, passage)
+                self._scores[passage.ref] = max(self._scores.get(passage.ref, 0.0), score)
         candidates = dict(self._scores)
         for rank, hit in enumerate(self._first[:20]):
             held = self._get_terms(hit.passage)
             linked = float(any(terms <= held for terms in names.values()))
             score = self._score(linked, held, missing) / (1 + _RANK_DECAY * rank / 4)
-            candidates[_locate(hit.passage)] = max(candidates.get(_locate(hit.passage), 0.0), score)
+            candidates[hit.passage.ref] = max(candidates.get(hit.passage.ref, 0.0), score)
         for passage in self.passages:
-            candidates.pop(_locate(passage), None)
+            candidates.pop(passage.ref, None)
         if not candidates or max(candidates.values()) <= 0:
             return False
         self.passages.append(self._found[max(candidates, key=lambda place: (candidates[place], place))])
@@ -311,8 +307,8 @@ class _Chain:
             again = replace(query, text=" ".join((*words, names)))
             places = [place for place, _ in (await search_hybrid(again, self._rag, run)).ranked[:_HITS_AGAIN]]
             found = await fetch_passages(self._rag.archive, places)
-            self._again = [_locate(found[place]) for place in places if place in found]
-            self._found = {_locate(passage): passage for passage in found.values()} | self._found
+            self._again = [found[place].ref for place in places if place in found]
+            self._found = {passage.ref: passage for passage in found.values()} | self._found
 
     def _score(self, linked: float, held: Collection[str], missing: Sequence[str]) -> float:
         gain = sum(self._weights[term] for term in missing if term in held) / self._total
@@ -321,12 +317,12 @@ class _Chain:
     def order_hits(self) -> tuple[Hit, ...]:
         """Order the hits: the first of the question, the chain, and the others by reciprocal rank fusion."""
         ranked = sorted(self._scores.items(), key=lambda pair: (-pair[1], pair[0]))
-        own, linked = [_locate(hit.passage) for hit in self._first], [p for p, score in ranked if score > _MIN_LINK]
+        own, linked = [hit.passage.ref for hit in self._first], [p for p, score in ranked if score > _MIN_LINK]
         rest = [place for place, _ in fuse_rankings([own, linked, self._again])]
         order = dict.fromkeys(
-            (*own[:_PROTECTED_HITS], *(_locate(passage) for passage in self.passages[:_CHAIN_FIRST]), *rest)
+            (*own[:_PROTECTED_HITS], *(passage.ref for passage in self.passages[:_CHAIN_FIRST]), *rest)
         )
-        hits = {_locate(hit.passage): hit for hit in self._first}
+        hits = {hit.passage.ref: hit for hit in self._first}
         return tuple(
             replace(hits[place], score=1 / n) if place in hits else Hit(self._found[place], 1 / n, LEXICAL)
             for n, place in enumerate(order, 1)

@@ -10,7 +10,6 @@ A calculation becomes a sentence only where each of its numbers occurs in a foun
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -19,7 +18,7 @@ from typing import Any
 
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RecipeFailed
-from rag_core.llm import DecodingParams, LanguageModel, LlmSession, Prompt, collect_generation
+from rag_core.llm import DecodingParams, LanguageModel, LlmSession, Prompt
 from rag_core.recipe_steps import extract_from_hits, finish_draft, plan_or_answer_exactly, write_or_extract
 from rag_core.recipes.react_tools import (
     MAX_POSTS,
@@ -30,14 +29,13 @@ from rag_core.recipes.react_tools import (
     select_allowed_tools,
 )
 from rag_core.retrieval.search import note_unindexed_posts
+from rag_core.text.numbers import extract_figures
 from rag_core.text.sentences import split_sentences
-from rag_core.tracing import LlmCosts, Run, Stage
+from rag_core.tracing import Run, Stage
 from rag_core.types import Citation, Draft, Evidence, Passage, Plan, Question, Sentence
 from rag_core.writing.grammar import LETTERS, parse_json_object
 from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_question
 
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
-_GROUPED = re.compile(r"(?<=\d)[ ,\u00a0\u202f](?=\d{3}(?!\d))")
 _MAX_CITATIONS = 3
 _MAX_SENTENCE_LENGTH = 280  # characters
 
@@ -47,8 +45,8 @@ def build_calculation_sentence(context: ToolContext) -> Sentence | None:
     if not context.reckoned:
         return None
     expression, result = context.reckoned[-1]
-    asked, cited = _extract_numbers(context.question.text), dict[Citation, None]()
-    for number in sorted(_extract_numbers(expression)):
+    asked, cited = extract_figures(context.question.text), dict[Citation, None]()
+    for number in sorted(extract_figures(expression)):
         citation = next((c for hit in context.found if (c := _cite_number(number, hit.passage))), None)
         if citation is not None:
             cited[citation] = None
@@ -60,14 +58,10 @@ def build_calculation_sentence(context: ToolContext) -> Sentence | None:
     return Sentence(text, tuple(cited))
 
 
-def _extract_numbers(text: str) -> set[str]:
-    return {number.replace(",", ".") for number in _NUMBER.findall(_GROUPED.sub("", text))}
-
-
 def _cite_number(number: str, passage: Passage) -> Citation | None:
     for start, end in split_sentences(passage.text):
         quote = passage.text[start:end]
-        if number in _extract_numbers(quote) and len(quote) <= _MAX_SENTENCE_LENGTH:
+        if number in extract_figures(quote) and len(quote) <= _MAX_SENTENCE_LENGTH:
             at = passage.start + start
             return Citation(passage.key, quote, at, at + len(quote), passage.date)
     return None
@@ -202,43 +196,30 @@ async def _run_steps(context: ToolContext, model: LanguageModel) -> str:
 async def _request_step(
     context: ToolContext, model: LanguageModel, tools: tuple[Tool, ...], seen: list[_TakenStep]
 ) -> dict[str, Any] | None:
-    costs = LlmCosts()
-    async with context.run.open_session(model, context.question.viewer.user_id) as session:
-        prompt = await _build_prompt(context, model, tools, seen, session)
-        costs.call()
-        grammar, schema = build_step_grammar(tools), build_step_schema(tools)
-        stream = session.stream(prompt, DecodingParams(_STEP_TOKENS, 0.0), grammar=grammar, schema=schema)
-        end = await collect_generation(stream)
-    costs.add_stats(end.figures)
-    context.run.note(step=context.step, **costs.to_counts())
-    if (step := parse_step(end.text)) is None:
-        raise GenerationFailed(_UNREADABLE_STEP)
-    return step
-
-
-async def _build_prompt(
-    context: ToolContext,
-    model: LanguageModel,
-    tools: tuple[Tool, ...],
-    seen: list[_TakenStep],
-    session: LlmSession,
-) -> Prompt:
-    """Build the prompt of a step: tools, current time, question, and as many of the last steps as fit."""
-    words = load_prompt("react", context.question.lang)
-    offered = "\n".join(f"{tool.name}: {words.parts[tool.name]}" for tool in tools if tool.name in words.parts)
-    system = f"{words.system}\n{offered}\n{ANSWER}: {words.parts[ANSWER]}"
-    now = context.question.asked_at
-    head = f"<now>{now:%Y-%m-%d %H:%M %A}</now>\n{quote_question(context.question.text)}"
+    """Ask for the next step with the tools, the current time, the question, and as many of the last steps as fit."""
+    template = load_prompt("react", context.question.lang)
+    offered = "\n".join(f"{tool.name}: {template.parts[tool.name]}" for tool in tools)
+    system = f"{template.system}\n{offered}\n{ANSWER}: {template.parts[ANSWER]}"
+    head = f"<now>{context.question.asked_at:%Y-%m-%d %H:%M %A}</now>\n{quote_question(context.question.text)}"
     texts = [(json.dumps(step, ensure_ascii=False), observed) for step, observed in seen]
     steps = [f"<step>\n{escape_prompt_text(call)}\n{escape_prompt_text(observed)}\n</step>" for call, observed in texts]
-    examples = [text for shot in words.shots for text in shot]
-    counts = await session.count([system, head, *examples, *steps])
-    left = model.context - _STEP_TOKENS - _SPARE_TOKENS - sum(counts[: 2 + len(examples)])
-    shots = words.shots if left >= sum(counts[2 + len(examples) :]) else ()
-    left += 0 if shots else sum(counts[2 : 2 + len(examples)])
-    while steps and sum(counts[-len(steps) :]) > left:
-        steps.pop(0)
-    return Prompt(system, "\n".join([head, *steps]), shots)
+
+    async def build_prompt(session: LlmSession) -> Prompt:
+        examples = [text for shot in template.shots for text in shot]
+        counts = await session.count([system, head, *examples, *steps])
+        left = model.context - _STEP_TOKENS - _SPARE_TOKENS - sum(counts[:2])
+        # what does not fit is left out from the front: the examples first, then the oldest steps
+        pieces = [sum(counts[2 : 2 + len(examples)]), *counts[2 + len(examples) :]]
+        out = next(n for n in range(len(pieces) + 1) if sum(pieces[n:]) <= left or n == len(pieces))
+        return Prompt(system, "\n".join([head, *steps[max(0, out - 1) :]]), () if out else template.shots)
+
+    grammar, schema = build_step_grammar(tools), build_step_schema(tools)
+    decoding, reader = DecodingParams(_STEP_TOKENS, 0.0), context.question.viewer.user_id
+    reply = await context.run.ask_model(model, reader, build_prompt, decoding, grammar=grammar, schema=schema)
+    context.run.note(step=context.step)
+    if (step := parse_step(reply)) is None:
+        raise GenerationFailed(_UNREADABLE_STEP)
+    return step
 
 
 async def _write_from_found_posts(plan: Plan, context: ToolContext) -> tuple[Draft, Evidence]:

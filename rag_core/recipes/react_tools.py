@@ -52,7 +52,6 @@ from rag_core.types import (
     Passage,
     PassageRef,
     Plan,
-    PostKey,
     Question,
     SearchFilter,
     Shortfall,
@@ -105,31 +104,26 @@ class ToolContext:
 
     def add_hits(self, hits: Iterable[Hit]) -> list[int]:
         """Add hits and return their numbers; new posts get the next number, up to the maximum."""
-        numbers = []
+        known, numbers = {hit.passage.ref: n for n, hit in enumerate(self.found, 1)}, []
         for hit in hits:
-            places = [(known.passage.key, known.passage.start) for known in self.found]
-            place = (hit.passage.key, hit.passage.start)
-            at = places.index(place) if place in places else None
-            if at is None and len(self.found) < MAX_POSTS and hit.passage.key.chat_id in self.question.viewer.channels:
-                at = len(self.found)
+            ref = hit.passage.ref
+            if ref not in known and len(self.found) < MAX_POSTS and ref.key.chat_id in self.question.viewer.channels:
                 self.found.append(hit)
-            elif at is not None and hit.score > self.found[at].score:
-                self.found[at] = replace(self.found[at], score=hit.score)
-            if at is not None:
-                numbers.append(at + 1)
+                known[ref] = len(self.found)
+            if ref in known:
+                numbers.append(known[ref])
         self.batches.append(numbers)
         return numbers
 
     async def list_posts(self, hits: Iterable[Hit], *, scored: bool = False) -> ToolData:
         """Add hits and summarize them: number, channel, day, snippet, and the score where it says something."""
-        known, summaries, listed = await load_channels(self.rag.archive), [], list(hits)
-        scores = {(hit.passage.key, hit.passage.start): hit.score for hit in listed}
-        for number in self.add_hits(listed):
+        known, summaries, listed = await load_channels(self.rag.archive), [], {hit.passage.ref: hit for hit in hits}
+        for number in self.add_hits(listed.values()):
             passage = self.passage(number)
+            score = {"score": round(listed[passage.ref].score, 3)} if scored else {}
             channel = known.get(passage.key.chat_id)
             snippet = " ".join(passage.text.split())[:_MAX_SNIPPET_LENGTH]
             summary = {"channel": channel.title if channel else "", "date": f"{passage.date:%Y-%m-%d}"}
-            score = {"score": round(scores[passage.key, passage.start], 3)} if scored else {}
             summaries.append({"post": number, **score, **summary, "snippet": snippet})
         return {"posts": summaries}
 
@@ -185,7 +179,7 @@ async def search_posts(  # noqa: PLR0913 - its parameters are what the model wri
             raise ToolFailed("There is no channel of this name: give a name that a search showed, or null.")
         found |= meant
     first, end = resolve_day_bounds(since, until, context)
-    rankings: list[dict[tuple[PostKey, int], Hit]] = []
+    rankings: list[dict[PassageRef, Hit]] = []
     for query in dict.fromkeys(queries):
         question = replace(context.question, text=query)
         plan: Plan = await asyncio.to_thread(context.rag.plan, question, known)
@@ -195,7 +189,7 @@ async def search_posts(  # noqa: PLR0913 - its parameters are what the model wri
             plan = replace(plan, since=first, until=end, slack=0)
         plan = replace(plan, channels=frozenset(found)) if found else plan
         hits = await search_passages(plan, question, context.rag, context.run)
-        rankings.append({(hit.passage.key, hit.passage.start): hit for hit in hits})
+        rankings.append({hit.passage.ref: hit for hit in hits})
     ranked = list(rankings[0].values())
     if len(rankings) > 1:
         by_place = {place: hit for ranking in rankings for place, hit in ranking.items()}

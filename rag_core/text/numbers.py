@@ -223,3 +223,18 @@ def _find_unit(low: str, start: int, end: int) -> tuple[str, float, str]:
             return name, scale, counted
     before = low[max(0, start - 12) : start]
     return next((name for name, pattern in _CURRENCIES_BEFORE if pattern.search(before)), ""), 1.0, counted
+
+
+_DIGIT_GROUP_SEPARATOR = re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
+_FIGURES = re.compile(r"\d+(?:[.,:]\d+)*")
+
+
+def join_digit_groups(text: str) -> str:
+    """Remove the separators of thousands: 2 750 and 2,750 become 2750."""
+    return _DIGIT_GROUP_SEPARATOR.sub("", text)
+
+
+def extract_figures(text: str) -> frozenset[str]:
+    """Extract the numbers written in figures, normalised: 2 750 is 2,750 and 2750; 03 is 3; 3,5 is 3.5."""
+    found = _FIGURES.findall(join_digit_groups(text))
+    return frozenset(number.replace(",", ".").lstrip("0") or "0" for number in found)

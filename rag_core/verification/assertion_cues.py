@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from rag_core.text.numbers import join_digit_groups
 from rag_core.text.tokens import WordReading, is_dictionary_word, read_word, stem
 from rag_core.verification.claim_comparison import is_same_name
 from rag_core.verification.claim_extraction import is_verb
@@ -14,7 +15,7 @@ from rag_core.verification.facts import SentenceFacts
 from rag_core.verification.vocabulary import SAME_WORD, Word, fold_text, likeness
 
 _WORDS = re.compile(r"[^\W\d_]+")
-_DIGITS, _GROUPED = re.compile(r"\d+"), re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
+_DIGITS = re.compile(r"\d+")
 _CORRECTION = re.compile(
     r"(?:(?<!\w)а не|,\s*not|(?<!\w)instead of|(?<!\w)rather than|(?<!\w)вместо)\s+(?:(?:с|со|в|по|on|at|the)\s+)?(.{1,20})"
 )
@@ -47,7 +48,6 @@ _CEASED_WORDS = re.compile(
     r"(?<!\w)(?:больше не|уже не(?! в первый)|перест\w+|прекра[тщ]\w+|переезжа\w+|переех\w+|сложил\w* полномочия|уволи\w+|съехал\w*|no longer|not any ?more|"
     r"step(?:s|ped)? down|resign\w*|hand(?:s|ed) over|lost|cancel\w+|called off)(?!\w)"
 )
-_STILL_WORDS = re.compile(r"(?<!\w)(?:снова|опять|по-прежнему|продолжа\w+|все еще|again|still|continu\w+|back)(?!\w)")
 _FAILED_PLAN = re.compile(
     r"(?<!\w)(?:не (?:успе(?:л\w*|ют|ет|ем)|состо\w+|получ\w+|откро\w+|выйдет|буд\w+(?=\s*(?:[.,;!?]|$)))|перен[её]с(?:ли|ен\w*|ут)?|перенос(?:ят|ится|ится)|отлож\w+|will not|won['’]t|"
     r"did(?: not|n['’]t) (?:make|happen|take place|work)|postponed|delayed)(?!\w)"
@@ -105,12 +105,12 @@ def find_correction(claim: SentenceFacts, here: SentenceFacts, *, replaced: bool
         return ""
     values = [low[number.start : number.end] for number in claim.numbers]
     values += [low[moment.start : moment.end] for moment in claim.moments]
-    digits = {digit for value in values for digit in _DIGITS.findall(_GROUPED.sub("", value))}
+    digits = {digit for value in values for digit in _DIGITS.findall(join_digit_groups(value))}
     weekdays = {stem(word) for value in values for word in value.split()} - {""}
     for found in _CORRECTION.finditer(fold_text(here.text)):
         if not replaced and found[0].startswith(("вместо", "instead")):
             continue
-        after = _GROUPED.sub("", found[1])
+        after = join_digit_groups(found[1])
         if digits & set(_DIGITS.findall(after)[:1]) or weekdays & {stem(word) for word in _WORDS.findall(after)[:1]}:
             return f"corrected: not {found[1].strip()}"
     return ""
@@ -170,14 +170,6 @@ def find_opposite_opening(claim: SentenceFacts, here: SentenceFacts) -> str:
         return ""
     found = _NOT_CLOSED_WORDS.search(fold_text(here.text))
     return f"closed ≠ {found[0]}" if found else ""
-
-
-def goes_on(claim: SentenceFacts, here: SentenceFacts) -> tuple[str, bool]:
-    """Find that the claim says something ended of which the sentence says no such thing; True if it says "again"."""
-    low = fold_text(here.text)
-    if not _CEASED_WORDS.search(fold_text(claim.text)) or _CEASED_WORDS.search(low):
-        return "", False
-    return "goes on", bool(_STILL_WORDS.search(low))
 
 
 _PERMISSION_WORDS = re.compile(r"(?<!\w)(?:можно|нельзя|может|могут|can|may|allowed)(?!\w)")

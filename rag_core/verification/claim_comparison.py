@@ -20,14 +20,13 @@ from rag_core.verification.facts import LONGEST_STATED, SentenceFacts
 from rag_core.verification.vocabulary import Vocabulary, Word, aliases, fold_text
 
 _MOST_WORDS = LONGEST_STATED // 2  # upper bound of words in LONGEST_STATED characters
-COPIED_SHARE = 0.8  # share of the words in order: the sentence is all but copied
+_COPIED_SHARE = 0.8  # of the words, in order
 
 
-def measure_copied_share(claim: SentenceFacts, best: SentenceFacts) -> float:
-    """Share of the claim that stands in the sentence in the same order, 0..1."""
-    if not claim.all_words:
-        return 0.0
-    return sum(block.size for block in common_blocks(claim, best)) / len(claim.all_words)
+def is_nearly_copied(claim: SentenceFacts, best: SentenceFacts) -> bool:
+    """Check whether nearly the whole claim stands in the sentence in the same order."""
+    copied = sum(block.size for block in common_blocks(claim, best))
+    return copied > 0 and copied / len(claim.all_words) >= _COPIED_SHARE
 
 
 def common_blocks(claim: SentenceFacts, best: SentenceFacts) -> tuple[Match, ...]:
@@ -112,7 +111,7 @@ def find_number_differences(claim: SentenceFacts, best: SentenceFacts, post: Seq
     """Find numbers of the claim that the post lacks, or states of something else."""
     spare = [n for n in best.numbers if not any(is_same_value(mine, n) for mine in claim.numbers)]
     dated = {float(value) for one in post for m in one.moments for value in _list_bare_numbers(m)}
-    copied = measure_copied_share(claim, best) >= COPIED_SHARE
+    copied = is_nearly_copied(claim, best)
     low = fold_text(best.text)
     prices = {n.start for n in spare if _is_price(n, low)}
     for number in claim.numbers:
@@ -178,7 +177,7 @@ def find_moment_differences(
         if not any(all(_fields_agree(name, one, other) for name in other.fields()) for one in mine)
     ]
     bare = {v for one in post for n in one.numbers if not n.unit and _counts_nothing(n) for v in n.values}
-    copied = measure_copied_share(claim, best) >= COPIED_SHARE
+    copied = is_nearly_copied(claim, best)
     for moment in claim.moments:
         if _is_closed_then(moment, claim, best):
             yield True, f"{claim.text[moment.start : moment.end]} ≠ closed"

@@ -11,15 +11,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from rag_core.verification.claim_comparison import (
-    COPIED_SHARE,
     Differences,
     common_blocks,
     contains_name,
+    is_nearly_copied,
     is_same_name,
-    measure_copied_share,
 )
 from rag_core.verification.facts import Name, SentenceFacts
-from rag_core.verification.vocabulary import SAME_WORD, Vocabulary, Word, are_opposites, opposition_keys
+from rag_core.verification.vocabulary import (
+    SAME_WORD,
+    Vocabulary,
+    Word,
+    are_opposites,
+    index_words,
+    list_indexed_words,
+    mark_opposition,
+)
 
 _PRONOUNS = frozenset(
     "he she it they his her its their him them он она оно они его ее их ему ей им нее него них".split()
@@ -33,7 +40,7 @@ def find_name_differences(
     claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts], about: float
 ) -> Differences:
     """Find names of the claim that the post lacks, with the name in the same place if there is one."""
-    copied = measure_copied_share(claim, best) >= COPIED_SHARE
+    copied = is_nearly_copied(claim, best)
     mine, theirs = _map_neighbours(claim), _map_neighbours(best)
     spare = [name for name in best.names if not contains_name(name.word, [claim])]
     rivals = [other.word for other in spare if not other.weak or copied]
@@ -105,7 +112,7 @@ def find_denial_differences(claim: SentenceFacts, best: SentenceFacts) -> Differ
         if found >= SAME_WORD and there and there.stem not in denied[id(other)]:
             yield True, f"{'not ' if where is claim else ''}{there.low} ≠ {'not ' if where is best else ''}{there.low}"
             return
-    if measure_copied_share(claim, best) >= COPIED_SHARE and _has_odd_denials(claim, best):
+    if is_nearly_copied(claim, best) and _has_odd_denials(claim, best):
         yield True, "one of the two is denied"
 
 
@@ -119,21 +126,12 @@ def _has_odd_denials(claim: SentenceFacts, best: SentenceFacts) -> bool:
 
 def find_opposite_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[tuple[Word, Word]]:
     """Find words of the claim with their antonyms in the sentence."""
-    spare: dict[str, Word] = {}
-    for word in best.words:
-        if not claim.words.has(word):
-            spare.setdefault(word.low, word)
-    by_key: dict[tuple[str, object], list[Word]] = {}
-    for word in spare.values():
-        for key in opposition_keys(word.low):
-            listed = by_key.setdefault(key, [])
-            if len(listed) < _MOST_COMPARED:
-                listed.append(word)
+    spare = [word for word in best.words if not claim.words.has(word)]
+    index = index_words(spare, lambda word: mark_opposition(word.low), _MOST_COMPARED)
     for word in claim.words:
         if not best.words.has(word):
-            near = {other.start: other for key in opposition_keys(word.low) for other in by_key.get(key, ())}
-            opposite = (near[start] for start in sorted(near) if are_opposites(word.low, near[start].low))
-            if other := next(opposite, None):
+            near = list_indexed_words(spare, index, mark_opposition(word.low))
+            if other := next((other for other in near if are_opposites(word.low, other.low)), None):
                 yield word, other
 
 
@@ -161,7 +159,7 @@ def _is_open_until(claim: SentenceFacts, best: SentenceFacts) -> bool:
 
 def find_replaced_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[str]:
     """Find replaced words in an all but copied sentence; whether they mean the same stays open."""
-    if measure_copied_share(claim, best) < COPIED_SHARE:
+    if not is_nearly_copied(claim, best):
         return
     spare = [word for word in best.words if not claim.words.has(word)]
     mine, beside = _map_neighbours(claim), _index_by_neighbour(spare, _map_neighbours(best))

@@ -1,31 +1,23 @@
 """Rule layer of verification: every number, date, time, name and negation of a claim must be met by the passage.
 
 A different value in the same role, in the sentence that is most like the claim, contradicts it; what is missing makes
-it not found. Rules find what is wrong; the absence of objections does not yet make a claim supported: it is where the passage covers enough of its words. Pure functions.
-
-Numbers are bound to what they count: items of a price list, units, identifiers. A number decides only where it stands
-at the claim's own words.
+it not found. Rules find what is wrong; the absence of objections does not yet make a claim supported: it is where the
+passage covers enough of its words. Pure functions.
 """
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rag_core.text.numbers import CURRENCIES, Number
-from rag_core.text.query_terms import is_asking_word
-from rag_core.text.tokens import measure_stem_similarity, stem
+from rag_core.text.numbers import CURRENCIES
 from rag_core.verification.assertion_cues import find_unasserted, is_called_false
 from rag_core.verification.claim_comparison import (
     contains_value,
     find_moment_differences,
     find_number_differences,
-    is_same_value,
     measure_covered_share,
 )
-from rag_core.verification.claim_extraction import is_verb
 from rag_core.verification.contradictions import (
     find_denial_differences,
     find_name_differences,
@@ -35,108 +27,9 @@ from rag_core.verification.contradictions import (
     has_pronoun,
 )
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts, extract_facts, extract_facts_by_sentence
+from rag_core.verification.numbered_items import NumberedItems
 from rag_core.verification.verdict_types import Label, Support
-from rag_core.verification.vocabulary import SAME_WORD, Vocabulary, Word
-
-_MOST_ITEM_WORDS = 40  # words of an item that are compared
-_DASH = re.compile(r"\s[–—-]\s")
-_PIECE_BREAK = re.compile(r"[,;.!?\n•|)]\s|[\n(]")
-
-
-class NumberedItems:
-    """Items of a sentence, such as a price list: the words that each of its numbers belongs to."""
-
-    def __init__(self, claim: SentenceFacts, values: Sequence[Number], here: SentenceFacts) -> None:
-        self._claim, self._values, self._here = claim, values, here
-        numbered = [number.start for number in here.numbers]
-        starts = [0, *(found.end() for found in _PIECE_BREAK.finditer(here.text))]
-        for found in _DASH.finditer(here.text):  # between two numbers, not between a thing and its price
-            edges = max(start for start in starts if start <= found.start()), found.start()
-            if any(edges[0] <= at < edges[1] for at in numbered) and any(at >= found.end() for at in numbered):
-                starts = sorted({*starts, found.end()})
-        units = list_unit_words(here)
-        pieces: list[list[Word]] = [[] for _ in starts]
-        for word in here.words:
-            plural = word.low.isascii() and word.low.endswith("s")  # or an English verb in "s"
-            verb = is_verb(word) and not plural and not word.capital and not claim.words.has(word)
-            if not (is_asking_word(word.low) or word.start in units or verb):
-                pieces[bisect_right(starts, word.start) - 1].append(word)
-        self._size: dict[int, int] = {}
-        self._claimed: dict[int, int] = {}
-        self._words: dict[int, frozenset[str]] = {}
-        for number in here.numbers:
-            at = bisect_right(starts, number.start) - 1
-            words = pieces[at] or pieces[max(0, at - 1)]  # a number that stands alone belongs to the piece before
-            self._size[number.start] = len(words)
-            self._words[number.start] = frozenset(word.stem for word in words[:_MOST_ITEM_WORDS])
-            self._claimed[number.start] = sum(map(claim.words.has, words[:_MOST_ITEM_WORDS]))
-
-    def find_rival(self, number: Number) -> Number | None:
-        """Find a number of the same unit that stands at the claim's own words."""
-        numbers, mine = self._here.numbers, self._values
-        others = [n for n in numbers if _have_same_unit(number, n) and not any(is_same_value(m, n) for m in mine)]
-        if own := next((n for n in others if self._claimed[n.start]), None):
-            return own
-        return others[0] if len(others) == 1 and not contains_value(number, self._here) else None
-
-    def is_bound_elsewhere(self, number: Number) -> bool:
-        """Check whether the number stands only at other things, while the claim's thing has another number."""
-        same = [n for n in self._here.numbers if is_same_value(number, n)]
-        if not same or any(self._claimed[n.start] == self._size[n.start] for n in same):
-            return False
-        most = max(self._claimed[n.start] for n in same)
-        others = (n for n in self._here.numbers if _have_same_unit(number, n) and n not in same)
-        return any(self._claimed[n.start] > most for n in others)
-
-    def is_mixed(self) -> bool:
-        """Check whether a number of the claim stands at a foreign word, and another one at more of the claim's words."""
-        mine = self._claim.words.stems
-        for number in self._values:
-            same = [n for n in self._here.numbers if is_same_value(number, n)]
-            others = [n for n in self._here.numbers if _have_same_unit(number, n) and n not in same]
-            for one in same:
-                words = self._words[one.start]
-                if words - mine and any((self._words[n.start] & mine) - words for n in others):
-                    return True
-        return False
-
-    def find_difference(self) -> str:
-        """Find a number of the claim in whose place the sentence has another."""
-        for number in self._values:
-            apart = not contains_value(number, self._here) or self.is_bound_elsewhere(number)
-            if apart and (rival := self.find_rival(number)):
-                return self._format_difference(number, rival)
-        return ""
-
-    def find_misplaced(self) -> Iterator[tuple[bool, str]]:
-        """Find prices of the claim that belong to another item, while the claim's item has its own: (True, why)."""
-        for number in self._values:
-            if number.unit in CURRENCIES and self.is_bound_elsewhere(number) and (rival := self.find_rival(number)):
-                yield True, self._format_difference(number, rival)
-
-    def _format_difference(self, number: Number, rival: Number) -> str:
-        quoted = self._claim.text[number.start : number.end]
-        return f"{quoted} ≠ {self._here.text[rival.start : rival.end]}"
-
-    def is_same_attribute(self) -> bool:
-        """Check that what differs may be the same attribute later: the price of the same item, or no number at all."""
-        rivals = [rival for number in self._values if (rival := self.find_rival(number))]
-        return all(rival.unit and self._claimed[rival.start] == self._size[rival.start] for rival in rivals)
-
-
-def list_unit_words(facts: SentenceFacts) -> frozenset[int]:
-    """Offsets of the words that are units: "roubles" in "40 roubles"."""
-    ends = {number.end for number in facts.numbers if number.unit and number.unit != "ordinal"}
-    return frozenset(word.start for word in facts.words if not ends.isdisjoint(range(word.start - 2, word.start + 1)))
-
-
-def _have_same_unit(one: Number, other: Number) -> bool:
-    if one.unit or other.unit:
-        bare_price = not (one.unit and other.unit) and not other.noun and bool({one.unit, other.unit} & CURRENCIES)
-        return one.unit == other.unit or bare_price
-    mine, theirs = (stem(number.noun.split()[0]) if number.noun else "" for number in (one, other))
-    return mine == theirs or measure_stem_similarity(mine, (theirs,)) >= SAME_WORD
-
+from rag_core.verification.vocabulary import Vocabulary
 
 _MIN_SENTENCE_COVERAGE = 0.4  # share of the claim's words in the sentence: it is about the same thing
 _MIN_UNASSERTED_COVERAGE = 0.5  # the same for a rumour, a plan or an explicit denial
@@ -211,25 +104,16 @@ def _reject(said: SentenceFacts, why: str) -> RuleCheck:
 
 
 def _score_nearness(claim: SentenceFacts, sentence: SentenceFacts) -> float:
-    facts = _count_shared([a.values for a in claim.numbers], [b.values for b in sentence.numbers])
-    facts += _count_shared([a.fields().items() for a in claim.moments], [b.fields().items() for b in sentence.moments])
+    facts = _count_shared((number.values for number in claim.numbers), [number.values for number in sentence.numbers])
+    facts += _count_shared((m.fields().items() for m in claim.moments), [m.fields().items() for m in sentence.moments])
     back = measure_covered_share(sentence.words, claim.words)
     return measure_covered_share(claim.words, sentence.words) + 0.2 * back + _FACT_BONUS * min(_MOST_FACTS, facts)
 
 
-def _count_shared(mine: Sequence[Iterable[Hashable]], theirs: Sequence[Iterable[Hashable]]) -> int:
-    """Count the pairs with something in common, up to `_MOST_FACTS`."""
-    places: dict[Hashable, set[int]] = {}
-    for n, values in enumerate(theirs):
-        for value in values:
-            if len(listed := places.setdefault(value, set())) < _MOST_FACTS:
-                listed.add(n)
-    count = 0
-    for values in mine:
-        count += len({n for value in values for n in places.get(value, ())})
-        if count >= _MOST_FACTS:
-            return _MOST_FACTS
-    return count
+def _count_shared(mine: Iterable[Iterable[Hashable]], theirs: Sequence[Iterable[Hashable]]) -> int:
+    """Count the pairs with something in common."""
+    others = [frozenset(values) for values in theirs]
+    return sum(not other.isdisjoint(values) for values in mine for other in others)
 
 
 def _collect_objections(
@@ -239,9 +123,11 @@ def _collect_objections(
     best, following = post[place], next(iter(post[place + 1 :]), None)
     called_false = is_called_false(claim, best, following) if about >= _MIN_UNASSERTED_COVERAGE else None
     same = Label.CONTRADICTED if about >= _MIN_SENTENCE_COVERAGE else Label.NOT_FOUND
+    prices = [number for number in claim.numbers if number.unit in CURRENCIES and contains_value(number, best)]
+    misplaced = NumberedItems(claim, claim.numbers, best).find_difference(prices)
     for sort, found in (
         ("number", find_number_differences(claim, best, post)),
-        ("number", NumberedItems(claim, claim.numbers, best).find_misplaced()),
+        ("number", [(True, misplaced)] if misplaced else []),
         ("moment", find_moment_differences(claim, best, post, None)),
         ("name", find_name_differences(claim, best, post, about)),
         ("role", find_role_differences(claim, best, post)),

@@ -26,14 +26,14 @@ from rag_core.verification.assertion_cues import (
     find_opposite_opening,
     find_unasserted,
     find_unrealised,
-    goes_on,
     is_past,
     is_predicate_verb,
 )
 from rag_core.verification.claim_comparison import contains_name, contains_value, find_moment_differences
 from rag_core.verification.contradictions import find_opposite_statements, find_opposite_words, find_role_differences
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts, extract_facts, join_facts
-from rag_core.verification.rules import MOST_FIGURES, NumberedItems, list_unit_words
+from rag_core.verification.numbered_items import NumberedItems, list_unit_words
+from rag_core.verification.rules import MOST_FIGURES
 from rag_core.verification.verdict_types import Label, Support
 from rag_core.verification.vocabulary import Word, fold_text
 
@@ -255,7 +255,7 @@ def _compare(
     if not (found and claim.values):  # a number of another time contradicts nothing
         # beside the other number, which no update replaces
         told = any(contains_value(mine, one) for mine in absent for one in post) and not _UPDATE_MARK.match(here.text)
-        found = [*([] if told else [items.find_difference()]), *found]
+        found = [*([] if told else [items.find_difference(claim.values)]), *found]
     elif claim.dated:
         found = []
     found.append(find_opposite_opening(facts, here))
@@ -282,11 +282,10 @@ def _read_sentence(
     if (seen := _compare(claim, post, n, header, date)) is None:
         return None
     following = post[n + 1] if n + 1 < len(post) else None
-    holders = (why for differs, why in find_role_differences(claim.facts, post[n], post) if differs)
     return (
         _read_denial(claim, seen, following)
         or _read_doubt(claim, seen, following)
-        or _read_gap(claim, seen, date, next(holders, ""))
+        or _read_gap(claim, seen, date, post)
         or _read_support(claim, seen)
     )
 
@@ -352,11 +351,10 @@ def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts |
     complete = seen.matched and not seen.lacking and not seen.moments
     if not (complete and all(mine.unit for mine in claim.values)) and (why := find_end(facts, here)):
         return _reject(seen, why, leaning=changed)
-    why, again = goes_on(facts, here)
-    return _reject(seen, why, contradicts=again and seen.subject) if why else None
+    return None
 
 
-def _read_gap(claim: ClaimTerms, seen: _Comparison, date: datetime, holder: str) -> _Reading | None:
+def _read_gap(claim: ClaimTerms, seen: _Comparison, date: datetime, post: Sequence[SentenceFacts]) -> _Reading | None:
     """Read what the sentence lacks of the claim: a value, the thing or the name that a value belongs to."""
     if seen.lacking or seen.moments or (not seen.matched and (claim.values or claim.facts.moments)):
         return _reject(seen, _NO_VALUE)
@@ -364,8 +362,8 @@ def _read_gap(claim: ClaimTerms, seen: _Comparison, date: datetime, holder: str)
         return _reject(seen, "it was still to come")
     if claim.values and seen.mixed:
         return _reject(seen, "a number of another thing")
-    if holder:
-        return _reject(seen, holder, contradicts=seen.about >= _MIN_ABOUT)
+    if why := next((why for _, why in find_role_differences(claim.facts, seen.here, post)), ""):
+        return _reject(seen, why, contradicts=seen.about >= _MIN_ABOUT)
     return None
 
 

@@ -22,6 +22,7 @@ from itertools import chain
 from rag_core.engine import Engine
 from rag_core.storage import posts
 from rag_core.text.answer_type import extract_name_stems
+from rag_core.text.numbers import extract_figures
 from rag_core.text.query_terms import find_similar_stems
 from rag_core.text.sentences import (
     MAX_SENTENCE_LENGTH,
@@ -62,8 +63,6 @@ _ATTRIBUTION_PHRASE = (
 _ATTRIBUTION_PATTERN = re.compile(f"{_ATTRIBUTION_PHRASE}|{_REPORTING_VERBS}", re.I)
 _MAX_SHORT_WORD, _CYRILLIC = 3, re.compile(r"[а-яё]", re.I)
 _WORD = re.compile(r"[^\W_]+")
-_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_GROUPED = re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
 
 
 def measure_support(sentence_text: str, passages: Sequence[Passage]) -> float:
@@ -79,9 +78,7 @@ def measure_support(sentence_text: str, passages: Sequence[Passage]) -> float:
     if len(parts) > 1:  # each sentence must be supported by itself
         return min(measure_support(part, passages) for part in parts)
     rendered = "\n".join(_render_passage(passage) for passage in passages)
-    if _parse_number_values(sentence_text) - _parse_number_values(rendered) or not _are_links_known(
-        sentence_text, passages
-    ):
+    if extract_figures(sentence_text) - extract_figures(rendered) or not _are_links_known(sentence_text, passages):
         return 0.0  # first of all: "at 7" is a prefix of "at 7:30"
     if _has_objection(sentence_text, rendered):
         return 0.0
@@ -91,7 +88,7 @@ def measure_support(sentence_text: str, passages: Sequence[Passage]) -> float:
     if any(similarity.get(name, 1.0) < _MIN_NAME_SIMILARITY for name in extract_name_stems(sentence_text)):
         return 0.0
     if not similarity:
-        return _MAX_PARAPHRASE_SUPPORT if _parse_number_values(sentence_text) else 0.0
+        return _MAX_PARAPHRASE_SUPPORT if extract_figures(sentence_text) else 0.0
     return min(_MAX_PARAPHRASE_SUPPORT, sum(similarity.values()) / len(similarity))
 
 
@@ -152,7 +149,7 @@ def _is_verbatim(text: str, passage: Passage) -> bool:
 
 def find_best_quote(sentence_text: str, passage: Passage) -> TextSpan | None:
     """Find the span of the passage most similar to the sentence; None for a passage without text."""
-    terms, numbers = frozenset(tokenize(sentence_text)), _parse_number_values(sentence_text)
+    terms, numbers = frozenset(tokenize(sentence_text)), extract_figures(sentence_text)
     sentences = tokenize_sentences(passage.text)
     kin = find_similar_stems(terms, chain.from_iterable(found for _, found in sentences))
     best, most = None, -1.0
@@ -161,7 +158,7 @@ def find_best_quote(sentence_text: str, passage: Passage) -> TextSpan | None:
             piece = passage.text[start:end]
             there = frozenset(found if (start, end) == sentence else tokenize(piece))
             like = sum(1.0 if term in there else next((n for n, o in kin[term] if o in there), 0.0) for term in terms)
-            same = len(numbers & _parse_number_values(piece)) if numbers else 0
+            same = len(numbers & extract_figures(piece)) if numbers else 0
             like += same - 0.01 * len(there)  # of two equal matches the shorter
             if best is None or like > most:
                 best, most = (start, end), like
@@ -200,12 +197,6 @@ def _join_words(text: str) -> str:
     return " ".join(_WORD.findall(text.casefold()))
 
 
-def _parse_number_values(text: str) -> frozenset[str]:
-    """Normalised numbers: 2 750 is 2,750 and 2750; 03 is 3; 3,5 is 3.5."""
-    found = _NUMBER.findall(_GROUPED.sub("", text))
-    return frozenset(number.replace(",", ".").lstrip("0") or "0" for number in found)
-
-
 def _are_links_known(text: str, passages: Sequence[Passage]) -> bool:
     """Check that every address and @name of the text is whole in a passage: models invent links."""
     from rag_core.verification.facts import extract_links
@@ -220,7 +211,7 @@ def keep_supported_citations(sentence: Sentence, sources: Sequence[Source], lang
     """
     if sentence.support == 1.0:
         return sentence
-    passages = {(source.passage.key, source.passage.part): source.passage for source in sources}
+    passages = {source.passage.ref: source.passage for source in sources}
     cited = {citation.post for citation in sentence.citations}
     labels = [(p.key, _label_passage(sentence.text, p, lang)) for p in passages.values() if p.key in cited]
     wrong = {post for post, label in labels if label is Label.CONTRADICTED}

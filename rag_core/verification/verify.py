@@ -37,6 +37,7 @@ from rag_core.types import (
     Citation,
     Kind,
     Passage,
+    PassageRef,
     Plan,
     Post,
     PostKey,
@@ -88,11 +89,11 @@ async def retrieve_newer_passages(
         return ()
     words = " ".join(word for word in _NUMBER_WORDS.sub(" ", question.text).split() if not is_asking_word(word))
     about = replace(plan, queries=(words if tokenize(words) else plan.queries[0],), legs=LEXICAL_ONLY)
-    passages: dict[tuple[PostKey, int], Passage] = {}
+    passages: dict[PassageRef, Passage] = {}
     for chat, moment in since.items():
         then = replace(about, channels=frozenset({chat}), since=moment + timedelta(seconds=1))
         hits = await search_passages(then, question, rag, run)
-        passages |= {(hit.passage.key, hit.passage.part): hit.passage for hit in hits[:_MAX_NEWER_POSTS]}
+        passages |= {hit.passage.ref: hit.passage for hit in hits[:_MAX_NEWER_POSTS]}
     return tuple(passages.values())
 
 
@@ -353,9 +354,9 @@ async def verify_claim(
     first = await _assess_current_passages(
         claim, await retrieve_claim_passages(question, plan, rag, run), question, rag, run
     )
-    seen = {(one.passage.key, one.passage.part) for one in first}
+    seen = {one.passage.ref for one in first}
     since = list_channels_to_recheck(first)
-    more = [p for p in await retrieve_newer_passages(question, plan, since, rag, run) if (p.key, p.part) not in seen]
+    more = [p for p in await retrieve_newer_passages(question, plan, since, rag, run) if p.ref not in seen]
     verdict, supporting = decide_verdict(claim, first + await _assess_current_passages(claim, more, question, rag, run))
     counting = count_independent_sources(supporting, question.viewer, known, rag)
     sources, earliest = await run.require(Stage.COPIES, counting)

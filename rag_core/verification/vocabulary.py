@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 from rag_core.text.names import is_cyrillic, is_name_variant, skeletons
@@ -63,8 +63,7 @@ _OPPOSITE_PREFIXES = [
     ("при", "у"), ("в", "вы"), ("за", "вы"), ("за", "от"), ("за", "рас"), ("до", "не"), ("под", "от"), ("по", "с"), ("с", "раз"), ("под", "с"),
     ("над", "под"), ("о", "рас"), ("пере", "недо"), ("pre", "post"), ("over", "under"), ("in", "out"), ("up", "down"), ("ex", "in"), ("as", "des"), ("in", "de"),
 ]  # fmt: skip
-_ALL_PREFIXES = frozenset(prefix for pair in _OPPOSITE_PREFIXES for prefix in pair)
-_LEAST_REST = 4  # letters after a prefix
+_LEAST_REST, _STEMMED_REST = 4, 6  # letters after a prefix: at least, and to compare only their stem
 
 
 def _stem_or_keep(word: str) -> str:
@@ -82,64 +81,36 @@ def _index_sides() -> dict[str, frozenset[tuple[int, int]]]:
 
 
 @lru_cache(maxsize=20_000)
-def are_opposites(one: str, other: str) -> bool:
-    """Check whether two folded words are antonyms: "вырос" and "снизился", "legal" and "illegal"."""
-    a, b = _stem_or_keep(one), _stem_or_keep(other)
-    first, second = list_sides(one), list_sides(other)
-    if a == b or first & second:
-        return False
-    if any(n == m for n, _ in first for m, _ in second):
-        return True
-    return (
-        _is_negated_form(a, b)
-        or _is_negated_form(b, a)
-        or _have_opposite_prefixes(one, other)
-        or _have_opposite_prefixes(other, one)
-    )
-
-
-def _is_negated_form(longer: str, plain: str) -> bool:
-    return (
-        len(longer) > len(plain)
-        and bool(_NEGATING_PREFIX.match(longer))
-        and _NEGATING_PREFIX.sub("", longer)[:8] == plain[:8]
-        and abs(len(_NEGATING_PREFIX.sub("", longer)) - len(plain)) <= 1
-    ) or (_NEGATING_SUFFIX.sub("", longer) == plain and longer != plain)
-
-
-def _have_opposite_prefixes(one: str, other: str) -> bool:
-    """Check for one root after opposite prefixes: "приехал", "уехал"."""
-    for here, there in _OPPOSITE_PREFIXES:
-        if one.startswith(here) and other.startswith(there):
-            rest, left = one[len(here) :], other[len(there) :]
-            if len(rest) >= _LEAST_REST and (
-                rest == left or (len(rest) > 5 and _stem_or_keep(rest) == _stem_or_keep(left))
-            ):
-                return True
-    return False
-
-
-@lru_cache(maxsize=20_000)
 def list_sides(word: str) -> frozenset[tuple[int, int]]:
     """List the antonym rows and sides of a folded word: words of one side, "вырос" and "увеличился", are synonyms."""
     return _index_sides().get(_stem_or_keep(word), frozenset())
 
 
 @lru_cache(maxsize=20_000)
-def opposition_keys(word: str) -> frozenset[Key]:
-    """Lookup keys of a folded word: two antonyms have at least one key in common."""
+def mark_opposition(word: str) -> Mapping[Key, object]:
+    """Marks of a folded word, by row of antonyms and by root: of two antonyms one mark differs.
+
+    A root is marked as negated or not ("legal", "illegal"), or with its prefix ("приехал", "уехал").
+    """
     root = _stem_or_keep(word)
-    keys: set[Key] = {("pair", row) for row, _ in list_sides(word)}
-    keys |= {
-        ("root", root[:8]),
-        ("root", _NEGATING_PREFIX.sub("", root)[:8]),
-        ("less", root),
-        ("less", _NEGATING_SUFFIX.sub("", root)),
-    }
-    for prefix in _ALL_PREFIXES:
-        if word.startswith(prefix) and len(rest := word[len(prefix) :]) >= _LEAST_REST:
-            keys |= {("rest", rest), ("rest", _stem_or_keep(rest))}
-    return frozenset(keys)
+    marks: dict[Key, object] = {("pair", row): side for row, side in list_sides(word)}
+    marks["negated", root] = False
+    for pattern in (_NEGATING_PREFIX, _NEGATING_SUFFIX):
+        marks.setdefault(("negated", pattern.sub("", root)), True)
+    for pair in _OPPOSITE_PREFIXES:
+        for prefix in pair:
+            rest = word[len(prefix) :]
+            if word.startswith(prefix) and len(rest) >= _LEAST_REST:
+                marks["prefixed", (pair, _stem_or_keep(rest) if len(rest) >= _STEMMED_REST else rest)] = prefix
+    return marks
+
+
+def are_opposites(one: str, other: str) -> bool:
+    """Check whether two folded words are antonyms: "вырос" and "снизился", "legal" and "illegal"."""
+    if list_sides(one) & list_sides(other):
+        return False
+    marks = mark_opposition(other)
+    return any(marks.get(key, mark) != mark for key, mark in mark_opposition(one).items())
 
 
 _FLEETING_VOWEL = re.compile(r"(?<=[а-я]{2})[ое](?=[кцн]$)")  # "лодок" is a form of "лодка"
@@ -194,18 +165,16 @@ for _word in _ALIAS:
 
 
 @lru_cache(maxsize=20_000)
-def _make_keys(low: str, stem: str) -> frozenset[Key]:
-    """Lookup keys of a word: shared with each similar word, except those in another script."""
+def _make_keys(low: str, stem: str, *, sought: bool) -> frozenset[Key]:
+    """Lookup keys of a word: shared with each similar word that it is `sought` among.
+
+    By its sound a word is sought among those of the other script.
+    """
     keys: set[Key] = {("stem", stem), ("form", low[:_PREFIX]), ("kin", stem[:_STEM])}
     keys |= {("alias", row) for row in _find_alias_rows(low)}
     keys |= {("side", side) for side in list_sides(low)}
+    keys |= {("sound", (skeleton[:1], is_cyrillic(low) != sought)) for skeleton in skeletons(low)}
     return frozenset(keys)
-
-
-@lru_cache(maxsize=20_000)
-def _make_sound_keys(low: str) -> frozenset[Key]:
-    """Lookup keys by sound: shared with each similar-sounding word in another script."""
-    return frozenset(("sound", skeleton[:1]) for skeleton in skeletons(low))
 
 
 _MAX_FOUND_WORDS = 200
@@ -214,67 +183,51 @@ _MAX_FOUND_WORDS = 200
 class Vocabulary(tuple[Word, ...]):
     """Words in the order of their text, with an index of similar words, built on first use."""
 
-    _index: dict[Key, list[int]]
-    _spoken: dict[bool, dict[Key, list[int]]]
-    _found: dict[tuple[str, str], tuple[float, Word | None]]
-    _stems: frozenset[str]
-
-    @property
+    @cached_property
     def stems(self) -> frozenset[str]:
         """The stems of the words."""
-        if not hasattr(self, "_stems"):
-            self._stems = frozenset(word.stem for word in self)
-        return self._stems
+        return frozenset(word.stem for word in self)
+
+    @cached_property
+    def _found(self) -> dict[tuple[str, str], tuple[float, Word | None]]:
+        return {}
+
+    @cached_property
+    def _index(self) -> dict[Key, list[int]]:
+        return index_words(self, lambda word: _make_keys(word.low, word.stem, sought=False), _MOST_COMPARED)
 
     def nearest(self, word: Word) -> tuple[float, Word | None]:
         """Find the most similar word and its similarity, 0..1; of equal ones the first."""
-        if not hasattr(self, "_found"):
-            self._found = {}
         key = word.low, word.stem
         if (found := self._found.get(key)) is None:
             if len(self._found) >= _MAX_FOUND_WORDS:  # a sentence of a post is compared with claim after claim
                 self._found.clear()
-            self._found[key] = found = self._find_nearest(word)
+            alike = ((likeness(word.low, word.stem, o.low, o.stem), o) for o in self.candidates(word))
+            best = max(alike, key=lambda one: one[0], default=(0.0, None))
+            self._found[key] = found = best if best[0] else (0.0, None)
         return found
-
-    def _find_nearest(self, word: Word) -> tuple[float, Word | None]:
-        best: tuple[float, Word | None] = (0.0, None)
-        for other in self.candidates(word):
-            if (found := likeness(word.low, word.stem, other.low, other.stem)) > best[0]:
-                best = (found, other)
-                if found == 1.0:
-                    break
-        return best
 
     def has(self, word: Word) -> bool:
         """Check whether the word is among these: in any form, by a synonym or an alias."""
         return self.nearest(word)[0] >= SAME_WORD
 
-    def candidates(self, word: Word) -> Iterator[Word]:
+    def candidates(self, word: Word) -> list[Word]:
         """Words that may be similar to this one, each once, in order."""
-        if not hasattr(self, "_index"):
-            self._index = _index_places(self, lambda word: _make_keys(word.low, word.stem))
-            self._spoken = {}
-        places = {place for key in _make_keys(word.low, word.stem) for place in self._index.get(key, ())}
-        script = not is_cyrillic(word.low)
-        if script not in self._spoken:
-            self._spoken[script] = _index_places(
-                self, lambda word: _make_sound_keys(word.low) if is_cyrillic(word.low) == script else ()
-            )
-        if self._spoken[script]:
-            places |= {place for key in _make_sound_keys(word.low) for place in self._spoken[script].get(key, ())}
-        return (self[place] for place in sorted(places))
+        return list_indexed_words(self, self._index, _make_keys(word.low, word.stem, sought=True))
 
 
-def _index_places(words: Iterable[Word], make_keys: Callable[[Word], Iterable[Key]]) -> dict[Key, list[int]]:
-    """Index the places of distinct words, by folded form and capitalisation, by their keys."""
+def index_words(words: Sequence[Word], make_keys: Callable[[Word], Iterable[Key]], most: int) -> dict[Key, list[int]]:
+    """Index the places of distinct words, by folded form and capitalisation, by their keys: the first `most` of each."""
     index: dict[Key, list[int]] = {}
-    seen: set[tuple[str, bool]] = set()
-    for place, word in enumerate(words):
-        if (word.low, word.capital) not in seen:
-            seen.add((word.low, word.capital))
-            for key in make_keys(word):
-                listed = index.setdefault(key, [])
-                if len(listed) < _MOST_COMPARED:
-                    listed.append(place)
+    distinct = {(word.low, word.capital): place for place, word in reversed(list(enumerate(words)))}
+    for place in sorted(distinct.values()):
+        for key in make_keys(words[place]):
+            listed = index.setdefault(key, [])
+            if len(listed) < most:
+                listed.append(place)
     return index
+
+
+def list_indexed_words(words: Sequence[Word], index: Mapping[Key, Iterable[int]], keys: Iterable[Key]) -> list[Word]:
+    """List the words that have any of the keys, each once, in order."""
+    return [words[place] for place in sorted({place for key in keys for place in index.get(key, ())})]

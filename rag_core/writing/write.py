@@ -18,7 +18,7 @@ from typing import Any, cast
 from rag_core.context.evidence import PromptBudget, build_prompt_budget, fit_excerpts, order_for_prompt
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
-from rag_core.llm import DecodingParams, FinishReason, Generation, LanguageModel, LlmSession, Prompt, collect_generation
+from rag_core.llm import DecodingParams, FinishReason, Generation, LanguageModel, LlmSession, Prompt
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import Draft, Evidence, Question, Sentence, Source
@@ -274,33 +274,27 @@ async def _request_judgement(
     question: Question, draft: Draft, evidence: Evidence, model: LanguageModel, run: Run
 ) -> Judgement | None:
     """Ask the model for a judgement. Call it inside a stage. Raises GenerationFailed."""
-    costs = LlmCosts()
-    async with run.open_session(model, question.viewer.user_id) as seat:
-        prompt = await _build_prompt(question, draft, evidence, model, seat)
-        costs.call()
-        end = await collect_generation(
-            seat.stream(prompt, DecodingParams(_REPLY_TOKENS, 0.0), grammar=JUDGEMENT_GRAMMAR, schema=_JUDGEMENT_SCHEMA)
-        )
-    costs.add_stats(end.figures)
-    judged = parse_judgement(end.text, len(draft.sentences))
-    if judged is None:
-        raise GenerationFailed(_UNREADABLE)
-    run.note(**costs.to_counts(), score=judged.score, unsupported=len(judged.unsupported))
-    return judged
-
-
-async def _build_prompt(
-    question: Question, draft: Draft, evidence: Evidence, model: LanguageModel, seat: LlmSession
-) -> Prompt:
-    """Build the prompt: the posts that fit, the question, and the draft with numbered sentences."""
     template = load_prompt("reflect", question.lang)
     lines = "\n".join(f"{n}. {escape_prompt_text(sentence.text)}" for n, sentence in enumerate(draft.sentences, 1))
     request = f"{quote_question(question.text)}\n<draft>\n{lines}\n</draft>"
-    used = sum(await seat.count([template.system, request, *(text for shot in template.shots for text in shot)]))
-    left = model.context - used - _REPLY_TOKENS - _SPARE_TOKENS
-    excerpts = await fit_excerpts(evidence, question.text, left, seat) if left >= _MIN_EVIDENCE_TOKENS else []
-    posts = "\n".join(excerpt.quoted for excerpt in order_for_prompt(excerpts))
-    return Prompt(template.system, f"{posts}\n{request}", template.shots)
+
+    async def build_prompt(seat: LlmSession) -> Prompt:
+        """Put the posts that fit before the question and the draft with numbered sentences."""
+        used = sum(await seat.count([template.system, request, *(text for shot in template.shots for text in shot)]))
+        left = model.context - used - _REPLY_TOKENS - _SPARE_TOKENS
+        excerpts = await fit_excerpts(evidence, question.text, left, seat) if left >= _MIN_EVIDENCE_TOKENS else []
+        posts = "\n".join(excerpt.quoted for excerpt in order_for_prompt(excerpts))
+        return Prompt(template.system, f"{posts}\n{request}", template.shots)
+
+    decoding, schema = DecodingParams(_REPLY_TOKENS, 0.0), _JUDGEMENT_SCHEMA
+    reply = await run.ask_model(
+        model, question.viewer.user_id, build_prompt, decoding, grammar=JUDGEMENT_GRAMMAR, schema=schema
+    )
+    judged = parse_judgement(reply, len(draft.sentences))
+    if judged is None:
+        raise GenerationFailed(_UNREADABLE)
+    run.note(score=judged.score, unsupported=len(judged.unsupported))
+    return judged
 
 
 def parse_judgement(text: str, sentences: int) -> Judgement | None:

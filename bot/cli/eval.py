@@ -39,7 +39,8 @@ from bot.evaluation.indexed_dataset import (
     open_indexed_dataset,
     search_query,
 )
-from bot.evaluation.plan_validity import PLAN_FORMS, RecordingModel, compute_plan_metrics, measure_plan, read_questions
+from bot.evaluation.plan_validity import PLAN_FORMS, compute_plan_metrics, measure_plan, read_questions
+from bot.evaluation.recorded_replies import RecordingModel
 from bot.settings import Settings
 from rag_core.dates.parse import parse_period
 from rag_core.errors import ImportRefused, ModelUnavailable, SettingsWrong
@@ -155,14 +156,14 @@ async def _run_plans(args: argparse.Namespace, settings: Settings) -> int:
     around = KnownEntities(languages=frozenset(question.lang for question in questions))
     opening = _open_planner(args.model, rag_settings) if not (recording and recording.replaying) else nullcontext()
     async with opening as opened:
-        model = recording.wrap_models(None, opened)[1] if recording else opened
+        model, metrics_of = recording.wrap_models(None, opened)[1] if recording else RecordingModel(opened), {}
         assert model
-        recorder, metrics_of = RecordingModel(model, args.grammar), {}
+        model.form = args.grammar
         for recipe in args.recipe:
             rows = []
             for question in iterate_with_progress_bar(questions, "plan"):
                 short = recipe == "mapreduce"
-                if row := await measure_plan(question, around, recorder, rag_settings.budgets, short=short):
+                if row := await measure_plan(question, around, model, rag_settings.budgets, short=short):
                     rows.append(row)
             metrics_of[recipe] = compute_by_language(rows, compute_plan_metrics)
     metrics: Mapping[str, Any] = metrics_of if len(metrics_of) > 1 else metrics_of[args.recipe[0]]

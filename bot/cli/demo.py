@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import fcntl
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -18,6 +17,7 @@ from pydantic import SecretStr
 from bot.app import run_bot
 from bot.cli.index_commands import catch_up_lexical_index, catch_up_vectors, show_progress_bar
 from bot.control.socket_client import hold_folder
+from bot.data_folder import open_lock_file, take_lock
 from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER, Json, Membership
 from bot.sandbox.server import Sandbox
 from bot.sandbox.state import SuggestedQuestion
@@ -25,7 +25,7 @@ from bot.settings import Settings, WebhookSettings
 from ingest.exports.scan import ImportOptions
 from ingest.exports.telegram_desktop import import_export
 from rag_core.engine_factory import open_engine
-from rag_core.errors import ArchiveUnavailable, ModelUnavailable, RagError, SettingsWrong, translate_errors
+from rag_core.errors import ModelUnavailable, RagError, SettingsWrong, translate_errors
 from rag_core.models.active_models import find_gguf, get_models_folder, select_model
 from rag_core.models.catalog import ModelRole, ModelTier, find_models
 from rag_core.models.download import pull_model
@@ -172,30 +172,15 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 @asynccontextmanager
-async def _claim_folder(folder: Path) -> AsyncIterator[tuple[TextIO, str]]:
-    """Claim the folder for one demo: a file for the address of its page, and "" or the address of one that runs.
+async def _claim_folder(folder: Path) -> AsyncIterator[tuple[TextIO, str | None]]:
+    """Claim the folder for one demo: a file for the address of its page, and the address of one that runs.
 
-    A demo that is being set up is waited for. The kernel releases the claim however the process ends.
+    A demo that is being set up is waited for.
     """
-    with translate_errors(
-        ArchiveUnavailable,
-        OSError,
-        say=f"The folder {folder} cannot be used ({{}}): check it, or choose another one with --data.",
-    ):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = (folder / "demo.url").open("a+", encoding="ascii", errors="replace")
-    with file:
-        running_at, waiting = "", False
-        while not running_at:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
-                running_at = file.read().strip()
-            else:
-                file.truncate(0)
-                break
-            if not (running_at or waiting):
+    with open_lock_file(folder, "demo.url") as file:
+        waiting = False
+        while (running_at := take_lock(file)) == "":
+            if not waiting:
                 print("Another demo is being set up in this folder: waiting for it.", file=sys.stderr, flush=True)
                 waiting = True
             await asyncio.sleep(0.2)

@@ -1,18 +1,17 @@
-"""`citegram eval`: what each kind of measurement asks, prints and writes."""
+"""`citegram eval`: the kinds of measurement with their arguments, and what those without an index print and write."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, nullcontext
-from dataclasses import asdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import asynccontextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bot.cli import eval_runner as options
-from bot.cli.eval_calibration import declare_calibrate, declare_fits, declare_make
-from bot.cli.eval_runner import Measurement, run_measurement
+from bot.cli.eval_calibration import run_calibrate, run_coverage, run_make, run_ranking
+from bot.cli.eval_runner import Measurement, open_recording, run_measurement
 from bot.cli.index_commands import iterate_with_progress_bar
 from bot.evaluation.answer_metrics import compute_answer_metrics, compute_metrics_by_kind, compute_retrieval_metrics
 from bot.evaluation.claim_accuracy import (
@@ -39,59 +38,152 @@ from bot.evaluation.indexed_dataset import (
     open_indexed_dataset,
     search_query,
 )
-from bot.evaluation.plan_validity import PLAN_FORMS, RecordingModel, compute_plan_metrics, measure_plan, read_questions
+from bot.evaluation.plan_validity import PLAN_FORMS, compute_plan_metrics, measure_plan, read_questions
+from bot.evaluation.recorded_replies import RecordingModel
 from bot.settings import Settings
 from rag_core.dates.parse import parse_period
 from rag_core.errors import ImportRefused, ModelUnavailable, SettingsWrong
 from rag_core.llm import LanguageModel
 from rag_core.models.active_models import open_language_models
 from rag_core.planning.llm_planner import KnownEntities
+from rag_core.recipes import RECIPES
 from rag_core.settings import RagSettings
+from rag_core.storage.user_data import AUTO_RECIPE
 
 
-def _declare_retrieval(kinds: Any) -> None:
-    parser = kinds.add_parser("retrieval", help="how much is found, and how high")
-    options.add_data_options(parser)
-    options.add_model_options(parser)
-    # a second round depends on what was answered
-    options.add_variant_options(parser, [name for name in VARIANTS if not name.startswith("rounds-")])
-    options.add_output_options(parser)
-    what = Measurement("retrieval", lambda query: bool(query.relevant), search_query, compute_retrieval_metrics)
-    parser.set_defaults(run=partial(run_measurement, what=what))
+def _parse_share(text: str) -> float:
+    with suppress(ValueError):
+        if 0 < (share := float(text)) < 1:
+            return share
+    raise argparse.ArgumentTypeError(f"{text!r} is no share between 0 and 1, such as 0.05")
 
 
-def _declare_answers(kinds: Any) -> None:
-    parser = kinds.add_parser("answers", help="how many questions are answered rightly, wrongly, or refused")
-    options.add_data_options(parser)
-    options.add_model_options(parser)
-    options.add_variant_options(parser, VARIANTS)
-    options.add_recording_options(parser)
-    options.add_output_options(parser)
-    what = Measurement("answers", lambda query: True, answer_query, compute_answer_metrics, compute_metrics_by_kind)
-    parser.set_defaults(run=partial(run_measurement, what=what))
+def _parse_count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0, such as 50")
+    return int(text)
 
 
-def _declare_dialogues(kinds: Any) -> None:
-    talk = kinds.add_parser("talk", help="whether greetings and thanks are answered as such")
-    rows = "texts with `search` (.jsonl); searched are the exports beside it, else the sample channels"
-    talk.add_argument("file", type=Path, metavar="FILE", help=rows)
-    followups = kinds.add_parser("followups", help="whether follow-up questions are understood")
-    folder = "folder with followups.jsonl and the exports to search, or a folder for each `corpus` that a row names"
-    followups.add_argument("file", type=Path, metavar="DIR", help=folder)
-    for parser, what in ((talk, "texts"), (followups, "dialogues")):
-        options.add_sample_options(parser, what)
-        options.add_model_options(parser)
-        options.add_output_options(parser)
-        parser.set_defaults(run=_run_dialogues, dialogues=parser.prog.rpartition(" ")[2])
+def _parse_seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number, such as 42")
+    return int(text)
 
 
-async def _run_dialogues(args: argparse.Namespace, settings: Settings) -> int:
+def _parse_names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+
+
+def _parse_recipes(text: str) -> tuple[str, ...]:
+    names = tuple(RECIPES) if text == "all" else _parse_names(text)
+    for name in names:
+        if name not in {*RECIPES, AUTO_RECIPE}:
+            raise argparse.ArgumentTypeError(f"{name!r} is no recipe: there is {', '.join(RECIPES)}, auto, and all")
+    return names
+
+
+def _parse_compared(text: str, known: Collection[str] = VARIANTS) -> tuple[str, ...]:
+    names = _parse_names(text)
+    for name in names:
+        if name not in known:
+            raise argparse.ArgumentTypeError(f"{name!r} cannot be compared: there are {', '.join(known)}")
+    if len(names) < 2:
+        raise argparse.ArgumentTypeError(f"{text!r} names one thing: two are compared, such as plan-on,plan-off")
+    return names
+
+
+# A second round depends on what was answered.
+_RETRIEVAL_VARIANTS = [name for name in VARIANTS if not name.startswith("rounds-")]
+_COMPARE_HELP = "the same questions in several ways, the first being what the others are measured by: "
+
+# Options by name, as argparse takes them; {rows} in a help is what the kind counts.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "distractors": {
+        "type": Path, "nargs": "+", "default": [], "metavar": "FILE", "help": "posts added to the corpus",
+    },
+    "documents": {"type": Path, "nargs": "+", "default": [], "metavar": "DIR"},
+    "limit": {"type": _parse_count, "metavar": "N", "help": "only so many {rows}: the first"},
+    "seed": {"type": _parse_seed, "metavar": "N", "help": "with --limit: {rows} drawn by this number instead"},
+    "legs": {
+        "choices": ("lexical", "dense", "hybrid"),
+        "help": "which search legs (default: both, where a model was pulled)",
+    },
+    "rerank": {"choices": ("on", "off"), "help": "with the reranker or without (default: on, if pulled)"},
+    "recipe": {
+        "type": _parse_recipes, "default": ("direct",), "metavar": "NAME",
+        "help": f"how answers are made: {', '.join(RECIPES)}, auto as for readers, several with commas, or all "
+        "(default: direct)",
+    },
+    "plan": {
+        "choices": ("on", "off"), "default": "on",
+        "help": "off: the question as the one query, no filters, both legs (default: on)",
+    },
+    "compare": {"type": _parse_compared, "metavar": "A,B", "help": _COMPARE_HELP + ", ".join(VARIANTS)},
+    "grammar": {
+        "choices": PLAN_FORMS, "default": PLAN_FORMS[0],
+        "help": "what holds the model to the form of a plan (default: gbnf)",
+    },
+    "model": {"type": Path, "metavar": "PATH", "help": "a GGUF (default: the model of the settings)"},
+    "record": {
+        "type": Path, "metavar": "FILE",
+        "help": "write the model's replies to a file, so that the measurement can be repeated without the model",
+    },
+    "replay": {"type": Path, "metavar": "FILE", "help": "take the replies from such a file: no model"},
+    "target": {
+        "type": _parse_share, "default": 0.07,
+        "help": "share of answerable questions that may be refused (default: %(default)s)",
+    },
+    "verify": {
+        "action": "store_true",
+        "help": "fit the bar for claims instead, on a file or folder of claims with their evidence",
+    },
+    "unsupported": {
+        "type": _parse_share, "default": 0.05,
+        "help": "with --verify: share of false claims that may pass (default: %(default)s)",
+    },
+    "all": {"action": "store_true", "help": "print every figure (default: the three that say most)"},
+    "json": {"type": Path, "metavar": "OUT", "dest": "json_out", "help": "write every figure to a file"},
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class EvalKind:
+    """Kind of `citegram eval`: its help, what it reads (name, metavar, help), its options, and what runs it.
+
+    `rows`: what it counts; `changes`: what differs in its options.
+    """
+
+    help: str
+    reads: tuple[str, str, str]
+    options: str
+    run: Callable[[argparse.Namespace, Settings], Awaitable[None]]
+    rows: str = "questions"
+    changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def declare(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments to the parser of the kind."""
+        name, metavar, reads = self.reads
+        parser.add_argument(name, type=Path, metavar=metavar, help=reads, nargs="+" if name == "folders" else None)
+        names = self.options.split()
+        recorded = parser.add_mutually_exclusive_group() if "record" in names else parser
+        for name in names:
+            given = {**_OPTIONS[name], **self.changes.get(name, {})}
+            given["help"] = given["help"].replace("{rows}", self.rows)
+            (recorded if name in {"record", "replay"} else parser).add_argument(f"--{name}", **given)
+        parser.set_defaults(run=self._run)
+
+    async def _run(self, args: argparse.Namespace, settings: Settings) -> int:
+        require_writable(getattr(args, "json_out", None), "figures", "json")
+        await self.run(args, settings)
+        return 0
+
+
+async def _run_dialogues(args: argparse.Namespace, settings: Settings, kind: str) -> None:
     from bot.evaluation import dialogues
     from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER
 
-    require_writable(args.json_out, "figures", "json")
     variant, judged_fields = Variant(legs=args.legs, rerank=args.rerank), dict[str, Any]()
-    if args.dialogues == "talk":
+    if kind == "talk":
         rows = draw_sample(dialogues.read_dialogues(args.file, SAMPLE_CHANNELS_FOLDER), args.limit, args.seed)
         talks = await dialogues.run_dialogues(rows, dialogues.judge_talk, settings, variant)
         metrics = compute_by_language(talks, dialogues.compute_talk_metrics)
@@ -101,23 +193,13 @@ async def _run_dialogues(args: argparse.Namespace, settings: Settings) -> int:
         judged = await dialogues.run_dialogues(rows, dialogues.judge_followup, settings, variant)
         metrics = compute_by_language(judged, dialogues.compute_followup_metrics)
         judged_fields["judged"] = [asdict(row) for row in judged]
-    print(format_report(args.dialogues, {"": metrics}, everything=args.all))
+    print(format_report(kind, {"": metrics}, everything=args.all))
     settings_used = {"legs": args.legs, "rerank": args.rerank, "limit": args.limit, "seed": args.seed}
     data = args.file.resolve().name
-    write_json_report(args.json_out, args.dialogues, data, settings_used, metrics, len(rows), **judged_fields)
-    return 0
+    write_json_report(args.json_out, kind, data, settings_used, metrics, len(rows), **judged_fields)
 
 
-def _declare_dates(kinds: Any) -> None:
-    parser = kinds.add_parser("dates", help="how well expressions of time are read, beside dateparser alone")
-    parser.add_argument("folder", type=Path, metavar="DIR", help="folder or file of expressions of time (.jsonl)")
-    options.add_sample_options(parser, "expressions")
-    options.add_output_options(parser)
-    parser.set_defaults(run=_run_dates)
-
-
-async def _run_dates(args: argparse.Namespace, settings: Settings) -> int:
-    require_writable(args.json_out, "figures", "json")
+async def _run_dates(args: argparse.Namespace, settings: Settings) -> None:
     rows = draw_sample(read_date_rows(args.folder), args.limit, args.seed)
     metrics = compute_by_language(rows, partial(compute_date_metrics, read=parse_period))
     beside = {"dateparser": compute_by_language(rows, partial(compute_date_metrics, read=read_with_dateparser))}
@@ -126,26 +208,10 @@ async def _run_dates(args: argparse.Namespace, settings: Settings) -> int:
     print(f"\n{dated} expressions of time (right), {len(rows) - dated} that only look like one (false_finds)")
     settings_used, data = {"limit": args.limit, "seed": args.seed}, args.folder.resolve().name
     write_json_report(args.json_out, "dates", data, settings_used, metrics, len(rows), beside=beside)
-    return 0
 
 
-def _declare_plans(kinds: Any) -> None:
-    parser = kinds.add_parser("plans", help="how well and how fast a model plans searches")
-    parser.add_argument("file", type=Path, metavar="FILE", help="queries.jsonl, or a text file with a question a line")
-    form = "what holds the model to the form of a plan (default: gbnf)"
-    parser.add_argument("--grammar", choices=PLAN_FORMS, default=PLAN_FORMS[0], help=form)
-    parser.add_argument("--model", type=Path, metavar="PATH", help="a GGUF (default: the model of the settings)")
-    recipes = "whose plans: all, or several with commas, in one table; mapreduce plans in keywords (default: direct)"
-    parser.add_argument("--recipe", type=options.parse_recipes, default=("direct",), metavar="NAME", help=recipes)
-    options.add_recording_options(parser)
-    options.add_sample_options(parser, "questions")
-    options.add_output_options(parser)
-    parser.set_defaults(run=_run_plans)
-
-
-async def _run_plans(args: argparse.Namespace, settings: Settings) -> int:
-    require_writable(args.json_out, "figures", "json")
-    recording = options.open_recording(args)
+async def _run_plans(args: argparse.Namespace, settings: Settings) -> None:
+    recording = open_recording(args)
     questions = draw_sample(read_questions(args.file, recording.now if recording else None), args.limit, args.seed)
     rag_settings = settings.rag()
     if args.grammar == "schema" and (args.model or not rag_settings.llm.url or rag_settings.llm.planner != "same"):
@@ -155,14 +221,14 @@ async def _run_plans(args: argparse.Namespace, settings: Settings) -> int:
     around = KnownEntities(languages=frozenset(question.lang for question in questions))
     opening = _open_planner(args.model, rag_settings) if not (recording and recording.replaying) else nullcontext()
     async with opening as opened:
-        model = recording.wrap_models(None, opened)[1] if recording else opened
+        model, metrics_of = recording.wrap_models(None, opened)[1] if recording else RecordingModel(opened), {}
         assert model
-        recorder, metrics_of = RecordingModel(model, args.grammar), {}
+        model.form = args.grammar
         for recipe in args.recipe:
             rows = []
             for question in iterate_with_progress_bar(questions, "plan"):
                 short = recipe == "mapreduce"
-                if row := await measure_plan(question, around, recorder, rag_settings.budgets, short=short):
+                if row := await measure_plan(question, around, model, rag_settings.budgets, short=short):
                     rows.append(row)
             metrics_of[recipe] = compute_by_language(rows, compute_plan_metrics)
     metrics: Mapping[str, Any] = metrics_of if len(metrics_of) > 1 else metrics_of[args.recipe[0]]
@@ -173,7 +239,6 @@ async def _run_plans(args: argparse.Namespace, settings: Settings) -> int:
     print(f"\n{len(rows)} questions planned by {model.name}, form: {args.grammar}")
     settings_used = {"grammar": args.grammar, "model": model.name, "limit": args.limit, "seed": args.seed}
     write_json_report(args.json_out, "plans", args.file.name, settings_used, metrics, len(rows))
-    return 0
 
 
 @asynccontextmanager
@@ -194,20 +259,7 @@ async def _open_planner(path: Path | None, settings: RagSettings) -> AsyncIterat
         await language.close()
 
 
-def _declare_verify(kinds: Any) -> None:
-    parser = kinds.add_parser("verify", help="how good the verdicts on claims are, beside two baselines")
-    parser.add_argument(
-        "folder", type=Path, metavar="FILE|DIR",
-        help="claims with their evidence (.jsonl), or a folder with claims.jsonl and the posts to look them up in",
-    )  # fmt: skip
-    options.add_sample_options(parser, "claims")
-    options.add_model_options(parser)
-    options.add_output_options(parser)
-    parser.set_defaults(run=_run_verify)
-
-
-async def _run_verify(args: argparse.Namespace, settings: Settings) -> int:
-    require_writable(args.json_out, "figures", "json")
+async def _run_verify(args: argparse.Namespace, settings: Settings) -> None:
     rows = list(draw_sample(read_claims(args.folder), args.limit, args.seed))
     given = all(row.evidence for row in rows)
     corpus = args.folder.is_dir() and (not given or (args.folder / "corpus.jsonl").exists())
@@ -228,21 +280,80 @@ async def _run_verify(args: argparse.Namespace, settings: Settings) -> int:
                      "evidence": "looked up" if corpus else "given"}  # fmt: skip
     data = args.folder.resolve().name
     write_json_report(args.json_out, "verify", data, settings_used, layers["all"], len(judged), layers=layers)
-    return 0
+
+
+_QUESTION_SET = ("folder", "DIR", "folder with queries.jsonl and corpus.jsonl or an export")
+_CHANNEL_SETS = ("folders", "DIR", "question sets over channels")
+_DOCUMENTS_HELP = "question sets over documents: they join the fit"
+
+KINDS = {
+    "retrieval": EvalKind(
+        "how much is found, and how high", _QUESTION_SET,
+        "distractors limit seed legs rerank recipe plan compare all json",
+        partial(run_measurement, what=Measurement(
+            "retrieval", lambda query: bool(query.relevant), search_query, compute_retrieval_metrics
+        )),
+        changes={"compare": {"type": partial(_parse_compared, known=_RETRIEVAL_VARIANTS),
+                             "help": _COMPARE_HELP + ", ".join(_RETRIEVAL_VARIANTS)}},
+    ),
+    "answers": EvalKind(
+        "how many questions are answered rightly, wrongly, or refused", _QUESTION_SET,
+        "distractors limit seed legs rerank recipe plan compare record replay all json",
+        partial(run_measurement, what=Measurement(
+            "answers", lambda query: True, answer_query, compute_answer_metrics, compute_metrics_by_kind
+        )),
+    ),
+    "talk": EvalKind(
+        "whether greetings and thanks are answered as such",
+        ("file", "FILE",
+         "texts with `search` (.jsonl); searched are the exports beside it, else the sample channels"),
+        "limit seed legs rerank all json", partial(_run_dialogues, kind="talk"), "texts",
+    ),
+    "followups": EvalKind(
+        "whether follow-up questions are understood",
+        ("file", "DIR",
+         "folder with followups.jsonl and the exports to search, or a folder for each `corpus` that a row names"),
+        "limit seed legs rerank all json", partial(_run_dialogues, kind="followups"), "dialogues",
+    ),
+    "dates": EvalKind(
+        "how well expressions of time are read, beside dateparser alone",
+        ("folder", "DIR", "folder or file of expressions of time (.jsonl)"),
+        "limit seed all json", _run_dates, "expressions",
+    ),
+    "plans": EvalKind(
+        "how well and how fast a model plans searches",
+        ("file", "FILE", "queries.jsonl, or a text file with a question a line"),
+        "grammar model recipe record replay limit seed all json", _run_plans,
+        changes={"recipe": {"help": "whose plans: all, or several with commas, in one table; mapreduce plans in "
+                                    "keywords (default: direct)"}},
+    ),
+    "verify": EvalKind(
+        "how good the verdicts on claims are, beside two baselines",
+        ("folder", "FILE|DIR",
+         "claims with their evidence (.jsonl), or a folder with claims.jsonl and the posts to look them up in"),
+        "limit seed legs rerank all json", _run_verify, "claims",
+    ),
+    "calibrate": EvalKind(
+        "fit the bar for answers, and how the legs are joined", _QUESTION_SET,
+        "distractors limit seed legs rerank target verify unsupported json", run_calibrate,
+    ),
+    "coverage": EvalKind(
+        "fit what decides between sure, probable and no answer", _CHANNEL_SETS, "documents legs rerank", run_coverage,
+        changes={"documents": {"help": f"{_DOCUMENTS_HELP}, not the choice of the bars"}},
+    ),
+    "ranking": EvalKind(
+        "fit the order of what is found", _CHANNEL_SETS, "documents legs rerank", run_ranking,
+        changes={"documents": {"help": f"{_DOCUMENTS_HELP} with little weight"}},
+    ),
+    "make": EvalKind(
+        "make a question set out of your own channels, without a model",
+        ("folder", "DIR", "a new folder; it will hold texts of your posts"), "limit seed", run_make,
+    ),
+}  # fmt: skip
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add the kinds of measurement to the parser of the command."""
     kinds = parser.add_subparsers(required=True, metavar="WHAT")
-    for declare_kind in (
-        _declare_retrieval,
-        _declare_answers,
-        _declare_dialogues,
-        _declare_dates,
-        _declare_plans,
-        _declare_verify,
-        declare_calibrate,
-        declare_fits,
-        declare_make,
-    ):
-        declare_kind(kinds)
+    for name, kind in KINDS.items():
+        kind.declare(kinds.add_parser(name, help=kind.help))

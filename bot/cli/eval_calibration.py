@@ -11,14 +11,13 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from bot.cli import eval_runner as options
 from bot.cli.eval_runner import describe_engine, describe_settings
 from bot.cli.index_commands import open_archive
 from bot.evaluation.claim_accuracy import fit_claim_bar
 from bot.evaluation.datasets import draw_sample, make_questions, read_claims, read_dataset
-from bot.evaluation.evaluation_report import require_writable, write_json_report
+from bot.evaluation.evaluation_report import write_json_report
 from bot.evaluation.fitting import (
     DEPTHS,
     choose_safest_fusions,
@@ -43,33 +42,11 @@ from rag_core.storage import channels, posts
 from rag_core.types import Post
 
 
-def declare_calibrate(kinds: Any) -> None:
-    """Add the subcommand to the parser."""
-    parser = kinds.add_parser("calibrate", help="fit the bar for answers, and how the legs are joined")
-    options.add_data_options(parser)
-    options.add_model_options(parser)
-    parser.add_argument(
-        "--target",
-        type=options.parse_share,
-        default=0.07,
-        help="share of answerable questions that may be refused (default: %(default)s)",
-    )
-    promise = "fit the bar for claims instead, on a file or folder of claims with their evidence"
-    parser.add_argument("--verify", action="store_true", help=promise)
-    parser.add_argument(
-        "--unsupported",
-        type=options.parse_share,
-        default=0.05,
-        help="with --verify: share of false claims that may pass (default: %(default)s)",
-    )
-    options.add_output_options(parser, figures=False)
-    parser.set_defaults(run=_run_calibrate)
-
-
-async def _run_calibrate(args: argparse.Namespace, settings: Settings) -> int:
-    require_writable(args.json_out, "figures", "json")
+async def run_calibrate(args: argparse.Namespace, settings: Settings) -> None:
+    """Fit the bar for answers and the fusion of the retrievers, or the bar for claims."""
     if args.verify:
-        return _calibrate_claims(args, settings)
+        _calibrate_claims(args, settings)
+        return
     dataset = read_dataset(args.folder, args.distractors, args.limit, args.seed)
     if not any(query.answerable for query in dataset.queries):
         raise ImportRefused(f"{args.folder} holds no answerable question: add some, as a bar is fitted to them.")
@@ -93,10 +70,9 @@ async def _run_calibrate(args: argparse.Namespace, settings: Settings) -> int:
                "refused": fitted.refused[0]}  # fmt: skip
     settings_used = describe_settings(args, describe_engine(data.rag) | {"bar": calibrated.bar}, variant, {})
     write_json_report(args.json_out, "calibrate", dataset.name, settings_used, {"all": metrics}, len(answers))
-    return 0
 
 
-def _calibrate_claims(args: argparse.Namespace, settings: Settings) -> int:
+def _calibrate_claims(args: argparse.Namespace, settings: Settings) -> None:
     rows = draw_sample(read_claims(args.folder), args.limit, args.seed)
     threshold = fit_claim_bar(rows, args.unsupported, args.folder.resolve().name)
     rag = settings.rag()
@@ -110,7 +86,6 @@ def _calibrate_claims(args: argparse.Namespace, settings: Settings) -> int:
     settings_used = {"target": threshold.target, "limit": args.limit, "seed": args.seed}
     metrics = {"bar": threshold.bar, "passed": threshold.passed, "kept": threshold.kept}
     write_json_report(args.json_out, "calibrate", threshold.data, settings_used, {"all": metrics}, len(rows))
-    return 0
 
 
 async def _calibrate_fusions(data: IndexedDataset) -> Calibration:
@@ -128,21 +103,6 @@ _MIN_ROWS = 20
 R = TypeVar("R")
 
 
-def declare_fits(kinds: Any) -> None:
-    """Add the subcommands `coverage` and `ranking` to the parser."""
-    for name, run, what, documents in (
-        ("coverage", _run_coverage, "fit what decides between sure, probable and no answer",
-         "question sets over documents: they join the fit, not the choice of the bars"),
-        ("ranking", _run_ranking, "fit the order of what is found",
-         "question sets over documents: they join the fit with little weight"),
-    ):  # fmt: skip
-        parser = kinds.add_parser(name, help=what)
-        parser.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="question sets over channels")
-        parser.add_argument("--documents", type=Path, nargs="+", default=[], metavar="DIR", help=documents)
-        options.add_model_options(parser)
-        parser.set_defaults(run=run)
-
-
 async def _collect_rows(
     args: argparse.Namespace, settings: Settings, rerank: str | None, collect: Callable[..., Awaitable[list[R]]]
 ) -> tuple[list[R], list[R]]:
@@ -157,7 +117,8 @@ async def _collect_rows(
     return sets
 
 
-async def _run_ranking(args: argparse.Namespace, settings: Settings) -> int:
+async def run_ranking(args: argparse.Namespace, settings: Settings) -> None:
+    """Fit the order of hits."""
     sets = await _collect_rows(args, settings, "off", collect_ranking)
     if len(sets[0]) < _MIN_ROWS or len({row.channel for row in sets[0]}) == 1:
         raise ImportRefused(f"A fit needs {_MIN_ROWS} questions with a relevant post, over two channels: add more.")
@@ -170,10 +131,10 @@ async def _run_ranking(args: argparse.Namespace, settings: Settings) -> int:
         ("fitted, held-out channel", fitted.held_out),
     ):
         print(f"{name:24}" + " ".join(f"{recall:6.3f}" for recall in recalls))
-    return 0
 
 
-async def _run_coverage(args: argparse.Namespace, settings: Settings) -> int:
+async def run_coverage(args: argparse.Namespace, settings: Settings) -> None:
+    """Fit the coverage of brief questions."""
     sets = await _collect_rows(args, settings, args.rerank, collect_coverage)
     answerable = [row.as_sure.answerable for row in sets[0]]
     if min(sum(answerable), len(answerable) - sum(answerable)) < _MIN_ROWS:
@@ -184,18 +145,10 @@ async def _run_coverage(args: argparse.Namespace, settings: Settings) -> int:
     print(f"on held-out channels: AUC {fitted.auc}, shown right {fitted.shown}, refused {fitted.refused}")
     for degree, (count, share) in fitted.shares.items():
         print(f"{degree.value or 'none':9} {count:4} questions, right {share}")
-    return 0
 
 
-def declare_make(kinds: Any) -> None:
-    """Add the subcommand to the parser."""
-    parser = kinds.add_parser("make", help="make a question set out of your own channels, without a model")
-    parser.add_argument("folder", type=Path, metavar="DIR", help="a new folder; it will hold texts of your posts")
-    options.add_sample_options(parser, "questions")
-    parser.set_defaults(run=_run_make)
-
-
-async def _run_make(args: argparse.Namespace, settings: Settings) -> int:
+async def run_make(args: argparse.Namespace, settings: Settings) -> None:
+    """Make a question set out of the posts of the archive."""
     folder: Path = args.folder
     if (folder / "queries.jsonl").exists():
         raise SettingsWrong(f"{folder} holds questions already: name another folder, or measure with these.")
@@ -215,4 +168,3 @@ async def _run_make(args: argparse.Namespace, settings: Settings) -> int:
             lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
             (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
     print(f"{len(queries)} questions about {len(corpus)} posts: citegram eval answers {folder}")
-    return 0

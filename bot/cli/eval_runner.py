@@ -1,4 +1,4 @@
-"""Evaluation runner: the measuring loop and the command-line options that the `eval` commands share.
+"""Evaluation runner: the measuring loop of `citegram eval answers` and `retrieval`.
 
 Variants are measured in processes of their own: the same questions in lockstep, so that memory differs and other load
 does not. Each process indexes the dataset and opens its models; then one question after the other is asked of all, and
@@ -10,12 +10,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import multiprocessing
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from bot.evaluation.answer_metrics import Metrics
@@ -44,95 +41,7 @@ from bot.evaluation.recorded_replies import Recording
 from bot.settings import Settings
 from rag_core.engine import Engine
 from rag_core.errors import RagError
-from rag_core.recipes import RECIPES
 from rag_core.settings import RagSettings
-from rag_core.storage.user_data import AUTO_RECIPE
-
-
-def add_data_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the questions and the corpus."""
-    parser.add_argument(
-        "folder", type=Path, metavar="DIR", help="folder with queries.jsonl and corpus.jsonl or an export"
-    )
-    parser.add_argument(
-        "--distractors", type=Path, nargs="+", default=[], metavar="FILE", help="posts added to the corpus"
-    )
-    add_sample_options(parser, "questions")
-
-
-def add_sample_options(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add the options for the size of the sample and its random seed."""
-    parser.add_argument("--limit", type=_parse_count, metavar="N", help=f"only so many {what}: the first")
-    parser.add_argument(
-        "--seed", type=_parse_seed, metavar="N", help=f"with --limit: {what} drawn by this number instead"
-    )
-
-
-def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the retrievers and the reranker."""
-    legs = "which search legs (default: both, where a model was pulled)"
-    parser.add_argument("--legs", choices=("lexical", "dense", "hybrid"), help=legs)
-    parser.add_argument("--rerank", choices=("on", "off"), help="with the reranker or without (default: on, if pulled)")
-
-
-def add_variant_options(parser: argparse.ArgumentParser, known: Collection[str]) -> None:
-    """Add the options for the recipe, the plan, and the variants to compare."""
-    parser.add_argument(
-        "--recipe",
-        type=parse_recipes,
-        default=("direct",),
-        metavar="NAME",
-        help=f"how answers are made: {', '.join(RECIPES)}, auto as for readers, several with commas, or all "
-        "(default: direct)",
-    )
-    plan = "off: the question as the one query, no filters, both legs (default: on)"
-    parser.add_argument("--plan", choices=("on", "off"), default="on", help=plan)
-    compare = f"the same questions in several ways, the first being what the others are measured by: {', '.join(known)}"
-    parser.add_argument("--compare", type=partial(_parse_compared, known=known), metavar="A,B", help=compare)
-
-
-def add_output_options(parser: argparse.ArgumentParser, *, figures: bool = True) -> None:
-    """Add the options for the output. `figures`: more are measured than those that are printed without --all."""
-    if figures:
-        parser.add_argument("--all", action="store_true", help="print every figure (default: the three that say most)")
-    parser.add_argument("--json", type=Path, metavar="OUT", dest="json_out", help="write every figure to a file")
-
-
-def parse_share(text: str) -> float:
-    """Parse a share between 0 and 1. Raises ArgumentTypeError."""
-    with suppress(ValueError):
-        if 0 < (share := float(text)) < 1:
-            return share
-    raise argparse.ArgumentTypeError(f"{text!r} is no share between 0 and 1, such as 0.05")
-
-
-def _parse_count(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0, such as 50")
-    return int(text)
-
-
-def _parse_seed(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number, such as 42")
-    return int(text)
-
-
-def parse_recipes(text: str) -> tuple[str, ...]:
-    """Parse the names of recipes, with commas between them, or all. Raises ArgumentTypeError."""
-    names = tuple(RECIPES) if text == "all" else tuple(dict.fromkeys(name.strip() for name in text.split(",")))
-    for name in names:
-        if name not in {*RECIPES, AUTO_RECIPE}:
-            raise argparse.ArgumentTypeError(f"{name!r} is no recipe: there is {', '.join(RECIPES)}, auto, and all")
-    return names
-
-
-def add_recording_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options to record what models reply, and to repeat a measurement from a recording."""
-    recorded = parser.add_mutually_exclusive_group()
-    record = "write the model's replies to a file, so that the measurement can be repeated without the model"
-    recorded.add_argument("--record", type=Path, metavar="FILE", help=record)
-    recorded.add_argument("--replay", type=Path, metavar="FILE", help="take the replies from such a file: no model")
 
 
 def open_recording(args: argparse.Namespace) -> Recording | None:
@@ -140,16 +49,6 @@ def open_recording(args: argparse.Namespace) -> Recording | None:
     require_writable(args.record, "recording", "record")
     file = args.record or args.replay
     return Recording(file, replaying=bool(args.replay)) if file else None
-
-
-def _parse_compared(text: str, known: Collection[str]) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
-    for name in names:
-        if name not in known:
-            raise argparse.ArgumentTypeError(f"{name!r} cannot be compared: there are {', '.join(known)}")
-    if len(names) < 2:
-        raise argparse.ArgumentTypeError(f"{text!r} names one thing: two are compared, such as plan-on,plan-off")
-    return names
 
 
 L = TypeVar("L", bound=HasLanguage)
@@ -166,9 +65,8 @@ class Measurement(Generic[L]):
     by_kind: Callable[[Sequence[L]], Mapping[str, Metrics]] = lambda rows: {}
 
 
-async def run_measurement(args: argparse.Namespace, settings: Settings, what: Measurement[L]) -> int:
-    """Ask the questions, print the metrics, and write the JSON report. Returns the exit code."""
-    require_writable(args.json_out, "figures", "json")
+async def run_measurement(args: argparse.Namespace, settings: Settings, what: Measurement[L]) -> None:
+    """Ask the questions, print the metrics, and write the JSON report."""
     dataset = read_dataset(args.folder, args.distractors, args.limit, args.seed)
     queries = [query for query in dataset.queries if what.of(query)]
     variant = Variant(args.recipe[0], args.plan, args.legs, args.rerank)
@@ -200,7 +98,6 @@ async def run_measurement(args: argparse.Namespace, settings: Settings, what: Me
     settings_used = describe_settings(args, about, variant, variants)
     shown = metrics if compared_names else metrics[""]
     write_json_report(args.json_out, what.name, dataset.name, settings_used, shown, len(queries), **more)
-    return 0
 
 
 def describe_engine(rag: Engine) -> dict[str, Any]:

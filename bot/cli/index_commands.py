@@ -91,19 +91,18 @@ async def catch_up_lexical_index(rag: Engine) -> None:
 
 async def catch_up_copies(rag: Engine) -> None:
     """Find copies among all posts of the archive. Can be interrupted: the next run continues."""
-    indexer = CopyIndexer(rag.archive)
-    if waiting := await indexer.waiting():
-        with show_progress_bar("copies") as moved:
-            await indexer.catch_up(lambda done: moved(done, waiting))
+    await _catch_up(CopyIndexer(rag.archive), "copies")
 
 
 async def catch_up_vectors(rag: Engine) -> None:
     """Embed the archive's pending posts, if there is a dense index. Can be interrupted: the next run continues."""
-    if rag.dense is None:
-        return
-    indexer = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder)
+    if rag.dense:
+        await _catch_up(DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder), "embed")
+
+
+async def _catch_up(indexer: CopyIndexer | DenseIndexer, name: str) -> None:
     if waiting := await indexer.waiting():
-        with show_progress_bar("embed") as moved:
+        with show_progress_bar(name) as moved:
             await indexer.catch_up(lambda done: moved(done, waiting))
 
 

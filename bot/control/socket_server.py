@@ -57,10 +57,6 @@ _INTERNAL_ERROR_TEXT = "The bot failed at this request: look at its log."
 log = logging.getLogger(__name__)
 
 
-class _CallerGone(Exception):
-    """The caller has disconnected."""
-
-
 @asynccontextmanager
 async def serve_control_socket(folder: Path, handlers: Mapping[str, RequestHandler]) -> AsyncIterator[None]:
     """Serve requests at the folder's socket. To be called by the folder's owner: an old socket is replaced.
@@ -129,15 +125,14 @@ async def _serve_caller(
     writer.write(encode_message(hello))
     try:
         end = await _handle_request(reader, writer, handlers)
-    except _CallerGone:
-        return
     except RagError as exc:
         await _send_final_message(writer, {"error": exc.reason})
     except Exception:
         log.exception("a command's request failed")
         await _send_final_message(writer, {"error": _INTERNAL_ERROR_TEXT})
     else:
-        await _send_final_message(writer, {"end": end})
+        if end is not None:
+            await _send_final_message(writer, {"end": end})
 
 
 async def _send_final_message(writer: asyncio.StreamWriter, last: Mapping[str, object]) -> None:
@@ -151,7 +146,8 @@ async def _send_final_message(writer: asyncio.StreamWriter, last: Mapping[str, o
 
 async def _handle_request(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handlers: Mapping[str, RequestHandler]
-) -> Mapping[str, object]:
+) -> Mapping[str, object] | None:
+    """Read a request and handle it; None if the caller has disconnected."""
     try:
         async with asyncio.timeout(_CALLER_TIMEOUT_SECONDS):
             raw = await reader.readline()
@@ -160,9 +156,9 @@ async def _handle_request(
     except ValueError:  # asyncio's error for a line beyond the limit
         raise RagError(_TOO_LONG_TEXT) from None
     except OSError:
-        raise _CallerGone from None
+        raw = b""
     if not raw:
-        raise _CallerGone
+        return None
     request = decode_message(raw)
     if request is None:
         raise RagError(_GARBAGE_TEXT)
@@ -179,9 +175,7 @@ async def _handle_request(
     watchers = [asyncio.create_task(_wait_for_disconnect(reader)), asyncio.create_task(_send_heartbeats(writer))]
     try:
         await asyncio.wait([task, *watchers], return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise _CallerGone
-        return await task
+        return await task if task.done() else None
     finally:
         for other in (task, *watchers):
             other.cancel()

@@ -52,23 +52,23 @@ async def run_checks(case: CheckContext, checks: Sequence[Check]) -> AsyncIterat
     """Run the checks and yield (name of the check, finding); secrets are masked."""
     for check in checks:
         findings: list[Finding] = []
+        failure = ""
         try:
             async with asyncio.timeout(check.seconds):
                 async for finding in check.look(case):
                     findings.append(finding)
         except TimeoutError:
-            text = (
+            failure = (
                 f"The check of {check.name} was given up after {check.seconds:g} s: look whether the disk and the "
                 "servers it asks answer."
             )
-            findings.append(Finding(False, text))
         except RagError as exc:
-            findings.append(Finding(False, exc.reason))
+            failure = exc.reason
         except Exception as exc:  # whatever the error, the other checks go on
             log.info("the check of %s failed", check.name, exc_info=True)
             kind = type(exc).__name__
-            text = f"The check of {check.name} failed ({kind}): run citegram -v doctor, and report what it says."
-            findings.append(Finding(False, text))
+            failure = f"The check of {check.name} failed ({kind}): run citegram -v doctor, and report what it says."
+        findings += [Finding(False, failure)] if failure else []
         for fine, what in findings:
             for secret in collect_secrets(case.settings):
                 what = what.replace(secret, "…")

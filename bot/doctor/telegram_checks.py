@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -201,32 +201,31 @@ async def check_telegram(case: CheckContext) -> AsyncIterator[Finding]:
             yield Finding(False, explain_call_error(exc, settings))
 
 
-def _report_webhook(info: WebhookInfo, case: CheckContext) -> list[Finding]:
+def _report_webhook(info: WebhookInfo, case: CheckContext) -> Iterator[Finding]:
     """Compare the webhook with the settings. Only the host of an address is shown: the rest may be secret."""
-    wanted = case.settings.webhook.url
-    host, findings = urlsplit(info.url).hostname or "", list[Finding]()
+    wanted, host = case.settings.webhook.url, urlsplit(info.url).hostname or ""
     if info.url and not wanted:
-        text = (
-            f"A webhook at {host} takes the bot's updates away: restart the bot, which removes it, or set WEBHOOK__URL."
+        yield Finding(
+            False,
+            f"A webhook at {host} takes the bot's updates away: restart the bot, which removes it, or set "
+            "WEBHOOK__URL.",
         )
-        findings.append(Finding(False, text))
     elif info.url != wanted:
-        text = (
+        yield Finding(
+            False if case.runs else None,
             f"Telegram brings the updates to {host or 'nobody'}, and WEBHOOK__URL says {urlsplit(wanted).hostname}: "
-            "restart the bot, which sets it."
+            "restart the bot, which sets it.",
         )
-        findings.append(Finding(False if case.runs else None, text))
     elif info.url:
-        findings.append(Finding(True, f"updates come by webhook to {host}"))
+        yield Finding(True, f"updates come by webhook to {host}")
     if info.url and (at := info.last_error_date) and datetime.now(UTC) - at < _RECENT_ERROR_AGE:
-        text = (
+        yield Finding(
+            False,
             f"Telegram could not bring updates to {host} at {at:%H:%M} UTC ({info.last_error_message}): look at the "
-            "proxy before the bot, its certificate and WEBHOOK__PORT."
+            "proxy before the bot, its certificate and WEBHOOK__PORT.",
         )
-        findings.append(Finding(False, text))
     if info.pending_update_count > _MANY_PENDING_UPDATES:
-        findings.append(Finding(None, f"{info.pending_update_count} updates wait at Telegram for the bot"))
-    return findings
+        yield Finding(None, f"{info.pending_update_count} updates wait at Telegram for the bot")
 
 
 async def check_clock(case: CheckContext) -> AsyncIterator[Finding]:

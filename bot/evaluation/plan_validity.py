@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from bot.evaluation.answer_metrics import Metrics, compute_mean, compute_percentile
 from bot.evaluation.datasets import parse_time
+from bot.evaluation.recorded_replies import RecordingModel
 from rag_core.errors import ImportRefused, translate_errors
-from rag_core.llm import (
-    DecodingParams,
-    FinishReason,
-    Generation,
-    LanguageModel,
-    LlmSession,
-    Prompt,
-    QueuePositionCallback,
-)
+from rag_core.llm import FinishReason, Generation
 from rag_core.planning.llm_planner import KnownEntities, plan_by_model
 from rag_core.planning.queries import MIN_QUERIES
 from rag_core.planning.rule_planner import plan_by_rules
@@ -63,61 +54,6 @@ class PlanRow:
         """Whether at least one query of the model is complete."""
         parse = parse_short_plan if self.short else parse_proposal
         return self.reply is not None and bool(parse(self.reply.text).queries)
-
-
-class RecordingModel:
-    """Language model that records its replies. `form`: how output is constrained: grammar, schema or not at all."""
-
-    def __init__(self, model: LanguageModel, form: str) -> None:
-        self._model, self._form = model, form
-        self._session: LlmSession | None = None
-        self.replies: list[Generation] = []
-        self.name, self.context, self.grammars = model.name, model.context, model.grammars
-
-    @property
-    def bare_verdicts(self) -> bool:
-        """Delegate to the model."""
-        return self._model.bare_verdicts
-
-    @property
-    def waiting(self) -> int:
-        """Delegate to the model."""
-        return self._model.waiting
-
-    @asynccontextmanager
-    async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[LlmSession]:
-        """Acquire a session of the model."""
-        async with self._model.turn(reader, on_place) as self._session:
-            yield self
-
-    async def stream(
-        self,
-        prompt: Prompt,
-        decoding: DecodingParams,
-        *,
-        grammar: str | None = None,
-        schema: Mapping[str, Any] | None = None,
-    ) -> AsyncIterator[str | Generation]:
-        """Stream the model's output with the form under test, and record the reply."""
-        assert self._session is not None
-        form = {"grammar": grammar} if self._form == "gbnf" else {"schema": schema} if self._form == "schema" else {}
-        async for piece in self._session.stream(prompt, decoding, **form):
-            if isinstance(piece, Generation):
-                self.replies.append(piece)
-            yield piece
-
-    async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
-        """Delegate to the session."""
-        assert self._session is not None
-        return await self._session.odds(prompt, yes, no)
-
-    async def count(self, texts: Sequence[str]) -> list[int]:
-        """Delegate to the session."""
-        assert self._session is not None
-        return await self._session.count(texts)
-
-    async def close(self) -> None:
-        """Do nothing: the model is closed by its opener."""
 
 
 def read_questions(file: Path, now: datetime | None = None) -> list[Question]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -59,7 +59,7 @@ class Recording:
 
     def wrap_models(
         self, writer: LanguageModel | None, planner: LanguageModel | None
-    ) -> tuple[LanguageModel | None, LanguageModel | None]:
+    ) -> tuple[RecordingModel | None, RecordingModel | None]:
         """Models that are recorded, or replayed. Raises ImportRefused."""
         if not self.replaying:
             self.models = {"writer": _describe(writer), "planner": _describe(planner)}
@@ -68,8 +68,8 @@ class Recording:
                 self.file.write_text(json.dumps(head) + "\n", encoding="utf-8")
         about, own = self.models["writer"], self.models["planner"]
         return (
-            RecordedModel(self, about, writer) if about else None,
-            RecordedModel(self, own, planner) if own else None,
+            RecordingModel(writer, recording=self, about=about) if about else None,
+            RecordingModel(planner, recording=self, about=own) if own else None,
         )
 
     def take(self, key: str) -> Any:
@@ -103,12 +103,25 @@ def _describe(model: LanguageModel | None) -> dict[str, Any] | None:
     return {"name": model.name, "context": model.context, "grammars": model.grammars} if model else None
 
 
-class RecordedModel:
-    """Language model whose replies are recorded, or replayed where there is no `model`."""
+class RecordingModel:
+    """Language model that keeps its replies in `replies`, and writes them to a recording or takes them from one.
 
-    def __init__(self, recording: Recording, about: Mapping[str, Any], model: LanguageModel | None) -> None:
-        self._recording, self._model = recording, None if recording.replaying else model
+    `form`: what holds a reply to its form: "gbnf", "schema" or "none"; by default all that is asked for. `about`: the
+    model, for a recording that is replayed.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel | None,
+        form: str = "",
+        *,
+        recording: Recording | None = None,
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
+        about = about or _describe(model) or {}
         self.name, self.context, self.grammars = str(about["name"]), int(about["context"]), bool(about["grammars"])
+        self.form, self.recording, self.replies = form, recording, list[Generation]()
+        self._model = None if recording and recording.replaying else model
 
     @property
     def waiting(self) -> int:
@@ -124,18 +137,20 @@ class RecordedModel:
     async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[LlmSession]:
         """Take a turn."""
         if self._model is None:
-            yield _RecordedSession(self._recording, None)
+            yield _RecordingSession(self, None)
             return
         async with self._model.turn(reader, on_place) as session:
-            yield _RecordedSession(self._recording, session)
+            yield _RecordingSession(self, session)
 
     async def close(self) -> None:
         """Do nothing: the model is closed by its opener."""
 
 
-class _RecordedSession:
-    def __init__(self, recording: Recording, session: LlmSession | None) -> None:
-        self._recording, self._session = recording, session
+class _RecordingSession:
+    """Session of a RecordingModel; `session` is None where the recording replies."""
+
+    def __init__(self, owner: RecordingModel, session: LlmSession | None) -> None:
+        self._owner, self._session = owner, session
 
     async def stream(
         self,
@@ -145,31 +160,38 @@ class _RecordedSession:
         grammar: str | None = None,
         schema: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[str | Generation]:
+        form, recording = self._owner.form, self._owner.recording
+        grammar, schema = grammar if form in ("", "gbnf") else None, schema if form in ("", "schema") else None
         key = make_key(prompt, decoding, grammar)
         if self._session is None:
-            value = self._recording.take(key)
+            assert recording
+            value = recording.take(key)
             if value["text"]:
                 yield value["text"]
-            yield Generation(value["text"], FinishReason(value["finish"]), GenerationStats(**value["figures"]))
+            reply = Generation(value["text"], FinishReason(value["finish"]), GenerationStats(**value["figures"]))
+            self._owner.replies.append(reply)
+            yield reply
             return
         async for piece in self._session.stream(prompt, decoding, grammar=grammar, schema=schema):
             if isinstance(piece, Generation):
-                figures = asdict(piece.figures)
-                self._recording.add(key, {"text": piece.text, "finish": piece.finish, "figures": figures})
+                self._owner.replies.append(piece)
+                if recording:
+                    figures = asdict(piece.figures)
+                    recording.add(key, {"text": piece.text, "finish": piece.finish, "figures": figures})
             yield piece
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
-        key = make_key(prompt, yes, no)
-        if self._session is None:
-            return float(self._recording.take(key))
-        value = await self._session.odds(prompt, yes, no)
-        self._recording.add(key, value)
-        return value
+        return float(await self._ask(make_key(prompt, yes, no), lambda session: session.odds(prompt, yes, no)))
 
     async def count(self, texts: Sequence[str]) -> list[int]:
-        key = make_key(tuple(texts))
+        return list(await self._ask(make_key(tuple(texts)), lambda session: session.count(texts)))
+
+    async def _ask(self, key: str, ask: Callable[[LlmSession], Awaitable[Any]]) -> Any:
+        recording = self._owner.recording
         if self._session is None:
-            return list(self._recording.take(key))
-        value = await self._session.count(texts)
-        self._recording.add(key, value)
+            assert recording
+            return recording.take(key)
+        value = await ask(self._session)
+        if recording:
+            recording.add(key, value)
         return value

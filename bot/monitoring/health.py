@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -41,6 +41,9 @@ from rag_core.storage import (
 from rag_core.storage.backups import get_backup_time, list_backups
 from rag_core.storage.questions import VOTE_REASONS
 from rag_core.tracing import Run
+
+if TYPE_CHECKING:  # the extra `otel` may not be installed
+    from bot.monitoring.opentelemetry_export import RunSpanExporter
 
 # Values counted row by row change slowly, and counting a million rows takes a tenth of a second or more.
 _REFRESH_SECONDS = 300.0
@@ -71,6 +74,11 @@ class StateCollector:
         self._change_counts: dict[tuple[str, str], int] = {}
         self._counting = asyncio.Lock()
         self._post_rows: tuple[float, int] | None = None  # when they were counted, and their number
+        self.latest: list[Metric] = []
+
+    def collect(self) -> list[Metric]:
+        """Return the metrics that were read last, as Prometheus' client asks for them."""
+        return self.latest
 
     async def read(self) -> list[Metric]:
         """Read all metrics; a part that fails is counted as a scrape failure."""
@@ -259,16 +267,6 @@ async def _try_part(work: Awaitable[object], otherwise: str) -> str:
     return _OK
 
 
-@dataclass(frozen=True, slots=True)
-class _MetricsSnapshot:
-    """Collected metrics in the interface that Prometheus' client expects."""
-
-    metrics: list[Metric]
-
-    def collect(self) -> Iterable[Metric]:
-        return self.metrics
-
-
 @asynccontextmanager
 async def _serve_monitoring(
     settings: MonitoringSettings, meter: Meter, states: StateCollector, readiness: ReadinessCheck
@@ -291,7 +289,8 @@ async def _serve_monitoring(
         return web.json_response({"ready": ready, "checks": checks}, status=200 if ready else 503)
 
     async def metrics(request: web.Request) -> web.Response:
-        body = generate_latest(_MetricsSnapshot(await states.read())) + generate_latest(meter.instruments.registry)
+        states.latest = await states.read()
+        body = generate_latest(states) + generate_latest(meter.instruments.registry)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     for page in (healthz, readyz, metrics):
@@ -323,8 +322,10 @@ async def monitor_bot(settings: MonitoringSettings, rag: Engine) -> AsyncIterato
         await stack.enter_async_context(_serve_monitoring(settings, meter, states, readiness))
         root.addHandler(meter.lines)
         stack.callback(root.removeHandler, meter.lines)
-        exporters = await stack.enter_async_context(_open_span_exporters(settings.collector))
-        trackers = [before, meter.record_run, *exporters]
+        trackers = [before, meter.record_run]
+        if exporter := _open_span_exporter(settings.collector):
+            stack.push_async_callback(asyncio.to_thread, exporter.close)
+            trackers.append(exporter.export_run)
 
         def report_run(run: Run) -> None:
             for track in trackers:
@@ -335,20 +336,13 @@ async def monitor_bot(settings: MonitoringSettings, rag: Engine) -> AsyncIterato
         yield monitoring
 
 
-@asynccontextmanager
-async def _open_span_exporters(address: str) -> AsyncIterator[list[Callable[[Run], None]]]:
-    """Open the span exporters; none if no collector is configured or OpenTelemetry is not installed."""
+def _open_span_exporter(address: str) -> RunSpanExporter | None:
+    """Open the span exporter; None if no collector is configured or OpenTelemetry is not installed."""
     if not address:
-        yield []
-        return
+        return None
     try:
         from bot.monitoring.opentelemetry_export import open_span_exporter
     except ImportError:
         log.warning("MONITORING__COLLECTOR needs OpenTelemetry: pip install 'citegram[otel]'; nothing is sent")
-        yield []
-        return
-    spans = open_span_exporter(address)
-    try:
-        yield [spans.export_run]
-    finally:
-        await asyncio.to_thread(spans.close)
+        return None
+    return open_span_exporter(address)

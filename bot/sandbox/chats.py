@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from aiogram.types import AcceptedGiftTypes, ChatMember, ChatMemberAdministrator, ChatMemberRestricted
+
 SAMPLE_CHANNELS_FOLDER = Path(__file__).parent / "channels"
 
 
@@ -35,21 +37,10 @@ class ChangeNotifier:
 
 Json = dict[str, Any]
 
-_ADMIN_RIGHTS = tuple(
-    f"can_{right}"
-    for right in (
-        "manage_chat delete_messages manage_video_chats restrict_members promote_members change_info invite_users "
-        "post_stories edit_stories delete_stories send_welcome_messages"
-    ).split()
-)
-_MEMBER_RIGHTS = tuple(
-    f"can_{right}"
-    for right in (
-        "send_messages send_audios send_documents send_photos send_videos send_video_notes send_voice_notes "
-        "send_polls send_other_messages add_web_page_previews react_to_messages edit_tag change_info invite_users "
-        "pin_messages manage_topics"
-    ).split()
-)
+
+def _list_rights(member: type[ChatMember]) -> list[str]:
+    """List the rights that every membership of this type names."""
+    return [name for name, field in member.model_fields.items() if name.startswith("can_") and field.is_required()]
 
 
 def _drop_empty_fields(**fields: Any) -> Json:
@@ -106,10 +97,10 @@ class Membership:
             return fields | {"is_anonymous": False}
         if self.status == "administrator":
             more_rights = ("can_post_messages", "can_edit_messages") if kind == "channel" else ("can_pin_messages",)
-            rights = dict.fromkeys((*_ADMIN_RIGHTS, *more_rights), True)
-            return fields | {"can_be_edited": False, "is_anonymous": False} | rights
+            rights = dict.fromkeys((*_list_rights(ChatMemberAdministrator), *more_rights), True)
+            return fields | {"is_anonymous": False} | rights | {"can_be_edited": False}
         if self.status == "restricted":
-            rights = dict.fromkeys(_MEMBER_RIGHTS, False)
+            rights = dict.fromkeys(_list_rights(ChatMemberRestricted), False)
             return fields | {"is_member": self.is_member, "until_date": 0} | rights
         return fields | ({"until_date": 0} if self.status == "kicked" else {})
 
@@ -145,7 +136,6 @@ class SandboxChat:
 
     def full(self) -> Json:
         """Convert to a Bot API `ChatFullInfo`."""
-        gifts = ("unlimited_gifts", "limited_gifts", "unique_gifts", "premium_subscription")
         more = _drop_empty_fields(
             linked_chat_id=self.linked,
             has_protected_content=True if self.protected else None,
@@ -154,7 +144,7 @@ class SandboxChat:
         fixed = {
             "accent_color_id": abs(self.id) % 7,
             "max_reaction_count": 11,
-            "accepted_gift_types": dict.fromkeys((*gifts, "gifts_from_channels"), False),
+            "accepted_gift_types": dict.fromkeys(AcceptedGiftTypes.model_fields, False),
         }
         return self.wire() | more | fixed
 

@@ -167,22 +167,23 @@ async def _handle_post(body: Json, world: SandboxState) -> Json:
     return user_actions.post_as_channel(world, int(body["chat"]), UserMessage(str(body["text"]), body.get("reply_to")))
 
 
-async def _handle_edit(body: Json, world: SandboxState) -> Json:
-    room, user_id = world.room(int(body["chat"])), int(body["user"])
-    message = room.messages.get(int(body["message"]), {})
-    if room.kind == "channel":
-        _require_admin(body, world)
-    elif message.get("from", {}).get("id") != user_id:
-        raise bad_request("message can't be edited")
-    return user_actions.edit_as_author(world, room.id, int(body["message"]), str(body["text"]))
-
-
-async def _handle_delete(body: Json, world: SandboxState) -> Json:
+def _find_own_message(body: Json, world: SandboxState, refusal: str) -> tuple[SandboxChat, int]:
+    """Find the message that this person wrote, or may change as an administrator of the channel."""
     room, message_id = world.room(int(body["chat"])), int(body["message"])
     if room.kind == "channel":
         _require_admin(body, world)
     elif room.messages.get(message_id, {}).get("from", {}).get("id") != int(body["user"]):
-        raise bad_request("message can't be deleted")
+        raise bad_request(refusal)
+    return room, message_id
+
+
+async def _handle_edit(body: Json, world: SandboxState) -> Json:
+    room, message_id = _find_own_message(body, world, "message can't be edited")
+    return user_actions.edit_as_author(world, room.id, message_id, str(body["text"]))
+
+
+async def _handle_delete(body: Json, world: SandboxState) -> Json:
+    room, message_id = _find_own_message(body, world, "message can't be deleted")
     user_actions.delete_as_author(world, room.id, message_id)
     return {}
 

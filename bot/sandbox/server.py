@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import cache
 from inspect import isawaitable, isclass
 from secrets import token_urlsafe
+from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
 import aiogram.methods
@@ -110,12 +111,8 @@ def _decode_value(method: BotApiMethod, name: str, value: Any) -> Any:
 @cache
 def _may_be_text(method: BotApiMethod, name: str) -> bool:
     field = method.model_fields.get(name)
-    return field is None or str in _flatten_union(field.annotation)
-
-
-def _flatten_union(annotation: Any) -> set[Any]:
-    union = get_origin(annotation) is Union or type(annotation).__name__ == "UnionType"
-    return set().union(*map(_flatten_union, get_args(annotation))) if union else {annotation}
+    union = field is not None and get_origin(field.annotation) in (Union, UnionType)
+    return field is None or field.annotation is str or (union and str in get_args(field.annotation))
 
 
 def _convert_first_error(exc: ValidationError) -> BotApiError:

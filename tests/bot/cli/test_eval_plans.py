@@ -13,7 +13,8 @@ from driver import Cli, write_rows
 from scripted_model import FakeLlm
 
 from bot.evaluation.indexed_dataset import Variant
-from bot.evaluation.plan_validity import RecordingModel, compute_plan_metrics, measure_plan, read_questions
+from bot.evaluation.plan_validity import compute_plan_metrics, measure_plan, read_questions
+from bot.evaluation.recorded_replies import RecordingModel
 from rag_core.errors import GenerationFailed, ImportRefused
 from rag_core.planning.llm_planner import KnownEntities
 from rag_core.recipe_steps import make_plan

@@ -301,8 +301,8 @@ _COPY_TABLES = (
     "DROP TABLE IF EXISTS copies",
     "DROP TABLE IF EXISTS copying",
     "CREATE TABLE copying (id INTEGER PRIMARY KEY CHECK (id = 0), recipe TEXT NOT NULL, watermark INTEGER NOT NULL)",
-    # `written`: when the text was first written, for a forward by its author; `seq`: the state of the post it describes;
-    # `today`: the text has relative dates such as "today"
+    # `written`: when the text was first written, for a forward by its author; `seq`: the state of the post it
+    # describes; `today`: the text has relative dates such as "today"
     """CREATE TABLE copies (
         id INTEGER PRIMARY KEY,
         chat_id INTEGER NOT NULL,

@@ -293,11 +293,6 @@ async def _read_index_state(rag: Engine) -> tuple[int, int]:
 
 _NIGHTLY_SAMPLES = 200  # posts compared by words
 
-_TAMPERED_TEXT = (
-    "In the archive {lost} rows belong to nothing: another program changed the file. No post is lost by that; "
-    "`citegram restore` puts back the last backup."
-)
-
 
 @dataclass(frozen=True, slots=True)
 class IntegrityReport:
@@ -336,5 +331,8 @@ async def check_integrity(
         out = sum(key.message_id not in expected.get(key.chat_id, ()) for key in wrong)
         await tell(IndexesRepaired(again=len(wrong) - out, out=out))
     if lost := await count_orphan_rows(rag.archive):
-        raise ArchiveUnavailable(_TAMPERED_TEXT.format(lost=lost))
+        raise ArchiveUnavailable(
+            f"In the archive {lost} rows belong to nothing: another program changed the file. No post is lost by that; "
+            "`citegram restore` puts back the last backup."
+        )
     return IntegrityReport(sum(map(len, expected.values())), len(rag.lexical), count, words, vectors)

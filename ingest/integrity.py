@@ -258,20 +258,11 @@ _QUICK_SAMPLES = 50  # posts compared by words
 _MAX_TRIES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class IndexComparison:
-    """Result of a comparison: posts compared by number, posts compared by words, wrong posts of each index."""
-
-    posts: int
-    some: int
-    words: int
-    vectors: int
-
-
-async def compare_indexes(rag: Engine) -> IndexComparison | None:
+async def compare_indexes(rag: Engine) -> dict[str, int] | None:
     """Compare up-to-date indexes with the archive; None if new posts keep changing them meanwhile.
 
-    Raises ArchiveUnavailable, IndexUnavailable, ModelUnavailable.
+    Counts the posts compared by number, `some` compared by words, and the wrong posts of each index. Raises
+    ArchiveUnavailable, IndexUnavailable, ModelUnavailable.
     """
     for _ in range(_MAX_TRIES):
         before = await _read_index_state(rag)
@@ -281,9 +272,9 @@ async def compare_indexes(rag: Engine) -> IndexComparison | None:
             *await _compare_lexical_posts(rag.archive, rag.lexical, some),
         }
         vectors = await _compare_vector_posts(rag.archive, rag.dense, some) if rag.dense else ()
-        seen = IndexComparison(sum(map(len, expected.values())), len(some), len(words), len(vectors))
         if before == await _read_index_state(rag):
-            return seen
+            compared = sum(map(len, expected.values()))
+            return {"posts": compared, "some": len(some), "words": len(words), "vectors": len(vectors)}
     return None
 
 

@@ -190,8 +190,9 @@ async def build_next_index(
             worker.kill()
             await worker.stop()
     raise RebuildRefused(
-        "The process that builds the new index ended {tries} times ({how}). Check that memory is free, and begin again; its "
-        "last words are in {log}.",
+        "The process that builds the new index ended {tries} times ({how}). "
+        "Check that memory is free, and begin again; "
+        "its last words are in {log}.",
         code="rebuild-child-ended",
         tries=_MAX_TRIES,
         how=how,

@@ -238,15 +238,15 @@ class MergeState:
 
     `order` is the stamp and the update id of its newest version; `older` holds the hashes of its earlier texts.
     `needs_write`: its row must be written. `needs_reindex`: it also needs a new sequence number, so that the indexes
-    read it again. `deleted_by_admin`: only a newer version restores it, not an old export.
+    read it again. `deleted_how` is None for a living post; one that an admin deleted is restored by a newer version
+    only, not by an old export.
     """
 
     post: Post
     order: tuple[int, int]
     seq: int = 0
-    living: bool = True
+    deleted_how: str | None = None
     suspected: bool = False
-    deleted_by_admin: bool = False
     older: set[bytes] = field(default_factory=set)
     needs_write: bool = False
     needs_reindex: bool = False
@@ -266,13 +266,13 @@ class PostMerger:
         if state is None:
             self.states[post.key] = MergeState(replace(post, version=1), arrived, needs_reindex=True)
             return PostTally(new=1)
-        if state.deleted_by_admin and not state.living and arrived <= state.order:
+        if state.deleted_how == "admin" and arrived <= state.order:
             return PostTally(unchanged=1)
         replaced = self._merge(state, post, arrived)
         if state.suspected:  # the post has arrived, so it was not deleted
             state.suspected, state.needs_reindex = False, True
-        if not state.living:
-            state.living = state.needs_reindex = True
+        if state.deleted_how:
+            state.deleted_how, state.needs_reindex = None, True
             return PostTally(new=1)
         return PostTally(edited=1) if replaced else PostTally(unchanged=1)
 

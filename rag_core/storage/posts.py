@@ -385,16 +385,15 @@ async def save_arrivals_in_transaction(
 
 async def _load_merger(connection: aiosqlite.Connection, posts: Sequence[Post]) -> PostMerger:
     keys = encode_keys(post.key for post in posts)
-    fields = f"{POST_FIELDS}, t.seq, t.stamp, t.update_id, t.deleted_at, t.deleted_how, t.suspected"
+    fields = f"{POST_FIELDS}, t.seq, t.stamp, t.update_id, t.deleted_how, t.suspected"
     rows = await connection.execute_fetchall(f"SELECT {fields} {JOIN_BY_KEY.format(table='posts')}", (keys,))
     merger = PostMerger(
         MergeState(
             decode_post(row),
             (row["stamp"], row["update_id"]),
             row["seq"],
-            living=row["deleted_at"] is None,
-            suspected=bool(row["suspected"]),
-            deleted_by_admin=row["deleted_how"] == "admin",
+            row["deleted_how"],
+            bool(row["suspected"]),
         )
         for row in rows
     )

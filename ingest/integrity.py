@@ -258,20 +258,11 @@ _QUICK_SAMPLES = 50  # posts compared by words
 _MAX_TRIES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class IndexComparison:
-    """Result of a comparison: posts compared by number, posts compared by words, wrong posts of each index."""
-
-    posts: int
-    some: int
-    words: int
-    vectors: int
-
-
-async def compare_indexes(rag: Engine) -> IndexComparison | None:
+async def compare_indexes(rag: Engine) -> dict[str, int] | None:
     """Compare up-to-date indexes with the archive; None if new posts keep changing them meanwhile.
 
-    Raises ArchiveUnavailable, IndexUnavailable, ModelUnavailable.
+    Counts the posts compared by number, `some` compared by words, and the wrong posts of each index. Raises
+    ArchiveUnavailable, IndexUnavailable, ModelUnavailable.
     """
     for _ in range(_MAX_TRIES):
         before = await _read_index_state(rag)
@@ -281,9 +272,9 @@ async def compare_indexes(rag: Engine) -> IndexComparison | None:
             *await _compare_lexical_posts(rag.archive, rag.lexical, some),
         }
         vectors = await _compare_vector_posts(rag.archive, rag.dense, some) if rag.dense else ()
-        seen = IndexComparison(sum(map(len, expected.values())), len(some), len(words), len(vectors))
         if before == await _read_index_state(rag):
-            return seen
+            compared = sum(map(len, expected.values()))
+            return {"posts": compared, "some": len(some), "words": len(words), "vectors": len(vectors)}
     return None
 
 
@@ -292,11 +283,6 @@ async def _read_index_state(rag: Engine) -> tuple[int, int]:
 
 
 _NIGHTLY_SAMPLES = 200  # posts compared by words
-
-_TAMPERED_TEXT = (
-    "In the archive {lost} rows belong to nothing: another program changed the file. No post is lost by that; "
-    "`citegram restore` puts back the last backup."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,5 +322,8 @@ async def check_integrity(
         out = sum(key.message_id not in expected.get(key.chat_id, ()) for key in wrong)
         await tell(IndexesRepaired(again=len(wrong) - out, out=out))
     if lost := await count_orphan_rows(rag.archive):
-        raise ArchiveUnavailable(_TAMPERED_TEXT.format(lost=lost))
+        raise ArchiveUnavailable(
+            f"In the archive {lost} rows belong to nothing: another program changed the file. No post is lost by that; "
+            "`citegram restore` puts back the last backup."
+        )
     return IntegrityReport(sum(map(len, expected.values())), len(rag.lexical), count, words, vectors)

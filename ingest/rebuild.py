@@ -24,6 +24,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -136,11 +137,6 @@ class IndexBuild:
 
 _MAX_TRIES = 3  # tries without progress: the same cause would end the worker again
 _EXIT_SECONDS = 60.0  # from its last report to its exit
-_WORKER_ENDED_TEXT = (
-    "The process that builds the new index ended {tries} times ({how}). Check that memory is free, and begin again; "
-    "its last words are in {log}."
-)
-_UNREADABLE_TEXT = "The new index cannot be read back from {folder}. Check the disk, and begin again."
 
 log = logging.getLogger(__name__)
 
@@ -193,8 +189,15 @@ async def build_next_index(
         finally:
             worker.kill()
             await worker.stop()
-    log_file = folder / "rebuild.log"
-    raise RebuildRefused(_WORKER_ENDED_TEXT, code="rebuild-child-ended", tries=_MAX_TRIES, how=how, log=log_file)
+    raise RebuildRefused(
+        "The process that builds the new index ended {tries} times ({how}). "
+        "Check that memory is free, and begin again; "
+        "its last words are in {log}.",
+        code="rebuild-child-ended",
+        tries=_MAX_TRIES,
+        how=how,
+        log=folder / "rebuild.log",
+    )
 
 
 async def load_next_index(archive: Archive, rebuild: Rebuild, like: LexicalIndex | None = None) -> LexicalIndex:
@@ -203,47 +206,14 @@ async def load_next_index(archive: Archive, rebuild: Rebuild, like: LexicalIndex
     kind = Bm25Index() if like is None else like  # not `like or ...`: an index without passages is falsy
     fresh = await asyncio.to_thread(kind.load_saved, folder, format_rebuild_identity(archive, rebuild.id))
     if fresh is None:
-        raise RebuildRefused(_UNREADABLE_TEXT, code="rebuild-unreadable", folder=folder)
+        said = "The new index cannot be read back from {folder}. Check the disk, and begin again."
+        raise RebuildRefused(said, code="rebuild-unreadable", folder=folder)
     return fresh
 
 
 async def remove_next_index(archive: Archive) -> None:
     """Remove the new index and its files."""
     await asyncio.to_thread(shutil.rmtree, get_next_index_folder(archive.folder), ignore_errors=True)
-
-
-class _ProgressReporter:
-    """Reporter of progress to the parent process; it also saves the build now and then."""
-
-    def __init__(
-        self, build: IndexBuild, pipes: tuple[BinaryIO, BinaryIO], done: int, total: int, every: float
-    ) -> None:
-        self._build, self._pipes = build, pipes
-        self._done, self._total, self._save_every = done, total, every
-        self._next_save = time.monotonic() + every
-
-    def _report(self, renew: Sequence[PostKey]) -> None:
-        requests, replies = self._pipes
-        try:
-            write_message(replies, {"done": self._done, "total": self._total, "renew": renew})
-        except BrokenPipeError:
-            raise _ParentGone from None
-        if read_message(requests) is None:
-            raise _ParentGone
-
-    async def tell(self, before: int, renew: Sequence[PostKey]) -> None:
-        """Report the progress since `before` and the posts to embed again; save if it is time."""
-        build = self._build
-        self._done += await index_state.count_changed_posts(build.archive, build.only, before, build.cursor)
-        self._total = max(self._done, self._total)
-        for at in range(0, max(1, len(renew)), _MAX_KEYS_PER_LINE):
-            await asyncio.to_thread(self._report, renew[at : at + _MAX_KEYS_PER_LINE])
-        if time.monotonic() > self._next_save:
-            started = time.monotonic()
-            build.save()
-            took = time.monotonic() - started
-            pause = max(self._save_every, _SAVE_TIME_FACTOR * took) if self._save_every else 0.0
-            self._next_save = time.monotonic() + pause
 
 
 async def _run_build(args: argparse.Namespace, requests: BinaryIO, replies: BinaryIO) -> None:
@@ -253,24 +223,48 @@ async def _run_build(args: argparse.Namespace, requests: BinaryIO, replies: Bina
     archive = await Archive.open(args.folder)
     try:
         build = await IndexBuild.resume_or_begin(archive, args.rebuild, args.channel, qdrant)
-        pipes = (requests, replies)
         file = get_next_index_folder(args.folder) / _INVENTORY_FILE_NAME
         inventory = VectorInventory(file, build.only) if args.model else None
-        done = await index_state.count_changed_posts(build.archive, build.only, 0, build.cursor)
-        last = await posts.get_last_seq(build.archive)
-        total = done + await index_state.count_changed_posts(build.archive, build.only, build.cursor, last)
-        progress, before = _ProgressReporter(build, pipes, done, total, args.save_every), build.cursor
-        await progress.tell(before, ())
-        while (ready := await build.step()) is not None:
-            await progress.tell(before, inventory.find_differing(ready, args.model) if inventory else ())
+        count = partial(index_state.count_changed_posts, archive, build.only)
+        done = await count(0, build.cursor)
+        total = done + await count(build.cursor, await posts.get_last_seq(archive))
+        next_save = time.monotonic() + args.save_every
+        ready: dict[PostKey, tuple[Passage, ...]] | None = {}
+        while ready is not None:
+            renew = inventory.find_differing(ready, args.model) if inventory else []
+            await asyncio.to_thread(_report_progress, requests, replies, done, max(done, total), renew)
+            if time.monotonic() > next_save:
+                next_save = _save_build(build, args.save_every)
             before = build.cursor
-        await progress.tell(before, inventory.find_surplus(build.lexical) if inventory else ())
+            ready = await build.step()
+            done += await count(before, build.cursor)
+        surplus = inventory.find_surplus(build.lexical) if inventory else []
+        await asyncio.to_thread(_report_progress, requests, replies, done, max(done, total), surplus)
         build.save()
         write_message(replies, {"finished": True})
     except RagError as exc:
         write_message(replies, {"failed": exc.dump()})
     finally:
         await archive.close()
+
+
+def _report_progress(requests: BinaryIO, replies: BinaryIO, done: int, total: int, renew: Sequence[PostKey]) -> None:
+    """Report the progress and the posts to embed again to the parent, and wait for its reply."""
+    for at in range(0, max(1, len(renew)), _MAX_KEYS_PER_LINE):
+        try:
+            write_message(replies, {"done": done, "total": total, "renew": renew[at : at + _MAX_KEYS_PER_LINE]})
+        except BrokenPipeError:
+            raise _ParentGone from None
+        if read_message(requests) is None:
+            raise _ParentGone
+
+
+def _save_build(build: IndexBuild, every: float) -> float:
+    """Save the build; return when it is to be saved next."""
+    started = time.monotonic()
+    build.save()
+    ended = time.monotonic()
+    return ended + (max(every, _SAVE_TIME_FACTOR * (ended - started)) if every else 0.0)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,7 +7,6 @@ this machine.
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from importlib.util import find_spec
 
 from bot.control.schemas import DenseFacts, IndexFacts
@@ -76,7 +75,7 @@ async def collect_index_facts(rag: Engine) -> IndexFacts:
         watermark=rag.lexical.watermark,
         behind=last - rag.lexical.watermark if late else 0,
         dense=dense,
-        compared=asdict(comparison) if comparison else None,
+        compared=comparison,
         without=[shortfall.reason for shortfall in rag.without if shortfall.stage != "write"],
         language=await _collect_language_facts(rag),
         bar=f"{rag.calibration.bar} ({rag.calibration.data})",

@@ -55,7 +55,7 @@ class IndexFacts(TypedDict):
     watermark: int
     behind: int
     dense: DenseFacts | None
-    compared: dict[str, int] | None  # the fields of IndexComparison; None: the indexes were not up to date
+    compared: dict[str, int] | None  # as from `compare_indexes`; None: the indexes were not up to date
     without: list[str]  # why a part could not be opened
     language: list[tuple[bool | None, str]]  # of writer and planner: fine or not, and a sentence
     bar: str

@@ -15,7 +15,7 @@ import html
 import re
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from html.parser import HTMLParser
@@ -557,14 +557,10 @@ class HtmlExport(ExportSource):
                     number = int(found[2])
                 elif undated:
                     undated = False
-                    self._remember(number, *map(int, found.groups()[2:]))
-
-    def _remember(self, message_id: int, day: int, month: int, year: int) -> None:
-        try:
-            self._days.append(date(year, month, day).toordinal())
-        except ValueError:
-            return
-        self._ids.append(message_id)
+                    day, month, year = map(int, found.groups()[2:])
+                    with suppress(ValueError):  # no day of the calendar
+                        self._days.append(date(year, month, day).toordinal())
+                        self._ids.append(number)
 
     def messages(self, chat: ExportedChat, opened: ExitStack) -> Iterator[object]:
         """Stream the messages of all pages."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta, tzinfo
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from ingest.exports.scan import AdmittedChat, ExportedChat, ImportNote, ImportOptions, admit_chats
@@ -39,12 +39,13 @@ _MAX_ALBUM_GAP = timedelta(seconds=1)
 def assign_albums(posts: Iterable[Post]) -> Iterator[Post]:
     """Assign album keys: the same posts in the same order, those of an album with the key "export-<first id>"."""
     group: list[Post] = []
-    for post in posts:
-        if group and not _joins_album(group, post):
-            yield from _assign_album(group)
+    for post in chain(posts, [None]):  # None ends the last group
+        if group and not (post and _joins_album(group, post)):
+            album = f"export-{group[0].key.message_id}" if len(group) > 1 else None
+            yield from (replace(member, album=album) for member in group) if album else group
             group = []
-        group.append(post)
-    yield from _assign_album(group)
+        if post:
+            group.append(post)
 
 
 def _joins_album(group: list[Post], post: Post) -> bool:
@@ -61,15 +62,6 @@ def _joins_album(group: list[Post], post: Post) -> bool:
         # Two captions mean two posts sent in the same second.
         and not (post.text and any(other.text for other in group))
     )
-
-
-def _assign_album(group: list[Post]) -> Iterator[Post]:
-    if len(group) < 2:
-        yield from group
-        return
-    album = f"export-{group[0].key.message_id}"
-    for post in group:
-        yield replace(post, album=album)
 
 
 # Post with its update id, which orders versions of the same second.

@@ -84,8 +84,11 @@ def _count_open_escape_bytes(data: bytes) -> int:
 # A message in a full export is six levels deep and has a few levels inside.
 _MAX_DEPTH = 64
 _INT64_LIMIT = 2**63
-_SINGLE_CHAT_PREFIX = "messages.item"
-_CHAT_LIST_KEYS = ("chats", "left_chats")
+# Places as ijson writes them: one chat is the whole file, in a full export the chats are in two lists.
+_CHAT_LISTS = ("chats.list", "left_chats.list")
+_CHAT_FIELDS = ("name", "type", "id", "messages", "messages.item", "messages.item.from_id")
+_FIELD_BY_PLACE = dict.fromkeys(("", *(f"{chats}.item" for chats in _CHAT_LISTS)), "")
+_FIELD_BY_PLACE |= {f"{chat}.{field}".strip("."): field for chat in _FIELD_BY_PLACE for field in _CHAT_FIELDS}
 
 
 @dataclass(slots=True)
@@ -134,19 +137,12 @@ def _explain_parse_error(file: Path, error: str) -> ImportRefused:
 def scan_export(file: Path, source: RepairedJsonReader) -> list[ExportedChat]:
     """Scan the whole export. Raises `ImportRefused`; blocks, so run it in a thread."""
     chats: list[ExportedChat] = []
-    lists = 0
+    lists = depth = 0
     with refuse_broken_json(file):
-        keys = [""] * (_MAX_DEPTH + 1)
-        depth = 0
-        for event, value in ijson.basic_parse(source, use_float=True):
-            if event == "map_key":
-                keys[depth] = value
+        for place, event, value in ijson.parse(source, use_float=True):
+            if event in ("map_key", "end_map", "end_array"):
+                depth -= event != "map_key"
                 continue
-            if event in ("end_map", "end_array"):
-                depth -= 1
-                continue
-            if depth < 7:
-                lists += _note_value(chats, keys, depth, event, value)
             if event in ("start_map", "start_array"):
                 depth += 1
                 if depth > _MAX_DEPTH:
@@ -155,9 +151,11 @@ def scan_export(file: Path, source: RepairedJsonReader) -> list[ExportedChat]:
                         code="import-deep",
                         file=file,
                     )
-                keys[depth] = "item" if event == "start_array" else ""
+                lists += event == "start_array" and place in _CHAT_LISTS
             elif event == "number" and not -_INT64_LIMIT <= value < _INT64_LIMIT:
                 raise _explain_parse_error(file, "overflow")
+            if place in _FIELD_BY_PLACE:
+                _note_value(chats, place, event, value)
     found = [chat for chat in chats if chat.listed or not chat.whole]
     if not found and not lists:
         raise ImportRefused(
@@ -168,31 +166,23 @@ def scan_export(file: Path, source: RepairedJsonReader) -> list[ExportedChat]:
     return found
 
 
-def _note_value(chats: list[ExportedChat], keys: list[str], depth: int, event: str, value: object) -> int:
-    """Record a value of a chat's metadata; 1 if it is the chat list of a full export."""
-    if depth == 2 and keys[1] in _CHAT_LIST_KEYS and keys[2] == "list" and event == "start_array":
-        return 1
-    if depth == 0 and event == "start_map":
-        chats.append(ExportedChat(_SINGLE_CHAT_PREFIX, whole=True))
-        return 0
-    level = 1
-    if keys[1] in _CHAT_LIST_KEYS and keys[2] == "list" and keys[3] == "item" and depth >= 3:
-        level = 4
-        if depth == 3:
-            chats.append(ExportedChat(f"{keys[1]}.list.item.messages.item"))
-    if depth >= level and chats:
-        chat = chats[-1] if level == 4 else chats[0]
-        match keys[level : depth + 1]:
-            case ["name" | "type" | "id" as field]:
-                setattr(chat, field, value)
-            case ["messages"]:
-                chat.listed = chat.listed or event == "start_array"
-            case ["messages", "item"]:
-                chat.messages += 1
-            case ["messages", "item", "from_id"]:
-                # Later versions write "user123", "channel123".
-                chat.old = chat.old or event == "number"
-    return 0
+def _note_value(chats: list[ExportedChat], place: str, event: str, value: object) -> None:
+    """Record a value of a chat's metadata: of the whole file, or of the last chat in a list."""
+    field = _FIELD_BY_PLACE[place]
+    if not field:
+        if place or event == "start_map":
+            chats.append(ExportedChat(f"{place}.messages.item".strip("."), whole=not place))
+        return
+    chat = chats[0 if field == place else -1]
+    match field:
+        case "messages":
+            chat.listed |= event == "start_array"
+        case "messages.item":
+            chat.messages += 1
+        case "messages.item.from_id":
+            chat.old |= event == "number"  # later versions write "user123", "channel123"
+        case _:
+            setattr(chat, field, value)
 
 
 # Telegram Desktop's type -> the Bot API's kind and the prefix of the bare id. Other types are private.

@@ -126,43 +126,41 @@ async def begin_gap_backfills(archive: Archive) -> int:
     return sum([await channel_history.begin_backfill(archive, chat_id, since) for chat_id, since in missing.items()])
 
 
+@dataclass(frozen=True, slots=True)
 class BackfillRunner:
     """Runs the backfills that the archive lists as running, one batch of each in turn; `only`: that of one channel."""
 
-    def __init__(
-        self, archive: Archive, source: PacedSource, wake: Callable[[], None], *, only: int | None = None
-    ) -> None:
-        self._archive = archive
-        self._source = source
-        self._wake = wake
-        self._only = only
+    archive: Archive
+    source: PacedSource
+    wake: Callable[[], None]
+    only: int | None = None
 
     async def run(self) -> None:
         """Run backfills until cancelled. A failure is logged and tried again; lost access fails the backfill."""
         while True:
             try:
                 if not await self.run_once():
-                    await begin_gap_backfills(self._archive)
-                    await self._source.sleep(_IDLE_SECONDS)
+                    await begin_gap_backfills(self.archive)
+                    await self.source.sleep(_IDLE_SECONDS)
             except RagError as exc:
                 log.warning("history: %s", exc.reason)
-                await self._source.sleep(_RETRY_SECONDS)
+                await self.source.sleep(_RETRY_SECONDS)
 
     async def run_once(self) -> int:
         """Fetch one batch of each running backfill. Returns how many have more. Raises HistoryUnavailable."""
-        known = await channels.load_channels(self._archive)
+        known = await channels.load_channels(self.archive)
         more = 0
-        for job in (await channel_history.list_backfills(self._archive)).values():
+        for job in (await channel_history.list_backfills(self.archive)).values():
             channel = known.get(job.chat_id)
-            if job.state != "running" or channel is None or self._only not in (None, job.chat_id):
+            if job.state != "running" or channel is None or self.only not in (None, job.chat_id):
                 continue
             try:
-                more += await fetch_batch(self._archive, self._source, job, channel)
+                more += await fetch_batch(self.archive, self.source, job, channel)
             except HistoryUnavailable as exc:
                 if not exc.lasting:
                     raise
-                await channel_history.set_backfill_state(self._archive, job.chat_id, "failed", problem=exc.reason)
-            self._wake()
+                await channel_history.set_backfill_state(self.archive, job.chat_id, "failed", problem=exc.reason)
+            self.wake()
         return more
 
 

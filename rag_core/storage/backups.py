@@ -228,15 +228,6 @@ def _measure_free_bytes(folder: Path) -> int:
 
 _RESERVED_BYTES = 64 << 20  # left free for the bot: a backup must not fill the disk
 
-_NO_DISK_SPACE = (
-    "There is no room for a backup: {need} MB must be free in {folder}, and {free} MB are. Free some space."
-)
-_NO_ARCHIVE = "There is no archive in {folder}. Check DATA__DIR."
-_NO_BACKUP = "There is no backup in {folder} that is whole. Give the file of a backup: citegram restore FILE."
-_NOT_A_BACKUP = "{file} is no whole archive of Citegram. Choose another backup."
-_BACKUP_TOO_NEW = "{file} was written by a later version of Citegram. Update Citegram and try again."
-_FOLDER_FAILED = "The folder {folder} cannot be read or written ({said}). Check the disk and its permissions."
-
 
 @dataclass(frozen=True, slots=True)
 class RestoreResult:
@@ -255,7 +246,7 @@ def make_backup(folder: Path, stop: threading.Event, *, version: int = 0) -> Pat
     """
     source = folder / ARCHIVE_FILE
     if not source.is_file():
-        raise BackupFailed(_NO_ARCHIVE.format(folder=folder))
+        raise BackupFailed(f"There is no archive in {folder}. Check DATA__DIR.")
     with _translate_os_errors(folder), translate_sqlite_errors(source):
         get_backups_folder(folder).mkdir(mode=0o700, exist_ok=True)
         for left in get_backups_folder(folder).glob("citegram-*.part*"):  # left by an interrupted backup
@@ -305,11 +296,14 @@ def _choose_backup(folder: Path, chosen: Path | None, stop: threading.Event) -> 
     for backup in list_backups(folder) if chosen is None else [chosen]:
         version = read_archive_version(backup, stop)
         if version > len(MIGRATIONS):
-            raise BackupFailed(_BACKUP_TOO_NEW.format(file=backup))
+            raise BackupFailed(f"{backup} was written by a later version of Citegram. Update Citegram and try again.")
         if version:
             return backup
+    if chosen:
+        raise BackupFailed(f"{chosen} is no whole archive of Citegram. Choose another backup.")
+    where = get_backups_folder(folder)
     raise BackupFailed(
-        _NOT_A_BACKUP.format(file=chosen) if chosen else _NO_BACKUP.format(folder=get_backups_folder(folder))
+        f"There is no backup in {where} that is whole. Give the file of a backup: citegram restore FILE."
     )
 
 
@@ -328,7 +322,10 @@ def _check_free_space(source: Path, folder: Path) -> None:
         ((pages,),), ((size,),) = (connection.execute(f"PRAGMA {name}") for name in ("page_count", "page_size"))
     need, free = pages * size + _RESERVED_BYTES, shutil.disk_usage(folder).free
     if free < need:
-        raise BackupFailed(_NO_DISK_SPACE.format(need=need >> 20, free=free >> 20, folder=folder))
+        raise BackupFailed(
+            f"There is no room for a backup: {need >> 20} MB must be free in {folder}, and {free >> 20} MB are. "
+            "Free some space."
+        )
 
 
 @contextmanager
@@ -369,4 +366,5 @@ def _translate_os_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        raise BackupFailed(_FOLDER_FAILED.format(folder=folder, said=exc.strerror or exc)) from exc
+        said = f"The folder {folder} cannot be read or written ({exc.strerror or exc})."
+        raise BackupFailed(f"{said} Check the disk and its permissions.") from exc

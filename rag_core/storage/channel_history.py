@@ -207,25 +207,18 @@ async def judge_missing(
     return MissingPosts(keys, confirmed, int(total * share) - gone)
 
 
-async def mark_missing(archive: Archive, keys: Iterable[PostKey], now: datetime) -> int:
+async def mark_missing(archive: Archive, keys: Sequence[PostKey], now: datetime) -> int:
     """Note that a look did not find these posts, which stay until a second one. Returns how many are noted anew."""
-    fresh = 0
     moment = to_unix_seconds(now)
+    noted = f"SELECT count(*) {JOIN_BY_KEY.format(table='post_looks')} WHERE t.missing_since IS NOT NULL"
     async with archive.writing() as connection:
-        for key in keys:
-            cursor = await connection.execute(
-                "UPDATE post_looks SET looked_at = ? "
-                "WHERE chat_id = ? AND message_id = ? AND missing_since IS NOT NULL",
-                (moment, *key),
-            )
-            if not cursor.rowcount:
-                fresh += 1
-                await connection.execute(
-                    "INSERT INTO post_looks (chat_id, message_id, looked_at, missing_since) VALUES (?, ?, ?, ?) "
-                    "ON CONFLICT DO UPDATE SET looked_at = excluded.looked_at, missing_since = excluded.missing_since",
-                    (*key, moment, moment),
-                )
-    return fresh
+        ((before,),) = await connection.execute_fetchall(noted, (encode_keys(keys),))
+        await connection.executemany(
+            "INSERT INTO post_looks (chat_id, message_id, looked_at, missing_since) VALUES (?1, ?2, ?3, ?3) "
+            "ON CONFLICT DO UPDATE SET looked_at = ?3, missing_since = coalesce(missing_since, ?3)",
+            [(*key, moment) for key in keys],
+        )
+    return len(keys) - int(before)
 
 
 async def undo_deletions(archive: Archive, chat_id: int, now: datetime) -> int:

@@ -42,14 +42,6 @@ _WRITER_PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON")
 # Files up to this size are checked whenever they are opened: 0.5 s, 5 s from a cold disk.
 MAX_CHECKED_BYTES = 256 << 20
 
-_BACKUP_NEEDED_FIRST = (
-    "The archive {file} must be changed for this version of Citegram, and a backup comes first. {said}"
-)
-_MIGRATION_FAILED = (
-    "The archive {file} could not be changed for this version of Citegram ({said}) and is as it was: go on with the "
-    "version you had, and report this. Its backup is {backup}."
-)
-
 # Errors of a migration that does not fit the rows; a full disk and the like have messages of their own.
 _MIGRATION_ERROR_CODES = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH)
 
@@ -243,7 +235,8 @@ async def _back_up_before_migration(connection: aiosqlite.Connection, file: Path
         made = await run_cancellable(partial(make_backup, file.parent, version=version))
     except BackupFailed as exc:
         if await connection.execute_fetchall("SELECT 1 FROM posts LIMIT 1"):
-            raise BackupFailed(_BACKUP_NEEDED_FIRST.format(file=file, said=exc.reason)) from exc
+            first = f"The archive {file} must be changed for this version of Citegram, and a backup comes first."
+            raise BackupFailed(f"{first} {exc.reason}") from exc
         log.warning("no backup is made of an archive without posts: %s", exc.reason)
         return None
     log.info("the archive's tables change from version %d to %d; its backup is %s", version, len(MIGRATIONS), made)
@@ -265,6 +258,9 @@ async def _run_migrations(connection: aiosqlite.Connection, file: Path, saved: P
         except sqlite3.DatabaseError as exc:
             if saved is None or getattr(exc, "sqlite_errorcode", 0) & 0xFF not in _MIGRATION_ERROR_CODES:
                 raise
-            raise ArchiveNotUpdated(_MIGRATION_FAILED.format(file=file, said=exc, backup=saved)) from exc
+            raise ArchiveNotUpdated(
+                f"The archive {file} could not be changed for this version of Citegram ({exc}) and is as it was: go on "
+                f"with the version you had, and report this. Its backup is {saved}."
+            ) from exc
         await connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
         await activate_backup(connection, get_unix_time())

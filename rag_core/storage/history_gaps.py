@@ -89,9 +89,11 @@ async def list_channels_without_gaps(archive: Archive) -> list[int]:
     )
 
 
-async def _insert_gap(connection: aiosqlite.Connection, chat_id: int, since: int | None, until: int) -> None:
-    sql = "INSERT INTO gaps (chat_id, since, until, noted_at) VALUES (?, ?, ?, ?)"
-    await connection.execute(sql, (chat_id, since, until, get_unix_time()))
+async def _insert_gap(
+    connection: aiosqlite.Connection, chat_id: int, since: int | None, until: int, told_at: int | None = None
+) -> None:
+    sql = "INSERT INTO gaps (chat_id, since, until, noted_at, told_at) VALUES (?, ?, ?, ?, ?)"
+    await connection.execute(sql, (chat_id, since, until, get_unix_time(), told_at))
 
 
 async def list_open_gaps(archive: Archive) -> dict[int, list[Gap]]:
@@ -141,13 +143,12 @@ async def close_covered_gaps(
             changed += 1
             if since < start:
                 await connection.execute("UPDATE gaps SET until = ? WHERE id = ?", (start, gap_id))
+                if end < until:
+                    await _insert_gap(connection, chat_id, end, until, told_at)
             elif end < until:
                 await connection.execute("UPDATE gaps SET since = ? WHERE id = ?", (end, gap_id))
             else:
                 await connection.execute("UPDATE gaps SET closed_at = ? WHERE id = ?", (get_unix_time(), gap_id))
-            if since < start and end < until:
-                await _insert_gap(connection, chat_id, end, until)
-                await connection.execute("UPDATE gaps SET told_at = ? WHERE id = last_insert_rowid()", (told_at,))
     return changed
 
 

@@ -8,7 +8,7 @@ not seen: every new, edited, deleted or restored post gets the next one.
 from __future__ import annotations
 
 # Conversation memory for follow-up questions (user_data.py).
-CONVERSATION_TABLES = (
+_CONVERSATION_TABLES = (
     """CREATE TABLE talks (
         id INTEGER PRIMARY KEY,
         chat_id INTEGER NOT NULL,
@@ -23,7 +23,7 @@ CONVERSATION_TABLES = (
 )
 
 # Answer modes of chats (user_data.py), and traces of answers (questions.py): stages and figures, no texts.
-RECIPE_TABLES = (
+_RECIPE_TABLES = (
     "CREATE TABLE modes (chat_id INTEGER PRIMARY KEY, recipe TEXT NOT NULL, careful INTEGER NOT NULL)",
     """CREATE TABLE traces (
         id INTEGER PRIMARY KEY,
@@ -37,7 +37,7 @@ RECIPE_TABLES = (
 
 
 # Admin grants, and the rules that admins of groups chose. `own`: 1 if the group's own admins bound the channel.
-ADMIN_TABLES = (
+_ADMIN_TABLES = (
     "ALTER TABLE bindings ADD COLUMN own INTEGER NOT NULL DEFAULT 0",
     # 1: admins of groups may bind the channel, though it is not public
     "ALTER TABLE channels ADD COLUMN bindable INTEGER NOT NULL DEFAULT 0",
@@ -56,7 +56,7 @@ ADMIN_TABLES = (
 
 # Votes on answers, questions behind links, and `handle`: the random public name of a question, which reveals nothing
 # about others (all in questions.py). `mode`: "deep" if the reader wanted more than the first answer.
-FEEDBACK_TABLES = (
+_FEEDBACK_TABLES = (
     "ALTER TABLE questions ADD COLUMN handle TEXT",
     "ALTER TABLE questions ADD COLUMN mode TEXT",
     "CREATE UNIQUE INDEX questions_handle ON questions (handle) WHERE handle IS NOT NULL",
@@ -80,7 +80,7 @@ FEEDBACK_TABLES = (
 
 # Fair order of questions and outgoing answers (questions.py). `turn`: round-robin number; `shown_in`:
 # the progress message that becomes the answer; `repeats`: how often a message of it may have been sent twice.
-DELIVERY_TABLES = (
+_DELIVERY_TABLES = (
     "ALTER TABLE questions ADD COLUMN turn INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE questions ADD COLUMN shown_in INTEGER",
     "ALTER TABLE questions ADD COLUMN repeats INTEGER NOT NULL DEFAULT 0",
@@ -266,32 +266,6 @@ _CHANNEL_HISTORY_TABLES = (
     "ALTER TABLE questions ADD COLUMN answer_message_id INTEGER",
 )
 
-# Near-duplicates (copies.py). `recipe` names the comparison method: rows of another method cannot be used.
-_COPY_TABLES = (
-    """CREATE TABLE copying (
-        id INTEGER PRIMARY KEY CHECK (id = 0),
-        recipe TEXT NOT NULL,
-        watermark INTEGER NOT NULL,
-        families INTEGER NOT NULL
-    )""",
-    # `written`: when the text was first written, for a forward by its author; `seq`: the state of the post it describes
-    """CREATE TABLE copies (
-        id INTEGER PRIMARY KEY,
-        chat_id INTEGER NOT NULL,
-        message_id INTEGER NOT NULL,
-        seq INTEGER NOT NULL,
-        written INTEGER NOT NULL,
-        family INTEGER NOT NULL,
-        exact BLOB NOT NULL,
-        band0 INTEGER, band1 INTEGER, band2 INTEGER, band3 INTEGER, band4 INTEGER, band5 INTEGER,
-        UNIQUE (chat_id, message_id),
-        FOREIGN KEY (chat_id, message_id) REFERENCES posts ON DELETE CASCADE
-    )""",
-    "CREATE INDEX copies_exact ON copies (exact)",
-    "CREATE INDEX copies_family ON copies (family)",
-    *(f"CREATE INDEX copies_band{n} ON copies (band{n}) WHERE band{n} IS NOT NULL" for n in range(6)),
-)
-
 # Facets of posts (post_lookup.py): each index is covering, so that no row with its text is read.
 # SQLite would read the row for a part of `origin`: so its name and chat have columns of their own.
 _FACET_COLUMNS = (
@@ -320,13 +294,15 @@ _QUESTION_KIND_COLUMN = (
     "ALTER TABLE questions ADD COLUMN kind TEXT NOT NULL DEFAULT 'ask' CHECK (kind IN ('ask', 'verify'))",
 )
 
-# Earlier, families of copies were stored, built from all channels: a family joined through a closed channel revealed
-# that this channel holds the text. Now pairs of texts are stored, without their channels; all are computed again.
-_COPY_TABLES_BY_TEXT = (
-    "DROP TABLE copies",
-    "DROP TABLE copying",
+# Near-duplicates (near_duplicates.py). `recipe` names the comparison method: rows of another method cannot be used.
+# Families of copies, which an earlier step stored, were built from all channels: one that was joined through a closed
+# channel revealed that this channel holds the text. Pairs of texts are stored instead, without their channels.
+_COPY_TABLES = (
+    "DROP TABLE IF EXISTS copies",
+    "DROP TABLE IF EXISTS copying",
     "CREATE TABLE copying (id INTEGER PRIMARY KEY CHECK (id = 0), recipe TEXT NOT NULL, watermark INTEGER NOT NULL)",
-    # `today`: the text has relative dates such as "today"
+    # `written`: when the text was first written, for a forward by its author; `seq`: the state of the post it
+    # describes; `today`: the text has relative dates such as "today"
     """CREATE TABLE copies (
         id INTEGER PRIMARY KEY,
         chat_id INTEGER NOT NULL,
@@ -356,13 +332,8 @@ _DROPPED_POSTS_COLUMN = (
     "UPDATE channels SET retitled = retitled + 1 WHERE state IN ('pending', 'removed')",
 )
 
-_SYNONYM_TABLE = (
-    "CREATE TABLE synonyms (word TEXT NOT NULL, meaning TEXT NOT NULL, added_by INTEGER NOT NULL, "
-    "added_at INTEGER NOT NULL, PRIMARY KEY (word, meaning)) WITHOUT ROWID",
-)
-
 _CHANNEL_SYNONYM_TABLE = (
-    "DROP TABLE synonyms",  # synonyms of all channels; no command could enter any
+    "DROP TABLE IF EXISTS synonyms",  # of all channels, from an earlier step
     "CREATE TABLE channel_synonyms (chat_id INTEGER NOT NULL, word TEXT NOT NULL, meaning TEXT NOT NULL, "
     "added_by INTEGER NOT NULL, added_at INTEGER NOT NULL, PRIMARY KEY (chat_id, word, meaning)) WITHOUT ROWID",
 )
@@ -458,18 +429,18 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _IDENTITY_TABLE,
     _EMBEDDING_QUEUE_TABLES,
     _CHANNEL_HISTORY_TABLES,
-    _COPY_TABLES,
+    (),  # here were tables that a later step drops; an archive may have them
     _FACET_COLUMNS,
     _CHOICE_TABLE,
     _QUESTION_KIND_COLUMN,
-    ADMIN_TABLES,
-    FEEDBACK_TABLES,
-    DELIVERY_TABLES,
-    CONVERSATION_TABLES,
-    RECIPE_TABLES,
-    _COPY_TABLES_BY_TEXT,
+    _ADMIN_TABLES,
+    _FEEDBACK_TABLES,
+    _DELIVERY_TABLES,
+    _CONVERSATION_TABLES,
+    _RECIPE_TABLES,
+    _COPY_TABLES,
     _DROPPED_POSTS_COLUMN,
-    _SYNONYM_TABLE,
+    (),  # here too
     _CHANNEL_SYNONYM_TABLE,
     ("DROP TABLE IF EXISTS talk_figures",),  # counts of follow-ups by day, which nothing read
     _PIN_TABLE,

@@ -69,10 +69,9 @@ class PostCopies:
 
 
 @dataclass(frozen=True, slots=True)
-class _ReadableCopy:
-    """A readable post; `linked`: there are near-duplicates of its text."""
+class _StoredCopy(PostCopy):
+    """The copy with what families are made by; `linked`: there are near-duplicates of its text."""
 
-    copy: PostCopy
     written: int
     today: bool
     linked: bool
@@ -163,7 +162,7 @@ async def fetch_copies(
     """
     wanted = set(keys)
     held = await _fetch_readable_copies(archive, wanted, channels)
-    texts = sorted({one.copy.exact for one in held if one.linked})
+    texts = sorted({one.exact for one in held if one.linked})
     linked = f"SELECT one, other FROM near_texts WHERE one IN ({_make_placeholders(texts)})"
     pairs = [(row[0], row[1]) for row in await archive.rows(linked, tuple(texts))] if texts else []
     copies: dict[PostKey, PostCopies] = {}
@@ -177,7 +176,7 @@ async def fetch_copies(
 
 async def _fetch_readable_copies(
     archive: Archive, keys: Collection[PostKey], channels: Collection[int]
-) -> list[_ReadableCopy]:
+) -> list[_StoredCopy]:
     """Fetch the readable posts with the texts of these posts, and transitively with near-duplicates of them.
 
     For a text without relative dates and without near-duplicates: these posts, and the earliest of each channel.
@@ -202,13 +201,11 @@ async def _fetch_readable_copies(
         (encode_keys(keys), readable),
     )
     return [
-        _ReadableCopy(
-            PostCopy(
-                PostKey(row["chat_id"], row["message_id"]),
-                from_unix_seconds(row["date"]),
-                decode_origin(row["origin"]) if row["origin"] else None,
-                row["exact"],
-            ),
+        _StoredCopy(
+            PostKey(row["chat_id"], row["message_id"]),
+            from_unix_seconds(row["date"]),
+            decode_origin(row["origin"]) if row["origin"] else None,
+            row["exact"],
             row["written"],
             bool(row["today"]),
             bool(row["linked"]),
@@ -217,46 +214,46 @@ async def _fetch_readable_copies(
     ]
 
 
-def _group_families(held: Sequence[_ReadableCopy], pairs: Sequence[tuple[bytes, bytes]]) -> list[list[PostCopy]]:
+def _group_families(held: Sequence[_StoredCopy], pairs: Sequence[tuple[bytes, bytes]]) -> list[list[_StoredCopy]]:
     """Connected components of posts with equal texts, or with near-duplicates written within `NEAR_COPY_MAX_S`."""
-    held = sorted(held, key=lambda one: (one.written, one.copy.key))
-    texts: dict[bytes, list[_ReadableCopy]] = {}
+    held = sorted(held, key=lambda one: (one.written, one.key))
+    texts: dict[bytes, list[_StoredCopy]] = {}
     for one in held:
-        texts.setdefault(one.copy.exact, []).append(one)
+        texts.setdefault(one.exact, []).append(one)
     near = {(one, other) for one, other in pairs if one in texts and other in texts}
     posts = _DisjointSets[PostKey]()
     for text in texts.values():
         for one in text:
-            posts.join(one.copy.key, one.copy.key if one.today else text[0].copy.key)
+            posts.join(one.key, one.key if one.today else text[0].key)
     for some, others in near:
         if not texts[some][0].today:  # all posts of such a text are one family: one post near in time is enough
             moments = [one.written for one in texts[others]]
             for one in texts[some]:
                 at = bisect_left(moments, one.written - NEAR_COPY_MAX_S)
                 if at < len(moments) and moments[at] <= one.written + NEAR_COPY_MAX_S:
-                    posts.join(one.copy.key, texts[others][at].copy.key)
+                    posts.join(one.key, texts[others][at].key)
     _join_same_day_copies([one for one in held if one.today], near, posts)
-    families: dict[PostKey, list[PostCopy]] = {}
+    families: dict[PostKey, list[_StoredCopy]] = {}
     for one in held:
-        families.setdefault(posts.root(one.copy.key), []).append(one.copy)
+        families.setdefault(posts.root(one.key), []).append(one)
     return list(families.values())
 
 
 def _join_same_day_copies(
-    held: Sequence[_ReadableCopy], near: Collection[tuple[bytes, bytes]], posts: _DisjointSets[PostKey]
+    held: Sequence[_StoredCopy], near: Collection[tuple[bytes, bytes]], posts: _DisjointSets[PostKey]
 ) -> None:
     """Join posts with relative dates ("today") that are of one day; `held` is sorted by time."""
-    kinds, days = _DisjointSets[bytes](), dict[bytes, dict[bytes, _ReadableCopy]]()
+    kinds, days = _DisjointSets[bytes](), dict[bytes, dict[bytes, _StoredCopy]]()
     for some, others in near:
         kinds.join(some, others)
     for one in held:
-        day = days.setdefault(kinds.root(one.copy.exact), {})
+        day = days.setdefault(kinds.root(one.exact), {})
         if day and one.written - next(iter(day.values())).written > _SAME_DAY_MAX_S:
             day.clear()
         for text, other in day.items():
-            if text == one.copy.exact or (text, one.copy.exact) in near:
-                posts.join(one.copy.key, other.copy.key)
-        day.setdefault(one.copy.exact, one)
+            if text == one.exact or (text, one.exact) in near:
+                posts.join(one.key, other.key)
+        day.setdefault(one.exact, one)
 
 
 def _select_earliest(family: Iterable[PostCopy]) -> tuple[PostCopy, ...]:

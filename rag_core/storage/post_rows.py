@@ -236,18 +236,17 @@ class PostTally:
 class MergeState:
     """Merge state of one stored post while arriving versions are merged into it.
 
-    `older` holds the hashes of its earlier texts. `needs_write`: its row must be written. `needs_reindex`: it also
-    needs a new sequence number, so that the indexes read it again. `deleted_by_admin`: only a newer version restores
-    it, not an old export.
+    `order` is the stamp and the update id of its newest version; `older` holds the hashes of its earlier texts.
+    `needs_write`: its row must be written. `needs_reindex`: it also needs a new sequence number, so that the indexes
+    read it again. `deleted_how` is None for a living post; one that an admin deleted is restored by a newer version
+    only, not by an old export.
     """
 
     post: Post
-    stamp: int
-    update_id: int
+    order: tuple[int, int]
     seq: int = 0
-    living: bool = True
+    deleted_how: str | None = None
     suspected: bool = False
-    deleted_by_admin: bool = False
     older: set[bytes] = field(default_factory=set)
     needs_write: bool = False
     needs_reindex: bool = False
@@ -257,41 +256,31 @@ class PostMerger:
     """Merger of a batch of arriving posts into the stored ones; the result is written in one go."""
 
     def __init__(self, states: Iterable[MergeState]) -> None:
-        self._states: dict[PostKey, MergeState] = {state.post.key: state for state in states}
+        self.states: dict[PostKey, MergeState] = {state.post.key: state for state in states}
         self.versions: list[tuple[object, ...]] = []  # rows of `post_versions` to write
-
-    def find_differing(self, posts: Iterable[Post]) -> set[PostKey]:
-        """Keys of posts whose stored text differs from the arriving one: only these need `remember`."""
-        stored = self._states
-        return {p.key for p in posts if p.key in stored and not _have_same_text(p, stored[p.key].post)}
-
-    def remember(self, key: PostKey, older: bytes) -> None:
-        """Add the hash of an earlier text of a stored post."""
-        self._states[key].older.add(older)
 
     def merge(self, post: Post, update_id: int) -> PostTally:
         """Merge one arriving post."""
-        stamp = to_unix_seconds(post.stamp)
-        state = self._states.get(post.key)
+        arrived = (to_unix_seconds(post.stamp), update_id)
+        state = self.states.get(post.key)
         if state is None:
-            self._states[post.key] = MergeState(replace(post, version=1), stamp, update_id, needs_reindex=True)
+            self.states[post.key] = MergeState(replace(post, version=1), arrived, needs_reindex=True)
             return PostTally(new=1)
-        if state.deleted_by_admin and not state.living and (stamp, update_id) <= (state.stamp, state.update_id):
+        if state.deleted_how == "admin" and arrived <= state.order:
             return PostTally(unchanged=1)
-        replaced = self._merge(state, post, (stamp, update_id))
+        replaced = self._merge(state, post, arrived)
         if state.suspected:  # the post has arrived, so it was not deleted
             state.suspected, state.needs_reindex = False, True
-        if not state.living:
-            state.living = state.needs_reindex = True
+        if state.deleted_how:
+            state.deleted_how, state.needs_reindex = None, True
             return PostTally(new=1)
         return PostTally(edited=1) if replaced else PostTally(unchanged=1)
 
     def _merge(self, state: MergeState, post: Post, arrived: tuple[int, int]) -> bool:
-        current = (state.stamp, state.update_id)
-        if _have_same_text(post, state.post):
-            if arrived >= current:
+        stored = state.post
+        if post.text.strip() == stored.text.strip():
+            if arrived >= state.order:
                 # Update the other fields from a post with the same text, without a new version
-                stored = state.post
                 # Offsets of entities are valid only for exactly the text they came with.
                 exact = post if post.text == stored.text else stored
                 updated = replace(
@@ -303,18 +292,16 @@ class PostMerger:
                     links=exact.links,
                     version=stored.version,
                 )
-                state.needs_write |= updated != stored or arrived != (state.stamp, state.update_id)
+                state.needs_write |= updated != stored or arrived != state.order
                 state.needs_reindex |= _get_header_fields(updated) != _get_header_fields(stored)
-                state.post = updated
-                state.stamp, state.update_id = arrived
+                state.post, state.order = updated, arrived
             return False
         # An export with two texts of the same id and time would otherwise edit the post back and forth at each import.
         known = hash_post_text(post.text) in state.older
-        if arrived > current or (arrived == current and not known):
-            self._add_version(state, state.post, current)
-            state.post = replace(_fill_from_stored(state.post, post), version=state.post.version)
-            state.stamp, state.update_id = arrived
-            state.needs_reindex = True
+        if arrived > state.order or (arrived == state.order and not known):
+            self._add_version(state, stored, state.order)
+            state.post = replace(_fill_from_stored(stored, post), version=state.post.version)
+            state.order, state.needs_reindex = arrived, True
             return True
         if not known:
             self._add_version(state, post, arrived)
@@ -333,25 +320,14 @@ class PostMerger:
         A row: the values of `POST_COLUMNS`, then seq, stamp, update id, text hash.
         """
         rows = []
-        for state in self._states.values():
+        for state in self.states.values():
             if state.needs_reindex:
                 seq += 1
                 state.seq = seq
             if state.needs_reindex or state.needs_write:
                 text_hash = hash_post_text(state.post.text)
-                rows.append((*encode_post(state.post), state.seq, state.stamp, state.update_id, text_hash))
+                rows.append((*encode_post(state.post), state.seq, *state.order, text_hash))
         return seq, rows
-
-    def latest(self) -> dict[int, int]:
-        """Greatest message id of the batch by chat id."""
-        last_ids: dict[int, int] = {}
-        for chat_id, message_id in self._states:
-            last_ids[chat_id] = max(message_id, last_ids.get(chat_id, message_id))
-        return last_ids
-
-
-def _have_same_text(one: Post, other: Post) -> bool:
-    return one.text == other.text or one.text.strip() == other.text.strip()
 
 
 def _get_header_fields(post: Post) -> tuple[object, ...]:

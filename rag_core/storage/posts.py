@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -292,8 +292,6 @@ async def fetch_replied_texts(archive: Archive, keys: Iterable[PostKey]) -> dict
 
 def read_replied_texts(connection: sqlite3.Connection, keys: Sequence[PostKey]) -> dict[PostKey, str]:
     """Read the texts of `fetch_replied_texts`; for `Archive.read`."""
-    if not keys:
-        return {}
     rows = connection.execute(
         "SELECT r.chat_id, r.message_id, t.text FROM json_each(?) AS k CROSS JOIN posts AS r "
         "ON r.chat_id = json_extract(k.value, '$[0]') AND r.message_id = json_extract(k.value, '$[1]') "
@@ -323,37 +321,24 @@ async def list_post_changes(archive: Archive, after: int, limit: int = 1000) -> 
     grouped = {(row["chat_id"], row["album"]) for row in rows if row["album"]}
     albums = await archive.read(partial(_read_albums, which=grouped)) if grouped else {}
     changes: dict[PostKey, PostChange] = {}
-    for change in [change for row in rows for change in _expand_row_changes(row, albums)]:
-        changes.pop(change.key, None)  # a repeated post moves to the end, so that the list stays in order of `seq`
-        changes[change.key] = change
-    for reply in await _fetch_replies(archive, [change.key for change in changes.values()], changes):
-        changes[reply.key] = PostChange(rows[-1]["seq"], reply.key, reply)
-    return list(changes.values())
-
-
-def _expand_row_changes(
-    row: sqlite3.Row, albums: dict[_AlbumKey, tuple[Post | None, list[PostKey]]]
-) -> Iterator[PostChange]:
-    if not row["album"]:
-        yield PostChange(
-            row["seq"], PostKey(row["chat_id"], row["message_id"]), decode_post(row) if row["shown"] else None
-        )
-        return
-    merged, members = albums[row["chat_id"], row["album"]]
-    for key in members:
-        yield PostChange(row["seq"], key, merged if merged and merged.key == key else None)
-
-
-async def _fetch_replies(archive: Archive, to: Sequence[PostKey], but: Iterable[PostKey]) -> list[Post]:
-    """Fetch the replies to the posts `to`, except the keys `but`."""
-    rows = await archive.rows(
+    for row in rows:
+        if row["album"]:
+            shown, keys = albums[row["chat_id"], row["album"]]
+        else:
+            shown, keys = decode_post(row) if row["shown"] else None, [PostKey(row["chat_id"], row["message_id"])]
+        for key in keys:
+            changes.pop(key, None)  # a repeated post moves to the end, so that the list stays in order of `seq`
+            changes[key] = PostChange(row["seq"], key, shown if shown and shown.key == key else None)
+    replies = await archive.rows(
         "SELECT t.chat_id, t.message_id FROM json_each(?) AS k CROSS JOIN posts AS t "
         "ON t.chat_id = json_extract(k.value, '$[0]') AND t.reply_to = json_extract(k.value, '$[1]')",
-        (encode_keys(to),),
+        (encode_keys(changes),),
     )
-    known = set(but)
-    keys = [key for row in rows if (key := PostKey(*row)) not in known]
-    return list((await fetch_posts(archive, keys)).values()) if keys else []
+    others = [key for reply in replies if (key := PostKey(*reply)) not in changes]
+    changes |= {
+        key: PostChange(rows[-1]["seq"], key, post) for key, post in (await fetch_posts(archive, others)).items()
+    }
+    return list(changes.values())
 
 
 _ROW_COLUMNS = (*POST_COLUMNS, "seq", "stamp", "update_id", "text_hash", "source")
@@ -393,32 +378,28 @@ async def save_arrivals_in_transaction(
     await connection.execute("UPDATE sequence SET value = ?", (seq,))
     await connection.executemany(
         "UPDATE channels SET last_message_id = max(coalesce(last_message_id, 0), ?) WHERE chat_id = ?",
-        [(message_id, chat_id) for chat_id, message_id in merger.latest().items()],
+        [(message_id, chat_id) for chat_id, message_id in dict(sorted(merger.states)).items()],  # the greatest of each
     )
     return tally
 
 
 async def _load_merger(connection: aiosqlite.Connection, posts: Sequence[Post]) -> PostMerger:
     keys = encode_keys(post.key for post in posts)
-    fields = f"{POST_FIELDS}, t.seq, t.stamp, t.update_id, t.deleted_at, t.deleted_how, t.suspected"
+    fields = f"{POST_FIELDS}, t.seq, t.stamp, t.update_id, t.deleted_how, t.suspected"
     rows = await connection.execute_fetchall(f"SELECT {fields} {JOIN_BY_KEY.format(table='posts')}", (keys,))
     merger = PostMerger(
         MergeState(
             decode_post(row),
-            row["stamp"],
-            row["update_id"],
+            (row["stamp"], row["update_id"]),
             row["seq"],
-            living=row["deleted_at"] is None,
-            suspected=bool(row["suspected"]),
-            deleted_by_admin=row["deleted_how"] == "admin",
+            row["deleted_how"],
+            bool(row["suspected"]),
         )
         for row in rows
     )
-    if differing := merger.find_differing(posts):
-        by_key = JOIN_BY_KEY.format(table="post_versions")
-        sql = f"SELECT t.chat_id, t.message_id, t.text_hash {by_key}"
-        for chat_id, message_id, text_hash in await connection.execute_fetchall(sql, (encode_keys(differing),)):
-            merger.remember(PostKey(chat_id, message_id), text_hash)
+    sql = f"SELECT t.chat_id, t.message_id, t.text_hash {JOIN_BY_KEY.format(table='post_versions')}"
+    for chat_id, message_id, text_hash in await connection.execute_fetchall(sql, (encode_keys(merger.states),)):
+        merger.states[PostKey(chat_id, message_id)].older.add(text_hash)
     return merger
 
 

@@ -243,6 +243,10 @@ async def _list_answered(archive: Archive, which: str, values: Sequence[object])
     return [decode_row(AnsweredQuestion, row, handle=row["handle"] or "") for row in rows]
 
 
+async def _find_answered(archive: Archive, which: str, values: Sequence[object]) -> AnsweredQuestion | None:
+    return next(iter(await _list_answered(archive, f"{which} LIMIT 1", values)), None)
+
+
 async def requeue_running_questions(archive: Archive) -> int:
     """Queue running questions again, at start and at shutdown. Returns how many."""
     return await archive.execute("UPDATE questions SET state = 'queued' WHERE state = 'running'")
@@ -268,14 +272,13 @@ async def find_question_of_message(
     archive: Archive, bot_id: int, chat_id: int, message_id: int
 ) -> AnsweredQuestion | None:
     """Find the answered question of a message that is the question or a part of its answer; None if it is neither."""
-    found = await _list_answered(
+    return await _find_answered(
         archive,
         "bot_id = ?1 AND chat_id = ?2 "
         "AND (message_id = ?3 OR answer_message_id = ?3 OR (answer_message_id BETWEEN ?3 - ?4 AND ?3 "
-        "AND EXISTS (SELECT 1 FROM json_each(answer, '$.messages') WHERE value = ?3))) ORDER BY id DESC LIMIT 1",
+        "AND EXISTS (SELECT 1 FROM json_each(answer, '$.messages') WHERE value = ?3))) ORDER BY id DESC",
         (bot_id, chat_id, message_id, _MAX_MESSAGE_DISTANCE),
     )
-    return found[0] if found else None
 
 
 async def fetch_last_answered(
@@ -283,10 +286,9 @@ async def fetch_last_answered(
 ) -> AnsweredQuestion | None:
     """Fetch a user's last answered question in a chat, preferably in this thread of it."""
     which = "bot_id = ? AND chat_id = ? AND user_id = ? AND answer_message_id IS NOT NULL"
-    found = await _list_answered(
-        archive, f"{which} ORDER BY thread IS ? DESC, id DESC LIMIT 1", (bot_id, chat_id, user_id, thread)
+    return await _find_answered(
+        archive, f"{which} ORDER BY thread IS ? DESC, id DESC", (bot_id, chat_id, user_id, thread)
     )
-    return found[0] if found else None
 
 
 async def list_answers_citing(
@@ -375,17 +377,15 @@ async def fetch_answered_question(archive: Archive, handle: str) -> AnsweredQues
         if await archive.value("SELECT state FROM questions WHERE handle = ?", (handle,)) != "running":
             break
         await asyncio.sleep(wait)
-    found = await _list_answered(archive, "handle = ?", (handle,))
-    return found[0] if found else None
+    return await _find_answered(archive, "handle = ?", (handle,))
 
 
 async def fetch_previous_answer(
     archive: Archive, bot_id: int, chat_id: int, message_id: int, question_id: int
 ) -> AnsweredQuestion | None:
     """Fetch the last answer to the same message before this question."""
-    which = "bot_id = ? AND chat_id = ? AND message_id = ? AND id < ? ORDER BY id DESC LIMIT 1"
-    found = await _list_answered(archive, which, (bot_id, chat_id, message_id, question_id))
-    return found[0] if found else None
+    which = "bot_id = ? AND chat_id = ? AND message_id = ? AND id < ? ORDER BY id DESC"
+    return await _find_answered(archive, which, (bot_id, chat_id, message_id, question_id))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,19 +25,22 @@ HitState = Literal["waiting", "told", "joined", "closed", "over", "listed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
-    """Watch of a chat: `query` is its text without filters, `channels` those that it names (None: all).
+class NewWatch:
+    """Watch to add: `query` is its text without filters, `channels` those that it names (None: all)."""
 
-    `quiet`: the hours "22-8" in which nothing is sent, "" for none.
-    """
-
-    id: int
     user_id: int
     chat_id: int
     private: bool
     text: str
     query: str
-    channels: frozenset[int] | None
+    channels: frozenset[int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch(NewWatch):
+    """Watch of a chat. `quiet`: the hours "22-8" in which nothing is sent, "" for none."""
+
+    id: int
     made_at: datetime
     paused: bool
     muted_until: int
@@ -51,18 +54,6 @@ class WatchHit:
     watch_id: int
     key: PostKey
     found_at: int
-
-
-@dataclass(frozen=True, slots=True)
-class NewWatch:
-    """Watch to add; fields as those of `Watch`."""
-
-    user_id: int
-    chat_id: int
-    private: bool
-    text: str
-    query: str
-    channels: frozenset[int] | None = None
 
 
 async def add_watch(archive: Archive, new: NewWatch) -> bool:

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Collection, Mapping
 from dataclasses import astuple, dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 import aiosqlite
 
@@ -207,21 +208,15 @@ async def list_user_records(archive: Archive, user_id: int) -> dict[str, list[di
     return {kind: [dict(row) for row in await archive.rows(sql, (user_id,))] for kind, sql in _USER_RECORDS_SQL.items()}
 
 
-_SAME_CONVERSATION = "chat_id = ? AND thread = ? AND user_id = ?"
+_SAME_CONVERSATION = "chat_id = ? AND user_id = ? AND thread = ?"
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationKey:
+class ConversationKey(NamedTuple):
     """Key of a conversation: a reader in a chat and topic; `thread` 0 is none."""
 
     chat: int
     user: int
     thread: int = 0
-
-    @property
-    def key(self) -> tuple[int, int, int]:
-        """The key in the order of the columns."""
-        return self.chat, self.thread, self.user
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,13 +235,13 @@ async def remember_turn(
     names = json.dumps(turn.entities, ensure_ascii=False)
     async with archive.writing() as connection:
         await connection.execute(
-            "INSERT INTO talks (chat_id, thread, user_id, question, entities, asked_at) VALUES (?, ?, ?, ?, ?, ?)",
-            (*talk.key, turn.question, names, to_unix_seconds(at)),
+            "INSERT INTO talks (chat_id, user_id, thread, question, entities, asked_at) VALUES (?, ?, ?, ?, ?, ?)",
+            (*talk, turn.question, names, to_unix_seconds(at)),
         )
         await connection.execute(
             f"DELETE FROM talks WHERE {_SAME_CONVERSATION} AND id NOT IN "
             f"(SELECT id FROM talks WHERE {_SAME_CONVERSATION} ORDER BY id DESC LIMIT ?)",
-            (*talk.key, *talk.key, most),
+            (*talk, *talk, most),
         )
 
 
@@ -254,7 +249,7 @@ async def list_recent_turns(archive: Archive, talk: ConversationKey, since: date
     """List the turns of a conversation since a moment, newest first."""
     rows = await archive.rows(
         f"SELECT question, entities, asked_at FROM talks WHERE {_SAME_CONVERSATION} AND asked_at >= ? ORDER BY id DESC",
-        (*talk.key, to_unix_seconds(since)),
+        (*talk, to_unix_seconds(since)),
     )
     return [
         ConversationTurn(row["question"], tuple(json.loads(row["entities"])), from_unix_seconds(row["asked_at"]))

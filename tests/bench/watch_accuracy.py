@@ -23,7 +23,8 @@ DATA = Path(__file__).parents[1] / "data" / "watches"
 
 
 def make_watch(number: int, text: str) -> Watch:
-    return Watch(number, 1, 1, True, text, text, None, datetime.fromtimestamp(0, UTC), False, 0, "")
+    made_at = datetime.fromtimestamp(0, UTC)
+    return Watch(1, 1, True, text, text, id=number, made_at=made_at, paused=False, muted_until=0, quiet="")
 
 
 def main(path: str) -> None:

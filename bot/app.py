@@ -25,7 +25,6 @@ from bot.answer_corrections import AnswerUpdater
 from bot.app_context import AppContext
 from bot.control.socket_client import hold_folder
 from bot.control.socket_server import RequestHandlers, serve_control_socket
-from bot.digest_sender import DigestSender
 from bot.handlers import (
     about_channel,
     admins,
@@ -35,6 +34,7 @@ from bot.handlers import (
     channels,
     chat_settings,
     citation_buttons,
+    digests,
     error_handler,
     imports,
     inline,
@@ -49,7 +49,7 @@ from bot.handlers import (
     start,
     stats,
     unanswered_and_synonyms,
-    watches_and_digests,
+    watches,
     why_and_plan,
 )
 from bot.handlers.imports import ImportRunner
@@ -66,7 +66,6 @@ from bot.suggested_questions import QuestionSuggester
 from bot.telegram.pre_send_check import RecheckMiddleware
 from bot.telegram.session import InboxMiddleware, NeutralizeLinksMiddleware, RetryMiddleware, create_session
 from bot.telegram.webhook import keep_webhook_set, serve_webhook
-from bot.watch_notifications import WatchNotifier
 from bot.worker.answer_cache import record_traces
 from bot.worker.question_worker import QuestionWorker
 from ingest.indexer import DenseIndexer, LexicalIndexer
@@ -124,7 +123,8 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         unanswered_and_synonyms.routes(),
         imports.routes(),
         questions.verify_routes(),
-        watches_and_digests.routes(),
+        watches.routes(),
+        digests.routes(),
         about_channel.routes(),
         small_talk.routes(),
         questions.routes(),  # late: it takes all remaining text
@@ -235,8 +235,8 @@ async def _run_workers(
         report_rebuilds(bot, context.reindexing, context.archive),
         imports.report_interrupted_import(),
         context.suggestions.run(),
-        WatchNotifier(bot, context).run(),
-        DigestSender(bot, context).run(),
+        watches.WatchNotifier(bot, context).run(),
+        digests.run_digests(bot, context),
         *([AnswerUpdater(bot, context).run()] if context.settings.bot.update_answers else []),
         *([context.history.run()] if context.history else []),
     ]

@@ -11,7 +11,7 @@ from aiogram.types import Message
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access
-from bot.access import MAX_SET_NAME_LENGTH, Refusal
+from bot.access import MAX_SET_NAME_LENGTH
 from bot.app_context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator
@@ -30,8 +30,7 @@ async def _on_sets(message: Message, command: CommandObject, context: AppContext
     """List the sets, save one ("work = @first, Second channel"), or after a minus remove one."""
     reader = access.get_reader(message)
     given = " ".join((command.args or "").split())
-    if not reader.private and not await access.is_group_admin(context.admins, reader.user_id, message.chat.id):
-        raise Refusal(words("group-admins-only"))
+    await access.check_may_change_settings(context.admins, message.chat, reader.user_id, words("group-admins-only"))
     readable = await access.get_readable_channels(context.admins, reader)
     sets = await load_channel_sets(context.archive, message.chat.id)
     if not given:

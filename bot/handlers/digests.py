@@ -18,7 +18,7 @@ from aiogram.types import Message
 from aiogram.utils.formatting import Bold, Code, Text, as_list
 
 from bot import access
-from bot.access import Reader, Refusal, get_reader, may_change_chat_settings
+from bot.access import Reader, check_may_change_settings, get_reader
 from bot.app_context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator, get_translator
@@ -49,8 +49,7 @@ async def _on_digest(
 ) -> None:
     given, reader = " ".join((command.args or "").split()), get_reader(message)
     archive, chat = context.archive, message.chat.id
-    if not await may_change_chat_settings(context.admins, message.chat, reader.user_id):
-        raise Refusal(words("group-admins-only"))
+    await check_may_change_settings(context.admins, message.chat, reader.user_id, words("group-admins-only"))
     zone, now = await context.load_zone(chat), datetime.now(UTC)
     plan, wanted = await subscriptions.fetch_digest_plan(archive, chat), parse_digest_command(given)
     if wanted == "off":

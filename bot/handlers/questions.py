@@ -19,7 +19,7 @@ from aiogram.types import CallbackQuery, Message, MessageGenerationStopped, Reac
 from aiogram.utils.formatting import Code
 
 from bot import logs
-from bot.access import Refusal, get_reader_id, may_change_chat_settings
+from bot.access import Refusal, check_may_change_settings, get_reader_id
 from bot.app_context import AppContext
 from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question, get_replied_message, get_thread
 from bot.handlers.small_talk import reply_to_talk
@@ -187,9 +187,8 @@ async def _on_new(message: Message, command: CommandObject, context: AppContext,
     wanted = (command.args or "").strip().casefold()
     if wanted and wanted not in _MEMORY_SWITCHES:
         raise Refusal(words("talk-unknown"))
-    if wanted and not await may_change_chat_settings(context.admins, message.chat, get_reader_id(message)):
-        raise Refusal(words("talk-not-yours"))
     if wanted:
+        await check_may_change_settings(context.admins, message.chat, get_reader_id(message), words("talk-not-yours"))
         await set_memory_enabled(message.chat.id, context.rag, to=_MEMORY_SWITCHES[wanted])
     here = ConversationKey(message.chat.id, get_reader_id(message), get_thread(message) or 0)
     await start_new_conversation(here, context.rag)

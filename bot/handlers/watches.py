@@ -22,7 +22,7 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Bold, Code, Text, as_list
 
 from bot import access
-from bot.access import Reader, Refusal, get_reader, may_change_chat_settings
+from bot.access import Reader, Refusal, check_may_change_settings, get_reader
 from bot.app_context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator, detect_question_language, get_translator
@@ -64,8 +64,7 @@ class WatchCallback(CallbackData, prefix="wt"):
 
 async def _on_watch(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     given, reader = " ".join((command.args or "").split()), get_reader(message)
-    if not await may_change_chat_settings(context.admins, message.chat, reader.user_id):
-        raise Refusal(words("group-admins-only"))
+    await check_may_change_settings(context.admins, message.chat, reader.user_id, words("group-admins-only"))
     if (quiet := parse_quiet_hours(given)) is not None:
         await message.answer(**(await _set_quiet_hours(quiet, message.chat.id, context, words)).as_kwargs())
         return
@@ -140,10 +139,9 @@ async def _press_watch(
     pressed: CallbackQuery, callback_data: WatchCallback, context: AppContext, words: Translator
 ) -> None:
     message, archive, chosen = pressed.message, context.archive, callback_data.watch_id
-    if not isinstance(message, Message) or not await may_change_chat_settings(
-        context.admins, message.chat, pressed.from_user.id
-    ):
+    if message is None:
         raise Refusal(words("group-admins-only"))
+    await check_may_change_settings(context.admins, message.chat, pressed.from_user.id, words("group-admins-only"))
     if chosen not in {watch.id for watch in await subscriptions.list_watches(archive, message.chat.id)}:
         raise Refusal(words("watch-gone"))
     match callback_data.action:

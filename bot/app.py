@@ -102,7 +102,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         # before every handler of text: a quote sent from an inline query asks nothing
         inline.routes(guest=context.settings.bot.guest),
         chat_settings.blocked_question_routes(),  # before every handler that answers in groups
-        answer_buttons.routes(),  # before /start: a link that asks a question is a /start too
+        answer_buttons.routes(),
         privacy.routes(),
         start.routes(),
         channels.routes(notices),

@@ -82,29 +82,26 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
 ) -> None:
     """Queue a text to be answered or verified in `lang`, unless this reader is over the rate limit."""
     assert message.bot is not None
-    limits, reader = context.queue.limits, get_reader_id(message)
-    async with limits.hold_count(reader, message.chat.id) as wait:
-        if wait is None:
-            asked = QuestionRow(
-                bot_id=message.bot.id,
-                update_id=update_id,
-                chat_id=message.chat.id,
-                message_id=message.message_id,
-                thread=get_thread(message),
-                user_id=reader,
-                text=text,
-                lang=lang,
-                asked_at=message.date,
-                private=message.chat.type == "private",
-                kind=kind,
-            )
-            number = await questions.queue_question(context.archive, asked)
-    if wait is not None:
-        raise Refusal(limits.build_notice(wait, reader, words))
+    reader = get_reader_id(message)
+    asked = QuestionRow(
+        bot_id=message.bot.id,
+        update_id=update_id,
+        chat_id=message.chat.id,
+        message_id=message.message_id,
+        thread=get_thread(message),
+        user_id=reader,
+        text=text,
+        lang=lang,
+        asked_at=message.date,
+        private=message.chat.type == "private",
+        kind=kind,
+    )
+    async with context.queue.limits.hold_count(reader, message.chat.id, words):
+        number = await questions.queue_question(context.archive, asked)
     if number is not None:
         logs.log_question(number, text)
         context.queue.wake()
-        if message.chat.type != "private":
+        if not asked.private:
             await call_best_effort(message.react([ReactionTypeEmoji(emoji="👀")]))
 
 

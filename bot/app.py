@@ -88,6 +88,14 @@ ALLOWED_UPDATES = [
 ]
 
 
+# The last two take what is left: all text in private chats, and all buttons.
+_HANDLERS = (
+    answer_buttons, privacy, start, channel_history, chat_settings, admins, post_deletions, why_and_plan, search,
+    citation_buttons, reindex, models, stats, channel_sets, unanswered_and_synonyms, imports, watches, digests,
+    about_channel, small_talk, questions, error_handler,
+)  # fmt: skip
+
+
 def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Dispatcher:
     """Build a dispatcher with all handlers. Routers are new each time: aiogram attaches a router only once."""
     dispatcher = Dispatcher(context=context, settings=context.settings, admins=context.admins, disable_fsm=True)
@@ -98,35 +106,11 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         observer.outer_middleware(RateLimitMiddleware())
         observer.middleware(AdminsOnlyMiddleware())
     dispatcher.include_routers(
-        error_handler.routes(),
         # before every handler of text: a quote sent from an inline query asks nothing
         inline.routes(guest=context.settings.bot.guest),
         chat_settings.blocked_question_routes(),  # before every handler that answers in groups
-        answer_buttons.routes(),
-        privacy.routes(),
-        start.routes(),
         channels.routes(notices),
-        channel_history.routes(),
-        chat_settings.routes(),
-        admins.routes(),
-        post_deletions.routes(),
-        why_and_plan.routes(),
-        search.routes(),
-        citation_buttons.routes(),
-        reindex.routes(),
-        models.routes(),
-        questions.conversation_routes(),
-        stats.routes(),
-        channel_sets.routes(),
-        unanswered_and_synonyms.routes(),
-        imports.routes(),
-        questions.verify_routes(),
-        watches.routes(),
-        digests.routes(),
-        about_channel.routes(),
-        small_talk.routes(),
-        questions.routes(),  # late: it takes all remaining text
-        error_handler.stale_button_routes(),  # last: it takes all remaining buttons
+        *(handlers.routes() for handlers in _HANDLERS),
     )
     return dispatcher
 

@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import astuple
 from datetime import UTC, datetime
 from sqlite3 import Row
 from typing import Any
@@ -220,17 +221,9 @@ async def _erase_user_data(user_id: int, message: Message, context: AppContext, 
 
 
 def _list_counts(found: UserDataCounts, words: Translator) -> Iterator[str]:
-    for name, count in (
-        ("forget-questions", found.questions),
-        ("forget-pending", found.pending),
-        ("forget-votes", found.votes),
-        ("forget-links", found.links),
-        ("forget-unread", found.unread),
-        ("forget-talks", found.talks),
-        ("forget-sets", found.sets),
-        ("forget-watches", found.watches),
-        ("forget-digests", found.digests),
-    ):
+    names = ("forget-questions", "forget-pending", "forget-votes", "forget-links", "forget-unread", "forget-talks",
+             "forget-sets", "forget-watches", "forget-digests")  # fmt: skip
+    for name, count in zip(names, astuple(found), strict=True):
         if count:
             yield f"• {words(name, count=count)}"
 

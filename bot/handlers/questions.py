@@ -105,17 +105,6 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
             await call_best_effort(message.react([ReactionTypeEmoji(emoji="👀")]))
 
 
-def routes() -> Router:
-    """Router of questions. Include it last: it takes all remaining text in private chats."""
-    router = Router(name="questions")
-    router.message.register(_on_ask, ChatCommand("ask"))
-    router.message.register(_on_unknown_command, IN_PRIVATE, F.text.startswith("/"))
-    router.message.register(_on_text, IN_PRIVATE, F.text | F.caption)
-    router.message.register(_on_no_text, IN_PRIVATE, F.content_type.in_(_USER_CONTENT_TYPES))
-    router.message.register(_on_text, IN_GROUP, extract_addressed_question)
-    return router
-
-
 _QUOTE_TYPES = {"blockquote", "expandable_blockquote"}  # the bot's answers list their sources in one
 _CITATION_NUMBER_PATTERN = re.compile(r" ?\[\d+\]")
 
@@ -169,14 +158,6 @@ def _strip_sources(message: Message, text: str) -> str:
     return _CITATION_NUMBER_PATTERN.sub("", text).strip()
 
 
-def verify_routes() -> Router:
-    """Router of /verify and of forwarded messages in private. Include it late: an export may be forwarded too."""
-    router = Router(name="verify")
-    router.message.register(_on_verify, ChatCommand("verify"))
-    router.message.register(_on_forwarded_message, IN_PRIVATE, F.forward_origin)
-    return router
-
-
 _MEMORY_SWITCHES = {"on": True, "off": False}
 
 
@@ -221,11 +202,18 @@ async def _press_stop(
     await pressed.answer() if running or waited else await pressed.answer(words("stop-not-yours"), show_alert=True)
 
 
-def conversation_routes() -> Router:
-    """Router of /new, /stop and the stop buttons."""
-    router = Router(name="conversation")
+def routes() -> Router:
+    """Router of questions and their stop buttons. Include it late: it takes all remaining text in private chats."""
+    router = Router(name="questions")
+    router.message.register(_on_ask, ChatCommand("ask"))
     router.message.register(_on_new, ChatCommand("new", addressed_only=True))
     router.message.register(_on_stop, ChatCommand("stop"))
+    router.message.register(_on_verify, ChatCommand("verify"))
+    router.message.register(_on_forwarded_message, IN_PRIVATE, F.forward_origin)
+    router.message.register(_on_unknown_command, IN_PRIVATE, F.text.startswith("/"))
+    router.message.register(_on_text, IN_PRIVATE, F.text | F.caption)
+    router.message.register(_on_no_text, IN_PRIVATE, F.content_type.in_(_USER_CONTENT_TYPES))
+    router.message.register(_on_text, IN_GROUP, extract_addressed_question)
     router.stopped_message_generation.register(_on_draft_stopped)
     router.callback_query.register(_press_stop, StopCallback.filter())
     return router

@@ -64,8 +64,6 @@ _CHUNK_BYTES = 2**16
 
 async def _fetch_document(bot: Bot, document: Document, file: Path) -> None:
     """Download the document into `file`, a new file that only its owner may read. Raises DocumentRefused."""
-    if (document.file_size or 0) > MAX_DOCUMENT_BYTES:
-        raise DocumentRefused("import-too-big")
     path = await _get_file_path(bot, document)
     if path.startswith("/"):
         await asyncio.to_thread(_copy_local_file, Path(path), file)

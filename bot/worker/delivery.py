@@ -105,9 +105,7 @@ class AnswerDelivery:
         # In a group, or after a try with unknown outcome, a message already exists that is edited into the sentence.
         begun = next((message.message_id for message in self._messages if not message.sent), None)
         self._messages = [*sent, DeliveryMessage(len(sent), said, "[]", message_id=begun)]
-        self.whole = None
-        with self._log_archive_errors():
-            await questions.save_delivery(self._archive, self.asked.id, self._messages, None)
+        await self.keep(None)
 
     async def send(self) -> list[int]:
         """Send the unsent messages and return the ids of all. Raises what Telegram refused, or connection errors."""

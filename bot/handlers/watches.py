@@ -65,13 +65,13 @@ class WatchCallback(CallbackData, prefix="wt"):
 async def _on_watch(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     given, reader = " ".join((command.args or "").split()), get_reader(message)
     await check_may_change_settings(context.admins, message.chat, reader.user_id, words("group-admins-only"))
-    if (quiet := parse_quiet_hours(given)) is not None:
-        await message.answer(**(await _set_quiet_hours(quiet, message.chat.id, context, words)).as_kwargs())
-        return
     example = Code(f"/watch {words('watch-example')}")
-    readable = await access.get_readable_channels(context.admins, reader)
-    query, named = split_channels(given, readable)
-    if len(given) > _MAX_LENGTH or not parse_watch(query).terms:
+    query, named = split_channels(given, await access.get_readable_channels(context.admins, reader))
+    if (quiet := parse_quiet_hours(given)) is not None:
+        text = Text(words("watch-quiet", hours=quiet) if quiet else words("watch-quiet-off"))
+        if not await subscriptions.set_quiet_hours(context.archive, message.chat.id, quiet):
+            text = words.rich("watches-none", example=example)
+    elif len(given) > _MAX_LENGTH or not parse_watch(query).terms:
         text = words.rich("watch-how", example=example, quiet=Code("/watch quiet 22-8"))
     elif await subscriptions.add_watch(
         context.archive,
@@ -81,12 +81,6 @@ async def _on_watch(message: Message, command: CommandObject, context: AppContex
     else:
         text = words.rich("watch-full", count=MAX_WATCHES)
     await message.answer(**text.as_kwargs())
-
-
-async def _set_quiet_hours(hours: str, chat_id: int, context: AppContext, words: Translator) -> Text:
-    if not await subscriptions.set_quiet_hours(context.archive, chat_id, hours):
-        return words.rich("watches-none", example=Code(f"/watch {words('watch-example')}"))
-    return Text(words("watch-quiet", hours=hours) if hours else words("watch-quiet-off"))
 
 
 async def _on_watches(message: Message, context: AppContext, words: Translator) -> None:

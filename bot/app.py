@@ -89,10 +89,11 @@ ALLOWED_UPDATES = [
 
 
 # The last two take what is left: all text in private chats, and all buttons.
-_HANDLERS = (
-    answer_buttons, privacy, start, channel_history, chat_settings, admins, post_deletions, why_and_plan, search,
-    citation_buttons, reindex, models, stats, channel_sets, unanswered_and_synonyms, imports, watches, digests,
-    about_channel, small_talk, questions, error_handler,
+_ROUTERS = (
+    answer_buttons.routes, privacy.routes, start.routes, channel_history.routes, chat_settings.routes, admins.routes,
+    post_deletions.routes, why_and_plan.routes, search.routes, citation_buttons.routes, reindex.routes, models.routes,
+    stats.routes, channel_sets.routes, unanswered_and_synonyms.routes, imports.routes, questions.verify_routes,
+    watches.routes, digests.routes, about_channel.routes, small_talk.routes, questions.routes, error_handler.routes,
 )  # fmt: skip
 
 
@@ -110,7 +111,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         inline.routes(guest=context.settings.bot.guest),
         chat_settings.blocked_question_routes(),  # before every handler that answers in groups
         channels.routes(notices),
-        *(handlers.routes() for handlers in _HANDLERS),
+        *(build_router() for build_router in _ROUTERS),
     )
     return dispatcher
 

@@ -202,14 +202,23 @@ async def _press_stop(
     await pressed.answer() if running or waited else await pressed.answer(words("stop-not-yours"), show_alert=True)
 
 
-def routes() -> Router:
-    """Router of questions and their stop buttons. Include it late: it takes all remaining text in private chats."""
-    router = Router(name="questions")
-    router.message.register(_on_ask, ChatCommand("ask"))
+def verify_routes() -> Router:
+    """Router of /new, /stop, /verify, and forwarded messages in private. Include it after that of /import.
+
+    An export may be forwarded, too.
+    """
+    router = Router(name="verify")
     router.message.register(_on_new, ChatCommand("new", addressed_only=True))
     router.message.register(_on_stop, ChatCommand("stop"))
     router.message.register(_on_verify, ChatCommand("verify"))
     router.message.register(_on_forwarded_message, IN_PRIVATE, F.forward_origin)
+    return router
+
+
+def routes() -> Router:
+    """Router of questions and their stop buttons. Include it late: it takes all remaining text in private chats."""
+    router = Router(name="questions")
+    router.message.register(_on_ask, ChatCommand("ask"))
     router.message.register(_on_unknown_command, IN_PRIVATE, F.text.startswith("/"))
     router.message.register(_on_text, IN_PRIVATE, F.text | F.caption)
     router.message.register(_on_no_text, IN_PRIVATE, F.content_type.in_(_USER_CONTENT_TYPES))

@@ -88,7 +88,8 @@ class RateLimiter:
             moments = [
                 await questions.find_nth_question_time(self._archive, *limit, now - _LIMIT_PERIOD) for limit in limits
             ]
-            if wait := max((moment + _LIMIT_PERIOD - now for moment in moments if moment), default=None):
+            wait = max((moment + _LIMIT_PERIOD - now for moment in moments if moment), default=None)
+            if wait is not None:
                 raise Refusal(_format_rate_limit(wait, words) if pressed else self.build_notice(wait, reader, words))
             yield
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from aiogram import Router
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import BufferedInputFile, CallbackQuery, InlineKeyboardMarkup, Message
+from aiogram.types import BufferedInputFile, CallbackQuery, Message
 from aiogram.utils.formatting import Text
 
 from bot import access
@@ -180,8 +180,9 @@ async def _on_forget(message: Message, context: AppContext, words: Translator) -
     if found.is_empty:
         raise Refusal(words("forget-nothing" if private else "forget-nothing-here"))
     asks = words("forget-ask") if private else words("forget-ask-here")
-    text = "\n".join([asks, *_list_counts(found, words)])
-    await message.reply(text, reply_markup=_build_confirm_keyboard(user_id, words))
+    yes, no = (ForgetCallback(erase=erase, user_id=user_id, asked=int(time.time())) for erase in (True, False))
+    buttons = build_keyboard([(words("forget-yes"), yes, "danger"), (words("forget-no"), no)])
+    await message.reply("\n".join([asks, *_list_counts(found, words)]), reply_markup=buttons)
 
 
 async def _press_forget(
@@ -226,12 +227,6 @@ def _list_counts(found: UserDataCounts, words: Translator) -> Iterator[str]:
     for name, count in zip(names, astuple(found), strict=True):
         if count:
             yield f"• {words(name, count=count)}"
-
-
-def _build_confirm_keyboard(user_id: int, words: Translator) -> InlineKeyboardMarkup:
-    now = int(time.time())
-    yes, no = (ForgetCallback(erase=erase, user_id=user_id, asked=now) for erase in (True, False))
-    return build_keyboard([(words("forget-yes"), yes, "danger"), (words("forget-no"), no)])
 
 
 def routes() -> Router:

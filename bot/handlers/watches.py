@@ -258,11 +258,13 @@ class WatchNotifier:
             return
         others = {one.key.chat_id for one in copies[hit.key].all} - {hit.key.chat_id} if hit.key in copies else set()
         text = _render_notice(watch, post, post.text[slice(*span)], known[hit.key.chat_id], len(others), words)
+        actions = (("watch-mute", "mute"), ("watch-stop", "stop"))
+        buttons = build_keyboard(
+            [(words(label), WatchCallback(action=name, watch_id=watch.id)) for label, name in actions]
+        )
         content = await collect_content_of_posts([hit.key], viewer, self._archive)
         with recheck_before_sending(content, to.reader, self._context.admins):
-            await self._bot.send_message(
-                watch.chat_id, **text.as_kwargs(), reply_markup=_build_notice_keyboard(watch, words)
-            )
+            await self._bot.send_message(watch.chat_id, **text.as_kwargs(), reply_markup=buttons)
         await subscriptions.mark_hits(self._archive, [hit], "told")
 
     async def _is_rewording_of_told(self, post: Post, told: Sequence[WatchHit], viewer: Viewer) -> bool:
@@ -290,11 +292,6 @@ def _render_notice(watch: Watch, post: Post, quote: str, channel: Channel, other
     link = link_author(post.key, channel, post.origin, words)
     also = [words("watch-also", count=others)] if others else []
     return as_list(Bold(neutralize_links(words("watch-notice", text=watch.text))), neutralize_links(quote), link, *also)
-
-
-def _build_notice_keyboard(watch: Watch, words: Translator) -> InlineKeyboardMarkup:
-    actions = (("watch-mute", "mute"), ("watch-stop", "stop"))
-    return build_keyboard([(words(label), WatchCallback(action=name, watch_id=watch.id)) for label, name in actions])
 
 
 def routes() -> Router:

@@ -296,19 +296,16 @@ def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text
     numbers = {key: number for number, key in enumerate(answer.posts(), 1)}
     rendered = []
     for sentence in answer.sentences:
-        text, (around, quote) = _render_sentence(sentence, answer, numbers), _split_closing_quote(sentence)
+        cited = dict.fromkeys(c.post for c in sentence.citations)
+        marks = [piece for key in cited for piece in (" ", link_number(numbers[key], key, answer.channels))]
+        text = Text(neutralize_links(strip_control_characters(sentence.text)), *marks)
+        around, quote = _split_closing_quote(sentence)
         dates = () if quote is not None and around else [c.date for c in sentence.citations]
         if shown and dates and answer.certainty is Certainty.PROBABLE:
             text = Text(Bold(shown.words.date(max(dates), shown.zone)), ": ", text)
         rendered.append(text)
     # A model writes a paragraph; quotes of different posts are separated.
     return as_list(*rendered, sep=" " if answer.model is not None else "\n\n")
-
-
-def _render_sentence(sentence: Sentence, answer: Answer, numbers: Mapping[PostKey, int]) -> Text:
-    cited = dict.fromkeys(c.post for c in sentence.citations)
-    marks = [piece for key in cited for piece in (" ", link_number(numbers[key], key, answer.channels))]
-    return Text(neutralize_links(strip_control_characters(sentence.text)), *marks)
 
 
 def _render_source(

@@ -150,8 +150,8 @@ async def _on_delete(message: Message, command: CommandObject, context: AppConte
         blocks = [Text(words("delete-sure", count=len(items))), *lines, *blocks]
     if blocks:
         yes, no = (DeleteCallback(sure=sure, which=_make_posts_token(items)) for sure in (True, False))
-        row = [(words("button-delete"), yes, "danger"), (words("button-keep"), no)]
-        buttons = build_keyboard(row) if items else None
+        confirm = build_keyboard([(words("button-delete"), yes, "danger"), (words("button-keep"), no)])
+        buttons = confirm if items else None
         await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs(), reply_markup=buttons)
 
 

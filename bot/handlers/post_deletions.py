@@ -144,14 +144,14 @@ class _LinkedPost:
 
 async def _on_delete(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     items, blocks = await _load_requested_posts(message, command, context, words)
+    buttons = None
     if items:
         shown = RenderContext(words, context.settings.bot.zone)
         lines = [item.line(number, shown) for number, item in enumerate(items, 1)]
         blocks = [Text(words("delete-sure", count=len(items))), *lines, *blocks]
-    if blocks:
         yes, no = (DeleteCallback(sure=sure, which=_make_posts_token(items)) for sure in (True, False))
-        confirm = build_keyboard([(words("button-delete"), yes, "danger"), (words("button-keep"), no)])
-        buttons = confirm if items else None
+        buttons = build_keyboard([(words("button-delete"), yes, "danger"), (words("button-keep"), no)])
+    if blocks:
         await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs(), reply_markup=buttons)
 
 

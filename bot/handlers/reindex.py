@@ -170,14 +170,7 @@ async def _format_rebuild(rebuild: Rebuild, failure: RagError | None, archive: A
         channel = (await channels.load_channels(archive)).get(rebuild.chat_id)
         what = format_channel_title(channel, words) if channel else words("unnamed-channel")
     if rebuild.state == "running":
-        lines = [words("reindex-running", what=what)]
-        if not rebuild.total:
-            return "\n".join([*lines, words("reindex-preparing")])
-        percent = 100 * rebuild.done // rebuild.total
-        lines.append(words("reindex-progress", done=rebuild.done, total=rebuild.total, percent=percent))
-        if rebuild.left_s is not None and rebuild.done < rebuild.total:
-            lines.append(words("reindex-left", minutes=round(rebuild.left_s / 60)))
-        return "\n".join(lines)
+        return "\n".join([words("reindex-running", what=what), *_format_progress(rebuild, words)])
     if rebuild.state == "cancelled":
         return words("reindex-cancelled")
     if rebuild.state == "failed":
@@ -185,3 +178,13 @@ async def _format_rebuild(rebuild: Rebuild, failure: RagError | None, archive: A
     count = await posts.count_posts(archive, rebuild.chat_id)
     renewed = [words("reindex-renewed", count=rebuild.renewed)] if rebuild.renewed else []
     return "\n".join([words("reindex-done", what=what, count=count), *renewed])
+
+
+def _format_progress(rebuild: Rebuild, words: Translator) -> list[str]:
+    if not rebuild.total:
+        return [words("reindex-preparing")]
+    percent = 100 * rebuild.done // rebuild.total
+    lines = [words("reindex-progress", done=rebuild.done, total=rebuild.total, percent=percent)]
+    if rebuild.left_s is not None and rebuild.done < rebuild.total:
+        lines.append(words("reindex-left", minutes=round(rebuild.left_s / 60)))
+    return lines

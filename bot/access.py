@@ -240,9 +240,10 @@ async def is_group_admin(rights: AdminRegistry, user_id: int, group_id: int) -> 
     return user_id in rights or await rights.members.leads(user_id, group_id)
 
 
-async def may_change_chat_settings(rights: AdminRegistry, chat: Chat, user_id: int) -> bool:
-    """Check who may change a chat's settings: its user or, in a group, an admin under their own name."""
-    return chat.type == "private" or await is_group_admin(rights, user_id, chat.id)
+async def check_may_change_settings(rights: AdminRegistry, chat: Chat, user_id: int, refusal: str) -> None:
+    """Check that a user may change a chat's settings: in a group its admins, under their own name. Raises Refusal."""
+    if chat.type != "private" and not await is_group_admin(rights, user_id, chat.id):
+        raise Refusal(refusal)
 
 
 async def is_chat_member(rights: AdminRegistry, *, user_id: int, chat_id: int) -> bool:

@@ -202,7 +202,6 @@ class ChannelNotificationLimiter:
         self._refused = 0
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._target: tuple[Bot, AppContext] | None = None
 
     def allow(self, actor: int) -> bool:
         """Take a token for an event of this actor; False where the notification must wait for the digest."""
@@ -226,18 +225,15 @@ class ChannelNotificationLimiter:
         self._schedule(bot, context)
 
     def _schedule(self, bot: Bot, context: AppContext) -> None:
-        self._target = bot, context
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._send_later())
+            self._task = asyncio.create_task(self._send_later(bot, context))
 
-    async def _send_later(self) -> None:
+    async def _send_later(self, bot: Bot, context: AppContext) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(_DIGEST_SECONDS):
                 await self._stopping.wait()
-        if self._target is None:
-            return
-        (bot, context), merged, refused = self._target, self._merged, self._refused
-        self._target, self._merged, self._refused = None, {}, 0
+        merged, refused = self._merged, self._refused
+        self._merged, self._refused = {}, 0
         try:
             known = await channels.load_channels(context.archive)
             async for words, admin in iterate_admin_translators(context):

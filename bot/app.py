@@ -25,7 +25,6 @@ from bot.answer_corrections import AnswerUpdater
 from bot.app_context import AppContext
 from bot.control.socket_client import hold_folder
 from bot.control.socket_server import RequestHandlers, serve_control_socket
-from bot.digest_sender import DigestSender
 from bot.handlers import (
     about_channel,
     admins,
@@ -35,10 +34,10 @@ from bot.handlers import (
     channels,
     chat_settings,
     citation_buttons,
+    digests,
     error_handler,
     imports,
     inline,
-    mode,
     models,
     post_deletions,
     privacy,
@@ -49,7 +48,7 @@ from bot.handlers import (
     start,
     stats,
     unanswered_and_synonyms,
-    watches_and_digests,
+    watches,
     why_and_plan,
 )
 from bot.handlers.imports import ImportRunner
@@ -66,7 +65,6 @@ from bot.suggested_questions import QuestionSuggester
 from bot.telegram.pre_send_check import RecheckMiddleware
 from bot.telegram.session import InboxMiddleware, NeutralizeLinksMiddleware, RetryMiddleware, create_session
 from bot.telegram.webhook import keep_webhook_set, serve_webhook
-from bot.watch_notifications import WatchNotifier
 from bot.worker.answer_cache import record_traces
 from bot.worker.question_worker import QuestionWorker
 from ingest.indexer import DenseIndexer, LexicalIndexer
@@ -90,6 +88,15 @@ ALLOWED_UPDATES = [
 ]
 
 
+# The last two take what is left: all text in private chats, and all buttons.
+_ROUTERS = (
+    answer_buttons.routes, privacy.routes, start.routes, channel_history.routes, chat_settings.routes, admins.routes,
+    post_deletions.routes, why_and_plan.routes, search.routes, citation_buttons.routes, reindex.routes, models.routes,
+    stats.routes, channel_sets.routes, unanswered_and_synonyms.routes, imports.routes, questions.verify_routes,
+    watches.routes, digests.routes, about_channel.routes, small_talk.routes, questions.routes, error_handler.routes,
+)  # fmt: skip
+
+
 def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Dispatcher:
     """Build a dispatcher with all handlers. Routers are new each time: aiogram attaches a router only once."""
     dispatcher = Dispatcher(context=context, settings=context.settings, admins=context.admins, disable_fsm=True)
@@ -100,35 +107,11 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         observer.outer_middleware(RateLimitMiddleware())
         observer.middleware(AdminsOnlyMiddleware())
     dispatcher.include_routers(
-        error_handler.routes(),
         # before every handler of text: a quote sent from an inline query asks nothing
         inline.routes(guest=context.settings.bot.guest),
         chat_settings.blocked_question_routes(),  # before every handler that answers in groups
-        answer_buttons.routes(),  # before /start: a link that asks a question is a /start too
-        privacy.routes(),
-        start.routes(),
         channels.routes(notices),
-        channel_history.routes(),
-        chat_settings.routes(),
-        admins.routes(),
-        post_deletions.routes(),
-        why_and_plan.routes(),
-        search.routes(),
-        citation_buttons.routes(),
-        reindex.routes(),
-        models.routes(),
-        mode.routes(),
-        questions.conversation_routes(),
-        stats.routes(),
-        channel_sets.routes(),
-        unanswered_and_synonyms.routes(),
-        imports.routes(),
-        questions.verify_routes(),
-        watches_and_digests.routes(),
-        about_channel.routes(),
-        small_talk.routes(),
-        questions.routes(),  # late: it takes all remaining text
-        error_handler.stale_button_routes(),  # last: it takes all remaining buttons
+        *(build_router() for build_router in _ROUTERS),
     )
     return dispatcher
 
@@ -235,8 +218,8 @@ async def _run_workers(
         report_rebuilds(bot, context.reindexing, context.archive),
         imports.report_interrupted_import(),
         context.suggestions.run(),
-        WatchNotifier(bot, context).run(),
-        DigestSender(bot, context).run(),
+        watches.WatchNotifier(bot, context).run(),
+        digests.run_digests(bot, context),
         *([AnswerUpdater(bot, context).run()] if context.settings.bot.update_answers else []),
         *([context.history.run()] if context.history else []),
     ]

@@ -181,7 +181,7 @@ class RebuildRunner:
         self._unsaved_end: Rebuild | None = None  # a final state that could not be saved
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._working = self._cancelled = self._installing = False
+        self._cancelled = self._installing = False
         self._saved_at = self._since = 0.0
         self._first_done: int | None = None
 
@@ -209,10 +209,11 @@ class RebuildRunner:
         return await self.start() if self._indexer.lexical.outdated else None
 
     def _launch(self, rebuild: Rebuild, *, anew: bool) -> Rebuild:
-        self._working, self._cancelled, self._installing = True, False, False
+        self._cancelled, self._installing = False, False
         self._saved_at, self._first_done, self.failure = 0.0, None, None
-        self._publish(rebuild)
         self._task = asyncio.create_task(self._run(rebuild, anew=anew))
+        self._task.add_done_callback(lambda _: self._publish(self.current or rebuild))
+        self._publish(rebuild)
         return rebuild
 
     async def states(self) -> AsyncIterator[Rebuild]:
@@ -281,9 +282,6 @@ class RebuildRunner:
             await self._finish("failed", _UNEXPECTED_REASON)
         else:
             await self._finish("done")
-        finally:
-            self._working = False
-            self._publish(self.current or rebuild)
 
     async def _report_progress(self, done: int, total: int, renewed: int) -> None:
         assert self.current is not None
@@ -315,4 +313,4 @@ class RebuildRunner:
 
     def _is_over(self) -> bool:
         """Check that the rebuild makes no more progress in this process."""
-        return self.current is None or self.current.state != "running" or not self._working
+        return self.current is None or self.current.state != "running" or self._task is None or self._task.done()

@@ -123,22 +123,19 @@ class RateLimitMiddleware(BaseMiddleware):
 
     async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
         """Call the handler, unless this reader is over the limit."""
-        limits, words = data["context"].queue.limits, data["words"]
+        limits = data["context"].queue.limits
         if isinstance(event, CallbackQuery):
             reader = event.from_user.id
-            chat_id = event.message.chat.id if event.message else reader
-            wait = limits.count_command(reader, chat_id, press=True)
-            if wait and (notice := limits.build_notice(wait, reader, words)):
-                await event.answer(notice)
+            wait = limits.count_command(reader, event.message.chat.id if event.message else reader, press=True)
         else:
             assert isinstance(event, Message)
-            if not await _counts_as_command(event, data["bot"]):
-                return await handler(event, data)
-            reader = get_reader_id(event)
-            wait = limits.count_command(reader, event.chat.id)
-            if wait and (notice := limits.build_notice(wait, reader, words)):
-                await event.reply(notice)
-        return None if wait else await handler(event, data)
+            reader, counts = get_reader_id(event), await _counts_as_command(event, data["bot"])
+            wait = limits.count_command(reader, event.chat.id) if counts else None
+        if not wait:
+            return await handler(event, data)
+        if notice := limits.build_notice(wait, reader, data["words"]):
+            await (event.answer(notice) if isinstance(event, CallbackQuery) else event.reply(notice))
+        return None
 
 
 class AdminsOnlyMiddleware(BaseMiddleware):
@@ -160,9 +157,7 @@ class AdminsOnlyMiddleware(BaseMiddleware):
         assert isinstance(event, Message)
         if is_admin(event, admins):
             return await handler(event, data)
-        if event.chat.type == "private":
-            return await event.answer(refusal)
-        return await event.reply(refusal)
+        return await (event.answer(refusal) if event.chat.type == "private" else event.reply(refusal))
 
 
 async def _counts_as_command(message: Message, bot: Bot) -> bool:

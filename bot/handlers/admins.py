@@ -95,7 +95,7 @@ async def _press_confirm(
     if refusal := _check_request(who, callback_data.on, bot.id, context):
         await redraw_message(pressed, Text(words(refusal, id=str(who))), None)
         return
-    await (_grant_admin if callback_data.on else _revoke_admin)(pressed, who, bot, context, words)
+    await _change_rights(pressed, who, bot, context, words, grants=callback_data.on)
 
 
 def _is_button_present(pressed: CallbackQuery) -> bool:
@@ -106,33 +106,27 @@ def _is_button_present(pressed: CallbackQuery) -> bool:
     )
 
 
-async def _grant_admin(pressed: CallbackQuery, who: int, bot: Bot, context: AppContext, words: Translator) -> None:
+async def _change_rights(
+    pressed: CallbackQuery, who: int, bot: Bot, context: AppContext, words: Translator, *, grants: bool
+) -> None:
     actor = pressed.from_user.id
-    await context.admins.grant(who, actor)
-    log.info("admin %d granted admin rights to %d", actor, who)
-    reached = await _notify_user(bot, who, "granted-told", context)
-    done = words.rich("grant-done" if reached else "grant-done-untold", who=Code(str(who)))
-    await redraw_message(pressed, done, None)
-    await publish_menu(bot, (who,), readers=False)
-    await _notify_other_admins(bot, (actor, who), "granted-others", context, who=str(who), by=str(actor))
-
-
-async def _revoke_admin(pressed: CallbackQuery, who: int, bot: Bot, context: AppContext, words: Translator) -> None:
-    actor = pressed.from_user.id
-    await context.admins.revoke(who)
-    log.info("admin %d revoked the admin rights of %d", actor, who)
-    await redraw_message(pressed, words.rich("revoke-done", who=Code(str(who))), None)
-    if actor != who:
-        await _notify_user(bot, who, "revoked-told", context)
-    await withdraw_menu(bot, who)
-    await _notify_other_admins(bot, (actor, who), "revoked-others", context, who=str(who), by=str(actor))
-
-
-async def _notify_other_admins(bot: Bot, but: tuple[int, ...], said: str, context: AppContext, **values: str) -> None:
-    """Notify the other admins: nobody should gain access to channels unnoticed."""
-    for admin in context.admins:
-        if admin not in but:
-            await _notify_user(bot, admin, said, context, **values)
+    if grants:
+        await context.admins.grant(who, actor)
+        log.info("admin %d granted admin rights to %d", actor, who)
+        reached = await _notify_user(bot, who, "granted-told", context)
+        done = "grant-done" if reached else "grant-done-untold"
+    else:
+        await context.admins.revoke(who)
+        log.info("admin %d revoked the admin rights of %d", actor, who)
+        if actor != who:
+            await _notify_user(bot, who, "revoked-told", context)
+        done = "revoke-done"
+    await redraw_message(pressed, words.rich(done, who=Code(str(who))), None)
+    await (publish_menu(bot, (who,), readers=False) if grants else withdraw_menu(bot, who))
+    said = "granted-others" if grants else "revoked-others"
+    for admin in context.admins:  # nobody should gain access to channels unnoticed
+        if admin not in (actor, who):
+            await _notify_user(bot, admin, said, context, who=str(who), by=str(actor))
 
 
 async def _notify_user(bot: Bot, user_id: int, said: str, context: AppContext, **values: str) -> bool:

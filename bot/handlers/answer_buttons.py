@@ -7,8 +7,8 @@ sentence, put together from the stored answer and the post as it is now.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from aiogram import Bot, F, Router
@@ -20,7 +20,6 @@ from bot import access
 from bot.access import Refusal
 from bot.app_context import AppContext
 from bot.filters import ChatCommand, check_button_access, find_asked_answer
-from bot.handlers import start
 from bot.handlers.small_talk import send_with_suggestions
 from bot.handlers.start import create_question_link
 from bot.handlers.why_and_plan import explain_answer, prepare_to_show
@@ -53,7 +52,6 @@ from bot.views.keyboards import (
 )
 from bot.views.message_formatting import neutralize_links, split_pages
 from bot.views.post_formatting import RenderContext, shorten, strip_control_characters
-from bot.worker.reader_limits import format_rate_limit
 from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import Post, Viewer
@@ -156,33 +154,18 @@ class AnswerButtonHandlers:
         """Handle a press of any button under an answer."""
         asked, message = await check_button_access(query, callback_data, context, words)
         pressed = _ButtonPress(query, callback_data, asked, message, context, words, event_update.update_id)
-        action = callback_data.action
-        if action in _VOTE_ACTIONS:
-            await _press_vote(pressed)
-        elif action in {AnswerAction.MORE, AnswerAction.BACK}:
-            await _press_more(pressed)
-        elif action is AnswerAction.PAGE:
-            await _press_text(pressed)
-        else:
-            async with self._claim_press(pressed) as first:
-                if first:
-                    await _ACTION_HANDLERS[action](pressed)
-                else:
-                    await query.answer(words("answer-already"))
-
-    @asynccontextmanager
-    async def _claim_press(self, pressed: _ButtonPress) -> AsyncIterator[bool]:
-        """Yield False for a button whose press is running or done: used buttons are removed from the message."""
-        key, shown = (pressed.press.handle, pressed.press.action), pressed.message.reply_markup
-        there = shown is not None and any(
-            get_button_action(one) is key[1] for row in shown.inline_keyboard for one in row
-        )
-        if key in self._busy or not there:
-            yield False
+        handle, action = _ACTION_HANDLERS[callback_data.action], callback_data.action
+        if action not in _ONCE_ACTIONS:
+            await handle(pressed)
+            return
+        key, rows = (callback_data.handle, action), message.reply_markup.inline_keyboard if message.reply_markup else []
+        # used buttons are removed from the message
+        if key in self._busy or not any(get_button_action(one) is action for row in rows for one in row):
+            await query.answer(words("answer-already"))
             return
         self._busy.add(key)
         try:
-            yield True
+            await handle(pressed)
         finally:
             self._busy.discard(key)
 
@@ -238,13 +221,10 @@ async def _press_text(pressed: _ButtonPress) -> None:
 async def _press_deeper(pressed: _ButtonPress) -> None:
     """Queue the question again, within the limits. Relative dates keep their meaning from the first time."""
     asked = pressed.asked
-    async with pressed.context.queue.limits.hold_count(asked.user_id, asked.chat_id) as wait:
-        if wait is None:
-            again = replace(asked, update_id=pressed.update_id, mode=DEEP_MODE)
-            await questions.queue_question(pressed.context.archive, again)
-    if wait is not None:
-        raise Refusal(format_rate_limit(wait, pressed.words))
-    pressed.context.queue.wake()
+    queue, again = pressed.context.queue, replace(asked, update_id=pressed.update_id, mode=DEEP_MODE)
+    async with queue.limits.hold_count(asked.user_id, asked.chat_id, pressed.words, pressed=True):
+        await questions.queue_question(pressed.context.archive, again)
+    queue.wake()
     await _finish_press(pressed, pressed.words("deeper-begins", count=DEEP_SENTENCES))
 
 
@@ -287,8 +267,14 @@ async def _replace_keyboard(message: Message, shown: InlineKeyboardMarkup) -> No
         await message.edit_reply_markup(reply_markup=shown)
 
 
-_VOTE_ACTIONS = {AnswerAction.GOOD, AnswerAction.BAD, *REASONS_BY_ACTION}
+# Buttons that send a message, which is sent once.
+_ONCE_ACTIONS = {AnswerAction.SOURCES, AnswerAction.WHY, AnswerAction.SHORTER}
+_ONCE_ACTIONS |= {AnswerAction.DEEPER, AnswerAction.LINK, AnswerAction.REPHRASE}
 _ACTION_HANDLERS: dict[AnswerAction, Callable[[_ButtonPress], Awaitable[None]]] = {
+    **dict.fromkeys((AnswerAction.GOOD, AnswerAction.BAD, *REASONS_BY_ACTION), _press_vote),
+    AnswerAction.MORE: _press_more,
+    AnswerAction.BACK: _press_more,
+    AnswerAction.PAGE: _press_text,
     AnswerAction.SOURCES: _press_text,
     AnswerAction.WHY: _press_text,
     AnswerAction.SHORTER: _press_text,
@@ -299,10 +285,9 @@ _ACTION_HANDLERS: dict[AnswerAction, Callable[[_ButtonPress], Awaitable[None]]] 
 
 
 def routes() -> Router:
-    """Router of answer buttons, /sources, /link, and links that ask. Include it before /start."""
+    """Router of answer buttons and /sources."""
     router = Router(name="answer_buttons")
     here = AnswerCallback.filter(F.action != AnswerAction.SEARCH)  # that one is in bot/handlers/search.py
     router.callback_query.register(AnswerButtonHandlers().on_press, here)
     router.message.register(_on_sources, ChatCommand("sources"))
-    router.include_router(start.link_routes())
     return router

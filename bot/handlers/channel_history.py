@@ -35,6 +35,7 @@ _STATE_BY_ACTION = {
     ChannelAction.HISTORY_RESUME: ("running", ("paused", "failed")),
     ChannelAction.HISTORY_CANCEL: ("cancelled", ("running", "paused", "failed")),
 }
+_CHANGES = {ChannelAction.HISTORY_BEGIN, ChannelAction.HISTORY_UNDO, *_STATE_BY_ACTION}
 
 
 async def _press_history(
@@ -58,45 +59,31 @@ async def _press_history(
     await edit_message(pressed, text, await _build_buttons(context, channel, words, "" if count else "none"))
 
 
-async def _press_begin(
+async def _press_change(
     pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, context: AppContext, words: Translator
 ) -> None:
-    """Begin a backfill of all posts, or of those of the last days. A group is told before."""
+    """Begin, pause, resume or cancel a backfill, or put back the posts that looks took out within a week."""
     channel, service = await _find_channel(pressed, callback_data, context, words)
-    if channel.kind != "channel":
-        told = get_translator(context.settings.bot.language)("history-group")
-        try:
-            await bot.send_message(channel.chat_id, told)
-        except (TelegramAPIError, ClientDecodeError) as exc:
-            raise Refusal(words("history-group-unreached")) from exc
-    days = max(0, callback_data.number)
-    since = datetime.now(UTC) - timedelta(days=min(days, 3650)) if days else None
-    await channel_history.begin_backfill(context.archive, channel.chat_id, since)
-    await redraw_message(pressed, *await _render_progress(context, channel, words))
-    service.spawn(_follow_progress(pressed, channel, context, words))
-
-
-async def _press_state(
-    pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
-) -> None:
-    channel, service = await _find_channel(pressed, callback_data, context, words)
-    state, among = _STATE_BY_ACTION[callback_data.action]
-    await channel_history.set_backfill_state(context.archive, channel.chat_id, state, among=among)
-    await redraw_message(pressed, *await _render_progress(context, channel, words))
-    if state == "running":
+    archive, action, done = context.archive, callback_data.action, ""
+    if action is ChannelAction.HISTORY_BEGIN:
+        if channel.kind != "channel":  # a group is told before
+            try:
+                await bot.send_message(channel.chat_id, get_translator(context.settings.bot.language)("history-group"))
+            except (TelegramAPIError, ClientDecodeError) as exc:
+                raise Refusal(words("history-group-unreached")) from exc
+        days = max(0, callback_data.number)  # 0: all posts
+        since = datetime.now(UTC) - timedelta(days=min(days, 3650)) if days else None
+        await channel_history.begin_backfill(archive, channel.chat_id, since)
+    elif action is ChannelAction.HISTORY_UNDO:
+        count = await channel_history.undo_deletions(archive, channel.chat_id, datetime.now(UTC))
+        service.wake()
+        done = words("history-restored", count=count)
+    else:
+        state, among = _STATE_BY_ACTION[action]
+        await channel_history.set_backfill_state(archive, channel.chat_id, state, among=among)
+    await redraw_message(pressed, *await _render_progress(context, channel, words), done=done)
+    if action in (ChannelAction.HISTORY_BEGIN, ChannelAction.HISTORY_RESUME):
         service.spawn(_follow_progress(pressed, channel, context, words))
-
-
-async def _press_undo(
-    pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
-) -> None:
-    """Put back the posts of a channel that looks took out within a week."""
-    channel, service = await _find_channel(pressed, callback_data, context, words)
-    count = await channel_history.undo_deletions(context.archive, channel.chat_id, datetime.now(UTC))
-    service.wake()
-    await redraw_message(
-        pressed, *await _render_progress(context, channel, words), done=words("history-restored", count=count)
-    )
 
 
 async def _find_channel(
@@ -169,7 +156,5 @@ def routes() -> Router:
     router = Router(name="history")
     pressed = router.callback_query
     pressed.register(_press_history, ChannelCallback.filter(F.action == ChannelAction.HISTORY), flags=ADMINS_ONLY)
-    pressed.register(_press_begin, ChannelCallback.filter(F.action == ChannelAction.HISTORY_BEGIN), flags=ADMINS_ONLY)
-    pressed.register(_press_state, ChannelCallback.filter(F.action.in_(set(_STATE_BY_ACTION))), flags=ADMINS_ONLY)
-    pressed.register(_press_undo, ChannelCallback.filter(F.action == ChannelAction.HISTORY_UNDO), flags=ADMINS_ONLY)
+    pressed.register(_press_change, ChannelCallback.filter(F.action.in_(_CHANGES)), flags=ADMINS_ONLY)
     return router

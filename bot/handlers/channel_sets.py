@@ -11,7 +11,7 @@ from aiogram.types import Message
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access
-from bot.access import MAX_SET_NAME_LENGTH, Refusal
+from bot.access import MAX_SET_NAME_LENGTH
 from bot.app_context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator
@@ -30,46 +30,35 @@ async def _on_sets(message: Message, command: CommandObject, context: AppContext
     """List the sets, save one ("work = @first, Second channel"), or after a minus remove one."""
     reader = access.get_reader(message)
     given = " ".join((command.args or "").split())
-    if not reader.private and not await access.is_group_admin(context.admins, reader.user_id, message.chat.id):
-        raise Refusal(words("group-admins-only"))
+    await access.check_may_change_settings(context.admins, message.chat, reader.user_id, words("group-admins-only"))
     readable = await access.get_readable_channels(context.admins, reader)
     sets = await load_channel_sets(context.archive, message.chat.id)
+    how = words.rich("sets-how", example=Code(f"/sets {words('sets-example')}"), asked=Code(words("sets-asked")))
     if not given:
         lines = []
         for name, chosen in sorted(sets.items()):
             titles = ", ".join(format_channel_title(readable[one], words) for one in sorted(chosen) if one in readable)
             lines.append(Text("• ", neutralize_links(f"{name}: {titles or words('sets-closed')}")))
-        how = words.rich("sets-how", example=Code(f"/sets {words('sets-example')}"), asked=Code(words("sets-asked")))
         text = as_list(words("sets-title", count=len(lines)), *lines, "", how)
     elif removed := _REMOVED.fullmatch(given):
-        text = await _remove_set(removed[1], sets, message, context, words)
+        known = sets.pop(removed[1].casefold(), None) is not None
+        text = words.rich("sets-removed" if known else "sets-unknown", name=neutralize_links(removed[1]))
     else:
-        text = await _save_set(given, sets, readable, message, context, words)
+        text = _add_set(given, sets, readable, words) or how
+    if given:
+        await save_channel_sets(context.archive, message.chat.id, sets)
     content = ShownContent(counted=frozenset(readable))
     with recheck_before_sending(content, reader, context.admins):
         await message.reply(**text.as_kwargs())
 
 
-async def _remove_set(
-    name: str, sets: dict[str, frozenset[int]], message: Message, context: AppContext, words: Translator
-) -> Text:
-    if sets.pop(name.casefold(), None) is None:
-        return words.rich("sets-unknown", name=neutralize_links(name))
-    await save_channel_sets(context.archive, message.chat.id, sets)
-    return words.rich("sets-removed", name=neutralize_links(name))
-
-
-async def _save_set(
-    given: str,
-    sets: dict[str, frozenset[int]],
-    readable: Mapping[int, Channel],
-    message: Message,
-    context: AppContext,
-    words: Translator,
-) -> Text:
+def _add_set(
+    given: str, sets: dict[str, frozenset[int]], readable: Mapping[int, Channel], words: Translator
+) -> Text | None:
+    """Add a set ("work = @first, Second channel") and say so, or why not; None where it is written in another way."""
     name, _, listed = (part.strip() for part in given.partition("="))
     if not listed or not tokenize(name) or len(name) > MAX_SET_NAME_LENGTH or ":" in name:
-        return words.rich("sets-how", example=Code(f"/sets {words('sets-example')}"), asked=Code(words("sets-asked")))
+        return None
     if name.casefold() not in sets and len(sets) >= _MAX_SETS:
         return Text(words("sets-full", count=_MAX_SETS))
     chosen = set[int]()
@@ -78,7 +67,7 @@ async def _save_set(
         if not found:
             return words.rich("sets-no-channel", name=neutralize_links(one))
         chosen.update(found)
-    await save_channel_sets(context.archive, message.chat.id, sets | {name.casefold(): frozenset(chosen)})
+    sets[name.casefold()] = frozenset(chosen)
     titles = ", ".join(format_channel_title(readable[one], words) for one in sorted(chosen))
     asked = Code(words("sets-asked-in", name=name))
     return words.rich("sets-saved", name=neutralize_links(name), titles=neutralize_links(titles), asked=asked)

@@ -75,17 +75,16 @@ async def find_pressed_channel(
 async def _press_card(
     pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, context: AppContext, words: Translator
 ) -> None:
+    """Show the card of a channel, after the change that a switch of it makes."""
+    channel, done = await find_pressed_channel(pressed, callback_data, context, words), ""
+    if callback_data.action is ChannelAction.CARD:
+        await _refresh_channel(bot, context, channel)
+    else:
+        done = await _apply_action(callback_data.action, channel, context, words)
+    # again, as it was changed, or removed by another admin meanwhile
     channel = await find_pressed_channel(pressed, callback_data, context, words)
-    await _refresh_channel(bot, context, channel)
-    await _show_card(pressed, channel.chat_id, context, words)
-
-
-async def _press_switch(
-    pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
-) -> None:
-    channel = await find_pressed_channel(pressed, callback_data, context, words)
-    done = await _apply_action(callback_data.action, channel, context, words)
-    await _show_card(pressed, channel.chat_id, context, words, done)
+    (view,) = await load_channel_views(context, [channel])
+    await redraw_message(pressed, *render_channel_card(view, context, words), done)
 
 
 async def _apply_action(action: ChannelAction, channel: Channel, context: AppContext, words: Translator) -> str:
@@ -108,17 +107,6 @@ async def _apply_action(action: ChannelAction, channel: Channel, context: AppCon
         return words("channel-not-approved", title=title)
     await channels.set_channel_state(archive, chat_id, "active" if on else "paused")
     return words("channel-resumed" if on else "channel-paused", title=title)
-
-
-async def _show_card(
-    pressed: CallbackQuery, chat_id: int, context: AppContext, words: Translator, done: str = ""
-) -> None:
-    channel = (await channels.load_channels(context.archive)).get(chat_id)
-    if channel is None:  # removed by another admin meanwhile
-        raise Refusal(words("channel-gone"))
-    (view,) = await load_channel_views(context, [channel])
-    text, buttons = render_channel_card(view, context, words)
-    await redraw_message(pressed, text, buttons, done)
 
 
 async def _mark_channel_joined(archive: Archive, chat_id: int) -> None:
@@ -356,9 +344,9 @@ async def _press_leave(
     await redraw_message(pressed, Text(text), back, left)
 
 
-_SWITCH_ACTIONS = {*_VISIBILITY_BY_ACTION, ChannelAction.PAUSE, ChannelAction.RESUME}
-_SWITCH_ACTIONS |= {ChannelAction.GUARDED_IN, ChannelAction.GUARDED_OUT}
-_SWITCH_ACTIONS |= {ChannelAction.BINDABLE, ChannelAction.UNBINDABLE}
+_CARD_ACTIONS = {ChannelAction.CARD, *_VISIBILITY_BY_ACTION, ChannelAction.PAUSE, ChannelAction.RESUME}
+_CARD_ACTIONS |= {ChannelAction.GUARDED_IN, ChannelAction.GUARDED_OUT}
+_CARD_ACTIONS |= {ChannelAction.BINDABLE, ChannelAction.UNBINDABLE}
 
 
 async def _on_channel_post(_: Message, context: AppContext) -> None:
@@ -376,8 +364,7 @@ def routes(notices: ChannelNotificationLimiter) -> Router:
     router.message.register(_on_channels, ChatCommand("channels", chats=PRIVATE), flags=ADMINS_ONLY)
     pressed = router.callback_query
     pressed.register(_press_list, ChannelCallback.filter(F.action == ChannelAction.LIST), flags=ADMINS_ONLY)
-    pressed.register(_press_card, ChannelCallback.filter(F.action == ChannelAction.CARD), flags=ADMINS_ONLY)
-    pressed.register(_press_switch, ChannelCallback.filter(F.action.in_(_SWITCH_ACTIONS)), flags=ADMINS_ONLY)
+    pressed.register(_press_card, ChannelCallback.filter(F.action.in_(_CARD_ACTIONS)), flags=ADMINS_ONLY)
     pressed.register(_press_remove, ChannelCallback.filter(F.action == ChannelAction.ASK_REMOVE), flags=ADMINS_ONLY)
     pressed.register(_press_confirm_remove, ChannelCallback.filter(F.action == ChannelAction.REMOVE), flags=ADMINS_ONLY)
     pressed.register(_press_leave, ChannelCallback.filter(F.action == ChannelAction.LEAVE), flags=ADMINS_ONLY)

@@ -1,15 +1,18 @@
-"""Handlers of /settings, /bind and /unbind: channels, rules and language of a group, and the time zone in private.
+"""Handlers of /settings, /mode, /bind, /unbind: channels, rules and language of a group; time zone and mode of a chat.
 
 Bot admins bind any channel to a group with /bind; the group's own admins use /settings. Bindings and settings follow a
 group that becomes a supergroup.
 
-Everybody in the group sees the buttons of /settings and may make up their data. So every press is checked: an admin
-of this very group pressed, under their own name, and the channel is one that they may bind.
+/mode is how a chat's questions are answered: readers choose quick (the recipe `direct`) or thorough (`agent`). Bot
+admins choose the other recipes by name, where a model is there to run them, and switch recipes on and off for everyone.
+What a chat has pinned stays until changed.
+
+Everybody in the group sees the buttons and may make up their data. So every press is checked: an admin of this very
+group pressed, under their own name, and the channel is one that they may bind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from enum import StrEnum
@@ -20,7 +23,7 @@ from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Bold, Code, Text, as_list
 
-from bot.access import Refusal, get_reader_id, is_group_admin, may_change_chat_settings
+from bot.access import Refusal, check_may_change_settings, get_reader_id, is_group_admin
 from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, ChatCommand, is_blocked_question
 from bot.handlers.start import list_channel_titles
@@ -40,9 +43,20 @@ from bot.views.keyboards import (
 from bot.views.message_formatting import style_text
 from bot.views.post_formatting import cut_lines
 from rag_core.conversation.memory import migrate_memory_setting
+from rag_core.recipe_choice import load_recipe_switches, set_recipe_enabled, set_recipe_share
+from rag_core.recipes import RECIPES
 from rag_core.storage import Archive, channels
-from rag_core.storage.channels import GroupRules, load_group_rules, save_group_rules
-from rag_core.storage.user_data import load_answer_mode, load_chat_zone, save_answer_mode, save_chat_zone
+from rag_core.storage.channels import load_group_rules, save_group_rules
+from rag_core.storage.user_data import (
+    AGENT_RECIPE,
+    AUTO_RECIPE,
+    DIRECT_RECIPE,
+    AnswerMode,
+    load_answer_mode,
+    load_chat_zone,
+    save_answer_mode,
+    save_chat_zone,
+)
 from rag_core.types import Channel, Visibility
 
 _MAX_LABEL_LENGTH = 48
@@ -56,33 +70,24 @@ class _SettingsAction(StrEnum):
     CHANNELS = "c"
     BIND = "b"
     UNBIND = "u"
-    CITED = "r"
-    ANYHOW = "a"
-    ADMINS = "m"
-    EVERYBODY = "e"
+    CITED_ONLY = "o"
+    ADMINS_ASK = "k"
     LANG = "l"
 
 
 class _SettingsCallback(CallbackData, prefix="gs"):
-    """Callback data of a settings button: action, channel token, and a page or the index of a language."""
+    """Callback data of a settings button: action, channel token, and a page, a language, or whether a rule holds."""
 
     action: _SettingsAction
     token: str = ""
     number: int = 0
 
 
-_RULE_CHANGES: dict[_SettingsAction, Callable[[GroupRules], GroupRules]] = {
-    _SettingsAction.CITED: lambda rules: replace(rules, cited_only=True),
-    _SettingsAction.ANYHOW: lambda rules: replace(rules, cited_only=False),
-    _SettingsAction.ADMINS: lambda rules: replace(rules, admins_ask=True),
-    _SettingsAction.EVERYBODY: lambda rules: replace(rules, admins_ask=False),
-}
 _LANGUAGE_CHOICES = ("", *LANGUAGES)
 
 
 async def _on_settings(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
-    if not await may_change_chat_settings(context.admins, message.chat, get_reader_id(message)):
-        raise Refusal(words("group-admins-only"))
+    await check_may_change_settings(context.admins, message.chat, get_reader_id(message), words("group-admins-only"))
     if command.args or message.chat.type == "private":
         await _show_zones(message, (command.args or "").strip(), context, words)
         return
@@ -128,11 +133,18 @@ async def _apply_action(press: _SettingsCallback, group: int, archive: Archive, 
             await channels.unbind_channel(archive, group, channel.chat_id)
         else:
             await channels.bind_channel(archive, group, channel.chat_id, own=True)
-    elif press.action in _RULE_CHANGES:
-        await save_group_rules(archive, group, _RULE_CHANGES[press.action](await load_group_rules(archive, group)))
-    elif press.action is _SettingsAction.LANG:
-        lang = _LANGUAGE_CHOICES[press.number % len(_LANGUAGE_CHOICES)]
-        await save_group_rules(archive, group, replace(await load_group_rules(archive, group), lang=lang))
+        return True
+    rules = await load_group_rules(archive, group)
+    match press.action:
+        case _SettingsAction.CITED_ONLY:
+            rules = replace(rules, cited_only=bool(press.number))
+        case _SettingsAction.ADMINS_ASK:
+            rules = replace(rules, admins_ask=bool(press.number))
+        case _SettingsAction.LANG:
+            rules = replace(rules, lang=_LANGUAGE_CHOICES[press.number % len(_LANGUAGE_CHOICES)])
+        case _:
+            return True
+    await save_group_rules(archive, group, rules)
     return True
 
 
@@ -165,19 +177,16 @@ async def _render_settings(group: int, context: AppContext, words: Translator) -
     )
     text = as_list(Bold(words("settings-title")), asks, chosen, sep="\n\n")
     following = (_LANGUAGE_CHOICES.index(rules.lang) + 1) % len(_LANGUAGE_CHOICES)
-    cited = ("button-anyhow", _SettingsAction.ANYHOW) if rules.cited_only else ("button-cited", _SettingsAction.CITED)
-    asking = (
-        ("button-everybody-asks", _SettingsAction.EVERYBODY)
-        if rules.admins_ask
-        else ("button-admins-ask", _SettingsAction.ADMINS)
+    cited = "button-anyhow" if rules.cited_only else "button-cited"
+    asking = "button-everybody-asks" if rules.admins_ask else "button-admins-ask"
+    buttons = (
+        (words("button-group-channels"), _SettingsAction.CHANNELS, 0),
+        (words(cited), _SettingsAction.CITED_ONLY, not rules.cited_only),
+        (words(asking), _SettingsAction.ADMINS_ASK, not rules.admins_ask),
+        (words("button-lang", lang=_LANGUAGE_CHOICES[following] or "each"), _SettingsAction.LANG, following),
     )
-    switches = (("button-group-channels", _SettingsAction.CHANNELS), cited, asking)
-    lang = words("button-lang", lang=_LANGUAGE_CHOICES[following] or "each")
-    return text, build_keyboard(
-        *([(words(label), _SettingsCallback(action=action))] for label, action in switches),
-        [(lang, _SettingsCallback(action=_SettingsAction.LANG, number=following))],
-        [(words("button-zone"), _ZoneCallback())],
-    )
+    rows = [[(label, _SettingsCallback(action=action, number=int(number)))] for label, action, number in buttons]
+    return text, build_keyboard(*rows, [(words("button-zone"), _ZoneCallback())])
 
 
 async def _render_channel_choices(
@@ -249,10 +258,9 @@ async def _press_zone(
     pressed: CallbackQuery, callback_data: _ZoneCallback, context: AppContext, words: Translator
 ) -> None:
     message, name = pressed.message, callback_data.name
-    if not isinstance(message, Message) or not await may_change_chat_settings(
-        context.admins, message.chat, pressed.from_user.id
-    ):
+    if message is None:
         raise Refusal(words("group-admins-only"))
+    await check_may_change_settings(context.admins, message.chat, pressed.from_user.id, words("group-admins-only"))
     if name in _OFFERED:
         await save_chat_zone(context.archive, message.chat.id, name)
     text, buttons = await _render_zones(message.chat.id, context, words)
@@ -301,6 +309,118 @@ async def _on_supergroup_migration(message: Message, context: AppContext) -> Non
     await migrate_memory_setting(old, new, context.rag)
 
 
+_CAREFUL_MODE = "careful"
+_READER_MODES = {"auto": AUTO_RECIPE, "quick": DIRECT_RECIPE, "thorough": AGENT_RECIPE}
+_AGENT_SHARES = (0, 10, 50, 100)  # percent of the chats
+
+
+class _ModeCallback(CallbackData, prefix="md"):
+    """Callback data of a mode button: `use` a recipe here; for admins `on` and `off` (everywhere), `share` (`auto`)."""
+
+    action: str
+    name: str
+    number: int = 0
+
+
+async def _on_mode(
+    message: Message, command: CommandObject, addressed: bool, context: AppContext, words: Translator
+) -> None:
+    wanted, reader = (command.args or "").strip().casefold(), get_reader_id(message)
+    typed = {
+        words(sentence, recipe=recipe).casefold(): recipe
+        for sentence in ("mode-name", "mode-word")
+        for recipe in _READER_MODES.values()
+    }
+    wanted = (typed | _READER_MODES).get(wanted, wanted)
+    offered = _list_offered_modes(context, admin=reader in context.admins)
+    if not (addressed or wanted in offered):
+        return
+    if wanted and wanted not in offered:
+        names = ", ".join(words("mode-word", recipe=name) for name in offered)
+        raise Refusal(words("mode-unknown", names=names))
+    if wanted:
+        await check_may_change_settings(context.admins, message.chat, reader, words("mode-not-yours"))
+        await _set_chat_mode(context, message.chat.id, wanted)
+    text, buttons = await _render_mode(context, message, words, reader)
+    await message.answer(text, reply_markup=buttons)
+
+
+async def _press_mode(
+    pressed: CallbackQuery, callback_data: _ModeCallback, context: AppContext, words: Translator
+) -> None:
+    message, reader = pressed.message, pressed.from_user.id
+    if not isinstance(message, Message):
+        await pressed.answer()
+        return
+    admin, action, name = reader in context.admins, callback_data.action, callback_data.name
+    if action == "use" and name in _list_offered_modes(context, admin=admin):
+        await check_may_change_settings(context.admins, message.chat, reader, words("mode-not-yours"))
+        await _set_chat_mode(context, message.chat.id, name)
+    elif action == "use" or not admin or message.chat.type != "private":
+        raise Refusal(words("mode-not-yours"))
+    elif action in {"on", "off"} and name in RECIPES:
+        await set_recipe_enabled(context.rag, name, on=action == "on")
+    elif action == "share" and name == AGENT_RECIPE and callback_data.number in _AGENT_SHARES:
+        await set_recipe_enabled(context.rag, AGENT_RECIPE, on=True)
+        await set_recipe_share(context.rag, AGENT_RECIPE, callback_data.number / 100)
+    text, buttons = await _render_mode(context, message, words, reader)
+    await redraw_message(pressed, Text(text), buttons)
+
+
+def _list_offered_modes(context: AppContext, *, admin: bool) -> tuple[str, ...]:
+    """List the modes that may be chosen: the other recipes and the review need a model that writes."""
+    by_name = [*(name for name in RECIPES if name not in (DIRECT_RECIPE, AGENT_RECIPE)), _CAREFUL_MODE]
+    return (*_READER_MODES.values(), *(by_name if admin and context.rag.writer else ()))
+
+
+async def _set_chat_mode(context: AppContext, chat_id: int, wanted: str) -> None:
+    now = await load_answer_mode(context.archive, chat_id)
+    chosen = AnswerMode(now.recipe, not now.careful) if wanted == _CAREFUL_MODE else AnswerMode(wanted, now.careful)
+    await save_answer_mode(context.archive, chat_id, chosen)
+
+
+async def _render_mode(
+    context: AppContext, message: Message, words: Translator, reader: int
+) -> tuple[str, InlineKeyboardMarkup]:
+    """Render the mode of a chat with its buttons; for an admin in private also the switches for everyone."""
+    now, state = await load_answer_mode(context.archive, message.chat.id), await load_recipe_switches(context.rag)
+    admin = reader in context.admins
+    pinned = {now.recipe, *([_CAREFUL_MODE] if now.careful else [])}
+    offered = _list_offered_modes(context, admin=admin)
+    usable = [name for name in offered if name not in state or state[name][0]]
+    shown = [*usable, *sorted(pinned - set(usable))]
+    lines = [words("mode-now", mode=words("mode-name", recipe=now.recipe)), words("mode-about", recipe=now.recipe)]
+    if now.careful:
+        lines.append(words("mode-careful-on"))
+    if now.recipe in state and not state[now.recipe][0]:
+        lines.append(words("mode-off-now"))
+    rows = [
+        [_make_button(f"{'✓ ' if name in pinned else ''}{words('mode-name', recipe=name)}", "use", name)]
+        for name in shown
+    ]
+    if admin and message.chat.type == "private":
+        rows += _build_recipe_switches({name: state[name] for name in offered if name in state}, words)
+    return "\n".join(lines), build_keyboard(*rows)
+
+
+def _build_recipe_switches(state: dict[str, tuple[bool, float]], words: Translator) -> list[list[LabelledPress]]:
+    rows = []
+    for name, (on, _) in state.items():
+        label = words("mode-switch-off" if on else "mode-switch-on", mode=words("mode-name", recipe=name))
+        rows.append([_make_button(label, "off" if on else "on", name)])
+    on, share = state[AGENT_RECIPE]
+    if on:
+        percents = [(n, "✓ " if round(100 * share) == n else "") for n in _AGENT_SHARES]
+        rows.append(
+            [_make_button(f"{tick}{words('mode-share', percent=n)}", "share", AGENT_RECIPE, n) for n, tick in percents]
+        )
+    return rows
+
+
+def _make_button(label: str, action: str, name: str, number: int = 0) -> LabelledPress:
+    return label, _ModeCallback(action=action, name=name, number=number)
+
+
 async def _on_blocked_question(message: Message, words: Translator) -> None:
     await message.reply(words("group-admins-ask"))
 
@@ -313,12 +433,14 @@ def blocked_question_routes() -> Router:
 
 
 def routes() -> Router:
-    """Router of /settings with its buttons, /bind and /unbind, and of a group that becomes a supergroup."""
+    """Router of /settings and /mode with their buttons, /bind and /unbind, and of a group that becomes a supergroup."""
     router = Router(name="chat settings")
     router.message.register(_on_settings, ChatCommand("settings", addressed_only=True))
+    router.message.register(_on_mode, ChatCommand("mode"))
     router.message.register(_on_supergroup_migration, F.migrate_to_chat_id)
     router.message.register(_on_bind, ChatCommand("bind", "unbind", chats=GROUPS), flags=ADMINS_ONLY)
     router.message.register(_on_bind_in_private, ChatCommand("bind", "unbind", chats=PRIVATE), flags=ADMINS_ONLY)
     router.callback_query.register(_press_settings, _SettingsCallback.filter())
     router.callback_query.register(_press_zone, _ZoneCallback.filter())
+    router.callback_query.register(_press_mode, _ModeCallback.filter())
     return router

@@ -21,7 +21,7 @@ from aiogram.types import CallbackQuery, Message, MessageEntity, ReplyParameters
 from aiogram.utils.formatting import ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
-from bot.access import Reader
+from bot.access import Reader, Refusal
 from bot.app_context import AppContext
 from bot.i18n import Translator, get_translator
 from bot.telegram.pre_send_check import ShownContent, collect_content_of_posts, recheck_before_sending
@@ -213,18 +213,15 @@ class QuoteButtonHandlers:
         self, pressed: CallbackQuery, callback_data: QuoteCallback, bot: Bot, context: AppContext, words: Translator
     ) -> None:
         """Handle a press. In a group every member may press, for channels that are open there."""
-        wanted = await _load_quote_request(pressed, callback_data, bot, context)
-        if isinstance(wanted, str):
-            await _answer_press(pressed, words(wanted))
-            return
+        wanted = await _load_quote_request(pressed, callback_data, bot, context, words)
         now, key = asyncio.get_running_loop().time(), (wanted.chat_id, wanted.message_id, callback_data.token)
         self._recent_presses = {one: then for one, then in self._recent_presses.items() if now - then < _REPEAT_SECONDS}
         if key in self._recent_presses:
-            await _answer_press(pressed, words("receipt-shown"))
-            return
+            raise Refusal(words("receipt-shown"))
         self._recent_presses[key] = now
         try:
-            await _answer_press(pressed)
+            with suppress(TelegramBadRequest):  # pressed long ago, while the bot was off
+                await pressed.answer()
             with recheck_before_sending(wanted.content, wanted.reader, context.admins):
                 await _show_quote(wanted, bot, context)
         except BaseException:
@@ -232,29 +229,24 @@ class QuoteButtonHandlers:
             raise
 
 
-async def _answer_press(pressed: CallbackQuery, text: str = "") -> None:
-    with suppress(TelegramBadRequest):  # pressed long ago, while the bot was off
-        await pressed.answer(text[:200] or None, show_alert=bool(text))
-
-
 async def _load_quote_request(
-    pressed: CallbackQuery, button: QuoteCallback, bot: Bot, context: AppContext
-) -> _QuoteRequest | str:
-    """Load what a button stands for; else the id of the sentence that says why it shows nothing."""
+    pressed: CallbackQuery, button: QuoteCallback, bot: Bot, context: AppContext, words: Translator
+) -> _QuoteRequest:
+    """Load what a button stands for. Raises Refusal where it shows nothing."""
     if pressed.message is None:
-        return "receipt-unknown"
+        raise Refusal(words("receipt-unknown"))
     chat, message_id = pressed.message.chat, pressed.message.message_id
     asked = await questions.find_question_of_message(context.archive, bot.id, chat.id, message_id)
     stored_answer = answer.parse_stored_answer(asked.answer) if asked else None
     quoted = find_quote_by_token(stored_answer, context.archive, button.token) if stored_answer else None
     if asked is None or stored_answer is None or quoted is None:
-        return "receipt-unknown"
+        raise Refusal(words("receipt-unknown"))
     reader = Reader(pressed.from_user.id, chat.id, chat.type == "private")
     if not reader.private and not await access.is_chat_member(context.admins, user_id=reader.user_id, chat_id=chat.id):
-        return "answer-not-member"
+        raise Refusal(words("answer-not-member"))
     readable = await access.get_readable_channels(context.admins, reader)
     if quoted.key.chat_id not in readable:
-        return "receipt-closed"
+        raise Refusal(words("receipt-closed"))
     content = await collect_content_of_posts([quoted.key], Viewer(reader.user_id, frozenset(readable)), context.archive)
     number, one = next((n, one) for n, one in enumerate(stored_answer.cited, 1) if one.key == quoted.key)
     zone = await context.load_zone(reader.chat_id)

@@ -66,19 +66,13 @@ async def _on_error(event: ErrorEvent, settings: Settings, admins: AdminRegistry
     return True
 
 
-def routes() -> Router:
-    """Router that turns exceptions of handlers into sentences."""
-    router = Router(name="trouble")
-    router.error.register(_on_error)
-    return router
-
-
 async def _on_unknown_button(pressed: CallbackQuery, words: Translator) -> None:
     await pressed.answer(words("button-stale"), show_alert=True)
 
 
-def stale_button_routes() -> Router:
-    """Router of all remaining buttons. Include it last."""
-    router = Router(name="stale")
+def routes() -> Router:
+    """Router of exceptions, and of all remaining buttons. Include it last."""
+    router = Router(name="errors")
+    router.error.register(_on_error)
     router.callback_query.register(_on_unknown_button)
     return router

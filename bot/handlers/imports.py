@@ -64,8 +64,6 @@ _CHUNK_BYTES = 2**16
 
 async def _fetch_document(bot: Bot, document: Document, file: Path) -> None:
     """Download the document into `file`, a new file that only its owner may read. Raises DocumentRefused."""
-    if (document.file_size or 0) > MAX_DOCUMENT_BYTES:
-        raise DocumentRefused("import-too-big")
     path = await _get_file_path(bot, document)
     if path.startswith("/"):
         await asyncio.to_thread(_copy_local_file, Path(path), file)
@@ -226,15 +224,6 @@ class ImportOrder:
         return format_one_line(self.document.file_name or "") or self.words("import-file")
 
 
-@dataclass(frozen=True, slots=True)
-class _ImportOutcome:
-    """Result of an import; `closed` are channels that only admins read until somebody opens them."""
-
-    said: Text
-    closed: Sequence[Channel] = ()
-    cut_short: bool = False
-
-
 class ImportRunner:
     """Runs one import at a time. `wake` makes the indexers look at the archive."""
 
@@ -288,35 +277,21 @@ class ImportRunner:
         except (TelegramAPIError, ClientDecodeError) as exc:
             log.error("an import was not begun, as its admin cannot be told: %s", exc)
             return
-        end = await self._import_or_report(order, progress)
-        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-        if not await progress.edit(end.said) and end.cut_short:  # the next start reports it then
-            await asyncio.to_thread(self._prepare_folder, order, progress)
-        await _ask_who_reads(order.message, self._archive, end.closed, order.words)
-
-    async def _import_or_report(self, order: ImportOrder, progress: ImportProgressMessage) -> _ImportOutcome:
-        """Run the import and return its result, also after a failure."""
-        words = order.words
+        closed, cut_short = list[Channel](), False
         try:
-            return await self._import(order, progress)
+            said, closed = await self._import(order, progress)
         except asyncio.CancelledError:
-            if self._stopped:
-                return _ImportOutcome(Text(words("import-stopped", file=order.file)))
-            return _ImportOutcome(Text(words("import-interrupted", file=order.file)), cut_short=True)
-        except DocumentRefused as exc:
-            values = {n: strip_control_characters(v) if isinstance(v, str) else v for n, v in exc.values.items()}
-            values |= {"file": order.file, "example": "/import @name"}
-            return _ImportOutcome(Text(words(exc.sentence, **values)))
-        except RagError as exc:
-            return _ImportOutcome(Text(error_handler.format_error(exc, words, admin=True)))
-        except OSError as exc:
-            log.error("an import failed: %s", exc.strerror)
-            return _ImportOutcome(Text(words("import-disk")))
-        except Exception:
-            log.exception("an import failed")
-            return _ImportOutcome(Text(words("trouble-general")))
+            cut_short = not self._stopped
+            said = Text(order.words("import-interrupted" if cut_short else "import-stopped", file=order.file))
+        except Exception as exc:
+            said = Text(_explain_failure(exc, order))
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+        if not await progress.edit(said) and cut_short:  # the next start reports it then
+            await asyncio.to_thread(self._prepare_folder, order, progress)
+        await _ask_who_reads(order.message, self._archive, closed, order.words)
 
-    async def _import(self, order: ImportOrder, progress: ImportProgressMessage) -> _ImportOutcome:
+    async def _import(self, order: ImportOrder, progress: ImportProgressMessage) -> tuple[Text, list[Channel]]:
+        """Run the import; returns its report, and the new channels that only admins read until somebody opens them."""
         before = await channels.load_channels(self._archive)
         document = await asyncio.to_thread(self._prepare_folder, order, progress)
         await _fetch_document(self._bot, order.document, document)
@@ -334,7 +309,7 @@ class ImportRunner:
         found = [known[chat_id] for chat_id in end["channels"]]
         self._wake()
         closed = [c for c in found if c.chat_id not in before and c.visibility is Visibility.ADMINS]
-        return _ImportOutcome(_format_import_report(order.file, found, end, order.words), closed)
+        return _format_import_report(order.file, found, end, order.words), closed
 
     def _prepare_folder(self, order: ImportOrder, progress: ImportProgressMessage) -> Path:
         """Create an empty folder for the document, with the note."""
@@ -364,6 +339,19 @@ class ImportRunner:
                 elif "end" in line:
                     return dict(line["end"])
         raise RuntimeError("the child that imports ended without a word")  # the child's traceback is on stderr
+
+
+def _explain_failure(exc: Exception, order: ImportOrder) -> str:
+    if isinstance(exc, DocumentRefused):
+        values = {n: strip_control_characters(v) if isinstance(v, str) else v for n, v in exc.values.items()}
+        return order.words(exc.sentence, **values | {"file": order.file, "example": "/import @name"})
+    if isinstance(exc, RagError):
+        return error_handler.format_error(exc, order.words, admin=True)
+    if isinstance(exc, OSError):
+        log.error("an import failed: %s", exc.strerror)
+        return order.words("import-disk")
+    log.error("an import failed", exc_info=exc)
+    return order.words("trouble-general")
 
 
 def _read_note(folder: Path) -> dict[str, Any] | None:

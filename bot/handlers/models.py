@@ -71,12 +71,9 @@ async def _press_model(
 async def _list_offered_models(context: AppContext) -> list[tuple[str, str]]:
     """List the downloaded models with their use, and the choice of no model."""
     folder = get_models_folder(context.rag.settings)
-
-    def look() -> list[tuple[str, str]]:
-        return [(row.name, row.role.value) for row in MODELS if is_model_present(row, folder / row.name)]
-
-    found = await asyncio.to_thread(look)
-    return [*found, (_NO_MODEL, ModelRole.WRITER.value)] if (ModelRole.WRITER in {use for _, use in found}) else found
+    rows = await asyncio.to_thread(lambda: [row for row in MODELS if is_model_present(row, folder / row.name)])
+    nothing = [(_NO_MODEL, ModelRole.WRITER.value)] if any(row.role is ModelRole.WRITER for row in rows) else []
+    return [*((row.name, row.role.value) for row in rows), *nothing]
 
 
 async def _render_models(context: AppContext, words: Translator) -> tuple[str, InlineKeyboardMarkup | None]:

@@ -19,7 +19,7 @@ from aiogram.enums import MessageEntityType
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
 from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, MessageOriginChannel
+from aiogram.types import CallbackQuery, Message, MessageOriginChannel
 from aiogram.utils.formatting import Text, as_list
 
 from bot.access import Refusal
@@ -144,12 +144,14 @@ class _LinkedPost:
 
 async def _on_delete(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     items, blocks = await _load_requested_posts(message, command, context, words)
+    buttons = None
     if items:
         shown = RenderContext(words, context.settings.bot.zone)
         lines = [item.line(number, shown) for number, item in enumerate(items, 1)]
         blocks = [Text(words("delete-sure", count=len(items))), *lines, *blocks]
+        yes, no = (DeleteCallback(sure=sure, which=_make_posts_token(items)) for sure in (True, False))
+        buttons = build_keyboard([(words("button-delete"), yes, "danger"), (words("button-keep"), no)])
     if blocks:
-        buttons = _build_confirm_keyboard(items, words) if items else None
         await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs(), reply_markup=buttons)
 
 
@@ -256,11 +258,6 @@ async def _resolve_links(archive: Archive, links: Iterable[PostLink]) -> tuple[l
 def _make_posts_token(items: Sequence[_LinkedPost]) -> str:
     keys = sorted(key for item in items for key in item.keys)
     return blake2b(repr([tuple(key) for key in keys]).encode(), digest_size=8).hexdigest()
-
-
-def _build_confirm_keyboard(items: Sequence[_LinkedPost], words: Translator) -> InlineKeyboardMarkup:
-    yes, no = (DeleteCallback(sure=sure, which=_make_posts_token(items)) for sure in (True, False))
-    return build_keyboard([(words("button-delete"), yes, "danger"), (words("button-keep"), no)])
 
 
 def routes() -> Router:

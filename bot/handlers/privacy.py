@@ -11,13 +11,14 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import astuple
 from datetime import UTC, datetime
 from sqlite3 import Row
 from typing import Any
 
 from aiogram import Router
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import BufferedInputFile, CallbackQuery, InlineKeyboardMarkup, Message
+from aiogram.types import BufferedInputFile, CallbackQuery, Message
 from aiogram.utils.formatting import Text
 
 from bot import access
@@ -179,8 +180,9 @@ async def _on_forget(message: Message, context: AppContext, words: Translator) -
     if found.is_empty:
         raise Refusal(words("forget-nothing" if private else "forget-nothing-here"))
     asks = words("forget-ask") if private else words("forget-ask-here")
-    text = "\n".join([asks, *_list_counts(found, words)])
-    await message.reply(text, reply_markup=_build_confirm_keyboard(user_id, words))
+    yes, no = (ForgetCallback(erase=erase, user_id=user_id, asked=int(time.time())) for erase in (True, False))
+    buttons = build_keyboard([(words("forget-yes"), yes, "danger"), (words("forget-no"), no)])
+    await message.reply("\n".join([asks, *_list_counts(found, words)]), reply_markup=buttons)
 
 
 async def _press_forget(
@@ -220,25 +222,11 @@ async def _erase_user_data(user_id: int, message: Message, context: AppContext, 
 
 
 def _list_counts(found: UserDataCounts, words: Translator) -> Iterator[str]:
-    for name, count in (
-        ("forget-questions", found.questions),
-        ("forget-pending", found.pending),
-        ("forget-votes", found.votes),
-        ("forget-links", found.links),
-        ("forget-unread", found.unread),
-        ("forget-talks", found.talks),
-        ("forget-sets", found.sets),
-        ("forget-watches", found.watches),
-        ("forget-digests", found.digests),
-    ):
+    names = ("forget-questions", "forget-pending", "forget-votes", "forget-links", "forget-unread", "forget-talks",
+             "forget-sets", "forget-watches", "forget-digests")  # fmt: skip
+    for name, count in zip(names, astuple(found), strict=True):
         if count:
             yield f"• {words(name, count=count)}"
-
-
-def _build_confirm_keyboard(user_id: int, words: Translator) -> InlineKeyboardMarkup:
-    now = int(time.time())
-    yes, no = (ForgetCallback(erase=erase, user_id=user_id, asked=now) for erase in (True, False))
-    return build_keyboard([(words("forget-yes"), yes, "danger"), (words("forget-no"), no)])
 
 
 def routes() -> Router:

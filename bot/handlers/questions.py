@@ -19,7 +19,7 @@ from aiogram.types import CallbackQuery, Message, MessageGenerationStopped, Reac
 from aiogram.utils.formatting import Code
 
 from bot import logs
-from bot.access import Refusal, get_reader_id, may_change_chat_settings
+from bot.access import Refusal, check_may_change_settings, get_reader_id
 from bot.app_context import AppContext
 from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question, get_replied_message, get_thread
 from bot.handlers.small_talk import reply_to_talk
@@ -82,41 +82,27 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
 ) -> None:
     """Queue a text to be answered or verified in `lang`, unless this reader is over the rate limit."""
     assert message.bot is not None
-    limits, reader = context.queue.limits, get_reader_id(message)
-    async with limits.hold_count(reader, message.chat.id) as wait:
-        if wait is None:
-            asked = QuestionRow(
-                bot_id=message.bot.id,
-                update_id=update_id,
-                chat_id=message.chat.id,
-                message_id=message.message_id,
-                thread=get_thread(message),
-                user_id=reader,
-                text=text,
-                lang=lang,
-                asked_at=message.date,
-                private=message.chat.type == "private",
-                kind=kind,
-            )
-            number = await questions.queue_question(context.archive, asked)
-    if wait is not None:
-        raise Refusal(limits.build_notice(wait, reader, words))
+    reader = get_reader_id(message)
+    asked = QuestionRow(
+        bot_id=message.bot.id,
+        update_id=update_id,
+        chat_id=message.chat.id,
+        message_id=message.message_id,
+        thread=get_thread(message),
+        user_id=reader,
+        text=text,
+        lang=lang,
+        asked_at=message.date,
+        private=message.chat.type == "private",
+        kind=kind,
+    )
+    async with context.queue.limits.hold_count(reader, message.chat.id, words):
+        number = await questions.queue_question(context.archive, asked)
     if number is not None:
         logs.log_question(number, text)
         context.queue.wake()
-        if message.chat.type != "private":
+        if not asked.private:
             await call_best_effort(message.react([ReactionTypeEmoji(emoji="👀")]))
-
-
-def routes() -> Router:
-    """Router of questions. Include it last: it takes all remaining text in private chats."""
-    router = Router(name="questions")
-    router.message.register(_on_ask, ChatCommand("ask"))
-    router.message.register(_on_unknown_command, IN_PRIVATE, F.text.startswith("/"))
-    router.message.register(_on_text, IN_PRIVATE, F.text | F.caption)
-    router.message.register(_on_no_text, IN_PRIVATE, F.content_type.in_(_USER_CONTENT_TYPES))
-    router.message.register(_on_text, IN_GROUP, extract_addressed_question)
-    return router
 
 
 _QUOTE_TYPES = {"blockquote", "expandable_blockquote"}  # the bot's answers list their sources in one
@@ -172,14 +158,6 @@ def _strip_sources(message: Message, text: str) -> str:
     return _CITATION_NUMBER_PATTERN.sub("", text).strip()
 
 
-def verify_routes() -> Router:
-    """Router of /verify and of forwarded messages in private. Include it late: an export may be forwarded too."""
-    router = Router(name="verify")
-    router.message.register(_on_verify, ChatCommand("verify"))
-    router.message.register(_on_forwarded_message, IN_PRIVATE, F.forward_origin)
-    return router
-
-
 _MEMORY_SWITCHES = {"on": True, "off": False}
 
 
@@ -187,9 +165,8 @@ async def _on_new(message: Message, command: CommandObject, context: AppContext,
     wanted = (command.args or "").strip().casefold()
     if wanted and wanted not in _MEMORY_SWITCHES:
         raise Refusal(words("talk-unknown"))
-    if wanted and not await may_change_chat_settings(context.admins, message.chat, get_reader_id(message)):
-        raise Refusal(words("talk-not-yours"))
     if wanted:
+        await check_may_change_settings(context.admins, message.chat, get_reader_id(message), words("talk-not-yours"))
         await set_memory_enabled(message.chat.id, context.rag, to=_MEMORY_SWITCHES[wanted])
     here = ConversationKey(message.chat.id, get_reader_id(message), get_thread(message) or 0)
     await start_new_conversation(here, context.rag)
@@ -225,11 +202,27 @@ async def _press_stop(
     await pressed.answer() if running or waited else await pressed.answer(words("stop-not-yours"), show_alert=True)
 
 
-def conversation_routes() -> Router:
-    """Router of /new, /stop and the stop buttons."""
-    router = Router(name="conversation")
+def verify_routes() -> Router:
+    """Router of /new, /stop, /verify, and forwarded messages in private. Include it after that of /import.
+
+    An export may be forwarded, too.
+    """
+    router = Router(name="verify")
     router.message.register(_on_new, ChatCommand("new", addressed_only=True))
     router.message.register(_on_stop, ChatCommand("stop"))
+    router.message.register(_on_verify, ChatCommand("verify"))
+    router.message.register(_on_forwarded_message, IN_PRIVATE, F.forward_origin)
+    return router
+
+
+def routes() -> Router:
+    """Router of questions and their stop buttons. Include it late: it takes all remaining text in private chats."""
+    router = Router(name="questions")
+    router.message.register(_on_ask, ChatCommand("ask"))
+    router.message.register(_on_unknown_command, IN_PRIVATE, F.text.startswith("/"))
+    router.message.register(_on_text, IN_PRIVATE, F.text | F.caption)
+    router.message.register(_on_no_text, IN_PRIVATE, F.content_type.in_(_USER_CONTENT_TYPES))
+    router.message.register(_on_text, IN_GROUP, extract_addressed_question)
     router.stopped_message_generation.register(_on_draft_stopped)
     router.callback_query.register(_press_stop, StopCallback.filter())
     return router

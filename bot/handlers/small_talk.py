@@ -21,7 +21,6 @@ from bot.telegram.pre_send_check import ContentWithdrawn, ShownContent, collect_
 from bot.views.answer import format_channel_title
 from bot.views.keyboards import SuggestionCallback, build_suggestion_rows
 from bot.views.message_formatting import neutralize_links
-from bot.worker.reader_limits import format_rate_limit
 from bot.worker.streaming import call_best_effort
 from rag_core.conversation.small_talk_detection import Talk, TalkKind
 from rag_core.storage import channels, questions
@@ -108,25 +107,22 @@ async def _on_suggestion(
     suggested = await context.suggestions.find(callback_data.token, viewer)
     if suggested is None:
         raise Refusal(words("suggestion-gone"))
-    async with context.queue.limits.hold_count(reader, reader) as wait:
-        if wait is None:
-            content = await collect_content_of_posts([suggested.post], viewer, context.archive)
-            with recheck_before_sending(content, here, context.admins):
-                asked = await message.answer(**neutralize_links(suggested.text).as_kwargs())
-            row = QuestionRow(
-                bot_id=bot.id,
-                update_id=event_update.update_id,
-                chat_id=reader,
-                message_id=asked.message_id,
-                user_id=reader,
-                text=suggested.text,
-                lang=suggested.lang,
-                asked_at=datetime.now(UTC),
-                private=True,
-            )
-            number = await questions.queue_question(context.archive, row)
-    if wait is not None:
-        raise Refusal(format_rate_limit(wait, words))
+    async with context.queue.limits.hold_count(reader, reader, words, pressed=True):
+        content = await collect_content_of_posts([suggested.post], viewer, context.archive)
+        with recheck_before_sending(content, here, context.admins):
+            asked = await message.answer(**neutralize_links(suggested.text).as_kwargs())
+        row = QuestionRow(
+            bot_id=bot.id,
+            update_id=event_update.update_id,
+            chat_id=reader,
+            message_id=asked.message_id,
+            user_id=reader,
+            text=suggested.text,
+            lang=suggested.lang,
+            asked_at=datetime.now(UTC),
+            private=True,
+        )
+        number = await questions.queue_question(context.archive, row)
     await pressed.answer()
     if number is not None:
         logs.log_question(number, suggested.text)

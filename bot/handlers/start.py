@@ -130,12 +130,14 @@ async def _on_group_start(message: Message, context: AppContext, words: Translat
 
 
 def routes() -> Router:
-    """Router of /start and /help."""
-    router = Router(name="welcome")
+    """Router of /start, /help and /link."""
+    router = Router(name="start")
+    router.message.register(_on_start_link, CommandStart(deep_link=True, ignore_case=True), IN_PRIVATE)
     router.message.register(_on_start, ChatCommand("start", chats=PRIVATE))
     router.message.register(_on_help, ChatCommand("help", "more", chats=PRIVATE))
     router.message.register(_on_group_start, ChatCommand("start", chats=GROUPS, addressed_only=True))
     router.message.register(_on_group_help, ChatCommand("help", chats=GROUPS, addressed_only=True))
+    router.message.register(_on_link, ChatCommand("link"))
     return router
 
 
@@ -220,11 +222,3 @@ async def _on_link(message: Message, addressed: bool, bot: Bot, context: AppCont
     asked = await find_asked_answer(message, bot, context.archive, words, "/link", addressed=addressed)
     text = await create_question_link(asked.text, asked.user_id, bot, context.archive, words)
     await message.reply(**text.as_kwargs())
-
-
-def link_routes() -> Router:
-    """Router of /link and of /start with a payload."""
-    router = Router(name="deep_links")
-    router.message.register(_on_start_link, CommandStart(deep_link=True, ignore_case=True), IN_PRIVATE)
-    router.message.register(_on_link, ChatCommand("link"))
-    return router

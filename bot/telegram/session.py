@@ -36,6 +36,7 @@ from aiogram.methods import (
 from aiogram.methods.base import TelegramType
 from aiogram.types import Update
 from aiogram.types.update import UpdateTypeLookupError
+from aiohttp import ClientConnectorError
 from pydantic import ValidationError
 
 from bot.settings import BotSettings
@@ -49,7 +50,7 @@ _UNRETRIED_METHODS = {
     method.__api_method__ for method in (GetUpdates, SendChatAction, SendMessageDraft, SetMessageReaction)
 }
 # Errors that a retry may overcome.
-TRANSIENT_ERRORS = (TelegramRetryAfter, TelegramServerError, TelegramNetworkError, ClientDecodeError)
+_TRANSIENT_ERRORS = (TelegramRetryAfter, TelegramServerError, TelegramNetworkError, ClientDecodeError)
 _MAX_RETRY_AFTER_SECONDS = 120  # longer waits that Telegram asks for are not made: the reader has left by then
 
 PROXY_ERROR = "The setting BOT__PROXY cannot be used: write socks5://user:password@host:port or http://host:port."
@@ -78,8 +79,12 @@ class NeutralizeLinksMiddleware(BaseRequestMiddleware):
         return await make_request(bot, request)
 
 
+class SendOnce(SendMessage):
+    """Message that must not be sent twice: it is sent again only where it cannot have arrived."""
+
+
 class SendWithoutRetry(SendMessage):
-    """Message that must not be sent twice: `RetryMiddleware` leaves retries to the caller."""
+    """Message without retries: the next edit makes up for a lost one."""
 
 
 class EditWithoutRetry(EditMessageText):
@@ -191,13 +196,22 @@ class RetryMiddleware(BaseRequestMiddleware):
         for attempt in range(1, self.tries):
             try:
                 return await make_request(bot, method)
-            except (*TRANSIENT_ERRORS, RecheckUnavailable) as exc:
+            except (*_TRANSIENT_ERRORS, RecheckUnavailable) as exc:
                 wait = compute_retry_delay(exc, self.pause * 2 ** (attempt - 1))
-                if wait is None:
+                repeats = isinstance(exc, RecheckUnavailable) or may_have_arrived(exc)
+                if wait is None or (repeats and isinstance(method, SendOnce)):
                     raise
                 log.warning("%s: %s; again in %.1f s", method.__api_method__, type(exc).__name__, wait)
             await asyncio.sleep(wait)
         return await make_request(bot, method)
+
+
+def may_have_arrived(exc: Exception) -> bool:
+    """Check whether Telegram may have accepted a message despite the error."""
+    if isinstance(exc, ClientDecodeError):
+        return not isinstance(exc.data, str)  # a string is a proxy's page instead of Telegram's answer
+    reached = not isinstance(exc.__cause__, ClientConnectorError)
+    return isinstance(exc, TelegramNetworkError) and not isinstance(exc, TelegramEntityTooLarge) and reached
 
 
 def compute_retry_delay(exc: Exception, pause: float) -> float | None:

@@ -146,12 +146,13 @@ def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObjec
     return {
         "sentences": [
             {
-                "around": _strip_closing_quote(sentence),
-                "quote": _find_closing_quote(sentence),
+                "around": around,
+                "quote": quote,
                 "support": sentence.support,
                 "citations": [[*c.post, c.start, c.end] for c in sentence.citations],
             }
             for sentence in answer.sentences
+            for around, quote in [_split_closing_quote(sentence)]
         ],
         "cited": [[*key, dates[key], _hash_cited_text(key, answer, posts)] for key in answer.posts()],
         "found": [list(source.passage.key) for source in answer.found],
@@ -214,16 +215,15 @@ def _hash_cited_text(key: PostKey, answer: Answer, posts: Mapping[PostKey, Post]
     return hash_text_version(text) if key in posts and all(text[c.start : c.end] == c.quote for c in quotes) else ""
 
 
-def _find_closing_quote(sentence: Sentence) -> int | None:
-    """Index of the citation whose quote ends the sentence."""
-    ends = (place for place, c in enumerate(sentence.citations) if c.quote and sentence.text.endswith(c.quote))
-    return next(ends, None)
+def _split_closing_quote(sentence: Sentence) -> tuple[str, int | None]:
+    """Words before the quote that ends a sentence, and the index of its citation.
 
-
-def _strip_closing_quote(sentence: Sentence) -> str:
-    """Words before the closing quote; the whole sentence where it is no quote (a count, a model's words)."""
-    place = _find_closing_quote(sentence)
-    return sentence.text.removesuffix("" if place is None else sentence.citations[place].quote).rstrip()
+    The whole sentence and None where it is no quote (a count, a model's words).
+    """
+    for place, citation in enumerate(sentence.citations):
+        if citation.quote and sentence.text.endswith(citation.quote):
+            return sentence.text.removesuffix(citation.quote).rstrip(), place
+    return sentence.text.rstrip(), None
 
 
 # A longer list of sources is folded until it is tapped.
@@ -294,26 +294,18 @@ def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text
     The words before a quote ("Earlier, on 1 May:") name its date themselves.
     """
     numbers = {key: number for number, key in enumerate(answer.posts(), 1)}
-    rendered = [_render_sentence(s, answer, numbers) for s in answer.sentences]
-    if shown and answer.certainty is Certainty.PROBABLE:
-        dates = [
-            None
-            if _find_closing_quote(s) is not None and _strip_closing_quote(s)
-            else max((c.date for c in s.citations), default=None)
-            for s in answer.sentences
-        ]
-        rendered = [
-            Text(Bold(shown.words.date(date, shown.zone)), ": ", text) if date else text
-            for date, text in zip(dates, rendered, strict=True)
-        ]
+    rendered = []
+    for sentence in answer.sentences:
+        cited = dict.fromkeys(c.post for c in sentence.citations)
+        marks = [piece for key in cited for piece in (" ", link_number(numbers[key], key, answer.channels))]
+        text = Text(neutralize_links(strip_control_characters(sentence.text)), *marks)
+        around, quote = _split_closing_quote(sentence)
+        dates = () if quote is not None and around else [c.date for c in sentence.citations]
+        if shown and dates and answer.certainty is Certainty.PROBABLE:
+            text = Text(Bold(shown.words.date(max(dates), shown.zone)), ": ", text)
+        rendered.append(text)
     # A model writes a paragraph; quotes of different posts are separated.
     return as_list(*rendered, sep=" " if answer.model is not None else "\n\n")
-
-
-def _render_sentence(sentence: Sentence, answer: Answer, numbers: Mapping[PostKey, int]) -> Text:
-    cited = dict.fromkeys(c.post for c in sentence.citations)
-    marks = [piece for key in cited for piece in (" ", link_number(numbers[key], key, answer.channels))]
-    return Text(neutralize_links(strip_control_characters(sentence.text)), *marks)
 
 
 def _render_source(

@@ -143,14 +143,18 @@ def format_changes(old: str, new: str) -> tuple[Text, int]:
     The text is empty where only white space changed. Control characters and direction marks are left out.
     """
     was, now = (_TOKEN_PATTERN.findall(strip_control_characters(text)) for text in (old, new))
-    found = _merge_adjacent_changes(list(_find_changes(was, now)))
+    found = _find_changes(was, now)
     pieces: list[Text | str] = []
     end = 0
     for index, change in enumerate(found[:_MAX_CHANGES]):
-        following = found[index + 1][1].start if index + 1 < len(found) else len(now)
-        pieces += _format_context(now, end, change[1].start)
+        begin = change[1].start - _CONTEXT_WORDS
+        if begin - end > _MIN_GAP_WORDS:
+            pieces.append("… ")
+            end = begin
+        pieces.append(_join_tokens(now, range(end, change[1].start), spaced=True))
         pieces += _format_change(was, now, change)
-        end = min(change[1].stop + _CONTEXT_WORDS, following)
+        following = found[index + 1][1].start if index + 1 < len(found) else len(now)
+        end = change[1].stop + _CONTEXT_WORDS
         end = following if following - end <= _MIN_GAP_WORDS else end
         pieces.append(_join_tokens(now, range(change[1].stop, end), spaced=True))
     if found and end < len(now):
@@ -159,35 +163,24 @@ def format_changes(old: str, new: str) -> tuple[Text, int]:
     return text, max(0, len(found) - _MAX_CHANGES)
 
 
-def _find_changes(was: _Tokens, now: _Tokens) -> Iterator[_Change]:
+def _find_changes(was: _Tokens, now: _Tokens) -> list[_Change]:
+    """Find the changes; those with a single word between them are one."""
     # Most edits are local: without the common prefix and suffix there is little left to compare.
     a, b = [word for word, _ in was], [word for word, _ in now]
     head = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     a, b = a[head:], b[head:]
     tail = next((n for n, (x, y) in enumerate(zip(a[::-1], b[::-1], strict=False)) if x != y), min(len(a), len(b)))
     a, b = a[: len(a) - tail], b[: len(b) - tail]
-    for kind, i, j, k, m in SequenceMatcher(None, a, b).get_opcodes():
-        if kind != "equal":
-            yield range(head + i, head + j), range(head + k, head + m)
-
-
-def _merge_adjacent_changes(changes: Sequence[_Change]) -> list[_Change]:
-    """Merge changes with a single word between them."""
     found: list[_Change] = []
-    for old, new in changes:
+    for kind, i, j, k, m in SequenceMatcher(None, a, b).get_opcodes():
+        if kind == "equal":
+            continue
+        old, new = range(head + i, head + j), range(head + k, head + m)
         if found and new.start - found[-1][1].stop <= 1:
             before = found.pop()
             old, new = range(before[0].start, old.stop), range(before[1].start, new.stop)
         found.append((old, new))
     return found
-
-
-def _format_context(now: _Tokens, shown: int, start: int) -> Iterator[str]:
-    """Context between the text already shown and the next change: its last words."""
-    begin = start - _CONTEXT_WORDS if start - _CONTEXT_WORDS - shown > _MIN_GAP_WORDS else shown
-    if begin > shown:
-        yield "… "
-    yield _join_tokens(now, range(begin, start), spaced=True)
 
 
 def _format_change(was: _Tokens, now: _Tokens, change: _Change) -> Iterator[Text | str]:

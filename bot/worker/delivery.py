@@ -26,11 +26,9 @@ from aiogram.exceptions import (
     TelegramEntityTooLarge,
     TelegramForbiddenError,
     TelegramMigrateToChat,
-    TelegramNetworkError,
     TelegramNotFound,
 )
 from aiogram.types import InlineKeyboardMarkup, MessageEntity, ReplyParameters
-from aiohttp import ClientConnectorError
 
 from bot.access import AdminRegistry, get_question_reader
 from bot.i18n import get_translator
@@ -43,7 +41,7 @@ from bot.telegram.pre_send_check import (
     recheck_before_sending,
     recheck_shown_content,
 )
-from bot.telegram.session import TRANSIENT_ERRORS, SendWithoutRetry, compute_retry_delay
+from bot.telegram.session import SendOnce, may_have_arrived
 from bot.views import answer
 from bot.views.message_formatting import Page
 from rag_core.errors import RagError
@@ -57,8 +55,6 @@ _PERMANENT_ERRORS = (
     TelegramMigrateToChat,
     TelegramEntityTooLarge,
 )
-_MAX_TRIES = 6
-_RETRY_PAUSE_SECONDS = 0.5  # doubled with each try
 
 log = logging.getLogger(__name__)
 
@@ -109,9 +105,7 @@ class AnswerDelivery:
         # In a group, or after a try with unknown outcome, a message already exists that is edited into the sentence.
         begun = next((message.message_id for message in self._messages if not message.sent), None)
         self._messages = [*sent, DeliveryMessage(len(sent), said, "[]", message_id=begun)]
-        self.whole = None
-        with self._log_archive_errors():
-            await questions.save_delivery(self._archive, self.asked.id, self._messages, None)
+        await self.keep(None)
 
     async def send(self) -> list[int]:
         """Send the unsent messages and return the ids of all. Raises what Telegram refused, or connection errors."""
@@ -130,9 +124,10 @@ class AnswerDelivery:
         if not message.tried:
             message = await self._save_state(replace(message, tried=True, message_id=None))
             try:
-                return await self._send_message(message)
+                where = {"chat_id": self.asked.chat_id, **self._build_target(message)}
+                return (await self._bot(SendOnce(**where, **_build_content(message)))).message_id
             except Exception as exc:
-                if not _may_have_arrived(exc):
+                if not may_have_arrived(exc):
                     await self._save_state(replace(message, tried=False))
                     raise
                 log.warning("question %d: nobody knows whether message %d arrived", self.asked.id, message.page + 1)
@@ -144,19 +139,6 @@ class AnswerDelivery:
         await self._save_state(replace(message, message_id=short.message_id))
         await self._edit_message(message, short.message_id)
         return short.message_id
-
-    async def _send_message(self, message: DeliveryMessage) -> int:
-        call = SendWithoutRetry(chat_id=self.asked.chat_id, **_build_content(message), **self._build_target(message))
-        for attempt in range(_MAX_TRIES):
-            try:
-                return (await self._bot(call)).message_id
-            except TRANSIENT_ERRORS as exc:
-                wait = compute_retry_delay(exc, _RETRY_PAUSE_SECONDS * 2**attempt)
-                if wait is None or _may_have_arrived(exc) or attempt == _MAX_TRIES - 1:
-                    raise
-                log.warning("question %d: %s; again in %.1f s", self.asked.id, type(exc).__name__, wait)
-            await asyncio.sleep(wait)
-        raise AssertionError("the last try returns or raises")
 
     async def _edit_message(self, message: DeliveryMessage, message_id: int) -> bool:
         """Edit the text into a message; False where the message is gone."""
@@ -192,14 +174,6 @@ def _build_content(message: DeliveryMessage) -> dict[str, Any]:
     markup = InlineKeyboardMarkup.model_validate_json(message.markup) if message.markup else None
     entities = [MessageEntity.model_validate(entity) for entity in json.loads(message.entities)]
     return {"text": message.text, "entities": entities, "reply_markup": markup}
-
-
-def _may_have_arrived(exc: Exception) -> bool:
-    """Check whether Telegram may have accepted the message despite the error."""
-    if isinstance(exc, ClientDecodeError):
-        return not isinstance(exc.data, str)  # a string is a proxy's page instead of Telegram's answer
-    reached = not isinstance(exc.__cause__, ClientConnectorError)
-    return isinstance(exc, TelegramNetworkError) and not isinstance(exc, TelegramEntityTooLarge) and reached
 
 
 ANSWERS_JOB = "answers"  # name in the job log

@@ -14,8 +14,8 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import tzinfo
 from functools import partial
@@ -60,39 +60,8 @@ from rag_core.storage.questions import QuestionRow, fetch_previous_answer
 from rag_core.types import Answer, PostKey, Question, Shortfall, Viewer
 from rag_core.verification.verify import verify_text
 
-# Searching is CPU-bound, and Python uses one core.
+# Searching is CPU-bound, and Python uses one core. Of verifications one runs at a time: a slot stays for questions.
 _MAX_CONCURRENT_SEARCHES = 2
-
-
-class SearchSemaphore:
-    """Semaphore for searches. Questions release their slot while they wait for the model."""
-
-    def __init__(self, seats: int = _MAX_CONCURRENT_SEARCHES) -> None:
-        self._slots = asyncio.Semaphore(seats)
-        self._verification_slots = asyncio.Semaphore(max(1, seats - 1))
-
-    @asynccontextmanager
-    async def seat(self) -> AsyncIterator[Callable[[], None]]:
-        """Hold a slot; the yielded function releases it early and may be called repeatedly."""
-        await self._slots.acquire()
-        taken = [True]
-
-        def leave() -> None:
-            if taken:
-                taken.clear()
-                self._slots.release()
-
-        try:
-            yield leave
-        finally:
-            leave()
-
-    @asynccontextmanager
-    async def seat_to_verify(self) -> AsyncIterator[None]:
-        """Hold a slot for verification; at least one slot stays free for questions."""
-        async with self._verification_slots, self.seat():
-            yield
-
 
 _UPDATE_INTERVAL_SECONDS = 1.0
 # Telegram accepts about 30 calls a second: https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-
@@ -190,7 +159,7 @@ async def _append_deeper_note(
     return as_list(said, Italic(words("deeper-note", count=more)), sep="\n\n")
 
 
-# Most of them only wait for the model, with an extract already shown: searches are limited by SearchSemaphore.
+# Most of them only wait for the model, with an extract already shown: `_searches` limits the others.
 _WORKER_COUNT = 16
 # A question that was interrupted this often is answered with an apology instead.
 _MAX_ATTEMPTS = 10
@@ -223,7 +192,8 @@ class QuestionWorker:
         self._job_log = job_log or JobLog(rag.archive)
         self.limits = RateLimiter(rag.archive, settings, rights)
         self._cache = AnswerCache(rag)
-        self._searches = SearchSemaphore()
+        self._searches = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES)
+        self._verifications = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES - 1)
         self._running: dict[int, tuple[QuestionRow, asyncio.Task[tuple[Text, JsonObject]]]] = {}
         self._stopped_by_reader: set[int] = set()
         self._positions = QueuePositions(bot, rag.archive, lambda: len(self._running))
@@ -404,8 +374,10 @@ class QuestionWorker:
         key, version = await self._cache.key(question, asked.mode), self._rag.version
         if (known := await self._cache.get(question, key)) is not None:
             return known
-        async with self._searches.seat() as leave:
-            live.waits = leave
+        await self._searches.acquire()
+        with ExitStack() as slot:
+            slot.callback(self._searches.release)
+            live.waits = slot.close  # released early where the question waits for a model
             rag = self._rag
             if asked.mode == DEEP_MODE:
                 chosen = rag.settings
@@ -433,7 +405,7 @@ class QuestionWorker:
 
     async def _verify(self, asked: QuestionRow, question: Question, words: Translator) -> tuple[Text, JsonObject]:
         question = replace(question, lang=detect_question_language(asked.text, asked.lang))
-        async with self._searches.seat_to_verify():
+        async with self._verifications, self._searches:
             found = await verify_text(question, self._rag)
             if self.confirm_posts and await self.confirm_posts(found.posts()):
                 found = await verify_text(question, self._rag)

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
-from bot.access import AdminRegistry
+from bot.access import AdminRegistry, Refusal
 from bot.i18n import Translator
 from bot.settings import BotSettings
 from rag_core.storage import Archive, questions
@@ -71,10 +71,12 @@ class RateLimiter:
         self._lock = asyncio.Lock()
 
     @asynccontextmanager
-    async def hold_count(self, reader: int, chat_id: int) -> AsyncIterator[timedelta | None]:
-        """Time until this reader may ask again in this chat; None: now. Raises ArchiveUnavailable.
+    async def hold_count(
+        self, reader: int, chat_id: int, words: Translator, *, pressed: bool = False
+    ) -> AsyncIterator[None]:
+        """Hold the count: a question queued inside the block counts for a simultaneous one.
 
-        Holds a lock: a question queued inside the block counts for a simultaneous one.
+        Raises Refusal where this reader may not ask now in this chat, ArchiveUnavailable.
         """
         limits = [("user_id", reader, self._settings.reader_limit)]
         if chat_id != reader:
@@ -86,7 +88,10 @@ class RateLimiter:
             moments = [
                 await questions.find_nth_question_time(self._archive, *limit, now - _LIMIT_PERIOD) for limit in limits
             ]
-            yield max((moment + _LIMIT_PERIOD - now for moment in moments if moment), default=None)
+            wait = max((moment + _LIMIT_PERIOD - now for moment in moments if moment), default=None)
+            if wait is not None:
+                raise Refusal(_format_rate_limit(wait, words) if pressed else self.build_notice(wait, reader, words))
+            yield
 
     def count_command(self, reader: int, chat_id: int, *, press: bool = False) -> timedelta | None:
         """Count a command or a button press; returns the time until the next one is allowed, None: counted.
@@ -112,9 +117,8 @@ class RateLimiter:
         if reader in self._reminded:
             return ""
         self._reminded[reader] = now
-        return format_rate_limit(wait, words)
+        return _format_rate_limit(wait, words)
 
 
-def format_rate_limit(wait: timedelta, words: Translator) -> str:
-    """Format the rate limit notice."""
+def _format_rate_limit(wait: timedelta, words: Translator) -> str:
     return words("ask-limit", minutes=max(1, -(-int(wait.total_seconds()) // 60)))

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, Cli, bind, say, say_text, sent, wait_until_idle
 
-from bot.digest_sender import compute_next_due, render_digest
+from bot.handlers.digests import compute_next_due, render_digest
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
 from bot.views.post_formatting import RenderContext
@@ -65,7 +65,7 @@ async def test_a_digest_has_each_event_once_and_only_what_its_reader_may_read(
 async def test_a_digest_comes_at_its_hour_once_and_not_without_news(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.digest_sender._INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr("bot.handlers.digests._INTERVAL_SECONDS", 0.1)
     async with live():
         assert (await say_text(sandbox, OTTO, "/digest")).startswith("No digest is planned.")
         hour = (datetime.now(UTC).hour + 12) % 24

@@ -10,7 +10,7 @@ from typing import Any
 from driver import ADMIN, GROUP, OTTO, RITA, buttons, current, say
 from roles_server import serve_roles
 
-from bot.handlers.mode import _ModeCallback
+from bot.handlers.chat_settings import _ModeCallback
 from bot.sandbox import Sandbox
 from bot.sandbox.chats import Membership
 

@@ -29,7 +29,6 @@ QUESTIONS = [
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses of seconds last hundredths."""
     monkeypatch.setattr(RetryMiddleware.__init__, "__defaults__", (6, 0.01))
-    monkeypatch.setattr("bot.worker.delivery._RETRY_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr("bot.worker.delivery._FIRST_RETRY_SECONDS", 0.05)
 
 

@@ -1,8 +1,9 @@
-"""Watch notices: matches new posts with the watches, and tells readers of each event once.
+"""Watches: /watch and /watches; matches new posts with the watches, and tells readers of each event once.
 
 Twice a second the changes since the watermark are matched; hits are stored before they are sent and marked after. What
 a reader may read is worked out when they are told, and again before each attempt to send. Copies of what was told join
-it, and rewordings by other channels: families are those of the posts that this reader may read.
+it, and rewordings by other channels: families are those of the posts that this reader may read. In a group its admins
+decide what is watched.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from aiogram import Bot
+from aiogram import Bot, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramForbiddenError
+from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import InlineKeyboardMarkup
-from aiogram.utils.formatting import Bold, Text, as_list
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
+from aiogram.utils.formatting import Bold, Code, Text, as_list
 
 from bot import access
-from bot.access import Reader
+from bot.access import Reader, Refusal, check_may_change_settings, get_reader
 from bot.app_context import AppContext
+from bot.filters import ChatCommand
 from bot.i18n import Translator, detect_question_language, get_translator
 from bot.telegram.pre_send_check import (
     ContentWithdrawn,
@@ -29,15 +32,20 @@ from bot.telegram.pre_send_check import (
     collect_content_of_posts,
     recheck_before_sending,
 )
-from bot.views.answer import link_author
-from bot.views.keyboards import build_keyboard
+from bot.views.answer import link_author, link_number
+from bot.views.keyboards import LabelledPress, build_keyboard
 from bot.views.message_formatting import neutralize_links
 from ingest.dedup import are_rewordings
 from rag_core.storage import channels, posts, subscriptions
 from rag_core.storage.near_duplicates import fetch_copies
-from rag_core.storage.subscriptions import Watch, WatchHit
+from rag_core.storage.subscriptions import MAX_WATCHES, NewWatch, Watch, WatchHit
 from rag_core.types import Channel, Post, PostKey, Viewer
-from rag_core.watch_matching import WatchIndex, find_quote
+from rag_core.watch_matching import WatchIndex, find_quote, parse_quiet_hours, parse_watch, split_channels
+
+_MAX_LENGTH = 200
+_MUTED_SECONDS = 86_400
+_LAST_HITS = 3
+_BUTTON_LENGTH = 24
 
 MAX_NOTICES_A_DAY = 20  # a chat; one line on the next day counts the rest
 _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS = 0.5, 60.0
@@ -52,6 +60,93 @@ class WatchCallback(CallbackData, prefix="wt"):
 
     action: str
     watch_id: int
+
+
+async def _on_watch(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    given, reader = " ".join((command.args or "").split()), get_reader(message)
+    await check_may_change_settings(context.admins, message.chat, reader.user_id, words("group-admins-only"))
+    example = Code(f"/watch {words('watch-example')}")
+    query, named = split_channels(given, await access.get_readable_channels(context.admins, reader))
+    if (quiet := parse_quiet_hours(given)) is not None:
+        text = Text(words("watch-quiet", hours=quiet) if quiet else words("watch-quiet-off"))
+        if not await subscriptions.set_quiet_hours(context.archive, message.chat.id, quiet):
+            text = words.rich("watches-none", example=example)
+    elif len(given) > _MAX_LENGTH or not parse_watch(query).terms:
+        text = words.rich("watch-how", example=example, quiet=Code("/watch quiet 22-8"))
+    elif await subscriptions.add_watch(
+        context.archive,
+        NewWatch(reader.user_id, reader.chat_id, reader.private, given, query, named),
+    ):
+        text = words.rich("watch-added", text=neutralize_links(given))
+    else:
+        text = words.rich("watch-full", count=MAX_WATCHES)
+    await message.answer(**text.as_kwargs())
+
+
+async def _on_watches(message: Message, context: AppContext, words: Translator) -> None:
+    reader = get_reader(message)
+    await subscriptions.mark_chat_blocked(context.archive, message.chat.id, blocked=False)
+    viewer = await access.build_viewer(context.admins, reader)
+    text, buttons, keys = await _render_watches(message.chat.id, viewer, context, words)
+    content = await collect_content_of_posts(keys, viewer, context.archive)
+    with recheck_before_sending(content, reader, context.admins):
+        await message.answer(**text.as_kwargs(), reply_markup=buttons)
+
+
+async def _render_watches(
+    chat_id: int, viewer: Viewer, context: AppContext, words: Translator
+) -> tuple[Text, InlineKeyboardMarkup | None, list[PostKey]]:
+    """Render the watches of a chat with their last hits that the viewer may read; also the posts linked."""
+    kept = await subscriptions.list_watches(context.archive, chat_id)
+    if not kept:
+        return words.rich("watches-none", example=Code(f"/watch {words('watch-example')}")), None, []
+    known = await channels.load_channels(context.archive)
+    lines, linked = [], []
+    for number, watch in enumerate(kept, 1):
+        told = await subscriptions.list_hits(context.archive, watch.id, ("told", "over", "listed"))
+        last = [hit for hit in told if hit.key.chat_id in viewer.channels][-_LAST_HITS:]
+        linked += [hit.key for hit in last]
+        links = [part for n, hit in enumerate(last, 1) for part in (" ", link_number(n, hit.key, known))]
+        state = words("watch-is-paused") if watch.paused else words("watch-is-muted") if _is_muted(watch) else ""
+        lines.append(Text(f"{number}. ", neutralize_links(watch.text), state, *links))
+    rows = [_build_row(number, watch, words) for number, watch in enumerate(kept, 1)]
+    head = words("watches-title", count=len(kept))
+    quiet = [words("watch-quiet", hours=kept[0].quiet)] if kept[0].quiet else []
+    return as_list(head, *lines, *quiet), build_keyboard(*rows), linked
+
+
+def _is_muted(watch: Watch) -> bool:
+    return watch.muted_until > time.time()
+
+
+def _build_row(number: int, watch: Watch, words: Translator) -> list[LabelledPress]:
+    resting = watch.paused or _is_muted(watch)
+    label, action = (words("watch-resume"), "resume") if resting else (words("watch-pause"), "pause")
+    short = watch.text[:_BUTTON_LENGTH]
+    return [
+        (f"{words('watch-stop')}: {short}", WatchCallback(action="stop", watch_id=watch.id)),
+        (f"{label} {number}", WatchCallback(action=action, watch_id=watch.id)),
+    ]
+
+
+async def _press_watch(
+    pressed: CallbackQuery, callback_data: WatchCallback, context: AppContext, words: Translator
+) -> None:
+    message, archive, chosen = pressed.message, context.archive, callback_data.watch_id
+    if message is None:
+        raise Refusal(words("group-admins-only"))
+    await check_may_change_settings(context.admins, message.chat, pressed.from_user.id, words("group-admins-only"))
+    if chosen not in {watch.id for watch in await subscriptions.list_watches(archive, message.chat.id)}:
+        raise Refusal(words("watch-gone"))
+    match callback_data.action:
+        case "stop":
+            await subscriptions.delete_watch(archive, chosen)
+        case "mute":
+            await subscriptions.mute_watch(archive, chosen, int(time.time()) + _MUTED_SECONDS)
+        case "pause" | "resume":
+            await subscriptions.pause_watch(archive, chosen, paused=callback_data.action == "pause")
+    done = {"stop": "watch-stopped", "mute": "watch-muted", "pause": "watch-paused", "resume": "watch-resumed"}
+    await pressed.answer(words(done.get(callback_data.action, "watch-gone")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +258,13 @@ class WatchNotifier:
             return
         others = {one.key.chat_id for one in copies[hit.key].all} - {hit.key.chat_id} if hit.key in copies else set()
         text = _render_notice(watch, post, post.text[slice(*span)], known[hit.key.chat_id], len(others), words)
+        actions = (("watch-mute", "mute"), ("watch-stop", "stop"))
+        buttons = build_keyboard(
+            [(words(label), WatchCallback(action=name, watch_id=watch.id)) for label, name in actions]
+        )
         content = await collect_content_of_posts([hit.key], viewer, self._archive)
         with recheck_before_sending(content, to.reader, self._context.admins):
-            await self._bot.send_message(
-                watch.chat_id, **text.as_kwargs(), reply_markup=_build_notice_keyboard(watch, words)
-            )
+            await self._bot.send_message(watch.chat_id, **text.as_kwargs(), reply_markup=buttons)
         await subscriptions.mark_hits(self._archive, [hit], "told")
 
     async def _is_rewording_of_told(self, post: Post, told: Sequence[WatchHit], viewer: Viewer) -> bool:
@@ -197,6 +294,10 @@ def _render_notice(watch: Watch, post: Post, quote: str, channel: Channel, other
     return as_list(Bold(neutralize_links(words("watch-notice", text=watch.text))), neutralize_links(quote), link, *also)
 
 
-def _build_notice_keyboard(watch: Watch, words: Translator) -> InlineKeyboardMarkup:
-    actions = (("watch-mute", "mute"), ("watch-stop", "stop"))
-    return build_keyboard([(words(label), WatchCallback(action=name, watch_id=watch.id)) for label, name in actions])
+def routes() -> Router:
+    """Router of /watch, /watches, and the buttons of watches and notices."""
+    router = Router(name="watches")
+    router.message.register(_on_watch, ChatCommand("watch", addressed_only=True))
+    router.message.register(_on_watches, ChatCommand("watches", addressed_only=True))
+    router.callback_query.register(_press_watch, WatchCallback.filter())
+    return router

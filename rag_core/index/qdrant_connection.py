@@ -1,6 +1,5 @@
-"""Qdrant connection: retries, reconnection, errors as sentences, filter conditions, and collection settings.
+"""Qdrant connection: retries, errors as sentences, filter conditions, and collection settings.
 
-If the server is down when the bot starts, or a collection is lost later, a thread tries again until it can be opened.
 Imported only if QDRANT__URL is set.
 """
 
@@ -12,8 +11,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Event, Lock, RLock, Thread
-from typing import Any, Generic, Protocol, TypeVar
+from threading import RLock
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import stamina
@@ -23,7 +22,8 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
-from rag_core.errors import QdrantGone, RagError, VectorsUnavailable
+from rag_core.errors import QdrantGone, VectorsUnavailable
+from rag_core.index.reconnecting import CollectionLost
 from rag_core.settings import QdrantSettings
 
 IN_MEMORY_URL = ":memory:"  # qdrant-client's own scan in Python, for tests
@@ -42,10 +42,6 @@ _COLLECTION_LOST = "The Qdrant server at {where} has lost a collection ({said}):
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
-
-
-class CollectionLost(QdrantGone):
-    """Error: the server has lost a collection."""
 
 
 @contextmanager
@@ -230,86 +226,6 @@ def make_date_conditions(since: int | None, until: int | None) -> Iterator[model
     """Conditions for dates in Unix seconds; `since` is inclusive, `until` exclusive."""
     if since is not None or until is not None:
         yield models.FieldCondition(key="date", range=models.Range(gte=since, lt=until))
-
-
-_RECONNECT_EVERY_S = 2.0
-
-
-class _Closeable(Protocol):
-    def close(self) -> None: ...
-
-
-B = TypeVar("B", bound=_Closeable)
-
-
-class Reconnecting(Generic[B]):
-    """Reconnecting handle: calls `opening` until it succeeds; until then every use raises the reason at once."""
-
-    def __init__(self, opening: Callable[[], B], every: float = _RECONNECT_EVERY_S) -> None:
-        """Try to open once. Raises errors that waiting cannot fix."""
-        self._opening, self._every = opening, every
-        self._opened: B | None = None
-        self._error: RagError = QdrantGone("The Qdrant server has not been asked yet.")
-        self._closed, self._lock = Event(), Lock()
-        self._retry_thread: Thread | None = None
-        if not self._try_open():
-            self._start_retrying()
-
-    @property
-    def opened(self) -> B:
-        """The opened object. Raises the error of the last attempt if there is none."""
-        if self._opened is None:
-            raise self._error
-        return self._opened
-
-    def do(self, work: Callable[[B], T]) -> T:
-        """Call `work` with the opened object; if the server has lost the collection, start to reopen it."""
-        opened = self.opened
-        try:
-            return work(opened)
-        except CollectionLost as exc:
-            with self._lock:
-                if self._opened is opened:
-                    self._opened, self._error = None, exc
-                    opened.close()
-            self._start_retrying()
-            raise
-
-    def close(self) -> None:
-        """Stop retrying, and close the opened object."""
-        self._closed.set()
-        with self._lock:
-            if self._opened is not None:
-                self._opened.close()
-
-    def _start_retrying(self) -> None:
-        with self._lock:
-            if self._retry_thread is None or not self._retry_thread.is_alive():
-                self._retry_thread = Thread(target=self._retry_until_open, name="qdrant", daemon=True)
-                self._retry_thread.start()
-
-    def _retry_until_open(self) -> None:
-        while not self._closed.wait(self._every):
-            try:
-                if self._try_open():
-                    return
-            except RagError as exc:  # the server answers but cannot be used: an admin has to act
-                log.error("the Qdrant server cannot be used: %s", exc.reason)
-                self._error = exc
-
-    def _try_open(self) -> bool:
-        try:
-            opened = self._opening()
-        except QdrantGone as exc:
-            self._error = exc
-            return False
-        with self._lock:
-            if self._closed.is_set():
-                opened.close()
-            else:
-                # Together: a caller that loses the collection again must start a new thread, though this one runs.
-                self._opened, self._retry_thread = opened, None
-        return True
 
 
 _OTHER_SHARD_COUNT = (

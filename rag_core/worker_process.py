@@ -106,7 +106,7 @@ class WorkerProcess:
             self._process.stdin.write(_encode_message(message))
 
     async def receive(self) -> Message:
-        """Wait for a message. A worker that sends anything else is killed. Raises WorkerExited."""
+        """Wait for a message. One that sends anything else or closes its output is killed. Raises WorkerExited."""
         import asyncio
 
         assert self._process.stdout is not None
@@ -119,6 +119,7 @@ class WorkerProcess:
             async with asyncio.timeout(_EXIT_TIMEOUT_S):
                 code = await self._process.wait()
         except TimeoutError:
+            self.kill()
             raise WorkerExited(None, "") from None
         raise WorkerExited(code, next(reversed(self.log_lines()), _NO_WORDS))
 

@@ -69,6 +69,10 @@ class QdrantGone(VectorsUnavailable):
     """Qdrant server does not answer or work now; it may again for the next question."""
 
 
+class CollectionLost(QdrantGone):
+    """Qdrant server has lost a collection."""
+
+
 class HistoryUnavailable(RagError):
     """Telegram shows no history now; nothing is known of any post. `lasting`: asking again does not help."""
 

@@ -22,8 +22,7 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
-from rag_core.errors import QdrantGone, VectorsUnavailable
-from rag_core.index.reconnecting import CollectionLost
+from rag_core.errors import CollectionLost, QdrantGone, VectorsUnavailable
 from rag_core.settings import QdrantSettings
 
 IN_MEMORY_URL = ":memory:"  # qdrant-client's own scan in Python, for tests

@@ -7,16 +7,12 @@ from collections.abc import Callable
 from threading import Lock, Timer
 from typing import Generic, Protocol, TypeVar
 
-from rag_core.errors import QdrantGone, RagError
+from rag_core.errors import CollectionLost, QdrantGone, RagError
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _RECONNECT_EVERY_S = 2.0
-
-
-class CollectionLost(QdrantGone):
-    """Error: the server has lost a collection."""
 
 
 class _Closeable(Protocol):

@@ -19,17 +19,17 @@ from rag_core.dates.parse import find_dates, parse_coming_period, read_coming
 from rag_core.dates.ranges import DateRange, resolve_date_parts
 from rag_core.engine import Engine
 from rag_core.retrieval.channel_profile import find_described_channel
-from rag_core.retrieval.extractive_summary import MAX_LINES, quote_span
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.text.tokens import fold_case, read_word, tokenize
 from rag_core.types import Draft, Hit, Passage, Plan, PostKey, Question
+from rag_core.writing.extract import quote_span
 from rag_core.writing.phrases import format_dated_line
 
 _ANNOUNCED_AHEAD = timedelta(days=120)  # what was announced earlier is read no more
 _WITHOUT_PERIOD = timedelta(days=28)  # "what's coming up?"
-_MAX_READ_POSTS = 1000  # the newest
+_MAX_READ_POSTS, _MAX_LINES = 1000, 7  # the newest posts
 _MAX_READ_SENTENCES = 400  # that have words of days, 0.5 ms each
 _CONTEXT_LENGTH = 30  # characters read before a date
 _MAX_LINE_LENGTH = 160  # characters of a quote
@@ -109,7 +109,7 @@ async def list_coming_events(question: Question, plan: Plan, rag: Engine) -> Dra
     events = await asyncio.to_thread(_find_current_events, passages, asked, question, frequency)
     originals = await _drop_copies(events, question, rag)
     lines, room = [], MAX_ANSWER_LENGTH
-    for event in sorted(originals, key=lambda one: one.day)[:MAX_LINES]:
+    for event in sorted(originals, key=lambda one: one.day)[:_MAX_LINES]:
         quote = quote_span(event.passage, event.span)
         day = datetime.combine(event.day, time(), question.asked_at.tzinfo)
         text = format_dated_line(day, quote.text, question.asked_at, question.lang)

@@ -23,7 +23,8 @@ from rag_core.engine import Engine
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, TextSpan, split_long_span, split_sentences
-from rag_core.types import Citation, Draft, Hit, Passage, PassageRef, Plan, PostKey, Question, Sentence
+from rag_core.types import Draft, Hit, Passage, PassageRef, Plan, PostKey, Question, Sentence
+from rag_core.writing.extract import quote_span
 from rag_core.writing.phrases import format_dated_line, format_last_post_before, format_post_count
 
 MAX_LINES = 7
@@ -137,12 +138,6 @@ async def _quote_openings(passages: Sequence[Passage], question: Question, rag: 
         if span := find_opening(one.text, spoken):
             quotes.append(quote_span(one, span))
     return quotes
-
-
-def quote_span(passage: Passage, span: TextSpan) -> Sentence:
-    """Quote a span of a passage, cited at its place in the post."""
-    quote, at = passage.text[slice(*span)], passage.start + span[0]
-    return Sentence(quote, (Citation(passage.key, quote, at, at + len(quote), passage.date),))
 
 
 def find_opening(

@@ -28,9 +28,9 @@ from rag_core.text.answer_type import (
     names_a_role,
 )
 from rag_core.text.query_terms import ASKING_STEMS, QueryTerms
-from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, split_sentences
+from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, TextSpan, split_sentences
 from rag_core.text.tokens import detect_language, measure_stem_similarity, read_word, tokenize
-from rag_core.types import Citation, Evidence, Sentence
+from rag_core.types import Citation, Evidence, Passage, Sentence
 from rag_core.writing.extract_candidates import (
     MAX_SENTENCE_GAP,
     VAGUE_TYPES,
@@ -572,12 +572,14 @@ def _score_beside_first(candidate: ExtractCandidate, first: ExtractCandidate) ->
 
 
 def quote_piece(piece: ExtractCandidate) -> Sentence:
-    """Convert a piece to a sentence of the answer: quoted word for word, cited at its place in the post."""
-    passage = piece.source.passage
-    quote = passage.text[piece.start : piece.end]
-    place = passage.start + piece.start
-    citation = Citation(passage.key, quote, place, place + len(quote), passage.date)
-    return Sentence(quote, (citation,))
+    """Convert a piece to a sentence of the answer."""
+    return quote_span(piece.source.passage, (piece.start, piece.end))
+
+
+def quote_span(passage: Passage, span: TextSpan) -> Sentence:
+    """Quote a span of a passage word for word, cited at its place in the post."""
+    quote, at = passage.text[slice(*span)], passage.start + span[0]
+    return Sentence(quote, (Citation(passage.key, quote, at, at + len(quote), passage.date),))
 
 
 def quote_earlier_piece(ranked: RankedPieces, lang: str) -> Sentence | None:

@@ -220,7 +220,8 @@ def _widen(text: str, spans: Sequence[TextSpan], n: int) -> TextSpan:
     """Widen a sentence by its neighbours while it stays short: what begins then, and what it is."""
     start, end = spans[n]
     if end - start > _MAX_LINE_LENGTH:
-        return split_long_span(text, (start, end), _MAX_LINE_LENGTH)[0]
+        windows = split_long_span(text, (start, end), _MAX_LINE_LENGTH)
+        return next((one for one in windows if _DAY_WORDS.search(fold_case(text[slice(*one)]))), windows[0])
     if n and start - spans[n - 1][1] <= _MAX_GAP and end - spans[n - 1][0] <= _MAX_LINE_LENGTH:
         start = spans[n - 1][0]
     if n + 1 < len(spans) and spans[n + 1][0] - end <= _MAX_GAP and spans[n + 1][1] - start <= _MAX_LINE_LENGTH:

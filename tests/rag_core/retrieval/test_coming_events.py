@@ -57,6 +57,13 @@ async def test_a_weekend_has_the_events_of_its_days_soonest_first(announced: Any
     assert draft is not None and all(c.quote in s.text for s in draft.sentences for c in s.citations)
 
 
+async def test_of_a_long_sentence_the_part_with_the_day_is_quoted(announced: Any, make_post: Any) -> None:
+    text = f"The harbour board, {'which met in the chapel for three hours, ' * 5}opens the new slipway on 23 January."
+    await announced.keep(make_post(60, text, chat=announced.harbour, days=MONDAY))
+    (shown,) = lines(await ask(announced, "what is planned for 23 January?"))
+    assert shown.startswith("January 23: ") and shown.endswith("on 23 January.") and len(shown) < 200
+
+
 async def test_where_nothing_else_is_announced_deadlines_are_told(announced: Any) -> None:
     shown = lines(await ask(announced, "что запланировано на 19 января?"))
     assert shown == ["19 января: Send your photos of the storm until 19 January."]

@@ -139,7 +139,8 @@ def _reschedules(later: Passage, event: _Event, frequency: Callable[[str], int])
     """Whether a later post that something was moved or cancelled shares a rare word with the sentence of an event."""
     if later.key.chat_id != event.passage.key.chat_id or later.date <= event.passage.date:
         return False
-    shared = frozenset(tokenize(later.text)) & frozenset(tokenize(event.passage.text[slice(*event.sentence)]))
+    said = _RESCHEDULED.sub(" ", later.text)  # "new" of "new date" is no common subject
+    shared = frozenset(tokenize(said)) & frozenset(tokenize(event.passage.text[slice(*event.sentence)]))
     return any(
         frequency(term) <= _MAX_RARE_POSTS and not (term.isdecimal() or _DAY_WORDS.match(term)) for term in shared
     )

@@ -33,9 +33,9 @@ COMMANDS = {
         ("demo", 'demo --once "How much is membership?"'),
     ),
     "init": Command(
-        "run", "put your bot's token into .env, and check it", ("init", "init < token.txt"), "declare_init"
+        "init_and_run", "put your bot's token into .env, and check it", ("init", "init < token.txt"), "declare_init"
     ),
-    "run": Command("run", "run the bot (needs a token: citegram init)", ("run", "--data /srv/citegram run")),
+    "run": Command("init_and_run", "run the bot (needs a token: citegram init)", ("run", "--data /srv/citegram run")),
     "import": Command(
         "index_commands",
         "import an export of Telegram Desktop (result.json or messages.html)",
@@ -66,7 +66,7 @@ COMMANDS = {
     ),
     "digest": Command("digest", "what is new, each event once", ("digest", "digest --days 1 --json")),
     "report": Command(
-        "channel_report",
+        "html_report",
         "write a page with plots: posts a week, subjects, questions as counts",
         ("report", "report --weeks 52 --out year.html"),
     ),

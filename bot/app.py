@@ -55,7 +55,7 @@ from bot.handlers.imports import ImportRunner
 from bot.handlers.reindex import report_rebuilds
 from bot.handlers.start import publish_menu
 from bot.history_service import HistoryService, open_history_client
-from bot.indexing_worker import BotObserver, IndexingWorker, RebuildRunner
+from bot.indexing_and_rebuild import BotObserver, IndexingWorker, RebuildRunner
 from bot.logs import throttle_polling_errors
 from bot.middlewares import AdminsOnlyMiddleware, DeduplicationMiddleware, LanguageMiddleware, RateLimitMiddleware
 from bot.monitoring.health import monitor_bot

@@ -12,7 +12,7 @@ from typing import Protocol
 from bot.access import AdminRegistry
 from bot.history_service import HistoryService
 from bot.i18n import load_zone
-from bot.indexing_worker import IndexingWorker, RebuildRunner
+from bot.indexing_and_rebuild import IndexingWorker, RebuildRunner
 from bot.settings import Settings
 from bot.suggested_questions import QuestionSuggester
 from bot.worker.reader_limits import RateLimiter

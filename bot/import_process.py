@@ -29,9 +29,9 @@ from threading import Thread
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from bot.data_folder import open_private_file
+from bot.data_folder_lock_and_usage import open_private_file
+from ingest.exports.export_checks import ImportOptions
 from ingest.exports.importer import ImportReport
-from ingest.exports.scan import ImportOptions
 from ingest.exports.telegram_desktop import import_export
 from rag_core.errors import RagError
 from rag_core.storage import Archive

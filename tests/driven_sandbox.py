@@ -26,7 +26,7 @@ from bot.sandbox.update_queue import OTHER_POLLER_TEXT
 from bot.sandbox.user_actions import UserMessage
 
 if TYPE_CHECKING:
-    from bot.indexing_worker import BotObserver
+    from bot.indexing_and_rebuild import BotObserver
     from bot.settings import Settings
 
 PROXY_ERROR_PAGE = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"

@@ -30,7 +30,7 @@ from pydantic import BaseModel, SecretStr
 from bot.i18n import Translator, get_translator
 from ingest.dedup import ComparedText as DuplicateWords
 from ingest.dedup import parse_compared_text as duplicate_words
-from ingest.exports.scan import ImportNote
+from ingest.exports.export_checks import ImportNote
 from rag_core.planning.schema import P, SearchPlan
 from rag_core.retrieval.post_search import Highlight, TextMatcher
 from rag_core.text.numbers import Number

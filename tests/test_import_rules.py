@@ -45,7 +45,7 @@ LIBRARIES = {
     "telethon": {"ingest/history/mtproto_client.py"},
     "stamina": {"rag_core/llm/openai_client.py", "rag_core/index/qdrant_connection.py"},
     "qdrant_client": {"rag_core/index"},
-    "qdrant_edge": {"rag_core/index/edge_worker.py", "rag_core/index/vectors_edge.py"},
+    "qdrant_edge": {"rag_core/index/edge_shard_process.py", "rag_core/index/vectors_edge.py"},
 }
 
 

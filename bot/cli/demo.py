@@ -17,12 +17,12 @@ from pydantic import SecretStr
 from bot.app import run_bot
 from bot.cli.index_commands import catch_up_lexical_index, catch_up_vectors, show_progress_bar
 from bot.control.socket_client import hold_folder
-from bot.data_folder import open_lock_file, take_lock
+from bot.data_folder_lock_and_usage import open_lock_file, take_lock
 from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER, Json, Membership
 from bot.sandbox.server import Sandbox
 from bot.sandbox.state import SuggestedQuestion
 from bot.settings import Settings, WebhookSettings
-from ingest.exports.scan import ImportOptions
+from ingest.exports.export_checks import ImportOptions
 from ingest.exports.telegram_desktop import import_export
 from rag_core.engine_factory import open_engine
 from rag_core.errors import ModelUnavailable, RagError, SettingsWrong, translate_errors

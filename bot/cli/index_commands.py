@@ -26,9 +26,9 @@ from rag_core.storage.db import needs_migration
 from rag_core.types import Channel, Visibility
 
 if TYPE_CHECKING:  # imported where they are used: `ask` opens its engine here, and imports and rebuilds nothing
-    from bot.indexing_worker import RebuildRunner
+    from bot.indexing_and_rebuild import RebuildRunner
+    from ingest.exports.export_checks import ImportOptions
     from ingest.exports.importer import ImportReport
-    from ingest.exports.scan import ImportOptions
 
 T = TypeVar("T")
 
@@ -143,7 +143,7 @@ def declare_import(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
-    from ingest.exports.scan import ImportOptions
+    from ingest.exports.export_checks import ImportOptions
 
     visibility = Visibility(args.visibility) if args.visibility else None
     name = args.username.lstrip("@") if args.username else None
@@ -211,7 +211,7 @@ async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _rebuild(rag: Engine, chat_id: int | None) -> None:
     """Rebuild; an interrupted rebuild is finished first, so that its work is not lost."""
-    from bot.indexing_worker import RebuildRunner
+    from bot.indexing_and_rebuild import RebuildRunner
 
     dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
     reindexing = RebuildRunner(rag.archive, LexicalIndexer(rag.archive, rag.lexical), dense)

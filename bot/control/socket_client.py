@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from bot.control.schemas import AnswerJson, IndexFacts, PlanJson, VerdictsJson
-from bot.data_folder import FolderLocked, lock_data_folder
+from bot.data_folder_lock_and_usage import FolderLocked, lock_data_folder
 from rag_core.errors import ArchiveUnavailable, RagError
 from rag_core.models.active_models import ModelSwitch
 from rag_core.storage.user_data import AUTO_RECIPE

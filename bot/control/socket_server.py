@@ -29,7 +29,7 @@ from bot.control.socket_client import (
     require_same_protocol,
 )
 from bot.control.terminal_answers import TerminalAnswerer
-from bot.indexing_worker import IndexingWorker, RebuildRunner
+from bot.indexing_and_rebuild import IndexingWorker, RebuildRunner
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError
 from rag_core.models.active_models import switch_model

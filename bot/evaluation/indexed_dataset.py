@@ -19,7 +19,7 @@ from bot.cli.index_commands import catch_up_vectors, iterate_with_progress_bar, 
 from bot.evaluation.answer_metrics import JudgedAnswer, Metrics, RankedQuery, judge_answer, measure_answer_cost
 from bot.evaluation.datasets import Dataset, EvaluationQuery
 from bot.evaluation.recorded_replies import Recording, make_key
-from ingest.exports.scan import ImportOptions
+from ingest.exports.export_checks import ImportOptions
 from ingest.exports.telegram_desktop import import_export
 from ingest.indexer import LexicalIndexer
 from rag_core.answer import answer_question

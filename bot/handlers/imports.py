@@ -37,7 +37,7 @@ from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.access import Refusal, is_admin
 from bot.app_context import AppContext
-from bot.data_folder import open_private_file
+from bot.data_folder_lock_and_usage import open_private_file
 from bot.filters import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
 from bot.handlers import error_handler
 from bot.i18n import Translator, get_translator
@@ -48,7 +48,7 @@ from bot.views.channel_card import build_approval_keyboard
 from bot.views.keyboards import build_keyboard
 from bot.views.message_formatting import split_pages
 from bot.views.post_formatting import cut_lines, strip_control_characters
-from ingest.exports.scan import resolve_chat_id
+from ingest.exports.export_checks import resolve_chat_id
 from rag_core.errors import ImportRefused, RagError
 from rag_core.storage import Archive, channels
 from rag_core.types import Channel, Visibility

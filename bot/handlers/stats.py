@@ -10,7 +10,7 @@ from aiogram import Router
 from aiogram.types import Message
 from aiogram.utils.formatting import Bold, Text, as_list
 
-from bot import data_folder
+from bot import data_folder_lock_and_usage as data_folder
 from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator

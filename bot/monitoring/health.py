@@ -20,7 +20,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from bot import data_folder
+from bot import data_folder_lock_and_usage as data_folder
 from bot.app_context import AppContext
 from bot.http_listener import check_listen_host, refuse_foreign_pages, serve_http
 from bot.monitoring.metrics import Meter, TelegramCallMetrics

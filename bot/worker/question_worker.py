@@ -28,7 +28,7 @@ from bot import access
 from bot.access import AdminRegistry, get_question_reader, narrow_to_channel_set
 from bot.handlers import error_handler
 from bot.i18n import Translator, detect_question_language, get_translator, load_zone
-from bot.indexing_worker import BotObserver
+from bot.indexing_and_rebuild import BotObserver
 from bot.job_log import JobLog
 from bot.monitoring.metrics import Meter
 from bot.settings import BotSettings

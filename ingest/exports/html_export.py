@@ -23,8 +23,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ingest.exports.export_checks import CUT_FILE, ExportedChat, ImportNote, ImportOptions, resolve_chat_id
 from ingest.exports.importer import ExportSource, PostArrival, is_same_text, merge_with_stored_post
-from ingest.exports.scan import CUT_FILE, ExportedChat, ImportNote, ImportOptions, resolve_chat_id
 from rag_core.errors import ImportRefused
 from rag_core.storage.post_lookup import StoredPost
 from rag_core.types import Channel, Post, PostKey, format_post_link

@@ -22,7 +22,7 @@ from datetime import date, datetime, timedelta, tzinfo
 from itertools import chain, islice
 from pathlib import Path
 
-from ingest.exports.scan import AdmittedChat, ExportedChat, ImportNote, ImportOptions, admit_chats
+from ingest.exports.export_checks import AdmittedChat, ExportedChat, ImportNote, ImportOptions, admit_chats
 from ingest.message_parsing import MAX_ID, MalformedMessage, parse_exported_post, parse_object
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, history_gaps, posts

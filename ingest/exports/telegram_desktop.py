@@ -10,9 +10,15 @@ from pathlib import Path
 
 import ijson
 
+from ingest.exports.export_checks import (
+    ExportedChat,
+    ImportOptions,
+    RepairedJsonReader,
+    refuse_broken_json,
+    scan_export,
+)
 from ingest.exports.html_export import HtmlExport, find_pages
 from ingest.exports.importer import ExportSource, ImportProgress, ImportReport, import_source
-from ingest.exports.scan import ExportedChat, ImportOptions, RepairedJsonReader, refuse_broken_json, scan_export
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels
 from rag_core.types import Channel

@@ -39,7 +39,7 @@ from rag_core.os_support import IrregularFile, read_regular_file
 from rag_core.worker_process import BlockingWorkerProcess, Message, WorkerExited
 
 # Run as a program, and not imported: the engine's native code stays out of this process.
-_WORKER_ARGUMENTS = ("-m", "rag_core.index.edge_worker")
+_WORKER_ARGUMENTS = ("-m", "rag_core.index.edge_shard_process")
 # Far above the time of any call: a longer one means that the disk hangs.
 EDGE_CALL_TIMEOUT_S = 120.0
 # Opening reads all payload indexes and the log since the last flush: 3 s for a million vectors.

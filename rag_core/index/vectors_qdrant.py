@@ -111,7 +111,7 @@ class QdrantVectorStore:
     def search(self, vector: VectorArray, only: StoreFilter, n: int) -> list[tuple[Mapping[str, Any], float]]:
         """Find the n nearest allowed points: payloads and cosines."""
         each: list[list[models.Condition]] = [[match_any("chat", only["channels"])]]
-        if only["posts"] is not None:  # channel by channel, as in edge_worker.py
+        if only["posts"] is not None:  # channel by channel, as in edge_shard_process.py
             each = [[match_any("chat", [chat]), match_any("message", messages)] for chat, messages in only["posts"]]
         common: list[models.Condition] = [*make_date_conditions(only["since"], only["until"])]
         if only["lang"] is not None:

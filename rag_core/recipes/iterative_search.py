@@ -30,7 +30,7 @@ from rag_core.recipe_steps import (
     search_and_extract,
     write_or_extract,
 )
-from rag_core.retrieval.fusion import fuse_rankings
+from rag_core.retrieval.fusion_and_mmr import fuse_rankings
 from rag_core.retrieval.hybrid import LEXICAL, RetrievalQuery, search_hybrid
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import add_neighbours, build_retrieval_query, extract_expansion_names, search_passages

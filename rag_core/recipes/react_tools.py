@@ -32,7 +32,7 @@ from rag_core.planning.schema import format_plan
 from rag_core.recipe_steps import load_known_entities, plan_by_rules
 from rag_core.recipes.react_calculator import evaluate_expression
 from rag_core.retrieval.aggregate import answer_by_aggregation, extract_mention_terms, find_mentions
-from rag_core.retrieval.fusion import fuse_rankings
+from rag_core.retrieval.fusion_and_mmr import fuse_rankings
 from rag_core.retrieval.hybrid import DENSE, LEXICAL, RetrievalQuery, search_dense, search_hybrid, search_lexical
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages

@@ -22,7 +22,7 @@ from rag_core.engine import Engine
 from rag_core.planning.intents import asks_for_count, asks_for_mentions, asks_whose_posts
 from rag_core.retrieval.channel_profile import find_described_channel
 from rag_core.retrieval.coming_events import list_coming_events
-from rag_core.retrieval.extractive_summary import MAX_LINES, find_opening, fit_dated_lines, summarize_period
+from rag_core.retrieval.dated_post_openings import MAX_LINES, find_opening, fit_dated_lines, summarize_period
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage import posts
 from rag_core.storage.post_lookup import fetch_passages

@@ -24,7 +24,7 @@ from rag_core.context.evidence import build_text_key
 from rag_core.engine import CachedHit, Engine, make_hits_key
 from rag_core.errors import VectorsUnavailable
 from rag_core.planning.router import is_chain
-from rag_core.retrieval.fusion import select_by_mmr
+from rag_core.retrieval.fusion_and_mmr import select_by_mmr
 from rag_core.retrieval.hybrid import (
     LEXICAL,
     RankedPlaces,

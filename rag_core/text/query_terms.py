@@ -1,32 +1,26 @@
-"""Query terms: weights, similarity of stems, expansion by synonyms and translations, spelling correction.
+"""Query terms: weights, similarity of stems, expansion by synonyms and translations.
 
 Words that only name the kind of answer ("name", "number", "cost") weigh less: posts seldom repeat them.
 
 A group of a table lists words of one meaning in both languages, so that it bridges them as well: `synonyms.txt` is of
 everyday words, `translations.txt` of other frequent ones. Words that ask for a price, a time of day or a phone number
 are also expanded with the annotation of posts that hold one ("predictive annotation", Prager et al. 2000).
-
-A word that no post knows is corrected to a near word that posts, or our tables, know. Edit distance counts an exchange
-of neighbours as one edit (optimal string alignment, by rapidfuzz). A word typed in the other keyboard layout ("ghbdtn")
-is read in the right one. Words of the Russian dictionary are left alone, and surnames that posts have in another form.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from rag_core.text.answer_type import AnswerType, detect_answer_type, extract_asking_stems
-from rag_core.text.names import list_surname_stems, transliterate_word
 from rag_core.text.tokens import (
     _MIN_COMMON_PREFIX,
     STOP_WORDS,
-    is_dictionary_word,
     list_dictionary_forms,
     measure_stem_similarity,
     stem,
@@ -186,127 +180,6 @@ def _find_groups(words: list[str]) -> Iterator[tuple[str, str, _Group]]:
                 keys += [(stem_dictionary_form(form.replace("ё", "е")),) for form in list_dictionary_forms(word)]
             for key in dict.fromkeys(keys):
                 yield from ((" ".join(stems[first : first + length]), lang, group) for group in by_phrase.get(key, ()))
-
-
-_MAX_SOUGHT_WORDS = 5  # unknown words that are looked for in the vocabulary: 20 ms each among 150,000
-_SHORT_WORD = 5  # letters
-_MIN_LENGTH, _MAX_LENGTH = 4, 30  # letters of a word that is corrected; in four only an exchange of two
-_LONG_WORD, _LONG_STEM, _EDITS_OF_LONG_WORD = 8, 6, 2  # letters and edits; in a shorter word one edit
-_MAX_CUT = 4  # letters by which a word may be cut off: "postgres" for "PostgreSQL"
-_TABLE_FREQUENCY = 3  # posts that a word of our tables counts for beside those of the posts
-_MIN_TERM = 3  # letters of a term that is read
-_MIN_SWITCHED = 3  # letters of a word in the other keyboard layout
-_MAX_TEXT = 500  # characters of a question that are corrected: a longer one is no typing on the go
-_TYPED = re.compile(r"[^\s!?()«»\"“”]+")
-_LETTERS = re.compile(r"[^\W\d_]+")
-_LATIN_KEYS, _RUSSIAN_KEYS = "`qwertyuiop[]asdfghjkl;'zxcvbnm,.", "ёйцукенгшщзхъфывапролджэячсмитьбю"
-_TO_RUSSIAN, _TO_LATIN = str.maketrans(_LATIN_KEYS, _RUSSIAN_KEYS), str.maketrans(_RUSSIAN_KEYS, _LATIN_KEYS)
-
-
-def correct_spelling(
-    text: str,
-    list_vocabulary: Callable[[], Sequence[str]],
-    frequency: Callable[[str], int],
-    is_asking_word: Callable[[str], bool] = lambda word: False,
-) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Correct the words of a question that neither the posts nor the tables know: the text, and (typed, read as).
-
-    `list_vocabulary` gives terms; those whose `frequency` in the posts that the asker may read is 0 are not used.
-    `is_asking_word`: whether a word is one of those that ask for posts, such as "запостили"; posts seldom have them.
-    """
-    read: dict[str, str] = {}
-
-    is_word = partial(_is_word, frequency=frequency, is_asking_word=is_asking_word)
-    is_known = partial(_is_known, frequency=frequency, is_asking_word=is_asking_word)
-
-    def switch_layout(found: re.Match[str]) -> str:
-        typed = found[0].lower()
-        if len(typed) < _MIN_SWITCHED or any(is_known(word) for word in _LETTERS.findall(typed)):
-            return found[0]
-        for table in (_TO_RUSSIAN, _TO_LATIN):
-            other = typed.translate(table)
-            if _LETTERS.fullmatch(other) and other.isascii() != typed.isascii() and is_word(other):
-                read[found[0]] = other
-                return other
-        return found[0]
-
-    sought: dict[str, str] = {}
-
-    def correct(found: re.Match[str]) -> str:
-        word = found[0].lower()
-        if word not in sought:
-            if len(sought) >= _MAX_SOUGHT_WORDS or not _MIN_LENGTH <= len(word) <= _MAX_LENGTH:
-                return found[0]
-            if is_known(word):
-                return found[0]
-            nearest = _find_nearest_term(word, list_vocabulary(), frequency)
-            sought[word] = _restore_ending(word, nearest) if nearest else ""
-        if not sought[word]:
-            return found[0]
-        read[found[0]] = sought[word]
-        return sought[word]
-
-    head = text[:_MAX_TEXT]
-    return _LETTERS.sub(correct, _TYPED.sub(switch_layout, head)) + text[_MAX_TEXT:], tuple(read.items())
-
-
-def _is_word(word: str, frequency: Callable[[str], int], is_asking_word: Callable[[str], bool]) -> bool:
-    term = stem(word)
-    known = not term or frequency(term) > 0 or is_table_word(word) or is_dictionary_word(word)
-    return known or is_asking_word(word)
-
-
-def _is_known(word: str, frequency: Callable[[str], int], is_asking_word: Callable[[str], bool]) -> bool:
-    """Whether posts or tables know a word, in its own script or the other; of a surname any form: "Торосов"."""
-    if _is_word(word, frequency, is_asking_word):
-        return True
-    terms = (*(stem(spelt) for spelt in transliterate_word(word)), *list_surname_stems(word.capitalize()))
-    return any(frequency(term) for term in terms if term)
-
-
-def _find_nearest_term(word: str, vocabulary: Sequence[str], frequency: Callable[[str], int]) -> str | None:
-    """Find the term of the posts, the table or the stop words with the fewest edits; a frequent one wins a tie.
-
-    A term of the posts that begins with a long word counts as one edit.
-    """
-    from rapidfuzz import process
-    from rapidfuzz.distance import OSA
-
-    long = len(word) >= _LONG_WORD
-    low, high = len(stem(word)) - 1 - long, len(word) + 1 + long
-    beginnings = [term for term in vocabulary if long and term.startswith(word) and len(term) <= len(word) + _MAX_CUT]
-    vocabulary = [term for term in vocabulary if low <= len(term) <= high]
-    ranked = [(1, True, False, -frequency(term), term) for term in beginnings if frequency(term)]
-    forms = (word, stem(word), f"{word[:-1]}i" if word.endswith("y") else word)
-    for choices, ours in ((vocabulary, False), (list_table_stems(), True), (_STOP_WORDS, True)):
-        for typed in dict.fromkeys(forms):
-            # a short stem of a long word ("comun" of "comunity") is near to anything
-            most = _EDITS_OF_LONG_WORD if long and len(typed) >= _LONG_STEM else 1
-            for term, edits, _ in process.extract(typed, choices, scorer=OSA.distance, score_cutoff=most, limit=None):
-                swapped, same_start = sorted(term) == sorted(typed), term[:1] == typed[:1]
-                # the first letter of a short word is seldom mistyped
-                plausible = swapped or (
-                    len(typed) > _MIN_LENGTH and (same_start or (edits <= 1 and len(word) > _SHORT_WORD))
-                )
-                count = _TABLE_FREQUENCY if ours else frequency(term)
-                if plausible and count and len(term) >= _MIN_TERM and term.isascii() == typed.isascii():
-                    ranked.append((edits, not swapped, not same_start, -count, term))
-    return min(ranked)[-1] if ranked else None
-
-
-def _restore_ending(word: str, term: str) -> str:
-    """Give a term the ending that was typed, where it is the same term with it."""
-    if term.startswith(word):
-        return term
-    typed = stem(word)
-    ending = word[len(typed) :] if word.startswith(typed) else ""
-    for full in (f"{term[:-1]}y" if term.endswith("i") else "", term + ending if ending else ""):
-        if full and stem(full) in {term, stem(term)}:
-            return full
-    return term
-
-
-_STOP_WORDS = tuple(sorted(word for word in STOP_WORDS if len(word) >= _MIN_LENGTH))
 
 
 TermWeight = Callable[[str], float]  # term to weight, above 0

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 from aiogram import Bot
-from aiogram_caches import share_between_bots
 from driven_sandbox import DrivenSandbox, running_bot
 from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, Cli, CommandResult, index_posts, make_local_bot
+from share_aiogram_between_bots import share_between_bots
 
 from bot.__main__ import main
-from bot.indexing_worker import BotObserver
+from bot.indexing_and_rebuild import BotObserver
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core import RagSettings, open_engine

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.indexing_worker import IndexingWorker, IndexProgressReporter
+from bot.indexing_and_rebuild import IndexingWorker, IndexProgressReporter
 from ingest.indexer import LexicalIndexer
 from rag_core.engine import get_lexical_folder
 from rag_core.errors import IndexUnavailable

@@ -27,7 +27,7 @@ _LOOK_EVERY_S = 0.02
 
 async def start_fork_server() -> None:
     """Start the process that bots are forked from."""
-    _WARM.set_forkserver_preload(["bot.cli.run", "bot.sandbox", "onnxruntime", "tokenizers"])
+    _WARM.set_forkserver_preload(["bot.cli.init_and_run", "bot.sandbox", "onnxruntime", "tokenizers"])
     first = _WARM.Process(target=str)
     await asyncio.to_thread(first.start)
     await asyncio.to_thread(first.join)

@@ -14,7 +14,7 @@ if __name__ == "__main__":
     here = Path(__file__).parents[1]  # run as a script
     sys.path[:1] = [str(here), str(here.parent)]
 
-from bot.cli import run
+from bot.cli import init_and_run as run
 from bot.logs import set_up_logging
 from bot.settings import read_settings
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from chaos.channel_traffic import CHANNELS
 from chaos.expected_posts import ExpectedPost
 
-from ingest.exports.scan import ImportOptions
+from ingest.exports.export_checks import ImportOptions
 from ingest.exports.telegram_desktop import import_export
 from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine

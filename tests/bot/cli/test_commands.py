@@ -228,7 +228,7 @@ def test_commands_that_send_nothing_do_not_load_what_sends(root: Path) -> None:
 # What a question without a model has no use for; each takes from 0.03 s to seconds of processor time.
 HEAVY = (
     "aiogram aiohttp apscheduler fastembed huggingface_hub onnxruntime openai prometheus_client "
-    "qdrant_client simpleeval tokenizers tqdm bot.indexing_worker ingest.exports bot.scheduled_jobs "
+    "qdrant_client simpleeval tokenizers tqdm bot.indexing_and_rebuild ingest.exports bot.scheduled_jobs "
     "rag_core.recipes.council rag_core.recipes.mapreduce rag_core.recipes.react "
     "rag_core.verification.claim_comparison rag_core.verification.verify"
 ).split()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli import run
+from bot.cli import init_and_run as run
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core.errors import SettingsWrong

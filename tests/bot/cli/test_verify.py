@@ -13,7 +13,7 @@ import pytest
 from driver import HARBOUR, save
 
 from bot.cli import question_commands
-from bot.data_folder import lock_data_folder
+from bot.data_folder_lock_and_usage import lock_data_folder
 from bot.settings import Settings
 from rag_core.errors import RagError
 from rag_core.types import Post, PostKey

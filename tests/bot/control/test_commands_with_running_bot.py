@@ -24,7 +24,7 @@ from bot.cli import doctor, question_commands
 from bot.cli import index_commands as imports
 from bot.control import socket_client
 from bot.control.socket_client import RunningBot
-from bot.data_folder import FolderLocked, lock_data_folder
+from bot.data_folder_lock_and_usage import FolderLocked, lock_data_folder
 from bot.doctor import archive_checks as archive
 from bot.sandbox import Sandbox
 from bot.settings import Settings
@@ -200,7 +200,7 @@ _DIES = """
 import asyncio, os, sys
 from pathlib import Path
 from bot.control.socket_server import serve_control_socket
-from bot.data_folder import lock_data_folder
+from bot.data_folder_lock_and_usage import lock_data_folder
 
 async def die(request, say):
     os.kill(os.getpid(), 9)
@@ -248,7 +248,7 @@ async def test_a_bot_that_dies_in_the_middle_is_one_sentence(home: Path, root: P
 _ORPHANS = """
 import os, subprocess, sys
 from pathlib import Path
-from bot.data_folder import lock_data_folder
+from bot.data_folder_lock_and_usage import lock_data_folder
 
 with lock_data_folder(Path(sys.argv[1])):
     child = subprocess.Popen(["sleep", "30"], close_fds=False, stdout=subprocess.DEVNULL)

@@ -18,7 +18,7 @@ from bot.handlers.imports import translate_note
 from bot.i18n import get_translator
 from bot.import_process import DocumentRefused, unpack_document
 from bot.sandbox import Sandbox
-from ingest.exports.scan import ImportOptions
+from ingest.exports.export_checks import ImportOptions
 from ingest.exports.telegram_desktop import import_export
 from rag_core.errors import ImportRefused
 from rag_core.storage import channels, posts

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from driver import ADMIN, OTTO, say
 
-from bot import data_folder
+from bot import data_folder_lock_and_usage as data_folder
 from bot.handlers.stats import format_age
 from bot.i18n import LANGUAGES, get_translator
 from bot.sandbox import Sandbox

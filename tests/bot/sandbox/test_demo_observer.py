@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
-from browser import note_faults, playwright_api
 from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE, make_local_bot
+from page_faults import note_faults, playwright_api
 
 from bot.sandbox import Sandbox
 from rag_core.types import Answer, Citation, Passage, Post, PostKey, Sentence, Source

@@ -8,9 +8,9 @@ import pytest
 import pytest_asyncio
 from aiogram.types import BotCommand, InlineQueryResultArticle, InputTextMessageContent, Message
 from aiogram.utils.formatting import ExpandableBlockQuote, Text, TextLink
-from browser import note_faults, playwright_api
 from driven_sandbox import DrivenSandbox
 from driver import ADMIN, make_local_bot
+from page_faults import note_faults, playwright_api
 
 from bot.sandbox import Sandbox
 from rag_core.types import Post, PostKey

@@ -12,8 +12,8 @@ from typing import Any
 import aiohttp
 import pytest
 import pytest_asyncio
-from browser import note_faults, playwright_api
 from driven_sandbox import DrivenSandbox, running_bot
+from page_faults import note_faults, playwright_api
 
 from bot.cli.demo import open_demo_sandbox
 from bot.sandbox import Sandbox

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from aiogram.types import ReplyParameters
-from browser import note_faults, playwright_api
 from driven_sandbox import DrivenSandbox
 from driver import make_local_bot
+from page_faults import note_faults, playwright_api
 
 from bot.sandbox import Sandbox
 from rag_core.types import Answer, Citation, Passage, PostKey, Sentence, Source

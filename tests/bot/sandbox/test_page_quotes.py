@@ -3,8 +3,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from browser import note_faults, playwright_api
 from driver import HARBOUR, OTTO
+from page_faults import note_faults, playwright_api
 
 from bot.sandbox import Sandbox
 from rag_core.types import Post, PostKey

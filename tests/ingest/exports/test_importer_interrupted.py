@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ingest.exports.scan import ImportOptions
+from ingest.exports.export_checks import ImportOptions
 from ingest.exports.telegram_desktop import import_export
 from rag_core.storage import Archive, posts
 from rag_core.storage.post_rows import PostTally

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rag_core.index.edge_worker import VectorShard
+from rag_core.index.edge_shard_process import VectorShard
 from rag_core.index.vectors import make_point_id
 from rag_core.types import PassageRef, PostKey
 

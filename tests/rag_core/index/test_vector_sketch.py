@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from vector_store_helpers import get_engine
 
 from rag_core.index import vector_sketch
-from rag_core.index.edge_worker import VectorShard
+from rag_core.index.edge_shard_process import VectorShard
 from rag_core.index.vector_sketch import VectorSketch, decode_point_ids, encode_point_ids
 from rag_core.index.vectors import VectorPoint, VectorStore, hash_to_number, make_point_id, open_vector_store
 from rag_core.index.vectors_edge import StoreFolder
@@ -260,8 +260,8 @@ STOPPED = """
 import os, signal, sys
 import numpy as np
 from test_vector_sketch import ids_of, payload, shard_rows
-from rag_core.index import edge_worker
-from rag_core.index.edge_worker import VectorShard
+from rag_core.index import edge_shard_process as edge_worker
+from rag_core.index.edge_shard_process import VectorShard
 from rag_core.index.vector_sketch import VectorSketch
 
 def stop(*_, **__):

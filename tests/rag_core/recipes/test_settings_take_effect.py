@@ -19,7 +19,7 @@ from rag_core.planning.llm_planner import KnownEntities, plan_by_model
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.planning.schema import parse_proposal
 from rag_core.retrieval import search
-from rag_core.retrieval.fusion import fuse_rankings
+from rag_core.retrieval.fusion_and_mmr import fuse_rankings
 from rag_core.settings import LlmSettings, RagSettings
 from rag_core.tracing import Run
 from rag_core.types import Plan

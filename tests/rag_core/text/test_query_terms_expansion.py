@@ -9,7 +9,8 @@ import pytest
 
 from rag_core.index.postings import NO_VARIANTS, PostingsBM25
 from rag_core.text import query_terms
-from rag_core.text.query_terms import QueryTerms, annotate_answer_kinds, correct_spelling, expand_words
+from rag_core.text.query_terms import QueryTerms, annotate_answer_kinds, expand_words
+from rag_core.text.spelling_correction import correct_spelling
 from rag_core.text.tokens import STOP_WORDS, stem, stem_dictionary_form, tokenize
 
 

@@ -34,7 +34,6 @@ _MAX_OPENING_LENGTH = 110  # characters of a post in a line
 _MAX_READ_POSTS = 3 * MAX_LINES  # some have no text, or are copies
 _RECENT_DAYS = (7, 31, 366)  # "what is new" without a period: the shortest of these that has enough posts, else all
 _ENOUGH_POSTS = 5
-_JUST_NOW = timedelta(days=1)  # a period that ended later is one up to now: "yesterday"
 _MAX_YEARS_BACK = 20  # "in October": the latest October with posts
 _MAX_NEWEST_POSTS = 200  # without a bounded period: the newest that take turns by channel
 _MAX_COMPARED_POSTS = 50  # posts of one part of the period from which the channel least shown is taken
@@ -66,7 +65,7 @@ async def summarize_period(question: Question, plan: Plan, rag: Engine, *, count
 
 async def _quote_last_post(question: Question, plan: Plan, rag: Engine) -> Draft:
     """Quote the last post before a period up to now that has no posts: "what is new today" on a quiet day."""
-    if plan.since is None or (plan.until and plan.until <= question.asked_at - _JUST_NOW):
+    if plan.since is None or (plan.until and plan.until <= question.asked_at):
         return Draft()
     before = replace(plan, since=None, until=plan.since)
     places = await asyncio.to_thread(rag.lexical.all_of, await resolve_filter(before, question.viewer, rag))

@@ -183,7 +183,7 @@ class ClaimThreshold:
 # Of the bars, for a question of few terms.
 _BRIEF_SHARE, _BRIEF_SURE_SHARE = 0.64, 1.1
 # Of the lower bar, for a post of another language: a few words match by chance, fewer where the posts lack its words.
-_FOREIGN_SHARE, _LENIENT_FOREIGN_SHARE = 1.45, 0.92
+_FOREIGN_SHARE, _LENIENT_FOREIGN_SHARE = 1.3, 0.92
 
 
 @dataclass(frozen=True, slots=True)

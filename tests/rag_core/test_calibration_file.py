@@ -38,5 +38,5 @@ def test_a_damaged_file_is_said_and_passed_over(tmp_path: Path, caplog: pytest.L
 def test_a_post_of_another_language_needs_more_to_be_shown() -> None:
     grades = [Calibration().grade(0.4, brief=True, lenient=True, foreign=foreign) for foreign in (False, True)]
     assert grades == [Certainty.PROBABLE, Certainty.NONE]
-    grades = [Calibration().grade(0.7, brief=True, foreign=foreign) for foreign in (False, True)]
+    grades = [Calibration().grade(0.64, brief=True, foreign=foreign) for foreign in (False, True)]
     assert grades == [Certainty.SURE, Certainty.NONE]

@@ -94,11 +94,6 @@ class WorkerProcess:
         """Process id."""
         return self._process.pid
 
-    @property
-    def exited(self) -> bool:
-        """Whether the process is known to have ended."""
-        return self._process.returncode is not None
-
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message; to a worker that has ended nothing is sent, and `receive` reports its end."""
         assert self._process.stdin is not None
@@ -106,7 +101,7 @@ class WorkerProcess:
             self._process.stdin.write(_encode_message(message))
 
     async def receive(self) -> Message:
-        """Wait for a message. One that sends anything else or closes its output is killed. Raises WorkerExited."""
+        """Wait for a message. A worker that sends anything else is killed. Raises WorkerExited."""
         import asyncio
 
         assert self._process.stdout is not None
@@ -119,7 +114,6 @@ class WorkerProcess:
             async with asyncio.timeout(_EXIT_TIMEOUT_S):
                 code = await self._process.wait()
         except TimeoutError:
-            self.kill()
             raise WorkerExited(None, "") from None
         raise WorkerExited(code, next(reversed(self.log_lines()), _NO_WORDS))
 

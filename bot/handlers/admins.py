@@ -118,10 +118,10 @@ async def _change_rights(
     else:
         await context.admins.revoke(who)
         log.info("admin %d revoked the admin rights of %d", actor, who)
-        if actor != who:
-            await _notify_user(bot, who, "revoked-told", context)
         done = "revoke-done"
     await redraw_message(pressed, words.rich(done, who=Code(str(who))), None)
+    if not grants and actor != who:
+        await _notify_user(bot, who, "revoked-told", context)
     await (publish_menu(bot, (who,), readers=False) if grants else withdraw_menu(bot, who))
     said = "granted-others" if grants else "revoked-others"
     for admin in context.admins:  # nobody should gain access to channels unnoticed

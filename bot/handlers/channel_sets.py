@@ -33,6 +33,7 @@ async def _on_sets(message: Message, command: CommandObject, context: AppContext
     await access.check_may_change_settings(context.admins, message.chat, reader.user_id, words("group-admins-only"))
     readable = await access.get_readable_channels(context.admins, reader)
     sets = await load_channel_sets(context.archive, message.chat.id)
+    before = dict(sets)
     how = words.rich("sets-how", example=Code(f"/sets {words('sets-example')}"), asked=Code(words("sets-asked")))
     if not given:
         lines = []
@@ -45,7 +46,7 @@ async def _on_sets(message: Message, command: CommandObject, context: AppContext
         text = words.rich("sets-removed" if known else "sets-unknown", name=neutralize_links(removed[1]))
     else:
         text = _add_set(given, sets, readable, words) or how
-    if given:
+    if sets != before:
         await save_channel_sets(context.archive, message.chat.id, sets)
     content = ShownContent(counted=frozenset(readable))
     with recheck_before_sending(content, reader, context.admins):

@@ -25,13 +25,12 @@ from rag_core.conversation.slot_filling import (
     strip_aside,
 )
 from rag_core.dates.parse import parse_coming_period, parse_period
-from rag_core.planning.intents import asks_about_recent_events, detect_intent, strip_asking_phrase
+from rag_core.planning.intents import asks_about_recent_events, counts_all_posts, strip_asking_phrase
 from rag_core.storage.user_data import ConversationTurn
 from rag_core.text.names import find_names
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import is_pasted
 from rag_core.text.tokens import STOP_WORDS, detect_language, fold_case, tokenize
-from rag_core.types import Kind
 
 LEAD_IN_PATTERN = re.compile(
     r"^\W*(?:(?:ну\s+)?(?:а|и|но)(?:\s+как\s+насчет|\s+что\s+насчет|\s+если)?|как\s+насчет|что\s+насчет|"
@@ -238,8 +237,7 @@ def _is_elliptical(text: str, plain: str, own: Sequence[str], now: datetime) -> 
         return True
     if not own:
         of_news = asks_about_recent_events(plain) or re.search(r"\b(?:нового|new)\b", plain)
-        counts_posts = detect_intent(plain) is Kind.HOW_MANY
-        return bool(QUESTION_WORD_PATTERN.match(plain)) and not (of_news or counts_posts)
+        return bool(QUESTION_WORD_PATTERN.match(plain)) and not (of_news or counts_all_posts(plain))
     if find_question_names(text):
         short = "?" in text and re.fullmatch(rf"{PREPOSITION}\s+\S+(?:\s+\S+)?", plain)
         return bool(short) and not _split_time(plain, now)[1]

@@ -189,11 +189,21 @@ def _parse_period(text: str, now: datetime, _zone: tzinfo | None) -> Period | No
 _YEAR_AHEAD, _LATER_THIS_WEEK, _SATURDAY = timedelta(days=366), timedelta(days=3), 5
 
 
-def read_coming(point: DateMatch, today: date) -> DateRange | None:
-    """Read a date as a coming one: of what recurs the occurrence that has not ended, or the next; else as it is."""
+_LAST_ONE = re.compile(r"\b(?:last|past|previous|прошл|минувш|прошедш|предыдущ)")
+
+
+def read_coming(point: DateMatch, text: str, today: date) -> DateRange | None:
+    """Read a date of a lower-case text as a coming one: of what recurs the occurrence that has not ended, or the next."""
     if point.recurrence is None:
         days = point.read(today)
-        if days and days.since and days.until and days.until <= today and days.since.weekday() == _SATURDAY:
+        ended = days is not None and days.until is not None and days.until <= today
+        if (
+            ended
+            and days
+            and days.since
+            and days.since.weekday() == _SATURDAY
+            and not _LAST_ONE.search(text, point.at, point.to)
+        ):
             return point.read(today + _LATER_THIS_WEEK)  # on a Monday "this weekend" is the coming one
         return days
     latest = point.recurrence.find_latest(today)
@@ -206,7 +216,10 @@ def parse_coming_period(text: str, now: datetime) -> Period | None:
     """Parse the first period of a text that has not ended yet, read as a coming one; None where it names none."""
     low, today = text.lower().replace("ё", "е"), now.date()
     for point in find_dates(low):
-        days = read_coming(point, today)
+        context = _REQUIRED_CONTEXT.get(point.needs) if point.needs != "on" else None
+        if context and not _match_before(low, point.at, context):
+            continue  # the verb "may"
+        days = read_coming(point, low, today)
         if days and days.since and days.until and days.until > today:
             opened = _match_before(low, point.at, _REQUIRED_CONTEXT["in"]) or _match_before(
                 low, point.at, _REQUIRED_CONTEXT["on"]

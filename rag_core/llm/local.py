@@ -13,7 +13,7 @@ import os
 import signal
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -97,14 +97,33 @@ _STOP_TIMEOUT_S = 10.0  # from "stop" to the end of the request: normally millis
 _EXIT_TIMEOUT_S = 5.0
 
 
+class LlmWorkerExited(Exception):
+    """Worker process ended; `began`: after it had started the request."""
+
+    def __init__(self, said: str, began: bool) -> None:
+        super().__init__(said)
+        self.began = began
+
+
+class LlmWorkerRefused(Exception):
+    """Worker refused a request; `kind` as in `RequestRefused` of llama_model.py."""
+
+    def __init__(self, kind: str, said: str) -> None:
+        super().__init__(said)
+        self.kind = kind
+
+
 class LlmWorkerProcess:
     """Running worker process. One request at a time; an abandoned request is stopped."""
 
     def __init__(self, worker: WorkerProcess, log: IO[bytes], patience: float) -> None:
         self.worker, self._log, self._patience = worker, log, patience
-        self._requests, self._running = 0, False
-        self._stopping: asyncio.Task[None] | None = None
-        self.began = False  # whether the worker has begun with the last request
+        self._number = self._open = 0  # id of the last request, and of the one still running
+        self._box: asyncio.Queue[Message | None] = asyncio.Queue()  # replies to the last request; None: it ended
+        self._watch: asyncio.TimerHandle | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._exit: object = "it was stopped"
+        self.gone = False
         self.context, self.name = 0, ""
 
     @classmethod
@@ -115,91 +134,95 @@ class LlmWorkerProcess:
             ModelUnavailable, OSError, say="The model's process cannot be started: {}. Free some memory."
         ):
             worker = await WorkerProcess.start("-m", _WORKER_MODULE, str(path), json.dumps(options), log=log)
-        child, kind = cls(worker, log, patience), ""
+        child = cls(worker, log, patience)
         try:
             async with asyncio.timeout(_LOAD_TIMEOUT_S):
                 ready = await worker.receive()
-            if "ready" in ready:
-                child.context, child.name = ready["context"], ready["name"]
-                return child
-            # of several errors the first has caused the others
-            kind, reason = ready["refused"], next(iter(worker.log_lines()), ready["said"])
+            if "ready" not in ready:
+                # of several errors the first has caused the others
+                reason = next(iter(worker.log_lines()), ready["said"])
+                raise ModelUnavailable(explain_load_failure(path, ready["refused"], reason))
+        except BaseException as exc:
+            reason = next(iter(worker.log_lines()), f"its process ended with {getattr(exc, 'code', '')}")
+            await child.stop()
+            if isinstance(exc, TimeoutError):
+                reason = f"it took longer than {_LOAD_TIMEOUT_S:.0f} s"
+            elif not isinstance(exc, WorkerExited):
+                raise
+            kind = "memory" if getattr(exc, "code", None) == -signal.SIGKILL else ""  # by the out-of-memory killer
+            raise ModelUnavailable(explain_load_failure(path, kind, reason)) from None
+        child.context, child.name = ready["context"], ready["name"]
+        child._reading = asyncio.create_task(child._read())
+        return child
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                message = await self.worker.receive()
+                if message["id"] == self._number:
+                    self._box.put_nowait(message)
+                if "over" in message:
+                    self._open = 0 if message["id"] == self._open else self._open
+                    if self._watch is not None:
+                        self._watch.cancel()
+                        self._watch = None
         except WorkerExited as exc:
-            kind = "memory" if exc.code == -signal.SIGKILL else ""  # by the out-of-memory killer
-            reason = next(iter(worker.log_lines()), f"its process ended with {exc.code}")
-        except TimeoutError:
-            reason = f"it took longer than {_LOAD_TIMEOUT_S:.0f} s"
+            self._exit = exc
         finally:
-            if not child.context:
-                await child.stop()
-        raise ModelUnavailable(explain_load_failure(path, kind, reason))
+            self.gone = True
+            self._box.put_nowait(None)
 
     async def ask(self, do: str, fields: Mapping[str, Any]) -> AsyncGenerator[Message, None]:
-        """Send a request and yield its replies. Raises WorkerExited; GenerationFailed where the worker refuses it."""
-        self.halt()
-        if self._stopping is not None:
-            await asyncio.wait([self._stopping])
-        self._requests += 1
-        number = self._requests
-        self._running, self._stopping, self.began = True, None, False
+        """Send a request and yield its replies. Raises LlmWorkerExited, LlmWorkerRefused."""
+        self._number += 1
+        self._box = asyncio.Queue()
+        number = self._open = self._number
         self.worker.skip_log()
-        self.worker.send({"do": do, **fields})
+        began = False
         try:
-            while self._running:
-                assert number == self._requests and self._stopping is None, "the turn is over"
-                reply = await self._receive()
-                self.began = True
+            if self.gone:
+                raise LlmWorkerExited(str(self._exit), began)
+            self.worker.send({"id": number, "do": do, **fields})
+            while (reply := await self._next()) is not None:
+                began = True
                 if "over" not in reply:
                     yield reply
-                elif "stopped" not in reply:  # else the worker is being stopped, and its end comes next
-                    self._running = False
-                    if "refused" in reply:
-                        raise GenerationFailed(_explain_refusal(reply, self.context))
+                elif "refused" in reply:
+                    raise LlmWorkerRefused(reply["refused"], reply["said"])
+                elif "stopped" in reply:  # not by this reader: the worker is being stopped
+                    break
+                else:
+                    return
+            raise LlmWorkerExited(str(self._exit), began)
         finally:
-            if number == self._requests:
+            if number == self._number:
                 self.halt()
 
-    async def _receive(self) -> Message:
+    async def _next(self) -> Message | None:
         try:
             async with asyncio.timeout(self._patience):
-                return await self.worker.receive()
+                return await self._box.get()
         except TimeoutError:
             self.worker.kill()
-            return await self.worker.receive()
+            return await self._box.get()
 
     def halt(self) -> None:
         """Stop the running request, if there is one. A worker that does not stop is killed."""
-        if self._running and self._stopping is None:
-            self.worker.send({"stop": True})
-            self._stopping = asyncio.create_task(self._wait_until_stopped())
-
-    async def _wait_until_stopped(self) -> None:
-        try:
-            async with asyncio.timeout(_STOP_TIMEOUT_S):
-                while "over" not in await self.worker.receive():
-                    pass
-        except TimeoutError:
-            self.worker.kill()
-        except WorkerExited:
-            pass  # the next request reports it
-        self._running = False
+        if self._open and self._watch is None and not self.gone:
+            self.worker.send({"stop": self._open})
+            self._watch = asyncio.get_running_loop().call_later(_STOP_TIMEOUT_S, self.worker.kill)
 
     async def stop(self) -> None:
         """Stop the worker, first gently, and wait for its exit. Calling it twice is no error."""
+        self.gone = True
+        if self._watch is not None:
+            self._watch.cancel()
         try:
             await self.worker.stop(_EXIT_TIMEOUT_S)
         finally:
-            if self._stopping is not None:
-                await asyncio.wait([self._stopping])
+            if self._reading is not None:
+                await asyncio.wait([self._reading])
             self._log.close()
-
-
-def _explain_refusal(reply: Message, context: int) -> str:
-    if reply["refused"] == "long":
-        return (
-            f"The prompt has {reply['said']} tokens and the model takes {context}: shorten it, or raise LLM__CONTEXT."
-        )
-    return f"The model could not do it: {reply['said']}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,14 +328,16 @@ class LocalModel:
     @property
     def pid(self) -> int | None:
         """Process id of the worker, or None where the model is unloaded."""
-        return None if self._child is None or self._child.worker.exited else self._child.worker.pid
+        return None if self._child is None or self._child.gone else self._child.worker.pid
 
     @asynccontextmanager
     async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[LlmSession]:
         """Wait for a turn and for the model to be loaded. Raises GenerationFailed."""
         async with self._turns.acquire(reader, on_place), self.machine, self._keep_loaded():
-            with _translate_load_errors():
+            try:
                 await self._ensure_worker()
+            except ModelUnavailable as exc:
+                raise GenerationFailed(exc.reason) from exc
             session = LocalSession(self._ask)
             try:
                 yield session
@@ -349,7 +374,7 @@ class LocalModel:
 
     async def _ensure_worker(self) -> LlmWorkerProcess:
         """Return the worker, started if it does not run. Raises ModelUnavailable, GenerationFailed."""
-        if self._child is not None and not self._child.worker.exited:
+        if self._child is not None and not self._child.gone:
             return self._child
         if self._turns.closed:
             raise GenerationFailed(_MODEL_CLOSED)
@@ -407,19 +432,23 @@ class LocalModel:
     async def _ask(self, do: str, fields: Mapping[str, Any]) -> AsyncGenerator[Message, None]:
         """Yield the worker's replies to one request, in the current turn. Raises GenerationFailed."""
         for last in (False, True):
-            with _translate_load_errors():
-                child = await self._ensure_worker()
             try:
+                child = await self._ensure_worker()
                 async with aclosing(child.ask(do, fields)) as replies:
                     async for reply in replies:
                         yield reply
-                self._exits = 0
-                return
-            except WorkerExited as gone:
+            except LlmWorkerExited as gone:
                 self._count_exit()
                 _log.warning("the language model's process ended with %s", gone)
-                if child.began or last:
+                if gone.began or last:
                     raise GenerationFailed(f"The model went away ({gone}): ask again, it is started anew.") from gone
+            except LlmWorkerRefused as no:
+                raise GenerationFailed(_explain_refusal(no, self.context)) from no
+            except ModelUnavailable as exc:
+                raise GenerationFailed(exc.reason) from exc
+            else:
+                self._exits = 0
+                return
 
     async def measure_speed(self) -> LocalSpeed:
         """Measure the speed; takes a turn of its own. Raises GenerationFailed."""
@@ -458,8 +487,10 @@ class LocalModel:
         await self._stop_worker()
 
 
-def _translate_load_errors() -> AbstractContextManager[None]:
-    return translate_errors(GenerationFailed, ModelUnavailable)
+def _explain_refusal(no: LlmWorkerRefused, context: int) -> str:
+    if no.kind == "long":
+        return f"The prompt has {no} tokens and the model takes {context}: shorten it, or raise LLM__CONTEXT."
+    return f"The model could not do it: {no}."
 
 
 async def open_local_model(

@@ -3,8 +3,8 @@
 Three ordinary mistakes crash llama.cpp's process, a damaged file may too, and a busy Python thread in the same process
 makes it 5 to 12 times slower. So it runs in a process of its own, which imports as little as it can.
 
-A request has a method name in `do`, and `{"stop": true}` cancels it; the last of its replies has `over`, and the next
-request comes only after that.
+A request has an increasing `id` and a method name in `do`; `{"stop": id}` cancels that request and all before it. Every
+reply names its request; the last one of a request has `over`.
 """
 
 from __future__ import annotations
@@ -26,44 +26,56 @@ if TYPE_CHECKING:
 _SHUTDOWN_GRACE_S = 2.0  # for a graceful exit when the parent is gone
 
 
-def listen(native: LlamaModel, requests: BinaryIO, jobs: queue.Queue[Message | None]) -> None:
-    """Read requests until the parent is gone, also while one runs; then exit, at the latest after two seconds."""
-    while received := read_message(requests):
-        message, _ = received
-        native.stop("stop" in message)  # a request comes after the end of the one before: there is no other to stop
-        if "stop" not in message:
-            jobs.put(message)
-    native.stop(True)
-    jobs.put(None)
-    time.sleep(_SHUTDOWN_GRACE_S)
-    os._exit(0)
+class RequestServer:
+    """Request loop of the worker: it reads further requests while one runs, so that it can be cancelled."""
 
+    def __init__(self, native: LlamaModel, replies: BinaryIO) -> None:
+        self._native, self._replies = native, replies
+        self._jobs: queue.Queue[Message | None] = queue.Queue()
+        self._lock = threading.Lock()
+        self._running = self._stopped = 0
 
-def work(
-    native: LlamaModel,
-    jobs: queue.Queue[Message | None],
-    replies: BinaryIO,
-    refused: type[Exception],
-    stopped: type[Exception],
-) -> None:
-    """Process one request after another."""
+    def listen(self, requests: BinaryIO) -> None:
+        """Read requests until the parent is gone; then exit, at the latest after two seconds."""
+        while received := read_message(requests):
+            message, _ = received
+            if "stop" not in message:
+                self._jobs.put(message)
+                continue
+            with self._lock:
+                self._stopped = max(self._stopped, message["stop"])
+                if self._running <= self._stopped:
+                    self._native.stop(True)
+        with self._lock:
+            self._stopped = sys.maxsize
+            self._native.stop(True)
+        self._jobs.put(None)
+        time.sleep(_SHUTDOWN_GRACE_S)
+        os._exit(0)
 
-    def say(**reply: Any) -> None:
-        write_message(replies, reply)
+    def work(self, refused: type[Exception], stopped: type[Exception]) -> None:
+        """Process one request after another."""
+        while (job := self._jobs.get()) is not None:
+            number = job["id"]
 
-    while (job := jobs.get()) is not None:
-        say(began=True)
-        try:
-            for reply in getattr(native, job["do"])(job, say):
-                say(**reply)
-            end: Message = {}
-        except stopped:
-            end = {"stopped": True}
-        except refused as exc:
-            end = {"refused": getattr(exc, "kind", ""), "said": str(exc)}
-        except Exception as exc:  # a bug in one request must not end the worker
-            end = {"refused": "failed", "said": f"{type(exc).__name__}: {exc}"[:300]}
-        say(over=True, **end)
+            def say(number: int = number, **reply: Any) -> None:
+                write_message(self._replies, {"id": number, **reply})
+
+            with self._lock:
+                self._running = number
+                self._native.stop(number <= self._stopped)
+            say(began=True)
+            try:
+                for reply in getattr(self._native, job["do"])(job, say):
+                    say(**reply)
+                end: Message = {}
+            except stopped:
+                end = {"stopped": True}
+            except refused as exc:
+                end = {"refused": getattr(exc, "kind", ""), "said": str(exc)}
+            except Exception as exc:  # a bug in one request must not end the worker
+                end = {"refused": "failed", "said": f"{type(exc).__name__}: {exc}"[:300]}
+            say(over=True, **end)
 
 
 def main(path: str, options: dict[str, int], requests: BinaryIO, replies: BinaryIO) -> None:
@@ -79,10 +91,10 @@ def main(path: str, options: dict[str, int], requests: BinaryIO, replies: Binary
         write_message(replies, {"refused": exc.kind, "said": str(exc)})
         return
     write_message(replies, {"ready": True, "context": model.context, "name": model.name})
-    jobs: queue.Queue[Message | None] = queue.Queue()
-    threading.Thread(target=listen, args=(model, requests, jobs), daemon=True).start()
+    server = RequestServer(model, replies)
+    threading.Thread(target=server.listen, args=(requests,), daemon=True).start()
     with contextlib.suppress(BrokenPipeError):
-        work(model, jobs, replies, native.RequestRefused, native.RequestStopped)
+        server.work(native.RequestRefused, native.RequestStopped)
     os._exit(0)  # the listening thread may hold the input: an orderly exit would wait for it
 
 

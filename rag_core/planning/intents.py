@@ -79,15 +79,15 @@ _NEWS_ABOUT = (
     r" (?:про|о|об|обо|насчет|about|on(?! at\b)|regarding|mentioning))"
     r" (?!(?:the )?(?:channels?|week|month|day|year)\b)"
 )
+_ALL_COUNTED = (
+    rf"^(?:сколько|how many) (?:(?:было|есть|всего|вообще|тут|у вас|total) )*{_POST_WORDS}"
+    r"(?: (?:всего|вообще|есть|тут|здесь|у вас|(?:в|на) (?:этом |этих )?канал\w*|are|there|in total|altogether|here|do you have|"
+    r"in (?:this|the|these) channels?))*\W*$"
+)
 _INTENT_SOURCES: tuple[tuple[Kind, str], ...] = (
     (Kind.HOW_MANY, rf"^(?:сколько раз|как часто|how (?:many times|often))\b.*?\b{_REPORTING_VERBS}\b"),
     (Kind.HOW_MANY, rf"^в скольких {_POST_WORDS}\b"),
-    (
-        Kind.HOW_MANY,
-        rf"^(?:сколько|how many) (?:(?:было|есть|всего|вообще|тут|у вас|total) )*{_POST_WORDS}"
-        r"(?: (?:всего|вообще|есть|тут|здесь|у вас|(?:в|на) (?:этом |этих )?канал\w*|are|there|in total|altogether|here|do you have|"
-        r"in (?:this|the|these) channels?))*\W*$",
-    ),
+    (Kind.HOW_MANY, _ALL_COUNTED),
     # "сколько постов ГАИ на трассе", "how many posts hold up the roof": not every post is one of ours
     (
         Kind.HOW_MANY,
@@ -129,7 +129,7 @@ _INTENT_SOURCES: tuple[tuple[Kind, str], ...] = (
     ),
     (Kind.LIST, r"^(?:перечисли\w*|назови все|какие есть|список|list|name all)\b"),
 )
-_NEWS_PREFIX = re.compile(_NEWS_ABOUT)
+_NEWS_PREFIX, _ALL_COUNTED_PATTERN = re.compile(_NEWS_ABOUT), re.compile(_ALL_COUNTED)
 _INTENT_PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _INTENT_SOURCES)
 # The same with other words before, between and after: "про хор есть посты какие-нибудь", "got any posts with the fox in".
 _POSTS_ASKED = re.compile(
@@ -241,6 +241,11 @@ def asks_for_count(asked: str) -> bool:
     return bool(_COUNT_ASKED.search(asked))
 
 
+def counts_all_posts(asked: str) -> bool:
+    """Whether a question asks for the number of all posts: "how many posts are there"."""
+    return bool(_ALL_COUNTED_PATTERN.match(asked[:_INTENT_PREFIX_LENGTH]))
+
+
 def is_asking_word(word: str) -> bool:
     """Whether a lower-case word asks for posts: "запостили" is no misspelt "запустили"."""
     return any(words.fullmatch(word) for words in _ASKING_WORDS)
@@ -277,15 +282,24 @@ _PAST_ASKED = re.compile(
 )
 
 
+# Questions for one thing: when it is, who does it, whether one may.
+_OF_A_THING = re.compile(
+    r"^(?:(?:а|и|ну|so|and|but) )?(?:почему|зачем|сколько|во сколько|как(?! (?:дела|планы))|кто|когда|можно ли|нужно ли|где(?! (?:что|чего))|why|how|who|when|"
+    r"where(?! to (?:go|be)\b)|is (?:he|she|it|this|that)\b|may\b|can\b|what (?:is|are|was|does|do) (?:it|he|she|they)\b)(?!\w)"
+)
+
+
 def asks_for_coming_events(asked: str, *, ahead: bool) -> bool:
     """Whether a question asks what is to come; `ahead`: it names a day of the next two weeks."""
     head = asked[:_INTENT_PREFIX_LENGTH]
-    return bool(_COMING_ASKED.search(head) or (ahead and _COMING_FRAME.search(head))) and not _PAST_ASKED.search(head)
+    return (
+        not _OF_A_THING.match(head)
+        and bool(_COMING_ASKED.search(head) or (ahead and _COMING_FRAME.search(head)))
+        and not _PAST_ASKED.search(head)
+    )
 
 
-_WHOSE_EVENTS = re.compile(
-    r"\b(?:у|в|во|на|от|at|in|from|of|by|for|with)\s+(?:(?:the|our|your|нашем|нашей|наших)\s+)?$"
-)
+_WHOSE_EVENTS = re.compile(r"\b(?:у|в|во|на|at|in|from|of|by|for)\s+(?:(?:the|our|your|нашем|нашей|наших)\s+)?$")
 _WHO_DOES = re.compile(
     r"(?:\b(?:is|are|has)|what['’]?s)\s+(?:the\s+)?([^?]{1,40}?)\s(?:doing|having|planning|up to|got on)\b"
 )

@@ -16,6 +16,7 @@ from rag_core.planning.intents import (
     asks_about_recent_events,
     asks_for_coming_events,
     asks_for_posts,
+    counts_all_posts,
     detect_intent,
     extract_coming_topic,
     extract_posts_topic,
@@ -332,7 +333,8 @@ def _find_coming_topic(text: str, now: datetime, filters: QueryFilters) -> str |
 
 def _adjust_intent(kind: Kind, topic: str, asked: str, *, bounded: bool) -> Kind:
     """Correct the intent of a question without a topic: "what is new" asks for the newest posts, in any period."""
-    every = kind in {Kind.SUMMARY, Kind.LAST, Kind.HOW_MANY} or asks_about_recent_events(asked)
+    every = kind in {Kind.SUMMARY, Kind.LAST} or counts_all_posts(asked)
+    every = every or (kind is not Kind.HOW_MANY and asks_about_recent_events(asked))
     if kind in _TOPICLESS_INTENTS and (bounded or every) and is_empty_topic(topic):
         return Kind.POSTED
     return Kind.FACT if kind in EXACT_INTENTS - {Kind.WHEN} and not tokenize(topic) else kind

@@ -45,7 +45,7 @@ def build_calculation_sentence(context: ToolContext) -> Sentence | None:
     if not context.reckoned:
         return None
     expression, result = context.reckoned[-1]
-    asked, cited = extract_figures(context.question.text), dict[Citation, None]()
+    asked, cited = _list_numbers(context.question.text), dict[Citation, None]()
     for number in sorted(extract_figures(expression)):
         citation = next((c for hit in context.found if (c := _cite_number(number, hit.passage))), None)
         if citation is not None:
@@ -58,10 +58,17 @@ def build_calculation_sentence(context: ToolContext) -> Sentence | None:
     return Sentence(text, tuple(cited))
 
 
+def _list_numbers(text: str) -> frozenset[str]:
+    """List the numbers of a text, also the parts of dates and times of day: 1998 of "01.09.1998"."""
+    figures = extract_figures(text)
+    dates = (figure.replace(":", ".").split(".") for figure in figures if ":" in figure or figure.count(".") > 1)
+    return figures | {part.lstrip("0") or "0" for parts in dates for part in parts}
+
+
 def _cite_number(number: str, passage: Passage) -> Citation | None:
     for start, end in split_sentences(passage.text):
         quote = passage.text[start:end]
-        if number in extract_figures(quote) and len(quote) <= _MAX_SENTENCE_LENGTH:
+        if number in _list_numbers(quote) and len(quote) <= _MAX_SENTENCE_LENGTH:
             at = passage.start + start
             return Citation(passage.key, quote, at, at + len(quote), passage.date)
     return None

@@ -13,24 +13,28 @@ from datetime import date, datetime, time, timedelta
 from itertools import islice
 from typing import NamedTuple
 
-from rag_core.context.copies import gather_evidence
 from rag_core.dates.date_tokenizer import DateMatch
 from rag_core.dates.parse import find_dates, parse_coming_period, read_coming
 from rag_core.dates.ranges import DateRange, resolve_date_parts
 from rag_core.engine import Engine
 from rag_core.retrieval.channel_profile import find_described_channel
 from rag_core.retrieval.search_filters import resolve_filter
+from rag_core.storage import near_duplicates
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.text.tokens import fold_case, read_word, tokenize
-from rag_core.types import Draft, Hit, Passage, Plan, PostKey, Question
+from rag_core.types import Draft, Passage, Plan, PostKey, Question
 from rag_core.writing.extract import quote_span
 from rag_core.writing.phrases import format_dated_line
 
 _ANNOUNCED_AHEAD = timedelta(days=120)  # what was announced earlier is read no more
 _WITHOUT_PERIOD = timedelta(days=28)  # "what's coming up?"
-_MAX_READ_POSTS, _MAX_LINES = 1000, 7  # the newest posts
+_MAX_READ_POSTS, _MAX_COMPARED, _MAX_LINES = 1000, 28, 7  # the newest posts; the soonest events
 _MAX_READ_SENTENCES = 400  # that have words of days, 0.5 ms each
+_MAX_SENTENCE_LENGTH = 1000  # characters: a longer one is a list or a table
+_BEFORE_NUMERIC_DAY = re.compile(
+    r"(?:^|\b(?:в|во|на|до|к|с|по|от|on|by|for|from|until|till)\s|day,?\s|[а-я]{3,11},\s)$"
+)
 _CONTEXT_LENGTH = 30  # characters read before a date
 _MAX_LINE_LENGTH = 160  # characters of a quote
 _MAX_GAP = 3  # characters between two sentences that adjoin
@@ -40,13 +44,22 @@ _SHORT_SPAN, _LONG_PERIOD = timedelta(days=3), timedelta(days=20)
 _NO_EVENT_DAYS = frozenset({"year", "digest", "last"})
 _BEFORE_REGULAR = re.compile(r"\b(?:every|each|only|except|black|черн\w+|кажд\w+|только|по|кроме)\s+(?:the\s+)?$")
 _BEFORE_BOUND = re.compile(r"\b(?:until|till|by|before|from|since|до|по|к|с|со)\s+(?:the\s+)?$")
+_BEFORE_NUMERIC_DAY = re.compile(
+    r"(?:^|\b(?:в|во|на|до|к|с|по|от|on|by|for|from|until|till)\s|day,?\s|[а-я]{3,11},\s)$"
+)
 _DASH = re.compile(r"\s?[-–—]")
 _RESCHEDULED = re.compile(
     r"\b(?:пере(?:нос|нес)\w*|отмен\w+|отлож\w+|откладыва\w+|сдвин\w+|сдвига\w+|не состоится|нов(?:ая|ую) дат\w+|"
     r"moved|postponed|put off|put back|rescheduled|cancel\w*|shifted|brought forward|called off|new date)\b",
     re.I,
 )
-_PAST_WORDS = frozenset({"was", "were", "did", "had", "came", "went", "saw", "took", "got", "made"})
+_TOLD_AS_PAST = re.compile(
+    r"\b(?:[a-z]{3,}ed|was|were|did|had|came|went|saw|took|got|made|won|lost|held|met|sang|ran|beat|fell|sold|ate|"
+    r"photos? from|thanks (?:to|for)|thank you|фото с|итоги|спасибо)\b"
+)
+_AHEAD_VERBS = re.compile(
+    r"\b(?:is|are|be|been|get|gets|will be|need) [a-z]{3,}ed\b|\b(?:need|speed|feed|seed|indeed|shed|bed|red)\b"
+)
 _WORD = re.compile(r"[^\W\d_]+")
 _MAX_RARE_POSTS = 5  # a term of at most so many posts tells what a post is about
 _TODAY = re.compile(r"сегодня|седня|today|tonight")
@@ -101,15 +114,14 @@ async def list_coming_events(question: Question, plan: Plan, rag: Engine) -> Dra
     recent = replace(plan, channels=channels, since=today - _ANNOUNCED_AHEAD, until=question.asked_at, slack=0)
     only = await resolve_filter(recent, question.viewer, rag)
     places = (await asyncio.to_thread(rag.lexical.all_of, only))[: -_MAX_READ_POSTS - 1 : -1]
-    read = (await fetch_passages(rag.archive, places)).values()
-    passages = [one for one in read if not named or named <= frozenset(tokenize(one.text))]
+    passages = list((await fetch_passages(rag.archive, places)).values())
     today_asked = period is not None and since == today and until - since <= timedelta(days=1)
     asked = _AskedDays(since.date(), until.date(), today_asked)
     frequency = rag.lexical.statistics(question.viewer.channels).frequency
-    events = await asyncio.to_thread(_find_current_events, passages, asked, question, frequency)
+    events = await asyncio.to_thread(_find_current_events, passages, named, asked, question, frequency)
     originals = await _drop_copies(events, question, rag)
     lines, room = [], MAX_ANSWER_LENGTH
-    for event in sorted(originals, key=lambda one: one.day)[:_MAX_LINES]:
+    for event in originals[:_MAX_LINES]:
         quote = quote_span(event.passage, event.span)
         day = datetime.combine(event.day, time(), question.asked_at.tzinfo)
         text = format_dated_line(day, quote.text, question.asked_at, question.lang)
@@ -123,78 +135,96 @@ async def list_coming_events(question: Question, plan: Plan, rag: Engine) -> Dra
 
 
 def _find_current_events(
-    passages: Sequence[Passage], asked: _AskedDays, question: Question, frequency: Callable[[str], int]
+    passages: Sequence[Passage],
+    named: frozenset[str],
+    asked: _AskedDays,
+    question: Question,
+    frequency: Callable[[str], int],
 ) -> list[_Event]:
     """Find the events of passages, newest first, but those that a later post of their channel moved or cancelled.
 
-    Where there are none: deadlines, and days from which something holds.
+    Where there are none: deadlines, and days from which something holds. `named`: terms that a passage has to have.
     """
-    found = list(_find_events(passages, asked, question))
+    about = [one for one in passages if named <= frozenset(tokenize(one.text))] if named else passages
+    found = list(_find_events(about, asked, question))
     events = [event for event in found if not event.bound] or found
-    moved = [one for one in passages if _RESCHEDULED.search(one.text)]
-    return [event for event in events if not any(_reschedules(one, event, frequency) for one in moved)]
+
+    def list_rare_terms(text: str) -> frozenset[str]:
+        terms = (term for term in tokenize(text) if not (term.isdecimal() or _DAY_WORDS.match(term)))
+        return frozenset(term for term in terms if frequency(term) <= _MAX_RARE_POSTS)
+
+    moved = [(one, list_rare_terms(said)) for one in passages if (said := _extract_change(one.text))]
+    return [
+        event
+        for event in events
+        if not any(
+            one.key.chat_id == event.passage.key.chat_id and one.date > event.passage.date and rare & terms
+            for terms in [list_rare_terms(event.passage.text[slice(*event.sentence)])]
+            for one, rare in moved
+        )
+    ]
 
 
-def _reschedules(later: Passage, event: _Event, frequency: Callable[[str], int]) -> bool:
-    """Whether a later post that something was moved or cancelled shares a rare word with the sentence of an event."""
-    if later.key.chat_id != event.passage.key.chat_id or later.date <= event.passage.date:
-        return False
-    said = _RESCHEDULED.sub(" ", later.text)  # "new" of "new date" is no common subject
-    shared = frozenset(tokenize(said)) & frozenset(tokenize(event.passage.text[slice(*event.sentence)]))
-    return any(
-        frequency(term) <= _MAX_RARE_POSTS and not (term.isdecimal() or _DAY_WORDS.match(term)) for term in shared
-    )
+def _extract_change(text: str) -> str:
+    """Extract the sentences that say that something was moved or cancelled, without the words that say so."""
+    if not _RESCHEDULED.search(text):
+        return ""
+    said = (text[a:b] for a, b in split_sentences(text) if _RESCHEDULED.search(text, a, b))
+    return " ".join(_RESCHEDULED.sub(" ", one) for one in said)  # "new" of "new date" is no common subject
 
 
 def _find_events(passages: Sequence[Passage], asked: _AskedDays, question: Question) -> Iterator[_Event]:
-    """Find the first event of each passage in the asked days, and its first bound."""
+    """Find the events of each passage in the asked days, and its bounds; each quote once."""
     sentences = (
         (passage, spans, n, low[start:end])
         for passage in passages
         if _DAY_WORDS.search(low := fold_case(passage.text))
         for spans in [split_sentences(passage.text)]
         for n, (start, end) in enumerate(spans)
-        if _DAY_WORDS.search(low, start, end)
+        if end - start <= _MAX_SENTENCE_LENGTH and _DAY_WORDS.search(low, start, end)
     )
-    seen: set[tuple[PostKey, bool]] = set()
+    seen: set[tuple[PostKey, TextSpan, bool]] = set()
     for passage, spans, n, sentence in islice(sentences, _MAX_READ_SENTENCES):
         posted = passage.date.astimezone(question.asked_at.tzinfo).date()
-        for day, bound in sorted(_list_event_days(sentence, posted, asked)):
-            if (passage.key, bound) not in seen:
-                seen.add((passage.key, bound))
-                yield _Event(day, passage, _widen(passage.text, spans, n), spans[n], bound)
+        for day, bound, at in sorted(_list_event_days(sentence, posted, asked)):
+            span = _widen(passage.text, spans, n, spans[n][0] + at)
+            if (passage.key, span, bound) not in seen:
+                seen.add((passage.key, span, bound))
+                yield _Event(day, passage, span, spans[n], bound)
 
 
-def _list_event_days(low: str, posted: date, asked: _AskedDays) -> Iterator[tuple[date, bool]]:
-    """List the days of a lower-case sentence in the asked ones: events, and bounds.
+def _list_event_days(low: str, posted: date, asked: _AskedDays) -> Iterator[tuple[date, bool, int]]:
+    """List the days of a lower-case sentence in the asked ones: whether it bounds something, and its offset.
 
     Bounds are deadlines, days from which something holds, and the last day of a span.
     """
     longest = _SHORT_SPAN if asked.until - asked.since < _LONG_PERIOD else asked.until - asked.since
     past: bool | None = None
     for point in find_dates(low):
-        if point.needs in _NO_EVENT_DAYS or (not asked.today and _TODAY.search(low, point.at, point.to)):
+        told, before = low[point.at : point.to], low[max(0, point.at - _CONTEXT_LENGTH) : point.at]
+        if point.needs in _NO_EVENT_DAYS or (not asked.today and _TODAY.search(told)):
             continue  # news of the day announce nothing
-        if (point.recurrence or _TODAY.search(low, point.at, point.to)) and not _is_calendar_day(point):
+        calendar = bool(point.fields and point.fields[1] and point.fields[2])
+        if calendar and point.needs == "on" and not _BEFORE_NUMERIC_DAY.search(before):
+            continue  # "10/14" may be a score
+        if not calendar and (point.recurrence or _TODAY.search(told)):
             past = _is_told_as_past(low) if past is None else past
             if past:
                 continue  # "on Saturday nobody came"
         days = _read_announced(point, posted, low)
         if days is None or days.since is None or days.until is None:
             continue
-        bound = bool(_BEFORE_BOUND.search(low, max(0, point.at - _CONTEXT_LENGTH), point.at))
+        bound = bool(_BEFORE_BOUND.search(before))
         if point.pair or days.until - days.since <= longest:
             ends = [(days.since, bound), *([(days.until - timedelta(days=1), True)] if point.pair else [])]
-            yield from ((day, last) for day, last in ends if asked.since <= day < asked.until and day >= posted)
-
-
-def _is_calendar_day(point: DateMatch) -> bool:
-    return bool(point.fields and point.fields[1] and point.fields[2])
+            yield from (
+                (day, last, point.at) for day, last in ends if asked.since <= day < asked.until and day >= posted
+            )
 
 
 def _read_announced(point: DateMatch, posted: date, low: str) -> DateRange | None:
     """Read a date as it was meant in a post; None for what names no single event: "every Saturday", "in a few days"."""
-    if _is_calendar_day(point) and point.fields:
+    if point.fields and point.fields[1] and point.fields[2]:
         # "8 October 10-3" names hours, and no year
         year = point.fields[0] if point.fields[0] and point.fields[0] >= posted.year % 100 else None
         return resolve_date_parts(year, point.fields[1], point.fields[2], posted + _AHEAD)
@@ -207,22 +237,21 @@ def _read_announced(point: DateMatch, posted: date, low: str) -> DateRange | Non
             return None
     elif not _NAMED_DAY.search(told):
         return None
-    return read_coming(point, posted)
+    return read_coming(point, low, posted)
 
 
 def _is_told_as_past(low: str) -> bool:
-    words = _WORD.findall(low)
-    return not _PAST_WORDS.isdisjoint(words) or any(
-        readings[0].tense == "past" for word in words if (readings := read_word(word))
-    )
+    if _TOLD_AS_PAST.search(_AHEAD_VERBS.sub(" ", low)):  # "is closed", "will be opened" may be to come
+        return True
+    return any(readings[0].tense == "past" for word in _WORD.findall(low) if (readings := read_word(word)))
 
 
-def _widen(text: str, spans: Sequence[TextSpan], n: int) -> TextSpan:
-    """Widen a sentence by its neighbours while it stays short: what begins then, and what it is."""
+def _widen(text: str, spans: Sequence[TextSpan], n: int, at: int) -> TextSpan:
+    """Widen a sentence by its neighbours while it stays short; of a long one the part with the day at offset `at`."""
     start, end = spans[n]
     if end - start > _MAX_LINE_LENGTH:
         windows = split_long_span(text, (start, end), _MAX_LINE_LENGTH)
-        return next((one for one in windows if _DAY_WORDS.search(fold_case(text[slice(*one)]))), windows[0])
+        return max(windows, key=lambda one: min(at - one[0], one[1] - at))
     if n and start - spans[n - 1][1] <= _MAX_GAP and end - spans[n - 1][0] <= _MAX_LINE_LENGTH:
         start = spans[n - 1][0]
     if n + 1 < len(spans) and spans[n + 1][0] - end <= _MAX_GAP and spans[n + 1][1] - start <= _MAX_LINE_LENGTH:
@@ -231,7 +260,14 @@ def _widen(text: str, spans: Sequence[TextSpan], n: int) -> TextSpan:
 
 
 async def _drop_copies(events: Sequence[_Event], question: Question, rag: Engine) -> list[_Event]:
-    by_key = {event.passage.key: event for event in events}
-    hits = [Hit(event.passage, -float(n), "") for n, event in enumerate(by_key.values())]
-    evidence = await gather_evidence(hits, question.viewer, rag)
-    return [by_key[source.passage.key] for source in evidence.sources if source.passage.key in by_key]
+    """Keep the soonest events in order of their days, of copies the first."""
+    soonest = sorted(events, key=lambda one: one.day)[:_MAX_COMPARED]
+    keys = [event.passage.key for event in soonest]
+    copies = await near_duplicates.fetch_copies(rag.archive, keys, question.viewer.channels)
+    kept, told = list[_Event](), set[PostKey]()
+    for event in soonest:
+        if event.passage.key not in told:
+            kept.append(event)
+            if found := copies.get(event.passage.key):
+                told.update(one.key for one in found.all)
+    return kept

@@ -54,8 +54,10 @@ async def summarize_period(question: Question, plan: Plan, rag: Engine, *, count
     outermost = await fetch_passages(rag.archive, [places[0], places[-1]] if places else [])
     ends = [passage.date for passage in outermost.values()]
     lines = fit_dated_lines(await _quote_openings(passages, question, rag), question)
+    if not places and not counted:
+        return await _quote_last_post(question, plan, rag)
     if not lines or not ends:
-        return Draft() if counted else await _quote_last_post(question, plan, rag)
+        return Draft()
     count = format_post_count(len(places), (min(ends), max(ends)), question.lang)
     total = Sentence(count, tuple(line.citations[0] for line in lines))
     if counted:

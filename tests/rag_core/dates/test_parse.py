@@ -106,6 +106,8 @@ def test_words_that_only_look_like_time_are_none(text: str) -> None:
         ("чё на след неделе", "2028-03-06", "2028-03-13"),
         ("any plans for April", "2028-04-01", "2028-05-01"),
         ("what was on yesterday", None, None),
+        ("last weekend", None, None),
+        ("may I come on Saturday", "2028-03-04", "2028-03-05"),
     ],
 )
 def test_a_coming_period_has_not_ended(text: str, since: str | None, until: str | None) -> None:

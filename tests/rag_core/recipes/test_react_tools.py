@@ -270,6 +270,15 @@ async def test_a_sum_cites_the_posts_its_numbers_are_from(library: Any) -> None:
     assert build_calculation_sentence(desk) is None
 
 
+async def test_the_year_of_a_date_is_a_number_of_its_post(library: Any, make_post: Any) -> None:
+    await library.keep(make_post(95, "Маяк основан 01.09.1998, перестроен в 2024 году.", chat=library.kiln, days=9))
+    desk = desk_of(library, "Сколько лет было маяку?")
+    await use(desk, "search", queries=["маяк основан перестроен"])
+    await use(desk, "calculate", expression="2024 - 1998")
+    aged = build_calculation_sentence(desk)
+    assert aged is not None and aged.text == "2024 - 1998 = 26" and [c.post.message_id for c in aged.citations] == [95]
+
+
 @pytest.mark.parametrize("name", [tool.name for tool in TOOLS])
 async def test_no_tool_sees_a_channel_that_the_asker_may_not_read(library: Any, make_post: Any, name: str) -> None:
     await library.keep(make_post(9, "The ferry safe code is 4711, ticket and all.", chat=library.safe, days=90))

@@ -29,6 +29,17 @@ SECONDS = 0.5  # a tool may take in these tests
 GRACE = 0.5  # on a busy machine a timer is late
 
 
+@pytest.fixture(scope="module", autouse=True)
+def warm(tmp_path_factory: pytest.TempPathFactory, open_library: Any) -> None:
+    """Load what is loaded with the first search: it takes longer than a tool has here."""
+
+    async def ask() -> None:
+        async with open_library(tmp_path_factory.mktemp("warm")) as library:
+            await library.ask("How much does a ferry ticket cost?")
+
+    asyncio.run(ask())
+
+
 def desk_of(library: Any, text: str = "How much does a ferry ticket cost?", **fields: Any) -> ToolContext:
     tools = library.rag.settings.tools.model_copy(update={"seconds": SECONDS})
     rag = library.rag

@@ -248,6 +248,7 @@ def asked(citegram: Cli, export: Path) -> Cli:
     return citegram
 
 
+@pytest.mark.alone
 def test_a_question_loads_what_it_needs_and_takes_a_second(asked: Cli, nowhere: Path, root: Path) -> None:
     asked("ask", "ferry")  # now the indexes are up to date
     words = ["-c", MEASURED, "--data", str(nowhere / "data"), "ask", "What is the earliest mention of Ilse Brandt?"]

@@ -244,7 +244,7 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
         kind, topic = (Kind.NEWS, about) if about else (kind, topic)
     posting_period = period if period and _is_posting_period(period, question, asked, kind, filters, topic) else None
     kind = _adjust_intent(kind, topic, asked, bounded=bool(posting_period or filters.words))
-    coming = _find_coming_topic(text, question.asked_at, filters) if kind in _MAY_ASK_FOR_COMING else None
+    coming = _find_coming_topic(asked, question.asked_at, filters) if kind in _MAY_ASK_FOR_COMING else None
     if coming is not None:
         kind, topic, posting_period = Kind.COMING, coming, None
     if kind is Kind.FACT and posting_period and asks_about_recent_events(asked):
@@ -313,12 +313,11 @@ _MAX_COMING_TERMS, _MAX_COMING_LENGTH = 3, 200  # terms, characters
 _SOON, _ONE_DAY = timedelta(days=15), timedelta(days=1)
 
 
-def _find_coming_topic(text: str, now: datetime, filters: QueryFilters) -> str | None:
+def _find_coming_topic(asked: str, now: datetime, filters: QueryFilters) -> str | None:
     """Whose events a question for what is to come asks for; empty for those of all channels, None for others."""
-    if len(text) > _MAX_COMING_LENGTH:
+    if len(asked) > _MAX_COMING_LENGTH:
         return None
-    asked = text.lower().replace("ё", "е")
-    period = parse_coming_period(text, now)
+    period = parse_coming_period(asked, now)
     ahead = False
     if period and period.since and period.until:
         # most of it is still to come, as of the next two weeks, or of "this week" on a Monday

@@ -46,7 +46,8 @@ _MIN_WORDS = 2  # of a sentence that says something
 async def summarize_period(question: Question, plan: Plan, rag: Engine, *, counted: bool) -> Draft:
     """Summarize the posts of a period: dated lines, newest first, and their number.
 
-    With `counted` the number comes first, then the lines, oldest first. A draft without sentences: there are no posts.
+    With `counted` the number comes first, then the lines, oldest first. Where a period up to now has no posts, the last
+    post before it; a draft without sentences: there is nothing to quote.
     """
     places = await _find_posts(question, plan, rag, counted=counted)
     bounded = plan.since is not None and plan.until is not None

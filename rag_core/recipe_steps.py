@@ -39,6 +39,7 @@ from rag_core.text.names import list_names_in_other_script
 from rag_core.text.query_terms import TRANSLATION_WEIGHT, QueryTerms, expand_words
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, is_pasted
 from rag_core.text.spelling_correction import correct_spelling
+from rag_core.text.status_questions import asks_for_status
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import (
@@ -164,7 +165,7 @@ _EXTRACT_MARGIN = 3.5
 _DECISIVE_COVERAGE = 0.8  # from here the extract is shown although the model found no answer in the posts
 _POOR_COVERAGE = 0.5  # below it a second round also searches with a hypothetical post (HyDE)
 
-_NEWS_TOPIC = 0.45  # weight share of the topic that a post about it has
+_NEWS_TOPIC, _STATUS_TOPIC = 0.45, 0.55  # weight share of the topic that a post about it has
 _MAX_SERIES_LINES = 5  # values of a series that are shown
 
 log = logging.getLogger(__name__)
@@ -369,7 +370,9 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     coverage = measure_coverage(asked, best, statistics, contested=contested, likeness=likeness, foreign=foreign)
     covered = rag.calibration.likely(coverage, cosine, model, question.lang)
     certainty = rag.calibration.grade(covered, brief=coverage.brief, lenient=coverage.lenient, foreign=foreign)
-    certainty = _limit_certainty(certainty, ranked, posts_asked=plan.kind is Kind.NEWS)
+    status = plan.kind is Kind.FACT and not ranked.series and asks_for_status(question.text)
+    least = _NEWS_TOPIC if plan.kind is Kind.NEWS else _STATUS_TOPIC if status else None
+    certainty = _limit_certainty(certainty, ranked, least)
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)
     focused = certainty is Certainty.SURE and not coverage.brief
@@ -380,6 +383,8 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
         while len(lines) > 1 and sum(len(line.text) for line in lines) > MAX_ANSWER_LENGTH:
             del lines[0]  # the newest stay
         return Draft(tuple(lines), covered, certainty=certainty)
+    if status and (latest := ranked.select_latest(most, evidence)):
+        return Draft(_quote_latest(latest, question, certainty), covered, certainty=certainty)
     sure = certainty is Certainty.SURE
     pieces = ranked.select(most, _EXTRACT_MARGIN) if sure or focused else ranked.select_closest(most, evidence)
     sentences = [quote_piece(piece) for piece in pieces]
@@ -399,17 +404,30 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     return Draft(tuple(sentences), covered, certainty=certainty)
 
 
-def _limit_certainty(certainty: Certainty, ranked: RankedPieces, *, posts_asked: bool) -> Certainty:
+def _limit_certainty(certainty: Certainty, ranked: RankedPieces, least: float | None) -> Certainty:
     """Show nothing where no term of the question was met, or a price is asked for and none is there.
 
-    Where posts about something are asked for, one that names half of it is one.
+    `least`: where posts about something are asked for, or how it stands, one that has this share of it is probable.
     """
     asked, best = ranked.asked, ranked.best
     if best is None or best.topic <= 0 or lacks_required_value(asked.want, best.text, asked.text):
         return Certainty.NONE
-    if certainty is Certainty.NONE and posts_asked and best.topic >= _NEWS_TOPIC and not ranked.in_other_language:
+    if certainty is Certainty.NONE and least and best.topic >= least and not ranked.in_other_language:
         return Certainty.PROBABLE
     return certainty
+
+
+def _quote_latest(pieces: Sequence[ExtractCandidate], question: Question, certainty: Certainty) -> tuple[Sentence, ...]:
+    """Quote how something stands, with the days of the posts; where it is not sure, the view adds them."""
+    lines = [
+        _quote_dated_line(piece, question)
+        if certainty is Certainty.SURE and len(piece.text) <= MAX_FRAMED_QUOTE_LENGTH
+        else quote_piece(piece)
+        for piece in pieces
+    ]
+    while len(lines) > 1 and sum(len(line.text) for line in lines) > MAX_ANSWER_LENGTH:
+        del lines[-1]
+    return tuple(lines)
 
 
 def extract_closest(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> Draft:

@@ -34,6 +34,7 @@ from rag_core.planning.queries import (
     sanitize_query,
 )
 from rag_core.planning.router import route_plan
+from rag_core.text.status_questions import asks_for_status, strip_status_words
 from rag_core.text.tokens import tokenize
 from rag_core.types import HYBRID, Channel, Kind, Plan, Question
 
@@ -256,7 +257,8 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     for words in dict.fromkeys(filter(None, (*filters.words, posting_period.words if posting_period else ""))):
         rest = re.sub(rf"(?<!\w){re.escape(words)}(?!\w)".replace("е", "[её]"), " ", rest, flags=re.I)
     query = " ".join(rest.split()).strip(" ,;:") if tokenize(rest) else text
-    plan = Plan((query, *generate_query_variants(query)), kind, topic if tokenize(topic) or kind is Kind.COMING else asked, *extract_phrases(query), asked=_write_as_asked(topic, text) if kind is Kind.NEWS else strip_asking_phrase(query),
+    about = strip_status_words(query) if kind is Kind.FACT and asks_for_status(text) else query
+    plan = Plan(tuple(dict.fromkeys((about, query, *generate_query_variants(about))))[:MAX_QUERIES], kind, topic if tokenize(topic) or kind is Kind.COMING else asked, *extract_phrases(query), asked=_write_as_asked(topic, text) if kind is Kind.NEWS else strip_asking_phrase(about),
                 channels=filters.channels, authors=filters.authors, origins=filters.origins, media=filters.media,
                 files=filters.files)  # fmt: skip
     if posting_period:

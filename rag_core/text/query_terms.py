@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rag_core.text.answer_type import AnswerType, detect_answer_type, extract_asking_stems
+from rag_core.text.status_questions import extract_status_stems
 from rag_core.text.tokens import (
     _MIN_COMMON_PREFIX,
     STOP_WORDS,
@@ -275,7 +276,7 @@ class QueryTerms:
     def of(cls, text: str, weigh: TermWeight, aliases: Iterable[tuple[str, str]] = ()) -> QueryTerms:
         """Build from the text of the question, the term weights of the index, and (term, other name)."""
         order, variants = tuple(tokenize(text)), expand_words(text)
-        asking = ASKING_STEMS | extract_asking_stems(text)
+        asking = ASKING_STEMS | extract_asking_stems(text) | extract_status_stems(text)
         for term, name in aliases:
             variants.setdefault(term, {})[name] = _ALIAS_WEIGHT
         unknown = weigh(_UNKNOWN_TERM)

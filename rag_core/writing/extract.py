@@ -30,7 +30,7 @@ from rag_core.text.answer_type import (
 from rag_core.text.query_terms import ASKING_STEMS, QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, TextSpan, split_sentences
 from rag_core.text.tokens import detect_language, measure_stem_similarity, read_word, tokenize
-from rag_core.types import Citation, Evidence, Passage, Sentence
+from rag_core.types import Citation, Evidence, Passage, PostKey, Sentence
 from rag_core.writing.extract_candidates import (
     MAX_SENTENCE_GAP,
     VAGUE_TYPES,
@@ -64,6 +64,8 @@ _FEW_SOURCES = 3  # of ten: a term of more of them tells nothing
 _CHANGE_TOPIC, _CHANGE_OWN = 0.6, 0.5  # as _SERIES_TOPIC, for a later piece that says that something has changed
 # Of the question's weight: what a later post may say less than the best piece, and what a sure piece says itself.
 _RIVAL_SLACK, _SURE_TERMS, _REPLACED_TERMS = 0.1, 0.55, 0.75
+# Of the most that a piece has of the topic: what one about its status has, and a later one; the bonus of the newest.
+_STATUS_OWN, _FOLLOWING_OWN, _NEWEST_BONUS = 0.9, 0.35, 3.5
 _BOUND_SHARE = 0.3  # of the terms of a piece, in the sentence with the value
 _FEW_TERMS = 2
 _PERIOD_BONUS = 1.5
@@ -240,7 +242,7 @@ class RankedPieces:
     def _changed(self) -> bool:
         """Whether the newer value says that it changed, and the older one is surely of the thing that is asked for."""
         newer, older = self.pieces[0], self.pieces[1]
-        own = older.features.terms + older.features.kin
+        own = older.own
         return own >= _REPLACED_TERMS and newer.useful and announces_change(newer.text)
 
     @property
@@ -253,20 +255,13 @@ class RankedPieces:
         best, asked = self.best, self.asked
         if best is None:
             return False
-        own = best.features.terms + best.features.kin
+        own = best.own
         if self._said < _SURE_TERMS or (asked.want in _MEASURED_TYPES and self._bound < _BOUND_SHARE * own):
             return True
         definition = _compile_definition(asked.text)
         vague = asked.want is AnswerType.ANYTHING and len(asked.share) <= _FEW_TERMS and asks_of_topic(asked.text)
         undefined = definition is not None and not definition.search(best.text)
-        return (
-            undefined
-            or vague
-            or any(
-                one.features.terms + one.features.kin >= own - _RIVAL_SLACK and _is_later(one, best)
-                for one in self.pieces
-            )
-        )
+        return undefined or vague or any(one.own >= own - _RIVAL_SLACK and _is_later(one, best) for one in self.pieces)
 
     @property
     def _said(self) -> float:
@@ -342,6 +337,33 @@ class RankedPieces:
         if not others or others[0].score < first.score - _FAR_BEHIND:
             more = (one for one in self.pieces if one.source.number == first.source.number and not one.overlaps(first))
             others[:0] = sorted(more, key=lambda one: -one.score)[:1]
+        return _fit_pieces(first, others, most)
+
+    def select_latest(self, most: int, evidence: Evidence) -> list[ExtractCandidate]:
+        """Select the best piece of each of at most `most` posts, within the same limit of length; newer rank higher.
+
+        Of the posts about the topic each ranks higher by its place in their order: those that say nearly as much of it
+        as any, and later ones of the best one's channel that name its most telling word.
+        """
+        best: dict[PostKey, ExtractCandidate] = {}
+        for one in sorted((*self.pieces, *self.earlier), key=lambda one: -one.score):
+            best.setdefault(one.source.passage.key, one)
+        closest = next(iter(best.values()), None)
+        if closest is None:
+            return []
+        told = [term for term in self.asked.share if _names(closest.text, term, self.asked)]
+        rarest = max(told, key=self.asked.share.__getitem__, default="")
+        own = max(one.own for one in best.values())
+        about = [
+            one
+            for one in best.values()
+            if one.own >= _STATUS_OWN * own
+            or (one.own >= _FOLLOWING_OWN * own and _is_later(one, closest) and _names(one.text, rarest, self.asked))
+        ]
+        order = sorted(about, key=lambda one: one.source.passage.date)
+        newness = {one.source.number: n / max(1, len(order) - 1) for n, one in enumerate(order)}
+        ranked = sorted(best.values(), key=lambda one: -one.score - _NEWEST_BONUS * newness.get(one.source.number, 0.0))
+        first, *others = (extend_forward(one, evidence, MAX_ANSWER_LENGTH // most) for one in ranked[: 2 * most])
         return _fit_pieces(first, others, most)
 
 
@@ -459,7 +481,7 @@ def _find_series(
     A later post that says that something has changed, or counts what is asked for, may name less of the topic.
     """
     first = ranked[0]
-    own = first.features.terms + first.features.kin
+    own = first.own
     met = [term for term in asked.share if term in frozenset(tokenize(first.text))]
     rarest = max(met, key=lambda term: asked.share[term], default="")
     coming = asked.want is not AnswerType.DATE or bool(_NEXT.search(asked.text))
@@ -486,7 +508,7 @@ def _find_series(
             continue
         loosely = changed or asks_for_changes(asked.text)
         shares = (_CHANGE_TOPIC, _CHANGE_OWN) if loosely else (_SERIES_TOPIC, _SERIES_TOPIC)
-        if one.topic >= shares[0] * first.topic and one.features.terms + one.features.kin >= shares[1] * own:
+        if one.topic >= shares[0] * first.topic and one.own >= shares[1] * own:
             best.setdefault(one.source.number, one)
     return sorted(best.values(), key=lambda one: one.source.passage.date, reverse=True)
 
@@ -540,7 +562,7 @@ def _may_supersede(one: ExtractCandidate, first: ExtractCandidate, told: frozens
         return False
     if told.intersection(tokenize(one.text)) and announces_change(one.text):
         return True
-    own, said = (piece.features.terms + piece.features.kin for piece in (first, one))
+    own, said = (piece.own for piece in (first, one))
     return own <= _COMPLETE and said >= _CONTESTED_TOPIC * own and one.topic >= _CONTESTED_TOPIC * first.topic
 
 

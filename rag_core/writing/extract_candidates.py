@@ -118,9 +118,14 @@ class ExtractCandidate:
         return self.source.passage.text[self.start : self.end]
 
     @property
+    def own(self) -> float:
+        """Weight share of the question's terms in the piece, 0..1."""
+        return self.features.terms + self.features.kin
+
+    @property
     def topic(self) -> float:
         """Weight share of the question's terms in the piece, beside it and in its post, 0..1."""
-        return self.features.terms + self.features.kin + self.features.near + self.features.post
+        return self.own + self.features.near + self.features.post
 
     def overlaps(self, other: ExtractCandidate) -> bool:
         """Check whether the pieces overlap in one post, or one piece repeats the words of the other."""

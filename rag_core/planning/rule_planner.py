@@ -34,6 +34,7 @@ from rag_core.planning.queries import (
     sanitize_query,
 )
 from rag_core.planning.router import route_plan
+from rag_core.text.contact_questions import parse_contact_question
 from rag_core.text.status_questions import asks_for_status, strip_status_words
 from rag_core.text.tokens import tokenize
 from rag_core.types import HYBRID, Channel, Kind, Plan, Question
@@ -245,9 +246,11 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
         kind, topic = (Kind.NEWS, about) if about else (kind, topic)
     posting_period = period if period and _is_posting_period(period, question, asked, kind, filters, topic) else None
     kind = _adjust_intent(kind, topic, asked, bounded=bool(posting_period or filters.words))
-    coming = _find_coming_topic(asked, question.asked_at, filters) if kind in _MAY_ASK_FOR_COMING else None
+    coming = _find_coming_topic(asked, question.asked_at, filters) if kind in _OPEN_INTENTS else None
     if coming is not None:
         kind, topic, posting_period = Kind.COMING, coming, None
+    if kind in _OPEN_INTENTS and not filters.beside and (contact := parse_contact_question(asked)):
+        kind, topic, posting_period = Kind.CONTACT, contact[1], None
     if kind is Kind.FACT and posting_period and asks_about_recent_events(asked):
         # "what happened at the barn players in August": a digest of the channel of that title, else of those mentions
         topic = strip_catch_all_words(topic)
@@ -257,8 +260,8 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     for words in dict.fromkeys(filter(None, (*filters.words, posting_period.words if posting_period else ""))):
         rest = re.sub(rf"(?<!\w){re.escape(words)}(?!\w)".replace("е", "[её]"), " ", rest, flags=re.I)
     query = " ".join(rest.split()).strip(" ,;:") if tokenize(rest) else text
-    about = strip_status_words(query) if kind is Kind.FACT and asks_for_status(text) else query
-    plan = Plan(tuple(dict.fromkeys((about, query, *generate_query_variants(about))))[:MAX_QUERIES], kind, topic if tokenize(topic) or kind is Kind.COMING else asked, *extract_phrases(query), asked=_write_as_asked(topic, text) if kind is Kind.NEWS else strip_asking_phrase(about),
+    searched = strip_status_words(query) if kind is Kind.FACT and asks_for_status(text) else query
+    plan = Plan(tuple(dict.fromkeys((searched, query, *generate_query_variants(searched))))[:MAX_QUERIES], kind, topic if tokenize(topic) or kind in {Kind.COMING, Kind.CONTACT} else asked, *extract_phrases(query), asked=_write_as_asked(topic, text) if kind is Kind.NEWS else strip_asking_phrase(searched),
                 channels=filters.channels, authors=filters.authors, origins=filters.origins, media=filters.media,
                 files=filters.files)  # fmt: skip
     if posting_period:
@@ -310,7 +313,8 @@ def _is_posting_period(
     )
 
 
-_MAY_ASK_FOR_COMING = frozenset({Kind.FACT, Kind.LIST, Kind.POSTED, Kind.NEWS})
+# Intents of which a question may ask for what is to come, or how to reach those who run a channel.
+_OPEN_INTENTS = frozenset({Kind.FACT, Kind.LIST, Kind.POSTED, Kind.NEWS})
 _MAX_COMING_TERMS, _MAX_COMING_LENGTH = 3, 200  # terms, characters
 _SOON, _ONE_DAY = timedelta(days=15), timedelta(days=1)
 

@@ -41,7 +41,7 @@ _CLOSED_START = re.compile(
     r"^(?:(?:so|and|hey|but),? )*(?:(?P<past>did|has|have|didn't|hasn't|haven't)|is|are|was|were|does|do|had|isn't|aren't)(?!\w)"
 )
 _ASKING_WORDS = re.compile(
-    r"(?<![\w-])(?:(?<!тот )(?<!того )(?<!те )(?<!тех )кто|кого|кому|где|куда|откуда|когда|почему|зачем|сколько|скольк\w+|скока|какой|какая|какие|какое|каком|во сколько|можно|нужно|надо|много|дорог\w*|дешев\w*|"
+    r"(?<![\w-])(?:(?<!тот )(?<!тот, )(?<!того )(?<!того, )(?<!тех )(?<!тех, )кто|кого|кому|где|куда|откуда|когда|почему|зачем|сколько|скольк\w+|скока|какой|какая|какие|какое|каком|во сколько|можно|нужно|надо|много|дорог\w*|дешев\w*|"
     r"who|whom|whose|where|when|why|how|which|what|can|could|should|may|will|would)(?![\w-])"
 )
 _STATUS_WORDS = re.compile(
@@ -68,7 +68,8 @@ def asks_for_status(question: str) -> bool:
     if _ASKING_WORDS.search(asked):
         return False
     closed = _CLOSED_START.match(asked)
-    if _OUTCOME_ASKED.search(asked) or (_SO_FAR_ASKED.search(asked) and (closed or asked.endswith("?"))):
+    so_far = _SO_FAR_ASKED.search(asked)
+    if _OUTCOME_ASKED.search(asked) or (so_far and (closed or (asked.endswith("?") and not so_far[0].isascii()))):
         return True
     if len(asked.split()) > _MAX_WORDS:
         return False

@@ -38,6 +38,8 @@ def test_a_known_thing_and_no_other_word_of_asking_asks_for_its_status(question:
         "сколько мусора вынесли?",
         "дорогой ли бассейн, сильно подорожал?",
         "как доехать до клуба",
+        "что появилось в новом парке?",
+        "с кем сотрудничал музей?",
         "библиотека открыта в воскресенье?",
         "how much did you have when last year ended",
         "when is the library back",

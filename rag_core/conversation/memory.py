@@ -3,6 +3,8 @@
 It is never a source of an answer. Memory holds rewritten questions and the names in their answers. A follow-up is
 rewritten with them by a model when it is idle, by rules otherwise. A model may only repeat the conversation: a rewrite
 with a new name or number, or with more than one new word, is rejected.
+
+The rules of follow-ups are imported late: a question without a conversation does not need their patterns.
 """
 
 from __future__ import annotations
@@ -11,12 +13,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from rag_core.conversation.followups import (
-    extract_content_words,
-    find_question_names,
-    is_followup,
-    rewrite_by_rules,
-)
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm import DecodingParams, LanguageModel, Prompt
@@ -74,6 +70,13 @@ async def load_turns(question: Question, rag: Engine) -> tuple[ConversationTurn,
     return tuple(reversed(turns))
 
 
+async def follows_earlier_question(question: Question, rag: Engine) -> bool:
+    """Whether a question is a follow-up in a conversation that is remembered. Raises ArchiveUnavailable."""
+    from rag_core.conversation.followups import is_followup
+
+    return is_followup(question.text, question.asked_at) and bool(await load_turns(question, rag))
+
+
 async def remember_answer(question: Question, answer: Answer, rag: Engine) -> None:
     """Store an answered standalone question as a turn, and delete expired turns. Raises ArchiveUnavailable."""
     if not await is_memory_enabled(question.chat, rag):
@@ -86,6 +89,8 @@ async def remember_answer(question: Question, answer: Answer, rag: Engine) -> No
 
 def extract_answer_names(answer: Answer) -> tuple[str, ...]:
     """Extract the names in an answer, each once, in order."""
+    from rag_core.conversation.followups import find_question_names
+
     names = [
         name.text[:_MAX_NAME_LENGTH] for sentence in answer.sentences for name in find_question_names(sentence.text)
     ]
@@ -114,7 +119,11 @@ async def resolve_followup(question: Question, rag: Engine, run: Run) -> Questio
 
 async def rewrite_followup(question: Question, turns: Sequence[ConversationTurn], rag: Engine, run: Run) -> Question:
     """Rewrite a follow-up as a standalone question, by a model where one is idle, else by rules; turns oldest first."""
-    if not turns or not is_followup(question.text, question.asked_at):
+    if not turns:
+        return question
+    from rag_core.conversation.followups import is_followup, rewrite_by_rules
+
+    if not is_followup(question.text, question.asked_at):
         return question
     by_rules = rewrite_by_rules(question.text, turns, question.asked_at)
     model = rag.planner or rag.writer
@@ -149,6 +158,8 @@ def _format_turns(turns: Sequence[ConversationTurn]) -> str:
 
 def _is_faithful_rewrite(text: str, asked: str, turns: Sequence[ConversationTurn]) -> bool:
     """Whether a rewrite keeps the follow-up and the topic, and adds no name, no number and at most one word."""
+    from rag_core.conversation.followups import extract_content_words, find_question_names
+
     history = " ".join(part for turn in turns for part in (turn.question, *turn.entities))
     own, before, rewritten = set(tokenize(asked)), set(tokenize(history)), set(tokenize(text))
     names = {term for name in find_question_names(text) for term in tokenize(name.text)}

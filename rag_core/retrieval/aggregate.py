@@ -20,8 +20,6 @@ from itertools import product
 from rag_core.context.evidence import build_text_key
 from rag_core.engine import Engine
 from rag_core.planning.intents import asks_for_count, asks_for_mentions, asks_whose_posts
-from rag_core.retrieval.channel_profile import find_described_channel
-from rag_core.retrieval.coming_events import list_coming_events
 from rag_core.retrieval.dated_post_openings import MAX_LINES, find_opening, fit_dated_lines, summarize_period
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage import posts
@@ -225,7 +223,7 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     if plan.kind is Kind.POSTED:
         counted = asks_for_count(question.text.lower().replace("ё", "е"))
         return await summarize_period(question, plan, rag, counted=counted)
-    if by_date := {Kind.COMING: list_coming_events, Kind.WHEN: date_posts}.get(plan.kind):
+    if by_date := {Kind.COMING: _list_coming_events, Kind.WHEN: date_posts}.get(plan.kind):
         return await by_date(question, plan, rag)
     if plan.kind not in {Kind.FIRST, Kind.LAST, Kind.NEWS, Kind.HOW_MANY, Kind.TIMELINE}:
         return None
@@ -251,10 +249,18 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     return Draft(sentences, 1.0) if sentences else None
 
 
+async def _list_coming_events(question: Question, plan: Plan, rag: Engine) -> Draft | None:
+    from rag_core.retrieval.coming_events import list_coming_events  # late: its patterns take 0.01 s
+
+    return await list_coming_events(question, plan, rag)
+
+
 async def _summarize_described_channel(question: Question, plan: Plan, rag: Engine) -> Draft | None:
     """Summarize the posts of the channel that the topic describes: "what is new at the bakery"."""
     if plan.channels is not None or not asks_whose_posts(question.text):
         return None
+    from rag_core.retrieval.channel_profile import find_described_channel  # late, as above
+
     channel = await find_described_channel(plan.topic, question.viewer, rag)
     if channel is None:
         return None

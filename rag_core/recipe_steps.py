@@ -12,6 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from rag_core.context.conflicts import add_conflicting_post
 from rag_core.context.copies import gather_evidence
@@ -23,9 +24,8 @@ from rag_core.engine import Engine, make_plan_key
 from rag_core.errors import IndexUnavailable, RagError
 from rag_core.llm import DecodingParams, LanguageModel, Prompt
 from rag_core.planning.intents import is_asking_word
-from rag_core.planning.llm_planner import KnownEntities, is_worth_planning, plan_by_model
+from rag_core.planning.plan_json import format_plan
 from rag_core.planning.rule_planner import build_bare_plan, lift_filters
-from rag_core.planning.schema import format_plan
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.hybrid import search_lexical
 from rag_core.retrieval.rerank import rerank_hits
@@ -71,6 +71,9 @@ from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_dated_line,
 from rag_core.writing.prompts import load_prompt, quote_question
 from rag_core.writing.write import write_draft
 
+if TYPE_CHECKING:
+    from rag_core.planning.llm_planner import KnownEntities
+
 
 async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
     """Make the plan of a question, or take it from the cache. Call it in a stage. Raises ArchiveUnavailable.
@@ -87,7 +90,11 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
         # small models plan in keywords, and a call that understood a follow-up was their first: at most 2 + N calls
         short = run.recipe == "mapreduce"
         spent = short and any(span.stage == Stage.FOLLOWUP and "calls" in span.counts for span in run.spans)
-        planner = rag.planner if is_worth_planning(plan) and not spent else None
+        planner = None if spent else rag.planner
+        if planner:
+            from rag_core.planning.llm_planner import is_worth_planning, plan_by_model  # late: only models need it
+
+            planner = planner if is_worth_planning(plan) else None
         busy = planner is not None and planner.waiting
         if planner and not busy:
             entities = await load_known_entities(question, known, rag)
@@ -149,6 +156,8 @@ async def _add_aliases(plan: Plan, question: Question, rag: Engine) -> Plan:
 
 async def load_known_entities(question: Question, known: Mapping[int, Channel], rag: Engine) -> KnownEntities:
     """Load channels, authors and languages that the viewer may read, for the planner. Raises ArchiveUnavailable."""
+    from rag_core.planning.llm_planner import KnownEntities
+
     readable = question.viewer.channels
     authors = await list_facet_values(rag.archive, PostFacet.AUTHOR, readable)
     return KnownEntities(

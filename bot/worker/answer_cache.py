@@ -23,8 +23,7 @@ from dataclasses import asdict, replace
 from hashlib import blake2b
 
 from ingest.dedup import describe_fingerprint
-from rag_core.conversation.followups import is_followup
-from rag_core.conversation.memory import load_turns, remember_answer
+from rag_core.conversation.memory import follows_earlier_question, remember_answer
 from rag_core.engine import Engine, IndexVersion, VersionedCache
 from rag_core.errors import ArchiveUnavailable
 from rag_core.recipe_choice import load_recipe_switches
@@ -62,7 +61,7 @@ class AnswerCache:
         """
         if await near_duplicates.count_uncompared_changes(self._rag.archive, describe_fingerprint()):
             return None
-        if is_followup(question.text, question.asked_at) and await load_turns(question, self._rag):
+        if await follows_earlier_question(question, self._rag):
             return None
         models = self._rag.writer, self._rag.planner
         chosen = await load_answer_mode(self._rag.archive, question.chat)
@@ -121,7 +120,7 @@ async def answer_from_pin(question: Question, rag: Engine) -> Answer | None:
     )
     post = (await posts.fetch_posts(rag.archive, [pinned])).get(pinned) if pinned else None
     sentences = _quote_beginning(post) if post else ()
-    if not sentences or (is_followup(question.text, question.asked_at) and await load_turns(question, rag)):
+    if not sentences or await follows_earlier_question(question, rag):
         return None
     known = await channels.load_channels(rag.archive)
     titles = {chat: known[chat] for chat in question.viewer.channels if chat in known}

@@ -16,7 +16,7 @@ from rag_core.text.answer_type import (
     extract_capitalized_stems,
     extract_name_stems,
 )
-from rag_core.text.query_terms import ASKING_STEMS, QueryTerms, find_similar_stems
+from rag_core.text.query_terms import QueryTerms, find_similar_stems, is_asking_stem
 from rag_core.text.tokens import tokenize
 from rag_core.writing.extract_candidates import ExtractCandidate
 
@@ -40,7 +40,7 @@ def measure_coverage(
     words = tokenize(f"{passage.header}\n{passage.text}")
     there = frozenset(words)
     names, asking = extract_name_stems(asked.text) & asked.share.keys(), extract_asking_stems(asked.text)
-    topical = [t for t in asked.share if t not in asking and t not in ASKING_STEMS] or list(asked.share)
+    topical = [t for t in asked.share if t not in asking and not is_asking_stem(t)] or list(asked.share)
     counted = topical
     translated = foreign and math.log(len(topical)) <= FEW_TRANSLATED_TERMS
     if math.log(len(topical)) > FEW_TERMS and not translated:

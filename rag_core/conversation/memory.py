@@ -74,6 +74,11 @@ async def load_turns(question: Question, rag: Engine) -> tuple[ConversationTurn,
     return tuple(reversed(turns))
 
 
+async def follows_earlier_question(question: Question, rag: Engine) -> bool:
+    """Whether a question is a follow-up in a conversation that is remembered. Raises ArchiveUnavailable."""
+    return is_followup(question.text, question.asked_at) and bool(await load_turns(question, rag))
+
+
 async def remember_answer(question: Question, answer: Answer, rag: Engine) -> None:
     """Store an answered standalone question as a turn, and delete expired turns. Raises ArchiveUnavailable."""
     if not await is_memory_enabled(question.chat, rag):

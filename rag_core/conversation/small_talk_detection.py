@@ -11,10 +11,8 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
-
-from rapidfuzz.distance import OSA
 
 from rag_core.text.tokens import fold_case, is_dictionary_word, read_word
 
@@ -155,10 +153,12 @@ def _correct_word(word: str) -> str:
     if not _MIN_CORRECTED <= len(word) <= 16 or word in _CORRECTED_WORDS:
         return word
     most = 2 if len(word) >= _MIN_CORRECTED_TWICE else 1
-    for known in _CORRECTED_WORDS:
-        if known[0] == word[0] and known[-1] == word[-1] and OSA.distance(word, known, score_cutoff=most) <= most:
-            return known
-    return word
+    near = [known for known in _CORRECTED_WORDS if known[0] == word[0] and known[-1] == word[-1]]
+    if not near:
+        return word
+    from rapidfuzz.distance import OSA
+
+    return next((known for known in near if OSA.distance(word, known, score_cutoff=most) <= most), word)
 
 
 def _speaks_of_bot(words: tuple[str, ...]) -> bool:
@@ -190,7 +190,7 @@ def _is_keyboard_mash(word: str) -> bool:
     """Whether a word is one letter, runs of neighbouring keys ("asdf"), or no word by consonants or one row of keys."""
     if len(set(word)) == 1:
         return word.isalpha()
-    if word in _FIRST_KEYS or (len(word) > 3 and _MASH.fullmatch(word)):
+    if word in _FIRST_KEYS or (len(word) > 3 and _compile_key_runs().fullmatch(word)):
         return True
     if len(word) < _MIN_MASH_LENGTH or not word.isalpha():
         return False
@@ -201,13 +201,11 @@ def _is_keyboard_mash(word: str) -> bool:
     )
 
 
-def _list_key_runs() -> str:
+@cache
+def _compile_key_runs() -> re.Pattern[str]:
     rows = [row for keys in _KEYBOARD_ROWS for row in (keys, keys[::-1])]
     runs = (row[start:end] for row in rows for start in range(len(row)) for end in range(start + 3, len(row) + 1))
-    return "|".join(sorted(runs, key=len, reverse=True))
-
-
-_MASH = re.compile(rf"(?:{_list_key_runs()})++")
+    return re.compile(rf"(?:{'|'.join(sorted(runs, key=len, reverse=True))})++")
 
 
 def _detect_script(text: str) -> str | None:
@@ -218,8 +216,8 @@ def _detect_script(text: str) -> str | None:
 
 _SIGNS = r"[\s,.!?;:…()–—-]"
 _ADDRESSED = r"(?:\s++(?:всем|вам|тебе|бот|большое|огромное|there|all|everyone|bot|very much|so much|a lot))*+"
-_OPENING_PATTERN = re.compile(
-    rf"^\s*+(?:"
+_OPENING = (
+    r"^\s*+(?:"
     # greetings and thanks open a question also without a comma; others only with a sign or "so" after them
     rf"(?:{_PHRASES['greeting']}|{_PHRASES['thanks']}|{_PHRASES['apology']}){_ADDRESSED}(?![\w-]){_SIGNS}*+|"
     rf"(?:{_PHRASES['ack_opening']})(?!\w)(?:{_SIGNS}*+(?=(?:so|then|and|but|а|и|но|тогда|так)\s)|\s*+[,.!;…]{_SIGNS}*+)|"
@@ -228,9 +226,15 @@ _OPENING_PATTERN = re.compile(
     r"(?:please|pls|plz|пожалуйста|плиз)(?!\w)[\s,]*+|(?:can|could|would) you (?:please )?(?=tell |say |show )"
     r")"
 )
-_CLOSING_PATTERN = re.compile(
-    rf"(?:[,.!?;…]\s*+(?:{_PHRASES['thanks']}|{_PHRASES['greeting']}){_ADDRESSED}|[,\s]\s*+(?:please|pls|plz|пожалуйста|плиз))[\s.!)…]*+$"
+_CLOSING = (
+    rf"(?:[,.!?;…]\s*+(?:{_PHRASES['thanks']}|{_PHRASES['greeting']}){_ADDRESSED}|"
+    r"[,\s]\s*+(?:please|pls|plz|пожалуйста|плиз))[\s.!)…]*+$"
 )
+# What a courtesy at the beginning, of no kind of small talk, or at the end needs: both patterns are long, and most
+# questions do without them.
+_MAY_OPEN = re.compile(r"\s*+(?:(?:под)?скажи|please|pls|plz|пожалуйста|плиз|can|could|would)")
+_MAY_CLOSE = re.compile(r"[,.!?;…]\s*+\w|(?:please|pls|plz|пожалуйста|плиз)[\s.!)…]*+$")
+_compile = cache(re.compile)
 _MAX_OPENINGS = 4
 
 
@@ -238,11 +242,18 @@ def strip_courtesies(text: str) -> str:
     """Strip greetings, thanks and "please" around a question; a text that has nothing else stays unchanged."""
     rest = text
     for _ in range(_MAX_OPENINGS):
-        if (opening := _OPENING_PATTERN.match(fold_case(rest))) is None:
+        if (opening := _match_opening(fold_case(rest))) is None:
             break
         rest = rest[opening.end() :]
     low = fold_case(rest)
-    if closing := _CLOSING_PATTERN.search(low[-_MAX_CHARACTERS:]):
+    end = low[-_MAX_CHARACTERS:]
+    if _MAY_CLOSE.search(end) and (closing := _compile(_CLOSING).search(end)):
         start = max(0, len(low) - _MAX_CHARACTERS) + closing.start()
         rest = rest[: start + (rest[start] == "?")]
     return rest.strip() if _WORD.search(rest) else text
+
+
+def _match_opening(low: str) -> re.Match[str] | None:
+    start = low.lstrip()
+    talks = any(_PATTERNS[kind].match(start) for kind in (TalkKind.GREETING, TalkKind.THANKS, TalkKind.ACK))
+    return _compile(_OPENING).match(low) if talks or _MAY_OPEN.match(low) else None

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from rag_core.text.tokens import fold_case, tokenize
 from rag_core.types import Kind
+
+_compile = cache(re.compile)  # for long patterns that few questions need: compiling all would take 0.1 s
 
 _INTENT_PREFIX_LENGTH = 1000  # characters read for the intent: some patterns look ahead from every word
 
@@ -48,7 +51,7 @@ _WHEN_EN = r"^(?=.*\b(?:when|(?:what|which) (?:day|date|post|message))\b)"
 _ABOUT_LOOKAHEAD = r"(?=.*\b(?:о|об|обо|про|с упоминанием|about|of|contain\w*|{})\b)".format(
     rf"{_REPORTING_VERBS}|{_MENTION_WORDS}"
 )
-_POSTING_WORDS = re.compile(
+_POSTING_WORDS = (
     rf"\b(?:{_REPORTING_VERBS}|{_POST_WORDS}|{_MENTION_WORDS}|выш(?:ел|л[аои])|выходил[аио]?|дайджест|digest|хронология|timeline|"
     r"did (?:you|they|we|(?:the )?channels?) (?:\w+ )?(?:post|write|say|talk|report|publish|mention))\b"
 )
@@ -80,57 +83,81 @@ _NEWS_ABOUT = (
     r" (?!(?:the )?(?:channels?|week|month|day|year)\b)"
 )
 _ALL_COUNTED = (
-    rf"^(?:сколько|how many) (?:(?:было|есть|всего|вообще|тут|у вас|total) )*{_POST_WORDS}"
+    r"^(?:сколько|how many) ",
+    rf"(?:(?:было|есть|всего|вообще|тут|у вас|total) )*{_POST_WORDS}"
     r"(?: (?:всего|вообще|есть|тут|здесь|у вас|(?:в|на) (?:этом |этих )?канал\w*|are|there|in total|altogether|here|do you have|"
-    r"in (?:this|the|these) channels?))*\W*$"
+    r"in (?:this|the|these) channels?))*\W*$",
 )
-_INTENT_SOURCES: tuple[tuple[Kind, str], ...] = (
-    (Kind.HOW_MANY, rf"^(?:сколько раз|как часто|how (?:many times|often))\b.*?\b{_REPORTING_VERBS}\b"),
-    (Kind.HOW_MANY, rf"^в скольких {_POST_WORDS}\b"),
-    (Kind.HOW_MANY, _ALL_COUNTED),
+# Kind, how the question begins, and the rest of the pattern: only what begins so needs the rest, which is long.
+_INTENT_SOURCES: tuple[tuple[Kind, str, str], ...] = (
+    (Kind.HOW_MANY, r"^(?:сколько раз|как часто|how (?:many times|often))\b", rf".*?\b{_REPORTING_VERBS}\b"),
+    (Kind.HOW_MANY, r"^в скольких ", rf"{_POST_WORDS}\b"),
+    (Kind.HOW_MANY, *_ALL_COUNTED),
     # "сколько постов ГАИ на трассе", "how many posts hold up the roof": not every post is one of ours
     (
         Kind.HOW_MANY,
-        rf"^(?:сколько|how many) (?:(?:было|есть|вышло|всего|вообще|total) )*{_POST_WORDS}\b{_ABOUT_LOOKAHEAD}",
+        r"^(?:сколько|how many) ",
+        rf"(?:(?:было|есть|вышло|всего|вообще|total) )*{_POST_WORDS}\b{_ABOUT_LOOKAHEAD}",
     ),
     (
         Kind.FIRST,
-        rf"{_WHEN_RU}.*?\b(?:{_FIRST_TIME}\b.*?\b{_MENTIONING_VERBS}|{_MENTIONING_VERBS}\b.*?\b{_FIRST_TIME})\b",
+        _WHEN_RU,
+        rf".*?\b(?:{_FIRST_TIME}\b.*?\b{_MENTIONING_VERBS}|{_MENTIONING_VERBS}\b.*?\b{_FIRST_TIME})\b",
     ),
     # "first" next to the verb: "the first computer appeared" is about a computer
-    (Kind.FIRST, rf"{_WHEN_EN}.*?\b(?:first(?: be| been)? {_MENTIONING_VERBS}|first time\b.*?\b{_MENTIONING_VERBS})\b"),
-    (Kind.FIRST, rf"{_WHEN_EN}.*?\b{_MENTIONING_VERBS}\b.*? for the first time\b"),
-    (Kind.FIRST, rf"\b(?:перв(?:ое|ый|ая)|first|earliest) (?:{_MENTION_WORDS}|{_POST_WORDS}{_ABOUT_LOOKAHEAD})\b"),
-    (Kind.NEWS, _NEWS_ABOUT),
-    (Kind.LAST, rf"{_WHEN_RU}.*?\b(?:{_LAST_TIME}\b.*?\b{_MENTIONING_VERBS}|{_MENTIONING_VERBS}\b.*?\b{_LAST_TIME})\b"),
     (
-        Kind.LAST,
-        rf"{_WHEN_EN}.*?\b(?:(?:last|most recently)(?: be| been)? {_MENTIONING_VERBS}|last time\b.*?\b{_MENTIONING_VERBS})\b",
+        Kind.FIRST,
+        _WHEN_EN,
+        rf".*?\b(?:first(?: be| been)? {_MENTIONING_VERBS}|first time\b.*?\b{_MENTIONING_VERBS})\b",
     ),
-    (Kind.LAST, rf"{_WHEN_EN}.*?\b{_MENTIONING_VERBS}\b.*? (?:last|most recently)\W*$"),
+    (Kind.FIRST, _WHEN_EN, rf".*?\b{_MENTIONING_VERBS}\b.*? for the first time\b"),
+    (
+        Kind.FIRST,
+        "",
+        rf"\b(?:перв(?:ое|ый|ая)|first|earliest) (?:{_MENTION_WORDS}|{_POST_WORDS}{_ABOUT_LOOKAHEAD})\b",
+    ),
+    (Kind.NEWS, "", _NEWS_ABOUT),
     (
         Kind.LAST,
+        _WHEN_RU,
+        rf".*?\b(?:{_LAST_TIME}\b.*?\b{_MENTIONING_VERBS}|{_MENTIONING_VERBS}\b.*?\b{_LAST_TIME})\b",
+    ),
+    (
+        Kind.LAST,
+        _WHEN_EN,
+        rf".*?\b(?:(?:last|most recently)(?: be| been)? {_MENTIONING_VERBS}|last time\b.*?\b{_MENTIONING_VERBS})\b",
+    ),
+    (Kind.LAST, _WHEN_EN, rf".*?\b{_MENTIONING_VERBS}\b.*? (?:last|most recently)\W*$"),
+    (
+        Kind.LAST,
+        "",
         rf"\b(?:последн(?:ее|ий|яя|ие)|latest|last|newest) (?:{_MENTION_WORDS}|{_POST_WORDS}{_ABOUT_LOOKAHEAD})\b",
     ),
-    (Kind.TIMELINE, r"\b(?:хронологи[яюи]|таймлайн|timeline|chronology)\b"),
-    (Kind.WHEN, rf"{_WHEN_ASKED}.*?\b(?:{_REPORTING_VERBS}|{_POSTING_VERBS})\b"),
+    (Kind.TIMELINE, "", r"\b(?:хронологи[яюи]|таймлайн|timeline|chronology)\b"),
+    (Kind.WHEN, _WHEN_ASKED, rf".*?\b(?:{_REPORTING_VERBS}|{_POSTING_VERBS})\b"),
     (
         Kind.WHEN,
-        rf"{_WHEN_ASKED} (?:[^«\"“„]*?\b{_THROWING_VERBS}\b[^«\"“„]*?(?:\b{_POSTED_THINGS}\b|[«\"“„])|.*?\b{_POSTED_THINGS}\b.*?\b{_THROWING_VERBS}\b)",
+        _WHEN_ASKED,
+        rf" (?:[^«\"“„]*?\b{_THROWING_VERBS}\b[^«\"“„]*?(?:\b{_POSTED_THINGS}\b|[«\"“„])|.*?\b{_POSTED_THINGS}\b.*?\b{_THROWING_VERBS}\b)",
     ),
-    (Kind.CLAIM, r"^(?:правда ли|верно ли|действительно ли|так ли|is it true|is it (?:right|correct)|did .+ really)\b"),
+    (
+        Kind.CLAIM,
+        "",
+        r"^(?:правда ли|верно ли|действительно ли|так ли|is it true|is it (?:right|correct)|did .+ really)\b",
+    ),
     (
         Kind.COMPARE,
+        "",
         r"\b(?:сравни\w*|чем .+ отлича\w+|разниц\w+ между|compare|difference between|differ from|versus|vs)\b",
     ),
     (
         Kind.SUMMARY,
+        "",
         r"\b(?:дайджест|краткое содержание|вкратце|кратко|краткий|пересказ|перескажи\w*|обзор|сводка|резюмируй|подведи итог\w*|summar\w+|recap|digest|overview)\b",
     ),
-    (Kind.LIST, r"^(?:перечисли\w*|назови все|какие есть|список|list|name all)\b"),
+    (Kind.LIST, "", r"^(?:перечисли\w*|назови все|какие есть|список|list|name all)\b"),
 )
-_NEWS_PREFIX, _ALL_COUNTED_PATTERN = re.compile(_NEWS_ABOUT), re.compile(_ALL_COUNTED)
-_INTENT_PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _INTENT_SOURCES)
+_NEWS_PREFIX = re.compile(_NEWS_ABOUT)
 # The same with other words before, between and after: "про хор есть посты какие-нибудь", "got any posts with the fox in".
 _POSTS_ASKED = re.compile(
     r"\b(?:посты|постов|постик\w*|(?:на)?писали|пишут|(?:за)?пост(?:или|ят)|выкладывали|выложили|публиковали|posts|"
@@ -153,7 +180,7 @@ _POSTS_OF = re.compile(
 _TOPIC_NAMED = re.compile(
     r"(?<!\w)(?:про|о|об|обо|насчет|about|on|regarding|of|mentioning)\s+(?!(?:about|чем|что|lately|recently|today|now|these|this|last|in|since|them|it|that|him|her|us|you|me|нем|них|нее|этом|том|нас|вас)\b)\w"
 )
-_REQUEST_WORDS = re.compile(
+_REQUEST_WORDS = (
     r"\b(?:скинь(?:те)?|кинь(?:те)?|пришли(?:те)?|найди(?:те)?|глянь|помню|эти|все|дай(?:те)?|плиз|пжлст|пж|какие|нибудь|либо|последнее|недавно|в последнее время|"
     r"вообще|там|тут|здесь|чтобы|ребята|народ|чо|че|шо|чего|чтото|чтонибудь|чето|чет|коротенько|short|summary|round-?up|recap|запомнил\w*|чем|наш\w*|ваш\w*|хочу|можно|"
     r"pls|plz|send|find|got|get|any|everything|anything|something|things?|guys?|people|ppl|folks?|team|these days|lately|been|put|putting|going on|catch me up|fill me in|"
@@ -170,7 +197,7 @@ _FRAME_WORDS = re.compile(
 _COUNT_ASKED = re.compile(r"^(?:(?:а|и|ну|so|and) )?(?:сколько|как часто|в скольких|how (?:many|often))\b")
 
 # Words that ask for all posts of a period.
-_CATCH_ALL_WORDS = re.compile(
+_CATCH_ALL_WORDS = (
     r"\b(?:нов(?:ого|ое)|случилось|произошло|происходило|слышно|события|итоги|дайджест\w*|обзор\w*|сводк\w+|"
     r"краткое содержание|вкратце|кратк\w+|пересказ\w*|перескажи\w*|резюмируй\w*|подведи|список|перечисли\w*|назови|сделай|составь|дай|главное|главные|"
     r"новенького|новенькое|интересного|творится|творилось|хроника|последнее|самое|свежие|последние|свежее|последних|че|чо|шо|событий|мероприятия|мероприятий|пропустил\w*|я|"
@@ -180,13 +207,17 @@ _CATCH_ALL_WORDS = re.compile(
     r"highlights|updates?|miss\w*|catch|up|any|anything|today|lately|recently|latest|recent|posts?|please|show|tell)\b"
 )
 
-_ASKING_WORDS = (_FRAME_WORDS, _CATCH_ALL_WORDS, re.compile(rf"\b{_POSTED_THINGS}\b"))
+_ASKING_WORDS = (_FRAME_WORDS.pattern, _CATCH_ALL_WORDS, rf"\b{_POSTED_THINGS}\b")
 
 
 def detect_intent(asked: str) -> Kind:
     """Detect the intent of a question; `asked` is its text in lower case, without ё."""
     head = asked[:_INTENT_PREFIX_LENGTH]
-    return next((kind for kind, pattern in _INTENT_PATTERNS if pattern.search(head)), Kind.FACT)
+    return next((kind for kind, start, rest in _INTENT_SOURCES if _matches(start, rest, head)), Kind.FACT)
+
+
+def _matches(start: str, rest: str, head: str) -> bool:
+    return bool(_compile(start).search(head) and _compile(start + rest).search(head))
 
 
 # "Tell me about ...": asks for the content of posts. Questions for the author or the time of a post do not match.
@@ -223,7 +254,7 @@ def strip_asking_phrase(text: str) -> str:
 
 def asks_about_posts(asked: str) -> bool:
     """Whether the question is about posting, so that its period filters posts: "what did they write in May"."""
-    return bool(_POSTING_WORDS.search(asked))
+    return bool(_compile(_POSTING_WORDS).search(asked))
 
 
 def asks_about_recent_events(asked: str) -> bool:
@@ -243,12 +274,12 @@ def asks_for_count(asked: str) -> bool:
 
 def counts_all_posts(asked: str) -> bool:
     """Whether a question asks for the number of all posts: "how many posts are there"."""
-    return bool(_ALL_COUNTED_PATTERN.match(asked[:_INTENT_PREFIX_LENGTH]))
+    return _matches(*_ALL_COUNTED, asked[:_INTENT_PREFIX_LENGTH])
 
 
 def is_asking_word(word: str) -> bool:
     """Whether a lower-case word asks for posts: "запостили" is no misspelt "запустили"."""
-    return any(words.fullmatch(word) for words in _ASKING_WORDS)
+    return any(_compile(words).fullmatch(word) for words in _ASKING_WORDS)
 
 
 def extract_topic(asked: str) -> str:
@@ -270,7 +301,7 @@ _COMING_ASKED = re.compile(
     r"ближайш\w+|грядущ\w+|comm?ing up|upcoming|planned|scheduled|plans|lined up|wh?at(?:'s|s| is) (?:on|next)|(?:any|some)thing? on|things to do|where to go|"
     r"what to do|in store|ahead)\b"
 )
-_COMING_FRAME = re.compile(
+_COMING_FRAME = (
     rf"{_COMING_ASKED.pattern}|\b(?:что|че|чо|шо|чего|чем|куда|где|какие|есть|ли|то|нибудь|нить|интересн\w+|любопытн\w+|происход\w+|чонить|чтонить|нового|хорошего|можно|бы|там|тут|у нас|у вас|"
     r"мероприяти\w*|событи\w*|ивент\w*|встреч[аи]?|даты?|афиш\w*|календар\w*|дела|чонибудь|чтонибудь|чето|подскаж\w*|скаж\w*|посовет\w*|ребят\w*|народ|всем|привет|хочу|хотим|время|"
     r"what|wh?ats|what's|is|are|there|any|anything?|something?|happ?enn?ing|happens|got|going on|going|on|up|events?|dates?|interesting|fun|cool|good|to|do|for|the|"
@@ -294,7 +325,7 @@ def asks_for_coming_events(asked: str, *, ahead: bool) -> bool:
     head = asked[:_INTENT_PREFIX_LENGTH]
     return (
         not _OF_A_THING.match(head)
-        and bool(_COMING_ASKED.search(head) or (ahead and _COMING_FRAME.search(head)))
+        and bool(_COMING_ASKED.search(head) or (ahead and _compile(_COMING_FRAME).search(head)))
         and not _PAST_ASKED.search(head)
     )
 
@@ -308,7 +339,7 @@ _WHO_DOES = re.compile(
 def extract_coming_topic(asked: str) -> str | None:
     """Extract whose events a question asks for: "at the club"; empty for all, None for one about another thing."""
     head = asked[:_INTENT_PREFIX_LENGTH]
-    topic = strip_catch_all_words(_COMING_FRAME.sub(" ", head))
+    topic = strip_catch_all_words(_compile(_COMING_FRAME).sub(" ", head))
     named = _WHOSE_EVENTS.search(head[: head.index(topic.split()[0])]) if topic else None
     return topic if not topic or named or _WHO_DOES.search(head) else None
 
@@ -329,7 +360,7 @@ def extract_posts_topic(asked: str) -> str:
     clauses = _CLAUSE_END.split(asked[:_INTENT_PREFIX_LENGTH])
     named = [clause[found.end() - 1 :] for clause in clauses if (found := _TOPIC_NAMED.search(clause))]
     for clause in (*named, *clauses):
-        topic = strip_catch_all_words(_REQUEST_WORDS.sub(" ", extract_topic(clause)))
+        topic = strip_catch_all_words(_compile(_REQUEST_WORDS).sub(" ", extract_topic(clause)))
         if topic:
             return topic
     return ""
@@ -337,7 +368,7 @@ def extract_posts_topic(asked: str) -> str:
 
 def strip_catch_all_words(topic: str) -> str:
     """Strip the words that ask for all posts of a period, and function words."""
-    words = _CATCH_ALL_WORDS.sub(" ", topic).split()
+    words = _compile(_CATCH_ALL_WORDS).sub(" ", topic).split()
     return " ".join(word for word in words if tokenize(word))
 
 

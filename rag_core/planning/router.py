@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from rag_core.conversation.followups import extract_subject, is_followup
 from rag_core.planning.comparison_questions import parse_comparison
 from rag_core.text.sentences import is_pasted
 from rag_core.text.tokens import tokenize
@@ -53,6 +52,8 @@ def split_question(text: str, now: datetime) -> tuple[QuestionPart, ...]:
     pieces = [piece.strip(" ?!,;") for piece in _BOUNDARY.split(text.replace("ё", "е"))]
     if not 1 < len(pieces) <= MAX_PARTS or not all(pieces) or not tokenize(pieces[0]) or not _ASKS.search(pieces[0]):
         return whole
+    from rag_core.conversation.followups import extract_subject, is_followup  # late: of several parts alone
+
     parts = [QuestionPart(pieces[0], f"{pieces[0]}?")]
     for piece in pieces[1:]:
         refers = not tokenize(piece) or _REFERRING.search(piece) or is_followup(piece, now)

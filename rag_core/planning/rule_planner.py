@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 
 from rag_core.dates.parse import Period, parse_coming_period, parse_period
 from rag_core.planning.intents import (
@@ -87,7 +88,9 @@ _POST_WORDS = (
     r"(?:пост(?:ы|а|у|е|ов|ом|ам|ами|ах)?|(?:сообщени|публикаци)[а-я]{1,2}|запис(?:ь|и|ей|ью|ям|ях)|posts?|messages?)"
 )
 _NOT_A_DATE_WORD = r"(?!(?i:mon|tues|wednes|thurs|fri|satur|sun)day|January|February|March|April|May|June|July|August|September|October|November|December)"
+# Of each kind of filter what every pattern of it needs, and the patterns: most questions need none of them compiled.
 _AUTHORS = (
+    re.compile(r"автор|подпис|author|\bby\b", re.I),
     rf"\b(?i:{_POST_WORDS}\s+(?:автора|от автора|за подписью|с подписью|подписанн\w+))\s*:?\s+{_ANY_NAME}",
     rf"\b(?i:{_POST_WORDS}\s+(?:signed by|(?:written |posted |sent )?by (?:the )?author))\s*:?\s+{_ANY_NAME}",
     rf"\b(?i:{_POST_WORDS}\s+(?:written |posted |sent )?by)\s+{_NOT_A_DATE_WORD}(?:{_WRITTEN_NAME})",
@@ -95,6 +98,7 @@ _AUTHORS = (
 )
 _FROM_RU, _FROM_EN = r"(?:из|от|с)\s+(?:канала\s+)?", r"from\s+(?:the\s+)?(?:channel\s+)?"
 _ORIGINS = (
+    re.compile(r"пересл|репост|форвард|forward|repost", re.I),
     rf"\b(?i:переслано\s+{_FROM_RU}){_ANY_NAME}",
     rf"\b(?i:(?:пересланн\w+\s+{_POST_WORDS}|{_POST_WORDS},?\s+пересланн\w+|(?:репост|форвард)(?:ы|а|ов|е|ах)?)\s+{_FROM_RU}){_ANY_NAME}",
     rf"\b(?i:(?:forwards|reposts|(?:forwarded|reposted)\s+{_POST_WORDS})\s+{_FROM_EN}){_ANY_NAME}",
@@ -103,6 +107,7 @@ _ORIGINS = (
 _DOCUMENTS = "pdf|docx?|xlsx?|pptx?|odt|ods|rtf|csv|epub|fb2|djvu|zip|rar|7z|apk"
 _FILE = r"[\w()+][\w().+-]*"
 _FILES = (
+    re.compile(r"\.\w"),
     r"\b(?i:(?:файл|документ|вложени)[а-я]{0,3}|files?|documents?|attachments?)(?i:\s+(?:под названием|с названием|named|called))?\s+"
     rf"(?:[«\"“„]([^»\"”“/\\]{{1,80}}\.[A-Za-z\d]{{2,5}})[»\"”]|({_FILE}\.(?=\w*[A-Za-z])[A-Za-z\d]{{2,5}})(?!\w))",
     rf"(?<![\w./@:-])({_FILE}\.(?i:{_DOCUMENTS}))(?!\w)",
@@ -110,21 +115,23 @@ _FILES = (
 _SHOW_PREFIX = r"^\W*(?:покажи|найди|show|find)(?:\s+(?:мне|все|me|all|the|a|any))*"
 _WITH_WORDS = r"(?:,?\s+(?:с|со|где есть|with|containing)(?:\s+(?:an?|any|some))?)"
 _MEDIA_WORDS = (
-    ("photo", r"(?:фото|фотографи\w{1,3}|картинк\w{1,3}|photos?|pictures?|images?)"),
-    ("video", r"(?:видео|видеозапис\w{1,3}|видеоролик\w{0,3}|videos?)"),
-    ("document", r"(?:документ[а-я]{0,3}|файл[а-я]{0,3}|вложени[а-я]{1,3}|pdf|documents?|files?|attachments?)"),
-    ("poll", r"(?:опрос[а-я]{0,3}|голосовани[а-я]{1,3}|polls?)"),
+    ("photo", re.compile(r"(?:фото|фотографи\w{1,3}|картинк\w{1,3}|photos?|pictures?|images?)", re.I)),
+    ("video", re.compile(r"(?:видео|видеозапис\w{1,3}|видеоролик\w{0,3}|videos?)", re.I)),
+    (
+        "document",
+        re.compile(r"(?:документ[а-я]{0,3}|файл[а-я]{0,3}|вложени[а-я]{1,3}|pdf|documents?|files?|attachments?)", re.I),
+    ),
+    ("poll", re.compile(r"(?:опрос[а-я]{0,3}|голосовани[а-я]{1,3}|polls?)", re.I)),
 )
+_compile = cache(re.compile)
 
 
-_AUTHOR_PATTERNS, _ORIGIN_PATTERNS, _FILE_PATTERNS = (
-    tuple(map(re.compile, patterns)) for patterns in (_AUTHORS, _ORIGINS, _FILES)
-)
-_MEDIA_PATTERNS = tuple(
-    (kind, re.compile(rf"\b{_POST_WORDS}{_WITH_WORDS}\s+{what}\b|{_SHOW_PREFIX}\s+{what}\b|\b{what}\s+posts?\b|\b{what}\s+posted\b|"
-                      rf"\b{_POST_WORDS}\b[^.?!]{{1,60}}?(?P<end>{_WITH_WORDS}\s+{what})\W*$", re.I))
-    for kind, what in _MEDIA_WORDS
-)  # fmt: skip
+@cache
+def _compile_media(what: str) -> re.Pattern[str]:
+    return re.compile(rf"\b{_POST_WORDS}{_WITH_WORDS}\s+{what}\b|{_SHOW_PREFIX}\s+{what}\b|\b{what}\s+posts?\b|\b{what}\s+posted\b|"
+                      rf"\b{_POST_WORDS}\b[^.?!]{{1,60}}?(?P<end>{_WITH_WORDS}\s+{what})\W*$", re.I)  # fmt: skip
+
+
 _MIN_TITLE_LENGTH = 4  # characters: a shorter title is not searched for
 
 
@@ -133,25 +140,25 @@ def parse_filters(asked: str, readable: Mapping[int, Channel]) -> QueryFilters:
 
     Capital letters mark the end of a name of several words; in a lower-case question a name is one word.
     """
-    origins, of_origins = _match_names(_ORIGIN_PATTERNS, asked)
+    origins, of_origins = _match_names(*_ORIGINS, asked=asked)
     rest = _blank_out(asked, of_origins)  # "forwarded from @x" is not "from @x"
-    files, of_files = _match_names(_FILE_PATTERNS, rest)
-    authors, of_authors = _match_names(_AUTHOR_PATTERNS, rest)
+    files, of_files = _match_names(*_FILES, asked=rest)
+    authors, of_authors = _match_names(*_AUTHORS, asked=rest)
     channels, of_channels = _find_channels(rest, readable)
     kinds = {
         k: (match["end"] or match[0]).strip(" ,").lower()
-        for k, pattern in _MEDIA_PATTERNS
-        if (match := pattern.search(rest))
+        for k, what in _MEDIA_WORDS
+        if what.search(rest) and (match := _compile_media(what.pattern).search(rest))
     }
     beside = tuple(dict.fromkeys((*of_origins, *of_files, *of_authors, *kinds.values())))
     return QueryFilters(channels, authors, origins, tuple(kinds), files, (*of_channels, *beside), beside)
 
 
-def _match_names(patterns: tuple[re.Pattern[str], ...], asked: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _match_names(needed: re.Pattern[str], *patterns: str, asked: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     names: dict[str, None] = {}
     pieces: dict[str, None] = {}  # each once: a question of 4,000 characters may repeat a piece 300 times
-    for pattern in patterns:
-        for match in pattern.finditer(_blank_out(asked, tuple(pieces))):
+    for pattern in patterns if needed.search(asked) else ():
+        for match in _compile(pattern).finditer(_blank_out(asked, tuple(pieces))):
             names |= {name.strip(" .'’"): None for name in match.groups() if name}
             pieces[match[0].lower()] = None
     return tuple(names), tuple(pieces)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date
 from importlib.resources import files
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar
@@ -19,7 +19,6 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 
 from rag_core.planning.queries import MAX_PHRASES, MAX_QUERIES, MAX_QUERY_LENGTH, sanitize_query, truncate_query
 from rag_core.text.tokens import tokenize
-from rag_core.types import Channel, Plan
 
 # Characters; with these lengths a plan of Russian words, at 2.5 characters a token, fits its 256 tokens.
 MAX_PHRASE_LENGTH, MAX_CHANNEL_LENGTH = 24, 32
@@ -88,25 +87,6 @@ class PlanProposal:
     author: str = ""
     k_per_query: int = 0
     fusion: str = ""
-
-
-def format_plan(plan: Plan, known: Mapping[int, Channel]) -> dict[str, Any]:
-    """Format a plan in the JSON form that the model writes; days are inclusive."""
-    titles = [known[chat].title for chat in sorted(plan.channels or ()) if chat in known]
-    filters = {
-        "date_from": plan.since and f"{plan.since:%Y-%m-%d}",
-        "date_to": plan.until and f"{plan.until - timedelta(days=1):%Y-%m-%d}",
-        "channel": ", ".join(titles) or None,
-        "author": ", ".join(plan.authors) or None,
-    }
-    return {
-        "normalized_queries": list(plan.queries),
-        "must_phrases": list(plan.must),
-        "should_phrases": list(plan.should),
-        "metadata_filters": filters if any(filters.values()) else None,
-        "k_per_query": plan.k_per_query,
-        "fusion": plan.fusion,
-    }
 
 
 P = TypeVar("P", bound=BaseModel)  # form of a plan

@@ -17,7 +17,7 @@ from rag_core.engine import Engine
 from rag_core.storage import Archive, posts
 from rag_core.storage.channels import load_channels
 from rag_core.storage.posts import list_first_texts
-from rag_core.text.aliases import TIME_STEMS, list_written_namings
+from rag_core.text.aliases import list_time_stems, list_written_namings
 from rag_core.text.names import find_names, strip_inflection, transliterate_word
 from rag_core.text.query_terms import SYNONYM_WEIGHT, expand_words, find_similar_stems, strip_combining_form
 from rag_core.text.tokens import is_noun, list_dictionary_forms, stem, tokenize
@@ -156,7 +156,7 @@ def _extract_topics(
         words.close_post()
     most = _MAX_SHARE * len(texts) if len(texts) >= _MIN_SHARED_POSTS else len(texts)
     named = [(written, count) for _, written, count in names.list_frequent() if count <= most]
-    common = [one for one in words.list_frequent() if one[2] <= most and one[0] not in TIME_STEMS]
+    common = [one for one in words.list_frequent() if one[2] <= most and one[0] not in list_time_stems()]
     subjects = sorted(common, key=lambda one: (-one[2] * weigh(str(one[0])), one[1]))
     nouns = [(_find_base_form(word), count) for _, word, count in subjects[: 10 * _MAX_LISTED] if _is_subject(word)]
     pairs = [pair for pair, count in namings.most_common(_MAX_LISTED) if count >= _MIN_COUNT]

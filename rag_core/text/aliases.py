@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 from rag_core.text.tokens import is_noun, tokenize
 
@@ -28,13 +29,17 @@ _MAX_NAME_TERMS, _MAX_NAMES_OF_TERM = 3, 2
 _MAX_NAMING_TEXT = 1500  # characters of a post that are read
 # Words after which no more of a noun phrase comes.
 _PHRASE_END = re.compile(r"\b(?:that|which|who|you|we|with|of|in|on|at|for|from|and|to|is|was|has|since)\b")
-TIME_STEMS = frozenset(
-    tokenize(
-        "год день дня неделя месяц час утро вечер ночь весна лето осень зима январь февраль март апрель май июнь июль "
-        "август сентябрь октябрь ноябрь декабрь понедельник вторник среда четверг пятница суббота воскресенье year day "
-        "week month time monday tuesday wednesday thursday friday saturday sunday раз once name word слово имя"
-    )
+_TIME_WORDS = (
+    "год день дня неделя месяц час утро вечер ночь весна лето осень зима январь февраль март апрель май июнь июль "
+    "август сентябрь октябрь ноябрь декабрь понедельник вторник среда четверг пятница суббота воскресенье year day "
+    "week month time monday tuesday wednesday thursday friday saturday sunday раз once name word слово имя"
 )
+
+
+@cache
+def list_time_stems() -> frozenset[str]:
+    """List the stems of words of time, which name nothing: not at import, as Russian ones need the dictionary."""
+    return frozenset(tokenize(_TIME_WORDS))
 
 
 def find_aliases(asked: Iterable[str], texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
@@ -94,5 +99,5 @@ def _find_head_noun(phrase: str, *, last: bool) -> str:
         word.lower().replace("ё", "е") for word in _LETTERS.findall(phrase if last else _PHRASE_END.split(phrase)[0])
     ]
     nouns = [word for word in words if word.isascii() or is_noun(word)]
-    terms = [term for word in nouns for term in tokenize(word) if term not in TIME_STEMS]
+    terms = [term for word in nouns for term in tokenize(word) if term not in list_time_stems()]
     return "" if not terms else terms[-1] if last or nouns[0].isascii() else terms[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from rag_core.text.tokens import stem
 
@@ -112,6 +112,9 @@ _CHANGE_WORDS = re.compile(r"(?<!\w)(?:(?:из)?менял\w+|changed?|evolved?|
 _WORD = re.compile(r"\w+")
 _MAX_ASKING_LENGTH = 1000  # characters of a question that are read for its type
 
+# Of the patterns below a question needs those of its type: they are compiled with their first use.
+_compile = cache(re.compile)
+
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _NUMBER_WORDS = frozenset(
     "one two three four five six seven eight nine ten eleven twelve thirteen fifteen twenty thirty forty fifty sixty "
@@ -130,14 +133,14 @@ _WEEKDAYS = (
     r"thursdays?|fridays?|saturdays?|sundays?"
 )
 _CALENDAR_NAME = re.compile(rf"(?=[a-z])(?:{_MONTHS}|{_WEEKDAYS})")  # capitalized in English only
-_DATE = re.compile(
+_DATE = (
     rf"\b(?:1\d{{3}}|20\d\d)\b|\b\d{{1,2}}[./]\d{{1,2}}\b|\b\d{{1,2}}:\d\d\b|\b(?:{_MONTHS}|{_WEEKDAYS})\b|"
     r"\b(?:век[аеу]?|century|centuries|decade)\b|\b\d{1,4}\s(?:ah|ad|bce?|ce|г\.?х|(?:до\s)?н\.?\s?э)\b"
 )
-_WEEKDAY = re.compile(rf"\b(?:{_WEEKDAYS}|(?:по\s)?(?:понедельник|вторник|сред|четверг|пятниц|суббот|воскресень)\w*)\b")
+_WEEKDAY = rf"\b(?:{_WEEKDAYS}|(?:по\s)?(?:понедельник|вторник|сред|четверг|пятниц|суббот|воскресень)\w*)\b"
 _DAYS_ASKED = re.compile(r"^(?:когда|when)|(?:по|в) как(?:им|ие) дн|(?:what|which) (?:days|nights|evenings|mornings)")
 _NAME = re.compile(r"[^\W\d_][\w'’-]*")
-_PRICE = re.compile(
+_PRICE = (
     r"(?<!\d)\d{1,9}(?:[\s.,]\d{1,3}){0,4}\s?(?:(?:тыс|млн|млрд|million|thousand|k)\w{0,3}\.?\s?)?"
     r"(?:₽|руб\w*|р\b|\$|€|£|usd|eur|долл\w*|евро|коп\w*|bucks|dollars?|euros?|rub\w*)|"
     r"\b[^\W\d_]{2,20}\s(?:euros?|dollars?|bucks|pounds|рубл\w+|евро|долларов)\b|[$€£]\s?\d|бесплатн\w*|\bдаром\b|"
@@ -148,18 +151,18 @@ _PRICED_CURRENCY = re.compile(
     r"(?:стоит|стоил|курс|цена|стоимость|почем|price of|worth of|how much (?:is|was))(?: (?:a|the|one|сейчас|щас|один))? "
     r"(доллар|евро|юан|dollar|euro)"
 )
-_HOURS = re.compile(
+_HOURS = (
     r"\b\d{1,2}[:.]\d\d\b|\b\d{1,2}\s?(?:am|pm|a\.m|p\.m|o'clock|час|утра|вечера|дня|ночи)|"
     rf"\b(?:с|до|from|until|till|at|by|к)\s\d{{1,2}}\b(?!\s?(?:{_MONTHS})\b)|"
     rf"(?:{_WEEKDAYS}|будни|будням|выходные|выходным|ежедневно|часы|daily|hours)[^.\n]{{0,20}}?\b\d{{1,2}}\s?[–—-]\s?\d{{1,2}}\b|"
     r"круглосуточно|без выходных|выходной|\b(?:noon|midnight|sunset|dusk|dawn|полдень|полноч\w+)\b"
 )
-_PHONE = re.compile(r"(?<![\d./=])\+?\d(?:[\s()-]{0,2}\d){4,14}(?![\d.])|(?<!\w)@\w{4,}")
-_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}\.\w{2}")
+_PHONE = r"(?<![\d./=])\+?\d(?:[\s()-]{0,2}\d){4,14}(?![\d.])|(?<!\w)@\w{4,}"
+_EMAIL = r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}\.\w{2}"
 _AMOUNT = rf"(?:\d|(?<!\w)(?:{'|'.join(sorted(_NUMBER_WORDS))}))[\s-]?"
 # Measures by the words that ask for them: "how old" wants years, not any number.
 _MEASURES = tuple(
-    (re.compile(rf"(?<!\w)(?:{asking})(?!\w)"), re.compile(holding))
+    (rf"(?<!\w)(?:{asking})(?!\w)", holding)
     for asking, holding in (
         (r"how old|сколько (?:\w+ )?лет|лет сколько|возраст",
          rf"{_AMOUNT}(?:лет|год|years?|yrs|летн)|(?<!\w)(?:born|родил\w+|исполн\w+)"),
@@ -167,7 +170,7 @@ _MEASURES = tuple(
          rf"{_AMOUNT}(?:сек|мин|час|дн|ден|сут|недел|мес|год|лет|век|метр|км|sec|min|hour|day|week|month|year|night|decade|centur|mile|met|km|feet|foot)|"
          r"(?<!\w)(?:до|по|until|till|half an hour|an hour|полчаса|час|сутки|неделю|месяц|год)(?!\w)"),
         (r"how (?:cold|hot|warm)|температур\w*|what temperature", rf"{_AMOUNT}(?:°|градус|degree|[cf]\b)|°|(?:минус|minus|плюс) ?\d"),
-        (r"зарплат\w*|salar\w+|wages?", _PRICE.pattern),
+        (r"зарплат\w*|salar\w+|wages?", _PRICE),
         (r"how heavy|сколько весит|какой вес", rf"{_AMOUNT}(?:кг|кило|г\b|грамм|тонн|kg|kilo|gram|pound|lbs?|ton)"),
         (r"сколько раз|how many times|how often|как часто",
          rf"{_AMOUNT}раз|(?<!\w)(?:раз(?:а|у|ом)?|дважды|трижды|once|twice|times|every|each|daily|weekly|monthly|ежедневн\w+|еженедельн\w+|кажд\w+)(?!\w)"),
@@ -175,7 +178,7 @@ _MEASURES = tuple(
     )
 )  # fmt: skip
 # Numbers that count nothing: days of a month, times of day, years, ordinals, numbers of houses and routes.
-_UNCOUNTED = re.compile(
+_UNCOUNTED = (
     rf"(?<!\d)\d{{1,2}}(?:\s?(?:по|до|to|and|и|-|–|—)\s?\d{{1,2}})?(?:st|nd|rd|th)?\s(?:of\s)?(?:{_MONTHS})\b|"
     rf"\b(?:{_MONTHS})\s\d{{1,2}}(?!\d)|\b\d{{1,2}}:\d\d\b|\b\d{{1,2}}\.\d\d\.\d{{2,4}}\b|№\s?\d+|"
     r"(?<!\d)\d{1,9}(?:-(?:й|я|е|го|му|м|х|ю|ая|ой)|st|nd|rd|th)\b|"
@@ -183,16 +186,16 @@ _UNCOUNTED = re.compile(
 )
 _SINGLE = frozenset("one один одна одного".split())
 _COUNTED = re.compile(rf"(?<!\w)(?:{_HOW_MUCH_RU}|how many)\s(\w{{3,30}})")
-_PLACE = re.compile(
+_PLACE = (
     r"\b(?:ул|улиц\w+|просп\w*|переул\w+|площад\w+|набережн\w+|дом\w{0,2}|этаж\w*|зал\w{0,2}|комнат\w+|кабинет\w*|вход\w{0,2}|угл\w+|"
     r"двер\w+|напротив|возле|около|рядом|адрес\w*|библиотек\w+|школ\w+|подвал\w*|двор\w*|street|road|avenue|square|floor|room|building|"
     r"corner|opposite|near|next to|behind|door|address|library|hall|upstairs|downstairs|stop|ряд\w*)\b"
 )
-_PLACE_NAME = re.compile(
+_PLACE_NAME = (
     r"\b(?:[Вв]о?|[Нн]а|[Уу]|[Зз]а|[Пп]од|[Пп]о|[Ии]з|[Aa]t|[Ii]n|[Oo]n|[Tt]o|[Ff]rom|[Nn]ear)\s+[A-ZА-ЯЁ][\w'’-]+"
 )
 # Who did it need not have a name: a firm, the neighbours, nobody.
-_ROLE = re.compile(
+_ROLE = (
     r"\b(?:директор\w*|владел\w+|хозя(?:ин|ев|йк)\w*|глав[ауеой]{1,2}|мэр(?:ия|ии|ом|а)?|губернатор\w*|министр\w*|министерств\w+|президент\w*|"
     r"председател\w+|администрац\w+|полици\w+|прокур\w+|компани\w+|фирм[аыуе]|организаци\w+|команд[аыуе]|сборн(?:ая|ой|ую)|университет\w*|"
     r"врач\w*|учител\w+|тренер\w*|водител\w+|волонтер\w*|сосед\w*|жител\w+|студент\w*|школьник\w*|пенсионер\w*|"
@@ -201,25 +204,25 @@ _ROLE = re.compile(
     r"council|committee|team|university|doctors?|teachers?|coach|drivers?|volunteers?|neighbou?rs?|residents?|students?|children|"
     r"kids|pensioners?|m[ae]n|wom[ae]n|nobody)\b"
 )
-_REASON = re.compile(
+_REASON = (
     r"\b(?:потому|так как|поскольку|из-за|поэтому|ведь|чтобы|ради|причин\w+|благодаря|иначе|because|due to|since|so that|"
     r"therefore|reason|owing|in order|otherwise|that's why|to keep|so)\b"
 )
-_REASON_UNSAID = re.compile(
+_REASON_UNSAID = (
     r"\b(?:причин\w*|reasons?)\b[^.!?]{0,80}\b(?:не\s\w{0,12}(?:уточн|назв|назыв|раскр|сообщ|извест|комментир)\w*|неизвест\w+|"
     r"(?:not|n't)\s(?:\w+\s)?(?:known|given|named|said|clear)|unknown|unclear)"
 )
-_VERDICT = re.compile(
+_VERDICT = (
     r"\b(?:да|нет|не|ни|нельзя|можно|нужно|надо|есть|без|только|никто|всегда|запрещ\w+|разреш\w+|теперь|уже|закры\w+|откры\w+|"
     r"отмен\w+|closed?|open|opened|cancel\w+|yes|no|not|nobody|"
     r"none|never|welcome|allowed|forbidden|need|needed|free|only|can|cannot|must|mustn't|may|should|don't|doesn't|isn't|aren't|"
     r"won't|can't|didn't|without)\b"
 )
-_STEPS = re.compile(
+_STEPS = (
     r"(?<!\w)@\w{4,}|\d-\d\d-\d|https?://|\b(?:запис\w+|звон\w+|пиш\w+|приход\w+|принос\w+|прине\w+|нуж\w+|надо|можно|сначала|потом|чтобы|\w{2,}йте|"
     r"\w{2,}ите|автобус\w*|bus|take|bring|write|call|send|wear|use|first|then|ask|come|go|turn|see|start|leave|put|sign|register|you)\b"
 )
-_LIST = re.compile(r",[^,\n]{1,60}(?:,|\bи\b|\band\b)|(?:^|\n)[ \t]{0,8}[-–—•*·\d]")
+_LIST = r",[^,\n]{1,60}(?:,|\bи\b|\band\b)|(?:^|\n)[ \t]{0,8}[-–—•*·\d]"
 _QUESTION_MARKS = str.maketrans("ё’‘`", "е'''")
 
 
@@ -244,7 +247,8 @@ def _detect(question: str) -> tuple[AnswerType, frozenset[str]]:
         (match.start(), want, pattern) for want, pattern in _ANSWER_TYPE_PATTERNS if (match := pattern.search(asked))
     ]
     if not found:
-        price = _PRICE.search(asked)  # "fare 36 rubles": a statement about a price is to be compared with the price
+        # "fare 36 rubles": a statement about a price is to be compared with the price
+        price = _compile(_PRICE).search(asked)
         if price and price[0][0].isdigit():
             return AnswerType.PRICE, frozenset()
         # "The library is open on Sundays?": a statement with a question mark is to be confirmed
@@ -291,7 +295,7 @@ def asks_for_count(question: str) -> bool:
 def asks_for_measure(question: str) -> bool:
     """Whether a question asks for a number of some unit: an age, a duration, a temperature."""
     asked = _normalize_text(question[:_MAX_ASKING_LENGTH])
-    return any(asking.search(asked) for asking, _ in _MEASURES)
+    return any(_compile(asking).search(asked) for asking, _ in _MEASURES)
 
 
 def counts_what_is_asked(text: str, question: str) -> bool:
@@ -337,20 +341,19 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
     low, (asked, stems) = _normalize_text(text), _read_question(question)
     if want is AnswerType.PRICE and (currency := _PRICED_CURRENCY.search(asked)):
         low = re.sub(rf"(?<!\d)\d[\d\s.,]{{0,15}}{currency[1]}\w*", " ", low)
-    if (pattern := _TYPE_PATTERNS.get(want)) and any(m[0] not in asked for m in pattern.finditer(low)):
+    if (pattern := _TYPE_PATTERNS.get(want)) and any(m[0] not in asked for m in _compile(pattern).finditer(low)):
         return True
-    if want is AnswerType.HOURS and _DAYS_ASKED.search(asked) and _WEEKDAY.search(low):
+    if want is AnswerType.HOURS and _DAYS_ASKED.search(asked) and _compile(_WEEKDAY).search(low):
         return True
     if want is AnswerType.NUMBER:
         for asking, holding in _MEASURES:
-            if asking.search(asked):
-                return bool(holding.search(low))
-        return bool(
-            extract_values(_UNCOUNTED.sub(" ", low)) - {*extract_numbers(asked), *_WORD.findall(asked)} - _SINGLE
-        )
+            if _compile(asking).search(asked):
+                return bool(_compile(holding).search(low))
+        counted = extract_values(_compile(_UNCOUNTED).sub(" ", low))
+        return bool(counted - {*extract_numbers(asked), *_WORD.findall(asked)} - _SINGLE)
     if pattern:
         return False
-    if want is AnswerType.PLACE and (_PLACE.search(low) or _PLACE_NAME.search(text)):
+    if want is AnswerType.PLACE and (_compile(_PLACE).search(low) or _compile(_PLACE_NAME).search(text)):
         return True
     return bool(extract_name_stems(text) - stems)
 
@@ -358,7 +361,7 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
 def names_a_role(text: str, question: str) -> bool:
     """Whether a text says who by a role or a group that the question does not name: a firm, the neighbours, nobody."""
     asked, _ = _read_question(question)
-    return any(m[0] not in asked for m in _ROLE.finditer(_normalize_text(text)))
+    return any(m[0] not in asked for m in _compile(_ROLE).finditer(_normalize_text(text)))
 
 
 def lacks_required_value(want: AnswerType, text: str, question: str) -> bool:
@@ -373,7 +376,7 @@ def lacks_required_value(want: AnswerType, text: str, question: str) -> bool:
 
 def leaves_reason_open(text: str) -> bool:
     """Whether a text says that the reason of something is not known or not told."""
-    return bool(_REASON_UNSAID.search(_normalize_text(text)))
+    return bool(_compile(_REASON_UNSAID).search(_normalize_text(text)))
 
 
 @lru_cache(maxsize=256)  # one question is held against each sentence of the posts that were found
@@ -386,5 +389,5 @@ _TYPE_PATTERNS = {
     AnswerType.PRICE: _PRICE, AnswerType.HOURS: _HOURS, AnswerType.PHONE: _PHONE, AnswerType.DATE: _DATE,
     AnswerType.EMAIL: _EMAIL,
     AnswerType.REASON: _REASON, AnswerType.YES_NO: _VERDICT, AnswerType.STEPS: _STEPS, AnswerType.LIST: _LIST,
-    AnswerType.STATE: re.compile(r"\w"),
+    AnswerType.STATE: r"\w",
 }  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 _CARDINAL_WORDS = {
     0: "ноль нуля zero", 1: "один одна одно одного одной одному одним одну one", 2: "два две двух двум двумя двое двоих оба обе обоих two both",
@@ -36,7 +37,7 @@ _SCALE_WORDS = (
     (r"тыс\.?|тысяч\w{0,3}|thousands?", 1e3), (r"млн\.?|миллион\w{0,3}|millions?|mln\.?", 1e6),
     (r"млрд\.?|миллиард\w{0,3}|billions?|bn", 1e9), (r"десятк\w{1,3}", 10.0), (r"дюжин\w{0,3}", 12.0), (r"сот(?:ен|ни|ню|ня)|сотн\w{1,3}", 100.0), (r"трлн\.?|триллион\w{0,3}|trillions?", 1e12), (r"hundreds?", 100.0),
 )  # fmt: skip
-_SCALE_PATTERNS = [(re.compile(rf"(?:{pattern})$"), value) for pattern, value in _SCALE_WORDS]
+_SCALE_PATTERNS = [(rf"(?:{pattern})$", value) for pattern, value in _SCALE_WORDS]
 _DIGITS = r"\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d{1,3}(?:,\d{3})+(?![\d,])|\d+(?:[.,]\d+)?"
 _NUMBER_TOKEN = re.compile(
     rf"(?P<figures>{_DIGITS})(?P<tail>-?(?:st|nd|rd|th|й|го|му|я|е|ой|ый|ая|ое|х|м)\b)?|[^\W\d_]+\.?"
@@ -58,20 +59,19 @@ _MEASURE_UNITS = (
     ("month", 12.0, r"год(?:а|у|ом|ы|ам)?\b|лет\b|years?|yrs?\b"), ("month", 1.0, r"месяц\w*|months?"),
 )  # fmt: skip
 _ALL_UNITS = [(name, 1.0, p) for name, p in _CURRENCY_WORDS.items()] + list(_MEASURE_UNITS)
-_UNITS_AFTER = [
-    (name, scale, re.compile(rf"[\s\u00a0-]{{0,2}}(?:of\s+the\s+)?(?:{p})")) for name, scale, p in _ALL_UNITS
-]
-_CURRENCIES_BEFORE = [
-    (name, re.compile(rf"(?:{p})\s?$")) for name, p in _CURRENCY_WORDS.items() if name not in {"%", "pp"}
-]
+_UNITS_AFTER = [(name, scale, rf"[\s\u00a0-]{{0,2}}(?:of\s+the\s+)?(?:{p})") for name, scale, p in _ALL_UNITS]
+_CURRENCIES_BEFORE = [(name, rf"(?:{p})\s?$") for name, p in _CURRENCY_WORDS.items() if name in CURRENCIES]
 _HEDGE_WORDS = (
     ("about", r"около|примерно|приблизительно|почти|порядка|about|around|approximately|nearly|almost|some|roughly|~"),
     ("over", r"более(?: чем)?|больше(?: чем)?|свыше|over|more than|at least|не менее|не меньше|above|exceeding"),
     ("under", r"менее(?: чем)?|меньше(?: чем)?|under|less than|fewer than|at most|не более|не больше|up to|below"),
 )
-_HEDGE_PATTERNS = [(name, re.compile(rf"(?:^|\W)(?:{words})\s*(?:in\s+)?[$€£]?$")) for name, words in _HEDGE_WORDS]
-_HEDGE_PATTERNS.insert(0, ("over", re.compile(r"не (?:менее|меньше)(?: чем)?\s*$")))
-_HEDGE_PATTERNS.insert(1, ("under", re.compile(r"не (?:более|больше)(?: чем)?\s*$|no more than\s*$")))
+_HEDGE_PATTERNS = [
+    ("over", r"не (?:менее|меньше)(?: чем)?\s*$"),
+    ("under", r"не (?:более|больше)(?: чем)?\s*$|no more than\s*$"),
+    *((name, rf"(?:^|\W)(?:{words})\s*(?:in\s+)?[$€£]?$") for name, words in _HEDGE_WORDS),
+]
+_compile = cache(re.compile)  # with the first number: few questions hold one to be read
 _FRACTIONS = {0.5, 0.25, 1 / 3}
 
 
@@ -110,7 +110,9 @@ def parse_numbers(low: str, lang: str) -> list[Number]:
         if run[0][3] == "ordinal":
             unit = "ordinal"
         weak = run[0][3] != "figures" and (value in {0.0, 1.0} or unit == "ordinal" or run[0][4] in _WEAK_WORDS)
-        hedge = next((name for name, words in _HEDGE_PATTERNS if words.search(low[max(0, start - 20) : start])), "")
+        hedge = next(
+            (name for name, words in _HEDGE_PATTERNS if _compile(words).search(low[max(0, start - 20) : start])), ""
+        )
         numbers.append(Number(tuple(sorted(v * scale for v in values)), unit, noun, start, end, hedge, weak))
     return numbers
 
@@ -132,7 +134,7 @@ def _scan_number_parts(low: str, lang: str) -> Iterator[NumberPart]:
             sort = "ordinal" if token["tail"] and token["tail"].strip("-") not in {"х", "м"} else "figures"
             yield at, to, _parse_digits(token["figures"], lang), sort, token["figures"]
             continue
-        scale = next((value for pattern, value in _SCALE_PATTERNS if pattern.match(written)), None)
+        scale = next((value for pattern, value in _SCALE_PATTERNS if _compile(pattern).match(written)), None)
         if (
             written in _SCALE_LETTERS
             and low[at - 1 : at].isdigit()
@@ -154,7 +156,7 @@ def _scan_number_parts(low: str, lang: str) -> Iterator[NumberPart]:
 
 
 def _find_scale(word: str) -> float | None:
-    return next((value for pattern, value in _SCALE_PATTERNS if len(word) > 4 and pattern.match(word)), None)
+    return next((value for pattern, value in _SCALE_PATTERNS if len(word) > 4 and _compile(pattern).match(word)), None)
 
 
 def _parse_digits(digits: str, lang: str) -> float:
@@ -219,10 +221,10 @@ def _find_unit(low: str, start: int, end: int) -> tuple[str, float, str]:
     noun = re.match(r"[\s\u00a0-]{1,2}([^\W\d_]+)(?:\s+([^\W\d_]+))?", low[end : end + 50])
     counted = " ".join(filter(None, noun.groups())) if noun else ""
     for name, scale, pattern in _UNITS_AFTER:
-        if pattern.match(low, end) and not (name == "m" and scale == 1.0 and low[end : end + 2] == "м."):
+        if _compile(pattern).match(low, end) and not (name == "m" and scale == 1.0 and low[end : end + 2] == "м."):
             return name, scale, counted
     before = low[max(0, start - 12) : start]
-    return next((name for name, pattern in _CURRENCIES_BEFORE if pattern.search(before)), ""), 1.0, counted
+    return next((name for name, pattern in _CURRENCIES_BEFORE if _compile(pattern).search(before)), ""), 1.0, counted
 
 
 _DIGIT_GROUP_SEPARATOR = re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")

@@ -13,9 +13,8 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 from rag_core.text.answer_type import AnswerType, detect_answer_type, extract_asking_stems
 from rag_core.text.status_questions import extract_status_stems
@@ -81,65 +80,87 @@ class _Group:
 _STOP_MARK = "'"  # before a stop word in a phrase, as other words may have the stem of one: "имя" and "им"
 
 
-def _normalize(words: list[str]) -> tuple[str, ...]:
+def _normalize(entry: str) -> tuple[str, ...]:
     """Normalize a phrase of the table; stop words stay whole, and marked."""
+    words = _WORD.findall(entry)
     return tuple(_STOP_MARK + word if word in STOP_WORDS else stem_dictionary_form(word) for word in words)
 
 
-class _Tables(NamedTuple):
-    """Both tables: the groups of each phrase, the stems of single words, and the stems that a typo may be read as."""
-
-    groups: Mapping[tuple[str, ...], list[_Group]]
-    words: frozenset[str]
-    corrections: tuple[str, ...]
+@cache
+def _read_table(file: Path) -> tuple[str, ...]:
+    lines = file.read_text(encoding="utf-8").lower().replace("ё", "е").splitlines()
+    return tuple(line for line in lines if line and not line.startswith("#"))
 
 
-@lru_cache(maxsize=1)
-def _load_tables() -> _Tables:
-    """Load both tables. A typo is read as an everyday word only: among many words one is near to anything."""
-    by_phrase: dict[tuple[str, ...], list[_Group]] = defaultdict(list)
-    everyday = _add_table(_SYNONYMS, by_phrase)
-    words = everyday | _add_table(_TRANSLATIONS, by_phrase)
-    return _Tables(dict(by_phrase), words, tuple(sorted(everyday)))
+def _split_line(line: str) -> list[str]:
+    """Split the line of a group into its words, phrases and annotations."""
+    return [entry for entry in map(str.strip, line.lstrip("~").replace("|", ",").split(",")) if entry]
 
 
-def _add_table(file: Path, by_phrase: dict[tuple[str, ...], list[_Group]]) -> frozenset[str]:
-    """Add the groups of a file, and return the stems of its single words."""
-    words = set[str]()
-    for line in file.read_text(encoding="utf-8").lower().replace("ё", "е").splitlines():
-        if line.startswith("="):
-            words.update(map(stem_dictionary_form, line[1:].split()))
-        elif line and not line.startswith("#"):
-            phrases = _add_group(line, by_phrase)
-            words.update(phrase[0] for phrase in phrases if len(phrase) == 1 and phrase[0][0] != _STOP_MARK)
-    return frozenset(words)
-
-
-def _add_group(line: str, by_phrase: dict[tuple[str, ...], list[_Group]]) -> list[tuple[str, ...]]:
+@lru_cache(maxsize=4096)
+def _read_group(line: str) -> _Group:
     terms: dict[str, dict[str, float]] = {"ru": {}, "en": {}}
-    group, phrases = _Group(terms, line.startswith("~")), []
-    for lang, entries in zip(terms, line.lstrip("~").split("|"), strict=True):
-        for entry in filter(None, map(str.strip, entries.split(","))):
-            if entry in _ANNOTATIONS:
-                terms[lang][entry] = 1.0
-                continue
-            phrase = _normalize(_WORD.findall(entry))
-            phrases.append(phrase)
-            if group not in by_phrase[phrase]:
-                by_phrase[phrase].append(group)
+    for lang, side in zip(terms, line.lstrip("~").split("|"), strict=True):
+        for entry in _split_line(side):
+            phrase = (entry,) if entry in _ANNOTATIONS else _normalize(entry)
             factor = 1.0 if len(phrase) == 1 else _PHRASE_FACTOR
             terms[lang] |= {t: max(factor, terms[lang].get(t, 0.0)) for t in phrase if t[0] != _STOP_MARK}
-    return phrases
+    return _Group(terms, line.startswith("~"))
+
+
+@cache
+def _list_entries() -> Mapping[str, list[tuple[str, str]]]:
+    """List the entries of both tables, with their lines, by first letters: to stem them all takes a third of a second."""
+    entries: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for line in (*_read_table(_SYNONYMS), *_read_table(_TRANSLATIONS)):
+        if not line.startswith("="):
+            for entry in _split_line(line):
+                entries[entry[0]].append((entry, line))
+    return entries
+
+
+@lru_cache(maxsize=128)
+def _load_phrases(initial: str) -> Mapping[tuple[str, ...], list[str]]:
+    """Load the phrases that begin with this letter, with the lines of the groups that hold each."""
+    lines: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for entry, line in _list_entries().get(initial, ()):
+        if entry not in _ANNOTATIONS:
+            lines[_normalize(entry)].append(line)
+    return dict(lines)
+
+
+_INITIALS = {"100": "1с"}  # of words with this stem ("сто"); any other stem begins as its word does
+
+
+def _find_groups_of(phrase: tuple[str, ...]) -> Iterator[_Group]:
+    first = phrase[0].removeprefix(_STOP_MARK)
+    lines = (line for initial in _INITIALS.get(first, first[0]) for line in _load_phrases(initial).get(phrase, ()))
+    return map(_read_group, dict.fromkeys(lines))
+
+
+@cache
+def _list_single_stems() -> frozenset[str]:
+    """List the stems of the words of no group, in the lines that begin with =."""
+    lines = (line for line in _read_table(_SYNONYMS) if line.startswith("="))
+    return frozenset(stem_dictionary_form(word) for line in lines for word in line[1:].split())
 
 
 def is_table_word(word: str) -> bool:
     """Whether one of the tables holds a lower-case word, in either language."""
-    return stem(word) in _load_tables().words
+    term = stem(word)
+    return bool(term) and (term in _list_single_stems() or any(_find_groups_of((term,))))
 
 
+@cache
 def list_table_stems() -> tuple[str, ...]:
-    """List the stems of single words in the table of synonyms, sorted: what a typo may be read as."""
-    return _load_tables().corrections
+    """List the stems of single words in the table of synonyms, sorted: what a typo may be read as.
+
+    Not those of translations: among many words one is near to anything.
+    """
+    entries = (entry for line in _read_table(_SYNONYMS) if not line.startswith("=") for entry in _split_line(line))
+    phrases = {_normalize(entry) for entry in entries if entry not in _ANNOTATIONS}
+    grouped = {phrase[0] for phrase in phrases if len(phrase) == 1 and phrase[0][0] != _STOP_MARK}
+    return tuple(sorted(grouped | _list_single_stems()))
 
 
 def expand_words(text: str) -> dict[str, dict[str, float]]:
@@ -171,7 +192,6 @@ def _find_ordinal_ending(number: int) -> str:
 
 def _find_groups(words: list[str]) -> Iterator[tuple[str, str, _Group]]:
     """Find the groups of words and phrases: (term or phrase, language, group)."""
-    by_phrase = _load_tables().groups
     stems = [_STOP_MARK + word if word in STOP_WORDS else stem(word) or word for word in words]
     for first, word in enumerate(words):
         lang = "en" if word.isascii() else "ru"
@@ -180,7 +200,7 @@ def _find_groups(words: list[str]) -> Iterator[tuple[str, str, _Group]]:
             if length == 1 and word not in STOP_WORDS:
                 keys += [(stem_dictionary_form(form.replace("ё", "е")),) for form in list_dictionary_forms(word)]
             for key in dict.fromkeys(keys):
-                yield from ((" ".join(stems[first : first + length]), lang, group) for group in by_phrase.get(key, ()))
+                yield from ((" ".join(stems[first : first + length]), lang, group) for group in _find_groups_of(key))
 
 
 TermWeight = Callable[[str], float]  # term to weight, above 0
@@ -211,25 +231,35 @@ def find_similar_stems(asked: Iterable[str], others: Iterable[str]) -> dict[str,
 
 
 # Words that only name the kind of answer and say nothing of the topic: posts seldom repeat them.
-ASKING_STEMS = frozenset(
-    stem(word)
-    for word in (
-        "назвать называется называется называют называлась называли название имя зовут звали тип вид род часть число "
-        "количество  процент способ образ причина цель роль место человек люди лицо событие случилось случиться "
-        "произошло происходит  происходить стало стал стать стали привело привести означает означать считается "
-        "считать известен известный известна известно  известны используется использовать используют применяется "
-        "составляет составлять занимает находится находиться находился  расположен расположена относится относиться "
-        "говорится сказать говорить начать начали начало сделать сделал делать  является служит имеет иметь имел дать "
-        "дал результат пример термин слово фамилия город страна год день время  name call called type kind sort part "
-        "number amount percentage way reason cause purpose role place person people  event happen happened occur "
-        "become became led lead result mean means consider considered known use used make made  locate located refer "
-        "referred say said begin began start give gave example term word title year day time city country  group "
-        "thing many several main"
-        " today tomorrow yesterday yet still now current currently nowadays сегодня завтра вчера"
-        " нынче нынешний текущий актуальный тот та те каким какими будут буду будем get gets got one"
-        " cost costs price prices стоит стоить стоят стоила стоило цена цены обойдется"
-    ).split()
-)
+_ASKING_WORDS = (
+    "назвать называется называется называют называлась называли название имя зовут звали тип вид род часть число "
+    "количество  процент способ образ причина цель роль место человек люди лицо событие случилось случиться "
+    "произошло происходит  происходить стало стал стать стали привело привести означает означать считается "
+    "считать известен известный известна известно  известны используется использовать используют применяется "
+    "составляет составлять занимает находится находиться находился  расположен расположена относится относиться "
+    "говорится сказать говорить начать начали начало сделать сделал делать  является служит имеет иметь имел дать "
+    "дал результат пример термин слово фамилия город страна год день время  name call called type kind sort part "
+    "number amount percentage way reason cause purpose role place person people  event happen happened occur "
+    "become became led lead result mean means consider considered known use used make made  locate located refer "
+    "referred say said begin began start give gave example term word title year day time city country  group "
+    "thing many several main"
+    " today tomorrow yesterday yet still now current currently nowadays сегодня завтра вчера"
+    " нынче нынешний текущий актуальный тот та те каким какими будут буду будем get gets got one"
+    " cost costs price prices стоит стоить стоят стоила стоило цена цены обойдется"
+).split()
+
+
+@cache
+def _stem_asking_words(*, latin: bool) -> frozenset[str]:
+    """Stem the asking words of one script: those in Cyrillic need the dictionary, which takes 0.1 s to load."""
+    return frozenset(stem(word) for word in _ASKING_WORDS if word.isascii() is latin)
+
+
+def is_asking_stem(term: str) -> bool:
+    """Whether a term of a question only names the kind of answer that is asked for."""
+    return term in _stem_asking_words(latin=term.isascii())
+
+
 _ASKING_WEIGHT = 0.3
 # Terms of a question up to which variants have their full weight, and from which they have none: on XQuAD, with seven
 # terms on average, variants at full weight lost 2 points at rank 1.
@@ -242,7 +272,7 @@ _UNKNOWN_TERM = "\0"  # no term of any index
 def is_asking_word(word: str) -> bool:
     """Whether a word only names the kind of answer that is asked for."""
     terms = tokenize(word)
-    return bool(terms) and ASKING_STEMS.issuperset(terms)
+    return bool(terms) and all(map(is_asking_stem, terms))
 
 
 # Beginnings of Russian compounds, whose second part may stand alone in a post: "главврач", "авиабилет", "микрочип".
@@ -276,7 +306,7 @@ class QueryTerms:
     def of(cls, text: str, weigh: TermWeight, aliases: Iterable[tuple[str, str]] = ()) -> QueryTerms:
         """Build from the text of the question, the term weights of the index, and (term, other name)."""
         order, variants = tuple(tokenize(text)), expand_words(text)
-        asking = ASKING_STEMS | extract_asking_stems(text) | extract_status_stems(text)
+        asking = extract_asking_stems(text) | extract_status_stems(text)
         for term, name in aliases:
             variants.setdefault(term, {})[name] = _ALIAS_WEIGHT
         unknown = weigh(_UNKNOWN_TERM)
@@ -288,7 +318,7 @@ class QueryTerms:
                     variants.setdefault(term, {}).setdefault(head, SYNONYM_WEIGHT)
                 known = (other for variant in variants.get(term, ()) if (other := weigh(variant)) < unknown)
                 weight = max(known, default=weight)
-            weights[term] = weight * (_ASKING_WEIGHT if term in asking else 1.0)
+            weights[term] = weight * (_ASKING_WEIGHT if term in asking or is_asking_stem(term) else 1.0)
         total = sum(weights.values()) or 1.0
         shares = {term: weight / total for term, weight in weights.items()}
         return cls(text, order, shares, detect_answer_type(text), variants)

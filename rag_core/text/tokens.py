@@ -35,21 +35,19 @@ def _load_analyzer() -> MorphAnalyzer:
 
 def list_dictionary_forms(word: str) -> tuple[str, ...]:
     """List the dictionary forms of a lower-case word, the likeliest first; none for a word not in the dictionary."""
-    analyzer = _load_analyzer()
-    if not analyzer.word_is_known(word):
+    if not is_dictionary_word(word):
         return ()
-    return tuple(dict.fromkeys(parse.normal_form for parse in analyzer.parse(word)))
+    return tuple(dict.fromkeys(parse.normal_form for parse in _load_analyzer().parse(word)))
 
 
 def is_noun(word: str) -> bool:
     """Whether the likeliest reading of a lower-case dictionary word is a common noun."""
-    analyzer = _load_analyzer()
-    return bool(analyzer.word_is_known(word) and analyzer.parse(word)[0].tag.POS == "NOUN")
+    return is_dictionary_word(word) and _load_analyzer().parse(word)[0].tag.POS == "NOUN"
 
 
 def is_dictionary_word(word: str) -> bool:
-    """Whether the dictionary holds a lower-case word, in any form."""
-    return bool(_load_analyzer().word_is_known(word))
+    """Whether the dictionary holds a lower-case word, in any form; it has none of Latin letters."""
+    return not word.isascii() and _load_analyzer().word_is_known(word)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 
 from rag_core.engine import Engine
@@ -43,12 +44,10 @@ _MIN_SOURCE_SHARE = 0.2  # share of a sentence's terms: a post with fewer is not
 _MIN_VERBATIM_LENGTH = 12  # characters: shorter runs occur in any text
 _MIN_NAME_SIMILARITY = 0.5  # share of a name's letters: "Ивана" matches "Иван"
 # Words that attribute and date a statement in a sentence about posts; posts themselves lack them.
-_REPORTING_TERMS = frozenset(
-    tokenize(
-        "пост посты посте постов постах сказано написано пишет пишут говорится сообщается сообщает сообщили согласно "
-        "данным дата канал канале позже раньше однако другой другом post posts says said states wrote writes written "
-        "according channel date reported later earlier however while another"
-    )
+_REPORTING_WORDS = (
+    "пост посты посте постов постах сказано написано пишет пишут говорится сообщается сообщает сообщили согласно "
+    "данным дата канал канале позже раньше однако другой другом post posts says said states wrote writes written "
+    "according channel date reported later earlier however while another"
 )
 # Reporting verbs beside a speaker's name.
 _REPORTING_VERBS = (
@@ -60,9 +59,13 @@ _ATTRIBUTION_PHRASE = (
     r"по данным|по информации|по сообщению|по словам|согласно|пишет|сообщает|сообщил[аио]?|написал[аио]?|"
     r"в канале|канал)(?:\s+(?:the|channel|канала))*\s"
 )
-_ATTRIBUTION_PATTERN = re.compile(f"{_ATTRIBUTION_PHRASE}|{_REPORTING_VERBS}", re.I)
 _MAX_SHORT_WORD, _CYRILLIC = 3, re.compile(r"[а-яё]", re.I)
 _WORD = re.compile(r"[^\W_]+")
+
+
+@cache
+def _stem_reporting_words() -> frozenset[str]:
+    return frozenset(tokenize(_REPORTING_WORDS))  # not at import: the Russian ones need the dictionary
 
 
 def measure_support(sentence_text: str, passages: Sequence[Passage]) -> float:
@@ -96,7 +99,7 @@ def _has_objection(text: str, said: str) -> bool:
     """Check for objections of the rules, except a replaced word, which may be a synonym."""
     from rag_core.verification.rules import check_by_rules
 
-    kept = " ".join(word for word in text.split() if not _REPORTING_TERMS.intersection(tokenize(word)))
+    kept = " ".join(word for word in text.split() if not _stem_reporting_words().intersection(tokenize(word)))
     checked = check_by_rules(kept, said, detect_language(text))
     return any(objection.sort != "word" for objection in checked.objections)
 
@@ -137,7 +140,8 @@ def _match_terms(text: str, said: str) -> dict[str, float]:
 
     there = frozenset(tokenize(said))
     words = tokenize(remove_links(text))
-    terms = {term for term in words if not term.isdigit() and (term in there or term not in _REPORTING_TERMS)}
+    reporting = _stem_reporting_words()
+    terms = {term for term in words if not term.isdigit() and (term in there or term not in reporting)}
     return {term: 1.0 if term in there else measure_stem_similarity(term, there) for term in terms}
 
 
@@ -171,9 +175,14 @@ def _render_passage(passage: Passage) -> str:
     return f"{dates}\n{passage.text}"
 
 
+@cache
+def _compile_attribution() -> re.Pattern[str]:
+    return re.compile(f"{_ATTRIBUTION_PHRASE}|{_REPORTING_VERBS}", re.I)
+
+
 def _remove_attribution(text: str, passages: Sequence[Passage]) -> str:
     """Remove "according to Harbour News" and the like if it names the speaker of a passage."""
-    if not _ATTRIBUTION_PATTERN.search(text):
+    if not _compile_attribution().search(text):
         return text
     for name in dict.fromkeys(name for passage in passages for name in extract_speakers(passage.header)):
         pattern = r"[\W_]+".join(map(_build_case_pattern, _WORD.findall(name)))

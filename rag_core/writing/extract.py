@@ -27,7 +27,7 @@ from rag_core.text.answer_type import (
     leaves_reason_open,
     names_a_role,
 )
-from rag_core.text.query_terms import ASKING_STEMS, QueryTerms
+from rag_core.text.query_terms import QueryTerms, is_asking_stem
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, TextSpan, split_sentences
 from rag_core.text.tokens import detect_language, measure_stem_similarity, read_word, tokenize
 from rag_core.types import Citation, Evidence, Passage, PostKey, Sentence
@@ -268,7 +268,8 @@ class RankedPieces:
         """Weight share of the terms, but those of the channel's title, that one sentence of the best piece has."""
         text, header = (self.best.text, self.best.source.passage.header) if self.best else ("", "")
         own = self.asked.share.keys() - frozenset(tokenize(header.partition(" · ")[0]))
-        if own and own <= ASKING_STEMS | extract_asking_stems(self.asked.text):
+        asking = extract_asking_stems(self.asked.text)
+        if own and all(term in asking or is_asking_stem(term) for term in own):
             return 0.0  # the title of a channel and a word of asking tell nothing
         asked = replace(self.asked, share={term: self.asked.share[term] for term in self.asked.order if term in own})
         said = [frozenset(tokenize(text[a:b])) for a, b in split_sentences(text)]

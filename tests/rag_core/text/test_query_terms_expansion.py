@@ -9,7 +9,7 @@ import pytest
 
 from rag_core.index.postings import NO_VARIANTS, PostingsBM25
 from rag_core.text import query_terms
-from rag_core.text.query_terms import QueryTerms, annotate_answer_kinds, expand_words
+from rag_core.text.query_terms import QueryTerms, annotate_answer_kinds, expand_words, is_table_word
 from rag_core.text.spelling_correction import correct_spelling
 from rag_core.text.tokens import STOP_WORDS, stem, stem_dictionary_form, tokenize
 
@@ -27,7 +27,7 @@ def test_forms_of_one_word_share_a_term(one: str, other: str) -> None:
     [
         ("маршрутка до вокзала", "автобус"), ("is the swimming pool open", "бассейн"), ("где велик", "bicycle"),
         ("how much is it", "<money>"), ("почём вход", "<money>"), ("во сколько сбор", "<clock>"),
-        ("телефон врача", "doctor"),
+        ("телефон врача", "doctor"), ("сто раз", "hundred"),
     ],
 )  # fmt: skip
 def test_everyday_words_are_expanded_within_and_across_languages(question: str, post: str) -> None:
@@ -47,6 +47,7 @@ def test_every_word_of_a_table_is_found_under_the_term_that_posts_have(file: str
     single = {entry for entry in entries if re.fullmatch(r"[^\W_]+", entry)} - STOP_WORDS
     assert len(single) > least
     assert not {word for word in single if stem(word) != stem_dictionary_form(word)}
+    assert not {word for word in single if not is_table_word(word)}  # entries are looked up by their first letters
 
 
 def test_a_typo_is_read_as_an_everyday_word_and_not_as_a_rare_one() -> None:

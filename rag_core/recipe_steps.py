@@ -174,7 +174,7 @@ _EXTRACT_MARGIN = 3.5
 _DECISIVE_COVERAGE = 0.8  # from here the extract is shown although the model found no answer in the posts
 _POOR_COVERAGE = 0.5  # below it a second round also searches with a hypothetical post (HyDE)
 
-_NEWS_TOPIC, _STATUS_TOPIC = 0.45, 0.55  # weight share of the topic that a post about it has
+_ABOUT_TOPIC = 0.45  # weight share of the topic that a post about it has
 _MAX_SERIES_LINES = 5  # values of a series that are shown
 
 log = logging.getLogger(__name__)
@@ -380,8 +380,7 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     covered = rag.calibration.likely(coverage, cosine, model, question.lang)
     certainty = rag.calibration.grade(covered, brief=coverage.brief, lenient=coverage.lenient, foreign=foreign)
     status = plan.kind is Kind.FACT and not ranked.series and asks_for_status(question.text)
-    least = _NEWS_TOPIC if plan.kind is Kind.NEWS else _STATUS_TOPIC if status else None
-    certainty = _limit_certainty(certainty, ranked, least)
+    certainty = _limit_certainty(certainty, ranked, posts_asked=plan.kind is Kind.NEWS or status)
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)
     focused = certainty is Certainty.SURE and not coverage.brief
@@ -413,15 +412,15 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     return Draft(tuple(sentences), covered, certainty=certainty)
 
 
-def _limit_certainty(certainty: Certainty, ranked: RankedPieces, least: float | None) -> Certainty:
+def _limit_certainty(certainty: Certainty, ranked: RankedPieces, *, posts_asked: bool) -> Certainty:
     """Show nothing where no term of the question was met, or a price is asked for and none is there.
 
-    `least`: where posts about something are asked for, or how it stands, one that has this share of it is probable.
+    Where posts about something are asked for, or how it stands, one that names half of it is one.
     """
     asked, best = ranked.asked, ranked.best
     if best is None or best.topic <= 0 or lacks_required_value(asked.want, best.text, asked.text):
         return Certainty.NONE
-    if certainty is Certainty.NONE and least and best.topic >= least and not ranked.in_other_language:
+    if certainty is Certainty.NONE and posts_asked and best.topic >= _ABOUT_TOPIC and not ranked.in_other_language:
         return Certainty.PROBABLE
     return certainty
 

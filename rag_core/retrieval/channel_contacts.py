@@ -25,7 +25,7 @@ from rag_core.text.tokens import fold_case, tokenize
 from rag_core.types import Certainty, Draft, Passage, Plan, Question
 from rag_core.writing.extract import quote_span
 
-_MAX_CHANNELS, _MAX_READ_POSTS, _MAX_LINES = 5, 300, 3
+_MAX_CHANNELS, _MAX_READ_POSTS, _MAX_LINES = 10, 200, 3
 _REPEATED = 5  # posts with a line that is a signature
 
 

@@ -27,9 +27,11 @@ from rag_core.conversation.slot_filling import (
 from rag_core.dates.parse import parse_coming_period, parse_period
 from rag_core.planning.intents import asks_about_recent_events, counts_all_posts, strip_asking_phrase
 from rag_core.storage.user_data import ConversationTurn
+from rag_core.text.contact_questions import parse_contact_question
 from rag_core.text.names import find_names
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import is_pasted
+from rag_core.text.status_questions import names_status_topic, strip_status_words
 from rag_core.text.tokens import STOP_WORDS, detect_language, fold_case, tokenize
 
 LEAD_IN_PATTERN = re.compile(
@@ -208,6 +210,7 @@ _PRO_FORM_PATTERN = re.compile(
     r"(?:остались|есть) (?:ли )?(?:еще )?(?:места|билеты))$"
 )
 _STANDALONE_WHO_PATTERN = re.compile(r"^who(?:s| is| are|'s|’s) (?:the|your|our) \w+$")
+_ANYBODY_PATTERN = re.compile(r"^\W*(?:did|do|have|are|were) they\b", re.I)
 _ABOUT_PATTERN = re.compile(r"^(?:о|об|обо|про|насч[её]т|about)\s+", re.I)
 _BENEFICIARY_PATTERN = re.compile(r"\b(?P<on>для|for|без|without)\s+(?:[^\W\d]+\s*){1,2}")
 
@@ -219,6 +222,8 @@ def is_followup(text: str, now: datetime) -> bool:
         return False
     rest = strip_lead_in(text)
     own, folded = extract_content_words(rest), fold_case(rest)
+    if parse_contact_question(folded) or _asks_for_status_of_named(rest):
+        return False
     if find_pronoun(rest) is not None:
         return True
     if _PRO_FORM_PATTERN.search(folded.strip(_EDGE_CHARACTERS)) and len(own) <= _MAX_FOLLOWUP_TERMS:
@@ -230,6 +235,11 @@ def is_followup(text: str, now: datetime) -> bool:
     if QUESTION_WORD_PATTERN.match(folded) and (find_question_names(rest) or len(own) >= _MAX_FOLLOWUP_TERMS):
         return False
     return len(own) <= _MAX_FOLLOWUP_TERMS + 2
+
+
+def _asks_for_status_of_named(rest: str) -> bool:
+    """Whether a question asks how a thing stands that it names; "there" and "they" may be only words of asking."""
+    return names_status_topic(rest) and find_pronoun(_ANYBODY_PATTERN.sub("", strip_status_words(rest))) is None
 
 
 def _is_elliptical(text: str, plain: str, own: Sequence[str], now: datetime) -> bool:

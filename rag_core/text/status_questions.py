@@ -102,3 +102,10 @@ def strip_status_words(question: str) -> str:
         at = match.end()
     rest = " ".join("".join([*kept, question[at:]]).split()).strip(" ,;:-—–")
     return rest if tokenize(rest) else question
+
+
+def names_status_topic(question: str) -> bool:
+    """Whether a status question names the thing, so that it can be understood by itself: not "did they fix it?"."""
+    if not asks_for_status(question):
+        return False
+    return not extract_status_stems(question).issuperset(tokenize(strip_status_words(question)))

@@ -66,6 +66,7 @@ _CHANGE_TOPIC, _CHANGE_OWN = 0.6, 0.5  # as _SERIES_TOPIC, for a later piece tha
 _RIVAL_SLACK, _SURE_TERMS, _REPLACED_TERMS = 0.1, 0.55, 0.75
 # Of the most that a piece has of the topic: what one about its status has, and a later one; the bonus of the newest.
 _STATUS_OWN, _FOLLOWING_OWN, _NEWEST_BONUS = 0.9, 0.35, 3.5
+_MANY_ITEMS = 4  # of a sentence that counts things
 _BOUND_SHARE = 0.3  # of the terms of a piece, in the sentence with the value
 _FEW_TERMS = 2
 _PERIOD_BONUS = 1.5
@@ -358,8 +359,13 @@ class RankedPieces:
         about = [
             one
             for one in best.values()
-            if one.own >= _STATUS_OWN * own
-            or (one.own >= _FOLLOWING_OWN * own and _is_later(one, closest) and _names(one.text, rarest, self.asked))
+            if not _only_counts(one.text, rarest, self.asked)
+            and (
+                one.own >= _STATUS_OWN * own
+                or (
+                    one.own >= _FOLLOWING_OWN * own and _is_later(one, closest) and _names(one.text, rarest, self.asked)
+                )
+            )
         ]
         order = sorted(about, key=lambda one: one.source.passage.date)
         newness = {one.source.number: n / max(1, len(order) - 1) for n, one in enumerate(order)}
@@ -518,6 +524,15 @@ def _names(text: str, term: str, asked: QueryTerms) -> bool:
     """Whether a text names a term of the question, in any form: "dredger" for "dredge"."""
     found = frozenset(tokenize(text))
     return asked.match(term, found) > 0 or measure_stem_similarity(term, found) > 0
+
+
+def _only_counts(text: str, term: str, asked: QueryTerms) -> bool:
+    """Whether a text names a term only among things that it counts: "in numbers: one bridge, two lifts, one cat"."""
+    naming = [text[a:b] for a, b in split_sentences(text) if _names(text[a:b], term, asked)]
+    items = [re.split(r"[,;:]", sentence) for sentence in naming]
+    return bool(items) and all(
+        len(some) >= _MANY_ITEMS and 2 * sum(bool(extract_values(item)) for item in some) > len(some) for some in items
+    )
 
 
 def _read_around(one: ExtractCandidate) -> str:

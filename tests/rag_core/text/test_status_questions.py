@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rag_core.text.status_questions import asks_for_status, extract_status_stems, strip_status_words
+from rag_core.text.status_questions import (
+    asks_for_status,
+    extract_status_stems,
+    names_status_topic,
+    strip_status_words,
+)
 
 
 @pytest.mark.parametrize(
@@ -71,3 +76,8 @@ def test_the_topic_is_what_is_left(question: str, topic: str) -> None:
 def test_the_verb_is_what_is_asked_for() -> None:
     assert extract_status_stems("лифт починили?") == {"почин"}
     assert extract_status_stems("did they ever fix the gate") == {"fix"}
+
+
+def test_a_question_that_names_no_thing_is_no_whole_one() -> None:
+    assert names_status_topic("что там с мостом") and names_status_topic("did they fix the gate?")
+    assert not names_status_topic("did they fix it?") and not names_status_topic("уже починили?")

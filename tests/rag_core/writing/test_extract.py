@@ -298,6 +298,30 @@ def test_the_newest_state_of_a_thing_comes_first(question: str, older: str, newe
     assert ranked(question, evidence(older, newer, days=(0, 30), chats=(-1, -2))).pieces[0].text == older
 
 
+def test_of_posts_about_a_thing_the_newest_tells_how_it_stands_and_counting_it_tells_nothing() -> None:
+    posts = (
+        "The bridge is shut for repairs.",
+        "The bridge opens in June, the railings are late.",
+        "The year in numbers: 1 bridge, 2 lifts, 84 sacks, 3 cats.",
+        "A café opened by the station.",
+    )
+    found = evidence(*posts, days=(0, 60, 300, 310))
+    latest = ranked("what's up with the bridge", found).select_latest(3, found)
+    assert latest[0].text == posts[1]
+    assert not ranked("what's up with the bridge", evidence()).select_latest(3, evidence())
+
+
+def test_a_later_post_of_the_story_may_name_only_its_most_telling_word() -> None:
+    begun, other, ended = (
+        "A camera under a salad lid.",
+        "Plates are solved with any camera.",
+        "First light for the salad.",
+    )
+    found = evidence(begun, other, ended, days=(0, 10, 20))
+    latest = ranked("did the salad camera get going", found).select_latest(2, found)
+    assert [piece.text for piece in latest] == [begun, ended] or latest[0].text == ended
+
+
 @pytest.mark.parametrize(("score", "shown"), [(0.5, [1, 1]), (5.0, [1, 2])])
 def test_where_no_other_post_is_near_more_of_the_first_is_shown(score: float, shown: list[int]) -> None:
     first = (

@@ -43,7 +43,8 @@ LONGEST = {"chaos", "bench", "sandbox", "control"}
 LONGEST |= {
     "test_linear_time_on_hostile_texts.py",
     "test_image.py",
-    "test_demo_already_running.py",
+    "test_noninterference.py",
+    "test_vector_sketch.py",
     "test_pre_send_check.py",
     "test_logs_secrets.py",
 }

@@ -40,6 +40,7 @@ async def test_a_session_leaves_only_private_files(sandbox: Sandbox, tmp_path: P
     finally:
         bot.send_signal(signal.SIGTERM)
         await bot.wait()
+    assert bot.returncode == 0
     done = await process(["backup"], tmp_path, given)
     assert await done.wait() == 0
     found = walk(tmp_path / "home")

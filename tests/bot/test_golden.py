@@ -20,6 +20,7 @@ from bot.__main__ import main
 from bot.cli.demo import ADMIN_ID, GROUP_ID, READER_ID, open_demo_sandbox, run_demo_bot
 from bot.sandbox import Sandbox
 from bot.settings import Settings
+from rag_core.settings import Budgets
 
 GOLDEN = Path(__file__).with_name("golden")
 WRITE = os.environ.get("GOLDEN") == "write"
@@ -131,10 +132,12 @@ def compare(name: str, found: list[dict[str, Any]]) -> None:
         assert new == old
 
 
+BUDGETS = dict.fromkeys(Budgets.model_fields, 600)  # seconds: a busy machine changes no answer
+
+
 def settings_in(folder: Path) -> Settings:
-    return Settings.model_validate(
-        {"data": {"dir": folder}, "models": {"embedder": "none"}, "bot": {"reader_limit": 999}}
-    )
+    given = {"data": {"dir": folder}, "models": {"embedder": "none"}, "bot": {"reader_limit": 999}, "budgets": BUDGETS}
+    return Settings.model_validate(given)
 
 
 async def replies(sandbox: Sandbox, home: Path, chat: int, who: int, text: str) -> list[dict[str, Any]]:
@@ -168,6 +171,8 @@ def test_the_terminal_prints_what_it_printed(
 
     asyncio.run(filled())
     monkeypatch.setenv("MODELS__EMBEDDER", "none")
+    for name, seconds in BUDGETS.items():
+        monkeypatch.setenv(f"BUDGETS__{name.upper()}", str(seconds))
     found = []
     for command, text in TERMINAL:
         code = main(["--data", str(tmp_path), command, text])

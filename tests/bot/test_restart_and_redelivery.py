@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import signal
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -203,19 +200,3 @@ async def test_a_bot_that_cannot_reach_telegram_waits_and_can_be_stopped(home: P
     assert not running.done()
     stop.set()
     await asyncio.wait_for(running, 30)
-
-
-async def test_a_signal_ends_the_process_cleanly(sandbox: Sandbox, home: Path) -> None:
-    code = (
-        "import asyncio, json, sys; from bot.app import run_bot; from bot.settings import Settings;"
-        "asyncio.run(run_bot(Settings.model_validate(json.loads(sys.argv[1]))))"
-    )
-    given = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": str(home)}}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, json.dumps(given), cwd=Path(__file__).parents[2]
-    )
-    await sandbox.say(OTTO, FERRY)
-    (reply,) = await sandbox.replies(OTTO, timeout=100)
-    assert "7:30" in reply["text"]
-    process.send_signal(signal.SIGTERM)
-    assert await asyncio.wait_for(process.wait(), 30) == 0

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import closing, suppress
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from bot.__main__ import main
 
 # Importing takes five seconds, most of them aiogram's models: each bot is forked from a process that has done it.
 _WARM = multiprocessing.get_context("forkserver")
+_WARM.set_forkserver_preload(["bot.cli.init_and_run", "bot.sandbox", "onnxruntime", "tokenizers"])
 _READY_S = 180.0  # far beyond any start
 PAUSE_S = 2.0  # of the unit's RestartSec
 _LOOK_EVERY_S = 0.02
@@ -27,10 +29,14 @@ _LOOK_EVERY_S = 0.02
 
 async def start_fork_server() -> None:
     """Start the process that bots are forked from."""
-    _WARM.set_forkserver_preload(["bot.cli.init_and_run", "bot.sandbox", "onnxruntime", "tokenizers"])
     first = _WARM.Process(target=str)
     await asyncio.to_thread(first.start)
     await asyncio.to_thread(first.join)
+
+
+def fork_bot(settings: Mapping[str, str], log: Path) -> ForkServerProcess:
+    """A process that is `citegram run` once it is started, with these settings in its environment."""
+    return _WARM.Process(target=_live, args=(settings, log))
 
 
 class BotHome:
@@ -87,7 +93,7 @@ class BotProcess:
 
     def __init__(self, home: BotHome, sandbox: DrivenSandbox) -> None:
         self._home, self._sandbox = home, sandbox
-        self._process = _WARM.Process(target=_live, args=(home.environment(sandbox), home.log))
+        self._process = fork_bot(home.environment(sandbox), home.log)
         self._begun = time.monotonic()
         self.ready_after = 0.0  # seconds
 

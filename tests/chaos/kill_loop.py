@@ -33,7 +33,6 @@ from tqdm import tqdm
 
 from rag_core.storage import Archive, channels
 
-_LONGEST_LIFE_S = 5.0  # from ready to the kill
 _LONGEST_END_S = 0.12  # from SIGTERM to a kill that comes before the end
 _LONGEST_START_S = 1.5  # to a kill that comes before ready; those are counted apart
 _EARLY_EVERY = 10  # kills
@@ -52,6 +51,7 @@ class Plan:
     rate: float = 50.0
     seed: int = 1
     patience: float = 900.0  # seconds for what is left after the last kill
+    longest_life: float = 5.0  # seconds from ready to the kill
 
 
 class Chaos:
@@ -110,7 +110,7 @@ class Chaos:
     async def _killing(self) -> None:
         """The moments are spread evenly over the time that a life may take, in a random order."""
         kills = self.plan.kills
-        moments = [(n + self._rng.random()) * _LONGEST_LIFE_S / kills for n in range(kills)]
+        moments = [(n + self._rng.random()) * self.plan.longest_life / kills for n in range(kills)]
         ways = [_WAYS[n % len(_WAYS)] for n in range(kills)]
         self._rng.shuffle(moments)
         self._rng.shuffle(ways)
@@ -157,7 +157,7 @@ class Chaos:
 
     async def _until_unconfirmed(self) -> None:
         """Wait for an update that is in the archive and not yet confirmed: a matter of milliseconds."""
-        until = time.monotonic() + _LONGEST_LIFE_S
+        until = time.monotonic() + self.plan.longest_life
         while not self._unconfirmed() and time.monotonic() < until:  # noqa: ASYNC110 - nobody rings a bell for it
             await asyncio.sleep(0)
 
@@ -215,11 +215,13 @@ class Chaos:
 def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     usual = Plan()
-    parser.add_argument("--kills", type=int, default=usual.kills, help="kills with -9, 0 to 5 s after ready")
+    parser.add_argument("--kills", type=int, default=usual.kills, help="kills with -9")
     parser.add_argument("--updates", type=int, default=usual.updates, help="at least so many updates")
     parser.add_argument("--rate", type=float, default=usual.rate, help="updates a second")
     parser.add_argument("--seed", type=int, default=usual.seed, help="the same seed, the same posts and kills")
     parser.add_argument("--patience", type=float, default=usual.patience, help="seconds to finish after the last kill")
+    life = "seconds from ready to a kill at most"
+    parser.add_argument("--longest-life", type=float, default=usual.longest_life, help=life)
     parser.add_argument("--models", metavar="DIR", help="where the offline model is; none: words alone")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="keep the bot's data and log here")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures here")
@@ -229,7 +231,7 @@ def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run, print and write what came of it; 1 where anything is lost, twice or stale."""
     asked = _asked(argv)
-    plan = Plan(asked.kills, asked.updates, asked.rate, asked.seed, asked.patience)
+    plan = Plan(asked.kills, asked.updates, asked.rate, asked.seed, asked.patience, asked.longest_life)
     models = offline_models(asked.models)
     with tempfile.TemporaryDirectory() as folder:
         chaos = Chaos(plan, asked.folder or Path(folder), models)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
 import shutil
 import socket
+import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from driven_sandbox import DrivenSandbox
+from driver import Cli
 
 from bot.cli.index_commands import show_progress_bar
 
@@ -22,50 +22,42 @@ ROOT = Path(__file__).parents[3]
 QUESTION = "What is the earliest mention of Ilse Brandt?"
 
 
-@asynccontextmanager
-async def start(folder: Path, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bot", "--data", str(folder), "demo", *words,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        env=os.environ | {"MODELS__EMBEDDER": "none"},
-    )  # fmt: skip
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
-
-
-async def test_a_second_demo_of_a_folder_uses_the_first(tmp_path: Path) -> None:
-    async with start(tmp_path, "--port", "0") as first, start(tmp_path, "--port", "0") as second:
-        # whichever claimed the folder serves, the other one waits for it and says where it is
-        said = asyncio.create_task(first.communicate()), asyncio.create_task(second.communicate())
-        done, serving = await asyncio.wait(said, timeout=60, return_when=asyncio.FIRST_COMPLETED)
-        (other,) = done
-        out, err = other.result()
-        assert out.decode().startswith("The demo is running already: open http://127.0.0.1:")
-        assert err.decode() in ("", "Another demo is being set up in this folder: waiting for it.\n")
-        async with start(tmp_path, "--once", QUESTION) as asking:
-            out, err = await asyncio.wait_for(asking.communicate(), 60)
-        assert out.decode().replace("\u202f", " ").startswith("First mentioned on November 20, 2025: ")
-        assert "<https://t.me/owl_hill_observers/84>" in out.decode()
-        assert err == b""
-        for process in (first, second):
-            if process.returncode is None:
-                process.terminate()
-        ((out, err),) = [await task for task in serving]
-        assert "Open http://127.0.0.1:" in out.decode()
+def test_a_second_demo_of_a_folder_uses_the_first(
+    tmp_path: Path, root: Path, run_command: Cli, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("MODELS__EMBEDDER", "none")
+    words = [sys.executable, "-m", "bot", "--data", str(tmp_path), "demo", "--port", "0"]
+    pipe = subprocess.PIPE
+    with (
+        subprocess.Popen(words, cwd=root, stdout=pipe, stderr=pipe, text=True) as first,
+        subprocess.Popen(words, cwd=root, stdout=pipe, stderr=pipe, text=True) as second,
+    ):
+        try:
+            # whichever claimed the folder serves, the other one waits for it and says where it is
+            until = time.monotonic() + 60
+            while first.poll() is None is second.poll() and time.monotonic() < until:
+                time.sleep(0.05)
+            serving, other = (second, first) if second.poll() is None else (first, second)
+            out, err = other.communicate(timeout=1)
+            assert out.startswith("The demo is running already: open http://127.0.0.1:")
+            assert err in ("", "Another demo is being set up in this folder: waiting for it.\n")
+            said = run_command("--data", tmp_path, "demo", "--once", QUESTION)
+            assert said.out.replace("\u202f", " ").startswith("First mentioned on November 20, 2025: ")
+            assert "<https://t.me/owl_hill_observers/84>" in said.out
+            assert said.err == ""
+            serving.terminate()
+            assert "Open http://127.0.0.1:" in serving.communicate(timeout=60)[0]
+        finally:
+            first.kill()
+            second.kill()
     # one that has ended is nobody to ask
-    async with start(tmp_path, "--once", QUESTION) as asking:
-        out, err = await asyncio.wait_for(asking.communicate(), 60)
-    assert "<https://t.me/owl_hill_observers/84>" in out.decode()
+    assert "<https://t.me/owl_hill_observers/84>" in run_command("--data", tmp_path, "demo", "--once", QUESTION).out
 
 
 FAKE_PYTHON = """#!/bin/sh
 case "$*" in
   "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
-  *"pip install"*) echo begin >> log; sleep 0.5; echo end >> log ;;
+  *"pip install"*) echo begin >> log; sleep 0.2; echo end >> log ;;
 esac
 """
 

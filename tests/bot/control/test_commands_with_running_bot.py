@@ -13,10 +13,12 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chaos.bot_process import fork_bot
 from driver import OTTO, CommandResult
 
 from bot.app import run_bot
@@ -33,23 +35,18 @@ from rag_core.errors import RagError
 FERRY = "When does the ferry to Owl Island leave?"
 NOBODY = "http://127.0.0.1:9"  # where no Telegram is
 
-Process = subprocess.Popen[bytes]
-
 
 @contextmanager
-def bot_process(folder: Path, root: Path, api: str) -> Iterator[Process]:
+def bot_process(folder: Path, api: str) -> Iterator[ForkServerProcess]:
     """`citegram run` on the folder, ended in the end; the bot starts while the test goes on."""
     given = {"BOT__TOKEN": "42:" + "SANDBOX-" * 4 + "abc", "BOT__API": api, "MODELS__EMBEDDER": "none"}
-    words = [sys.executable, "-m", "bot", "--data", str(folder), "run"]
-    with (
-        (folder.parent / "log").open("ab") as log,
-        subprocess.Popen(words, cwd=root, env=os.environ | given, stderr=log) as process,
-    ):
-        try:
-            yield process
-        finally:
-            process.terminate()
-            process.wait(10)
+    process = fork_bot(given | {"DATA__DIR": str(folder)}, folder.parent / "log")
+    process.start()
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.join(10)
 
 
 async def answering(folder: Path) -> None:
@@ -59,10 +56,10 @@ async def answering(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def running(filled: Path, tmp_path_factory: pytest.TempPathFactory, root: Path) -> Iterator[tuple[Process, Path]]:
+def running(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ForkServerProcess, Path]]:
     """One bot for several tests, and its folder. It waits for a Telegram that is out of reach."""
     folder = shutil.copytree(filled, tmp_path_factory.mktemp("running") / "data")
-    with bot_process(folder, root, NOBODY) as process:
+    with bot_process(folder, NOBODY) as process:
         asyncio.run(answering(folder))
         yield process, folder
 
@@ -103,7 +100,7 @@ def comparable(said: CommandResult) -> object:
 
 
 async def test_asking_and_importing_is_the_same_beside_a_bot_and_alone(
-    running: tuple[Process, Path], home: Path, root: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+    running: tuple[ForkServerProcess, Path], home: Path, root: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     questions = (FERRY, "Когда открывается запись на осенний курс?", "Who is the mayor of Paris?", "")
     steps: list[tuple[Any, tuple[object, ...]]] = []
@@ -129,7 +126,7 @@ async def test_asking_and_importing_is_the_same_beside_a_bot_and_alone(
     assert (folder / "lexical" / "current.json").read_bytes() == index
 
 
-def test_the_real_command_asks_the_bot_that_runs(running: tuple[Process, Path], root: Path) -> None:
+def test_the_real_command_asks_the_bot_that_runs(running: tuple[ForkServerProcess, Path], root: Path) -> None:
     _, folder = running
     words = [sys.executable, "-m", "bot", "--data", str(folder), "ask", FERRY, "--json"]
     said = subprocess.run(words, cwd=root, capture_output=True, timeout=60, check=True)
@@ -138,7 +135,7 @@ def test_the_real_command_asks_the_bot_that_runs(running: tuple[Process, Path], 
 
 
 async def test_the_doctor_says_that_a_bot_runs_and_opens_no_index(
-    running: tuple[Process, Path], command: Command, monkeypatch: pytest.MonkeyPatch
+    running: tuple[ForkServerProcess, Path], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process, folder = running
     monkeypatch.setattr(archive, "open_engine", None)
@@ -149,7 +146,7 @@ async def test_the_doctor_says_that_a_bot_runs_and_opens_no_index(
     assert said.code == 0
 
 
-async def test_the_second_bot_of_a_folder_is_told_of_the_first(running: tuple[Process, Path]) -> None:
+async def test_the_second_bot_of_a_folder_is_told_of_the_first(running: tuple[ForkServerProcess, Path]) -> None:
     process, folder = running
     second = Settings.model_validate(
         {"bot": {"token": "42:" + "SANDBOX-" * 4 + "abc", "api": NOBODY}, "data": {"dir": folder}}
@@ -160,16 +157,16 @@ async def test_the_second_bot_of_a_folder_is_told_of_the_first(running: tuple[Pr
 
 
 async def test_a_bot_that_hangs_is_named_and_does_not_hang_the_command(
-    running: tuple[Process, Path], command: Command, monkeypatch: pytest.MonkeyPatch
+    running: tuple[ForkServerProcess, Path], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process, folder = running
     monkeypatch.setattr(socket_client, "_CONNECT_TIMEOUT_SECONDS", 0.3)
-    process.send_signal(signal.SIGSTOP)
+    os.kill(process.pid or 0, signal.SIGSTOP)
     try:
         said = await command(question_commands, folder, FERRY)
         looked = await command(doctor, folder)
     finally:
-        process.send_signal(signal.SIGCONT)
+        os.kill(process.pid or 0, signal.SIGCONT)
     sentence = f"Another Citegram (process {process.pid}) works in the folder {folder} and does not answer: "
     assert (said.code, said.out) == (1, "")
     assert said.err.startswith(sentence)
@@ -179,15 +176,15 @@ async def test_a_bot_that_hangs_is_named_and_does_not_hang_the_command(
 
 
 async def test_after_a_kill_the_folder_is_free_and_the_old_socket_is_no_trouble(
-    sandbox: Sandbox, live: Any, home: Path, root: Path, command: Command
+    sandbox: Sandbox, live: Any, home: Path, command: Command
 ) -> None:
-    with bot_process(home, root, sandbox.url) as process:
+    with bot_process(home, sandbox.url) as process:
         await answering(home)
         await sandbox.say(OTTO, FERRY)
         (reply,) = await sandbox.replies(OTTO, timeout=30)
         assert "7:30" in reply["text"]
         process.kill()
-        process.wait()
+        process.join()
     assert (home / "citegram.sock").exists()
     assert "7:30" in (await command(question_commands, home, FERRY)).out
     assert "a bot runs here" not in (await command(doctor, home)).out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -63,6 +64,9 @@ def made() -> list[VectorPoint]:
 
 
 POINTS = made()
+CHATS = np.array([point.place.key.chat_id for point in POINTS])
+SECONDS = np.array([point.date.timestamp() for point in POINTS])
+LANGUAGES = np.array([point.lang for point in POINTS])
 ROWS = np.stack([point.vector / np.linalg.norm(point.vector) for point in POINTS])
 
 
@@ -82,12 +86,14 @@ def drawn(some: random.Random) -> tuple[SearchFilter, str | None]:
 
 async def differing(store: VectorStore, only: SearchFilter, lang: str | None, seed: int) -> str | None:
     """What is wrong with the hits of one search, or None."""
-    allowed = [
-        n for n, p in enumerate(POINTS)
-        if p.place.key.chat_id in only.channels and (lang is None or p.lang == lang)
-        and (only.since is None or only.since <= p.date) and (only.until is None or p.date < only.until)
-        and (only.keys is None or p.place.key.message_id in only.keys.by_chat.get(p.place.key.chat_id, ()))
-    ]  # fmt: skip
+    fits = np.isin(CHATS, [*only.channels]) & np.isin(LANGUAGES, lang or LANGUAGES)
+    if only.since:
+        fits &= only.since.timestamp() <= SECONDS
+    if only.until:
+        fits &= only.until.timestamp() > SECONDS
+    if only.keys is not None:  # a post's number is its place among the points
+        fits &= np.isin(np.arange(len(POINTS)), np.concatenate([[], *only.keys.by_chat.values()]))
+    allowed = np.flatnonzero(fits)
     asked = np.random.default_rng(seed).standard_normal(SIZE).astype(np.float32)
     hits = await store.search(asked, only, 20, lang)
     cosines = ROWS[allowed] @ (asked / np.linalg.norm(asked))
@@ -101,22 +107,38 @@ async def differing(store: VectorStore, only: SearchFilter, lang: str | None, se
     return None if scores else f"{only} {lang}: {len(found)} hits for {len(best)}"
 
 
-async def filled(folder: Path) -> VectorStore:
-    store = await open_vector_store(folder, model="tiny", dimension=SIZE)
-    await store.upsert(POINTS)
-    return store
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("kept")
+
+    async def fill() -> None:
+        store = await opened(folder)
+        await store.upsert(POINTS)
+        await store.close()
+
+    asyncio.run(fill())
+    return folder
 
 
-async def test_random_filters_find_what_a_comparison_with_everything_finds(tmp_path: Path) -> None:
+@pytest.fixture
+def filled(kept: Path, tmp_path: Path) -> Path:
+    """The folder of a closed store with all points."""
+    return shutil.copytree(kept, tmp_path / "store")
+
+
+async def opened(folder: Path) -> VectorStore:
+    return await open_vector_store(folder, model="tiny", dimension=SIZE)
+
+
+async def test_random_filters_find_what_a_comparison_with_everything_finds(filled: Path) -> None:
     some = random.Random(8)
-    store = await filled(tmp_path)
+    store = await opened(filled)
     assert [await differing(store, *drawn(some), seed) for seed in range(300)] == [None] * 300
     await store.close()
 
 
-async def test_a_store_from_before_the_sketch_finds_all_the_same(tmp_path: Path) -> None:
-    await (await filled(tmp_path)).close()
-    folder = StoreFolder(tmp_path)
+async def test_a_store_from_before_the_sketch_finds_all_the_same(filled: Path) -> None:
+    folder = StoreFolder(filled)
     about = folder.about()
     assert about is not None
     shutil.rmtree(folder.shard(about) / "sketch")
@@ -127,10 +149,10 @@ async def test_a_store_from_before_the_sketch_finds_all_the_same(tmp_path: Path)
     shard.close()
     folder.seal(about, closed=True)
     folder.release()
-    file = tmp_path / "about.json"
+    file = filled / "about.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "format": 2}))
     some = random.Random(5)
-    store = await open_vector_store(tmp_path, model="tiny", dimension=SIZE)
+    store = await opened(filled)
     assert (store.identity, await store.count()) == (about.identity, len(POINTS))
     assert [await differing(store, *drawn(some), seed) for seed in range(40)] == [None] * 40
     assert len(await store.by_hash(["7", "8"])) == 2
@@ -257,23 +279,20 @@ def test_rows_of_edited_and_removed_points_leave_and_the_files_do_not_grow(tmp_p
 # Kills and damage
 
 STOPPED = """
-import os, signal, sys
-import numpy as np
-from test_vector_sketch import ids_of, payload, shard_rows
-from rag_core.index import edge_shard_process as edge_worker
+import json, os, signal, sys
 from rag_core.index.edge_shard_process import VectorShard
-from rag_core.index.vector_sketch import VectorSketch
 
 def stop(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
-shard = VectorShard(sys.argv[1], 64, make=False)
+folder, where, change, asked = sys.argv[1:]
+shard = VectorShard(folder, 64, make=False)
 engine, sketch = shard._shard, shard._sketch
-if sys.argv[2] == "before the engine":
+if where == "before the engine":
     shard._shard = type("Engine", (), {"update": stop, "retrieve": engine.retrieve})()
-elif sys.argv[2] == "before the sketch":
+elif where == "before the sketch":
     sketch.write = sketch.remove = stop
-elif sys.argv[2] == "within the sketch":
+elif where == "within the sketch":
     columns = sketch._columns
     class Columns(dict):
         def __getitem__(self, name):
@@ -281,17 +300,13 @@ elif sys.argv[2] == "within the sketch":
     sketch._columns = Columns(columns)
 else:
     sketch.end_change = stop
-payloads, rows = shard_rows(sys.argv[3], 5)
-if sys.argv[3] == "remove":
-    shard.remove({"posts": [[-1, [row["message"] for row in payloads]]], "but": []}, b"")
-else:
-    shard.upsert({"ids": ids_of(payloads), "payloads": payloads}, rows.tobytes())
+{"write": shard.upsert, "remove": shard.remove}[change](json.loads(asked), sys.stdin.buffer.read())
 """
 
 
 def shard_rows(change: str, seed: int) -> tuple[list[dict[str, Any]], Rows]:
-    """Points of a change: 0 to 499 are there already."""
-    some = {"write": range(400, 600), "remove": range(50, 250)}.get(change, range(500))
+    """Points of a change: 0 to 149 are there already."""
+    some = {"write": range(120, 180), "remove": range(15, 75)}.get(change, range(150))
     rows = unit(np.random.default_rng(seed).standard_normal((len(some), 64), dtype=np.float32))
     return [payload(-1, n, date=seed) for n in some], rows
 
@@ -316,24 +331,25 @@ def disagreement(shard: VectorShard) -> str | None:
 @pytest.mark.parametrize("change", ["write", "remove"])
 @pytest.mark.parametrize("where", ["before the engine", "before the sketch", "within the sketch", "after the sketch"])
 def test_a_kill_at_any_step_of_a_change_leaves_the_sketch_as_the_engine_is(
-    tmp_path: Path, where: str, change: str
+    root: Path, tmp_path: Path, where: str, change: str
 ) -> None:
     shard = VectorShard(str(tmp_path / "shard"), 64, make=True)
     payloads, rows = shard_rows("all", 4)
     shard.upsert({"ids": ids_of(payloads), "payloads": payloads}, rows.tobytes())
     shard.close()
-    paths = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[1]), *sys.path])
-    child = subprocess.run(
-        [sys.executable, "-c", STOPPED, str(tmp_path / "shard"), where, change],
-        env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    payloads, rows = shard_rows(change, 5)
+    asked = {"write": {"ids": ids_of(payloads), "payloads": payloads}}.get(
+        change, {"posts": [[-1, [row["message"] for row in payloads]]], "but": []}
+    )
+    words = [sys.executable, "-c", STOPPED, str(tmp_path / "shard"), where, change, json.dumps(asked)]
+    child = subprocess.run(words, cwd=root, input=rows.tobytes(), capture_output=True, check=False)
     assert child.returncode == -signal.SIGKILL, child.stderr
     made_before = (tmp_path / "shard" / "sketch" / "id_low").stat().st_ino
     again = VectorShard(str(tmp_path / "shard"), 64, make=False)
     assert disagreement(again) is None
     assert (tmp_path / "shard" / "sketch" / "id_low").stat().st_ino == made_before  # read, not made anew
-    done = {"write": 600, "remove": 300}[change]
-    assert again.count({}, b"")[0]["points"] == (500 if where == "before the engine" else done)
+    done = {"write": 180, "remove": 90}[change]
+    assert again.count({}, b"")[0]["points"] == (150 if where == "before the engine" else done)
     again.close()
 
 
@@ -385,7 +401,7 @@ def cut(name: str) -> Callable[[Path], None]:
 def noise(name: str) -> Callable[[Path], None]:
     def harm(sketch: Path) -> None:
         with (sketch / name).open("r+b") as data:
-            data.seek(16_000)  # in the middle, where the seal does not look
+            data.seek(4_800)  # in the middle, where the seal does not look
             data.write(b"\xa7" * 800)
 
     return harm
@@ -425,16 +441,15 @@ HARM: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("harm", HARM)
-async def test_a_damaged_sketch_is_made_anew_and_no_vector_with_it(tmp_path: Path, harm: str) -> None:
-    store = await filled(tmp_path)
-    await store.close()
-    (sketch,) = tmp_path.glob("shard-*/sketch")
+async def test_a_damaged_sketch_is_made_anew_and_no_vector_with_it(filled: Path, harm: str) -> None:
+    identity = json.loads((filled / "about.json").read_text())["identity"]
+    (sketch,) = filled.glob("shard-*/sketch")
     HARM[harm](sketch)
-    again = await open_vector_store(tmp_path, model="tiny", dimension=SIZE)
-    assert (again.identity, await again.count()) == (store.identity, len(POINTS))
+    store = await opened(filled)
+    assert (store.identity, await store.count()) == (identity, len(POINTS))
     some = random.Random(6)
-    assert [await differing(again, *drawn(some), seed) for seed in range(30)] == [None] * 30
-    await again.close()
+    assert [await differing(store, *drawn(some), seed) for seed in range(30)] == [None] * 30
+    await store.close()
 
 
 @pytest.mark.parametrize("harm", [restarted, killed, noise("signs0"), cut("id_low")])
@@ -442,8 +457,8 @@ def test_a_shard_that_was_not_sealed_sees_by_itself_that_its_sketch_is_damaged(
     tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
     shard = VectorShard(str(tmp_path / "shard"), 64, make=True)
-    many = [payload(-1, n) for n in range(2_500)]
-    rows = unit(np.random.default_rng(8).standard_normal((2_500, 64), dtype=np.float32))
+    many = [payload(-1, n) for n in range(1_000)]
+    rows = unit(np.random.default_rng(8).standard_normal((1_000, 64), dtype=np.float32))
     shard.upsert({"ids": ids_of(many), "payloads": many}, rows.tobytes())
     shard.close()
     harm(tmp_path / "shard" / "sketch")
@@ -452,26 +467,23 @@ def test_a_shard_that_was_not_sealed_sees_by_itself_that_its_sketch_is_damaged(
     again.close()
 
 
-async def test_a_sketch_older_than_the_engine_is_not_used(tmp_path: Path) -> None:
+async def test_a_sketch_older_than_the_engine_is_not_used(kept: Path, filled: Path) -> None:
     """Put back from a copy: whole, and with as many points, but of earlier versions."""
-    store = await filled(tmp_path / "store")
-    await store.close()
-    (sketch,) = (tmp_path / "store").glob("shard-*/sketch")
-    shutil.copytree(sketch, tmp_path / "copy")
-    store = await open_vector_store(tmp_path / "store", model="tiny", dimension=SIZE)
+    store = await opened(filled)
     moved = [VectorPoint(p.place, p.date, "fr", p.text_hash, -p.vector) for p in POINTS[:100]]
     await store.upsert(moved)
     await store.close()
+    (old,), (sketch,) = kept.glob("shard-*/sketch"), filled.glob("shard-*/sketch")
     shutil.rmtree(sketch)
-    shutil.copytree(tmp_path / "copy", sketch)
-    store = await open_vector_store(tmp_path / "store", model="tiny", dimension=SIZE)
+    shutil.copytree(old, sketch)
+    store = await opened(filled)
     hits = await store.search(moved[0].vector, SearchFilter(frozenset(CHANNELS)), 200, "fr")
     assert {place for place, _ in hits} == {p.place for p in moved}
     await store.close()
 
 
-async def test_the_engine_may_be_killed_again_and_again_while_points_change(tmp_path: Path) -> None:
-    store = await filled(tmp_path)
+async def test_the_engine_may_be_killed_again_and_again_while_points_change(filled: Path) -> None:
+    store = await opened(filled)
     some = random.Random(7)
     for turn in range(6):
         os.kill(get_engine(store)._engine.pid, signal.SIGKILL)

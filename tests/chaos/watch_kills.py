@@ -1,7 +1,7 @@
 """Notices of watches over kill -9: none is lost, and one comes twice only where the process died between Telegram
 taking the message and our noting it.
 
-python tests/chaos/test_watch_kills.py 20 kills twenty times and prints the figures.
+python tests/chaos/watch_kills.py 20 kills twenty times and prints the figures.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-
-import pytest
 
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[1])  # run as a script
@@ -95,14 +93,6 @@ async def measure_kills(folder: Path, kills: int, seed: int = 1) -> dict[str, fl
         "twice": twice,
         "slowest_last_s": max(last, default=0),
     }
-
-
-@pytest.mark.timeout(300)
-async def test_three_kills_lose_no_notice(tmp_path: Path) -> None:
-    figures = await measure_kills(tmp_path, 3)
-    assert figures["posts"] == 4 * POSTS_A_KILL
-    assert figures["lost"] == 0
-    assert figures["twice"] <= 1
 
 
 if __name__ == "__main__":

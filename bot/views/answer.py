@@ -226,6 +226,13 @@ def _split_closing_quote(sentence: Sentence) -> tuple[str, int | None]:
     return sentence.text.rstrip(), None
 
 
+def _is_framed(sentence: Sentence) -> bool:
+    """Whether words stand before the quote, such as "Earlier, on 1 May:"; a quote of several lines may be one line."""
+    said = " ".join(sentence.text.split())
+    quotes = (" ".join(citation.quote.split()) for citation in sentence.citations)
+    return any(quote and said.endswith(quote) and said != quote for quote in quotes)
+
+
 # A longer list of sources is folded until it is tapped.
 _FOLD_THRESHOLD = 4
 _MAX_SNIPPET_LENGTH = 140  # about two lines on a phone
@@ -299,8 +306,7 @@ def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text
         cited = dict.fromkeys(c.post for c in sentence.citations)
         marks = [piece for key in cited for piece in (" ", link_number(numbers[key], key, answer.channels))]
         text = Text(neutralize_links(strip_control_characters(sentence.text)), *marks)
-        around, quote = _split_closing_quote(sentence)
-        dates = () if quote is not None and around else [c.date for c in sentence.citations]
+        dates = () if _is_framed(sentence) else [c.date for c in sentence.citations]
         if shown and dates and answer.certainty is Certainty.PROBABLE:
             text = Text(Bold(shown.words.date(max(dates), shown.zone)), ": ", text)
         rendered.append(text)

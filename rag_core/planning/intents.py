@@ -162,7 +162,7 @@ _NEWS_PREFIX = re.compile(_NEWS_ABOUT)
 _POSTS_ASKED = re.compile(
     r"\b(?:посты|постов|постик\w*|(?:на)?писали|пишут|(?:за)?пост(?:или|ят)|выкладывали|выложили|публиковали|posts|"
     r"(?:post|wrote|written|writing) (?:(?:any|some)thing )?(?:about|on|of)|post(?:ed)? (?:any|some)thing|(?:been|going) on about|"
-    r"(?:thing|what|whatever)\b[^?]{1,40}\b(?:posted|post|put up|putting up)|catch me up|fill me in|everything about|"
+    r"(?:thing|what|whatever)\b[^?]{1,40}\b(?:posted|post(?! (?:office|code|box))|put up|putting up)|catch me up|fill me in|everything about|"
     r"what(?:'s|s| is| has)? (?:new|been up|up|been happening|happening) (?:with|at|in|from)|(?:что|че|чо|шо) (?:там |тут )?нового|"
     r"новости|новост[ьейюям]+|news(?! (?:is|are))|miss(?:ed)? (?:any|some)thing (?:on|about)|"
     r"что было(?=\W*(?:$|[,.:;!?]))|коротенько|вкратце|запомнил\w*|summary|round-?up|recap)\b"

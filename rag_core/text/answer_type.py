@@ -105,10 +105,10 @@ _ABOUT_ASKED = re.compile(
 )
 # "How did the price change" asks for all values of a series.
 _CHANGES_ASKED = re.compile(
-    r"как (?:\w+ )?(?:из)?менял(?:ся|ась|ось|ись)|как (?:\w+ )?(?:росл[аио]|вырос\w*|подорожал\w*)|(?:история|динамика) (?:цен\w*|изменени\w+)|"
+    r"как (?:\w+ )?(?:из)?мен[яи]л(?:ся|ась|ось|ись)|как (?:\w+ )?(?:росл[аио]|вырос\w*|подорожал\w*)|(?:история|динамика) (?:цен\w*|изменени\w+)|"
     r"how (?:has|have|had|did|does|do)(?= (?:[^\s?]+ ){1,6}?(?:changed?|evolved?|gr[eo]wn?)(?!\w))|changed over time|price history|history of the price"
 )
-_CHANGE_WORDS = re.compile(r"(?<!\w)(?:(?:из)?менял\w+|changed?|evolved?|histor\w+|истори\w+|динамик\w+)(?!\w)")
+_CHANGE_WORDS = re.compile(r"(?<!\w)(?:(?:из)?мен[яи]л\w+|changed?|evolved?|histor\w+|истори\w+|динамик\w+)(?!\w)")
 _WORD = re.compile(r"\w+")
 _MAX_ASKING_LENGTH = 1000  # characters of a question that are read for its type
 

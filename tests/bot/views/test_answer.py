@@ -226,6 +226,10 @@ def test_words_before_a_quote_that_name_its_date_are_not_dated_again() -> None:
     text, _ = render_answer(answered(newer, framed, counted, certainty=Certainty.PROBABLE), {}, RU).render()
     assert "\n\n12 марта 2024: С мая 600 ₽. [1]\n\nРаньше, 12 марта 2024 г.: Занятие стоит 500 ₽. [2]" in text
     assert "\n\n12 марта 2024: 1 пост: 12 марта 2024 г." in text
+    lines = cited("Цены\nРжаной 185 ₽.", PostKey(PUBLIC, 3))
+    in_one = replace(lines, text="12 марта: Цены Ржаной 185 ₽.")
+    text, _ = render_answer(answered(in_one, certainty=Certainty.PROBABLE), {}, RU).render()
+    assert "\n\n12 марта: Цены Ржаной 185 ₽. [1]" in text
 
 
 def test_a_snippet_is_not_cut_behind_a_separator() -> None:

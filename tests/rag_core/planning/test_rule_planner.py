@@ -341,6 +341,7 @@ def test_posts_about_something_are_asked_for_in_many_ways(text: str, topic: str)
     found = plan(text)
     assert found.kind is Kind.NEWS
     assert tokenize(found.topic) == tokenize(topic) == tokenize(found.asked)
+    assert plan("what happened to the old post office").kind is Kind.FACT
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import pytest
 
 from rag_core.text.answer_type import (
     AnswerType,
+    asks_for_changes,
     contains_answer_type,
     detect_answer_type,
     extract_name_stems,
@@ -84,3 +85,11 @@ def test_numbers_are_taken_as_they_are_written() -> None:
 )
 def test_who_is_said_by_a_role_too(text, question, names):
     assert names_a_role(text, question) is names
+
+
+@pytest.mark.parametrize(
+    "question", ["Как изменилась цена ржаного?", "как менялись цены на кофе", "how did the price of entry change?"]
+)
+def test_how_a_value_changed_asks_for_all_of_its_values(question: str) -> None:
+    assert asks_for_changes(question)
+    assert not asks_for_changes("Сколько стоит ржаной?")

@@ -391,7 +391,9 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
         while len(lines) > 1 and sum(len(line.text) for line in lines) > MAX_ANSWER_LENGTH:
             del lines[0]  # the newest stay
         return Draft(tuple(lines), covered, certainty=certainty)
-    if status and (latest := ranked.select_latest(most, evidence)):
+    latest, told = ranked.select_latest(most, evidence) if status else ([], False)
+    if latest:
+        certainty = certainty if told else Certainty.PROBABLE
         return Draft(_quote_latest(latest, question, certainty), covered, certainty=certainty)
     sure = certainty is Certainty.SURE
     pieces = ranked.select(most, _EXTRACT_MARGIN) if sure or focused else ranked.select_closest(most, evidence)

@@ -35,9 +35,9 @@ from rag_core.planning.queries import (
     sanitize_query,
 )
 from rag_core.planning.router import route_plan
-from rag_core.text.contact_questions import parse_contact_question
+from rag_core.text.contact_questions import detect_contact_kind
 from rag_core.text.status_questions import asks_for_status, strip_status_words
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import fold_case, tokenize
 from rag_core.types import HYBRID, Channel, Kind, Plan, Question
 
 
@@ -237,8 +237,8 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     `known`: channels by id; only those that the asker may read can be named in the question.
     """
     text = sanitize_query(question.text)
-    if not tokenize(text):
-        return Plan(())
+    if not tokenize(text):  # "where are you?" has no other word
+        return Plan((text,), Kind.CONTACT, asked=text) if detect_contact_kind(fold_case(text)) else Plan(())
     plain = text.replace("ё", "е").replace("Ё", "Е")
     asked = plain.lower()
     readable = {key: channel for key, channel in known.items() if key in question.viewer.channels}
@@ -256,8 +256,8 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     coming = _find_coming_topic(asked, question.asked_at, filters) if kind in _OPEN_INTENTS else None
     if coming is not None:
         kind, topic, posting_period = Kind.COMING, coming, None
-    if kind in _OPEN_INTENTS and not filters.beside and (contact := parse_contact_question(asked)):
-        kind, topic, posting_period = Kind.CONTACT, contact[1], None
+    if kind in _OPEN_INTENTS and not filters.beside and detect_contact_kind(" ".join(rest.split())):
+        kind, topic, posting_period = Kind.CONTACT, "", None
     if kind is Kind.FACT and posting_period and asks_about_recent_events(asked):
         # "what happened at the barn players in August": a digest of the channel of that title, else of those mentions
         topic = strip_catch_all_words(topic)

@@ -1,44 +1,43 @@
 """Channel contacts: how to reach those who run a channel, and where they are.
 
 Channels say so in a line under most posts ("Bakery · Kirpichnaya 14 · @bakery"), which answers no other question, or in
-a post now and then. A reader asks it of "you" or of the channel that the question describes.
+a post now and then. Only the line of a single channel is called sure.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
-from rag_core.context.evidence import build_text_key
 from rag_core.engine import Engine
-from rag_core.retrieval.channel_profile import find_described_channel
-from rag_core.retrieval.search_filters import resolve_filter
+from rag_core.planning.rule_planner import TELEGRAM_START
 from rag_core.storage.channels import load_channels
-from rag_core.storage.post_lookup import fetch_passages
-from rag_core.text.contact_questions import ContactKind, parse_contact_question
+from rag_core.storage.posts import list_posts_between
+from rag_core.text.contact_questions import ContactKind, detect_contact_kind
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
-from rag_core.text.tokens import fold_case, tokenize
-from rag_core.types import Certainty, Draft, Passage, Plan, Question
-from rag_core.writing.extract import quote_span
+from rag_core.text.tokens import fold_case
+from rag_core.types import Certainty, Citation, Draft, Plan, Post, Question, Sentence
 
 _MAX_CHANNELS, _MAX_READ_POSTS, _MAX_LINES = 10, 200, 3
 _REPEATED = 5  # posts with a line that is a signature
 
-
-_ADDRESS = re.compile(
-    r"(?<!\w)(?:ул\.|улиц\w+|пр-т|просп\w*|пер\.|переул\w+|наб\.|набережн\w+|пл\.|площад\w+|шоссе|бульвар\w*|б-р)\s*[A-ZА-ЯЁ«]|"
-    r"[A-ZА-ЯЁ][\w-]+(?:\s(?:street|st\.|road|rd|lane|avenue|ave|square|quay|ул\.|улица|пер\.|наб\.|пр-т))|"
-    r"[A-ZА-ЯЁ][а-яёa-z-]{3,},?\s(?:д\.\s?)?\d{1,3}[а-яa-z]?(?![\w:.]|\s?(?:₽|руб|%|янв|фев|мар|апр|ма[йя]|июн|июл|авг|сен|окт|ноя|дек))"
+_STREET = (
+    r"(?<!\w)(?:ул\.|улиц\w{1,3}|пр-т|просп\w{0,6}|пер\.|переул\w{1,4}|наб\.|набережн\w{1,3}|пл\.|площад\w{1,3}|шоссе|бульвар\w{0,2}|б-р)\s*[A-ZА-ЯЁ«]|"
+    r"(?<![\w-])[A-ZА-ЯЁ][\w-]{1,30}\s(?:Street|St\.|Road|Rd|Lane|Avenue|Ave|Square|Quay|ул\.|улица|пер\.|наб\.|пр-т)(?!\w)"
 )
+_NUMBERED = r"(?<![\w-])[A-ZА-ЯЁ][а-яёa-z-]{3,30},?\s(?:д\.\s?)?\d{1,3}[а-яa-z]?(?![\w:.])"
 _HOLDS = {
-    ContactKind.WRITE: re.compile(r"(?<![\w/.])@\w{4,}|[\w.+-]+@[\w-]+\.\w{2}|\]\((?:https?://)?t\.me/\w+\)"),
-    ContactKind.PHONE: re.compile(r"(?<![\d./=])\+?\d(?:[\s()-]{0,2}\d){6,14}(?![\d.])|(?<!\d)\d{1,2}-\d\d-\d\d(?!\d)"),
-    ContactKind.PLACE: _ADDRESS,
+    ContactKind.WRITE: re.compile(
+        r"(?<![\w/.])@\w{4,}|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}\.\w{2}|(?<!\w)t\.me/\w{4,}"
+    ),
+    ContactKind.PHONE: re.compile(
+        r"(?<![\d./=-])\+?(?!\d{4}-\d\d-\d\d)\d(?:[\s()-]{0,2}\d){6,14}(?![\d.]|\s?(?:₽|руб|\$|€|%))|(?<![\d-])\d{1,2}-\d\d-\d\d(?![\d-]|\sкласс)"
+    ),
+    ContactKind.PLACE: re.compile(_STREET),
 }
+_SIGNED_PLACE = re.compile(f"{_STREET}|{_NUMBERED}")
 # What a line that is no signature says of those who run the channel.
 _OWN_WORDS = re.compile(
     r"(?<!\w)(?:пиш\w+|писать|присл\w+|присыл\w+|связ\w+|контакт\w*|заказ\w*|реклам\w+|сотруднич\w+|предлож\w+|звон\w+|запис\w+|вопрос\w*|"
@@ -48,61 +47,71 @@ _OWN_PLACE_WORDS = re.compile(
     r"(?<!\w)(?:мы|нас|нам|наш\w*|адрес\w*|собираемся|встречаемся|жд[её]м|ищите|приходите|заходите|открываемся|переехали|переезжаем|"
     r"we|us|our|ours|address|find us|meet|come)(?!\w)"
 )
+_OF_OTHERS = re.compile(
+    r"^\W*(?:photo|video|author|source|via|credit|фото|видео|автор|источник|снял\w*)\b|(?<!\w)(?:потеря\w+|пропа\w+|наш[её]л\w*|найден\w*|lost|found|missing)(?!\w)"
+)
 
 
 class _Line(NamedTuple):
     """Line of a post that answers; `repeated`: the number of posts that have it."""
 
-    passage: Passage
+    post: Post
     span: TextSpan
     repeated: int
 
 
 async def find_channel_contacts(question: Question, plan: Plan, rag: Engine) -> Draft | None:
-    """Find the contacts of the described channel, else of all that the viewer may read; at most one line of each.
+    """Find the contacts of the channels that are named, else of all that the viewer may read; at most one line of each.
 
-    None: the words describe no channel, or no post says it: the question is searched like any other.
+    None: no post says it, or there are too many channels: the question is searched like any other.
     """
-    parsed = parse_contact_question(fold_case(plan.queries[0]))
-    if parsed is None:
-        return None
-    kind, topic = parsed
-    described = await find_described_channel(topic, question.viewer, rag) if tokenize(topic) else None
-    chats = [described] if described is not None else sorted(plan.channels or question.viewer.channels)
-    if (tokenize(topic) and described is None) or len(chats) > _MAX_CHANNELS:
+    kind = detect_contact_kind(fold_case(plan.queries[0]))
+    chats = sorted((plan.channels or question.viewer.channels) & question.viewer.channels)
+    if kind is None or len(chats) > _MAX_CHANNELS:
         return None
     known, found = await load_channels(rag.archive), []
     for chat in chats:
-        latest = replace(plan, channels=frozenset({chat}), until=question.asked_at, slack=0)
-        only = await resolve_filter(latest, question.viewer, rag)
-        places = (await asyncio.to_thread(rag.lexical.all_of, only))[: -_MAX_READ_POSTS - 1 : -1]
-        passages = list((await fetch_passages(rag.archive, places)).values())
-        own = (known[chat].username or "").lower() if chat in known else ""
-        if line := await asyncio.to_thread(_choose_line, kind, passages, own):
+        until = question.asked_at
+        posts = await list_posts_between(rag.archive, {chat}, TELEGRAM_START, until, _MAX_READ_POSTS)
+        own = (known[chat].username or "") if chat in known else ""
+        if line := await asyncio.to_thread(_choose_line, kind, posts, own):
             found.append(line)
-    found.sort(key=lambda line: (-(line.repeated >= _REPEATED), -line.passage.date.timestamp()))
-    quotes = [quote_span(line.passage, line.span) for line in found[:_MAX_LINES]]
-    certainty = Certainty.SURE if len(chats) == 1 else Certainty.PROBABLE
+    found.sort(key=lambda line: (-(line.repeated >= _REPEATED), -line.post.date.timestamp()))
+    quotes = []
+    for post, (start, end), _ in found[:_MAX_LINES]:
+        quote = post.text[start:end]
+        quotes.append(Sentence(quote, (Citation(post.key, quote, start, end, post.date),)))
+    sure = len(chats) == 1 and all(line.repeated >= _REPEATED for line in found)
+    certainty = Certainty.SURE if sure else Certainty.PROBABLE
     return Draft(tuple(quotes), 1.0, certainty=certainty) if quotes else None
 
 
-def _choose_line(kind: ContactKind, passages: Sequence[Passage], own: str) -> _Line | None:
-    """Choose the line that answers: the one that most posts of the channel repeat, else the newest that says so.
+def _choose_line(kind: ContactKind, posts: Sequence[Post], own: str) -> _Line | None:
+    """Choose the line that answers: the latest of those that posts of the channel repeat, else the latest that says so.
 
-    `own`: the username of the channel, which is nobody to write to.
+    `posts`: oldest first; `own`: the username of the channel, which is nobody to write to.
     """
     itself = re.compile(rf"(?:@|t\.me/){re.escape(own)}(?!\w)", re.IGNORECASE) if own else None
-    found: list[tuple[Passage, TextSpan, str]] = []
-    for passage in passages:
-        for sentence in split_sentences(passage.text):
-            for start, end in split_long_span(passage.text, sentence, MAX_SENTENCE_LENGTH):
-                said = itself.sub("", passage.text[start:end]) if itself else passage.text[start:end]
-                if _HOLDS[kind].search(said):
-                    found.append((passage, (start, end), build_text_key(passage.text[start:end])))
-    counts = Counter(key for _, _, key in found)
-    lines = [_Line(passage, span, counts[key]) for passage, span, key in found]
-    signature = max(lines, key=lambda line: line.repeated, default=None)
-    if signature and signature.repeated >= _REPEATED:
-        return signature
-    own_words = _OWN_PLACE_WORDS if kind is ContactKind.PLACE else _OWN_WORDS
-    return next((one for one in lines if own_words.search(fold_case(one.passage.text[slice(*one.span)]))), None)
+    holds = _SIGNED_PLACE if kind is ContactKind.PLACE else _HOLDS[kind]
+    latest: dict[str, _Line] = {}
+    for post in posts:
+        if post.origin is not None:
+            continue
+        said: dict[str, TextSpan] = {}
+        for sentence in split_sentences(post.text):
+            for start, end in split_long_span(post.text, sentence, MAX_SENTENCE_LENGTH):
+                line = post.text[start:end]
+                if holds.search(itself.sub("", line) if itself else line) and not _OF_OTHERS.search(fold_case(line)):
+                    said[" ".join(fold_case(line).split())] = (start, end)
+        for key, span in said.items():
+            latest[key] = _Line(post, span, latest[key].repeated + 1 if key in latest else 1)
+    lines = sorted(latest.values(), key=lambda line: line.post.date, reverse=True)
+    signature = next((line for line in lines if line.repeated >= _REPEATED), None)
+    return signature or next((line for line in lines if _says_so(kind, line.post.text[slice(*line.span)])), None)
+
+
+def _says_so(kind: ContactKind, line: str) -> bool:
+    """Whether a line that is no signature says that it is how to reach the channel."""
+    if kind is ContactKind.PLACE:
+        return bool(_HOLDS[kind].search(line) and _OWN_PLACE_WORDS.search(fold_case(line)))
+    return bool(_OWN_WORDS.search(fold_case(line)))

@@ -66,6 +66,7 @@ _CHANGE_TOPIC, _CHANGE_OWN = 0.6, 0.5  # as _SERIES_TOPIC, for a later piece tha
 _RIVAL_SLACK, _SURE_TERMS, _REPLACED_TERMS = 0.1, 0.55, 0.75
 # Of the most that a piece has of the topic: what one about its status has, and a later one; the bonus of the newest.
 _STATUS_OWN, _FOLLOWING_OWN, _NEWEST_BONUS = 0.9, 0.35, 3.5
+_SEVERAL = 2
 _MANY_ITEMS = 4  # of a sentence that counts things
 _BOUND_SHARE = 0.3  # of the terms of a piece, in the sentence with the value
 _FEW_TERMS = 2
@@ -341,37 +342,37 @@ class RankedPieces:
             others[:0] = sorted(more, key=lambda one: -one.score)[:1]
         return _fit_pieces(first, others, most)
 
-    def select_latest(self, most: int, evidence: Evidence) -> list[ExtractCandidate]:
+    def select_latest(self, most: int, evidence: Evidence) -> tuple[list[ExtractCandidate], bool]:
         """Select the best piece of each of at most `most` posts, within the same limit of length; newer rank higher.
 
         Of the posts about the topic each ranks higher by its place in their order: those that say nearly as much of it
-        as any, and later ones of the best one's channel that name its most telling word.
+        as any, and later ones of the best one's channel that name its most telling word. Where these are several, only
+        they are selected, else the others as well. Also returned: whether all are about the topic.
         """
         best: dict[PostKey, ExtractCandidate] = {}
         for one in sorted((*self.pieces, *self.earlier), key=lambda one: -one.score):
             best.setdefault(one.source.passage.key, one)
         closest = next(iter(best.values()), None)
         if closest is None:
-            return []
-        told = [term for term in self.asked.share if _names(closest.text, term, self.asked)]
-        rarest = max(told, key=self.asked.share.__getitem__, default="")
+            return [], False
+        named = [term for term in self.asked.share if _names(closest.text, term, self.asked)]
+        rarest = max(named, key=self.asked.share.__getitem__, default="")
         own = max(one.own for one in best.values())
         about = [
             one
             for one in best.values()
-            if not _only_counts(one.text, rarest, self.asked)
-            and (
-                one.own >= _STATUS_OWN * own
-                or (
-                    one.own >= _FOLLOWING_OWN * own and _is_later(one, closest) and _names(one.text, rarest, self.asked)
-                )
-            )
+            if one.own >= _STATUS_OWN * own
+            or (one.own >= _FOLLOWING_OWN * own and _is_later(one, closest) and _names(one.text, rarest, self.asked))
         ]
-        order = sorted(about, key=lambda one: one.source.passage.date)
+        order = [one for one in about if not _only_counts(one.text, rarest, self.asked)]
+        order.sort(key=lambda one: one.source.passage.date)
         newness = {one.source.number: n / max(1, len(order) - 1) for n, one in enumerate(order)}
         ranked = sorted(best.values(), key=lambda one: -one.score - _NEWEST_BONUS * newness.get(one.source.number, 0.0))
         first, *others = (extend_forward(one, evidence, MAX_ANSWER_LENGTH // most) for one in ranked[: 2 * most])
-        return _fit_pieces(first, others, most)
+        chosen = _fit_pieces(first, others, most)
+        numbers = {one.source.number for one in about}
+        told = [one for one in chosen if one.source.number in numbers]
+        return (told, True) if len(told) >= _SEVERAL else (chosen, len(told) == len(chosen))
 
 
 def _fit_pieces(first: ExtractCandidate, others: Iterable[ExtractCandidate], most: int) -> list[ExtractCandidate]:

@@ -92,6 +92,13 @@ ALONE = (
 )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "text", ["how do I reach him?", "what's the address?", "а адрес?", "did they win?", "а в итоге?"]
+)
+def test_whose_contacts_and_whose_outcome_the_question_before_says(text: str) -> None:
+    assert is_followup(text, NOW)
+
+
 @pytest.mark.parametrize("text", ALONE)
 def test_what_stands_alone_is_left_alone(text: str) -> None:
     assert rewrite_by_rules(text, SPOKEN_OF, NOW) == text

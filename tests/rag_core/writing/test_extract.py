@@ -306,9 +306,10 @@ def test_of_posts_about_a_thing_the_newest_tells_how_it_stands_and_counting_it_t
         "A café opened by the station.",
     )
     found = evidence(*posts, days=(0, 60, 300, 310))
-    latest = ranked("what's up with the bridge", found).select_latest(3, found)
+    latest, told = ranked("what's up with the bridge", found).select_latest(3, found)
     assert latest[0].text == posts[1]
-    assert not ranked("what's up with the bridge", evidence()).select_latest(3, evidence())
+    assert told and posts[3] not in [piece.text for piece in latest]
+    assert ranked("what's up with the bridge", evidence()).select_latest(3, evidence()) == ([], False)
 
 
 def test_a_later_post_of_the_story_may_name_only_its_most_telling_word() -> None:
@@ -318,8 +319,14 @@ def test_a_later_post_of_the_story_may_name_only_its_most_telling_word() -> None
         "First light for the salad.",
     )
     found = evidence(begun, other, ended, days=(0, 10, 20))
-    latest = ranked("did the salad camera get going", found).select_latest(2, found)
+    latest, _ = ranked("did the salad camera get going", found).select_latest(2, found)
     assert [piece.text for piece in latest] == [begun, ended] or latest[0].text == ended
+
+
+def test_a_single_post_about_a_thing_is_shown_beside_others_and_not_as_told() -> None:
+    found = evidence("The north bridge is shut.", "The school play is in May.", days=(0, 10))
+    latest, told = ranked("what's up with the north bridge", found).select_latest(2, found)
+    assert (len(latest), told) == (2, False)
 
 
 @pytest.mark.parametrize(("score", "shown"), [(0.5, [1, 1]), (5.0, [1, 2])])

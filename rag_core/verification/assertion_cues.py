@@ -12,7 +12,7 @@ from rag_core.text.tokens import WordReading, is_dictionary_word, read_word, ste
 from rag_core.verification.claim_comparison import is_same_name
 from rag_core.verification.claim_extraction import is_verb
 from rag_core.verification.facts import SentenceFacts
-from rag_core.verification.vocabulary import SAME_WORD, Word, fold_text, likeness
+from rag_core.verification.word_comparison import SAME_WORD, Word, fold_text, likeness
 
 _WORDS = re.compile(r"[^\W\d_]+")
 _DIGITS = re.compile(r"\d+")

@@ -14,7 +14,7 @@ from itertools import pairwise
 from rag_core.text.numbers import Number, parse_numbers
 from rag_core.text.sentences import split_sentences, windows
 from rag_core.verification.date_time_parsing import Moment, parse_moments
-from rag_core.verification.vocabulary import Vocabulary, Word, fold_text, split_words
+from rag_core.verification.word_comparison import Vocabulary, Word, fold_text, split_words
 
 _DENIAL_WORDS = frozenset(
     "не нет без нельзя not no never neither nor none nobody nothing without cannot unable incapable rarely hardly barely seldom "

@@ -29,7 +29,7 @@ from rag_core.verification.contradictions import (
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts, extract_facts, extract_facts_by_sentence
 from rag_core.verification.numbered_items import NumberedItems
 from rag_core.verification.verdict_types import Label, Support
-from rag_core.verification.vocabulary import Vocabulary
+from rag_core.verification.word_comparison import Vocabulary
 
 _MIN_SENTENCE_COVERAGE = 0.4  # share of the claim's words in the sentence: it is about the same thing
 _MIN_UNASSERTED_COVERAGE = 0.5  # the same for a rumour, a plan or an explicit denial

@@ -35,7 +35,7 @@ from rag_core.verification.facts import LONGEST_STATED, SentenceFacts, extract_f
 from rag_core.verification.numbered_items import NumberedItems, list_unit_words
 from rag_core.verification.rules import MOST_FIGURES
 from rag_core.verification.verdict_types import Label, Support
-from rag_core.verification.vocabulary import Word, fold_text
+from rag_core.verification.word_comparison import Word, fold_text
 
 # Shares of the claim's terms in a sentence and around it. It speaks of the claim's subject; for another value to
 # contradict the claim; for a "not Y" to correct it; for a later post to change what an earlier one of the channel said.

@@ -1,4 +1,4 @@
-"""Slot filling: put what a follow-up names into the slot of its kind in the earlier question.
+"""Follow-up rewriting by slot filling: put what a follow-up names into the slot of its kind in the earlier question.
 
 Slots are days and times of day, "first" and "last", numbers, groups of people, units, adjectives, and the thing that
 is asked about. Russian words are read by a dictionary, English ones by determiners and closed lists of words.

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from rag_core.engine import get_lexical_folder
 from rag_core.index.bm25 import IndexEntry, LexicalIndex
-from rag_core.index.vectors import StoredPoint, VectorPoint, VectorStore
+from rag_core.index.vector_store import StoredPoint, VectorPoint, VectorStore
 from rag_core.models.embedder import Embedder
 from rag_core.storage import Archive, channels, index_state, posts
 from rag_core.storage.index_state import QueuedPost

@@ -61,7 +61,7 @@ NOT_REACHED = {
     "rag_core.index.vectors_qdrant": "talks to a server",
     "rag_core.index.edge_shard_process": "numbers, not texts",
     "rag_core.index.vector_sketch": "numbers, not texts",
-    "rag_core.index.vectors": "numbers, not texts",
+    "rag_core.index.vector_store": "numbers, not texts",
     "rag_core.index.qdrant_connection": "talks to a server",
     "rag_core.worker_process": "starts processes: its arguments are the bot's",
     "ingest.rebuild": "a program of its own: its arguments are the bot's",

@@ -42,7 +42,7 @@ from rag_core.index.qdrant_connection import (
     match_any,
 )
 from rag_core.index.reconnecting import Reconnecting
-from rag_core.index.vectors import REF_FIELDS, make_point_id, read_passage_ref, split_batches
+from rag_core.index.vector_store import REF_FIELDS, make_point_id, read_passage_ref, split_batches
 from rag_core.settings import QdrantSettings
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter

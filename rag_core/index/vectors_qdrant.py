@@ -27,7 +27,7 @@ from rag_core.index.qdrant_connection import (
     make_search_params,
     match_any,
 )
-from rag_core.index.vectors import PAYLOAD_FIELDS, REF_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
+from rag_core.index.vector_store import PAYLOAD_FIELDS, REF_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
 from rag_core.settings import QdrantSettings
 
 _METADATA_KEY = "citegram"  # key of Citegram's part of the metadata

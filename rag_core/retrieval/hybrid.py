@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError, StageTimeout, VectorsUnavailable
-from rag_core.index.vectors import VectorStore
+from rag_core.index.vector_store import VectorStore
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage

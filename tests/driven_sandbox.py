@@ -19,7 +19,7 @@ from webhook_sender import WebhookSender
 from bot.sandbox import Sandbox, user_actions
 from bot.sandbox.api_errors import BotApiError, conflict
 from bot.sandbox.chats import Json
-from bot.sandbox.message_text import MAX_CAPTION_CHARACTERS, prepare_text
+from bot.sandbox.message_text_and_entities import MAX_CAPTION_CHARACTERS, prepare_text
 from bot.sandbox.server import execute_call, find_method, read_call_parameters
 from bot.sandbox.state import SandboxState, UploadedFile
 from bot.sandbox.update_queue import OTHER_POLLER_TEXT

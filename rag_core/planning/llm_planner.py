@@ -47,7 +47,7 @@ from rag_core.text.names import matches_name, transliterate_word
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import Channel, Kind, Plan, Question
-from rag_core.writing.prompts import escape_prompt_text, load_prompt
+from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt
 
 LANGUAGE_NAMES = {"en": "English", "ru": "Russian"}
 _WORD = re.compile(r"[^\W_]+")

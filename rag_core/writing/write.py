@@ -38,7 +38,7 @@ from rag_core.writing.grammar import (
     parse_answer_line,
     parse_json_object,
 )
-from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_question
+from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt, quote_question
 
 _NO_MODEL = "There is no model to write with: set LLM__MODEL."
 _NOTHING_SUPPORTED = "The model wrote no sentence that the posts say: try another model with LLM__MODEL."

@@ -24,7 +24,7 @@ _ADDED = 5
 def lexical(name: str, size: int, folder: Path, queries: int) -> dict[str, Any]:
     """Figures of one lexical engine."""
     from bench import synthetic_posts
-    from bench.lexical_engines import ENGINES
+    from bench.lexical_engine_contract import ENGINES
 
     posts = synthetic_posts.make_posts(size)
     documents = [posts.terms(n) for n in range(size)]

@@ -68,7 +68,7 @@ from bot.telegram.webhook import keep_webhook_set, serve_webhook
 from bot.worker.answer_cache import record_traces
 from bot.worker.question_worker import QuestionWorker
 from ingest.indexer import DenseIndexer, LexicalIndexer
-from ingest.reception_gaps import Heartbeat
+from ingest.times_out_of_touch import Heartbeat
 from rag_core.answer import answer_question
 from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingest.indexer import LexicalIndexer, build_lexical_entry, load_or_embed_vectors, prepare_point, read_posts_again
-from ingest.reception_gaps import IndexesRepaired, NotifyAdmins
+from ingest.times_out_of_touch import IndexesRepaired, NotifyAdmins
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, translate_errors
 from rag_core.index.bm25 import LexicalIndex

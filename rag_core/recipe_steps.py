@@ -22,7 +22,7 @@ from rag_core.context.superseding_posts import Successor, find_successor
 from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine, make_plan_key
 from rag_core.errors import IndexUnavailable, RagError
-from rag_core.llm import DecodingParams, LanguageModel, Prompt
+from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.planning.intents import is_asking_word
 from rag_core.planning.plan_json import format_plan
 from rag_core.planning.rule_planner import build_bare_plan, lift_filters

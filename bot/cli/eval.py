@@ -43,7 +43,7 @@ from bot.evaluation.recorded_replies import RecordingModel
 from bot.settings import Settings
 from rag_core.dates.parse import parse_period
 from rag_core.errors import ImportRefused, ModelUnavailable, SettingsWrong
-from rag_core.llm import LanguageModel
+from rag_core.llm.protocol import LanguageModel
 from rag_core.models.active_models import open_language_models
 from rag_core.planning.llm_planner import KnownEntities
 from rag_core.recipes import RECIPES

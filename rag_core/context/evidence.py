@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from rag_core.errors import GenerationFailed
-from rag_core.llm import LanguageModel, LlmSession, Prompt
+from rag_core.llm.protocol import LanguageModel, LlmSession, Prompt
 from rag_core.settings import LlmSettings
 from rag_core.storage.near_duplicates import PostCopies, PostCopy
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences

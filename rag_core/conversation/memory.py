@@ -19,7 +19,7 @@ from rag_core.conversation.followups import (
 )
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
-from rag_core.llm import DecodingParams, LanguageModel, Prompt
+from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.storage import user_data
 from rag_core.storage.user_data import ConversationKey, ConversationTurn
 from rag_core.text.answer_type import extract_numbers

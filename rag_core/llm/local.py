@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from rag_core.errors import GenerationFailed, ModelUnavailable, translate_errors
-from rag_core.llm import (
+from rag_core.llm.fair_scheduler import FairScheduler
+from rag_core.llm.protocol import (
     DecodingParams,
-    FairScheduler,
     FinishReason,
     Generation,
     GenerationStats,

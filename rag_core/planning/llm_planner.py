@@ -17,7 +17,7 @@ from typing import Any
 
 from rag_core.dates.parse import parse_period
 from rag_core.errors import GenerationFailed
-from rag_core.llm import DecodingParams, Generation, LanguageModel, LlmSession, Prompt
+from rag_core.llm.protocol import DecodingParams, Generation, LanguageModel, LlmSession, Prompt
 from rag_core.planning.intents import asks_about_posts
 from rag_core.planning.queries import (
     MAX_PHRASES,

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rag_core.context.evidence import compose_evidence
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RecipeFailed, translate_errors
-from rag_core.llm import DecodingParams, LanguageModel, Prompt
+from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.planning.queries import sanitize_query
 from rag_core.recipe_steps import extract_from_hits, finish_draft, plan_or_answer_exactly, report_extract
 from rag_core.retrieval.search import format_hit, search_passages

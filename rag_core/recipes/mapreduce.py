@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RagError, RecipeFailed
-from rag_core.llm import DecodingParams, LanguageModel, LlmSession, Prompt, collect_generation
+from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Prompt, collect_generation
 from rag_core.recipe_steps import finish_draft, plan_or_answer_exactly, search_and_extract
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize

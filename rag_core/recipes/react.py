@@ -18,7 +18,7 @@ from typing import Any
 
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RecipeFailed
-from rag_core.llm import DecodingParams, LanguageModel, LlmSession, Prompt
+from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Prompt
 from rag_core.recipe_steps import extract_from_hits, finish_draft, plan_or_answer_exactly, write_or_extract
 from rag_core.recipes.react_tools import (
     MAX_POSTS,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rag_core.engine import Engine
-from rag_core.llm import LlmSession, Prompt
+from rag_core.llm.protocol import LlmSession, Prompt
 from rag_core.text.query_terms import TermWeight
 from rag_core.tracing import Run
 from rag_core.types import Passage, Question, Shortfall, Viewer

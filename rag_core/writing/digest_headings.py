@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from rag_core.engine import Engine
-from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generation
+from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt, collect_generation
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run, Stage
 from rag_core.types import Passage, Post

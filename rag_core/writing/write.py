@@ -18,7 +18,7 @@ from typing import Any, cast
 from rag_core.context.evidence import PromptBudget, build_prompt_budget, fit_excerpts, order_for_prompt
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
-from rag_core.llm import DecodingParams, FinishReason, Generation, LanguageModel, LlmSession, Prompt
+from rag_core.llm.protocol import DecodingParams, FinishReason, Generation, LanguageModel, LlmSession, Prompt
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import Draft, Evidence, Question, Sentence, Source

@@ -21,7 +21,6 @@ from local_server import Answer, OpenAiServer, answer_with, find_free_port, make
 from pydantic import SecretStr
 
 from rag_core.errors import GenerationFailed, ModelUnavailable
-from rag_core.llm import DecodingParams, FinishReason, Generation, Prompt, collect_generation
 from rag_core.llm import openai_client as wire
 from rag_core.llm.openai_client import (
     RemoteModel,
@@ -31,6 +30,7 @@ from rag_core.llm.openai_client import (
     compute_log_odds,
     iterate_event_data,
 )
+from rag_core.llm.protocol import DecodingParams, FinishReason, Generation, Prompt, collect_generation
 from rag_core.settings import LlmSettings
 
 pytestmark = pytest.mark.slow

@@ -28,8 +28,8 @@ import bot
 import ingest
 import rag_core
 from rag_core.answer import answer_question
+from rag_core.text.morphology import read_word
 from rag_core.text.names import _sound_alike
-from rag_core.text.tokens import read_word
 from rag_core.types import Post
 from rag_core.verification.rules import check_by_rules
 from rag_core.verification.verify import verify_text

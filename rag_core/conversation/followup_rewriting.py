@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rag_core.text.tokens import WordReading, detect_language, fold_case, read_word
+from rag_core.text.morphology import WordReading, read_word
+from rag_core.text.tokens import detect_language, fold_case
 
 _MAX_WORDS = 40  # words of a question that are read by the dictionary
 _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")

@@ -17,11 +17,11 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from rag_core.text.answer_type import AnswerType, detect_answer_type, extract_asking_stems
+from rag_core.text.morphology import list_dictionary_forms
 from rag_core.text.status_questions import extract_status_stems
 from rag_core.text.tokens import (
     _MIN_COMMON_PREFIX,
     STOP_WORDS,
-    list_dictionary_forms,
     measure_stem_similarity,
     stem,
     stem_dictionary_form,

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from rag_core.text.tokens import fold_case, read_word, tokenize
+from rag_core.text.morphology import read_word
+from rag_core.text.tokens import fold_case, tokenize
 
 _MAX_LENGTH = 160  # characters of a question that asks in a few words
 _THERE = r"(?:(?:там|тут|теперь|сейчас|щас|же|все|это|дело|то|в итоге|в общем|вообще|у нас) )*"

@@ -130,6 +130,7 @@ _UNIT = re.compile(
 # Characters of a sentence compared with a claim at once. A longer sentence is split into windows that overlap by
 # half, so that the cost of every check, although it compares words pairwise, stays proportional to the text.
 LONGEST_STATED = 600
+MOST_FIGURES = 40  # numbers and dates per claim: more is a table
 _HEADING_CAPITALS_SHARE = 0.75  # share of capitalised words: a heading, whose capitals tell nothing
 
 

@@ -36,7 +36,8 @@ from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, fe
 from rag_core.text.aliases import find_aliases
 from rag_core.text.answer_type import AnswerType, detect_answer_type, lacks_required_value
 from rag_core.text.names import list_names_in_other_script
-from rag_core.text.query_terms import TRANSLATION_WEIGHT, QueryTerms, expand_words
+from rag_core.text.query_expansion import TRANSLATION_WEIGHT, expand_words
+from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, is_pasted
 from rag_core.text.spelling_correction import correct_spelling
 from rag_core.text.status_questions import asks_for_status

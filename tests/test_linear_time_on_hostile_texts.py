@@ -63,6 +63,7 @@ NOT_REACHED = {
     "rag_core.index.vector_sketch": "numbers, not texts",
     "rag_core.index.vector_store": "numbers, not texts",
     "rag_core.index.qdrant_connection": "talks to a server",
+    "rag_core.index.qdrant_collections": "talks to a server",
     "rag_core.worker_process": "starts processes: its arguments are the bot's",
     "ingest.rebuild": "a program of its own: its arguments are the bot's",
     "bot.__main__": "runs on import; its arguments are the administrator's",

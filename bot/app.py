@@ -25,6 +25,7 @@ from bot.answer_corrections import AnswerUpdater
 from bot.app_context import AppContext
 from bot.control.socket_client import hold_folder
 from bot.control.socket_server import RequestHandlers, serve_control_socket
+from bot.digest_sender import run_digests
 from bot.handlers import (
     about_channel,
     admins,
@@ -219,7 +220,7 @@ async def _run_workers(
         imports.report_interrupted_import(),
         context.suggestions.run(),
         watches.WatchNotifier(bot, context).run(),
-        digests.run_digests(bot, context),
+        run_digests(bot, context),
         *([AnswerUpdater(bot, context).run()] if context.settings.bot.update_answers else []),
         *([context.history.run()] if context.history else []),
     ]

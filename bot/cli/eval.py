@@ -29,15 +29,8 @@ from bot.evaluation.evaluation_report import (
     require_writable,
     write_json_report,
 )
-from bot.evaluation.indexed_dataset import (
-    VARIANTS,
-    Variant,
-    answer_query,
-    build_variant_settings,
-    compute_by_language,
-    open_indexed_dataset,
-    search_query,
-)
+from bot.evaluation.evaluation_variants import VARIANTS, Variant, build_variant_settings
+from bot.evaluation.indexed_dataset import answer_query, compute_by_language, open_indexed_dataset, search_query
 from bot.evaluation.plan_validity import PLAN_FORMS, compute_plan_metrics, measure_plan, read_questions
 from bot.evaluation.recorded_replies import RecordingModel
 from bot.settings import Settings

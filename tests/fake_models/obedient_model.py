@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
-from local_server import OpenAiServer, answer_with
+from openai_server import OpenAiServer, answer_with
 from scripted_model import FakeLlm
 
 from rag_core.llm.protocol import Prompt

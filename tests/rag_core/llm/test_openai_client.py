@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from local_server import Answer, OpenAiServer, answer_with, find_free_port, make_event, stream
+from local_server import find_free_port
+from openai_server import Answer, OpenAiServer, answer_with, make_event, stream
 from pydantic import SecretStr
 
 from rag_core.errors import GenerationFailed, ModelUnavailable

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "models")]
+    sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "fake_models")]
 
 from bench import end_to_end_engine
 from bench.measure_process import disk_mb, memory_mb, percentiles, seconds, times

@@ -30,7 +30,7 @@ from bot.views.channel_card import awaits_approval, format_gap
 from bot.views.post_formatting import cut_lines, strip_control_characters
 from bot.worker.reader_limits import TokenBuckets
 from ingest.inbox import MAX_WAITING_CHANNELS
-from ingest.reception_gaps import (
+from ingest.times_out_of_touch import (
     AdminNotice,
     ErrorsLogged,
     GapsFound,

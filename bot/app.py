@@ -25,6 +25,7 @@ from bot.answer_corrections import AnswerUpdater
 from bot.app_context import AppContext
 from bot.control.socket_client import hold_folder
 from bot.control.socket_server import RequestHandlers, serve_control_socket
+from bot.digest_sender import run_digests
 from bot.handlers import (
     about_channel,
     admins,
@@ -68,7 +69,7 @@ from bot.telegram.webhook import keep_webhook_set, serve_webhook
 from bot.worker.answer_cache import record_traces
 from bot.worker.question_worker import QuestionWorker
 from ingest.indexer import DenseIndexer, LexicalIndexer
-from ingest.reception_gaps import Heartbeat
+from ingest.times_out_of_touch import Heartbeat
 from rag_core.answer import answer_question
 from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine
@@ -219,7 +220,7 @@ async def _run_workers(
         imports.report_interrupted_import(),
         context.suggestions.run(),
         watches.WatchNotifier(bot, context).run(),
-        digests.run_digests(bot, context),
+        run_digests(bot, context),
         *([AnswerUpdater(bot, context).run()] if context.settings.bot.update_answers else []),
         *([context.history.run()] if context.history else []),
     ]

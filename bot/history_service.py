@@ -16,7 +16,7 @@ from bot.scheduled_jobs import FixedDelayTrigger, ScheduledJob
 from bot.settings import Settings
 from ingest.history.backfill import BackfillRunner, PacedSource
 from ingest.history.sweep import look_before_citing, sweep_channels
-from ingest.reception_gaps import NotifyAdmins
+from ingest.times_out_of_touch import NotifyAdmins
 from rag_core.errors import SettingsWrong
 from rag_core.storage import Archive
 from rag_core.types import PostKey

@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NoReturn
 
-from ingest.reception_gaps import get_monotonic_time
+from ingest.times_out_of_touch import get_monotonic_time
 from rag_core.errors import RagError
 from rag_core.storage import Archive, monitoring_stats
 from rag_core.storage.monitoring_stats import JobRecord

@@ -26,7 +26,7 @@ from bot.job_log import JobLog
 from ingest import integrity
 from ingest.inbox import forget_unapproved_channels
 from ingest.indexer import LexicalIndexer
-from ingest.reception_gaps import Clock, ClockDrift, Heartbeat, JobFailing, NotifyAdmins, report_gaps
+from ingest.times_out_of_touch import Clock, ClockDrift, Heartbeat, JobFailing, NotifyAdmins, report_gaps
 from rag_core import os_support
 from rag_core.engine import Engine
 from rag_core.errors import RagError

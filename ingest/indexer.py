@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 
 from rag_core.engine import get_lexical_folder
 from rag_core.index.bm25 import IndexEntry, LexicalIndex
-from rag_core.index.vectors import StoredPoint, VectorPoint, VectorStore
+from rag_core.index.vector_store import StoredPoint, VectorPoint, VectorStore
 from rag_core.models.embedder import Embedder
 from rag_core.storage import Archive, channels, index_state, posts
 from rag_core.storage.index_state import QueuedPost
 from rag_core.storage.posts import PostChange
-from rag_core.text.query_terms import annotate_answer_kinds
+from rag_core.text.query_expansion import annotate_answer_kinds
 from rag_core.text.sentences import build_header
 from rag_core.text.tokens import detect_language, normalize_characters, tokenize
 from rag_core.types import Channel, Passage, PassageRef, Post, PostKey

@@ -19,7 +19,7 @@ from rag_core.conversation.memory import remember_answer, resolve_followup
 from rag_core.conversation.small_talk_detection import strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, RecipeFailed, StageTimeout
-from rag_core.llm import QueuePositionCallback
+from rag_core.llm.protocol import QueuePositionCallback
 from rag_core.recipe_choice import RecipeChoice, choose_recipe
 from rag_core.recipes import RECIPES
 from rag_core.storage import channels

@@ -26,7 +26,7 @@ from cachetools import TTLCache
 
 from rag_core.calibration import Calibration
 from rag_core.index.bm25 import Bm25Index, LexicalIndex
-from rag_core.llm import LanguageModel
+from rag_core.llm.protocol import LanguageModel
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.reranker import Reranker
 from rag_core.settings import QdrantSettings, RagSettings

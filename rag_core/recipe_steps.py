@@ -22,7 +22,7 @@ from rag_core.context.superseding_posts import Successor, find_successor
 from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine, make_plan_key
 from rag_core.errors import IndexUnavailable, RagError
-from rag_core.llm import DecodingParams, LanguageModel, Prompt
+from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.planning.intents import is_asking_word
 from rag_core.planning.plan_json import format_plan
 from rag_core.planning.rule_planner import build_bare_plan, lift_filters
@@ -36,7 +36,8 @@ from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, fe
 from rag_core.text.aliases import find_aliases
 from rag_core.text.answer_type import AnswerType, detect_answer_type, lacks_required_value
 from rag_core.text.names import list_names_in_other_script
-from rag_core.text.query_terms import TRANSLATION_WEIGHT, QueryTerms, expand_words
+from rag_core.text.query_expansion import TRANSLATION_WEIGHT, expand_words
+from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, is_pasted
 from rag_core.text.spelling_correction import correct_spelling
 from rag_core.text.status_questions import asks_for_status
@@ -68,7 +69,7 @@ from rag_core.writing.extract import (
 from rag_core.writing.extract_candidates import ExtractCandidate
 from rag_core.writing.grammar import build_paragraph_grammar, clean_reply
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_dated_line, format_post_date
-from rag_core.writing.prompts import load_prompt, quote_question
+from rag_core.writing.prompt_loading import load_prompt, quote_question
 from rag_core.writing.write import write_draft
 
 if TYPE_CHECKING:

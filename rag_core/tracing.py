@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import Any, Self, TypeVar
 
 from rag_core.errors import RagError, StageTimeout, translate_errors
-from rag_core.llm import (
+from rag_core.llm.protocol import (
     DecodingParams,
     GenerationStats,
     LanguageModel,

@@ -1,6 +1,6 @@
-"""The sandbox as tests drive it: what people do, waits for the bot, a webhook's sender, faults, and all calls.
+"""The sandbox as tests drive it: what people do, waits for the bot, a webhook's sender, and all calls.
 
-Faults are injected on the way: errors, proxies' pages, dropped connections and delays.
+Faults are injected on the way (`sandbox_faults.py`).
 """
 
 from __future__ import annotations
@@ -8,81 +8,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from random import Random
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
+from sandbox_faults import FaultInjector, apply_fault, close_connection
 from webhook_sender import WebhookSender
 
 from bot.sandbox import Sandbox, user_actions
-from bot.sandbox.api_errors import BotApiError, conflict
+from bot.sandbox.api_errors import BotApiError
 from bot.sandbox.chats import Json
-from bot.sandbox.message_text import MAX_CAPTION_CHARACTERS, prepare_text
+from bot.sandbox.message_text_and_entities import MAX_CAPTION_CHARACTERS, prepare_text
 from bot.sandbox.server import execute_call, find_method, read_call_parameters
 from bot.sandbox.state import SandboxState, UploadedFile
-from bot.sandbox.update_queue import OTHER_POLLER_TEXT
 from bot.sandbox.user_actions import UserMessage
 
 if TYPE_CHECKING:
     from bot.indexing_and_rebuild import BotObserver
     from bot.settings import Settings
-
-PROXY_ERROR_PAGE = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
-
-FaultKind = Literal["429", "500", "502html", "409", "garbled", "drop", "lost", "stall"]
-
-
-@dataclass(slots=True)
-class Fault:
-    """A pending fault: the next `times` calls of `method` meet it ("*": any but getUpdates; "file": a download).
-
-    "drop" closes the connection before the call is read, "lost" after it is carried out; "stall" waits `seconds` and
-    then carries it out; "409" reports another poller with the same token; "garbled" answers truncated JSON.
-    """
-
-    method: str
-    kind: FaultKind
-    times: int
-    retry_after: int
-    seconds: float
-
-
-@dataclass(slots=True)
-class FaultInjector:
-    """Pending faults."""
-
-    waiting: list[Fault] = field(default_factory=list)
-    _storm: tuple[float, Fault, Random] | None = None
-
-    def fail_next(
-        self, method: str, kind: FaultKind = "429", *, times: int = 1, retry_after: int = 1, seconds: float = 10
-    ) -> None:
-        """Make the next `times` calls of a method fail."""
-        self.waiting.append(Fault(method.lower(), kind, times, retry_after, seconds))
-
-    def storm(self, kind: FaultKind, share: float, *, retry_after: int = 1, seconds: float = 10, seed: int = 0) -> None:
-        """Make this share (0..1) of all calls but getUpdates fail, until `clear`. The same seed selects the same."""
-        self._storm = share, Fault("*", kind, 1, retry_after, seconds), Random(seed)
-
-    def clear(self) -> None:
-        """Remove the pending faults, and end the storm."""
-        self.waiting.clear()
-        self._storm = None
-
-    def meet(self, method: str) -> Fault | None:
-        """Take the fault for this call, if any."""
-        name = method.lower()
-        for fault in self.waiting:
-            if fault.method == name or (fault.method == "*" and name != "getupdates"):
-                fault.times -= 1
-                if fault.times <= 0:
-                    self.waiting.remove(fault)
-                return fault
-        if self._storm and name != "getupdates" and self._storm[2].random() < self._storm[0]:
-            return self._storm[1]
-        return None
 
 
 class DrivenSandbox(Sandbox):
@@ -236,31 +179,6 @@ async def running_bot(settings: Settings, watch: BotObserver | None = None) -> A
     finally:
         stop.set()
         await running
-
-
-async def apply_fault(fault: Fault, request: web.Request) -> web.StreamResponse | None:
-    """Raise the error of the fault, or give its answer; None where the call is carried out."""
-    if fault.kind == "429":
-        raise BotApiError(429, f"Too Many Requests: retry after {fault.retry_after}", retry_after=fault.retry_after)
-    if fault.kind == "500":
-        raise BotApiError(500, "Internal Server Error")
-    if fault.kind == "409":
-        raise conflict(OTHER_POLLER_TEXT)
-    if fault.kind == "garbled":
-        return web.Response(text='{"ok":true,"result":[{"upd', content_type="application/json")
-    if fault.kind == "502html":
-        return web.Response(status=502, text=PROXY_ERROR_PAGE, content_type="text/html")
-    if fault.kind == "drop":
-        return close_connection(request)
-    if fault.kind == "stall":
-        await asyncio.sleep(fault.seconds)
-    return None
-
-
-def close_connection(request: web.Request) -> web.StreamResponse:
-    if request.transport is not None:
-        request.transport.abort()
-    return web.Response()
 
 
 def send_file_as_person(

@@ -41,7 +41,7 @@ from rag_core.verification.facts import SentenceFacts, extract_facts, extract_fa
 from rag_core.verification.rules import RuleCheck, check_by_rules
 from rag_core.verification.stance import ClaimTerms
 from rag_core.verification.verdict_types import Claim, Verification
-from rag_core.verification.vocabulary import Vocabulary, Word, split_words
+from rag_core.verification.word_comparison import Vocabulary, Word, split_words
 
 NOW = dt.datetime(2026, 1, 15, 9, tzinfo=dt.UTC)
 _DEEPEST = 8  # nested types; a type that holds itself has no end

@@ -33,7 +33,7 @@ LIBRARIES = {
     "opentelemetry": {"bot/monitoring/opentelemetry_export.py"},
     "rensa": {"ingest/dedup.py"},
     "simpleeval": {"rag_core/recipes/react_calculator.py"},
-    "pymorphy3": {"rag_core/text/tokens.py"},
+    "pymorphy3": {"rag_core/text/morphology.py"},
     "rapidfuzz": {"rag_core/text/spelling_correction.py", "rag_core/conversation/small_talk_detection.py"},
     "py_rust_stemmers": {"rag_core/text/tokens.py"},
     "ijson": {"ingest"},

@@ -28,8 +28,8 @@ import bot
 import ingest
 import rag_core
 from rag_core.answer import answer_question
+from rag_core.text.morphology import read_word
 from rag_core.text.names import _sound_alike
-from rag_core.text.tokens import read_word
 from rag_core.types import Post
 from rag_core.verification.rules import check_by_rules
 from rag_core.verification.verify import verify_text
@@ -61,8 +61,10 @@ NOT_REACHED = {
     "rag_core.index.vectors_qdrant": "talks to a server",
     "rag_core.index.edge_shard_process": "numbers, not texts",
     "rag_core.index.vector_sketch": "numbers, not texts",
-    "rag_core.index.vectors": "numbers, not texts",
+    "rag_core.index.vector_store": "numbers, not texts",
+    "rag_core.index.passage_points": "numbers, not texts",
     "rag_core.index.qdrant_connection": "talks to a server",
+    "rag_core.index.qdrant_collections": "talks to a server",
     "rag_core.worker_process": "starts processes: its arguments are the bot's",
     "ingest.rebuild": "a program of its own: its arguments are the bot's",
     "bot.__main__": "runs on import; its arguments are the administrator's",

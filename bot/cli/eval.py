@@ -29,21 +29,14 @@ from bot.evaluation.evaluation_report import (
     require_writable,
     write_json_report,
 )
-from bot.evaluation.indexed_dataset import (
-    VARIANTS,
-    Variant,
-    answer_query,
-    build_variant_settings,
-    compute_by_language,
-    open_indexed_dataset,
-    search_query,
-)
+from bot.evaluation.evaluation_variants import VARIANTS, Variant, build_variant_settings
+from bot.evaluation.indexed_dataset import answer_query, compute_by_language, open_indexed_dataset, search_query
 from bot.evaluation.plan_validity import PLAN_FORMS, compute_plan_metrics, measure_plan, read_questions
 from bot.evaluation.recorded_replies import RecordingModel
 from bot.settings import Settings
 from rag_core.dates.parse import parse_period
 from rag_core.errors import ImportRefused, ModelUnavailable, SettingsWrong
-from rag_core.llm import LanguageModel
+from rag_core.llm.protocol import LanguageModel
 from rag_core.models.active_models import open_language_models
 from rag_core.planning.llm_planner import KnownEntities
 from rag_core.recipes import RECIPES

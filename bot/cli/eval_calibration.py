@@ -18,6 +18,7 @@ from bot.cli.index_commands import open_archive
 from bot.evaluation.claim_accuracy import fit_claim_bar
 from bot.evaluation.datasets import draw_sample, make_questions, read_claims, read_dataset
 from bot.evaluation.evaluation_report import write_json_report
+from bot.evaluation.evaluation_variants import Variant, build_variant_settings
 from bot.evaluation.fitting import (
     DEPTHS,
     choose_safest_fusions,
@@ -28,13 +29,7 @@ from bot.evaluation.fitting import (
     fit_ranking,
     run_both_retrievers,
 )
-from bot.evaluation.indexed_dataset import (
-    IndexedDataset,
-    Variant,
-    ask_all,
-    build_variant_settings,
-    open_indexed_dataset,
-)
+from bot.evaluation.indexed_dataset import IndexedDataset, ask_all, open_indexed_dataset
 from bot.settings import Settings
 from rag_core.calibration import Calibration
 from rag_core.errors import ImportRefused, SettingsWrong, translate_errors

@@ -28,11 +28,10 @@ from bot.evaluation.evaluation_report import (
     require_writable,
     write_json_report,
 )
+from bot.evaluation.evaluation_variants import Variant, build_variant_settings
 from bot.evaluation.indexed_dataset import (
     HasLanguage,
     IndexedDataset,
-    Variant,
-    build_variant_settings,
     compute_by_language,
     open_indexed_dataset,
     run_interleaved,

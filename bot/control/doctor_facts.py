@@ -14,9 +14,9 @@ from ingest.indexer import DenseIndexer
 from ingest.integrity import compare_indexes
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
-from rag_core.llm import LanguageModel
 from rag_core.llm.local import LocalModel, LocalSpeed
 from rag_core.llm.openai_client import RemoteModel
+from rag_core.llm.protocol import LanguageModel
 from rag_core.storage import posts
 
 _WORD_FOR_WORD_TEXT = "answers are word for word from the posts"

@@ -1,23 +1,23 @@
 """Evaluation index: index a dataset in a temporary folder, with a real archive and real indexes, as the bot does.
 
-Variants are named settings (recipe, plan, retrievers, reranker, rounds) in which the same questions are asked, alone
-or side by side.
+Its questions are asked and judged alone, or in several variants side by side.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from bot.cli.index_commands import catch_up_vectors, iterate_with_progress_bar, show_progress_bar
 from bot.evaluation.answer_metrics import JudgedAnswer, Metrics, RankedQuery, judge_answer, measure_answer_cost
 from bot.evaluation.datasets import Dataset, EvaluationQuery
+from bot.evaluation.evaluation_variants import Variant
 from bot.evaluation.recorded_replies import Recording, make_key
 from ingest.exports.export_checks import ImportOptions
 from ingest.exports.telegram_desktop import import_export
@@ -26,103 +26,17 @@ from rag_core.answer import answer_question
 from rag_core.calibration import Calibration
 from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine
-from rag_core.errors import ModelUnavailable
-from rag_core.models.active_models import get_models_folder, select_model
-from rag_core.models.catalog import ModelRole
+from rag_core.models.active_models import get_models_folder
 from rag_core.recipe_choice import choose_recipe
 from rag_core.recipe_steps import make_plan
-from rag_core.recipes import RECIPES
 from rag_core.recipes.iterative_search import search_in_rounds
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
-from rag_core.settings import DataSettings, ModelSettings, RagSettings
+from rag_core.settings import DataSettings, RagSettings
 from rag_core.storage import channels, posts
 from rag_core.storage.user_data import AUTO_RECIPE
 from rag_core.tracing import Run, Stage
-from rag_core.types import HYBRID, Channel, Plan, PostKey, Question, Viewer, Visibility
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """How questions are asked; None keeps the setting of this installation. `plan` and `rerank` are "on" or "off"."""
-
-    recipe: str = "direct"
-    plan: str = "on"
-    legs: str | None = None
-    rerank: str | None = None
-    rounds: int | None = None
-    follow_up: bool | None = None
-
-    def apply_name(self, name: str) -> Variant:
-        """Return this variant with the change that VARIANTS gives for a name."""
-        return replace(self, **VARIANTS[name])
-
-    def over(self, rag: Engine) -> Engine:
-        """Apply the variant to an engine. Raises ModelUnavailable if a model it needs is not open."""
-        if self.legs in {"dense", "hybrid"}:
-            _require_model(rag.dense, "embedding model")
-        if self.rerank == "on":
-            _require_model(rag.reranker, "reranker")
-        changed: dict[str, Any] = {} if self.rounds is None else {"rounds": self.rounds}
-        if self.legs == "dense":
-            changed["dense"] = 1.0
-        sections: dict[str, Any] = {"retrieval": rag.settings.retrieval.model_copy(update=changed)}
-        if self.follow_up is not None:
-            sections["council"] = rag.settings.council.model_copy(update={"follow_up": self.follow_up})
-        settings = rag.settings.model_copy(update=sections)
-
-        def plan(question: Question, known: Mapping[int, Channel]) -> Plan:
-            planned = rag.plan(question, known) if self.plan == "on" else Plan((question.text,))
-            # Dense search alone: further queries search for words.
-            return replace(planned, queries=planned.queries[:1], legs=HYBRID) if self.legs == "dense" else planned
-
-        return replace(
-            rag,
-            settings=settings,
-            dense=None if self.legs == "lexical" else rag.dense,
-            reranker=None if self.rerank == "off" else rag.reranker,
-            plan=plan,
-            expands_plan=self.plan == "on",
-            recipe=self.recipe,
-            planner=rag.planner if self.plan == "on" and self.legs != "dense" else None,
-        )
-
-
-# Names for `--compare`; a recipe has its own name.
-VARIANTS: Mapping[str, Mapping[str, Any]] = {
-    **{name: {"recipe": name} for name in (*RECIPES, AUTO_RECIPE)},
-    "council-once": {"recipe": "council", "follow_up": False},  # without the loop that asks for open parts again
-    "plan-on": {"plan": "on"},
-    "plan-off": {"plan": "off"},
-    "lexical": {"legs": "lexical"},
-    "dense": {"legs": "dense"},
-    "hybrid": {"legs": "hybrid"},
-    "rerank-on": {"rerank": "on"},
-    "rerank-off": {"rerank": "off"},
-    "rounds-1": {"rounds": 1},
-    "rounds-2": {"rounds": 2},
-}
-
-
-def build_variant_settings(settings: RagSettings, ways: Collection[Variant]) -> RagSettings:
-    """Build settings that open only what these variants need. Raises ModelUnavailable if a model is missing."""
-    models: dict[str, str] = {}
-    folder = get_models_folder(settings)
-    if all(way.legs == "lexical" for way in ways):
-        models["embedder"] = "none"
-    elif any(way.legs in {"dense", "hybrid"} for way in ways):
-        _require_model(select_model(ModelRole.EMBEDDER, settings.models.embedder, folder), "embedding model")
-    if all(way.rerank == "off" for way in ways):
-        models["reranker"] = "none"
-    elif any(way.rerank == "on" for way in ways):
-        _require_model(select_model(ModelRole.RERANKER, settings.models.reranker, folder), "reranker")
-    changed: ModelSettings = settings.models.model_copy(update=models)
-    return settings.model_copy(update={"models": changed})
-
-
-def _require_model(row: object, what: str) -> None:
-    if row is None:
-        raise ModelUnavailable(f"There is no {what} here: run citegram models pull offline first.")
+from rag_core.types import PostKey, Question, Viewer, Visibility
 
 
 class IndexedDataset:

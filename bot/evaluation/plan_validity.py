@@ -13,7 +13,7 @@ from bot.evaluation.answer_metrics import Metrics, compute_mean, compute_percent
 from bot.evaluation.datasets import parse_time
 from bot.evaluation.recorded_replies import RecordingModel
 from rag_core.errors import ImportRefused, translate_errors
-from rag_core.llm import FinishReason, Generation
+from rag_core.llm.protocol import FinishReason, Generation
 from rag_core.planning.llm_planner import KnownEntities, plan_by_model
 from rag_core.planning.queries import MIN_QUERIES
 from rag_core.planning.rule_planner import plan_by_rules

@@ -20,7 +20,7 @@ from typing import Any
 from bot.evaluation.answer_metrics import JudgedAnswer
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, ImportRefused, translate_errors
-from rag_core.llm import (
+from rag_core.llm.protocol import (
     DecodingParams,
     FinishReason,
     Generation,

@@ -38,7 +38,8 @@ from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import fetch_stored_posts, list_album_keys
 from rag_core.storage.posts import PostVersion
 from rag_core.storage.questions import AnsweredQuestion, fetch_trace
-from rag_core.text.tokens import detect_language, list_dictionary_forms, tokenize
+from rag_core.text.morphology import list_dictionary_forms
+from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import Certainty, Channel, Post, PostKey, Question, Viewer
 
 

@@ -22,7 +22,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 
 from bot import data_folder_lock_and_usage as data_folder
 from bot.app_context import AppContext
-from bot.http_listener import check_listen_host, refuse_foreign_pages, serve_http
+from bot.guarded_http_listener import check_listen_host, refuse_foreign_pages, serve_http
 from bot.monitoring.metrics import Meter, TelegramCallMetrics
 from bot.settings import MonitoringSettings
 from ingest.dedup import describe_fingerprint

@@ -45,7 +45,7 @@ from aiogram.types import InlineKeyboardMarkup, LinkPreviewOptions, ReplyParamet
 
 from bot.sandbox.api_errors import bad_request, forbidden
 from bot.sandbox.chats import Json, SandboxChat, remove_nested_reply
-from bot.sandbox.message_text import (
+from bot.sandbox.message_text_and_entities import (
     MAX_CAPTION_CHARACTERS,
     MAX_QUOTE_CHARACTERS,
     count_utf16_units,

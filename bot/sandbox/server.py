@@ -20,7 +20,7 @@ from aiogram.methods import TelegramMethod
 from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
-from bot.http_listener import refuse_foreign_pages
+from bot.guarded_http_listener import refuse_foreign_pages
 from bot.sandbox import methods
 from bot.sandbox.api_errors import BotApiError, bad_request, not_found
 from bot.sandbox.chats import Json, SandboxUser

@@ -13,7 +13,7 @@ from secrets import token_urlsafe
 
 from bot.sandbox.api_errors import bad_request, forbidden
 from bot.sandbox.chats import ChangeNotifier, Json, Membership, SandboxChat, SandboxUser, remove_nested_reply
-from bot.sandbox.message_text import detect_entities, extract_entity_text
+from bot.sandbox.message_text_and_entities import detect_entities, extract_entity_text
 from bot.sandbox.update_queue import UpdateQueue
 from rag_core.types import Origin, Post
 

@@ -21,7 +21,7 @@ from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadR
 from aiogram.types import Update, WebhookInfo
 from aiohttp import web
 
-from bot.http_listener import check_listen_host, serve_http
+from bot.guarded_http_listener import check_listen_host, serve_http
 from bot.settings import WebhookSettings
 from bot.telegram.session import InboxMiddleware
 from rag_core.errors import ArchiveUnavailable, SettingsWrong

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ingest.history.backfill import BATCH_IDS, PacedSource, convert_messages
-from ingest.reception_gaps import NotifyAdmins, PostsMissing
+from ingest.times_out_of_touch import NotifyAdmins, PostsMissing
 from rag_core.errors import RagError
 from rag_core.storage import Archive, channel_history, channels
 from rag_core.storage.posts import list_newest_ids, mark_posts_deleted

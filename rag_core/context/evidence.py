@@ -15,13 +15,13 @@ from functools import lru_cache
 from typing import TypeVar
 
 from rag_core.errors import GenerationFailed
-from rag_core.llm import LanguageModel, LlmSession, Prompt
+from rag_core.llm.protocol import LanguageModel, LlmSession, Prompt
 from rag_core.settings import LlmSettings
 from rag_core.storage.near_duplicates import PostCopies, PostCopy
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import Evidence, Hit, Passage, Post, PostKey, Question, Source
-from rag_core.writing.prompts import PromptTemplate, escape_prompt_text, load_prompt, quote_post, quote_question
+from rag_core.writing.prompt_loading import PromptTemplate, escape_prompt_text, load_prompt, quote_post, quote_question
 
 MAX_SOURCES = 10  # beyond the tenth hit the answer was found in 1 of 200 questions (XQuAD among news)
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from rag_core.conversation.slot_filling import (
+from rag_core.conversation.followup_rewriting import (
     add_past_aside,
     drop_beneficiary,
     extract_noun_phrase,

@@ -19,7 +19,7 @@ from rag_core.conversation.followups import (
 )
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
-from rag_core.llm import DecodingParams, LanguageModel, Prompt
+from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.storage import user_data
 from rag_core.storage.user_data import ConversationKey, ConversationTurn
 from rag_core.text.answer_type import extract_numbers
@@ -27,7 +27,7 @@ from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import Answer, Question
 from rag_core.writing.grammar import build_paragraph_grammar, clean_reply
-from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_question
+from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt, quote_question
 
 _MAX_TURNS = 20
 _MAX_NAMES, _MAX_NAME_LENGTH = 8, 60

@@ -14,7 +14,8 @@ from enum import StrEnum
 from functools import cache, lru_cache
 from pathlib import Path
 
-from rag_core.text.tokens import fold_case, is_dictionary_word, read_word
+from rag_core.text.morphology import is_dictionary_word, read_word
+from rag_core.text.tokens import fold_case
 
 
 class TalkKind(StrEnum):

@@ -27,22 +27,21 @@ from qdrant_client import models
 from rag_core.errors import IndexUnavailable, QdrantGone, VectorsUnavailable
 from rag_core.index import bm25_files
 from rag_core.index.bm25 import IndexEntry, LexicalIndex
+from rag_core.index.passage_points import REF_FIELDS, make_point_id, read_passage_ref, split_batches
 from rag_core.index.postings import BM25_B, BM25_K1, NO_VARIANTS, TermStatistics, TermVariants, select_stable_top
-from rag_core.index.qdrant_connection import (
+from rag_core.index.qdrant_collections import (
     DATE_INDEX,
     INTEGER_INDEX,
     PayloadIndexes,
-    QdrantConnection,
     check_shard_count,
-    connect_qdrant,
     create_missing_indexes,
     find_or_create_collection,
     make_date_conditions,
     make_shard_options,
     match_any,
 )
+from rag_core.index.qdrant_connection import QdrantConnection, connect_qdrant
 from rag_core.index.reconnecting import Reconnecting
-from rag_core.index.vectors import REF_FIELDS, make_point_id, read_passage_ref, split_batches
 from rag_core.settings import QdrantSettings
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter

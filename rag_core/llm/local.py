@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from rag_core.errors import GenerationFailed, ModelUnavailable, translate_errors
-from rag_core.llm import (
+from rag_core.llm.fair_scheduler import FairScheduler
+from rag_core.llm.protocol import (
     DecodingParams,
-    FairScheduler,
     FinishReason,
     Generation,
     GenerationStats,
@@ -91,7 +91,7 @@ def explain_load_failure(path: Path, kind: str, said: str) -> str:
     return f"{path.name} cannot be loaded, it may be damaged ({said}): fetch it again, or choose another."
 
 
-_WORKER_MODULE = "rag_core.llm.worker"  # not imported: llama.cpp's native code stays out of this process
+_WORKER_MODULE = "rag_core.llm.llama_worker_process"  # not imported: llama.cpp's native code stays out of this process
 _LOAD_TIMEOUT_S = 900.0  # a slow disk and a model of tens of gigabytes
 _STOP_TIMEOUT_S = 10.0  # from "stop" to the end of the request: normally milliseconds
 _EXIT_TIMEOUT_S = 5.0

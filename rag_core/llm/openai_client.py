@@ -31,9 +31,9 @@ from purgatory.domain.model import OpenedState
 from yarl import URL
 
 from rag_core.errors import GenerationFailed, ModelUnavailable
-from rag_core.llm import (
+from rag_core.llm.fair_scheduler import FairScheduler
+from rag_core.llm.protocol import (
     DecodingParams,
-    FairScheduler,
     FinishReason,
     Generation,
     GenerationStats,

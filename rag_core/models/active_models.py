@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
-from rag_core.index.vectors import VectorStore, open_vector_store
-from rag_core.llm import LanguageModel
+from rag_core.index.vector_store import VectorStore, open_vector_store
 from rag_core.llm.local import LocalModel, check_gguf_file, open_local_model
+from rag_core.llm.protocol import LanguageModel
 from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, check_model_files, find_models, is_model_present
 from rag_core.models.embedder import Embedder, open_embedder
 from rag_core.models.reranker import Reranker, open_reranker

@@ -17,7 +17,7 @@ from typing import Any
 
 from rag_core.dates.parse import parse_period
 from rag_core.errors import GenerationFailed
-from rag_core.llm import DecodingParams, Generation, LanguageModel, LlmSession, Prompt
+from rag_core.llm.protocol import DecodingParams, Generation, LanguageModel, LlmSession, Prompt
 from rag_core.planning.intents import asks_about_posts
 from rag_core.planning.queries import (
     MAX_PHRASES,
@@ -47,7 +47,7 @@ from rag_core.text.names import matches_name, transliterate_word
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import Channel, Kind, Plan, Question
-from rag_core.writing.prompts import escape_prompt_text, load_prompt
+from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt
 
 LANGUAGE_NAMES = {"en": "English", "ru": "Russian"}
 _WORD = re.compile(r"[^\W_]+")

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rag_core.context.evidence import compose_evidence
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RecipeFailed, translate_errors
-from rag_core.llm import DecodingParams, LanguageModel, Prompt
+from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.planning.queries import sanitize_query
 from rag_core.recipe_steps import extract_from_hits, finish_draft, plan_or_answer_exactly, report_extract
 from rag_core.retrieval.search import format_hit, search_passages
@@ -29,7 +29,7 @@ from rag_core.types import Draft, Evidence, Hit, Plan, Question, Sentence, Sourc
 from rag_core.verification.claim_extraction import extract_claims
 from rag_core.verification.entailment import judge_relevance
 from rag_core.writing.grammar import LETTERS, parse_json_object
-from rag_core.writing.prompts import load_prompt, quote_post, quote_question
+from rag_core.writing.prompt_loading import load_prompt, quote_post, quote_question
 from rag_core.writing.write import write_draft
 
 _MAX_PARTS, _MAX_ASK_LENGTH = 3, 120  # parts, characters of a question for a missing part

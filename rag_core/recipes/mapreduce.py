@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RagError, RecipeFailed
-from rag_core.llm import DecodingParams, LanguageModel, LlmSession, Prompt, collect_generation
+from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Prompt, collect_generation
 from rag_core.recipe_steps import finish_draft, plan_or_answer_exactly, search_and_extract
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
@@ -28,7 +28,7 @@ from rag_core.types import Draft, Evidence, Passage, Question, Sentence, Shortfa
 from rag_core.verification.support import attribute_sentence
 from rag_core.writing.extract import quote_piece, select_best_pieces
 from rag_core.writing.grammar import LETTERS, parse_answer_line, parse_json_object
-from rag_core.writing.prompts import load_prompt, quote_post, quote_question
+from rag_core.writing.prompt_loading import load_prompt, quote_post, quote_question
 from rag_core.writing.write import write_draft
 
 _MAX_FACTS, _MAX_FACT_LENGTH = 3, 200  # facts of a post, characters of each

@@ -18,7 +18,7 @@ from typing import Any
 
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RecipeFailed
-from rag_core.llm import DecodingParams, LanguageModel, LlmSession, Prompt
+from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Prompt
 from rag_core.recipe_steps import extract_from_hits, finish_draft, plan_or_answer_exactly, write_or_extract
 from rag_core.recipes.react_tools import (
     MAX_POSTS,
@@ -34,7 +34,7 @@ from rag_core.text.sentences import split_sentences
 from rag_core.tracing import Run, Stage
 from rag_core.types import Citation, Draft, Evidence, Passage, Plan, Question, Sentence
 from rag_core.writing.grammar import LETTERS, parse_json_object
-from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_question
+from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt, quote_question
 
 _MAX_CITATIONS = 3
 _MAX_SENTENCE_LENGTH = 280  # characters

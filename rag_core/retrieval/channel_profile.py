@@ -18,9 +18,11 @@ from rag_core.storage import Archive, posts
 from rag_core.storage.channels import load_channels
 from rag_core.storage.posts import list_first_texts
 from rag_core.text.aliases import list_time_stems, list_written_namings
+from rag_core.text.morphology import is_noun, list_dictionary_forms
 from rag_core.text.names import find_names, strip_inflection, transliterate_word
-from rag_core.text.query_terms import SYNONYM_WEIGHT, expand_words, find_similar_stems, strip_combining_form
-from rag_core.text.tokens import is_noun, list_dictionary_forms, stem, tokenize
+from rag_core.text.query_expansion import SYNONYM_WEIGHT, expand_words
+from rag_core.text.query_terms import find_similar_stems, strip_combining_form
+from rag_core.text.tokens import stem, tokenize
 from rag_core.types import Viewer
 
 _MAX_READ_POSTS = 1000  # the latest

@@ -21,8 +21,9 @@ from rag_core.retrieval.channel_profile import find_described_channel
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage import near_duplicates
 from rag_core.storage.post_lookup import fetch_passages
+from rag_core.text.morphology import read_word
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, TextSpan, split_long_span, split_sentences
-from rag_core.text.tokens import fold_case, read_word, tokenize
+from rag_core.text.tokens import fold_case, tokenize
 from rag_core.types import Draft, Passage, Plan, PostKey, Question
 from rag_core.writing.extract import quote_span
 from rag_core.writing.phrases import format_dated_line

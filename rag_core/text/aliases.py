@@ -11,7 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from rag_core.text.tokens import is_noun, tokenize
+from rag_core.text.morphology import is_noun
+from rag_core.text.tokens import tokenize
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 _NAME = r"(?:[«„“\"]{1,2}(?P<quoted>[^«»„“”\"\n]{2,40})[»“”\"]|(?P<plain>[A-ZА-ЯЁ][\w’-]+(?: [A-ZА-ЯЁ][\w’-]+){0,2}))"

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from difflib import SequenceMatcher
 from functools import lru_cache
 
-from rag_core.text.tokens import is_dictionary_word, list_dictionary_forms, read_word, stem, tokenize
+from rag_core.text.morphology import is_dictionary_word, list_dictionary_forms, read_word
+from rag_core.text.tokens import stem, tokenize
 
 _CAPITAL_LETTER = "[A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я]"
 _WORD_REST = r"[\w'’-]*(?:\.[\w'’-]+)*"  # "U.S." is one word; the full stop of a sentence is not part of it

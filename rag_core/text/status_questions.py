@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from rag_core.text.tokens import fold_case, is_noun, read_word, tokenize
+from rag_core.text.morphology import is_noun, read_word
+from rag_core.text.tokens import fold_case, tokenize
 
 _MAX_LENGTH = 160  # characters of a question that asks in a few words
 _LEAD = r"(?:(?:ну|а|и|так|слушай|подскажите|скажите|привет|so|and|hey|ok|but|well),? )*"

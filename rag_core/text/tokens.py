@@ -4,9 +4,6 @@ Steps: plain forms of styled letters, lower case, ё to е, accents off, stop wo
 each token; a Russian form that Snowball splits from its dictionary form ("батареек" from "батарейка", "людей" from
 "человек") gets the stem of that. Normalization keeps one code point for one code point, so that offsets stay right.
 Any change here changes every index: raise `ANALYSIS_VERSION`.
-
-Dictionary forms come from pymorphy3 with the dictionary of OpenCorpora, which takes 0.15 s and 20 MB when the first
-Russian word comes. Words that it does not hold have no forms here: guessing them takes a quarter of a millisecond each.
 """
 
 from __future__ import annotations
@@ -14,75 +11,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from py_rust_stemmers import SnowballStemmer
 
-if TYPE_CHECKING:
-    from pymorphy3 import MorphAnalyzer
-
-_MIN_COMMON_PREFIX = 4  # common first letters: fewer is chance
-
-
-@lru_cache(maxsize=1)
-def _load_analyzer() -> MorphAnalyzer:
-    from pymorphy3 import MorphAnalyzer
-
-    return MorphAnalyzer()
-
-
-def list_dictionary_forms(word: str) -> tuple[str, ...]:
-    """List the dictionary forms of a lower-case word, the likeliest first; none for a word not in the dictionary."""
-    if not is_dictionary_word(word):
-        return ()
-    return tuple(dict.fromkeys(parse.normal_form for parse in _load_analyzer().parse(word)))
-
-
-def is_noun(word: str) -> bool:
-    """Whether the likeliest reading of a lower-case dictionary word is a common noun."""
-    return is_dictionary_word(word) and _load_analyzer().parse(word)[0].tag.POS == "NOUN"
-
-
-def is_dictionary_word(word: str) -> bool:
-    """Whether the dictionary holds a lower-case word, in any form; it has none of Latin letters."""
-    return not word.isascii() and _load_analyzer().word_is_known(word)
-
-
-@dataclass(frozen=True, slots=True)
-class WordReading:
-    """Grammatical reading of a word form, by the tags of OpenCorpora ("NOUN", "nomn", "masc"); "" where one has none."""
-
-    lemma: str
-    part: str
-    case: str
-    gender: str
-    number: str
-    person: str
-    tense: str
-    animate: bool
-    name: bool
-
-
-@lru_cache(maxsize=20_000)
-def read_word(word: str) -> tuple[WordReading, ...]:
-    """Read a lower-case Russian word, the likeliest reading first; words not in the dictionary by their endings."""
-    return tuple(
-        WordReading(
-            parse.normal_form,
-            parse.tag.POS or "",
-            parse.tag.case or "",
-            parse.tag.gender or "",
-            parse.tag.number or "",
-            parse.tag.person or "",
-            parse.tag.tense or "",
-            parse.tag.animacy == "anim",
-            bool({"Name", "Surn", "Patr"} & parse.tag.grammemes),
-        )
-        for parse in _load_analyzer().parse(word)
-    )
-
+from rag_core.text.morphology import list_dictionary_forms
 
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 # Styled letters and digits ("𝗕𝗼𝗹𝗱", "Ｗｉｄｅ"). Superscript and subscript digits stay: 10² is not 102.
@@ -233,6 +166,9 @@ def fold_case(text: str) -> str:
     if len(low) != len(text):  # the lower case of "İ" has two characters
         low = "".join(one if len(one := letter.lower()) == 1 else letter for letter in text)
     return low.replace("ё", "е")
+
+
+_MIN_COMMON_PREFIX = 4  # common first letters: fewer is chance
 
 
 def measure_stem_similarity(term: str, others: Iterable[str]) -> float:

@@ -17,7 +17,7 @@ from rag_core.text.numbers import CURRENCIES, Number
 from rag_core.text.tokens import stem
 from rag_core.verification.date_time_parsing import Moment
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts
-from rag_core.verification.vocabulary import Vocabulary, Word, aliases, fold_text
+from rag_core.verification.word_comparison import Vocabulary, Word, aliases, fold_text
 
 _MOST_WORDS = LONGEST_STATED // 2  # upper bound of words in LONGEST_STATED characters
 _COPIED_SHARE = 0.8  # of the words, in order

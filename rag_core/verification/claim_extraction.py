@@ -14,7 +14,7 @@ from rag_core.text.sentences import MAX_SENTENCE_LENGTH, parted, split_sentences
 from rag_core.text.tokens import detect_language
 from rag_core.verification.facts import LONGEST_STATED
 from rag_core.verification.verdict_types import Claim
-from rag_core.verification.vocabulary import Word, split_words
+from rag_core.verification.word_comparison import Word, split_words
 
 _LINKS = re.compile(r"(?:https?://|t\.me/|[@#])\S+|\b[\w-]+\.(?:ru|com|org|net|me|рф)(?:/\S*)?\b", re.I)
 _QUESTION_PATTERN = re.compile(

@@ -18,7 +18,7 @@ from rag_core.verification.claim_comparison import (
     is_same_name,
 )
 from rag_core.verification.facts import Name, SentenceFacts
-from rag_core.verification.vocabulary import (
+from rag_core.verification.word_comparison import (
     SAME_WORD,
     Vocabulary,
     Word,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rag_core.engine import Engine
-from rag_core.llm import LlmSession, Prompt
+from rag_core.llm.protocol import LlmSession, Prompt
 from rag_core.text.query_terms import TermWeight
 from rag_core.tracing import Run
 from rag_core.types import Passage, Question, Shortfall, Viewer
@@ -21,7 +21,7 @@ from rag_core.verification.facts import extract_facts, extract_facts_by_sentence
 from rag_core.verification.rules import MAX_LIKELIHOOD, SUPPORT_THRESHOLD
 from rag_core.verification.stance import TOO_LITTLE, assess_stance
 from rag_core.verification.verdict_types import Claim, Label, Support
-from rag_core.writing.prompts import PromptTemplate, load_prompt, quote_claim, quote_post, quote_question
+from rag_core.writing.prompt_loading import PromptTemplate, load_prompt, quote_claim, quote_post, quote_question
 
 _MAX_PASSAGE_TOKENS = 256  # per passage, as in the reranker
 _MAX_QUESTION_TOKENS = 200

@@ -14,7 +14,7 @@ from itertools import pairwise
 from rag_core.text.numbers import Number, parse_numbers
 from rag_core.text.sentences import split_sentences, windows
 from rag_core.verification.date_time_parsing import Moment, parse_moments
-from rag_core.verification.vocabulary import Vocabulary, Word, fold_text, split_words
+from rag_core.verification.word_comparison import Vocabulary, Word, fold_text, split_words
 
 _DENIAL_WORDS = frozenset(
     "не нет без нельзя not no never neither nor none nobody nothing without cannot unable incapable rarely hardly barely seldom "
@@ -130,6 +130,7 @@ _UNIT = re.compile(
 # Characters of a sentence compared with a claim at once. A longer sentence is split into windows that overlap by
 # half, so that the cost of every check, although it compares words pairwise, stays proportional to the text.
 LONGEST_STATED = 600
+MOST_FIGURES = 40  # numbers and dates per claim: more is a table
 _HEADING_CAPITALS_SHARE = 0.75  # share of capitalised words: a heading, whose capitals tell nothing
 
 

@@ -15,7 +15,7 @@ from rag_core.text.tokens import measure_stem_similarity, stem
 from rag_core.verification.claim_comparison import contains_value, is_same_value
 from rag_core.verification.claim_extraction import is_verb
 from rag_core.verification.facts import SentenceFacts
-from rag_core.verification.vocabulary import SAME_WORD, Word
+from rag_core.verification.word_comparison import SAME_WORD, Word
 
 _MOST_ITEM_WORDS = 40  # words of an item that are compared
 _DASH = re.compile(r"\s[–—-]\s")

@@ -26,15 +26,20 @@ from rag_core.verification.contradictions import (
     find_role_differences,
     has_pronoun,
 )
-from rag_core.verification.facts import LONGEST_STATED, SentenceFacts, extract_facts, extract_facts_by_sentence
+from rag_core.verification.facts import (
+    LONGEST_STATED,
+    MOST_FIGURES,
+    SentenceFacts,
+    extract_facts,
+    extract_facts_by_sentence,
+)
 from rag_core.verification.numbered_items import NumberedItems
 from rag_core.verification.verdict_types import Label, Support
-from rag_core.verification.vocabulary import Vocabulary
+from rag_core.verification.word_comparison import Vocabulary
 
 _MIN_SENTENCE_COVERAGE = 0.4  # share of the claim's words in the sentence: it is about the same thing
 _MIN_UNASSERTED_COVERAGE = 0.5  # the same for a rumour, a plan or an explicit denial
 _SHOWN_LENGTH = 40  # characters of the denied claim that are shown
-MOST_FIGURES = 40  # numbers and dates per claim: more is a table
 _MOST_FACTS = 2  # matching facts counted at most
 _FACT_BONUS = 0.15  # weight of a matching fact in choosing the nearest sentence: less than words, more than chance
 

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Sequence
 
 from rag_core.engine import Engine
-from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generation
+from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt, collect_generation
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run, Stage
 from rag_core.types import Passage, Post
 from rag_core.verification.support import measure_support
 from rag_core.writing.grammar import build_paragraph_grammar, clean_reply
-from rag_core.writing.prompts import load_prompt, quote_post
+from rag_core.writing.prompt_loading import load_prompt, quote_post
 
 _MAX_POSTS, _MAX_POST_LENGTH = 4, 600
 _MAX_HEADING_LENGTH, _MAX_HEADING_TOKENS = 90, 40

@@ -27,9 +27,10 @@ from rag_core.text.answer_type import (
     leaves_reason_open,
     names_a_role,
 )
+from rag_core.text.morphology import read_word
 from rag_core.text.query_terms import QueryTerms, is_asking_stem
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, TextSpan, split_sentences
-from rag_core.text.tokens import detect_language, measure_stem_similarity, read_word, tokenize
+from rag_core.text.tokens import detect_language, measure_stem_similarity, tokenize
 from rag_core.types import Citation, Evidence, Passage, PostKey, Sentence
 from rag_core.writing.extract_candidates import (
     MAX_SENTENCE_GAP,

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from rag_core.text.tokens import normalize_characters
-from rag_core.writing.prompts import load_prompt
+from rag_core.writing.prompt_loading import load_prompt
 
 # Characters allowed in generated text, for square brackets in GBNF: both scripts with their accents; round brackets
 # only, no markup, no character that ends a JSON string, no control characters.

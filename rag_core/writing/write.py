@@ -18,7 +18,7 @@ from typing import Any, cast
 from rag_core.context.evidence import PromptBudget, build_prompt_budget, fit_excerpts, order_for_prompt
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
-from rag_core.llm import DecodingParams, FinishReason, Generation, LanguageModel, LlmSession, Prompt
+from rag_core.llm.protocol import DecodingParams, FinishReason, Generation, LanguageModel, LlmSession, Prompt
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import Draft, Evidence, Question, Sentence, Source
@@ -38,7 +38,7 @@ from rag_core.writing.grammar import (
     parse_answer_line,
     parse_json_object,
 )
-from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_question
+from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt, quote_question
 
 _NO_MODEL = "There is no model to write with: set LLM__MODEL."
 _NOTHING_SUPPORTED = "The model wrote no sentence that the posts say: try another model with LLM__MODEL."

@@ -17,7 +17,7 @@ import numpy as np
 from bench.synthetic_posts import CHANNELS, Frame, Window
 from numpy.typing import NDArray
 
-from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
+from rag_core.index.vector_store import VectorPoint, VectorStore, open_vector_store
 from rag_core.types import PassageRef, SearchFilter
 
 MOST = 50
@@ -88,7 +88,7 @@ class Engine(Protocol):
 
 
 class Ours(Engine):
-    """rag_core.index.vectors, embedded: candidates by a sketch of two bits, compared by 16-bit numbers."""
+    """rag_core.index.vector_store, embedded: candidates by a sketch of two bits, compared by 16-bit numbers."""
 
     def __init__(self, frame: Frame, folder: Path) -> None:
         self.frame, self.folder = frame, folder

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "models")]
+    sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "fake_models")]
 
 from bench import end_to_end_engine
 from bench.measure_process import disk_mb, memory_mb, percentiles, seconds, times
@@ -24,7 +24,7 @@ _ADDED = 5
 def lexical(name: str, size: int, folder: Path, queries: int) -> dict[str, Any]:
     """Figures of one lexical engine."""
     from bench import synthetic_posts
-    from bench.lexical_engines import ENGINES
+    from bench.lexical_engine_contract import ENGINES
 
     posts = synthetic_posts.make_posts(size)
     documents = [posts.terms(n) for n in range(size)]

@@ -23,17 +23,17 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import dense_engines, lexical_engines
+from bench import dense_engines, lexical_engine_contract
 from bench.format_results import check_goals, compute_ratios, format_table
 from bench.measure_process import in_child
 
 _CHILD = Path(__file__).with_name("measure_one_engine.py")
 _ENGINES = {
-    "lexical": [*lexical_engines.ENGINES],
+    "lexical": [*lexical_engine_contract.ENGINES],
     "dense": [*dense_engines.ENGINES],
     "whole": ["citegram"],
 }
-_NEEDS = lexical_engines.NEEDS | dense_engines.NEEDS
+_NEEDS = lexical_engine_contract.NEEDS | dense_engines.NEEDS
 _MOST = {"qdrant-client local": 100_000}  # above it needs hours
 _PACKAGES = (
     "rank-bm25",

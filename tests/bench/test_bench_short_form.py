@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench import lexical_engines, synthetic_posts
+from bench import lexical_engine_contract as lexical_engines
+from bench import synthetic_posts
 from bench.plot_results import plot_results
 
 HERE = Path(__file__).parent

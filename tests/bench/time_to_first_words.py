@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "models")]
+    sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "fake_models")]
 
 from bench.end_to_end_engine import fill
 from driven_sandbox import DrivenSandbox

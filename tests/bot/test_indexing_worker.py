@@ -5,8 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from driver import HARBOUR, OTTO, say
 
 from bot.indexing_and_rebuild import IndexingWorker, IndexProgressReporter
+from bot.sandbox import Sandbox
 from ingest.indexer import LexicalIndexer
 from rag_core.engine import get_lexical_folder
 from rag_core.errors import IndexUnavailable
@@ -133,3 +135,13 @@ async def test_a_watch_is_told_of_new_posts_once_and_of_what_comes_meanwhile_the
     watch.told.clear()
     await following.during(quick)
     assert watch.told == [(1, []), (0, ["three, edited"]), (0, [])]
+
+
+async def test_a_post_is_found_soon_after_it_was_posted(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
+        async with asyncio.timeout(30):
+            while True:
+                reply = await say(sandbox, OTTO, "When does the regatta of wooden sailboats begin?")
+                if "Saturday at noon" in reply["text"]:
+                    break

@@ -17,7 +17,7 @@ from hostile_texts import entities, posts, prompt_leaks, questions
 from obedient_model import KNOWN, TOKEN, obedient_server
 
 from bot.sandbox import Sandbox
-from bot.sandbox.message_text import count_utf16_units
+from bot.sandbox.message_text_and_entities import count_utf16_units
 from bot.settings import Settings
 
 # What only members, only admins may read; the bot's own token; what the model claims to know.

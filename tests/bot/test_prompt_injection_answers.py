@@ -19,7 +19,7 @@ from hostile_texts import entities, posts, prompt_leaks, questions
 from obedient_model import KNOWN, THOUGHT, TOKEN, ObedientLlm
 
 from bot.i18n import get_translator
-from bot.sandbox.message_text import count_utf16_units, extract_entity_text, prepare_text
+from bot.sandbox.message_text_and_entities import count_utf16_units, extract_entity_text, prepare_text
 from bot.views.answer import render_answer
 from bot.views.message_formatting import split_pages
 from bot.views.post_formatting import RenderContext

@@ -1,19 +1,17 @@
+"""Redelivery of updates, and restarts after a crash: each question is answered once."""
+
 from __future__ import annotations
 
 import asyncio
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import HARBOUR, OTTO, RITA, open_archive, query_archive, say
+from driver import OTTO, RITA, open_archive, query_archive
 
-from bot.app import run_bot
-from bot.data_folder_lock_and_usage import lock_data_folder
 from bot.sandbox import Sandbox
-from bot.settings import Settings
-from rag_core.errors import ArchiveUnavailable, SettingsWrong
+from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import questions, raw_updates
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -104,26 +102,6 @@ async def test_an_update_kept_before_a_crash_is_handled_after_it(sandbox: Sandbo
     assert help_text["text"].startswith("Просто напишите вопрос")
 
 
-async def test_stopping_lets_a_running_question_finish(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from bot.worker import question_worker
-
-    asking, real = asyncio.Event(), question_worker.answer_question
-
-    async def slowly(*args: Any, **told: Any) -> Any:
-        asking.set()
-        await asyncio.sleep(0.3)
-        return await real(*args, **told)
-
-    monkeypatch.setattr(question_worker, "answer_question", slowly)
-    await sandbox.say(OTTO, FERRY)
-    async with live():
-        await asking.wait()
-    (reply,) = await sandbox.replies(OTTO)
-    assert "7:30" in reply["text"]
-
-
 async def test_a_question_that_is_cut_short_is_answered_by_the_next_start(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,41 +125,6 @@ async def test_a_question_that_is_cut_short_is_answered_by_the_next_start(
     assert "7:30" in reply["text"]
 
 
-async def test_a_post_is_found_soon_after_it_was_posted(sandbox: Sandbox, live: Any) -> None:
-    async with live():
-        await sandbox.post(HARBOUR, "The regatta of wooden sailboats begins on Saturday at noon.")
-        async with asyncio.timeout(30):
-            while True:
-                reply = await say(sandbox, OTTO, "When does the regatta of wooden sailboats begin?")
-                if "Saturday at noon" in reply["text"]:
-                    break
-
-
-async def test_the_folder_has_one_owner(sandbox: Sandbox, live: Any, home: Path) -> None:
-    async with live():
-        with pytest.raises(ArchiveUnavailable, match=f"process {os.getpid()}.*stop it first"), lock_data_folder(home):
-            pass
-    with lock_data_folder(home):
-        pass
-
-
-@pytest.mark.parametrize(
-    ("token", "said"),
-    [("", "BOT__TOKEN is empty"), ("nonsense", "is not a token"), ("43:WRONG", "does not know this token")],
-)
-async def test_a_wrong_token_is_one_sentence(sandbox: Sandbox, home: Path, token: str, said: str) -> None:
-    settings = Settings.model_validate({"bot": {"token": token, "api": sandbox.url}, "data": {"dir": home}})
-    with pytest.raises(SettingsWrong, match=said):
-        await run_bot(settings)
-
-
-async def test_a_wrong_proxy_is_one_sentence_without_its_password(sandbox: Sandbox, home: Path) -> None:
-    given = {"token": sandbox.token, "api": sandbox.url, "proxy": "gopher://me:hidden@127.0.0.1:9"}
-    with pytest.raises(SettingsWrong, match="BOT__PROXY cannot be used") as caught:
-        await run_bot(Settings.model_validate({"bot": given, "data": {"dir": home}}))
-    assert "hidden" not in caught.value.reason
-
-
 async def test_a_webhook_of_an_earlier_life_is_removed_and_its_updates_are_answered(
     sandbox: Sandbox, live: Any
 ) -> None:
@@ -190,13 +133,3 @@ async def test_a_webhook_of_an_earlier_life_is_removed_and_its_updates_are_answe
     async with live():
         (reply,) = await sandbox.replies(OTTO)
     assert "7:30" in reply["text"]
-
-
-async def test_a_bot_that_cannot_reach_telegram_waits_and_can_be_stopped(home: Path, caplog: Any) -> None:
-    given = {"token": "42:SANDBOX", "api": "http://127.0.0.1:9"}
-    stop = asyncio.Event()
-    running = asyncio.create_task(run_bot(Settings.model_validate({"bot": given, "data": {"dir": home}}), stop=stop))
-    await asyncio.sleep(0.3)
-    assert not running.done()
-    stop.set()
-    await asyncio.wait_for(running, 30)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bot.scheduled_jobs import MaintenanceJobs
-from ingest.reception_gaps import AdminNotice, GapsFound, Heartbeat
+from ingest.times_out_of_touch import AdminNotice, GapsFound, Heartbeat
 from rag_core.settings import DataSettings
 from rag_core.storage import channels, db, history_gaps, questions, raw_updates
 from rag_core.storage.backups import list_backups

@@ -17,8 +17,8 @@ from chaos.expected_posts import ExpectedPost
 from chaos.prepared_archive import EXPORTED, make_expected_posts, write_export
 from chaos.slow_disk_and_clock import FaultInjection
 from driven_sandbox import DrivenSandbox
+from fake_models.openai_server import Body, OpenAiServer, answer_with
 from fake_qdrant import FakeQdrant
-from local_server import Body, OpenAiServer, answer_with
 
 from bot.sandbox import user_actions
 from bot.sandbox.user_actions import UserMessage

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from chaos.bot_environment import BotEnvironment
 from chaos.channel_traffic import CHANNELS
-from driven_sandbox import FaultKind
+from sandbox_faults import FaultKind
 
 from bot.sandbox import user_actions
 from bot.sandbox.user_actions import UserMessage

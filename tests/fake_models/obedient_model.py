@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
-from local_server import OpenAiServer, answer_with
+from openai_server import OpenAiServer, answer_with
 from scripted_model import FakeLlm
 
-from rag_core.llm import Prompt
+from rag_core.llm.protocol import Prompt
 
 # What it would tell if it were asked: of a channel that its readers may not see, and of the bot's own settings.
 KNOWN = "The treasurer hid the silver trophy under the staircase"

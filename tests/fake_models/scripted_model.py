@@ -8,7 +8,14 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from rag_core.llm import DecodingParams, FinishReason, Generation, GenerationStats, Prompt, QueuePositionCallback
+from rag_core.llm.protocol import (
+    DecodingParams,
+    FinishReason,
+    Generation,
+    GenerationStats,
+    Prompt,
+    QueuePositionCallback,
+)
 
 Reply = str | Exception | Callable[[Prompt], str]
 

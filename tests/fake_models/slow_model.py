@@ -9,7 +9,8 @@ from typing import Any
 
 from scripted_model import FakeLlm, Reply
 
-from rag_core.llm import FairScheduler, Prompt, QueuePositionCallback
+from rag_core.llm.fair_scheduler import FairScheduler
+from rag_core.llm.protocol import Prompt, QueuePositionCallback
 
 
 class SlowLlm(FakeLlm):

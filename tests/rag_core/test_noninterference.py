@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 
 from bot.access import AdminRegistry, MembershipCache, narrow_to_channel_set
 from bot.handlers.about_channel import render_profile
-from bot.handlers.digests import render_digest
 from bot.handlers.inline import find_articles
 from bot.handlers.watches import WatchNotifier
 from bot.handlers.why_and_plan import describe_reading
@@ -39,12 +38,13 @@ from bot.i18n import get_translator
 from bot.job_log import JobLog
 from bot.plan_and_trace import plan_as_json
 from bot.suggested_questions import QuestionSuggester
+from bot.views.digest_message import render_digest
 from bot.views.post_formatting import RenderContext
 from bot.worker.answer_cache import answer_from_pin, hash_question
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine
-from rag_core.index.vectors import VectorPoint, open_vector_store
+from rag_core.index.vector_store import VectorPoint, open_vector_store
 from rag_core.retrieval.period_digest import build_period_digest
 from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import channels, index_state, posts, subscriptions

@@ -12,7 +12,7 @@ import pytest
 from driver import Cli, write_rows
 from scripted_model import FakeLlm
 
-from bot.evaluation.indexed_dataset import Variant
+from bot.evaluation.evaluation_variants import Variant
 from bot.evaluation.plan_validity import compute_plan_metrics, measure_plan, read_questions
 from bot.evaluation.recorded_replies import RecordingModel
 from rag_core.errors import GenerationFailed, ImportRefused

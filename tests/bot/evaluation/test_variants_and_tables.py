@@ -18,7 +18,8 @@ from bot.evaluation.evaluation_report import (
     format_difference_intervals,
     format_table,
 )
-from bot.evaluation.indexed_dataset import VARIANTS, Variant, build_variant_settings, run_interleaved
+from bot.evaluation.evaluation_variants import VARIANTS, Variant, build_variant_settings
+from bot.evaluation.indexed_dataset import run_interleaved
 from rag_core import Engine
 from rag_core.errors import ModelUnavailable
 from rag_core.recipe_steps import plan_by_rules

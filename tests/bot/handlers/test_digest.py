@@ -14,9 +14,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, Cli, bind, say, say_text, sent, wait_until_idle
 
-from bot.handlers.digests import compute_next_due, render_digest
+from bot.digest_sender import compute_next_due
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
+from bot.views.digest_message import render_digest
 from bot.views.post_formatting import RenderContext
 from rag_core.retrieval.period_digest import DigestLine
 from rag_core.types import Channel, Post, PostKey
@@ -65,7 +66,7 @@ async def test_a_digest_has_each_event_once_and_only_what_its_reader_may_read(
 async def test_a_digest_comes_at_its_hour_once_and_not_without_news(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.handlers.digests._INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr("bot.digest_sender._INTERVAL_SECONDS", 0.1)
     async with live():
         assert (await say_text(sandbox, OTTO, "/digest")).startswith("No digest is planned.")
         hour = (datetime.now(UTC).hour + 12) % 24

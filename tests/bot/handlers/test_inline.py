@@ -11,7 +11,7 @@ from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, say, say_text, wait_
 
 from bot.sandbox import Sandbox
 from bot.sandbox.api_errors import BotApiError
-from bot.sandbox.message_text import prepare_text
+from bot.sandbox.message_text_and_entities import prepare_text
 from bot.sandbox.state import PressedButton
 from bot.sandbox.user_actions import UserMessage, send_as_person, send_inline_result, type_inline_query
 

@@ -19,7 +19,7 @@ from bot.job_log import JobLog
 from bot.monitoring.health import ReadinessCheck, StateCollector
 from bot.monitoring.metrics import Meter
 from rag_core.errors import IndexUnavailable
-from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
+from rag_core.index.vector_store import VectorPoint, VectorStore, open_vector_store
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
 from rag_core.types import PassageRef, PostKey

@@ -18,9 +18,10 @@ from aiogram.exceptions import (
     TelegramUnauthorizedError,
 )
 from aiogram.types import BotCommand, BotCommandScopeChat, BufferedInputFile, Update
-from driven_sandbox import DrivenSandbox, FaultKind
+from driven_sandbox import DrivenSandbox
 from driver import ADMIN, make_local_bot
 from sandbox_chat_changes import set_bot_blocked
+from sandbox_faults import FaultKind
 
 from bot.sandbox import Sandbox
 

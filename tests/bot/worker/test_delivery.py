@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driven_sandbox import FaultKind
 from driver import GROUP, HARBOUR, OTTO, RITA, query_archive
+from sandbox_faults import FaultKind
 
 from bot.sandbox import Sandbox
 from bot.telegram.session import RetryMiddleware

@@ -12,7 +12,7 @@ from telethon import errors
 from ingest.history.backfill import BackfillRunner, PacedSource
 from ingest.history.mtproto_client import HistoryClient
 from ingest.history.sweep import look_before_citing, sweep_channels
-from ingest.reception_gaps import AdminNotice, PostsMissing
+from ingest.times_out_of_touch import AdminNotice, PostsMissing
 from rag_core.storage import Archive, channel_history, channels, posts
 from rag_core.types import PostKey
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rag_core.index.edge_shard_process import VectorShard
-from rag_core.index.vectors import make_point_id
+from rag_core.index.passage_points import make_point_id
 from rag_core.types import PassageRef, PostKey
 
 _SIZE, _CHANGES = 384, 1500

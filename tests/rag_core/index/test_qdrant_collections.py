@@ -12,8 +12,8 @@ from pydantic import SecretStr, ValidationError
 
 from rag_core.engine import make_lexical_index
 from rag_core.errors import QdrantGone, VectorsUnavailable
-from rag_core.index.qdrant_connection import make_search_params
-from rag_core.index.vectors import open_vector_store
+from rag_core.index.qdrant_collections import make_search_params
+from rag_core.index.vector_store import open_vector_store
 from rag_core.settings import QdrantSettings
 
 pytestmark = pytest.mark.slow

@@ -28,7 +28,7 @@ from rag_core.engine import load_saved_lexical_index, make_lexical_index
 from rag_core.errors import QdrantGone, VectorsUnavailable
 from rag_core.index.bm25 import IndexEntry, LexicalIndex
 from rag_core.index.reconnecting import Reconnecting
-from rag_core.index.vectors import StoredPoint, VectorPoint, VectorStore, open_vector_store
+from rag_core.index.vector_store import StoredPoint, VectorPoint, VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 

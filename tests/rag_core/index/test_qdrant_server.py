@@ -18,7 +18,7 @@ from qdrant_client import QdrantClient
 from qdrant_node import QdrantNode, needs_binary, run_cluster, run_node
 
 from rag_core.errors import QdrantGone, VectorsUnavailable
-from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
+from rag_core.index.vector_store import VectorPoint, VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, PostKey, SearchFilter
 

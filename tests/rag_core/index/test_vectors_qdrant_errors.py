@@ -15,7 +15,7 @@ from qdrant_client import QdrantClient, models
 
 from rag_core.errors import VectorsUnavailable
 from rag_core.index.qdrant_connection import IN_MEMORY_URL, QdrantConnection, connect_qdrant
-from rag_core.index.vectors import PointBatch, open_vector_store
+from rag_core.index.vector_store import PointBatch, open_vector_store
 from rag_core.index.vectors_qdrant import QdrantVectorStore
 from rag_core.settings import QdrantSettings
 

@@ -13,8 +13,8 @@ from gguf import GGUFWriter
 from sample_sizes import choose_size
 
 from rag_core.errors import GenerationFailed, ModelUnavailable
-from rag_core.llm import DecodingParams, Prompt, collect_generation
 from rag_core.llm.local import check_memory_fits, measure_free_memory, open_local_model
+from rag_core.llm.protocol import DecodingParams, Prompt, collect_generation
 from rag_core.settings import LlmSettings
 
 pytestmark = pytest.mark.slow

@@ -15,8 +15,8 @@ import pytest
 from tiny_gguf import build
 
 from rag_core.errors import GenerationFailed, ModelUnavailable
-from rag_core.llm import DecodingParams, LlmSession, Prompt, collect_generation
 from rag_core.llm.local import LocalModel, open_local_model
+from rag_core.llm.protocol import DecodingParams, LlmSession, Prompt, collect_generation
 from rag_core.settings import LlmSettings
 
 pytestmark = pytest.mark.slow
@@ -268,7 +268,7 @@ async def test_closing_tells_who_waits_and_fails_who_is_served(tiny_gguf: Path) 
 PARENT = """
 import asyncio, sys
 from pathlib import Path
-from rag_core.llm import DecodingParams, Prompt
+from rag_core.llm.protocol import DecodingParams, Prompt
 from rag_core.llm.local import open_local_model
 from rag_core.settings import LlmSettings
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from tiny_gguf import build
 
-from rag_core.llm import DecodingParams, Prompt, collect_generation
 from rag_core.llm.local import LocalModel, open_local_model
+from rag_core.llm.protocol import DecodingParams, Prompt, collect_generation
 from rag_core.settings import LlmSettings
 
 pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install 'citegram[local]'")

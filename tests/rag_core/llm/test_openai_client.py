@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from local_server import Answer, OpenAiServer, answer_with, find_free_port, make_event, stream
+from local_server import find_free_port
+from openai_server import Answer, OpenAiServer, answer_with, make_event, stream
 from pydantic import SecretStr
 
 from rag_core.errors import GenerationFailed, ModelUnavailable
-from rag_core.llm import DecodingParams, FinishReason, Generation, Prompt, collect_generation
 from rag_core.llm import openai_client as wire
 from rag_core.llm.openai_client import (
     RemoteModel,
@@ -31,6 +31,7 @@ from rag_core.llm.openai_client import (
     compute_log_odds,
     iterate_event_data,
 )
+from rag_core.llm.protocol import DecodingParams, FinishReason, Generation, Prompt, collect_generation
 from rag_core.settings import LlmSettings
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ import pytest
 
 from rag_core import RagSettings, open_engine
 from rag_core.errors import ModelUnavailable
-from rag_core.llm import DecodingParams, LanguageModel, Prompt, collect_generation
 from rag_core.llm.openai_client import RemoteModel
+from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt, collect_generation
 from rag_core.models.active_models import (
     apply_model_choices,
     find_gguf,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scripted_model import FakeLlm
 
 from rag_core.errors import GenerationFailed
-from rag_core.llm import Generation, Prompt
+from rag_core.llm.protocol import Generation, Prompt
 from rag_core.planning.llm_planner import (
     KnownEntities,
     build_plan_prompt,

@@ -16,8 +16,8 @@ from gbnf_sampler import Grammar
 from sample_sizes import choose_size
 from tiny_gguf import build
 
-from rag_core.llm import FinishReason, Generation, LanguageModel, collect_generation
 from rag_core.llm.local import open_local_model
+from rag_core.llm.protocol import FinishReason, Generation, LanguageModel, collect_generation
 from rag_core.planning.llm_planner import (
     PLAN_DECODING,
     REWRITE_DECODING,

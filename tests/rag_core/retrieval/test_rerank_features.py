@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rag_core.index.postings import TermStatistics
-from rag_core.retrieval.hybrid import RetrievalResult
 from rag_core.retrieval.rerank import rerank_by_features
+from rag_core.retrieval.retrieval_result import RetrievalResult
 from rag_core.types import Kind, Passage, PassageRef, Plan, PostKey, Question, Viewer
 
 CHAT = -1

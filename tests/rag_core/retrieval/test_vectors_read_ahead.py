@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rag_core.errors import VectorsUnavailable
-from rag_core.retrieval.hybrid import VectorReader
+from rag_core.retrieval.retrieval_result import VectorReader
 from rag_core.types import PassageRef, PostKey
 
 PLACES = [PassageRef(PostKey(-1, number), 0, 0, 10) for number in range(4)]

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from rag_core.calibration import Calibration
-from rag_core.llm import FinishReason, Generation, LanguageModel, Prompt
 from rag_core.llm.local import open_local_model
+from rag_core.llm.protocol import FinishReason, Generation, LanguageModel, Prompt
 from rag_core.settings import LlmSettings
 from rag_core.writing.grammar import LineSplitter, equals_phrase, parse_answer_line
-from rag_core.writing.prompts import load_prompt
+from rag_core.writing.prompt_loading import load_prompt
 
 pytestmark = pytest.mark.slow
 

@@ -1,4 +1,4 @@
-"""Slot filling: put what a follow-up names into the slot of its kind in the earlier question.
+"""Follow-up rewriting by slot filling: put what a follow-up names into the slot of its kind in the earlier question.
 
 Slots are days and times of day, "first" and "last", numbers, groups of people, units, adjectives, and the thing that
 is asked about. Russian words are read by a dictionary, English ones by determiners and closed lists of words.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rag_core.text.tokens import WordReading, detect_language, fold_case, read_word
+from rag_core.text.morphology import WordReading, read_word
+from rag_core.text.tokens import detect_language, fold_case
 
 _MAX_WORDS = 40  # words of a question that are read by the dictionary
 _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")

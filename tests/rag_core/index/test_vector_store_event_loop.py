@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from vector_store_helpers import points
 
-from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
+from rag_core.index.vector_store import VectorPoint, VectorStore, open_vector_store
 from rag_core.types import SearchFilter
 
 IDLE = """

@@ -12,22 +12,21 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict, TypeVar
-from uuid import UUID, uuid5
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rag_core.errors import VectorRefused, VectorsUnavailable, translate_errors
+from rag_core.index.passage_points import REF_FIELDS, make_point_id, read_passage_ref, split_batches
 from rag_core.index.postings import select_stable_top
 from rag_core.index.reconnecting import Reconnecting
 from rag_core.settings import QdrantSettings
@@ -62,11 +61,8 @@ class StoredPoint(NamedTuple):
 
 T = TypeVar("T")
 
-BATCH_POINTS = 256  # points of one write: 15 ms of a store's time, for which a search has to wait at most
 MAX_FILTER_POSTS = 50_000  # most posts that a filter may name: 10 ms of the embedded store, more of a server
-REF_FIELDS = ("chat", "message", "part", "start", "end")  # payload fields of the passage reference
 PAYLOAD_FIELDS = (*REF_FIELDS, "date", "lang", "text_hash")
-_POINT_ID_NAMESPACE = UUID("8f0ae19f-31c5-4a55-9a52-6b0c5d8f5a61")  # any fixed namespace: changing it means a reindex
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +94,6 @@ class StoreFilter(TypedDict):
     since: int | None
     until: int | None
     lang: str | None
-
-
-def split_batches(items: Iterable[T], size: int = BATCH_POINTS) -> Iterator[list[T]]:
-    """Split items into lists of at most `size`."""
-    rest = iter(items)
-    while part := list(islice(rest, size)):
-        yield part
-
-
-def make_point_id(place: PassageRef) -> str:
-    """Make the point id of a passage: the same for the same post and part, in every store."""
-    return str(uuid5(_POINT_ID_NAMESPACE, f"{place.key.chat_id}/{place.key.message_id}/{place.part}"))
 
 
 def hash_to_number(text_hash: str) -> int:
@@ -200,12 +184,6 @@ def _list_filter_posts(keys: PostKeySet, channels: frozenset[int]) -> list[tuple
             "Ask about one channel to search by meaning too."
         )
     return named
-
-
-def read_passage_ref(row: Mapping[str, Any]) -> PassageRef:
-    """Decode the passage reference in a payload."""
-    chat, message, part, start, end = (int(row[name]) for name in REF_FIELDS)
-    return PassageRef(PostKey(chat, message), part, start, end)
 
 
 # Points of one read: 5 ms of an embedded store's time, while searches wait.

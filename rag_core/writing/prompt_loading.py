@@ -1,4 +1,4 @@
-"""Prompts: templates from text files, and escaping of quoted texts (protection against prompt injection).
+"""Prompt loading: templates from text files, and escaping of quoted texts (protection against prompt injection).
 
 There is one file for each purpose and language, read once. A file is in parts, each after a line `=== name`:
 `system`, then `ask` and `reply` in turn for the examples, then parts that are read by name.

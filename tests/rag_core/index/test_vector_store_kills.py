@@ -17,7 +17,7 @@ from vector_store_helpers import SIZE, get_engine, open_store, points
 
 from rag_core.errors import VectorsUnavailable
 from rag_core.index import vectors_edge
-from rag_core.index.vectors import VectorStore
+from rag_core.index.vector_store import VectorStore
 from rag_core.types import PassageRef, PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 import numpy as np
 from rag_core.types import PassageRef
-from rag_core.index.vectors import VectorPoint, open_vector_store
+from rag_core.index.vector_store import VectorPoint, open_vector_store
 from rag_core.types import PostKey
 
 async def write(folder, first):

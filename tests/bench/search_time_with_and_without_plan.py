@@ -1,6 +1,6 @@
-"""What planning costs: questions searched with their plan, and with the question alone, side by side.
+"""Search time with and without a plan: the same questions searched with their plan and with the question alone.
 
-    python tests/bench/planning_cost.py --posts 100000 [--models DIR] [--data DIR] [--questions N]
+    python tests/bench/search_time_with_and_without_plan.py --posts 100000 [--models DIR] [--data DIR] [--questions N]
                                         [--answers | --at-once] [--json FILE]
 
 Measured are the plan by rules and the search with its fusion, up to the hits, with empty caches. A question is

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.http_listener import check_listen_host
+from bot.guarded_http_listener import check_listen_host
 from rag_core.errors import SettingsWrong
 
 

@@ -1,4 +1,4 @@
-"""The lexical leg and its peers behind one contract: the same terms, the same queries, the 50 best.
+"""Contract of lexical engines: the lexical leg and its peers with the same terms, the same queries, the 50 best.
 
 Each is used as its own documentation advises for one box; where the ranking can be set it is set to ours
 (k1 0.9, b 0.4, for rank-bm25 the idf, too). rank-bm25 is charged for `get_scores` alone, choosing comes on top.

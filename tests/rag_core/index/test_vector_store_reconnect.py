@@ -11,7 +11,7 @@ import pytest
 from fake_qdrant import FakeQdrant
 
 from rag_core.errors import VectorsUnavailable
-from rag_core.index.vectors import VectorPoint, VectorStore, open_vector_store
+from rag_core.index.vector_store import VectorPoint, VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, PostKey, SearchFilter
 

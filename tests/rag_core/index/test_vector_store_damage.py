@@ -14,7 +14,7 @@ import pytest
 from vector_store_helpers import SIZE, get_engine, open_store, points
 
 from rag_core.errors import VectorsUnavailable
-from rag_core.index.vectors import VectorStore
+from rag_core.index.vector_store import VectorStore
 from rag_core.index.vectors_edge import StoreFolder
 
 pytestmark = pytest.mark.slow

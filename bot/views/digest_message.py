@@ -1,0 +1,40 @@
+"""Digest message: a line for each event, in the words of its post, with a link to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from aiogram.utils.formatting import Bold, Text, as_list
+
+from bot.views.answer import link_author
+from bot.views.message_formatting import neutralize_links, style_text
+from bot.views.post_formatting import RenderContext, join_lines
+from rag_core.retrieval.period_digest import DigestLine
+from rag_core.types import Channel
+
+
+def render_digest(
+    lines: Sequence[DigestLine], known: dict[int, Channel], shown: RenderContext, since: datetime, until: datetime
+) -> Text:
+    """Render a digest: each line in the words of its post, with the link and the number of channels that carry it."""
+    words = shown.words
+    first, last = words.date(since, shown.zone), words.date(until, shown.zone)
+    head = words("digest-title", since=first, until=last) if first != last else words("digest-day", date=last)
+    items = []
+    for line in lines:
+        channel, post = known[line.post.key.chat_id], line.post
+        link = link_author(post.key, channel, post.origin, words)
+        tail = [f" · {words('digest-channels', count=line.channels)}"] if line.channels > 1 else []
+        tail += [f" · {words('digest-related', count=len(line.related))}"] if line.related else []
+        sign = "⚠️ " if line.changed else "• "
+        heading = [style_text(Bold, line.heading), "\n"] if line.heading else []
+        items.append(Text(sign, *heading, neutralize_links(format_digest_quote(line)), "\n", link, *tail))
+    return as_list(Bold(head), *items, sep="\n\n")
+
+
+def format_digest_quote(line: DigestLine) -> str:
+    """Format the words of a line; what is cut within a sentence ends with an ellipsis."""
+    quote = join_lines(line.quote)
+    whole = quote[-1:] in ".!?…)»\"'" or line.end == len(line.post.text.rstrip())
+    return quote if whole else f"{quote.rstrip(' ,;:—–-')}…"

@@ -1,0 +1,132 @@
+"""Language model protocol: prompt, decoding parameters, sessions and generations, for every backend.
+
+A model serves one request at a time: a caller waits for its turn (`FairScheduler`) and then holds a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+QueuePositionCallback = Callable[[int], None]  # number of requests before this one; 0: it has its turn
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Prompt with its constant part first: the model caches the longest common prefix.
+
+    `shots` are examples: a request and the right reply. `reply` is the beginning of the reply.
+    All texts are plain: text that looks like a control token of the model is neutralised by the backend.
+    """
+
+    system: str
+    ask: str
+    shots: tuple[tuple[str, str], ...] = ()
+    reply: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodingParams:
+    """Decoding parameters. `max_tokens` is a hard limit; decoding is greedy where `temperature` is 0."""
+
+    max_tokens: int
+    temperature: float = 0.2
+    top_p: float = 0.9
+    top_k: int = 40
+    repeat_penalty: float = 1.0
+    seed: int = 42
+
+
+class FinishReason(StrEnum):
+    """Reason for the end of a generation: complete, or out of tokens. A cancelled one has no reason."""
+
+    STOP = "stop"
+    LENGTH = "length"
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationStats:
+    """Costs of one generation. `evaluated` are the prompt's tokens that were not cached from the call before."""
+
+    prompt_tokens: int = 0
+    evaluated: int = 0
+    tokens: int = 0
+    first_ms: float = 0.0  # from the request to the first piece of text
+    took_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """Completed generation: the whole text and its costs."""
+
+    text: str
+    finish: FinishReason
+    figures: GenerationStats = field(default_factory=GenerationStats)
+
+
+class LlmSession(Protocol):
+    """Session with the model for one turn. Every method raises GenerationFailed when the model stops."""
+
+    def stream(
+        self,
+        prompt: Prompt,
+        decoding: DecodingParams,
+        *,
+        grammar: str | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> AsyncIterator[str | Generation]:
+        """Stream pieces of text, and `Generation` last. Closing the iterator stops the model at once.
+
+        `grammar` is GBNF with the rule `root`; `schema` is a JSON schema of the same, for servers without GBNF.
+        Raises GenerationFailed for a grammar that does not parse or a prompt longer than the context.
+        """
+
+    async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
+        """Log odds, log P(yes) - log P(no), of the next word after the prompt."""
+
+    async def count(self, texts: Sequence[str]) -> list[int]:
+        """Count the tokens of each text."""
+
+
+class LanguageModel(Protocol):
+    """Language model with a queue of turns. `context` is in tokens; `grammars`: whether it obeys GBNF strictly."""
+
+    @property
+    def name(self) -> str:
+        """Name of the model, as shown to readers."""
+
+    @property
+    def context(self) -> int:
+        """Maximum tokens of prompt and reply together."""
+
+    @property
+    def grammars(self) -> bool:
+        """Whether text generated under a grammar always obeys it."""
+
+    @property
+    def bare_verdicts(self) -> bool:
+        """Whether `odds` knows only which word is likelier, not by how much. Known after its first call."""
+
+    @property
+    def waiting(self) -> int:
+        """Number of requests that have a turn or wait for one: 0 is idle."""
+
+    def turn(
+        self, reader: int, on_place: QueuePositionCallback | None = None
+    ) -> AbstractAsyncContextManager[LlmSession]:
+        """Wait for a turn: round-robin between readers, in order for each of them. Raises GenerationFailed."""
+
+    async def close(self) -> None:
+        """Close the model; waiting requests raise GenerationFailed."""
+
+
+async def collect_generation(pieces: AsyncIterator[str | Generation]) -> Generation:
+    """Read a stream to its end and return the generation."""
+    last: str | Generation | None = None
+    async for piece in pieces:
+        last = piece
+    assert isinstance(last, Generation)
+    return last

@@ -75,6 +75,7 @@ from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine
 from rag_core.errors import SettingsWrong
 from rag_core.storage import Archive, raw_updates
+from rag_core.text.morphology import load_dictionary
 
 # Explicit, because Telegram keeps the last list it was given.
 ALLOWED_UPDATES = [
@@ -166,6 +167,7 @@ async def run_bot(
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(hold_folder(settings.data.dir))
         rag = await stack.enter_async_context(open_engine(settings.rag()))
+        await asyncio.to_thread(load_dictionary)
         await stack.enter_async_context(record_traces(rag))
         monitoring = await stack.enter_async_context(monitor_bot(settings.monitoring, rag))
         indexing, reindexing = await stack.enter_async_context(_run_indexing(settings, rag, watch))

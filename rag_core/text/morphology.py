@@ -7,15 +7,29 @@ comes. Words that it does not hold have no dictionary forms here: guessing them 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pymorphy3 import MorphAnalyzer
 
 
-@lru_cache(maxsize=1)
+_loading = Lock()  # threads that come first would each load it
+
+
+def load_dictionary() -> None:
+    """Load the dictionary, so that no question waits for it."""
+    _load_analyzer()
+
+
 def _load_analyzer() -> MorphAnalyzer:
+    with _loading:
+        return _create_analyzer()
+
+
+@cache
+def _create_analyzer() -> MorphAnalyzer:
     from pymorphy3 import MorphAnalyzer
 
     return MorphAnalyzer()

@@ -112,7 +112,7 @@ def _list_entries() -> Mapping[str, list[tuple[str, str]]]:
 def _load_phrases(initial: str) -> Mapping[tuple[str, ...], list[str]]:
     """Load the phrases that begin with this letter, with the lines of the groups that hold each."""
     lines: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for entry, line in _list_entries().get(initial, ()):
+    for entry, line in _list_entries()[initial]:
         if entry not in _ANNOTATIONS:
             lines[_normalize(entry)].append(line)
     return dict(lines)
@@ -123,7 +123,8 @@ _INITIALS = {"100": "1с"}  # of words with this stem ("сто"); any other stem
 
 def _find_groups_of(phrase: tuple[str, ...]) -> Iterator[_Group]:
     first = phrase[0].removeprefix(_STOP_MARK)
-    lines = (line for initial in _INITIALS.get(first, first[0]) for line in _load_phrases(initial).get(phrase, ()))
+    initials = [initial for initial in _INITIALS.get(first, first[0]) if initial in _list_entries()]
+    lines = (line for initial in initials for line in _load_phrases(initial).get(phrase, ()))
     return map(_read_group, dict.fromkeys(lines))
 
 

@@ -48,6 +48,7 @@ LONGEST |= {
     "test_pre_send_check.py",
     "test_logs_secrets.py",
 }
+gc.disable()  # until all is loaded: of what is imported little is garbage, and looking for it is a fifth of the time
 # Settings of whoever runs the tests are none of theirs: a test that pulls a model would pull it into MODELS__DIR.
 for name in [name for name in os.environ if "__" in name.strip("_") and name != "QDRANT__URL"]:
     del os.environ[name]
@@ -90,6 +91,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """Freeze what was loaded: walking it again in every collection of garbage took a quarter of the tests' time."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

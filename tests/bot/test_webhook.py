@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import multiprocessing
 import os
 import signal
 import socket
@@ -12,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from chaos.bot_process import fork_bot
 from driver import HARBOUR, OTTO, query_archive, say
 from local_server import find_free_port
 from metrics_client import wait_for
@@ -300,19 +300,6 @@ def test_a_wrong_setting_of_the_webhook_is_one_sentence(
     assert "word@" not in caught.value.reason
 
 
-# Importing takes seconds, most of them aiogram's models: each bot is forked from a process that has done it.
-WARM = multiprocessing.get_context("forkserver")
-LIFE = "import asyncio; from bot.app import run_bot; from bot.settings import Settings; "
-LIFE += "asyncio.run(run_bot(Settings.model_validate(given)))"
-
-
-async def begun(given: dict[str, Any]) -> Any:
-    WARM.set_forkserver_preload(["bot.app"])
-    process = WARM.Process(target=exec, args=(LIFE, {"given": given}))
-    await asyncio.to_thread(process.start)
-    return process
-
-
 async def ended(process: Any, number: signal.Signals) -> int | None:
     """The exit code after a signal."""
     os.kill(process.pid, number)
@@ -331,15 +318,18 @@ async def count_answered_questions(home: Path) -> int:
 async def test_killed_and_stopped_in_the_middle_nothing_is_lost(
     sandbox: Sandbox, home: Path, hook: dict[str, Any]
 ) -> None:
-    given = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": str(home)}, "webhook": hook}
+    given = {"BOT__TOKEN": sandbox.token, "BOT__API": sandbox.url, "DATA__DIR": str(home), "MODELS__EMBEDDER": "none"}
+    given |= {f"WEBHOOK__{name.upper()}": str(value) for name, value in hook.items()}
     asked: list[int] = []
     for number, code in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 0)):
-        process = await begun(given)
+        process = fork_bot(given, home.parent / "log")
+        await asyncio.to_thread(process.start)
         before = answered(sandbox, OTTO)
         asked += [(await sandbox.say(OTTO, f"{FERRY} {number.name} {n}"))["message_id"] for n in range(8)]
         assert await sandbox.until(lambda before=before: answered(sandbox, OTTO) > before, 100)
         assert await ended(process, number) == code
-    process = await begun(given)
+    process = fork_bot(given, home.parent / "log")
+    await asyncio.to_thread(process.start)
     assert await sandbox.until(lambda: answered(sandbox, OTTO) >= len(asked), 100)
     async with asyncio.timeout(100):
         while await count_answered_questions(home) < len(asked):  # noqa: ASYNC110 - another process answers

@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -34,9 +34,14 @@ async def start_fork_server() -> None:
     await asyncio.to_thread(first.join)
 
 
-def fork_bot(settings: Mapping[str, str], log: Path) -> ForkServerProcess:
-    """A process that is `citegram run` once it is started, with these settings in its environment."""
-    return _WARM.Process(target=_live, args=(settings, log))
+def fork_bot(settings: Mapping[str, str], log: Path, *words: str) -> ForkServerProcess:
+    """A process that is `citegram run`, or with other words, once it is started; its settings in its environment."""
+    return fork_process(settings, log, main, words or ("run",))
+
+
+def fork_process(settings: Mapping[str, str], log: Path, target: Callable[..., Any], *args: Any) -> ForkServerProcess:
+    """A process that ends with what `target` gives, and writes into `log`."""
+    return _WARM.Process(target=_live, args=(settings, log, target, args))
 
 
 class BotHome:
@@ -148,7 +153,7 @@ class BotProcess:
         return await self.ended() == -signal.SIGKILL
 
 
-def _live(settings: Mapping[str, str], log: Path) -> None:
+def _live(settings: Mapping[str, str], log: Path, target: Callable[..., Any], args: Sequence[Any]) -> None:
     os.setsid()  # so that it can be killed with the process it starts
     with log.open("ab") as file:
         for stream in (sys.stdout, sys.stderr):
@@ -158,7 +163,7 @@ def _live(settings: Mapping[str, str], log: Path) -> None:
         del os.environ[name]
     os.environ.update(settings)
     os.chdir(log.parent)  # away from anybody's .env
-    sys.exit(main(["run"]))
+    sys.exit(target(*args))
 
 
 class Supervisor:

@@ -1,18 +1,10 @@
-"""The real bot, `citegram run`, that writes down every second how many tasks its event loop has.
-
-python tests/chaos/bot_with_task_metrics.py FILE
-"""
+"""The real bot, `citegram run`, that writes down every second how many tasks its event loop has."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from pathlib import Path
-
-if __name__ == "__main__":
-    here = Path(__file__).parents[1]  # run as a script
-    sys.path[:1] = [str(here), str(here.parent)]
 
 from bot.cli import init_and_run as run
 from bot.logs import set_up_logging
@@ -29,13 +21,13 @@ async def _counted(file: Path) -> None:
         await asyncio.sleep(_EVERY_S)
 
 
-async def main(file: Path) -> None:
+def run_counted(file: Path) -> None:
     """Run until told to stop."""
+    asyncio.run(_run(file))
+
+
+async def _run(file: Path) -> None:
     set_up_logging(False)
     counting = asyncio.create_task(_counted(file))
     await run.run(argparse.Namespace(), read_settings())
     counting.cancel()
-
-
-if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))

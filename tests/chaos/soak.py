@@ -9,13 +9,13 @@ import argparse
 import asyncio
 import json
 import platform
-import signal
 import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,14 @@ if __name__ == "__main__":
     sys.path[:1] = [str(here), str(here.parent)]
 
 import numpy as np
-from chaos.bot_process import BotHome
+from chaos.bot_process import BotHome, fork_process
+from chaos.bot_with_task_metrics import run_counted
 from chaos.offline_models import offline_models
 from chaos.prepared_archive import OLD, make_expected_posts, prepare_archive
 from chaos.process_metrics import Sample, sample_processes
 from chaos.trend_detection import drift, growth, slope
 from chaos.user_load import ADMIN, Load, Rates
 from driven_sandbox import DrivenSandbox
-
-from bot.sandbox import Sandbox
 
 GOALS = {"memory_mb_per_hour": 8.0, "descriptors": 1.0, "p95_drift": 0.10}
 _READY_S = 180.0
@@ -71,7 +70,7 @@ async def run_soak(plan: Plan, folder: Path, models: Path | None) -> tuple[Load,
             while (at := time.monotonic() - begun) < 60 * plan.minutes or load.done["ask"] < enough or not load.warm_s:
                 if not load.warm_s and at >= 60 * plan.warm_up and load.is_warm(plan.answers):
                     load.warm_s, enough = at, load.done["ask"] + plan.answers
-                if process.returncode is not None or running.done():
+                if process.exitcode is not None or running.done():
                     raise RuntimeError(f"it ended by itself: see {home.log}")
                 samples.append(
                     await asyncio.to_thread(sample_processes, process.pid, at, home.log.parent / "tasks", home.data)
@@ -85,25 +84,23 @@ async def run_soak(plan: Plan, folder: Path, models: Path | None) -> tuple[Load,
 
 
 @asynccontextmanager
-async def _bot(home: BotHome, sandbox: DrivenSandbox) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _bot(home: BotHome, sandbox: DrivenSandbox) -> AsyncIterator[ForkServerProcess]:
     """The bot in a process of its own, asking for updates."""
-    words = [str(Path(__file__).with_name("bot_with_task_metrics.py")), str(home.log.parent / "tasks")]
-    with home.log.open("ab") as log:
-        process = await home.start_command(sandbox, *words, stdout=log, stderr=log)
+    process = fork_process(home.environment(sandbox), home.log, run_counted, home.log.parent / "tasks")
+    await asyncio.to_thread(process.start)
     try:
         until = time.monotonic() + _READY_S
         while not any(line["method"].lower() == "getupdates" for line in sandbox.transcript):
-            if process.returncode is not None or time.monotonic() > until:
+            if process.exitcode is not None or time.monotonic() > until:
                 raise RuntimeError(f"the bot does not start: see {home.log}")
             await asyncio.sleep(0.1)
         yield process
     finally:
-        if process.returncode is None:
-            process.send_signal(signal.SIGTERM)
-        await process.wait()
+        process.terminate()
+        await asyncio.to_thread(process.join)
 
 
-async def _reindexed(home: BotHome, sandbox: Sandbox) -> None:
+async def _reindexed(home: BotHome, sandbox: DrivenSandbox) -> None:
     nowhere = asyncio.subprocess.DEVNULL
     process = await home.start_command(sandbox, "-m", "bot.__main__", "reindex", stdout=nowhere, stderr=nowhere)
     try:

@@ -221,6 +221,7 @@ def _object(wanted: type, text: str, deep: int) -> Any:
     if typing.is_typeddict(wanted):
         return {name: _built(hint, text, deep + 1) for name, hint in typing.get_type_hints(wanted).items()}
     if issubclass(wanted, TelegramObject):  # without what may be missing: objects of Telegram hold each other
+        wanted.model_rebuild()  # its annotations are names until it is built
         fields = wanted.model_fields.items()
         asked = {
             name: field.annotation for name, field in fields if field.is_required() or field.annotation == str | None

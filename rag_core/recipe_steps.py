@@ -388,10 +388,8 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     if ranked.may_not_answer or (coverage.brief and ranked.disputable) or coverage.partial:
         certainty = Certainty.PROBABLE
     if ranked.series:
-        lines = [_quote_dated_line(piece, question) for piece in ranked.series[-_MAX_SERIES_LINES:]]
-        while len(lines) > 1 and sum(len(line.text) for line in lines) > MAX_ANSWER_LENGTH:
-            del lines[0]  # the newest stay
-        return Draft(tuple(lines), covered, certainty=certainty)
+        newest = [_quote_dated_line(piece, question) for piece in ranked.series[: -_MAX_SERIES_LINES - 1 : -1]]
+        return Draft(tuple(reversed(_drop_last_to_fit(newest))), covered, certainty=certainty)
     latest, told = ranked.select_latest(most, evidence) if status else ([], False)
     if latest:
         certainty = certainty if told else Certainty.PROBABLE
@@ -408,8 +406,7 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
             else one
             for one, piece in zip(sentences, pieces, strict=True)
         ]
-        while len(sentences) > 1 and sum(len(one.text) for one in sentences) > MAX_ANSWER_LENGTH:
-            del sentences[-1]
+        sentences = _drop_last_to_fit(sentences)
     if not dated and not ranked.contested and (earlier := quote_earlier_piece(ranked, question.lang)):
         sentences = _insert_second(sentences, earlier, most)
     return Draft(tuple(sentences), covered, certainty=certainty)
@@ -436,9 +433,15 @@ def _quote_latest(pieces: Sequence[ExtractCandidate], question: Question, certai
         else quote_piece(piece)
         for piece in pieces
     ]
-    while len(lines) > 1 and sum(len(line.text) for line in lines) > MAX_ANSWER_LENGTH:
-        del lines[-1]
-    return tuple(lines)
+    return tuple(_drop_last_to_fit(lines))
+
+
+def _drop_last_to_fit(sentences: Sequence[Sentence]) -> list[Sentence]:
+    """Drop the last sentences of an answer that is too long; the first stays."""
+    kept = list(sentences)
+    while len(kept) > 1 and sum(len(one.text) for one in kept) > MAX_ANSWER_LENGTH:
+        del kept[-1]
+    return kept
 
 
 def extract_closest(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> Draft:

@@ -34,8 +34,9 @@ from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, get_or_make_request_id
-from rag_core.types import Answer, Citation, Draft, Post, Question, Sentence
+from rag_core.types import Answer, Draft, Post, Question, Sentence
 from rag_core.verification.support import check_citations
+from rag_core.writing.extract import quote_post_span
 
 # An answer with the 40 passages that were found takes about 80 kB.
 _MAX_ANSWERS, _MAX_AGE_SECONDS = 200, 600.0
@@ -137,8 +138,7 @@ def _quote_beginning(post: Post) -> tuple[Sentence, ...]:
             length += end - start
             if length > _MAX_PIN_LENGTH:
                 return tuple(quoted)
-            quote = post.text[start:end]
-            quoted.append(Sentence(quote, (Citation(post.key, quote, start, end, post.date),)))
+            quoted.append(quote_post_span(post, (start, end)))
     return tuple(quoted)
 
 

@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from rag_core.text.morphology import is_dictionary_word, read_word
-from rag_core.text.tokens import fold_case
+from rag_core.text.tokens import compile_pattern, fold_case
 
 
 class TalkKind(StrEnum):
@@ -235,7 +235,6 @@ _CLOSING = (
 # questions do without them.
 _MAY_OPEN = re.compile(r"\s*+(?:(?:под)?скажи|please|pls|plz|пожалуйста|плиз|can|could|would)")
 _MAY_CLOSE = re.compile(r"[,.!?;…]\s*+\w|(?:please|pls|plz|пожалуйста|плиз)[\s.!)…]*+$")
-_compile = cache(re.compile)
 _MAX_OPENINGS = 4
 
 
@@ -248,7 +247,7 @@ def strip_courtesies(text: str) -> str:
         rest = rest[opening.end() :]
     low = fold_case(rest)
     end = low[-_MAX_CHARACTERS:]
-    if _MAY_CLOSE.search(end) and (closing := _compile(_CLOSING).search(end)):
+    if _MAY_CLOSE.search(end) and (closing := compile_pattern(_CLOSING).search(end)):
         start = max(0, len(low) - _MAX_CHARACTERS) + closing.start()
         rest = rest[: start + (rest[start] == "?")]
     return rest.strip() if _WORD.search(rest) else text
@@ -257,4 +256,4 @@ def strip_courtesies(text: str) -> str:
 def _match_opening(low: str) -> re.Match[str] | None:
     start = low.lstrip()
     talks = any(_PATTERNS[kind].match(start) for kind in (TalkKind.GREETING, TalkKind.THANKS, TalkKind.ACK))
-    return _compile(_OPENING).match(low) if talks or _MAY_OPEN.match(low) else None
+    return compile_pattern(_OPENING).match(low) if talks or _MAY_OPEN.match(low) else None

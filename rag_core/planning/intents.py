@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 
-from rag_core.text.tokens import fold_case, tokenize
+from rag_core.text.tokens import compile_pattern, fold_case, tokenize
 from rag_core.types import Kind
-
-_compile = cache(re.compile)  # for long patterns that few questions need: compiling all would take 0.1 s
 
 _INTENT_PREFIX_LENGTH = 1000  # characters read for the intent: some patterns look ahead from every word
 
@@ -217,7 +214,7 @@ def detect_intent(asked: str) -> Kind:
 
 
 def _matches(start: str, rest: str, head: str) -> bool:
-    return bool(_compile(start).search(head) and _compile(start + rest).search(head))
+    return bool(compile_pattern(start).search(head) and compile_pattern(start + rest).search(head))
 
 
 # "Tell me about ...": asks for the content of posts. Questions for the author or the time of a post do not match.
@@ -254,7 +251,7 @@ def strip_asking_phrase(text: str) -> str:
 
 def asks_about_posts(asked: str) -> bool:
     """Whether the question is about posting, so that its period filters posts: "what did they write in May"."""
-    return bool(_compile(_POSTING_WORDS).search(asked))
+    return bool(compile_pattern(_POSTING_WORDS).search(asked))
 
 
 def asks_about_recent_events(asked: str) -> bool:
@@ -279,7 +276,7 @@ def counts_all_posts(asked: str) -> bool:
 
 def is_asking_word(word: str) -> bool:
     """Whether a lower-case word asks for posts: "запостили" is no misspelt "запустили"."""
-    return any(_compile(words).fullmatch(word) for words in _ASKING_WORDS)
+    return any(compile_pattern(words).fullmatch(word) for words in _ASKING_WORDS)
 
 
 def extract_topic(asked: str) -> str:
@@ -325,7 +322,7 @@ def asks_for_coming_events(asked: str, *, ahead: bool) -> bool:
     head = asked[:_INTENT_PREFIX_LENGTH]
     return (
         not _OF_A_THING.match(head)
-        and bool(_COMING_ASKED.search(head) or (ahead and _compile(_COMING_FRAME).search(head)))
+        and bool(_COMING_ASKED.search(head) or (ahead and compile_pattern(_COMING_FRAME).search(head)))
         and not _PAST_ASKED.search(head)
     )
 
@@ -339,7 +336,7 @@ _WHO_DOES = re.compile(
 def extract_coming_topic(asked: str) -> str | None:
     """Extract whose events a question asks for: "at the club"; empty for all, None for one about another thing."""
     head = asked[:_INTENT_PREFIX_LENGTH]
-    topic = strip_catch_all_words(_compile(_COMING_FRAME).sub(" ", head))
+    topic = strip_catch_all_words(compile_pattern(_COMING_FRAME).sub(" ", head))
     named = _WHOSE_EVENTS.search(head[: head.index(topic.split()[0])]) if topic else None
     return topic if not topic or named or _WHO_DOES.search(head) else None
 
@@ -360,7 +357,7 @@ def extract_posts_topic(asked: str) -> str:
     clauses = _CLAUSE_END.split(asked[:_INTENT_PREFIX_LENGTH])
     named = [clause[found.end() - 1 :] for clause in clauses if (found := _TOPIC_NAMED.search(clause))]
     for clause in (*named, *clauses):
-        topic = strip_catch_all_words(_compile(_REQUEST_WORDS).sub(" ", extract_topic(clause)))
+        topic = strip_catch_all_words(compile_pattern(_REQUEST_WORDS).sub(" ", extract_topic(clause)))
         if topic:
             return topic
     return ""
@@ -368,7 +365,7 @@ def extract_posts_topic(asked: str) -> str:
 
 def strip_catch_all_words(topic: str) -> str:
     """Strip the words that ask for all posts of a period, and function words."""
-    words = _compile(_CATCH_ALL_WORDS).sub(" ", topic).split()
+    words = compile_pattern(_CATCH_ALL_WORDS).sub(" ", topic).split()
     return " ".join(word for word in words if tokenize(word))
 
 

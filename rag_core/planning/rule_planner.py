@@ -37,7 +37,7 @@ from rag_core.planning.queries import (
 from rag_core.planning.router import route_plan
 from rag_core.text.contact_questions import detect_contact_kind
 from rag_core.text.status_questions import asks_for_status, strip_status_words
-from rag_core.text.tokens import fold_case, tokenize
+from rag_core.text.tokens import compile_pattern, fold_case, tokenize
 from rag_core.types import HYBRID, Channel, Kind, Plan, Question
 
 
@@ -123,7 +123,6 @@ _MEDIA_WORDS = (
     ),
     ("poll", re.compile(r"(?:опрос[а-я]{0,3}|голосовани[а-я]{1,3}|polls?)", re.I)),
 )
-_compile = cache(re.compile)
 
 
 @cache
@@ -158,7 +157,7 @@ def _match_names(needed: re.Pattern[str], *patterns: str, asked: str) -> tuple[t
     names: dict[str, None] = {}
     pieces: dict[str, None] = {}  # each once: a question of 4,000 characters may repeat a piece 300 times
     for pattern in patterns if needed.search(asked) else ():
-        for match in _compile(pattern).finditer(_blank_out(asked, tuple(pieces))):
+        for match in compile_pattern(pattern).finditer(_blank_out(asked, tuple(pieces))):
             names |= {name.strip(" .'’"): None for name in match.groups() if name}
             pieces[match[0].lower()] = None
     return tuple(names), tuple(pieces)

@@ -33,7 +33,6 @@ from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import (
-    Citation,
     Draft,
     Evidence,
     Kind,
@@ -47,7 +46,7 @@ from rag_core.types import (
     Source,
     Viewer,
 )
-from rag_core.writing.extract import quote_piece, quote_span, select_best_pieces
+from rag_core.writing.extract import quote_piece, quote_post_span, quote_span, select_best_pieces
 from rag_core.writing.phrases import (
     MAX_FRAMED_QUOTE_LENGTH,
     format_day,
@@ -86,10 +85,9 @@ async def date_posts(question: Question, plan: Plan, rag: Engine) -> Draft | Non
     originals = {build_text_key(stored[key].text): key for key in found}  # of copies the oldest
     sentences = []
     for key in sorted(originals.values(), key=lambda one: stored[one].date, reverse=True)[:_MAX_DATED_POSTS]:
-        start, end = spans[key][1]
-        quote, date = stored[key].text[start:end], stored[key].date
-        citation = Citation(key, quote, start, end, date)
-        sentences.append(Sentence(f"{format_post_date(date, question.lang)} {quote}", (citation,)))
+        quote = quote_post_span(stored[key], spans[key][1])
+        day = format_post_date(stored[key].date, question.lang)
+        sentences.append(replace(quote, text=f"{day} {quote.text}"))
     return Draft(tuple(sentences), 1.0) if sentences else None
 
 

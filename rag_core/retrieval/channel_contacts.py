@@ -18,7 +18,8 @@ from rag_core.storage.posts import list_posts_between
 from rag_core.text.contact_questions import ContactKind, detect_contact_kind
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.text.tokens import fold_case
-from rag_core.types import Certainty, Citation, Draft, Plan, Post, Question, Sentence
+from rag_core.types import Certainty, Draft, Plan, Post, Question
+from rag_core.writing.extract import quote_post_span
 
 _MAX_CHANNELS, _MAX_READ_POSTS, _MAX_LINES = 10, 200, 3
 _REPEATED = 5  # posts with a line that is a signature
@@ -77,10 +78,7 @@ async def find_channel_contacts(question: Question, plan: Plan, rag: Engine) -> 
         if line := await asyncio.to_thread(_choose_line, kind, posts, own):
             found.append(line)
     found.sort(key=lambda line: (-(line.repeated >= _REPEATED), -line.post.date.timestamp()))
-    quotes = []
-    for post, (start, end), _ in found[:_MAX_LINES]:
-        quote = post.text[start:end]
-        quotes.append(Sentence(quote, (Citation(post.key, quote, start, end, post.date),)))
+    quotes = [quote_post_span(line.post, line.span) for line in found[:_MAX_LINES]]
     sure = len(chats) == 1 and all(line.repeated >= _REPEATED for line in found)
     certainty = Certainty.SURE if sure else Certainty.PROBABLE
     return Draft(tuple(quotes), 1.0, certainty=certainty) if quotes else None

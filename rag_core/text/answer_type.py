@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from functools import cache, lru_cache
+from functools import lru_cache
 
-from rag_core.text.tokens import stem
+from rag_core.text.tokens import compile_pattern, stem
 
 
 class AnswerType(StrEnum):
@@ -113,7 +113,6 @@ _WORD = re.compile(r"\w+")
 _MAX_ASKING_LENGTH = 1000  # characters of a question that are read for its type
 
 # Of the patterns below a question needs those of its type: they are compiled with their first use.
-_compile = cache(re.compile)
 
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _NUMBER_WORDS = frozenset(
@@ -248,7 +247,7 @@ def _detect(question: str) -> tuple[AnswerType, frozenset[str]]:
     ]
     if not found:
         # "fare 36 rubles": a statement about a price is to be compared with the price
-        price = _compile(_PRICE).search(asked)
+        price = compile_pattern(_PRICE).search(asked)
         if price and price[0][0].isdigit():
             return AnswerType.PRICE, frozenset()
         # "The library is open on Sundays?": a statement with a question mark is to be confirmed
@@ -295,7 +294,7 @@ def asks_for_count(question: str) -> bool:
 def asks_for_measure(question: str) -> bool:
     """Whether a question asks for a number of some unit: an age, a duration, a temperature."""
     asked = _normalize_text(question[:_MAX_ASKING_LENGTH])
-    return any(_compile(asking).search(asked) for asking, _ in _MEASURES)
+    return any(compile_pattern(asking).search(asked) for asking, _ in _MEASURES)
 
 
 def counts_what_is_asked(text: str, question: str) -> bool:
@@ -341,19 +340,19 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
     low, (asked, stems) = _normalize_text(text), _read_question(question)
     if want is AnswerType.PRICE and (currency := _PRICED_CURRENCY.search(asked)):
         low = re.sub(rf"(?<!\d)\d[\d\s.,]{{0,15}}{currency[1]}\w*", " ", low)
-    if (pattern := _TYPE_PATTERNS.get(want)) and any(m[0] not in asked for m in _compile(pattern).finditer(low)):
+    if (pattern := _TYPE_PATTERNS.get(want)) and any(m[0] not in asked for m in compile_pattern(pattern).finditer(low)):
         return True
-    if want is AnswerType.HOURS and _DAYS_ASKED.search(asked) and _compile(_WEEKDAY).search(low):
+    if want is AnswerType.HOURS and _DAYS_ASKED.search(asked) and compile_pattern(_WEEKDAY).search(low):
         return True
     if want is AnswerType.NUMBER:
         for asking, holding in _MEASURES:
-            if _compile(asking).search(asked):
-                return bool(_compile(holding).search(low))
-        counted = extract_values(_compile(_UNCOUNTED).sub(" ", low))
+            if compile_pattern(asking).search(asked):
+                return bool(compile_pattern(holding).search(low))
+        counted = extract_values(compile_pattern(_UNCOUNTED).sub(" ", low))
         return bool(counted - {*extract_numbers(asked), *_WORD.findall(asked)} - _SINGLE)
     if pattern:
         return False
-    if want is AnswerType.PLACE and (_compile(_PLACE).search(low) or _compile(_PLACE_NAME).search(text)):
+    if want is AnswerType.PLACE and (compile_pattern(_PLACE).search(low) or compile_pattern(_PLACE_NAME).search(text)):
         return True
     return bool(extract_name_stems(text) - stems)
 
@@ -361,7 +360,7 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
 def names_a_role(text: str, question: str) -> bool:
     """Whether a text says who by a role or a group that the question does not name: a firm, the neighbours, nobody."""
     asked, _ = _read_question(question)
-    return any(m[0] not in asked for m in _compile(_ROLE).finditer(_normalize_text(text)))
+    return any(m[0] not in asked for m in compile_pattern(_ROLE).finditer(_normalize_text(text)))
 
 
 def lacks_required_value(want: AnswerType, text: str, question: str) -> bool:
@@ -376,7 +375,7 @@ def lacks_required_value(want: AnswerType, text: str, question: str) -> bool:
 
 def leaves_reason_open(text: str) -> bool:
     """Whether a text says that the reason of something is not known or not told."""
-    return bool(_compile(_REASON_UNSAID).search(_normalize_text(text)))
+    return bool(compile_pattern(_REASON_UNSAID).search(_normalize_text(text)))
 
 
 @lru_cache(maxsize=256)  # one question is held against each sentence of the posts that were found

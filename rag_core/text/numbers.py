@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+
+from rag_core.text.tokens import compile_pattern
 
 _CARDINAL_WORDS = {
     0: "ноль нуля zero", 1: "один одна одно одного одной одному одним одну one", 2: "два две двух двум двумя двое двоих оба обе обоих two both",
@@ -71,7 +72,6 @@ _HEDGE_PATTERNS = [
     ("under", r"не (?:более|больше)(?: чем)?\s*$|no more than\s*$"),
     *((name, rf"(?:^|\W)(?:{words})\s*(?:in\s+)?[$€£]?$") for name, words in _HEDGE_WORDS),
 ]
-_compile = cache(re.compile)  # with the first number: few questions hold one to be read
 _FRACTIONS = {0.5, 0.25, 1 / 3}
 
 
@@ -111,7 +111,8 @@ def parse_numbers(low: str, lang: str) -> list[Number]:
             unit = "ordinal"
         weak = run[0][3] != "figures" and (value in {0.0, 1.0} or unit == "ordinal" or run[0][4] in _WEAK_WORDS)
         hedge = next(
-            (name for name, words in _HEDGE_PATTERNS if _compile(words).search(low[max(0, start - 20) : start])), ""
+            (name for name, words in _HEDGE_PATTERNS if compile_pattern(words).search(low[max(0, start - 20) : start])),
+            "",
         )
         numbers.append(Number(tuple(sorted(v * scale for v in values)), unit, noun, start, end, hedge, weak))
     return numbers
@@ -134,7 +135,7 @@ def _scan_number_parts(low: str, lang: str) -> Iterator[NumberPart]:
             sort = "ordinal" if token["tail"] and token["tail"].strip("-") not in {"х", "м"} else "figures"
             yield at, to, _parse_digits(token["figures"], lang), sort, token["figures"]
             continue
-        scale = next((value for pattern, value in _SCALE_PATTERNS if _compile(pattern).match(written)), None)
+        scale = next((value for pattern, value in _SCALE_PATTERNS if compile_pattern(pattern).match(written)), None)
         if (
             written in _SCALE_LETTERS
             and low[at - 1 : at].isdigit()
@@ -156,7 +157,9 @@ def _scan_number_parts(low: str, lang: str) -> Iterator[NumberPart]:
 
 
 def _find_scale(word: str) -> float | None:
-    return next((value for pattern, value in _SCALE_PATTERNS if len(word) > 4 and _compile(pattern).match(word)), None)
+    return next(
+        (value for pattern, value in _SCALE_PATTERNS if len(word) > 4 and compile_pattern(pattern).match(word)), None
+    )
 
 
 def _parse_digits(digits: str, lang: str) -> float:
@@ -221,10 +224,16 @@ def _find_unit(low: str, start: int, end: int) -> tuple[str, float, str]:
     noun = re.match(r"[\s\u00a0-]{1,2}([^\W\d_]+)(?:\s+([^\W\d_]+))?", low[end : end + 50])
     counted = " ".join(filter(None, noun.groups())) if noun else ""
     for name, scale, pattern in _UNITS_AFTER:
-        if _compile(pattern).match(low, end) and not (name == "m" and scale == 1.0 and low[end : end + 2] == "м."):
+        if compile_pattern(pattern).match(low, end) and not (
+            name == "m" and scale == 1.0 and low[end : end + 2] == "м."
+        ):
             return name, scale, counted
     before = low[max(0, start - 12) : start]
-    return next((name for name, pattern in _CURRENCIES_BEFORE if _compile(pattern).search(before)), ""), 1.0, counted
+    return (
+        next((name for name, pattern in _CURRENCIES_BEFORE if compile_pattern(pattern).search(before)), ""),
+        1.0,
+        counted,
+    )
 
 
 _DIGIT_GROUP_SEPARATOR = re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")

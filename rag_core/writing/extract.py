@@ -31,7 +31,7 @@ from rag_core.text.morphology import read_word
 from rag_core.text.query_terms import QueryTerms, is_asking_stem
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, TextSpan, split_sentences
 from rag_core.text.tokens import detect_language, measure_stem_similarity, tokenize
-from rag_core.types import Citation, Evidence, Passage, PostKey, Sentence
+from rag_core.types import Citation, Evidence, Passage, Post, PostKey, Sentence
 from rag_core.writing.extract_candidates import (
     MAX_SENTENCE_GAP,
     VAGUE_TYPES,
@@ -620,6 +620,12 @@ def quote_span(passage: Passage, span: TextSpan) -> Sentence:
     """Quote a span of a passage word for word, cited at its place in the post."""
     quote, at = passage.text[slice(*span)], passage.start + span[0]
     return Sentence(quote, (Citation(passage.key, quote, at, at + len(quote), passage.date),))
+
+
+def quote_post_span(post: Post, span: TextSpan) -> Sentence:
+    """Quote a span of a whole post word for word."""
+    quote = post.text[slice(*span)]
+    return Sentence(quote, (Citation(post.key, quote, *span, post.date),))
 
 
 def quote_earlier_piece(ranked: RankedPieces, lang: str) -> Sentence | None:

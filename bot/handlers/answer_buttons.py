@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from aiogram import Bot, F, Router
 from aiogram.exceptions import TelegramBadRequest
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, Update
-from aiogram.utils.formatting import Bold, ExpandableBlockQuote, Italic, Text, as_list
+from aiogram.utils.formatting import Text
 
 from bot import access
 from bot.access import Refusal
@@ -26,12 +26,9 @@ from bot.handlers.why_and_plan import explain_answer, prepare_to_show
 from bot.i18n import Translator, get_translator
 from bot.telegram.pre_send_check import ShownContent
 from bot.views.answer import (
-    StoredAnswer,
-    format_source,
-    hash_text_version,
     parse_stored_answer,
-    render_stored_sentences,
 )
+from bot.views.answer_sources import render_sources_page, shorten_answer
 from bot.views.keyboards import (
     DEEP_MODE,
     DEEP_SENTENCES,
@@ -41,85 +38,21 @@ from bot.views.keyboards import (
     add_reason_buttons,
     build_answer_keyboard,
     build_details_keyboard,
-    build_keyboard,
-    build_page_row,
-    cut_page,
     get_button_action,
     list_suggestion_rows,
     redraw_message,
     remove_buttons,
     update_vote_counts,
 )
-from bot.views.message_formatting import neutralize_links, split_pages
-from bot.views.post_formatting import RenderContext, shorten, strip_control_characters
-from rag_core.storage import Archive, channels, posts, questions
+from bot.views.message_formatting import split_pages
+from rag_core.storage import questions
 from rag_core.storage.questions import AnsweredQuestion
-from rag_core.types import Post, Viewer
-
-
-async def _shorten_answer(
-    asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext
-) -> Text | None:
-    """Shorten an answer to its first sentence with sources; None where a post of it changed or is unavailable."""
-    answer = parse_stored_answer(asked.answer)
-    if not answer.sentences:
-        return None
-    first = answer.sentences[0]
-    keys = tuple(dict.fromkeys(key for key, _, _ in first.places))
-    if not keys or any(key.chat_id not in viewer.channels for key in keys):
-        return None
-    stored = await posts.fetch_posts(archive, keys)
-    marks = {one.key: one.mark for one in answer.cited}
-    if any(key not in stored or hash_text_version(stored[key].text) != marks.get(key) for key in keys):
-        return None
-    known = await channels.load_channels(archive)
-    texts = {key: post.text for key, post in stored.items()}
-    blocks = render_stored_sentences(answer, [first], texts, stored, known, shown)
-    return as_list(*blocks, Italic(shown.words("shorter-note")), sep="\n\n")
-
-
-SOURCES_PER_PAGE = 3
-# Three sources with three quotes of this length, whose characters may count twice, fit into 4096.
-_MAX_QUOTES, _MAX_QUOTE_LENGTH = 3, 200
-_MAX_ONLY_QUOTE_LENGTH = 600  # for the only quote of a post
-
-
-async def _render_sources_page(
-    asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext, page: int = 0
-) -> tuple[Text, InlineKeyboardMarkup | None]:
-    """Render a page of the sources that this viewer may read now, and its page buttons."""
-    answer, words = parse_stored_answer(asked.answer), shown.words
-    cited = [(number, one) for number, one in enumerate(answer.cited, 1) if one.key.chat_id in viewer.channels]
-    if not cited:
-        return Text(words("why-closed" if answer.cited else "sources-none")), None
-    here, page, last = cut_page(cited, page, SOURCES_PER_PAGE)
-    stored = await posts.fetch_posts(archive, [one.key for _, one in here])
-    known = await channels.load_channels(archive)
-    pages = [" · ", words("search-page", page=page + 1, pages=last + 1)] if last else []
-    blocks = [Text(Bold(words("sources", count=len(cited))), *pages)]
-    for number, one in here:
-        post = stored.get(one.key)
-        block = format_source(number, one, post, known.get(one.key.chat_id), shown)
-        if post and hash_text_version(post.text) != one.mark:
-            block = as_list(block, words("sources-changed"))
-        elif post and (quotes := _list_quotes(post, answer)):
-            block = as_list(block, ExpandableBlockQuote(neutralize_links("\n\n".join(quotes))))
-        blocks.append(block)
-    row = build_page_row(page, last, lambda n: AnswerCallback(action=AnswerAction.PAGE, handle=asked.handle, page=n))
-    return as_list(*blocks, sep="\n\n"), build_keyboard(row) if row else None
-
-
-def _list_quotes(post: Post, answer: StoredAnswer) -> list[str]:
-    places = sorted(place for place in answer.quotes if place.key == post.key)
-    found = [text for _, start, end in places if (text := strip_control_characters(post.text[start:end]))][:_MAX_QUOTES]
-    longest = _MAX_ONLY_QUOTE_LENGTH if len(found) == 1 else _MAX_QUOTE_LENGTH
-    return [shorten(text, longest) for text in found]
 
 
 async def _on_sources(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
     asked = await find_asked_answer(message, bot, context.archive, words, "/sources", addressed=addressed)
     viewer, shown, checked = await prepare_to_show(asked, asked.user_id, context)
-    text, buttons = await _render_sources_page(asked, viewer, context.archive, shown)
+    text, buttons = await render_sources_page(asked, viewer, context.archive, shown)
     with checked:
         await message.reply(**text.as_kwargs(), reply_markup=buttons)
 
@@ -206,9 +139,9 @@ async def _press_text(pressed: _ButtonPress) -> None:
     if action is AnswerAction.WHY:
         text = await explain_answer(asked, viewer, archive, shown, pressed.context.rag)
     elif action is AnswerAction.SHORTER:
-        text = await _shorten_answer(asked, viewer, archive, shown)
+        text = await shorten_answer(asked, viewer, archive, shown)
     else:
-        text, buttons = await _render_sources_page(asked, viewer, archive, shown, pressed.press.page)
+        text, buttons = await render_sources_page(asked, viewer, archive, shown, pressed.press.page)
     if text is None:
         raise Refusal(pressed.words("answer-changed"))
     with checked:

@@ -46,12 +46,11 @@ class Talk:
 
 _MAX_CHARACTERS, _MAX_WORDS, _MAX_ADDRESS_WORDS = 120, 12, 9  # longer texts say something of their own
 
-_PHRASES_FILE = Path(__file__).with_name("small_talk_phrases.txt")
 
-
-def _read_phrases() -> dict[str, str]:
+def read_phrases(file: Path) -> dict[str, str]:
+    """Read a file of phrases: the alternatives of each section, as one regular expression."""
     sections: dict[str, list[str]] = {}
-    for line in _PHRASES_FILE.read_text("utf-8").splitlines():
+    for line in file.read_text("utf-8").splitlines():
         if line.startswith("["):
             lines = sections.setdefault(line.strip("[]"), [])
         elif line and not line.startswith("#"):
@@ -59,7 +58,7 @@ def _read_phrases() -> dict[str, str]:
     return {name: "|".join(lines) for name, lines in sections.items()}
 
 
-_PHRASES = _read_phrases()
+_PHRASES = read_phrases(Path(__file__).with_name("small_talk_phrases.txt"))
 _PHRASES["ack"] = "|".join(_PHRASES[section] for section in ("ack_opening", "apology", "ack"))
 _PATTERNS = {kind: re.compile(rf"(?:{_PHRASES[kind]})(?!\w)") for kind in TalkKind if kind in _PHRASES}
 _FILLERS, _ABUSE_FILLERS, _CONVERSATION_WORDS, _CONVERSATION_NOUNS = (
@@ -101,21 +100,21 @@ def detect_talk(text: str) -> Talk | None:
     text = text.strip()
     if not text or len(text) > _MAX_CHARACTERS:
         return None
-    words = _split_words(text)
+    words = split_words(text)
     if not any(map(str.isalnum, text)) or _SMILEY.fullmatch(text):
         pictures = any(unicodedata.category(char) == "So" for char in text)
         return Talk(TalkKind.EMOJI if pictures or _SMILEY.fullmatch(text) else TalkKind.UNCLEAR, None)
     if kind := _detect_kind(words):
         return Talk(kind, _detect_script(text))
     swapped = text.lower().translate(_OTHER_LAYOUT)
-    if kind := _detect_kind(_split_words(swapped), corrected=False):
+    if kind := _detect_kind(split_words(swapped), corrected=False):
         return Talk(kind, _detect_script(swapped))
     if len(words) <= 2 and all(map(_is_keyboard_mash, words)):
         return Talk(TalkKind.UNCLEAR, _detect_script(text))
     return Talk(TalkKind.WHO_ARE_YOU, _detect_script(text)) if _speaks_of_bot(words) else None
 
 
-def _split_words(text: str) -> tuple[str, ...]:
+def split_words(text: str) -> tuple[str, ...]:
     """Split into folded words: lower case, ё as е, no apostrophes, a letter that is repeated for emphasis once."""
     folded = text.lower().replace("ё", "е").replace("'", "").replace("’", "")
     return tuple(_WORD.findall(_REPEATED_LETTER.sub(r"\1", folded)))
@@ -125,7 +124,7 @@ def _detect_kind(words: tuple[str, ...], *, corrected: bool = True) -> TalkKind 
     """Detect the kind of a text that consists of phrases and fillers; the kind that says most, where there are more."""
     if len(words) > _MAX_WORDS:
         return None
-    text = " ".join(map(_correct_word, words) if corrected else words)
+    text = " ".join((correct_word(word, _CORRECTED_WORDS) for word in words) if corrected else words)
     kinds, position, only_abuse = set[TalkKind](), 0, False
     while position < len(text):
         found = {kind: match.end() for kind, pattern in _PATTERNS.items() if (match := pattern.match(text, position))}
@@ -149,12 +148,12 @@ def _detect_kind(words: tuple[str, ...], *, corrected: bool = True) -> TalkKind 
 
 
 @lru_cache(maxsize=10_000)
-def _correct_word(word: str) -> str:
+def correct_word(word: str, phrase_words: tuple[str, ...]) -> str:
     """Correct a misspelt word of a phrase; its first and last letter must be right."""
-    if not _MIN_CORRECTED <= len(word) <= 16 or word in _CORRECTED_WORDS:
+    if not _MIN_CORRECTED <= len(word) <= 16 or word in phrase_words:
         return word
     most = 2 if len(word) >= _MIN_CORRECTED_TWICE else 1
-    near = [known for known in _CORRECTED_WORDS if known[0] == word[0] and known[-1] == word[-1]]
+    near = [known for known in phrase_words if known[0] == word[0] and known[-1] == word[-1]]
     if not near:
         return word
     from rapidfuzz.distance import OSA

@@ -187,6 +187,15 @@ async def by_why_on_the_answer_of_another(hunt: Hunt) -> None:
     await hunt.says_all(*of_all, *mine, ("/why", None, None))
 
 
+REMARKS = ("source?", "show me the whole post", "точно?", "когда это написали?", "ещё", "tldr")
+
+
+async def by_remarks_on_the_answer_of_another(hunt: Hunt) -> None:
+    answers = [message["message_id"] for message in hunt.shown(GROUP)]
+    await hunt.says_all(*((remark, GROUP, answer) for answer in answers[:3] for remark in REMARKS))
+    await hunt.says_all(*((remark, None, None) for remark in REMARKS))
+
+
 async def by_buttons_of_others(hunt: Hunt) -> None:
     stolen = hunt.buttons(ADMIN, RITA, CREW_GROUP)
     assert len(stolen) > 10
@@ -275,8 +284,9 @@ async def by_a_failure(hunt: Hunt) -> None:
 
 WAYS: tuple[Callable[[Hunt], Awaitable[None]], ...] = (
     in_private, by_ask, by_mention, by_command_in_a_group, by_reply, in_another_group, an_admin_asks_in_the_group,
-    by_search_and_its_pages, by_why_on_the_answer_of_another, by_buttons_of_others, by_forwarding, by_editing,
-    by_deep_link, by_counting, by_the_day, by_a_refusal, after_an_insider, by_every_command, by_a_failure,
+    by_search_and_its_pages, by_why_on_the_answer_of_another, by_buttons_of_others, by_forwarding,
+    by_remarks_on_the_answer_of_another, by_editing, by_deep_link, by_counting, by_the_day, by_a_refusal,
+    after_an_insider, by_every_command, by_a_failure,
 )  # fmt: skip
 # There Otto writes a title or a link, which may be said back; what stands in the channel may not.
 LAST = (by_the_channels_name, by_commands_about_a_post)

@@ -1,0 +1,101 @@
+"""Views of a stored answer's posts: the sources page by page, the posts in full, and the answer's first sentence alone.
+
+Posts are shown as they are now, and only those that the viewer may read now.
+"""
+
+from __future__ import annotations
+
+from aiogram.types import InlineKeyboardMarkup
+from aiogram.utils.formatting import Bold, ExpandableBlockQuote, Italic, Text, as_list
+
+from bot.views.answer import (
+    StoredAnswer,
+    format_reference,
+    format_source,
+    hash_text_version,
+    parse_stored_answer,
+    render_stored_sentences,
+)
+from bot.views.keyboards import AnswerAction, AnswerCallback, build_keyboard, build_page_row, cut_page
+from bot.views.message_formatting import neutralize_links
+from bot.views.post_formatting import RenderContext, shorten, strip_control_characters
+from rag_core.storage import Archive, channels, posts
+from rag_core.storage.questions import AnsweredQuestion
+from rag_core.types import Certainty, Post, Viewer
+
+
+async def shorten_answer(
+    asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext
+) -> Text | None:
+    """Shorten an answer to its first sentence with sources; None where a post of it changed or is unavailable."""
+    answer = parse_stored_answer(asked.answer)
+    if not answer.sentences:
+        return None
+    first = answer.sentences[0]
+    keys = tuple(dict.fromkeys(key for key, _, _ in first.places))
+    if not keys or any(key.chat_id not in viewer.channels for key in keys):
+        return None
+    stored = await posts.fetch_posts(archive, keys)
+    marks = {one.key: one.mark for one in answer.cited}
+    if any(key not in stored or hash_text_version(stored[key].text) != marks.get(key) for key in keys):
+        return None
+    known = await channels.load_channels(archive)
+    texts = {key: post.text for key, post in stored.items()}
+    blocks = render_stored_sentences(answer, [first], texts, stored, known, shown)
+    if answer.certainty is Certainty.PROBABLE:
+        blocks.insert(0, Text(shown.words("answer-probable")))
+    return as_list(*blocks, Italic(shown.words("shorter-note")), sep="\n\n")
+
+
+SOURCES_PER_PAGE = 3
+# Three sources with three quotes of this length, whose characters may count twice, fit into 4096.
+_MAX_QUOTES, _MAX_QUOTE_LENGTH = 3, 200
+_MAX_ONLY_QUOTE_LENGTH = 600  # for the only quote of a post
+_MAX_WHOLE_POSTS = 3
+
+
+async def render_sources_page(
+    asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext, page: int = 0
+) -> tuple[Text, InlineKeyboardMarkup | None]:
+    """Render a page of the sources that this viewer may read now, and its page buttons."""
+    answer, words = parse_stored_answer(asked.answer), shown.words
+    cited = [(number, one) for number, one in enumerate(answer.cited, 1) if one.key.chat_id in viewer.channels]
+    if not cited:
+        none = "sources-counted" if answer.sentences else "sources-none"
+        return Text(words("why-closed" if answer.cited else none)), None
+    here, page, last = cut_page(cited, page, SOURCES_PER_PAGE)
+    stored = await posts.fetch_posts(archive, [one.key for _, one in here])
+    known = await channels.load_channels(archive)
+    pages = [" · ", words("search-page", page=page + 1, pages=last + 1)] if last else []
+    blocks = [Text(Bold(words("sources", count=len(cited))), *pages)]
+    for number, one in here:
+        post = stored.get(one.key)
+        block = format_source(number, one, post, known.get(one.key.chat_id), shown)
+        if post and hash_text_version(post.text) != one.mark:
+            block = as_list(block, words("sources-changed"))
+        elif post and (quotes := _list_quotes(post, answer)):
+            block = as_list(block, ExpandableBlockQuote(neutralize_links("\n\n".join(quotes))))
+        blocks.append(block)
+    row = build_page_row(page, last, lambda n: AnswerCallback(action=AnswerAction.PAGE, handle=asked.handle, page=n))
+    return as_list(*blocks, sep="\n\n"), build_keyboard(row) if row else None
+
+
+def _list_quotes(post: Post, answer: StoredAnswer) -> list[str]:
+    places = sorted(place for place in answer.quotes if place.key == post.key)
+    found = [text for _, start, end in places if (text := strip_control_characters(post.text[start:end]))][:_MAX_QUOTES]
+    longest = _MAX_ONLY_QUOTE_LENGTH if len(found) == 1 else _MAX_QUOTE_LENGTH
+    return [shorten(text, longest) for text in found]
+
+
+async def render_whole_posts(given: StoredAnswer, viewer: Viewer, archive: Archive, shown: RenderContext) -> Text:
+    """Render the posts of an answer in full, as they are now; those that come nearest where it cites none."""
+    keys = [one.key for one in given.cited] or list(given.others[:_MAX_WHOLE_POSTS])
+    readable = [(number, key) for number, key in enumerate(keys, 1) if key.chat_id in viewer.channels]
+    stored = await posts.fetch_posts(archive, [key for _, key in readable[:_MAX_WHOLE_POSTS]])
+    known, blocks = await channels.load_channels(archive), list[Text]()
+    for number, key in readable[:_MAX_WHOLE_POSTS]:
+        if post := stored.get(key):
+            head = Text(f"{number}. ", format_reference(key, post.date, post, known.get(key.chat_id), shown))
+            quote = ExpandableBlockQuote(neutralize_links(strip_control_characters(post.text)))
+            blocks.append(as_list(head, quote) if post.text.strip() else head)
+    return as_list(*blocks, sep="\n\n") if blocks else Text(shown.words("why-closed" if keys else "sources-none"))

@@ -30,6 +30,7 @@ from bot.handlers import (
     about_channel,
     admins,
     answer_buttons,
+    answer_remarks,
     channel_history,
     channel_sets,
     channels,
@@ -95,7 +96,8 @@ _ROUTERS = (
     answer_buttons.routes, privacy.routes, start.routes, channel_history.routes, chat_settings.routes, admins.routes,
     post_deletions.routes, why_and_plan.routes, search.routes, citation_buttons.routes, reindex.routes, models.routes,
     stats.routes, channel_sets.routes, unanswered_and_synonyms.routes, imports.routes, questions.verify_routes,
-    watches.routes, digests.routes, about_channel.routes, small_talk.routes, questions.routes, error_handler.routes,
+    watches.routes, digests.routes, about_channel.routes, small_talk.routes, answer_remarks.routes, questions.routes,
+    error_handler.routes,
 )  # fmt: skip
 
 

@@ -7,14 +7,16 @@ nor stored; "more" asks the question again with a wider search. Access is worked
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from aiogram.types import Message, ReactionTypeEmoji
+from aiogram import Bot, F, Router
+from aiogram.types import Message, ReactionTypeEmoji, Update
 from aiogram.utils.formatting import Text, as_list
 
 from bot import access
 from bot.access import Refusal, get_reader, get_reader_id
 from bot.app_context import AppContext
-from bot.filters import get_replied_message, get_thread
+from bot.filters import PRIVATE, extract_addressed_question, get_replied_message, get_thread
 from bot.handlers.small_talk import send_with_suggestions
 from bot.handlers.why_and_plan import prepare_to_show
 from bot.i18n import Translator, get_translator
@@ -24,38 +26,50 @@ from bot.views.answer_sources import render_sources_page, render_whole_posts, sh
 from bot.views.keyboards import DEEP_MODE
 from bot.views.message_formatting import split_pages
 from bot.worker.streaming import call_best_effort
-from rag_core.conversation.answer_remark_detection import AnswerRemark
-from rag_core.storage import Archive, questions
+from rag_core.conversation.answer_remark_detection import AnswerRemark, detect_answer_remark
+from rag_core.storage import questions
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import Certainty
 
 
-async def reply_to_remark(
-    message: Message, remark: AnswerRemark, update_id: int, context: AppContext, words: Translator
-) -> bool:
-    """Reply to a remark about the answer that it replies to, else about the sender's last answer here.
+async def find_remark(message: Message, bot: Bot, context: AppContext) -> dict[str, Any] | bool:
+    """Filter: the `remark` that a message to the bot is, and the `asked` answer that it is about; False without both.
 
-    Returns False where there is no such answer: the text is then a question like any other.
+    It is about the answer that it replies to, else about the sender's last answer in this chat.
     """
-    asked = await _find_remarked_answer(message, context.archive)
+    text = message.text or message.caption or ""
+    if message.chat.type not in PRIVATE:
+        addressed = await extract_addressed_question(message, bot)
+        text = addressed["question"] if isinstance(addressed, dict) else ""
+    remark = None if text.startswith("/") else detect_answer_remark(text)
+    if remark is None:
+        return False
+    archive, chat, parent = context.archive, message.chat.id, get_replied_message(message)
+    if parent is None:
+        asked = await questions.fetch_last_answered(archive, bot.id, chat, get_reader_id(message), get_thread(message))
+    else:
+        asked = await questions.find_question_of_message(archive, bot.id, chat, parent.message_id)
+    # a verdict can be neither deepened nor shortened
     if asked is None or (asked.kind != "ask" and remark in {AnswerRemark.MORE, AnswerRemark.SHORTER}):
         return False
+    return {"remark": remark, "asked": asked}
+
+
+async def _on_remark(
+    message: Message,
+    remark: AnswerRemark,
+    asked: AnsweredQuestion,
+    event_update: Update,
+    context: AppContext,
+    words: Translator,
+) -> None:
     reader, limits = get_reader_id(message), context.queue.limits
     if wait := limits.count_command(reader, message.chat.id):
         raise Refusal(limits.build_notice(wait, reader, words))
     if remark is AnswerRemark.MORE:
-        await _look_deeper(message, asked, update_id, context, words)
+        await _look_deeper(message, asked, event_update.update_id, context, words)
     else:
         await _show_text(message, remark, asked, context)
-    return True
-
-
-async def _find_remarked_answer(message: Message, archive: Archive) -> AnsweredQuestion | None:
-    assert message.bot is not None
-    bot_id, chat_id, parent = message.bot.id, message.chat.id, get_replied_message(message)
-    if parent is not None:
-        return await questions.find_question_of_message(archive, bot_id, chat_id, parent.message_id)
-    return await questions.fetch_last_answered(archive, bot_id, chat_id, get_reader_id(message), get_thread(message))
 
 
 async def _show_text(message: Message, remark: AnswerRemark, asked: AnsweredQuestion, context: AppContext) -> None:
@@ -104,3 +118,10 @@ async def _look_deeper(
         context.queue.wake()
         if not asked.private:
             await call_best_effort(message.react([ReactionTypeEmoji(emoji="👀")]))
+
+
+def routes() -> Router:
+    """Router of remarks. Include it before that of questions."""
+    router = Router(name="answer_remarks")
+    router.message.register(_on_remark, F.text | F.caption, find_remark)
+    return router

@@ -22,11 +22,9 @@ from bot import logs
 from bot.access import Refusal, check_may_change_settings, get_reader_id
 from bot.app_context import AppContext
 from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question, get_replied_message, get_thread
-from bot.handlers.answer_remarks import reply_to_remark
 from bot.handlers.small_talk import reply_to_talk
 from bot.i18n import Translator, detect_question_language
 from bot.worker.streaming import StopCallback, call_best_effort
-from rag_core.conversation.answer_remark_detection import detect_answer_remark
 from rag_core.conversation.memory import is_memory_enabled, set_memory_enabled, start_new_conversation
 from rag_core.conversation.small_talk_detection import detect_talk
 from rag_core.storage import questions
@@ -66,16 +64,13 @@ async def _on_no_text(message: Message, words: Translator) -> None:
 
 
 async def submit_question(message: Message, text: str, update_id: int, context: AppContext, words: Translator) -> None:
-    """Queue the question of a message, reply to a remark or to small talk, or tell the sender why not."""
+    """Queue the question of a message, reply to small talk, or tell the sender why it cannot be answered."""
     if not text:
         refusal = words.rich("ask-empty", example=Code(f"/ask {words('ask-example')}"))
         await message.reply(**refusal.as_kwargs())
         return
     if len(text) > MAX_QUESTION_LENGTH:
         raise Refusal(words("ask-too-long", limit=MAX_QUESTION_LENGTH, length=len(text)))
-    remark = detect_answer_remark(text)
-    if remark and await reply_to_remark(message, remark, update_id, context, words):
-        return
     if talk := detect_talk(text):
         await reply_to_talk(message, talk, context, words)
         return

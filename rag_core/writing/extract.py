@@ -348,7 +348,7 @@ class RankedPieces:
 
         Of the posts about the topic each ranks higher by its place in their order: those that say nearly as much of it
         as any, and later ones of the best one's channel that name its most telling word. Where these are several, only
-        they are selected, else the others as well. Also returned: whether all are about the topic.
+        they are selected, else the others as well. Also returned: whether all are about it, and the newest comes first.
         """
         best: dict[PostKey, ExtractCandidate] = {}
         for one in sorted((*self.pieces, *self.earlier), key=lambda one: -one.score):
@@ -373,7 +373,10 @@ class RankedPieces:
         chosen = _fit_pieces(first, others, most)
         numbers = {one.source.number for one in about}
         told = [one for one in chosen if one.source.number in numbers]
-        return (told, True) if len(told) >= _SEVERAL else (chosen, len(told) == len(chosen))
+        newest_first = all(one.source.passage.date <= first.source.passage.date for one in told)
+        if len(told) >= _SEVERAL:
+            return told, newest_first
+        return chosen, newest_first and len(told) == len(chosen)
 
 
 def _fit_pieces(first: ExtractCandidate, others: Iterable[ExtractCandidate], most: int) -> list[ExtractCandidate]:

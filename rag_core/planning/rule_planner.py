@@ -35,6 +35,7 @@ from rag_core.planning.queries import (
     sanitize_query,
 )
 from rag_core.planning.router import route_plan
+from rag_core.text.channel_questions import detect_channel_question
 from rag_core.text.contact_questions import detect_contact_kind
 from rag_core.text.status_questions import asks_for_status, strip_status_words
 from rag_core.text.tokens import compile_pattern, fold_case, tokenize
@@ -255,8 +256,9 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     coming = _find_coming_topic(asked, question.asked_at, filters) if kind in _OPEN_INTENTS else None
     if coming is not None:
         kind, topic, posting_period = Kind.COMING, coming, None
-    if kind in _OPEN_INTENTS and not filters.beside and detect_contact_kind(" ".join(rest.split())):
-        kind, topic, posting_period = Kind.CONTACT, "", None
+    if kind in _OPEN_INTENTS and (of_channel := _find_channel_intent(asked, rest, filters, readable)):
+        kind, topic, named = of_channel
+        filters, posting_period = replace(filters, channels=named), None
     if kind is Kind.FACT and posting_period and asks_about_recent_events(asked):
         # "what happened at the barn players in August": a digest of the channel of that title, else of those mentions
         topic = strip_catch_all_words(topic)
@@ -267,7 +269,7 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
         rest = re.sub(rf"(?<!\w){re.escape(words)}(?!\w)".replace("е", "[её]"), " ", rest, flags=re.I)
     query = " ".join(rest.split()).strip(" ,;:") if tokenize(rest) else text
     searched = strip_status_words(query) if kind is Kind.FACT and asks_for_status(text) else query
-    plan = Plan(tuple(dict.fromkeys((searched, query, *generate_query_variants(searched))))[:MAX_QUERIES], kind, topic if tokenize(topic) or kind in {Kind.COMING, Kind.CONTACT} else asked, *extract_phrases(query), asked=_write_as_asked(topic, text) if kind is Kind.NEWS else strip_asking_phrase(searched),
+    plan = Plan(tuple(dict.fromkeys((searched, query, *generate_query_variants(searched))))[:MAX_QUERIES], kind, topic if tokenize(topic) or kind in _NAMELESS_INTENTS else asked, *extract_phrases(query), asked=_write_as_asked(topic, text) if kind is Kind.NEWS else strip_asking_phrase(searched),
                 channels=filters.channels, authors=filters.authors, origins=filters.origins, media=filters.media,
                 files=filters.files)  # fmt: skip
     if posting_period:
@@ -321,6 +323,8 @@ def _is_posting_period(
 
 # Intents of which a question may ask for what is to come, or how to reach those who run a channel.
 _OPEN_INTENTS = frozenset({Kind.FACT, Kind.LIST, Kind.POSTED, Kind.NEWS})
+# Intents whose topic may be empty: of all channels.
+_NAMELESS_INTENTS = frozenset({Kind.COMING, Kind.CONTACT, Kind.INTRODUCTION})
 _MAX_COMING_TERMS, _MAX_COMING_LENGTH = 3, 200  # terms, characters
 _SOON, _ONE_DAY = timedelta(days=15), timedelta(days=1)
 
@@ -340,6 +344,25 @@ def _find_coming_topic(asked: str, now: datetime, filters: QueryFilters) -> str 
         asked = asked.replace(words, " ") if words else asked
     topic = extract_coming_topic(asked)
     return topic if topic is not None and len(tokenize(topic)) <= _MAX_COMING_TERMS else None
+
+
+def _find_channel_intent(
+    asked: str, rest: str, filters: QueryFilters, readable: Mapping[int, Channel]
+) -> tuple[Kind, str, frozenset[int] | None] | None:
+    """Intent of a question about a channel itself, the words that name it, and the channels that have this name.
+
+    `rest`: the question without its filters. None: it asks for something else.
+    """
+    if filters.beside:
+        return None
+    if detect_contact_kind(" ".join(rest.split())):
+        return Kind.CONTACT, "", filters.channels
+    found = detect_channel_question(asked)
+    if found is None:
+        return None
+    name = " ".join(word for word in found.name.split() if tokenize(word))
+    named = filters.channels or frozenset(_match_channel_name(name, readable)) or None
+    return (Kind.INTRODUCTION, name, named) if named or not name or found.says_channel else None
 
 
 def _adjust_intent(kind: Kind, topic: str, asked: str, *, bounded: bool) -> Kind:

@@ -21,6 +21,7 @@ from rag_core.context.evidence import build_text_key
 from rag_core.engine import Engine
 from rag_core.planning.intents import asks_for_count, asks_for_mentions, asks_whose_posts
 from rag_core.retrieval.channel_contacts import find_channel_contacts
+from rag_core.retrieval.channel_introductions import introduce_channels
 from rag_core.retrieval.channel_profile import find_described_channel
 from rag_core.retrieval.coming_events import list_coming_events
 from rag_core.retrieval.dated_post_openings import MAX_LINES, find_opening, fit_dated_lines, summarize_period
@@ -215,6 +216,14 @@ def _map_terms_to_words(text: str) -> dict[str, str]:
     return {term: found for found in reversed(re.findall(r"[^\W_]+", text)) for term in tokenize(found)}
 
 
+_ANSWERS = {
+    Kind.COMING: list_coming_events,
+    Kind.CONTACT: find_channel_contacts,
+    Kind.INTRODUCTION: introduce_channels,
+    Kind.WHEN: date_posts,
+}
+
+
 async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> Draft | None:
     """Answer by dates and counts over all matching posts.
 
@@ -224,8 +233,7 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     if plan.kind is Kind.POSTED:
         counted = asks_for_count(question.text.lower().replace("ё", "е"))
         return await summarize_period(question, plan, rag, counted=counted)
-    own = {Kind.COMING: list_coming_events, Kind.CONTACT: find_channel_contacts, Kind.WHEN: date_posts}
-    if answer := own.get(plan.kind):
+    if answer := _ANSWERS.get(plan.kind):
         return await answer(question, plan, rag)
     if plan.kind not in {Kind.FIRST, Kind.LAST, Kind.NEWS, Kind.HOW_MANY, Kind.TIMELINE}:
         return None

@@ -72,7 +72,7 @@ async def profile_channel(
 _MAX_DESCRIBED_CHANNELS, _MAX_DESCRIBING_TERMS = 200, 4
 _MAX_COUNTED_CHANNELS = 16
 _FIRST_POSTS = 3  # they say what a channel is, where the history begins with them
-_INTRODUCTION = re.compile(
+INTRODUCTION_PATTERN = re.compile(
     r"\b(?:канал\w*|чат\w*|сообществ\w+|привет\w*|здравствуй\w*|добро пожаловать|меня зовут|"
     r"channel|chat|this is|welcome|hello|hi|we|мы)\b|\bhere,",
     re.IGNORECASE,
@@ -91,7 +91,7 @@ async def find_described_channel(words: str, viewer: Viewer, rag: Engine) -> int
         return None
     known, first = await load_channels(rag.archive), await list_first_texts(rag.archive, viewer.channels, _FIRST_POSTS)
     introductions = {
-        chat: frozenset(tokenize("\n".join([*names, *filter(_INTRODUCTION.search, texts)]).replace("_", " ")))
+        chat: frozenset(tokenize("\n".join([*names, *filter(INTRODUCTION_PATTERN.search, texts)]).replace("_", " ")))
         for chat, texts in first.items()
         if chat in known and (names := (known[chat].title, known[chat].username or ""))
     }

@@ -189,6 +189,16 @@ async def list_first_texts(archive: Archive, channels: Collection[int], most: in
     return {channel: json.loads(texts) for channel, texts in rows}
 
 
+async def list_first_posts(archive: Archive, channel: int, most: int) -> list[Post]:
+    """List the first visible posts of a channel that have a text, oldest first."""
+    rows = await archive.rows(
+        f"SELECT {POST_FIELDS} FROM posts AS t WHERE t.chat_id = ? AND t.text <> '' AND {VISIBLE_POSTS} "
+        "ORDER BY t.message_id LIMIT ?",
+        (channel, most),
+    )
+    return [decode_post(row) for row in rows]
+
+
 async def list_posts_between(
     archive: Archive, channels: Collection[int], since: datetime, until: datetime, most: int
 ) -> list[Post]:

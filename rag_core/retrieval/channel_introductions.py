@@ -1,0 +1,109 @@
+"""Channel introductions: what a channel is about, and who runs it, in the words of its own posts.
+
+The first posts of a channel say so, and later ones that name who took over. Nothing of it is called sure but what a
+single channel says of itself in its first posts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rag_core.engine import Engine
+from rag_core.planning.rule_planner import TELEGRAM_START
+from rag_core.retrieval.channel_profile import INTRODUCTION_PATTERN, find_described_channel
+from rag_core.retrieval.dated_post_openings import find_opening
+from rag_core.storage.posts import list_first_posts, list_posts_between
+from rag_core.text.channel_questions import ChannelAspect, detect_channel_question
+from rag_core.text.names import find_names
+from rag_core.text.sentences import TextSpan, split_sentences
+from rag_core.text.tokens import fold_case
+from rag_core.types import Certainty, Draft, Plan, Post, Question
+from rag_core.writing.extract import quote_post_span
+
+_MAX_CHANNELS, _MAX_LINES, _LINES_OF_ONE = 10, 3, 2
+_FIRST_POSTS, _MAX_READ_POSTS = 5, 500
+_MAX_ABOUT_LENGTH = 300  # characters
+
+# Who speaks of themselves: "Пишем вдвоём, Рита и Паша", "Bea here, secretary".
+_SELF = re.compile(
+    r"(?<!\w)(?:(?i:меня зовут|пишем|пишу|вед[её]м|веду|делаем|рассказываем|ведут|my name is|"
+    r"(?:run|written|edited|kept) by)(?!\w)|[Яя](?: [-—–])? [А-Я]|(?:I['’]m|I am|[Ww]e are|[Ww]e['’]re) [A-Z]|[A-Z]\w+ here(?!\w))"
+)
+_ROLE = re.compile(
+    r"(?<!\w)(?:админ\w*|редактор\w*|владел\w+|хозя[ий]\w+|основател\w+|председател\w+|президент\w*|директор\w*|"
+    r"заведующ\w+|руководител\w+|admins?|editors?|owners?|founders?|president|chair(?:man|woman|person)?|secretary|"
+    r"director|manager|head of)(?!\w)",
+    re.IGNORECASE,
+)
+_TAKES_OVER = re.compile(
+    r"(?<!\w)(?:нов(?:ый|ая|ое)|теперь|избра\w+|выбра\w+|назнач\w+|new|now|elected|takes? over|took over|succeeds?|"
+    r"appointed|hands? over)(?!\w)",
+    re.IGNORECASE,
+)
+_OWN = re.compile(r"(?<!\w)(?:наш\w*|ваш\w*|канал\w*|клуб\w*|our|your|channel|club)(?!\w)", re.IGNORECASE)
+
+
+class _Line(NamedTuple):
+    """Piece of a post that answers; `takes_over`: it names somebody new, and holds instead of earlier ones."""
+
+    post: Post
+    span: TextSpan
+    takes_over: bool = False
+
+
+async def introduce_channels(question: Question, plan: Plan, rag: Engine) -> Draft | None:
+    """Say what the named channels, else all that the viewer may read, are about, or who runs them.
+
+    A draft without sentences: no post says it. None: there are too many channels, or none is named so: the question is
+    searched like any other.
+    """
+    asked = detect_channel_question(fold_case(question.text))
+    chats = plan.channels
+    if asked and chats is None and plan.topic:
+        described = await find_described_channel(plan.topic, question.viewer, rag)
+        chats = frozenset() if described is None else frozenset({described})
+    readable = sorted((question.viewer.channels if chats is None else chats) & question.viewer.channels)
+    if asked is None or not 0 < len(readable) <= _MAX_CHANNELS:
+        return None
+    lines: list[_Line] = []
+    for chat in readable:
+        first = await list_first_posts(rag.archive, chat, _FIRST_POSTS)
+        if asked.aspect is ChannelAspect.ABOUT:
+            found = _find_introduction(first)
+        else:
+            latest = await list_posts_between(rag.archive, {chat}, TELEGRAM_START, question.asked_at, _MAX_READ_POSTS)
+            found = await asyncio.to_thread(_find_owners, first, latest)
+        lines += found if len(readable) == 1 else found[:1]
+    quotes = tuple(quote_post_span(line.post, line.span) for line in lines[:_MAX_LINES])
+    sure = len(readable) == 1 and asked.aspect is ChannelAspect.ABOUT
+    return Draft(quotes, 1.0 if quotes else 0.0, certainty=Certainty.SURE if sure else Certainty.PROBABLE)
+
+
+def _find_introduction(first: Sequence[Post]) -> list[_Line]:
+    """Find the opening of the first post that introduces its channel, else that of the very first."""
+    own = [post for post in first if post.origin is None]
+    for post in (*filter(lambda post: INTRODUCTION_PATTERN.search(post.text), own), *own):
+        if span := find_opening(post.text, longest=_MAX_ABOUT_LENGTH):
+            return [_Line(post, span)]
+    return []
+
+
+def _find_owners(first: Sequence[Post], latest: Sequence[Post]) -> list[_Line]:
+    """Find who runs a channel: the latest who took over, and those who speak of themselves in the first posts."""
+    by_key = {post.key: post for post in (*first, *latest) if post.origin is None}
+    openings = {post.key for post in first}
+    lines = []
+    for post in by_key.values():
+        for span in split_sentences(post.text):
+            sentence = post.text[slice(*span)]
+            role = _ROLE.search(sentence) and (_OWN.search(sentence) or post.key in openings)
+            speaks = post.key in openings and _SELF.search(sentence)
+            if (role or speaks) and find_names(sentence):
+                lines.append(_Line(post, span, bool(role and _TAKES_OVER.search(sentence))))
+    lines.sort(key=lambda line: line.post.date)
+    new = [line for line in lines if line.takes_over][-1:]
+    early = [line for line in lines if line.post.key in openings]
+    return list(dict.fromkeys([*new, *early]))[:_LINES_OF_ONE] or lines[-1:]

@@ -53,11 +53,15 @@ _POSTING_WORDS = (
     r"did (?:you|they|we|(?:the )?channels?) (?:\w+ )?(?:post|write|say|talk|report|publish|mention))\b"
 )
 _RECENT_EVENTS = re.compile(
-    r"^(?:самое )?главн\w+\b|\b(?:(?:че|чо|что|шо|чего) (?:там |тут |у вас |сейчас |вообще )?(?:нового|новенького|интересного|было|случилось|произошло|происходи\w+|слышно|"
-    r"творится|творилось|обсужда\w+|пропустил\w*|я пропустил\w*)|событи[яй]|мероприяти[яй]|итоги|новости|новенькое|хроника|"
-    r"последн\w+ (?:\d+ )?(?:пост|сообщени|запис)\w*|(?:latest|last|newest|recent) (?:\d+ )?(?:posts?|messages?)|"
-    r"what(?:'s|s| is| was| has)? (?:new|up|the latest|happened|happening|going on|went on|been happening)|what (?:did i|have i) miss\w*|"
-    r"catch me up|any ?(?:thing new|news)|events|recap|news|updates)\b"
+    r"^(?:самое )?главн\w+\b|\b(?:(?:че|чо|что|шо|чего) (?:там |тут |у вас |сейчас |вообще |все )?(?:нового|новенького|интересн\w+|было|случилось|произошло|происходи\w+|слышно|"
+    r"творится|творилось|обсужда\w+|пропустил\w*|я пропустил\w*)|(?:самое|самые|только|все) (?:самое )?(?:важн\w+|главн\w+|интересн\w+)|(?:важн\w+|главн\w+|интересн\w+) (?:за|новост\w+)|"
+    r"событи[яй]|мероприяти[яй]|итоги|новости|новост[ией]{1,2}|новенькое|хроника|сводк\w+|(?:чего|что|че) (?:\w+ ){0,3}?(?:писали|обсуждали|постили|происходило|произошло)|было (?:что|чего)[ -]?(?:то|нибудь)? ?(?:интересн\w+|важн\w+|нов\w+)?|"
+    r"(?:есть|было) (?:чо|че|что) (?:интересн\w+|нов\w+|важн\w+)|последн\w+ (?:\d+ )?(?:пост|сообщени|запис)\w*|(?:latest|last|newest|recent|past) (?:\d+ |few |couple of )?(?:posts?|messages?)|"
+    r"wh?at(?:'s|s| is| was| has)? (?:all )?(?:new|up|the latest|happened|happening|going on|went on|been happening|been going on|been up)|(?:what|anything) (?:did i|have i|i) miss\w*|"
+    r"(?:did|have) i miss\w*|what was (?:everyone|everybody) talking|(?:anything|something) (?:interesting|new|important|good|happen\w*)|(?:top|main|big|biggest|key) (?:stories|stuff|news|things|events)|"
+    r"вести|обнови меня|(?:введи\w*|держи) (?:меня )?в курс\w?|непрочитанн\w+|накопилось|(?:что|чего|че) (?:\w+ ){0,3}?делается|выжимк\w|саммари|по новостям|много (?:\w+ )?случилось|(?:что|чего)[ -]?нибудь (?:свежее|новое|интересное|важное)|"
+    r"brief me|headlines|developments|run me through|boil (?:it|this|that) down|(?:update|fill) me|year in review|wassup|worth knowing|anything (?:fresh|worth)|nothing new|wrap ?-?up|whatever['’]?s new|what (?:came|went) (?:in|out|on)|what['’]?s gone on|"
+    r"catch me up|fill me in|any ?(?:thing new|news)|events|recap|news|updates|highlights?|tl ?dr|rundown|round ?-?up|sum up)\b"
 )
 _EVENT_WORDS = re.compile(
     r"\b(?:интересного|нового|новенького|произошло|случилось|событи\w+|happened|new|events|going on|went on)\b"
@@ -164,6 +168,25 @@ _POSTS_ASKED = re.compile(
     r"новости|новост[ьейюям]+|news(?! (?:is|are))|miss(?:ed)? (?:any|some)thing (?:on|about)|"
     r"что было(?=\W*(?:$|[,.:;!?]))|коротенько|вкратце|запомнил\w*|summary|round-?up|recap)\b"
 )
+# One post that is looked for: "найди пост про кота", "which post had the photos", "link to the one about the soup".
+_POST_NOUNS = (
+    r"(?:пост(?:ик)?\w{0,3}|запис[ьие]\w{0,2}|публикаци\w{1,2}|сообщени\w{1,2}|упоминани\w{1,2}|объявлени\w{1,2}|стать[яию]|заметк\w|ссыл\w{2,4}|мем\w{0,2}|"
+    r"posts?|psot|entr(?:y|ies)|announcements?|mentions?|stor(?:y|ies)|articles?|messages?|links?|pieces?|items?|thread|write-?up|publications?|bits?|stuff|ones?|things?|everything|anything|all)"
+)
+_LOOKING = (
+    r"(?:на?йди\w*|нйади|най[тд]\w*|ищу|(?:по)?ищи\w*|(?:по|под)?каж\w*|дай(?:те)?|(?:с|под)?кинь\w*|кидай|подними\w*|откопай\w*|пришли\w*|доста(?:нь|ть)\w*|вытащи|выведи|собери|поскролль|нужен|нужны|хочу|"
+    r"где|куда делся|помню|был[аои]?|можно|find|found|search|looking|look(?: for| up)?|show|pull|dig|gimme|give|get|got|send|where(?:['’]?s)?|which|remember|there was|drop|bring|collect|retrieve|locate|filter|point me|want\w*|"
+    r"wanna|need|covered|can['’]?t find)"
+)
+_ABOUT = r"(?:про|о|об|обо|насчет|где|в котор\w{2}|с(?! утра)|на эту тему|по теме|на тему|about|abt|bout|on|re|regarding|concerning|of|with|w|where|mention\w*|tagged|that|they|who|from|explaining)"
+_POST_SOUGHT = (
+    rf"\b{_LOOKING}\b[^?]{{0,40}}?\b{_POST_NOUNS}\b[^?]{{0,25}}?\b{_ABOUT}\b|\b(?:в каком|в котором|какой) (?:посте|пост|сообщении|записи)\b|"
+    r"\b(?:which|what) (?:post|message|entry)\b|\b(?:почитать|читал\w?|read|reading) (?:\w+ )?(?:про|о|об|about|on)\b|\b(?:упоминани\w+|упоминают|упоминается|упоминали|mentions of|gets? mentioned)\b|"
+    r"\b(?:пост(?:ы|ов|а)?|записи|публикации|posts|publications|entries|pieces),? (?:в которых |где )?(?:про|о|об|с|about|on|where|mention\w*|упомина\w+)\b|"
+    rf"\b(?:про|о|об|about|on)\b[^?]{{2,60}}\b(?:найд\w+|доста\w+|(?:с|под)?кинь\w*|покаж\w+|поищи|кидай|можешь найти|find (?:it|them)|show me)\b|\b(?:поищи|вытащи|поскролль)\b|"
+    r"\bгде[ -]?то (?:было |писали |видел\w? )?про\b|(?:есть|было|был)(?: же)? (?:что|чего)[ -]?(?:то|нибудь)? про\b|"
+    r"\b(?:everything|anything|all|something|stuff|what) (?:(?:have )?you |u |they |there |is |have )*(?:have |got |ve |there )*(?:on|about|re)\b|\b(?:по теме|на тему)\b|^(?:search|find|найти|найди|поиск)\W*:"
+)
 _NO_POSTS_ASKED = re.compile(
     r"^(?:(?:а|и|ну|so|and) )?(?:когда|кто|кого|где|куда|откуда|почему|зачем|сколько|скольк\w+|скока|как\w*|во сколько|чем|кому|чей|можно|нужно|надо|"
     r"буд(?:ет|ут)|what (?:does|do|is|are|was|were|will|can)(?! (?:new|up))|when|whens?|who\w*|where|why|how|which|is|are|can|may|should|will|do)\b"
@@ -181,6 +204,10 @@ _REQUEST_WORDS = (
     r"\b(?:скинь(?:те)?|кинь(?:те)?|пришли(?:те)?|найди(?:те)?|глянь|помню|эти|все|дай(?:те)?|плиз|пжлст|пж|какие|нибудь|либо|последнее|недавно|в последнее время|"
     r"вообще|там|тут|здесь|чтобы|ребята|народ|чо|че|шо|чего|чтото|чтонибудь|чето|чет|коротенько|short|summary|round-?up|recap|запомнил\w*|чем|наш\w*|ваш\w*|хочу|можно|"
     r"pls|plz|send|find|got|get|any|everything|anything|something|things?|guys?|people|ppl|folks?|team|these days|lately|been|put|putting|going on|catch me up|fill me in|"
+    r"поищи|ищу|ищи|найти|найд\w+|достать|достань|вытащи|выведи|собери|поскролль|кидай|подкинь|нужен|нужны|почитать|читал\w?|пост|запись|ссылк\w|ссылочк\w|список|мем\w{0,2}|"
+    r"же|вот|тот|та|это|этот|такой|мне|нам|пожалуйста|помогите|если|были|срочно|сюда|где|куда|делся|самые|старые|последних|последние|свежие|писали|упоминают|упоминается|упоминали|"
+    r"looking|look|search|searching|pull|dig|gimme|retrieve|locate|collect|bring|filter|point|entry|entries|thing|bits?|pieces?|items|thread|write-?up|article|publications|link|links|one|ones|where|which|remember|reading|read|wanna|want|need|older|old|"
+    r"recent|kindly|could|can|can['’]?t|you|please|me|us|i|is|there|that|those|they|talk|talking|about|abt|bout|re|on|of|concerning|tagged|"
     r"most recent|all|about|thats|that's|whats|what's|speaks?|did|has|have|anyone|anybody|someone)\b"
 )
 # Words about posts that say nothing of the topic.
@@ -201,7 +228,17 @@ _CATCH_ALL_WORDS = (
     r"расскажи(?:те)?|обсуждали|обсуждают|покажи|пожалуйста|канале?|(?<![\d.])\d+(?!\.?\d)|"
     r"new|whats|happened|happening|going on|went on|been happening|events|recap|digest|summar\w+|overview|list|name all|make|give|me|important|main|"
     r"район[еа]|город[еа]|округе|поселке|селе|деревне|town|village|city|area|neighbou?rhood|around|local|"
-    r"highlights|updates?|miss\w*|catch|up|any|anything|today|lately|recently|latest|recent|posts?|please|show|tell)\b"
+    r"highlights|updates?|miss\w*|catch|up|any|anything|today|lately|recently|latest|recent|posts?|please|show|tell|"
+    r"важн\w+|интересн\w+|сам(?:ое|ые|ого|ых)|коротко|короче|кратенько|воды|без|только|лишь|топ|писали|пишут|постили|обсуждал\w*|происходи\w+|кинь|кидай|скинь|пришли|"
+    r"опять|пусто|или|ли|тихо|мертво|там|тут|у|вас|нас|было|был[аи]?|есть|чего|что|шо|чтонибудь|нибудь|либо|вообще|такого|этакого|нужно|хочу|знать|узнать|интересует|подскаж\w+|скаж\w+|"
+    r"добрый|день|вечер|утро|привет|здравствуйте|спасибо|какие|какая|всего|всё|все|новост\w{1,3}|меня|мне|нам|ка|за|в|на|по|"
+    r"кратенько|выжимк\w|основн\w+|собери|собрать|можешь|листать|лень|суть|тишина|свежее|свежие|вести|курс|обнови|делается|накопилось|быстренько|непрочитанн\w+|саммари|тлдр|абзац|один|подкинь|почитать|проворонил\w?|"
+    r"чтото|чонить|чета|чет|такого|хорошего|плохого|много|мало|часа?|часов|сутки|бро|ребят|народ|пж|плиз|пжл|расскаж\w+|пробегись|опиши|введи\w*|подведи|постам|посты|посл\w+|сжато|тезисно|сделай|итог\w*|вкратце|вобщем|"
+    r"brief|briefing|bullets?|gist|headlines|developments?|edition|evening|morning|wrap|run|through|thru|review|nutshell|boil|down|unread|bother\w*|scroll\w*|points|bits|worth|knowing|resume|weekly|daily|published|came|come|in|out|up|on|whatever|fresh|"
+    r"whatever['’]?s|hit|read|wassup|feed|goin|wats|keep|short|nothing|nah|yo|dear|kindly|kind|be|as|together|put|anyone|back|im|i['’]?m|lol|how|go|went|gone|makes?|made|too|many|days?|"
+    r"stuff|stories|story|things?|top|big|biggest|key|interesting|good|short|briefly|brief|quick|quickly|rundown|round-?up|sum|tl ?dr|everything|everyone|everybody|talking|about|happen\w*|"
+    r"been|going|on|so|uh|um|ok|okay|hi|hey|hello|there|just|really|all|dead|again|quiet|few|last|past|is|are|was|were|has|have|had|did|do|does|can|could|would|you|i|we|us|it|that|or|and|if|with|"
+    r"from|for|of|in|the|a|an|to|know|want|need|like|get|got|wanna|gimme|send|fill|what|wh?ats|while|since|gone|away|out|off|back|thanks|thank|pls|plz|please|guys|folks|mate|in)\b"
 )
 
 _ASKING_WORDS = (_FRAME_WORDS.pattern, _CATCH_ALL_WORDS, rf"\b{_POSTED_THINGS}\b")
@@ -259,6 +296,25 @@ def asks_about_recent_events(asked: str) -> bool:
     return bool(_RECENT_EVENTS.search(asked))
 
 
+_OF_SOMEBODY = re.compile(r"^(?:(?:а|и|ну|so|and) )?(?:кто|кого|почему|зачем|сколько|when|who|why|how (?:much|many))\b")
+_OF_WHO_ASKS = re.compile(r"\b(?:я|меня|мне|мы|нас|i|i['’]?ve|i['’]?m|my|me|we)\b")
+
+
+def asks_for_digest(asked: str, *, timed: bool) -> bool:
+    """Whether a question, without its period, asks for all that was posted; `timed`: it names a period.
+
+    One of its clauses does, and the others name nothing, or speak of who asks: "I was away, what did I miss?"
+    """
+    if timed and is_empty_topic(extract_topic(asked)) and not _OF_A_THING.match(asked.strip()):
+        return True
+    clauses = [clause for clause in _CLAUSE_END.split(asked[:_INTENT_PREFIX_LENGTH]) if tokenize(clause)]
+    for clause in clauses or [asked]:
+        if _RECENT_EVENTS.search(clause) and is_empty_topic(extract_topic(clause)):
+            others = (other.strip() for other in clauses if other != clause)
+            return all(is_empty_topic(extract_topic(other)) or _OF_WHO_ASKS.search(other) for other in others)
+    return False
+
+
 def names_events(asked: str) -> bool:
     """Whether a question for events says so by a word of its own: "что интересного было", and not "что было с лодкой"."""
     return bool(_EVENT_WORDS.search(asked))
@@ -288,6 +344,8 @@ def extract_topic(asked: str) -> str:
 def asks_for_posts(asked: str) -> bool:
     """Whether a question of no other intent asks for posts or news of something, in any order of words."""
     head = asked[:_INTENT_PREFIX_LENGTH]
+    if compile_pattern(_POST_SOUGHT).search(head) and not _OF_SOMEBODY.match(head):
+        return True
     return bool(_POSTS_ASKED.search(head)) and not _NO_POSTS_ASKED.search(head)
 
 
@@ -305,7 +363,7 @@ _COMING_FRAME = (
     r"can|we|i|you|guys|hi|hey|hello|calendar|agenda|soon|coming|next|go|around|here|out|worth|doing|having|that|should|know|of|about|tell|me|so|um|pls|please)\b"
 )
 _PAST_ASKED = re.compile(
-    r"\b(?:был[аои]?|прош(?:л|ед)\w*|произош\w+|случил\w+|вчера|нового|новенького|новости|слышно|писали|"
+    r"\b(?:был[аои]?|прош(?:л|ед)\w*|произош\w+|случил\w+|вчера|нового|новенького|новости|слышно|писали|пропустил\w*|обсуждали|итоги|recap|miss\w*|highlights?|"
     r"was|were|did|had|been|happened|went|yesterday|last|new|news|posts?|posted)\b"
 )
 

@@ -16,6 +16,7 @@ from rag_core.planning.intents import (
     asks_about_posts,
     asks_about_recent_events,
     asks_for_coming_events,
+    asks_for_digest,
     asks_for_posts,
     counts_all_posts,
     detect_intent,
@@ -251,6 +252,8 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     if kind is Kind.NEWS or (kind is Kind.FACT and asks_for_posts(asked)):
         about = extract_posts_topic(rest)
         kind, topic = (Kind.NEWS, about) if about else (kind, topic)
+    if kind in _DIGEST_INTENTS and asks_for_digest(rest, timed=period is not None):
+        kind, topic = Kind.SUMMARY, ""
     posting_period = period if period and _is_posting_period(period, question, asked, kind, filters, topic) else None
     kind = _adjust_intent(kind, topic, asked, bounded=bool(posting_period or filters.words))
     coming = _find_coming_topic(asked, question.asked_at, filters) if kind in _OPEN_INTENTS else None
@@ -325,6 +328,7 @@ def _is_posting_period(
 _OPEN_INTENTS = frozenset({Kind.FACT, Kind.LIST, Kind.POSTED, Kind.NEWS})
 # Intents whose topic may be empty: of all channels.
 _NAMELESS_INTENTS = frozenset({Kind.COMING, Kind.CONTACT, Kind.INTRODUCTION})
+_DIGEST_INTENTS = frozenset({Kind.FACT, Kind.NEWS, Kind.LIST, Kind.SUMMARY})
 _MAX_COMING_TERMS, _MAX_COMING_LENGTH = 3, 200  # terms, characters
 _SOON, _ONE_DAY = timedelta(days=15), timedelta(days=1)
 

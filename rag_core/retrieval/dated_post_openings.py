@@ -34,6 +34,7 @@ _MAX_OPENING_LENGTH = 110  # characters of a post in a line
 _MAX_READ_POSTS = 3 * MAX_LINES  # some have no text, or are copies
 _RECENT_DAYS = (7, 31, 366)  # "what is new" without a period: the shortest of these that has enough posts, else all
 _ENOUGH_POSTS = 5
+_RECENTLY = timedelta(days=31)
 _MAX_YEARS_BACK = 20  # "in October": the latest October with posts
 _MAX_NEWEST_POSTS = 200  # without a bounded period: the newest that take turns by channel
 _MAX_COMPARED_POSTS = 50  # posts of one part of the period from which the channel least shown is taken
@@ -46,8 +47,8 @@ _MIN_WORDS = 2  # of a sentence that says something
 async def summarize_period(question: Question, plan: Plan, rag: Engine, *, counted: bool) -> Draft:
     """Summarize the posts of a period: dated lines, newest first, and their number.
 
-    With `counted` the number comes first, then the lines, oldest first. Where a period up to now has no posts, the last
-    post before it; a draft without sentences: there is nothing to quote.
+    With `counted` the number comes first, then the lines, oldest first. Where a recent period has no posts, the last
+    before it; a draft without sentences: there is nothing to quote.
     """
     places = await _find_posts(question, plan, rag, counted=counted)
     bounded = plan.since is not None and plan.until is not None
@@ -67,8 +68,8 @@ async def summarize_period(question: Question, plan: Plan, rag: Engine, *, count
 
 
 async def _quote_last_post(question: Question, plan: Plan, rag: Engine) -> Draft:
-    """Quote the last post before a period up to now that has no posts: "what is new today" on a quiet day."""
-    if plan.since is None or (plan.until and plan.until <= question.asked_at):
+    """Quote the last post before a recent period that has no posts: "what is new today" on a quiet day."""
+    if plan.since is None or (plan.until and plan.until <= question.asked_at - _RECENTLY):
         return Draft()
     before = replace(plan, since=None, until=plan.since)
     places = await asyncio.to_thread(rag.lexical.all_of, await resolve_filter(before, question.viewer, rag))

@@ -297,6 +297,9 @@ def asks_about_recent_events(asked: str) -> bool:
 
 
 _OF_SOMEBODY = re.compile(r"^(?:(?:а|и|ну|so|and) )?(?:кто|кого|почему|зачем|сколько|when|who|why|how (?:much|many))\b")
+_VALUE_ASKED = re.compile(
+    r"\b(?:когда|сколько|скольки|где|куда|откуда|кто|как|почему|зачем|can|could|may|when|where|who|why|how|what time)\b"
+)
 _OF_WHO_ASKS = re.compile(r"\b(?:я|меня|мне|мы|нас|i|i['’]?ve|i['’]?m|my|me|we)\b")
 
 
@@ -305,7 +308,7 @@ def asks_for_digest(asked: str, *, timed: bool) -> bool:
 
     One of its clauses does, and the others name nothing, or speak of who asks: "I was away, what did I miss?"
     """
-    if timed and is_empty_topic(extract_topic(asked)) and not _OF_A_THING.match(asked.strip()):
+    if timed and is_empty_topic(extract_topic(asked)) and not _VALUE_ASKED.search(asked):
         return True
     clauses = [clause for clause in _CLAUSE_END.split(asked[:_INTENT_PREFIX_LENGTH]) if tokenize(clause)]
     for clause in clauses or [asked]:

@@ -38,6 +38,7 @@ from rag_core.planning.queries import (
 from rag_core.planning.router import route_plan
 from rag_core.text.channel_questions import detect_channel_question
 from rag_core.text.contact_questions import detect_contact_kind
+from rag_core.text.definition_questions import find_defined_name
 from rag_core.text.status_questions import asks_for_status, strip_status_words
 from rag_core.text.tokens import compile_pattern, fold_case, tokenize
 from rag_core.types import HYBRID, Channel, Kind, Plan, Question
@@ -248,12 +249,7 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     rest = asked
     for words in filter(None, (period.words if period else "", *filters.words)):
         rest = rest.replace(words, " ")
-    kind, topic = detect_intent(asked), extract_topic(rest)
-    if kind is Kind.NEWS or (kind is Kind.FACT and asks_for_posts(asked)):
-        about = extract_posts_topic(rest)
-        kind, topic = (Kind.NEWS, about) if about else (kind, topic)
-    if kind in _DIGEST_INTENTS and asks_for_digest(rest, timed=period is not None):
-        kind, topic = Kind.SUMMARY, ""
+    kind, topic = _detect_intent_and_topic(asked, rest, timed=period is not None)
     posting_period = period if period and _is_posting_period(period, question, asked, kind, filters, topic) else None
     kind = _adjust_intent(kind, topic, asked, bounded=bool(posting_period or filters.words))
     coming = _find_coming_topic(asked, question.asked_at, filters) if kind in _OPEN_INTENTS else None
@@ -262,6 +258,8 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     if kind in _OPEN_INTENTS and (of_channel := _find_channel_intent(asked, rest, filters, readable)):
         kind, topic, named = of_channel
         filters, posting_period = replace(filters, channels=named), None
+    if kind is Kind.FACT and not filters.beside and find_defined_name(text):
+        kind = Kind.DEFINITION
     if kind is Kind.FACT and posting_period and asks_about_recent_events(asked):
         # "what happened at the barn players in August": a digest of the channel of that title, else of those mentions
         topic = strip_catch_all_words(topic)
@@ -302,6 +300,17 @@ def widen_plan(plan: Plan) -> Plan:
 def lift_filters(plan: Plan) -> Plan:
     """Lift all filters of the question; those of the viewer are no part of a plan."""
     return replace(plan, since=None, until=None, channels=None, authors=(), origins=(), media=(), files=())
+
+
+def _detect_intent_and_topic(asked: str, rest: str, *, timed: bool) -> tuple[Kind, str]:
+    """Detect the intent of a question and what it is about; `rest`: without its filters and its period, if `timed`."""
+    kind, topic = detect_intent(asked), extract_topic(rest)
+    if kind is Kind.NEWS or (kind is Kind.FACT and asks_for_posts(asked)):
+        about = extract_posts_topic(rest)
+        kind, topic = (Kind.NEWS, about) if about else (kind, topic)
+    if kind in _DIGEST_INTENTS and asks_for_digest(rest, timed=timed):
+        return Kind.SUMMARY, ""
+    return kind, topic
 
 
 def _is_posting_period(

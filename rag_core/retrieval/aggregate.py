@@ -25,6 +25,7 @@ from rag_core.retrieval.channel_introductions import introduce_channels
 from rag_core.retrieval.channel_profile import find_described_channel
 from rag_core.retrieval.coming_events import list_coming_events
 from rag_core.retrieval.dated_post_openings import MAX_LINES, find_opening, fit_dated_lines, summarize_period
+from rag_core.retrieval.name_definitions import define_name
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage import posts
 from rag_core.storage.post_lookup import fetch_passages
@@ -219,6 +220,7 @@ def _map_terms_to_words(text: str) -> dict[str, str]:
 _ANSWERS = {
     Kind.COMING: list_coming_events,
     Kind.CONTACT: find_channel_contacts,
+    Kind.DEFINITION: define_name,
     Kind.INTRODUCTION: introduce_channels,
     Kind.WHEN: date_posts,
 }

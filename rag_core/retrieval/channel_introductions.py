@@ -30,7 +30,8 @@ _MAX_ABOUT_LENGTH = 300  # characters
 # Who speaks of themselves: "Пишем вдвоём, Рита и Паша", "Bea here, secretary".
 _SELF = re.compile(
     r"(?<!\w)(?:(?i:меня зовут|пишем|пишу|вед[её]м|веду|делаем|рассказываем|ведут|my name is|"
-    r"(?:run|written|edited|kept) by)(?!\w)|[Яя](?: [-—–])? [А-Я]|(?:I['’]m|I am|[Ww]e are|[Ww]e['’]re) [A-Z]|[A-Z]\w+ here(?!\w))"
+    r"(?:run|written|edited|kept) by)(?!\w)|"
+    r"[Яя](?: [-—–])? [А-Я]|(?:I['’]m|I am|[Ww]e are|[Ww]e['’]re) [A-Z]|[A-Z]\w+ here(?!\w))"
 )
 _ROLE = re.compile(
     r"(?<!\w)(?:админ\w*|редактор\w*|владел\w+|хозя[ий]\w+|основател\w+|председател\w+|президент\w*|директор\w*|"

@@ -60,7 +60,7 @@ _ANSWER_TYPE_WORDS = (
                        r"дорог(?:ой|ая|о|ие|ое)|(?:by |for )?how much (?:is|are|was|were|does|do|did|for|to|will|would|it|a|an|the|per)"
                        r"(?: (?:it|that|one))?(?: costs?\b)?|what(?= (?:[^\s?]+ ){1,6}?(?:costs?|pay)(?!\w))|how much (?:money|cash)|"
                        r"costs?|prices?|pricing|fees?|fares?|how expensive|expensive|cheap|charge"),
-    (AnswerType.HOURS, r"во ск[оа]л?ьк[оаи]|(?:до|со?|к) ск[оа]л?ьк[иоа]|(?:до|с|в) како(?:го|й|м) час\w*|часы работы|"
+    (AnswerType.HOURS, r"во ск[оа]л?ь?к[оаи]|(?:до|со?|к) ск[оа]л?ь?к[иоа]|(?:до|с|в) како(?:го|й|м) час\w*|часы работы|"
                        r"режим работы|(?:по|в) как(?:им|ие) (?:дн\w+|вечер\w*)|(?:what|which) (?:days|nights|evenings|mornings)(?= (?:are|is|do|does|can)(?!\w))|график\w*|расписани\w+|когда (?:[^\s?]+ ){0,3}?работа(?:ет|ют|ете)(?!\w)|"
                        r"как работа\w+|(?:at |until |till |by )?what time|opening hours|working hours|hours|how late|how early|"
                        r"when do (?:you|they|we)"),

@@ -18,13 +18,14 @@ from datetime import datetime
 from itertools import product
 
 from rag_core.context.evidence import build_text_key
+from rag_core.context.post_openings import find_opening
 from rag_core.engine import Engine
 from rag_core.planning.intents import asks_for_count, asks_for_mentions, asks_whose_posts
 from rag_core.retrieval.channel_contacts import find_channel_contacts
 from rag_core.retrieval.channel_introductions import introduce_channels
 from rag_core.retrieval.channel_profile import find_described_channel
 from rag_core.retrieval.coming_events import list_coming_events
-from rag_core.retrieval.dated_post_openings import MAX_LINES, find_opening, fit_dated_lines, summarize_period
+from rag_core.retrieval.dated_post_openings import MAX_LINES, fit_dated_lines, summarize_period
 from rag_core.retrieval.name_definitions import define_name
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage import posts

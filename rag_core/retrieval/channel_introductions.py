@@ -11,10 +11,10 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rag_core.context.post_openings import find_opening
 from rag_core.engine import Engine
 from rag_core.planning.rule_planner import TELEGRAM_START
 from rag_core.retrieval.channel_profile import INTRODUCTION_PATTERN, find_described_channel
-from rag_core.retrieval.dated_post_openings import find_opening
 from rag_core.storage.posts import list_first_posts, list_posts_between
 from rag_core.text.channel_questions import ChannelAspect, detect_channel_question
 from rag_core.text.names import find_names

@@ -225,7 +225,7 @@ _CATCH_ALL_WORDS = (
     r"\b(?:нов(?:ого|ое)|случилось|произошло|происходило|слышно|события|итоги|дайджест\w*|обзор\w*|сводк\w+|"
     r"краткое содержание|вкратце|кратк\w+|пересказ\w*|перескажи\w*|резюмируй\w*|подведи|список|перечисли\w*|назови|сделай|составь|дай|главное|главные|"
     r"новенького|новенькое|интересного|творится|творилось|хроника|последнее|самое|свежие|последние|свежее|последних|че|чо|шо|событий|мероприятия|мероприятий|пропустил\w*|я|"
-    r"расскажи(?:те)?|обсуждали|обсуждают|покажи|пожалуйста|канале?|(?<![\d.])\d+(?!\.?\d)|"
+    r"расскажи(?:те)?|обсуждали|обсуждают|покажи|пожалуйста|канале?|"
     r"new|whats|happened|happening|going on|went on|been happening|events|recap|digest|summar\w+|overview|list|name all|make|give|me|important|main|"
     r"район[еа]|город[еа]|округе|поселке|селе|деревне|town|village|city|area|neighbou?rhood|around|local|"
     r"highlights|updates?|miss\w*|catch|up|any|anything|today|lately|recently|latest|recent|posts?|please|show|tell|"
@@ -426,8 +426,8 @@ def extract_posts_topic(asked: str) -> str:
 
 def strip_catch_all_words(topic: str) -> str:
     """Strip the words that ask for all posts of a period, and function words."""
-    words = compile_pattern(_CATCH_ALL_WORDS).sub(" ", topic).split()
-    return " ".join(word for word in words if tokenize(word))
+    words = [word for word in compile_pattern(_CATCH_ALL_WORDS).sub(" ", topic).split() if tokenize(word)]
+    return "" if all(map(str.isdigit, words)) else " ".join(words)  # "the last 5", but "bus 42"
 
 
 def is_empty_topic(topic: str) -> bool:

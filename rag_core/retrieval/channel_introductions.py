@@ -33,6 +33,7 @@ _SELF = re.compile(
     r"(?:run|written|edited|kept) by)(?!\w)|"
     r"[Яя](?: [-—–])? [А-Я]|(?:I['’]m|I am|[Ww]e are|[Ww]e['’]re) [A-Z]|[A-Z]\w+ here(?!\w))"
 )
+_NAME_HERE = re.compile(r"[A-Z]\w+ here(?!\w)")
 _ROLE = re.compile(
     r"(?<!\w)(?:админ\w*|редактор\w*|владел\w+|хозя[ий]\w+|основател\w+|председател\w+|президент\w*|директор\w*|"
     r"заведующ\w+|руководител\w+|admins?|editors?|owners?|founders?|president|chair(?:man|woman|person)?|secretary|"
@@ -102,9 +103,14 @@ def _find_owners(first: Sequence[Post], latest: Sequence[Post]) -> list[_Line]:
             sentence = post.text[slice(*span)]
             role = _ROLE.search(sentence) and (_OWN.search(sentence) or post.key in openings)
             speaks = post.key in openings and _SELF.search(sentence)
-            if (role or speaks) and find_names(sentence):
+            if (role or speaks) and _names_somebody(sentence):
                 lines.append(_Line(post, span, bool(role and _TAKES_OVER.search(sentence))))
     lines.sort(key=lambda line: line.post.date)
     new = [line for line in lines if line.takes_over][-1:]
     early = [line for line in lines if line.post.key in openings]
     return list(dict.fromkeys([*new, *early]))[:_LINES_OF_ONE] or lines[-1:]
+
+
+def _names_somebody(sentence: str) -> bool:
+    """Whether a sentence has a name, which is more than the capital letter of its first word, but in "Bea here"."""
+    return any(name.start() or " " in name[0] for name in find_names(sentence)) or bool(_NAME_HERE.match(sentence))

@@ -59,7 +59,7 @@ def compile_definition(name: str) -> DefinitionPattern:
     in_passing = (
         rf"{named}(?:\s+(?:is|was|are|were|isn['’]t|зовут|теперь)\s|,\s(?:which|not|[а-яё]+(?:ый|ая|ое|ий|ой)\s))|"
         r"(?<!\w)(?:зовут|называ\w+|назвали|назвать|прозва\w+|кличк\w|по имени|для всех|called?|calls|named?|known as|name is|"
-        rf"chosen)\W+(?:[\w-]+\W+){{0,2}}?{named}|"
+        rf"chosen)\W+(?!не |not )(?:[\w-]+\W+){{0,2}}?{named}|"
         rf"(?<!\w){_ROLES}(?:\s+(?:is|was|it['’]s))?[\s:,—–-]+(?:[\w-]+\s)?{named}|"
         rf"{named}(?:['’]s)?,?\s(?:[\w-]+\s){{0,2}}?{_ROLES}(?!\w)"
     )

@@ -1,0 +1,60 @@
+"""What a channel is about and who runs it: its first posts, and the later ones that name who took over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rag_core.types import Answer, Certainty
+
+ABOUT = "This is the channel of the harbour: tides, fish, lost gloves."
+OWNERS = "Пишем вдвоём, Рита и Паша."
+
+
+def lines(answer: Answer) -> list[str]:
+    return [sentence.text for sentence in answer.sentences]
+
+
+@pytest.fixture
+async def introduced(empty_library: Any, make_post: Any) -> Any:
+    """Harbour and kiln with first posts that introduce them, a new editor of the harbour, and a closed channel."""
+    library = empty_library
+    await library.keep(
+        make_post(1, f"Hello! {ABOUT} Vera here, harbour master.", chat=library.harbour),
+        *(make_post(2 + n, f"Tide table number {n} is on the wall.", chat=library.harbour, days=n) for n in range(8)),
+        make_post(1, f"Это канал мастерской на Глиняной. {OWNERS}", chat=library.kiln),
+        make_post(1, "Hello! This is the vault's channel. Run by Sir Humphrey.", chat=library.safe),
+        make_post(150, "Our new editor is Otto Lind, welcome him.", chat=library.harbour, days=200),
+        make_post(151, "The editor of the Herald, Max Frost, was rude.", chat=library.harbour, days=201),
+    )
+    return library
+
+
+async def test_a_named_channel_says_surely_what_it_is_about(introduced: Any) -> None:
+    for question in ("what is harbour news about?", "tell me about the harbour news channel"):
+        answer = await introduced.ask(question)
+        assert (lines(answer)[0][: len(ABOUT)], answer.certainty) == (ABOUT, Certainty.SURE)
+
+
+async def test_who_runs_a_channel_is_who_took_over_then_who_speaks_in_its_first_posts(introduced: Any) -> None:
+    answer = await introduced.ask("who runs harbour news?")
+    assert lines(answer) == ["Our new editor is Otto Lind, welcome him.", "Vera here, harbour master."]
+    assert answer.certainty is Certainty.PROBABLE
+
+
+async def test_of_several_channels_each_says_its_own_and_none_that_may_not_be_read(introduced: Any) -> None:
+    for question in ("кто тут админ?", "who's behind this page?", "кто ведёт этот канал"):
+        answer = await introduced.ask(question)
+        assert sorted(lines(answer)) == ["Our new editor is Otto Lind, welcome him.", OWNERS]
+
+
+async def test_without_an_introduction_nothing_is_said(library: Any) -> None:
+    answer = await library.ask("who runs this channel?", see=(library.harbour,))
+    assert answer.refused
+
+
+async def test_who_runs_something_else_is_a_question_for_posts(introduced: Any, make_post: Any) -> None:
+    await introduced.keep(make_post(160, "The glaze class is run by Maria.", chat=introduced.kiln, days=210))
+    answer = await introduced.ask("who runs the glaze class?")
+    assert lines(answer)[0] == "The glaze class is run by Maria."

@@ -7,11 +7,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from driver import CREW, GROUP, HARBOUR, OTTO, RITA, bind, query_archive, say, say_text
 
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
+from rag_core.calibration import Calibration
 from rag_core.storage import channels
+from rag_core.types import Certainty
 
 FERRY = "When does the ferry to Owl Island leave?"
 COURSE = "Когда открывается запись на курс керамики?"
@@ -56,6 +59,16 @@ async def test_after_a_refusal_a_remark_says_that_there_is_nothing(sandbox: Sand
         assert (await say_text(sandbox, OTTO, "more")).startswith("Try the words that a post would use")
         nothing = "This answer quotes no post: I did not find a sure answer."
         assert [await say_text(sandbox, OTTO, text) for text in ("source?", "really?", "tldr")] == [nothing] * 3
+
+
+async def test_of_a_probable_answer_the_bot_is_not_sure_when_asked_and_when_brief(
+    sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Calibration, "grade", lambda *args, **kwargs: Certainty.PROBABLE)
+    async with live():
+        assert (await ask(OTTO, FERRY))["text"].startswith("I am not sure.")
+        assert (await say_text(sandbox, OTTO, "really?")).startswith("No, I am not sure")
+        assert (await say_text(sandbox, OTTO, "tldr")).startswith("I am not sure.")
 
 
 async def test_without_an_answer_before_it_a_remark_is_a_text_like_any_other(

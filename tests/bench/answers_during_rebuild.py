@@ -165,7 +165,7 @@ async def measure_latency(folder: Path, args: argparse.Namespace) -> Measured:
         reindexing = RebuildRunner(rag.archive, indexer, dense)
         viewer = Viewer(1, frozenset(await channels.load_channels(rag.archive)))
         before, during = (QuestionLoad(rag, [q["text"] for q in told], viewer, 1 / args.rate) for _ in range(2))
-        await before.during(asyncio.sleep(2))  # what is made at the first use
+        await before.during(asyncio.sleep(min(2.0, args.before)))  # what is made at the first use
         before.took.clear()
         await before.during(asyncio.sleep(args.before))
         if counted:

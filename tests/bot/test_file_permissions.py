@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import sys
 from pathlib import Path
 
 import pytest
+from chaos.bot_process import fork_process
 from driver import HARBOUR, OTTO
 
 from bot.data_folder_lock_and_usage import find_exposed_files
@@ -18,16 +16,15 @@ EXPORT = b"""{"name": "Bakery", "type": "public_channel", "id": 77, "messages": 
  {"id": 1, "type": "message", "date_unixtime": "1700000000", "text": "Rolls are ready at six in the morning."}]}"""
 
 
-async def process(words: list[str], cwd: Path, given: dict[str, str]) -> asyncio.subprocess.Process:
-    command = [sys.executable, "-m", "bot", *words]
-    return await asyncio.create_subprocess_exec(*command, cwd=cwd, env=os.environ | given, umask=0o022)
+RUN = "import os, sys; from bot.__main__ import main; os.umask(0o022); sys.argv[1:] = {}; sys.exit(main())"
 
 
 @pytest.mark.timeout(300)  # two processes start
-async def test_a_session_leaves_only_private_files(sandbox: Sandbox, tmp_path: Path, root: Path) -> None:
-    given = {"PYTHONPATH": str(root), "BOT__TOKEN": sandbox.token, "BOT__API": sandbox.url, "DATA__DIR": "home",
+async def test_a_session_leaves_only_private_files(sandbox: Sandbox, tmp_path: Path) -> None:
+    given = {"BOT__TOKEN": sandbox.token, "BOT__API": sandbox.url, "DATA__DIR": "home",
              "MODELS__EMBEDDER": "none", "LLM__MODEL": "none", "BOT__ADMINS": "501"}  # fmt: skip
-    bot = await process(["run"], tmp_path, given)
+    bot, backup = (fork_process(given, tmp_path / "log", exec, RUN.format([word]), {}) for word in ("run", "backup"))
+    bot.start()
     try:
         async with asyncio.timeout(200):
             while not any(call["method"] == "getUpdates" for call in sandbox.transcript):  # noqa: ASYNC110 - no bell rings
@@ -38,11 +35,12 @@ async def test_a_session_leaves_only_private_files(sandbox: Sandbox, tmp_path: P
         await sandbox.replies(OTTO, timeout=100)
         walk(tmp_path / "home")  # while it runs: the socket and what is half done too
     finally:
-        bot.send_signal(signal.SIGTERM)
-        await bot.wait()
-    assert bot.returncode == 0
-    done = await process(["backup"], tmp_path, given)
-    assert await done.wait() == 0
+        bot.terminate()
+        await asyncio.to_thread(bot.join)
+    assert bot.exitcode == 0
+    backup.start()
+    await asyncio.to_thread(backup.join)
+    assert backup.exitcode == 0
     found = walk(tmp_path / "home")
     assert {"citegram.db", "citegram.lock"} <= found
     assert len(found) > 5

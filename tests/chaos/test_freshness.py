@@ -17,7 +17,8 @@ ROUNDS = 3  # what else the machine does is not counted: one that is in time wil
 @pytest.mark.timeout(300)
 async def test_posts_and_edits_are_found_in_time_by_words_and_by_meaning(tmp_path: Path, offline_models: Path) -> None:
     for number in range(ROUNDS):
-        metrics = await measure_freshness(Load(seconds=5, seed=number), tmp_path / str(number), offline_models.parent)
+        load = Load(seconds=3, posts=17, edits=3, seed=number)
+        metrics = await measure_freshness(load, tmp_path / str(number), offline_models.parent)
         assert not metrics["never_found"]
         assert metrics["questions"]["asked"] == metrics["questions"]["found"] > 0
         for leg in (LEXICAL, DENSE):

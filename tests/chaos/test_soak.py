@@ -16,9 +16,9 @@ from chaos.user_load import Load, Rates
 from driven_sandbox import DrivenSandbox
 
 SHORT = Plan(
-    minutes=0.15,
-    warm_up=0.05,
-    every=0.3,
+    minutes=0.1,
+    warm_up=0.03,
+    every=0.2,
     posts=100,
     answers=10,
     rates=Rates(edits=5, think_s=0.2, reindex_s=1, posted=20),

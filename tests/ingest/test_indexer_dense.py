@@ -112,6 +112,10 @@ async def test_batches_grow_while_embedding_is_quick_and_shrink_where_it_is_not(
         await shelf.dense.catch_up(done.append)
         return [after - before for before, after in pairwise(done)]
 
+    async def make_any_vectors(texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.eye(1, shelf.rag.dense.vectors.dimension, dtype=np.float32).repeat(len(texts), axis=0)
+
+    shelf.embedder.passages = make_any_vectors
     monkeypatch.setattr(ingest.indexer, "_BATCH_SECONDS", 100.0)  # quick is whatever takes less than half of it
     assert await index_and_list_batches(1) == [32, 64, 128, 76]
     monkeypatch.setattr(ingest.indexer, "_BATCH_SECONDS", 0.0)

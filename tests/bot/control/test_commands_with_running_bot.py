@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chaos.bot_process import fork_bot
+from chaos.bot_process import fork_bot, fork_process
 from driver import OTTO, CommandResult
 
 from bot.app import run_bot
@@ -194,8 +194,7 @@ async def test_after_a_kill_the_folder_is_free_and_the_old_socket_is_no_trouble(
 
 
 _DIES = """
-import asyncio, os, sys
-from pathlib import Path
+import asyncio, os
 from bot.control.socket_server import serve_control_socket
 from bot.data_folder_lock_and_usage import lock_data_folder
 
@@ -203,8 +202,8 @@ async def die(request, say):
     os.kill(os.getpid(), 9)
 
 async def main():
-    with lock_data_folder(Path(sys.argv[1])):
-        async with serve_control_socket(Path(sys.argv[1]), {"ask": die, "wake": die, "doctor": die}):
+    with lock_data_folder(folder):
+        async with serve_control_socket(folder, {"ask": die, "wake": die, "doctor": die}):
             await asyncio.Event().wait()
 
 asyncio.run(main())
@@ -212,28 +211,29 @@ asyncio.run(main())
 
 
 @asynccontextmanager
-async def mortal(folder: Path, root: Path) -> AsyncIterator[int]:
+async def mortal(folder: Path) -> AsyncIterator[int]:
     """The id of a process that holds the folder and is killed by what it is asked."""
-    child = await asyncio.create_subprocess_exec(sys.executable, "-c", _DIES, str(folder), cwd=root)
+    child = fork_process({}, folder.parent / "log", exec, _DIES, {"folder": folder})
+    child.start()
     try:
         await answering(folder)
+        assert child.pid
         yield child.pid
-        assert await asyncio.wait_for(child.wait(), 30) == -signal.SIGKILL
+        await asyncio.to_thread(child.join, 30)
+        assert child.exitcode == -signal.SIGKILL
     finally:
-        if child.returncode is None:
-            child.kill()
-            await child.wait()
+        child.kill()
 
 
 async def test_a_bot_that_dies_in_the_middle_is_one_sentence(home: Path, root: Path, command: Command) -> None:
-    async with mortal(home, root) as number:
+    async with mortal(home) as number:
         said = await command(question_commands, home, FERRY, "--json")
     sentence = "ended before it was done: try again when it runs, or without it."
     assert said == (1, "", f"The bot (process {number}) {sentence}")
-    async with mortal(home, root) as number:
+    async with mortal(home) as number:
         looked = await command(doctor, home)
     assert f"BAD  The bot (process {number}) {sentence}" in looked.out
-    async with mortal(home, root):
+    async with mortal(home):
         told = await command(imports, home, *export(root))
     assert told.code == 1
     assert json.loads(told.out)["new"] == 84  # kept

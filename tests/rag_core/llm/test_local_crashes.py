@@ -137,7 +137,10 @@ async def test_a_fresh_child_serves_within_two_seconds_of_its_load_time(tiny_ggu
     await model.close()
 
 
-async def test_ends_in_a_row_make_the_next_start_wait_and_then_refuse_until_it_recovers(model: LocalModel) -> None:
+async def test_ends_in_a_row_make_the_next_start_wait_and_then_refuse_until_it_recovers(
+    model: LocalModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rag_core.llm.local._MAX_RESTART_WAIT_S", 0.4)  # the second pause is longer
     refused = ""
     for _ in range(12):
         try:

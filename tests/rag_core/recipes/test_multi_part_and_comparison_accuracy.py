@@ -8,19 +8,21 @@ What the agent shows, and direct beside it.
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from bot.evaluation.datasets import read_corpus
 from bot.evaluation.indexed_dataset import IndexedDataset, open_indexed_dataset
 from rag_core import Answer, Question, RagSettings, answer_question
 from rag_core.planning.comparison_questions import parse_comparison
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 ROOT = Path(__file__).parents[3]
 
@@ -38,47 +40,50 @@ def shows(answer: Answer, part: dict[str, Any], data: IndexedDataset) -> bool:
     )
 
 
-async def test_six_in_ten_questions_of_two_parts_are_answered_whole(tmp_path: Path, offline_models: Path) -> None:
-    rows = [json.loads(line) for line in (ROOT / "tests/data/parts/queries.jsonl").read_text("utf-8").splitlines()]
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def data(offline_models: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[IndexedDataset]:
+    """The sample channels, indexed once."""
     models = {"dir": offline_models.parent, "reranker": "none"}
-    settings = RagSettings.model_validate({"data": {"dir": tmp_path}, "models": models})
-    whole, named = {"direct": 0, "agent": 0}, 0
+    settings = RagSettings.model_validate({"data": {"dir": tmp_path_factory.mktemp("data")}, "models": models})
     async with open_indexed_dataset(read_corpus(ROOT / "bot" / "sandbox" / "channels"), settings) as data:
-        for recipe in whole:
-            rag = replace(data.rag, recipe=recipe)
-            for row in rows:
-                asked_at = datetime.fromisoformat(row["asked_at"])
-                answer = await answer_question(Question(row["text"], row["lang"], asked_at, data.viewer), rag)
-                answerable = [part for part in row["parts"] if part["answerable"]]
-                whole[recipe] += all(shows(answer, part, data) for part in answerable)
-                named += len(answerable) < len(row["parts"]) and bool(answer.missing)
+        yield data
+
+
+async def test_six_in_ten_questions_of_two_parts_are_answered_whole(data: IndexedDataset) -> None:
+    rows = [json.loads(line) for line in (ROOT / "tests/data/parts/queries.jsonl").read_text("utf-8").splitlines()]
+    whole, named = {"direct": 0, "agent": 0}, 0
+    for recipe in whole:
+        rag = replace(data.rag, recipe=recipe)
+        for row in rows:
+            asked_at = datetime.fromisoformat(row["asked_at"])
+            answer = await answer_question(Question(row["text"], row["lang"], asked_at, data.viewer), rag)
+            answerable = [part for part in row["parts"] if part["answerable"]]
+            whole[recipe] += all(shows(answer, part, data) for part in answerable)
+            named += len(answerable) < len(row["parts"]) and bool(answer.missing)
     print(f"every answerable part shown, of {len(rows)}: {whole}; an unanswerable part named, of 20: {named}")
     assert whole["agent"] >= 0.55 * len(rows)
     assert whole["agent"] > whole["direct"]
     assert named >= 12
 
 
-async def test_what_is_said_to_be_greater_is_greater(tmp_path: Path, offline_models: Path) -> None:
+async def test_what_is_said_to_be_greater_is_greater(data: IndexedDataset) -> None:
     """Both values of half of the comparisons are found and compared; never is the wrong thing named."""
     file = ROOT / "tests" / "data" / "comparisons" / "queries.jsonl"
     rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-    models = {"dir": offline_models.parent, "reranker": "none"}
-    settings = RagSettings.model_validate({"data": {"dir": tmp_path}, "models": models})
     right, wrong, shown = [], [], 0
-    async with open_indexed_dataset(read_corpus(ROOT / "bot" / "sandbox" / "channels"), settings) as data:
-        rag = replace(data.rag, recipe="agent")
-        for row in rows:
-            asked_at = datetime.fromisoformat(row["asked_at"])
-            answer = await answer_question(Question(row["text"], row["lang"], asked_at, data.viewer), rag)
-            told = "\n".join(sentence.text for sentence in answer.sentences)
-            print(f"{row['id']} {row['text']} -> {told or 'refused'} | {answer.missing}")
-            shown += bool(row["values"]) and all(value in told for value in row["values"])
-            comparison = parse_comparison(row["text"])
-            compared = answer.sentences[0].text if answer.sentences and len(answer.sentences[0].citations) > 1 else ""
-            if comparison and compared.lower().startswith(comparison.word):
-                first, _ = comparison.things
-                named = "first" if compared.partition(": ")[2].startswith(first) else "second"
-                (right if named == row["winner"] else wrong).append(row["id"])
+    rag = replace(data.rag, recipe="agent")
+    for row in rows:
+        asked_at = datetime.fromisoformat(row["asked_at"])
+        answer = await answer_question(Question(row["text"], row["lang"], asked_at, data.viewer), rag)
+        told = "\n".join(sentence.text for sentence in answer.sentences)
+        print(f"{row['id']} {row['text']} -> {told or 'refused'} | {answer.missing}")
+        shown += bool(row["values"]) and all(value in told for value in row["values"])
+        comparison = parse_comparison(row["text"])
+        compared = answer.sentences[0].text if answer.sentences and len(answer.sentences[0].citations) > 1 else ""
+        if comparison and compared.lower().startswith(comparison.word):
+            first, _ = comparison.things
+            named = "first" if compared.partition(": ")[2].startswith(first) else "second"
+            (right if named == row["winner"] else wrong).append(row["id"])
     print(f"compared rightly: {right}, wrongly: {wrong}; both values shown in {shown} of {len(rows) - 2}")
     assert not wrong
     assert len(right) >= 9

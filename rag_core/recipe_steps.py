@@ -380,7 +380,9 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     coverage = measure_coverage(asked, best, statistics, contested=contested, likeness=likeness, foreign=foreign)
     covered = rag.calibration.likely(coverage, cosine, model, question.lang)
     certainty = rag.calibration.grade(covered, brief=coverage.brief, lenient=coverage.lenient, foreign=foreign)
-    status = plan.kind in {Kind.FACT, Kind.NEWS} and not ranked.series and asks_for_status(question.text)
+    status = (
+        plan.kind in {Kind.FACT, Kind.NEWS, Kind.DEFINITION} and not ranked.series and asks_for_status(question.text)
+    )
     certainty = _limit_certainty(certainty, ranked, posts_asked=plan.kind is Kind.NEWS or status)
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)

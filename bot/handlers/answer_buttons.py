@@ -151,13 +151,18 @@ async def _press_text(pressed: _ButtonPress) -> None:
             await _reply_with_text(pressed, text, buttons)
 
 
+async def queue_deeper_question(
+    asked: AnsweredQuestion, update_id: int, context: AppContext, words: Translator, *, pressed: bool = False
+) -> None:
+    """Queue a question again, within the limits. Relative dates keep their meaning from the first time."""
+    again = replace(asked, update_id=update_id, mode=DEEP_MODE)
+    async with context.queue.limits.hold_count(asked.user_id, asked.chat_id, words, pressed=pressed):
+        await questions.queue_question(context.archive, again)
+    context.queue.wake()
+
+
 async def _press_deeper(pressed: _ButtonPress) -> None:
-    """Queue the question again, within the limits. Relative dates keep their meaning from the first time."""
-    asked = pressed.asked
-    queue, again = pressed.context.queue, replace(asked, update_id=pressed.update_id, mode=DEEP_MODE)
-    async with queue.limits.hold_count(asked.user_id, asked.chat_id, pressed.words, pressed=True):
-        await questions.queue_question(pressed.context.archive, again)
-    queue.wake()
+    await queue_deeper_question(pressed.asked, pressed.update_id, pressed.context, pressed.words, pressed=True)
     await _finish_press(pressed, pressed.words("deeper-begins", count=DEEP_SENTENCES))
 
 
@@ -182,11 +187,15 @@ async def _press_rephrase(pressed: _ButtonPress) -> None:
     await _finish_press(pressed)
 
 
-async def _reply_with_text(pressed: _ButtonPress, text: Text, buttons: InlineKeyboardMarkup | None = None) -> None:
+async def reply_in_pages(message: Message, text: Text, buttons: InlineKeyboardMarkup | None = None) -> None:
     """Reply in as many messages as needed; `buttons` under the last."""
     cut = split_pages(text)
     for page in cut:
-        await pressed.message.reply(**page.as_kwargs(), reply_markup=buttons if page is cut[-1] else None)
+        await message.reply(**page.as_kwargs(), reply_markup=buttons if page is cut[-1] else None)
+
+
+async def _reply_with_text(pressed: _ButtonPress, text: Text, buttons: InlineKeyboardMarkup | None = None) -> None:
+    await reply_in_pages(pressed.message, text, buttons)
     await _finish_press(pressed)
 
 

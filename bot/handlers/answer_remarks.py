@@ -1,12 +1,11 @@
 """Replies to remarks about the answer before: "source?", "are you sure?", "how old is this", "the whole post", "more".
 
-They are what /sources and the buttons under an answer show, for readers who write instead. A remark is neither searched
-nor stored; "more" asks the question again with a wider search. Access is worked out anew.
+They do what /sources and the buttons under an answer do, for readers who write instead, and for the same readers. A
+remark is no question: only "more" asks that of the answer again. Access is worked out anew.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from aiogram import Bot, F, Router
@@ -17,19 +16,23 @@ from bot import access
 from bot.access import Refusal, get_reader, get_reader_id
 from bot.app_context import AppContext
 from bot.filters import PRIVATE, extract_addressed_question, get_replied_message, get_thread
+from bot.handlers.answer_buttons import queue_deeper_question, reply_in_pages
 from bot.handlers.small_talk import send_with_suggestions
 from bot.handlers.why_and_plan import prepare_to_show
 from bot.i18n import Translator, get_translator
 from bot.telegram.pre_send_check import ShownContent
-from bot.views.answer import parse_stored_answer
+from bot.views.answer import StoredAnswer, hash_text_version, parse_stored_answer
 from bot.views.answer_sources import render_sources_page, render_whole_posts, shorten_answer
 from bot.views.keyboards import DEEP_MODE
-from bot.views.message_formatting import split_pages
+from bot.views.post_formatting import RenderContext
 from bot.worker.streaming import call_best_effort
 from rag_core.conversation.answer_remark_detection import AnswerRemark, detect_answer_remark
-from rag_core.storage import questions
+from rag_core.storage import Archive, posts, questions
 from rag_core.storage.questions import AnsweredQuestion
-from rag_core.types import Certainty
+from rag_core.types import Certainty, Viewer
+
+# As the buttons: what asks or shows anew is for who asked.
+_ASKER_ONLY_REMARKS = frozenset({AnswerRemark.MORE, AnswerRemark.SHORTER})
 
 
 async def find_remark(message: Message, bot: Bot, context: AppContext) -> dict[str, Any] | bool:
@@ -49,8 +52,10 @@ async def find_remark(message: Message, bot: Bot, context: AppContext) -> dict[s
         asked = await questions.fetch_last_answered(archive, bot.id, chat, get_reader_id(message), get_thread(message))
     else:
         asked = await questions.find_question_of_message(archive, bot.id, chat, parent.message_id)
-    # a verdict can be neither deepened nor shortened
-    if asked is None or (asked.kind != "ask" and remark in {AnswerRemark.MORE, AnswerRemark.SHORTER}):
+    if asked is None:
+        return False
+    # a verdict can be neither deepened nor shortened, and one that found nothing has nothing to show
+    if asked.kind != "ask" and (remark in _ASKER_ONLY_REMARKS or not parse_stored_answer(asked.answer).cited):
         return False
     return {"remark": remark, "asked": asked}
 
@@ -64,6 +69,8 @@ async def _on_remark(
     words: Translator,
 ) -> None:
     reader, limits = get_reader_id(message), context.queue.limits
+    if remark in _ASKER_ONLY_REMARKS and asked.user_id != reader:
+        raise Refusal(words("answer-not-yours"))
     if wait := limits.count_command(reader, message.chat.id):
         raise Refusal(limits.build_notice(wait, reader, words))
     if remark is AnswerRemark.MORE:
@@ -84,24 +91,42 @@ async def _show_text(message: Message, remark: AnswerRemark, asked: AnsweredQues
         text = shortened
     else:
         text, buttons = await render_sources_page(asked, viewer, archive, shown)
-        readable = [one.date for one in given.cited if one.key.chat_id in viewer.channels]
-        if readable and remark is AnswerRemark.WHEN:
-            first = shown.words.date(readable[0], shown.zone)
-            text = as_list(Text(shown.words("remark-when", count=len(readable), date=first)), text, sep="\n\n")
-        elif readable and remark is AnswerRemark.SURE:
-            sure = "remark-sure" if given.certainty is Certainty.SURE else "remark-unsure"
-            text = as_list(Text(shown.words(sure)), text, sep="\n\n")
-    cut = split_pages(text)
+        if heading := await _head_sources(remark, asked, given, viewer, archive, shown):
+            text = as_list(Text(heading), text, sep="\n\n")
     with checked:
-        for page in cut:
-            await message.reply(**page.as_kwargs(), reply_markup=buttons if page is cut[-1] else None)
+        await reply_in_pages(message, text, buttons)
+
+
+async def _head_sources(
+    remark: AnswerRemark,
+    asked: AnsweredQuestion,
+    given: StoredAnswer,
+    viewer: Viewer,
+    archive: Archive,
+    shown: RenderContext,
+) -> str:
+    """Line above the sources: whether the answer was sure and still is, or the day of its first sentence's post."""
+    readable = {one.key: one for one in given.cited if one.key.chat_id in viewer.channels}
+    if remark is AnswerRemark.WHEN and given.sentences and given.sentences[0].places:
+        first = readable.get(given.sentences[0].places[0].key)
+        date = first and shown.words.date(first.date, shown.zone)
+        return shown.words("remark-when", count=len(given.cited), date=date) if date else ""
+    if remark is not AnswerRemark.SURE or not readable or asked.kind != "ask":
+        return ""
+    stored = await posts.fetch_posts(archive, readable)
+    stands = len(readable) == len(given.cited) and all(
+        key in stored and hash_text_version(stored[key].text) == one.mark for key, one in readable.items()
+    )
+    sure = given.certainty is Certainty.SURE
+    return shown.words("remark-unsure" if not sure else "remark-sure" if stands else "remark-changed")
 
 
 async def _look_deeper(
     message: Message, asked: AnsweredQuestion, update_id: int, context: AppContext, limit_words: Translator
 ) -> None:
-    """Queue the question again with a wider search, in the name of who wants more; say so where there is no more."""
-    reader, words = get_reader_id(message), get_translator(asked.lang)
+    """Queue the question again with a wider search; say so where that was done, and how to ask after a refusal."""
+    words, archive = get_translator(asked.lang), context.archive
+    latest = await questions.find_question_of_message(archive, asked.bot_id, asked.chat_id, asked.message_id)
     if not parse_stored_answer(asked.answer).sentences:
         hint = Text(words("rephrase-hint"))
         if not asked.private:
@@ -109,13 +134,10 @@ async def _look_deeper(
             return
         viewer = await access.build_viewer(context.admins, get_reader(message))
         await send_with_suggestions(message, hint, viewer, context, asked.lang, ShownContent())
-    elif asked.mode == DEEP_MODE:
+    elif DEEP_MODE in {asked.mode, latest and latest.mode}:
         await message.reply(words("remark-no-more"))
     else:
-        again = replace(asked, update_id=update_id, user_id=reader, mode=DEEP_MODE)
-        async with context.queue.limits.hold_count(reader, message.chat.id, limit_words):
-            await questions.queue_question(context.archive, again)
-        context.queue.wake()
+        await queue_deeper_question(asked, update_id, context, limit_words)
         if not asked.private:
             await call_best_effort(message.react([ReactionTypeEmoji(emoji="👀")]))
 

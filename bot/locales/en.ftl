@@ -764,11 +764,12 @@ sources-none = This answer quotes no post: I did not find a sure answer.
 sources-counted = I counted this over all the posts that I read for you.
 remark-sure = My answer stands on these posts. Whether they are right I cannot know.
 remark-unsure = No, I am not sure: these posts only come nearest to your question.
+remark-changed = Not any more: a post behind my answer was changed, deleted or closed since.
 remark-when = { $count ->
     [1] This answer is from a post of { $date }.
    *[other] The first sentence of this answer is from a post of { $date }.
 }
-remark-no-more = I found no more about this in the posts. Ask about one detail of it.
+remark-no-more = I have looked deeper already: that is all that I found. Ask about one detail of it.
 sources-changed = This post has changed since my answer. Open it to read it now.
 shorter-note = This is the first sentence. The whole answer is above.
 deeper-begins = { $count ->

@@ -61,7 +61,7 @@ async def render_sources_page(
     answer, words = parse_stored_answer(asked.answer), shown.words
     cited = [(number, one) for number, one in enumerate(answer.cited, 1) if one.key.chat_id in viewer.channels]
     if not cited:
-        none = "sources-counted" if answer.sentences else "sources-none"
+        none = "sources-counted" if answer.sentences and asked.kind == "ask" else "sources-none"
         return Text(words("why-closed" if answer.cited else none)), None
     here, page, last = cut_page(cited, page, SOURCES_PER_PAGE)
     stored = await posts.fetch_posts(archive, [one.key for _, one in here])
@@ -89,13 +89,17 @@ def _list_quotes(post: Post, answer: StoredAnswer) -> list[str]:
 
 async def render_whole_posts(given: StoredAnswer, viewer: Viewer, archive: Archive, shown: RenderContext) -> Text:
     """Render the posts of an answer in full, as they are now; those that come nearest where it cites none."""
-    keys = [one.key for one in given.cited] or list(given.others[:_MAX_WHOLE_POSTS])
-    readable = [(number, key) for number, key in enumerate(keys, 1) if key.chat_id in viewer.channels]
-    stored = await posts.fetch_posts(archive, [key for _, key in readable[:_MAX_WHOLE_POSTS]])
+    cited = [(number, one.key) for number, one in enumerate(given.cited, 1) if one.key.chat_id in viewer.channels]
+    nearest = enumerate((key for key in given.others if key.chat_id in viewer.channels), 1)
+    chosen = (cited if given.cited else list(nearest))[:_MAX_WHOLE_POSTS]
+    stored = await posts.fetch_posts(archive, [key for _, key in chosen])
     known, blocks = await channels.load_channels(archive), list[Text]()
-    for number, key in readable[:_MAX_WHOLE_POSTS]:
+    for number, key in chosen:
         if post := stored.get(key):
             head = Text(f"{number}. ", format_reference(key, post.date, post, known.get(key.chat_id), shown))
             quote = ExpandableBlockQuote(neutralize_links(strip_control_characters(post.text)))
             blocks.append(as_list(head, quote) if post.text.strip() else head)
-    return as_list(*blocks, sep="\n\n") if blocks else Text(shown.words("why-closed" if keys else "sources-none"))
+    if not blocks:
+        return Text(shown.words("why-closed" if given.cited or given.others else "sources-none"))
+    unsure = given.certainty is Certainty.PROBABLE or not given.sentences
+    return as_list(*([Text(shown.words("remark-unsure"))] if unsure else []), *blocks, sep="\n\n")

@@ -35,10 +35,11 @@ _PHRASE_WORD = re.compile(r"(?<![\w\\])[^\W\d_][^ |()]*")  # of a regular expres
 
 @dataclass(frozen=True, slots=True)
 class _RemarkPatterns:
-    """Patterns of a kind: its cues, those that count only in a question, and a word of its vocabulary."""
+    """Patterns of a kind: its cues, those of questions alone, what rules it out, and a word of its vocabulary."""
 
     cue: re.Pattern[str]
     question_cue: re.Pattern[str]
+    exclusion: re.Pattern[str]
     word: re.Pattern[str]
 
 
@@ -57,6 +58,7 @@ def _compile_patterns() -> tuple[dict[AnswerRemark, _RemarkPatterns], tuple[str,
         patterns[kind] = _RemarkPatterns(
             re.compile(rf"(?<!\w)(?:{join(kind, f'{kind}_phrase')})(?!\w)"),
             re.compile(rf"(?<!\w)(?:{join(f'{kind}?', f'{kind}_phrase?')})(?!\w)"),
+            re.compile(rf"(?<!\w)(?:{join(f'{kind}!')})(?!\w)"),
             re.compile(word),
         )
     return patterns, tuple(phrases["corrected"].split("|"))
@@ -92,6 +94,6 @@ def _detect_kind(text: str, *, asks: bool) -> AnswerRemark | None:
     joined = " ".join(correct_word(word, corrected) for word in words)
     for kind, pattern in patterns.items():
         cued = pattern.cue.search(joined) or (asks and pattern.question_cue.search(joined))
-        if cued and all(map(pattern.word.fullmatch, joined.split())):
+        if cued and not pattern.exclusion.search(joined) and all(map(pattern.word.fullmatch, joined.split())):
             return kind
     return None

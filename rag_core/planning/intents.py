@@ -170,22 +170,23 @@ _POSTS_ASKED = re.compile(
 )
 # One post that is looked for: "найди пост про кота", "which post had the photos", "link to the one about the soup".
 _POST_NOUNS = (
-    r"(?:пост(?:ик)?\w{0,3}|запис[ьие]\w{0,2}|публикаци\w{1,2}|сообщени\w{1,2}|упоминани\w{1,2}|объявлени\w{1,2}|стать[яию]|заметк\w|ссыл\w{2,4}|мем\w{0,2}|"
-    r"posts?|psot|entr(?:y|ies)|announcements?|mentions?|stor(?:y|ies)|articles?|messages?|links?|pieces?|items?|thread|write-?up|publications?|bits?|stuff|ones?|things?|everything|anything|all)"
+    r"(?:пост(?:ик)?\w{0,3}|запис[ьие]\w{0,2}(?! на\b| к\b)|публикаци\w{1,2}|сообщени\w{1,2}|упоминани\w{1,2}|объявлени\w{1,2}|стать[яию]|заметк\w|ссыл\w{2,4}|"
+    r"мем\w{0,2}|posts?(?! (?:office|box|code))|psot|entr(?:y|ies)|announcements?|mentions?|stor(?:y|ies)|articles?|messages?|links?|pieces?|thread|write-?up|publications?)"
 )
 _LOOKING = (
-    r"(?:на?йди\w*|нйади|най[тд]\w*|ищу|(?:по)?ищи\w*|(?:по|под)?каж\w*|дай(?:те)?|(?:с|под)?кинь\w*|кидай|подними\w*|откопай\w*|пришли\w*|доста(?:нь|ть)\w*|вытащи|выведи|собери|поскролль|нужен|нужны|хочу|"
-    r"где|куда делся|помню|был[аои]?|можно|find|found|search|looking|look(?: for| up)?|show|pull|dig|gimme|give|get|got|send|where(?:['’]?s)?|which|remember|there was|drop|bring|collect|retrieve|locate|filter|point me|want\w*|"
-    r"wanna|need|covered|can['’]?t find)"
+    r"(?:на?йди\w*|нйади|най[тд]\w*|ищу|(?:по)?ищи\w*|(?:по|под)?каж\w*|дай(?:те)?|(?:с|под)?кинь\w*|кидай|подними\w*|откопай\w*|пришли\w*|доста(?:нь|ть)\w*|вытащи|выведи|собери|поскролль|нужен|хочу|"
+    r"где|куда делся|помню|был[аои]?|можно|find|found|search|looking|look(?: for| up)?|show|pull|dig|gimme|give|get|got|where(?:['’]?s)?|which|remember|there was|drop|bring|collect|retrieve|locate|filter|point me|want\w*|"
+    r"wanna|covered|can['’]?t find)"
 )
-_ABOUT = r"(?:про|о|об|обо|насчет|где|в котор\w{2}|с(?! утра)|на эту тему|по теме|на тему|about|abt|bout|on|re|regarding|concerning|of|with|w|where|mention\w*|tagged|that|they|who|from|explaining)"
+_ABOUT = r"(?:про|о|об|обо|насчет|где|в котор\w{2}|с(?! утра)|about|abt|bout|on|re|regarding|concerning|of|with|w|where|mention\w*|tagged|explaining)"
 _POST_SOUGHT = (
-    rf"\b{_LOOKING}\b[^?]{{0,40}}?\b{_POST_NOUNS}\b[^?]{{0,25}}?\b{_ABOUT}\b|\b(?:в каком|в котором|какой) (?:посте|пост|сообщении|записи)\b|"
-    r"\b(?:which|what) (?:post|message|entry)\b|\b(?:почитать|читал\w?|read|reading) (?:\w+ )?(?:про|о|об|about|on)\b|\b(?:упоминани\w+|упоминают|упоминается|упоминали|mentions of|gets? mentioned)\b|"
-    r"\b(?:пост(?:ы|ов|а)?|записи|публикации|posts|publications|entries|pieces),? (?:в которых |где )?(?:про|о|об|с|about|on|where|mention\w*|упомина\w+)\b|"
-    rf"\b(?:про|о|об|about|on)\b[^?]{{2,60}}\b(?:найд\w+|доста\w+|(?:с|под)?кинь\w*|покаж\w+|поищи|кидай|можешь найти|find (?:it|them)|show me)\b|\b(?:поищи|вытащи|поскролль)\b|"
+    rf"\b{_LOOKING}\b[^?]{{0,40}}?\b{_POST_NOUNS}\b[^?]{{0,25}}?\b{_ABOUT}\b|\b(?:в каком|в котором) (?:посте|сообщении|записи)\b|"
+    rf"\b{_LOOKING}\b[^?]{{0,30}}?\b(?:stuff|ones?|things?|bits?|items?|everything|anything|something|все|что)(?: [\w'’-]{{1,20}}){{0,3}}? (?:about|abt|bout|regarding|concerning|re|mention\w*|на тему|про)\b|"
+    r"\b(?:which|what) (?:post(?! (?:office|box|code))|entry) (?:was|is|were|had|has|did|said|mention\w*)\b|(?:почитать|wanna read|want to read) (?:\w+ )?(?:про|о|об|about|on)\b|\b(?:все упоминания|mentions of|gets? mentioned)\b|"
+    r"\b(?:пост(?:ы|ов|а)?|записи|публикации|posts|publications|entries|pieces),? (?:в которых |где )?(?:про|о|об|about|on|where|mention\w*|упомина\w+)\b|"
+    r"\b(?:про|о|об|about|on)\b[^?]{2,60}\b(?:найд\w+|достань|достать|(?:с|под)?кинь\w*|покаж\w+|поищи|кидай|find (?:it|them)|show me)\b|\b(?:поищи|вытащи|поскролль)\b|"
     r"\bгде[ -]?то (?:было |писали |видел\w? )?про\b|(?:есть|было|был)(?: же)? (?:что|чего)[ -]?(?:то|нибудь)? про\b|"
-    r"\b(?:everything|anything|all|something|stuff|what) (?:(?:have )?you |u |they |there |is |have )*(?:have |got |ve |there )*(?:on|about|re)\b|\b(?:по теме|на тему)\b|^(?:search|find|найти|найди|поиск)\W*:"
+    r"\b(?:everything|anything|all|something|stuff|what) (?:(?:have )?you |u |they |there is |is there )+(?:have |got |ve )*(?:on|about|re)\b|\bна эту тему\b|^(?:search|find|найти|найди|поиск)\W*:"
 )
 _NO_POSTS_ASKED = re.compile(
     r"^(?:(?:а|и|ну|so|and) )?(?:когда|кто|кого|где|куда|откуда|почему|зачем|сколько|скольк\w+|скока|как\w*|во сколько|чем|кому|чей|можно|нужно|надо|"
@@ -228,17 +229,24 @@ _CATCH_ALL_WORDS = (
     r"расскажи(?:те)?|обсуждали|обсуждают|покажи|пожалуйста|канале?|"
     r"new|whats|happened|happening|going on|went on|been happening|events|recap|digest|summar\w+|overview|list|name all|make|give|me|important|main|"
     r"район[еа]|город[еа]|округе|поселке|селе|деревне|town|village|city|area|neighbou?rhood|around|local|"
-    r"highlights|updates?|miss\w*|catch|up|any|anything|today|lately|recently|latest|recent|posts?|please|show|tell|"
-    r"важн\w+|интересн\w+|сам(?:ое|ые|ого|ых)|коротко|короче|кратенько|воды|без|только|лишь|топ|писали|пишут|постили|обсуждал\w*|происходи\w+|кинь|кидай|скинь|пришли|"
-    r"опять|пусто|или|ли|тихо|мертво|там|тут|у|вас|нас|было|был[аи]?|есть|чего|что|шо|чтонибудь|нибудь|либо|вообще|такого|этакого|нужно|хочу|знать|узнать|интересует|подскаж\w+|скаж\w+|"
-    r"добрый|день|вечер|утро|привет|здравствуйте|спасибо|какие|какая|всего|всё|все|новост\w{1,3}|меня|мне|нам|ка|за|в|на|по|"
-    r"кратенько|выжимк\w|основн\w+|собери|собрать|можешь|листать|лень|суть|тишина|свежее|свежие|вести|курс|обнови|делается|накопилось|быстренько|непрочитанн\w+|саммари|тлдр|абзац|один|подкинь|почитать|проворонил\w?|"
-    r"чтото|чонить|чета|чет|такого|хорошего|плохого|много|мало|часа?|часов|сутки|бро|ребят|народ|пж|плиз|пжл|расскаж\w+|пробегись|опиши|введи\w*|подведи|постам|посты|посл\w+|сжато|тезисно|сделай|итог\w*|вкратце|вобщем|"
-    r"brief|briefing|bullets?|gist|headlines|developments?|edition|evening|morning|wrap|run|through|thru|review|nutshell|boil|down|unread|bother\w*|scroll\w*|points|bits|worth|knowing|resume|weekly|daily|published|came|come|in|out|up|on|whatever|fresh|"
-    r"whatever['’]?s|hit|read|wassup|feed|goin|wats|keep|short|nothing|nah|yo|dear|kindly|kind|be|as|together|put|anyone|back|im|i['’]?m|lol|how|go|went|gone|makes?|made|too|many|days?|"
-    r"stuff|stories|story|things?|top|big|biggest|key|interesting|good|short|briefly|brief|quick|quickly|rundown|round-?up|sum|tl ?dr|everything|everyone|everybody|talking|about|happen\w*|"
-    r"been|going|on|so|uh|um|ok|okay|hi|hey|hello|there|just|really|all|dead|again|quiet|few|last|past|is|are|was|were|has|have|had|did|do|does|can|could|would|you|i|we|us|it|that|or|and|if|with|"
-    r"from|for|of|in|the|a|an|to|know|want|need|like|get|got|wanna|gimme|send|fill|what|wh?ats|while|since|gone|away|out|off|back|thanks|thank|pls|plz|please|guys|folks|mate|in)\b"
+    r"highlights|updates?|miss\w*|catch|up|any|anything|today|lately|recently|latest|recent|posts?|please|show|tell)\b"
+)
+
+# Words beside those that ask for news, which name no topic: "у меня нет времени, самое важное за неделю".
+_DIGEST_FILLERS = (
+    r"\b(?:важн\w+|интересн\w+|основн\w+|сам(?:ое|ые|ого|ых)|коротко|короче|кратенько|быстренько|сжато|тезисно|без воды|суть|только|"
+    r"лишь|топ|выжимк\w|саммари|тлдр|непрочитанн\w+|писали|пишут|постили|обсуждал\w*|происходи\w+|накопилось|делается|проворонил\w?|"
+    r"кинь|кидай|скинь|пришли|собери|собрать|подкинь|почитать|листать|пробегись|обнови|введи\w*|курс|можешь|хочу|нужно|знать|узнать|"
+    r"интересует|подскаж\w+|скаж\w+|расскаж\w+|добрый день|добрый вечер|доброе утро|привет|здравствуйте|какие|какая|всего|все|"
+    r"новост\w{1,3}|вести|меня|мне|нам|за|в|на|по|опять|пусто|тишина|или|ли|там|тут|у вас|у нас|было|есть|чего|что|шо|чтонибудь|нибудь|"
+    r"чтото|чонить|чет|вообще|такого|хорошего|свежее|свежие|один|абзац|последн\w+|постам|посты|бро|ребят|народ|пж|плиз|"
+    r"stuff|stories|story|things?|top|big|biggest|key|interesting|important|fresh|short|brief(?:ly|ing)?|bullets?|gist|headlines|"
+    r"developments?|edition|wrap|review|nutshell|boil|down|unread|scroll\w*|points|bits|worth|knowing|resume|rundown|round-?up|sum|tl ?dr|"
+    r"quick|quickly|everything|everyone|everybody|talking|about|happen\w*|published|posted|came|come|been|going|goin|went|gone|on|in|out|up|"
+    r"whatever|feed|wats|keep|nothing|run me through|put|together|anyone|anything|something|new|im|i['’]?m|lol|yo|uh|um|ok|okay|hi|hey|hello|"
+    r"there|just|really|all|dead|again|few|last|past|past|is|are|was|were|has|have|had|did|do|can|could|would|you|i|we|us|me|it|that|or|and|"
+    r"so|if|with|from|for|of|the|a|an|to|know|want|need|like|get|got|gimme|give|send|fill|hit|read|what|wh?ats|while|since|away|back|"
+    r"thanks|thank|pls|plz|please|kindly|dear|guys|folks|mate|makes?|made|how|too|many)\b"
 )
 
 _ASKING_WORDS = (_FRAME_WORDS.pattern, _CATCH_ALL_WORDS, rf"\b{_POSTED_THINGS}\b")
@@ -297,6 +305,12 @@ def asks_about_recent_events(asked: str) -> bool:
 
 
 _OF_SOMEBODY = re.compile(r"^(?:(?:а|и|ну|so|and) )?(?:кто|кого|почему|зачем|сколько|when|who|why|how (?:much|many))\b")
+# With a period these ask for what was posted then: "кратенько за вчера", "top stories of the summer".
+_DIGEST_CUE = (
+    r"\b(?:самое|главное|важное|основное|коротко|кратенько|кратко|вкратце|выжимк\w|собери|сводк\w+|тлдр|саммари|накопилось|проворонил\w?|"
+    r"пропустил\w?|(?:что|че|чо|шо|чего) (?:\w+ ){0,3}?(?:был[оаи]|писали|постили|обсуждали)|обсуждали|highlights?|stories|headlines|summary|"
+    r"sum up|nutshell|tl ?dr|rundown|recap|resume|edition|wrap|gist|key points|published|posted|came (?:in|out)|went on|in review|big stuff|bits)\b"
+)
 _VALUE_ASKED = re.compile(
     r"\b(?:когда|сколько|скольки|где|куда|откуда|кто|как|почему|зачем|can|could|may|when|where|who|why|how|what time)\b"
 )
@@ -308,14 +322,17 @@ def asks_for_digest(asked: str, *, timed: bool) -> bool:
 
     One of its clauses does, and the others name nothing, or speak of who asks: "I was away, what did I miss?"
     """
-    if timed and is_empty_topic(extract_topic(asked)) and not _VALUE_ASKED.search(asked):
-        return True
     clauses = [clause for clause in _CLAUSE_END.split(asked[:_INTENT_PREFIX_LENGTH]) if tokenize(clause)]
     for clause in clauses or [asked]:
-        if _RECENT_EVENTS.search(clause) and is_empty_topic(extract_topic(clause)):
+        cued = _RECENT_EVENTS.search(clause) or (timed and compile_pattern(_DIGEST_CUE).search(clause))
+        if cued and not _VALUE_ASKED.search(clause) and _names_nothing(clause):
             others = (other.strip() for other in clauses if other != clause)
-            return all(is_empty_topic(extract_topic(other)) or _OF_WHO_ASKS.search(other) for other in others)
+            return all(_names_nothing(other) or _OF_WHO_ASKS.search(other) for other in others)
     return False
+
+
+def _names_nothing(clause: str) -> bool:
+    return is_empty_topic(compile_pattern(_DIGEST_FILLERS).sub(" ", extract_topic(clause)))
 
 
 def names_events(asked: str) -> bool:

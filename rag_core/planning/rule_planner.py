@@ -374,7 +374,7 @@ def _find_channel_intent(
     if found is None:
         return None
     name = " ".join(word for word in found.name.split() if tokenize(word))
-    named = filters.channels or frozenset(_match_channel_name(name, readable)) or None
+    named = filters.channels or (frozenset(_match_channel_name(name, readable)) if name else None) or None
     return (Kind.INTRODUCTION, name, named) if named or not name or found.says_channel else None
 
 

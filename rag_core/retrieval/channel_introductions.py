@@ -25,7 +25,7 @@ from rag_core.writing.extract import quote_post_span
 
 _MAX_CHANNELS, _MAX_LINES, _LINES_OF_ONE = 10, 3, 2
 _FIRST_POSTS, _MAX_READ_POSTS = 5, 500
-_MAX_ABOUT_LENGTH = 300  # characters
+_MAX_ABOUT_LENGTH, _MAX_READ_LENGTH = 300, 600  # characters of a quote, and of a sentence that is read
 
 # Who speaks of themselves: "Пишем вдвоём, Рита и Паша", "Bea here, secretary".
 _SELF = re.compile(
@@ -34,10 +34,23 @@ _SELF = re.compile(
     r"[Яя](?: [-—–])? [А-Я]|(?:I['’]m|I am|[Ww]e are|[Ww]e['’]re) [A-Z]|[A-Z]\w+ here(?!\w))"
 )
 _NAME_HERE = re.compile(r"[A-Z]\w+ here(?!\w)")
-_ROLE = re.compile(
-    r"(?<!\w)(?:админ\w*|редактор\w*|владел\w+|хозя[ий]\w+|основател\w+|председател\w+|президент\w*|директор\w*|"
-    r"заведующ\w+|руководител\w+|admins?|editors?|owners?|founders?|president|chair(?:man|woman|person)?|secretary|"
-    r"director|manager|head of)(?!\w)",
+_ROLES = (
+    r"(?:админ\w*|редактор\w*|владел\w+|хозя[ий]\w+|основател\w+|председател\w+|президент\w*|директор\w*|заведующ\w+|"
+    r"руководител\w+|admins?|editors?|owners?|founders?|president|chair(?:man|woman|person)?|secretary|director|manager)"
+)
+_ROLE = re.compile(rf"(?<!\w){_ROLES}(?!\w)", re.IGNORECASE)
+# "Our new editor", "редактор канала", and no manager of our supermarket.
+_OWN_ROLE = re.compile(
+    rf"(?<!\w)(?:our|your|наш\w*|ваш\w*)\s(?:\w{{1,20}}\s){{0,2}}{_ROLES}(?!\w)(?!\s(?:of|at)\s)|"
+    rf"(?<!\w){_ROLES}\s(?:of\s)?(?:the\s|this\s|our\s|этого\s|нашего\s)?(?:channel|club|канала|клуба|чата|группы)(?!\w)",
+    re.IGNORECASE,
+)
+# A post that says what its channel is: "Это канал про наш район", "X is a small astronomy club".
+_SELF_DESCRIPTION = re.compile(
+    r"(?<!\w)(?:(?:это|здесь|тут|наш) (?:\w{1,20} ){0,2}?(?:канал|чат|паблик|группа)|канал (?:про|о|об|для)|"
+    r"(?:this|the|our|official) (?:\w{1,20} ){0,3}?(?:channel|chat|group|page|feed)|channel (?:of|for|about)|"
+    r"(?:is|are) (?:an?|the) (?:\w{1,20} ){0,4}?(?:club|group|community|society|channel|school|shop|bakery|team)|"
+    r"(?:is|are) (?:dedicated|devoted) to)(?!\w)",
     re.IGNORECASE,
 )
 _TAKES_OVER = re.compile(
@@ -45,7 +58,6 @@ _TAKES_OVER = re.compile(
     r"appointed|hands? over)(?!\w)",
     re.IGNORECASE,
 )
-_OWN = re.compile(r"(?<!\w)(?:наш\w*|ваш\w*|канал\w*|клуб\w*|our|your|channel|club)(?!\w)", re.IGNORECASE)
 
 
 class _Line(NamedTuple):
@@ -70,27 +82,29 @@ async def introduce_channels(question: Question, plan: Plan, rag: Engine) -> Dra
     readable = sorted((question.viewer.channels if chats is None else chats) & question.viewer.channels)
     if asked is None or not 0 < len(readable) <= _MAX_CHANNELS:
         return None
-    lines: list[_Line] = []
+    lines, described_itself = list[_Line](), False
     for chat in readable:
         first = await list_first_posts(rag.archive, chat, _FIRST_POSTS)
         if asked.aspect is ChannelAspect.ABOUT:
-            found = _find_introduction(first)
+            found, described_itself = _find_introduction(first)
         else:
             latest = await list_posts_between(rag.archive, {chat}, TELEGRAM_START, question.asked_at, _MAX_READ_POSTS)
             found = await asyncio.to_thread(_find_owners, first, latest)
         lines += found if len(readable) == 1 else found[:1]
     quotes = tuple(quote_post_span(line.post, line.span) for line in lines[:_MAX_LINES])
-    sure = len(readable) == 1 and asked.aspect is ChannelAspect.ABOUT
+    sure = len(readable) == 1 and described_itself
     return Draft(quotes, 1.0 if quotes else 0.0, certainty=Certainty.SURE if sure else Certainty.PROBABLE)
 
 
-def _find_introduction(first: Sequence[Post]) -> list[_Line]:
-    """Find the opening of the first post that introduces its channel, else that of the very first."""
+def _find_introduction(first: Sequence[Post]) -> tuple[list[_Line], bool]:
+    """Find the opening of the first post that introduces its channel, and whether it says what the channel is."""
     own = [post for post in first if post.origin is None]
-    for post in (*filter(lambda post: INTRODUCTION_PATTERN.search(post.text), own), *own):
-        if span := find_opening(post.text, longest=_MAX_ABOUT_LENGTH):
-            return [_Line(post, span)]
-    return []
+    for pattern in (_SELF_DESCRIPTION, INTRODUCTION_PATTERN):
+        for post in own:
+            span = find_opening(post.text, longest=_MAX_ABOUT_LENGTH)
+            if span and pattern.search(post.text[slice(*span)]):
+                return [_Line(post, span)], pattern is _SELF_DESCRIPTION
+    return [], False
 
 
 def _find_owners(first: Sequence[Post], latest: Sequence[Post]) -> list[_Line]:
@@ -100,8 +114,8 @@ def _find_owners(first: Sequence[Post], latest: Sequence[Post]) -> list[_Line]:
     lines = []
     for post in by_key.values():
         for span in split_sentences(post.text):
-            sentence = post.text[slice(*span)]
-            role = _ROLE.search(sentence) and (_OWN.search(sentence) or post.key in openings)
+            sentence = post.text[span[0] : min(span[1], span[0] + _MAX_READ_LENGTH)]
+            role = _OWN_ROLE.search(sentence) or (post.key in openings and _ROLE.search(sentence))
             speaks = post.key in openings and _SELF.search(sentence)
             if (role or speaks) and _names_somebody(sentence):
                 lines.append(_Line(post, span, bool(role and _TAKES_OVER.search(sentence))))

@@ -11,30 +11,45 @@ from rag_core.context.evidence import build_text_key
 from rag_core.engine import Engine
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage import posts
-from rag_core.text.definition_questions import compile_definition, find_defined_name
+from rag_core.text.definition_questions import (
+    Definition,
+    compile_name,
+    find_defined_name,
+    is_written_as_name,
+    read_definition,
+)
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
-from rag_core.text.tokens import fold_case, tokenize
+from rag_core.text.tokens import tokenize
 from rag_core.types import Certainty, Draft, Plan, Post, Question
 from rag_core.writing.extract import quote_post_span
 
 _MAX_READ_POSTS = 500  # the newest that have all words of the name, and the first
 _MAX_LINES = 3
+_MAX_READ_LENGTH = 600  # characters of a sentence
 _SHORT = 45  # characters of a sentence that says little without the next: "Meet Zinaida."
 
 
+# What was said of a name before may hold no longer.
+_CHANGED = re.compile(
+    r"(?<!\w)(?:no longer|not .{0,20}any more|former|ex-|new|now|steps? down|stepped down|retire[sd]?|left|"
+    r"больше не|уже не|бывш\w+|теперь|нов(?:ый|ая|ое)|уш[её]л|ушла|уходит)(?!\w)",
+    re.IGNORECASE,
+)
+
+
 class _Line(NamedTuple):
-    """Sentence of a post about a name; `defines`: it says who or what that is, `plain`: in so many words."""
+    """Sentence of a post about a name, and how it says what that is; `changed`: it speaks of a change."""
 
     post: Post
     span: TextSpan
-    defines: bool
-    plain: bool
+    defines: Definition
+    changed: bool
 
 
 async def define_name(question: Question, plan: Plan, rag: Engine) -> Draft | None:
-    """Say who or what a name stands for: the first post that defines it, the latest two that do, or the first mention.
+    """Say who or what a name stands for: by the posts that define it, else by the first that has it.
 
-    None: no post names it, or only as a common word: the question is searched like any other.
+    None: no post writes it as a name, so that the question is searched like any other.
     """
     name = find_defined_name(question.text)
     terms = tuple(dict.fromkeys(tokenize(name or "")))
@@ -44,33 +59,33 @@ async def define_name(question: Question, plan: Plan, rag: Engine) -> Draft | No
     keys = list(dict.fromkeys(place.key for place in (*places[:1], *places[-_MAX_READ_POSTS:])))
     stored = await posts.fetch_posts(rag.archive, keys)
     found = sorted((post for post in stored.values() if post.origin is None), key=lambda post: post.date)
-    lines = await asyncio.to_thread(_choose_lines, name, terms, found)
+    lines, sure = await asyncio.to_thread(_choose_lines, name, found)
     quotes = tuple(quote_post_span(line.post, line.span) for line in lines)
-    sure = bool(lines) and lines[0].plain
     return Draft(quotes, 1.0, certainty=Certainty.SURE if sure else Certainty.PROBABLE) if quotes else None
 
 
-def _choose_lines(name: str, terms: Sequence[str], found: Sequence[Post]) -> list[_Line]:
-    """Choose the lines that say it; `found`: oldest first."""
-    definition, as_name = compile_definition(name), _compile_name(name)
-    lines: dict[str, _Line] = {}
+def _choose_lines(name: str, found: Sequence[Post]) -> tuple[list[_Line], bool]:
+    """Choose the lines that say it, and tell whether they are sure; `found`: oldest first.
+
+    The first that says it plainly comes first, unless a later one speaks of a change: then the newest does.
+    """
+    as_name, lines, written = compile_name(name), dict[str, _Line](), False
     for post in found:
-        for span in split_sentences(post.text):
-            sentence = post.text[slice(*span)]
-            if as_name.search(sentence) and set(terms) <= set(tokenize(sentence)):
-                defines, plain = bool(definition.any.search(sentence)), bool(definition.plain.search(sentence))
-                line = _Line(post, _extend_short(post.text, span), defines, plain)
+        for start, end in split_sentences(post.text):
+            sentence = post.text[start : min(end, start + _MAX_READ_LENGTH)]
+            if as_name.search(sentence):
+                written = written or is_written_as_name(sentence, name)
+                span = _extend_short(post.text, (start, end))
+                line = _Line(post, span, read_definition(sentence, name), bool(_CHANGED.search(sentence)))
                 lines.setdefault(build_text_key(sentence), line)
+    if not written:
+        return [], False
     defining = [line for line in lines.values() if line.defines]
-    first = next((line for line in defining if line.plain), next(iter((*defining, *lines.values())), None))
-    chosen = [*([first] if first else []), *reversed(defining[-2:])]
-    return list(dict.fromkeys(chosen))[:_MAX_LINES]
-
-
-def _compile_name(name: str) -> re.Pattern[str]:
-    """Pattern of a name as names are written, with a capital letter or in quotes: "«чинильня»", and no common word."""
-    first = fold_case(name).split()[0][:3]
-    return re.compile(rf"(?:[«\"“„])(?i:{re.escape(first)})|(?<!\w){re.escape(first.capitalize())}")
+    plain = [line for line in defining if line.defines is Definition.PLAIN]
+    if any(line.changed for line in defining):
+        return defining[: -_MAX_LINES - 1 : -1], False
+    chosen = [*plain[:1], *reversed(defining[-2:])] or list(lines.values())[:1]
+    return list(dict.fromkeys(chosen))[:_MAX_LINES], bool(plain)
 
 
 def _extend_short(text: str, span: TextSpan) -> TextSpan:

@@ -193,7 +193,7 @@ async def list_first_posts(archive: Archive, channel: int, most: int) -> list[Po
     """List the first visible posts of a channel that have a text, oldest first."""
     rows = await archive.rows(
         f"SELECT {POST_FIELDS} FROM posts AS t WHERE t.chat_id = ? AND t.text <> '' AND {VISIBLE_POSTS} "
-        "ORDER BY t.message_id LIMIT ?",
+        "ORDER BY t.date, t.message_id LIMIT ?",
         (channel, most),
     )
     return [decode_post(row) for row in rows]

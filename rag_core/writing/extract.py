@@ -373,7 +373,10 @@ class RankedPieces:
         chosen = _fit_pieces(first, others, most)
         numbers = {one.source.number for one in about}
         told = [one for one in chosen if one.source.number in numbers]
-        newest_first = all(one.source.passage.date <= first.source.passage.date for one in told)
+        shown = {one.source.number for one in told}
+        newest_first = all(
+            one.source.passage.date <= first.source.passage.date for one in order if one.source.number in shown
+        )
         if len(told) >= _SEVERAL:
             return told, newest_first
         return chosen, newest_first and len(told) == len(chosen)

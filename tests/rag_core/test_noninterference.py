@@ -112,6 +112,8 @@ ASKED = (
     "how do I contact the {word}?",
     "куда вам написать?",
     "who runs this page?",
+    "who is {word}?",
+    "who is Tamara Bergman?",
     "who runs the {word} channel?",
     "what is the {word} channel about?",
     "find the post about {word}",

@@ -28,7 +28,7 @@ def imported(citegram: Cli, root: Path, tmp_path: Path) -> Cli:
 
 
 def asked(citegram: Cli, *words: str) -> dict[str, Any]:
-    code, out, _ = citegram("ask", "Who is Tawny?", "--json", *words)
+    code, out, _ = citegram("ask", "Where does Tawny get its firmware?", "--json", *words)
     assert code == 0
     return dict(json.loads(out))
 

@@ -13,8 +13,8 @@ from driver import CREW, GROUP, HARBOUR, OTTO, RITA, bind, query_archive, say, s
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from rag_core.calibration import Calibration
-from rag_core.storage import channels
-from rag_core.types import Certainty
+from rag_core.storage import channels, posts
+from rag_core.types import Certainty, PostKey
 
 FERRY = "When does the ferry to Owl Island leave?"
 COURSE = "Когда открывается запись на курс керамики?"
@@ -47,9 +47,8 @@ async def test_more_asks_again_with_a_wider_search_and_once(sandbox: Sandbox, li
     async with live():
         await ask(OTTO, FERRY)
         assert "7:30" in (await ask(OTTO, "more"))["text"]
-        assert await say_text(sandbox, OTTO, "tell me more") == (
-            "I found no more about this in the posts. Ask about one detail of it."
-        )
+        said = await say_text(sandbox, OTTO, "tell me more")
+        assert said == "I have looked deeper already: that is all that I found. Ask about one detail of it."
     assert asked_questions(home) == [FERRY, FERRY]
 
 
@@ -88,8 +87,28 @@ async def test_others_in_a_group_ask_about_an_answer_and_see_what_the_group_may(
         answer = await ask(OTTO, f"@citegram_bot {FERRY}", GROUP)
         replied = {"reply_to": answer["message_id"]}
         assert "7:30" in await say_text(sandbox, RITA, "source?", GROUP, **replied)
-        assert "7:30" in (await ask(RITA, "more", GROUP, **replied))["text"]
+        assert "Это для того, кто спрашивал" in await say_text(sandbox, RITA, "more", GROUP, **replied)
+        assert "7:30" in (await ask(OTTO, "more", GROUP, **replied))["text"]
+        assert "looked deeper already" in await say_text(sandbox, OTTO, "any more details?", GROUP, **replied)
     assert asked_questions(home) == [FERRY, FERRY]
+
+
+async def test_of_a_post_that_was_deleted_since_nobody_is_sure(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path
+) -> None:
+    async with live():
+        await ask(OTTO, FERRY)
+        await query_archive(
+            home, lambda archive: posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 10)], how="admin")
+        )
+        assert (await say_text(sandbox, OTTO, "are you sure?")).startswith("Not any more: ")
+        assert "7:30" not in await say_text(sandbox, OTTO, "show me the whole post")
+
+
+async def test_a_verdict_that_found_nothing_has_no_sources(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+    async with live():
+        await ask(OTTO, "/verify Zeppelins were never painted violet.")
+        assert "counted" not in (await ask(OTTO, "source?"))["text"]
 
 
 async def test_a_channel_that_closed_since_is_not_shown(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:

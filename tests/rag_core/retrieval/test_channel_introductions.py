@@ -27,6 +27,7 @@ async def introduced(empty_library: Any, make_post: Any) -> Any:
         make_post(1, "Hello! This is the vault's channel. Run by Sir Humphrey.", chat=library.safe),
         make_post(150, "Our new editor is Otto Lind, welcome him.", chat=library.harbour, days=200),
         make_post(151, "The editor of the Herald, Max Frost, was rude.", chat=library.harbour, days=201),
+        make_post(152, "The new manager of our supermarket is Bob Smith.", chat=library.harbour, days=202),
     )
     return library
 
@@ -50,8 +51,8 @@ async def test_of_several_channels_each_says_its_own_and_none_that_may_not_be_re
 
 
 async def test_without_an_introduction_nothing_is_said(library: Any) -> None:
-    answer = await library.ask("who runs this channel?", see=(library.harbour,))
-    assert answer.refused
+    for question in ("who runs this channel?", "what is the harbour news channel about?"):
+        assert (await library.ask(question, see=(library.harbour,))).refused
 
 
 async def test_who_runs_something_else_is_a_question_for_posts(introduced: Any, make_post: Any) -> None:

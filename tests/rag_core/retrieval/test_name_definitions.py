@@ -50,3 +50,19 @@ async def test_a_name_that_no_post_of_the_viewer_has_is_not_defined(named: Any) 
     assert (await named.ask("who is Barnabas Quill?")).refused
     answer = await named.ask("who is Pixel?", see=(named.kiln,))
     assert not any("Pixel" in line for line in lines(answer))
+
+
+async def test_what_has_changed_since_comes_first_and_is_not_sure(named: Any, make_post: Any) -> None:
+    told = (
+        "Otto is our chairman, elected for two years.",
+        "Sadly Otto is no longer chairman.",
+        "We thank Otto for all.",
+    )
+    await named.keep(*(make_post(400 + n, text, chat=named.harbour, days=220 + n) for n, text in enumerate(told)))
+    answer = await named.ask("who is Otto?")
+    assert (lines(answer), answer.certainty) == ([told[1], told[0]], Certainty.PROBABLE)
+
+
+async def test_a_common_word_is_a_question_like_any_other(named: Any, make_post: Any) -> None:
+    await named.keep(make_post(410, "Coming (we hope) on Friday: the brass band.", chat=named.harbour, days=230))
+    assert (await named.ask("who is coming")).certainty is not Certainty.SURE

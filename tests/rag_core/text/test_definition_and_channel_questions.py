@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from rag_core.text.channel_questions import ChannelAspect, asks_of_this_channel, detect_channel_question
-from rag_core.text.definition_questions import compile_definition, find_defined_name
+from rag_core.text.definition_questions import (
+    Definition,
+    find_defined_name,
+    is_written_as_name,
+    read_definition,
+)
 
 NAMES = {
     "who is Moth": "Moth", "who's ludo?": "ludo", "what is Tawny?": "Tawny", "кто такая Зинаида?": "Зинаида",
@@ -14,12 +21,19 @@ NAMES = {
     "who is the treasurer": None, "who is it": None, "what's new": None, "who are you": None, "кто ведёт урок": None,
     "what is on": None, "where is Moth": None, "": None,
 }  # fmt: skip
-SAID = {
-    "Moth": (("(For newcomers, Moth is Timothy Oakes.)", True), ("Moth says it is DNS.", False)),
-    "Ludo": (("Ludo is a dog.", True), ("Ask Ludo for the key.", False), ("Our dog Ludo barked.", False)),
-    "палыч": (("Палыч (всё, что сварили в СССР) уехал.", True), ("Палыч уехал.", False)),
-    "Гематоген": (("кот на ресепшене — Гематоген.", True),),
-}
+SAID = (
+    ("Ludo", "Ludo is a dog.", Definition.PLAIN),
+    ("Зинаида", "Знакомьтесь: Зинаида.", Definition.PLAIN),
+    ("Moth", "(For newcomers, Moth is Timothy Oakes.)", Definition.IN_PASSING),
+    ("Ludo", "Our dog Ludo barked.", Definition.IN_PASSING),
+    ("палыч", "Палыч (всё, что сварили в СССР) уехал.", Definition.IN_PASSING),
+    ("Гематоген", "кот на ресепшене — Гематоген.", Definition.IN_PASSING),
+    ("Otto", "Otto is no longer chairman.", Definition.IN_PASSING),
+    ("Марина", "Ждём всех на уборку берега — Марина", Definition.IN_PASSING),  # a signature: never plain
+    ("Moth", "Moth says it is DNS.", Definition.NONE),
+    ("Ludo", "Ask Ludo for the key.", Definition.NONE),
+    ("Зинаида", "Назвали не Зинаидой, хотя мы голосовали", Definition.NONE),
+)
 
 
 @pytest.mark.parametrize(("question", "name"), NAMES.items())
@@ -27,11 +41,29 @@ def test_the_name_is_found(question: str, name: str | None) -> None:
     assert find_defined_name(question) == name
 
 
-@pytest.mark.parametrize("name", SAID)
-def test_what_says_plainly_who_it_is(name: str) -> None:
-    assert [(text, bool(compile_definition(name).plain.search(text))) for text, _ in SAID[name]] == list(SAID[name])
-    assert compile_definition("Ludo").any.search("Our dog Ludo barked.")
-    assert not compile_definition("Зинаида").any.search("Назвали не Зинаидой, хотя мы голосовали")
+@pytest.mark.parametrize(("name", "sentence", "how"), SAID)
+def test_a_sentence_says_plainly_in_passing_or_not_at_all_who_it_is(name: str, sentence: str, how: Definition) -> None:
+    assert read_definition(sentence, name) is how
+
+
+def test_a_common_word_is_not_written_as_a_name() -> None:
+    assert is_written_as_name("Thank Pixel for the mice.", "pixel") and is_written_as_name(
+        "Новое: «Чинильня».", "чинильня"
+    )
+    assert not is_written_as_name("Coming (we hope) on Friday.", "coming")
+    assert not is_written_as_name("Missing: a grey cat.", "missing")
+
+
+@pytest.mark.parametrize("filler", ["-", "- ", "это ", "это-", "called ", "Pixel ", "cat ", '"«', "not "])
+def test_a_hostile_sentence_is_read_in_linear_time(filler: str) -> None:
+    took = []
+    for length in (20_000, 80_000):
+        text = "Pixel, это " + filler * (length // len(filler)) + " Pixel"
+        start = time.process_time()
+        read_definition(text, "Pixel")
+        is_written_as_name(text, "Pixel")
+        took.append(time.process_time() - start)
+    assert took[1] < 8 * max(took[0], 0.01)
 
 
 @pytest.mark.parametrize(

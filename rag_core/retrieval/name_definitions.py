@@ -31,8 +31,8 @@ _SHORT = 45  # characters of a sentence that says little without the next: "Meet
 
 # What was said of a name before may hold no longer.
 _CHANGED = re.compile(
-    r"(?<!\w)(?:no longer|not .{0,20}any more|former|ex-|new|now|steps? down|stepped down|retire[sd]?|left|"
-    r"больше не|уже не|бывш\w+|теперь|нов(?:ый|ая|ое)|уш[её]л|ушла|уходит)(?!\w)",
+    r"(?<!\w)(?:no longer|any more|former|ex-|steps? down|stepped down|retire[sd]?|has left|больше не|уже не|бывш\w+|"
+    r"уш[её]л|ушла|уходит)(?!\w)",
     re.IGNORECASE,
 )
 
@@ -67,7 +67,7 @@ async def define_name(question: Question, plan: Plan, rag: Engine) -> Draft | No
 def _choose_lines(name: str, found: Sequence[Post]) -> tuple[list[_Line], bool]:
     """Choose the lines that say it, and tell whether they are sure; `found`: oldest first.
 
-    The first that says it plainly comes first, unless a later one speaks of a change: then the newest does.
+    The first that says it plainly comes first, unless one speaks of a change: then the newest of those does.
     """
     as_name, lines, written = compile_name(name), dict[str, _Line](), False
     for post in found:
@@ -82,10 +82,10 @@ def _choose_lines(name: str, found: Sequence[Post]) -> tuple[list[_Line], bool]:
         return [], False
     defining = [line for line in lines.values() if line.defines]
     plain = [line for line in defining if line.defines is Definition.PLAIN]
-    if any(line.changed for line in defining):
-        return defining[: -_MAX_LINES - 1 : -1], False
-    chosen = [*plain[:1], *reversed(defining[-2:])] or list(lines.values())[:1]
-    return list(dict.fromkeys(chosen))[:_MAX_LINES], bool(plain)
+    changed = [line for line in defining if line.changed]
+    first = changed[-1:] or plain[:1] or defining[:1] or list(lines.values())[:1]
+    chosen = dict.fromkeys([*first, *(plain[:1] if changed else ()), *reversed(defining[-2:])])
+    return list(chosen)[:_MAX_LINES], bool(plain) and not changed
 
 
 def _extend_short(text: str, span: TextSpan) -> TextSpan:

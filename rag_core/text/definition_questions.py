@@ -58,8 +58,8 @@ _WINDOW = 40  # characters before and after a name that tell what it is
 _PLAIN_AFTER = re.compile(r"\s+(?:is|was|are|were)\s(?:an?|the|our|your)\s|(?:\s[—–-])?\s+это\s", re.IGNORECASE)
 _PLAIN_BEFORE = re.compile(rf"(?<!\w)(?:meet|this is|знакомьтесь|встречайте|представляем){_GAP}\Z", re.IGNORECASE)
 _PASSING_AFTER = re.compile(
-    r"\s?\(|\s+[—–-]\s|\s+(?:is|was|are|were|isn['’]t|зовут|теперь)\s|"
-    r",\s(?:an?|the|our|my|who|whose|which|not|наш\w*|котор\w+|для всех|[а-яё]{2,20}(?:ый|ая|ое|ий|ой)\s)|"
+    r"\s?\(|\s+[—–-]\s|\s+(?:is|was|are|were)\s(?:(?-i:[A-ZА-ЯЁ])|no longer\s|not\s)|\s+(?:зовут|теперь|больше не)\s|"
+    r",\s(?:an?|the|our|my|who|whose|which|наш\w*|котор\w+|для всех|[а-яё]{2,20}(?:ый|ая|ое|ий|ой)\s)|"
     rf"(?:['’]s)?,?\s(?:\w{{1,20}}\s){{0,2}}{_ROLES}(?!\w)",
     re.IGNORECASE,
 )
@@ -80,7 +80,9 @@ def compile_name(name: str) -> re.Pattern[str]:
 
 
 def _match_forms(word: str) -> str:
-    """Pattern of the forms of a word: what it shares with its stem, and an ending."""
+    """Pattern of the forms of a word: in Russian what it shares with its stem, and an ending."""
+    if word.isascii():
+        return re.escape(word)
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word, stem(word), strict=False)))
     kept = word[:shared] if shared >= _MIN_PREFIX else word
     return rf"{re.escape(kept)}\w{{0,4}}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from aiogram import Bot, F, Router
 from aiogram.exceptions import TelegramBadRequest
@@ -20,9 +20,10 @@ from bot import access
 from bot.access import Refusal
 from bot.app_context import AppContext
 from bot.filters import ChatCommand, check_button_access, find_asked_answer
+from bot.handlers.questions import queue_deeper_question
 from bot.handlers.small_talk import send_with_suggestions
 from bot.handlers.start import create_question_link
-from bot.handlers.why_and_plan import explain_answer, prepare_to_show
+from bot.handlers.why_and_plan import explain_answer, prepare_to_show, reply_in_pages
 from bot.i18n import Translator, get_translator
 from bot.telegram.pre_send_check import ShownContent
 from bot.views.answer import (
@@ -30,7 +31,6 @@ from bot.views.answer import (
 )
 from bot.views.answer_sources import render_sources_page, shorten_answer
 from bot.views.keyboards import (
-    DEEP_MODE,
     DEEP_SENTENCES,
     REASONS_BY_ACTION,
     AnswerAction,
@@ -44,7 +44,6 @@ from bot.views.keyboards import (
     remove_buttons,
     update_vote_counts,
 )
-from bot.views.message_formatting import split_pages
 from rag_core.storage import questions
 from rag_core.storage.questions import AnsweredQuestion
 
@@ -54,7 +53,7 @@ async def _on_sources(message: Message, addressed: bool, bot: Bot, context: AppC
     viewer, shown, checked = await prepare_to_show(asked, asked.user_id, context)
     text, buttons = await render_sources_page(asked, viewer, context.archive, shown)
     with checked:
-        await message.reply(**text.as_kwargs(), reply_markup=buttons)
+        await reply_in_pages(message, text, buttons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +150,6 @@ async def _press_text(pressed: _ButtonPress) -> None:
             await _reply_with_text(pressed, text, buttons)
 
 
-async def queue_deeper_question(
-    asked: AnsweredQuestion, update_id: int, context: AppContext, words: Translator, *, pressed: bool = False
-) -> None:
-    """Queue a question again, within the limits. Relative dates keep their meaning from the first time."""
-    again = replace(asked, update_id=update_id, mode=DEEP_MODE)
-    async with context.queue.limits.hold_count(asked.user_id, asked.chat_id, words, pressed=pressed):
-        await questions.queue_question(context.archive, again)
-    context.queue.wake()
-
-
 async def _press_deeper(pressed: _ButtonPress) -> None:
     await queue_deeper_question(pressed.asked, pressed.update_id, pressed.context, pressed.words, pressed=True)
     await _finish_press(pressed, pressed.words("deeper-begins", count=DEEP_SENTENCES))
@@ -185,13 +174,6 @@ async def _press_rephrase(pressed: _ButtonPress) -> None:
     viewer = await access.build_viewer(context.admins, access.get_question_reader(asked))
     await send_with_suggestions(pressed.message, hint, viewer, context, asked.lang, ShownContent())
     await _finish_press(pressed)
-
-
-async def reply_in_pages(message: Message, text: Text, buttons: InlineKeyboardMarkup | None = None) -> None:
-    """Reply in as many messages as needed; `buttons` under the last."""
-    cut = split_pages(text)
-    for page in cut:
-        await message.reply(**page.as_kwargs(), reply_markup=buttons if page is cut[-1] else None)
 
 
 async def _reply_with_text(pressed: _ButtonPress, text: Text, buttons: InlineKeyboardMarkup | None = None) -> None:

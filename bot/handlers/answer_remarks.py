@@ -16,9 +16,9 @@ from bot import access
 from bot.access import Refusal, get_reader, get_reader_id
 from bot.app_context import AppContext
 from bot.filters import PRIVATE, extract_addressed_question, get_replied_message, get_thread
-from bot.handlers.answer_buttons import queue_deeper_question, reply_in_pages
+from bot.handlers.questions import queue_deeper_question
 from bot.handlers.small_talk import send_with_suggestions
-from bot.handlers.why_and_plan import prepare_to_show
+from bot.handlers.why_and_plan import prepare_to_show, reply_in_pages
 from bot.i18n import Translator, get_translator
 from bot.telegram.pre_send_check import ShownContent
 from bot.views.answer import StoredAnswer, hash_text_version, parse_stored_answer

@@ -11,6 +11,7 @@ renders the result.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from aiogram import F, Router
 from aiogram.enums import ContentType
@@ -24,11 +25,12 @@ from bot.app_context import AppContext
 from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question, get_replied_message, get_thread
 from bot.handlers.small_talk import reply_to_talk
 from bot.i18n import Translator, detect_question_language
+from bot.views.keyboards import DEEP_MODE
 from bot.worker.streaming import StopCallback, call_best_effort
 from rag_core.conversation.memory import is_memory_enabled, set_memory_enabled, start_new_conversation
 from rag_core.conversation.small_talk_detection import detect_talk
 from rag_core.storage import questions
-from rag_core.storage.questions import QuestionRow
+from rag_core.storage.questions import AnsweredQuestion, QuestionRow
 from rag_core.storage.user_data import ConversationKey
 
 MAX_QUESTION_LENGTH = 1000  # long enough for a paragraph of context, short enough for a small model
@@ -103,6 +105,16 @@ async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of 
         context.queue.wake()
         if not asked.private:
             await call_best_effort(message.react([ReactionTypeEmoji(emoji="👀")]))
+
+
+async def queue_deeper_question(
+    asked: AnsweredQuestion, update_id: int, context: AppContext, words: Translator, *, pressed: bool = False
+) -> None:
+    """Queue a question again, within the limits. Relative dates keep their meaning from the first time."""
+    again = replace(asked, update_id=update_id, mode=DEEP_MODE)
+    async with context.queue.limits.hold_count(asked.user_id, asked.chat_id, words, pressed=pressed):
+        await questions.queue_question(context.archive, again)
+    context.queue.wake()
 
 
 _QUOTE_TYPES = {"blockquote", "expandable_blockquote"}  # the bot's answers list their sources in one

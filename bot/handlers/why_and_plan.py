@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 
 from aiogram import Bot, Router
 from aiogram.filters import CommandObject
-from aiogram.types import Message
+from aiogram.types import InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import BlockQuote, Bold, Code, ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
@@ -83,6 +83,13 @@ async def prepare_to_show(
     zone = await context.load_zone(asked.chat_id)
     shown = RenderContext(get_translator(asked.lang), zone, group=not asked.private)
     return viewer, shown, recheck_before_sending(content, reader, context.admins)
+
+
+async def reply_in_pages(message: Message, text: Text, buttons: InlineKeyboardMarkup | None = None) -> None:
+    """Reply in as many messages as needed; `buttons` under the last."""
+    cut = split_pages(text)
+    for page in cut:
+        await message.reply(**page.as_kwargs(), reply_markup=buttons if page is cut[-1] else None)
 
 
 async def explain_answer(
@@ -213,11 +220,8 @@ async def _on_why(
     trace_id = answer.parse_stored_answer(asked.answer).trace_id
     if admin and (stages := await _render_trace(trace_id, context.archive, words)):
         text = as_list(text, stages, sep="\n\n")
-    first, *rest = split_pages(text)
     with checked:
-        await message.reply(**first.as_kwargs())
-        for page in rest:
-            await message.answer(**page.as_kwargs())
+        await reply_in_pages(message, text)
 
 
 async def _on_plan(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:

@@ -244,7 +244,7 @@ _DIGEST_FILLERS = (
     r"developments?|edition|wrap|review|nutshell|boil|down|unread|scroll\w*|points|bits|worth|knowing|resume|rundown|round-?up|sum|tl ?dr|"
     r"quick|quickly|everything|everyone|everybody|talking|about|happen\w*|published|posted|came|come|been|going|goin|went|gone|on|in|out|up|"
     r"whatever|feed|wats|keep|nothing|run me through|put|together|anyone|anything|something|new|im|i['’]?m|lol|yo|uh|um|ok|okay|hi|hey|hello|"
-    r"there|just|really|all|dead|again|few|last|past|past|is|are|was|were|has|have|had|did|do|can|could|would|you|i|we|us|me|it|that|or|and|"
+    r"there|just|really|all|dead|again|few|last|past|is|are|was|were|has|have|had|did|do|can|could|would|you|i|we|us|me|it|that|or|and|"
     r"so|if|with|from|for|of|the|a|an|to|know|want|need|like|get|got|gimme|give|send|fill|hit|read|what|wh?ats|while|since|away|back|"
     r"thanks|thank|pls|plz|please|kindly|dear|guys|folks|mate|makes?|made|how|too|many)\b"
 )

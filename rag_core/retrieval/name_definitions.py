@@ -31,8 +31,8 @@ _SHORT = 45  # characters of a sentence that says little without the next: "Meet
 
 # What was said of a name before may hold no longer.
 _CHANGED = re.compile(
-    r"(?<!\w)(?:no longer|any more|former|ex-|steps? down|stepped down|retire[sd]?|has left|больше не|уже не|бывш\w+|"
-    r"уш[её]л|ушла|уходит)(?!\w)",
+    r"(?<!\w)(?:no longer|any more|former|ex-|steps? down|stepped down|retire[sd]?|has left|hands over|handed over|takes over|took over|больше не|уже не|бывш\w+|"
+    r"уш[её]л|ушла|уходит|переда[её]т|передал\w?|сменил\w?)(?!\w)",
     re.IGNORECASE,
 )
 
@@ -82,7 +82,7 @@ def _choose_lines(name: str, found: Sequence[Post]) -> tuple[list[_Line], bool]:
         return [], False
     defining = [line for line in lines.values() if line.defines]
     plain = [line for line in defining if line.defines is Definition.PLAIN]
-    changed = [line for line in defining if line.changed]
+    changed = [line for line in lines.values() if line.changed]
     first = changed[-1:] or plain[:1] or defining[:1] or list(lines.values())[:1]
     chosen = dict.fromkeys([*first, *(plain[:1] if changed else ()), *reversed(defining[-2:])])
     return list(chosen)[:_MAX_LINES], bool(plain) and not changed

@@ -31,8 +31,8 @@ _SHORT = 45  # characters of a sentence that says little without the next: "Meet
 
 # What was said of a name before may hold no longer.
 _CHANGED = re.compile(
-    r"(?<!\w)(?:no longer|any more|former|ex-|steps? down|stepped down|retire[sd]?|has left|hands over|handed over|takes over|took over|больше не|уже не|бывш\w+|"
-    r"уш[её]л|ушла|уходит|переда[её]т|передал\w?|сменил\w?)(?!\w)",
+    r"(?<!\w)(?:no longer|any more|former|ex-|steps? down|stepped down|retire[sd]?|has left|hands over|"
+    r"handed over|takes over|took over|больше не|уже не|бывш\w+|уш[её]л|ушла|уходит)(?!\w)",
     re.IGNORECASE,
 )
 

@@ -16,7 +16,7 @@ from rag_core.planning.rule_planner import TELEGRAM_START
 from rag_core.storage.channels import load_channels
 from rag_core.storage.posts import list_posts_between
 from rag_core.text.contact_questions import ContactKind, detect_contact_kind
-from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
+from rag_core.text.sentences import TextSpan, split_into_pieces
 from rag_core.text.tokens import fold_case
 from rag_core.types import Certainty, Draft, Plan, Post, Question
 from rag_core.writing.extract import quote_post_span
@@ -96,11 +96,10 @@ def _choose_line(kind: ContactKind, posts: Sequence[Post], own: str) -> _Line | 
         if post.origin is not None:
             continue
         said: dict[str, TextSpan] = {}
-        for sentence in split_sentences(post.text):
-            for start, end in split_long_span(post.text, sentence, MAX_SENTENCE_LENGTH):
-                line = post.text[start:end]
-                if holds.search(itself.sub("", line) if itself else line) and not _OF_OTHERS.search(fold_case(line)):
-                    said[" ".join(fold_case(line).split())] = (start, end)
+        for start, end in split_into_pieces(post.text):
+            line = post.text[start:end]
+            if holds.search(itself.sub("", line) if itself else line) and not _OF_OTHERS.search(fold_case(line)):
+                said[" ".join(fold_case(line).split())] = (start, end)
         for key, span in said.items():
             latest[key] = _Line(post, span, latest[key].repeated + 1 if key in latest else 1)
     lines = sorted(latest.values(), key=lambda line: line.post.date, reverse=True)

@@ -18,14 +18,14 @@ from rag_core.retrieval.channel_profile import INTRODUCTION_PATTERN, find_descri
 from rag_core.storage.posts import list_first_posts, list_posts_between
 from rag_core.text.channel_questions import ChannelAspect, detect_channel_question
 from rag_core.text.names import find_names
-from rag_core.text.sentences import TextSpan, split_sentences
+from rag_core.text.sentences import TextSpan, split_into_pieces
 from rag_core.text.tokens import fold_case
 from rag_core.types import Certainty, Draft, Plan, Post, Question
 from rag_core.writing.extract import quote_post_span
 
 _MAX_CHANNELS, _MAX_LINES, _LINES_OF_ONE = 10, 3, 2
 _FIRST_POSTS, _MAX_READ_POSTS = 5, 500
-_MAX_ABOUT_LENGTH, _MAX_READ_LENGTH = 300, 600  # characters of a quote, and of a sentence that is read
+_MAX_ABOUT_LENGTH = 300  # characters
 
 # Who speaks of themselves: "Пишем вдвоём, Рита и Паша", "Bea here, secretary".
 _SELF = re.compile(
@@ -113,8 +113,8 @@ def _find_owners(first: Sequence[Post], latest: Sequence[Post]) -> list[_Line]:
     openings = {post.key for post in first}
     lines = []
     for post in by_key.values():
-        for span in split_sentences(post.text):
-            sentence = post.text[span[0] : min(span[1], span[0] + _MAX_READ_LENGTH)]
+        for span in split_into_pieces(post.text):
+            sentence = post.text[slice(*span)]
             role = _OWN_ROLE.search(sentence) or (post.key in openings and _ROLE.search(sentence))
             speaks = post.key in openings and _SELF.search(sentence)
             if (role or speaks) and _names_somebody(sentence):

@@ -18,14 +18,13 @@ from rag_core.text.definition_questions import (
     is_written_as_name,
     read_definition,
 )
-from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_into_pieces
 from rag_core.text.tokens import tokenize
 from rag_core.types import Certainty, Draft, Plan, Post, Question
 from rag_core.writing.extract import quote_post_span
 
 _MAX_READ_POSTS = 500  # the newest that have all words of the name, and the first
 _MAX_LINES = 3
-_MAX_READ_LENGTH = 600  # characters of a sentence
 _SHORT = 45  # characters of a sentence that says little without the next: "Meet Zinaida."
 
 
@@ -71,11 +70,14 @@ def _choose_lines(name: str, found: Sequence[Post]) -> tuple[list[_Line], bool]:
     """
     as_name, lines, written = compile_name(name), dict[str, _Line](), False
     for post in found:
-        for start, end in split_sentences(post.text):
-            sentence = post.text[start : min(end, start + _MAX_READ_LENGTH)]
+        pieces = split_into_pieces(post.text)
+        for n, (start, end) in enumerate(pieces):
+            sentence = post.text[start:end]
             if as_name.search(sentence):
                 written = written or is_written_as_name(sentence, name)
-                span = _extend_short(post.text, (start, end))
+                following = pieces[n + 1][1] if n + 1 < len(pieces) else end
+                short = end - start < _SHORT and following - start <= MAX_SENTENCE_LENGTH
+                span = (start, following if short else end)
                 line = _Line(post, span, read_definition(sentence, name), bool(_CHANGED.search(sentence)))
                 lines.setdefault(build_text_key(sentence), line)
     if not written:
@@ -86,12 +88,3 @@ def _choose_lines(name: str, found: Sequence[Post]) -> tuple[list[_Line], bool]:
     first = changed[-1:] or plain[:1] or defining[:1] or list(lines.values())[:1]
     chosen = dict.fromkeys([*first, *(plain[:1] if changed else ()), *reversed(defining[-2:])])
     return list(chosen)[:_MAX_LINES], bool(plain) and not changed
-
-
-def _extend_short(text: str, span: TextSpan) -> TextSpan:
-    """Extend a sentence that is short by the next one."""
-    start, end = span
-    if end - start < _SHORT:
-        following = next((one for one in split_sentences(text) if one[0] >= end), None)
-        end = following[1] if following and following[1] - start <= MAX_SENTENCE_LENGTH else end
-    return split_long_span(text, (start, end), MAX_SENTENCE_LENGTH)[0]

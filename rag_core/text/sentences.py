@@ -167,3 +167,8 @@ def extract_speakers(line: str) -> tuple[str, ...]:
     """Extract the speakers of a post: the origin of a forward, and the channel."""
     match = _TITLE_AND_DATE.match(line)
     return tuple(filter(None, match[0][:-_DATE_LENGTH].split(" → "))) if match else ()
+
+
+def split_into_pieces(text: str) -> list[TextSpan]:
+    """Split a text into sentences, and those that are too long for one into parts of MAX_SENTENCE_LENGTH characters."""
+    return [piece for one in split_sentences(text) for piece in split_long_span(text, one, MAX_SENTENCE_LENGTH)]

@@ -9,6 +9,7 @@ closed must not live on in old answers, so that only the words around the quotes
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -365,12 +366,22 @@ def _render_nearest(answer: Answer, shown: RenderContext) -> Iterator[Text]:
         yield Text(line, "\n", neutralize_links(snippet)) if snippet else line
 
 
+# The day of a post before its quote: "18 November: ", "31 декабря 2025 г.: ".
+_DAY_BEFORE_QUOTE = re.compile(r"(?:\d{1,2} [а-я]+(?: \d{4}\sг\.)?:|[A-Z][a-z]+ \d{1,2}(?:, \d{4})?:)?")
+_CUT_ENDS = " ,;:—–-…"  # of a quote that is shortened
+
+
 def _format_footer(answer: Answer, words: Translator) -> str:
     if answer.model:
         return words("footer-model", model=strip_control_characters(answer.model))
     # a sentence on a contradicting post has a few words before its quote; a computed sentence comes first
     first = answer.sentences[0]
-    verbatim = any(c.quote.strip() == first.text.strip() for c in first.citations)
+    said = " ".join(first.text.split()).rstrip(_CUT_ENDS)
+    quotes = (" ".join(c.quote.split()).rstrip(_CUT_ENDS) for c in first.citations)
+    verbatim = any(
+        quote and said.endswith(quote) and _DAY_BEFORE_QUOTE.fullmatch(said.removesuffix(quote).strip())
+        for quote in quotes
+    )
     return words("footer-verbatim" if verbatim else "footer-counted")
 
 

@@ -143,6 +143,14 @@ def test_a_long_list_of_sources_folds_and_a_short_one_does_not() -> None:
     ("answer", "footer"),
     [
         (answered(cited("As it stands.", PostKey(PUBLIC, 1))), "Quoted from the posts"),
+        (answered(cited("March 1, 2025: As it…", PostKey(PUBLIC, 1), quote="As it,")), "Quoted from the posts"),
+        (answered(cited("1 марта: Как есть.", PostKey(PUBLIC, 1), quote="Как есть.")), "Quoted from the posts"),
+        (
+            answered(
+                cited("First mentioned on March 1, 2025: As it stands.", PostKey(PUBLIC, 1), quote="As it stands.")
+            ),
+            "Counted from the posts",
+        ),
         (
             answered(cited("2 posts.", PostKey(PUBLIC, 1), quote="As it stands.")),
             "Counted from the posts",

@@ -367,7 +367,7 @@ def _render_nearest(answer: Answer, shown: RenderContext) -> Iterator[Text]:
 
 
 # The day of a post before its quote: "18 November: ", "31 декабря 2025 г.: ".
-_DAY_BEFORE_QUOTE = re.compile(r"(?:\d{1,2} [а-я]+(?: \d{4}\sг\.)?:|[A-Z][a-z]+ \d{1,2}(?:, \d{4})?:)?")
+_DAY_BEFORE_QUOTE = re.compile(r"(?:\d{1,2} [^\W\d_]+(?: \d{4}\s\S{1,3})?:|[^\W\d_]+ \d{1,2}(?:, \d{4})?:)?")
 _CUT_ENDS = " ,;:—–-…"  # of a quote that is shortened
 
 

@@ -16,19 +16,15 @@ from aiogram.exceptions import TelegramBadRequest
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, Update
 from aiogram.utils.formatting import Text
 
-from bot import access
 from bot.access import Refusal
 from bot.app_context import AppContext
 from bot.filters import ChatCommand, check_button_access, find_asked_answer
 from bot.handlers.questions import queue_deeper_question
-from bot.handlers.small_talk import send_with_suggestions
+from bot.handlers.small_talk import send_rephrase_hint
 from bot.handlers.start import create_question_link
 from bot.handlers.why_and_plan import explain_answer, prepare_to_show, reply_in_pages
 from bot.i18n import Translator, get_translator
-from bot.telegram.pre_send_check import ShownContent
-from bot.views.answer import (
-    parse_stored_answer,
-)
+from bot.views.answer import parse_stored_answer
 from bot.views.answer_sources import render_sources_page, shorten_answer
 from bot.views.keyboards import (
     DEEP_SENTENCES,
@@ -165,14 +161,7 @@ async def _press_link(pressed: _ButtonPress) -> None:
 
 
 async def _press_rephrase(pressed: _ButtonPress) -> None:
-    """Say how to ask another way after a refusal; in private with questions that the posts answer."""
-    asked, context = pressed.asked, pressed.context
-    hint = Text(get_translator(asked.lang)("rephrase-hint"))
-    if not asked.private:
-        await _reply_with_text(pressed, hint)
-        return
-    viewer = await access.build_viewer(context.admins, access.get_question_reader(asked))
-    await send_with_suggestions(pressed.message, hint, viewer, context, asked.lang, ShownContent())
+    await send_rephrase_hint(pressed.message, pressed.asked, pressed.context)
     await _finish_press(pressed)
 
 

@@ -12,15 +12,13 @@ from aiogram import Bot, F, Router
 from aiogram.types import Message, ReactionTypeEmoji, Update
 from aiogram.utils.formatting import Text, as_list
 
-from bot import access
-from bot.access import Refusal, get_reader, get_reader_id
+from bot.access import Refusal, get_reader_id
 from bot.app_context import AppContext
 from bot.filters import PRIVATE, extract_addressed_question, get_replied_message, get_thread
 from bot.handlers.questions import queue_deeper_question
-from bot.handlers.small_talk import send_with_suggestions
+from bot.handlers.small_talk import send_rephrase_hint
 from bot.handlers.why_and_plan import prepare_to_show, reply_in_pages
 from bot.i18n import Translator, get_translator
-from bot.telegram.pre_send_check import ShownContent
 from bot.views.answer import StoredAnswer, hash_text_version, parse_stored_answer
 from bot.views.answer_sources import render_sources_page, render_whole_posts, shorten_answer
 from bot.views.keyboards import DEEP_MODE
@@ -125,21 +123,16 @@ async def _look_deeper(
     message: Message, asked: AnsweredQuestion, update_id: int, context: AppContext, limit_words: Translator
 ) -> None:
     """Queue the question again with a wider search; say so where that was done, and how to ask after a refusal."""
-    words, archive = get_translator(asked.lang), context.archive
-    latest = await questions.find_question_of_message(archive, asked.bot_id, asked.chat_id, asked.message_id)
     if not parse_stored_answer(asked.answer).sentences:
-        hint = Text(words("rephrase-hint"))
-        if not asked.private:
-            await message.reply(**hint.as_kwargs())
-            return
-        viewer = await access.build_viewer(context.admins, get_reader(message))
-        await send_with_suggestions(message, hint, viewer, context, asked.lang, ShownContent())
-    elif DEEP_MODE in {asked.mode, latest and latest.mode}:
-        await message.reply(words("remark-no-more"))
-    else:
-        await queue_deeper_question(asked, update_id, context, limit_words)
-        if not asked.private:
-            await call_best_effort(message.react([ReactionTypeEmoji(emoji="👀")]))
+        await send_rephrase_hint(message, asked, context)
+        return
+    latest = await questions.find_question_of_message(context.archive, asked.bot_id, asked.chat_id, asked.message_id)
+    if DEEP_MODE in {asked.mode, latest and latest.mode}:
+        await message.reply(get_translator(asked.lang)("remark-no-more"))
+        return
+    await queue_deeper_question(asked, update_id, context, limit_words)
+    if not asked.private:
+        await call_best_effort(message.react([ReactionTypeEmoji(emoji="👀")]))
 
 
 def routes() -> Router:

@@ -90,6 +90,16 @@ async def send_with_suggestions(
             suggested = []
 
 
+async def send_rephrase_hint(message: Message, asked: QuestionRow, context: AppContext) -> None:
+    """Say how to ask another way after a refusal; in private with questions that the posts answer."""
+    hint = Text(get_translator(asked.lang)("rephrase-hint"))
+    if not asked.private:
+        await message.reply(**hint.as_kwargs())
+        return
+    viewer = await access.build_viewer(context.admins, access.get_question_reader(asked))
+    await send_with_suggestions(message, hint, viewer, context, asked.lang, ShownContent())
+
+
 async def _on_suggestion(
     pressed: CallbackQuery,
     callback_data: SuggestionCallback,

@@ -44,8 +44,8 @@ class _RemarkPatterns:
 
 
 @cache
-def _compile_patterns() -> tuple[dict[AnswerRemark, _RemarkPatterns], tuple[str, ...]]:
-    """Patterns of each kind, and the words whose misspelling is corrected."""
+def _compile_patterns() -> tuple[dict[AnswerRemark, _RemarkPatterns], re.Pattern[str], tuple[str, ...]]:
+    """Patterns of each kind, of a word that any may have, and the words whose misspelling is corrected."""
     phrases = read_phrases(Path(__file__).with_name("answer_remark_phrases.txt"))
 
     def join(*sections: str) -> str:
@@ -54,14 +54,14 @@ def _compile_patterns() -> tuple[dict[AnswerRemark, _RemarkPatterns], tuple[str,
     patterns = {}
     for kind in AnswerRemark:
         cues = join(kind, f"{kind}?"), join(f"{kind}_phrase", f"{kind}_phrase?")
-        word = "|".join((join("filler", f"{kind}_word"), cues[0], *_PHRASE_WORD.findall(cues[1])))
+        word = "|".join((join(f"{kind}_word"), cues[0], *_PHRASE_WORD.findall(cues[1])))
         patterns[kind] = _RemarkPatterns(
             re.compile(rf"(?<!\w)(?:{join(kind, f'{kind}_phrase')})(?!\w)"),
             re.compile(rf"(?<!\w)(?:{join(f'{kind}?', f'{kind}_phrase?')})(?!\w)"),
             re.compile(rf"(?<!\w)(?:{join(f'{kind}!')})(?!\w)"),
             re.compile(word),
         )
-    return patterns, tuple(phrases["corrected"].split("|"))
+    return patterns, re.compile(phrases["filler"]), tuple(phrases["corrected"].split("|"))
 
 
 _THANKS_FOR_IT = re.compile(r"\b(?:thank\w*|thx|ta|cheers|спасиб\w+|спс|благодар\w+)(?: \w+)? (?:for|за)\b")
@@ -90,10 +90,11 @@ def _detect_kind(text: str, *, asks: bool) -> AnswerRemark | None:
     words = split_words(text)
     if not 0 < len(words) <= _MAX_WORDS:
         return None
-    patterns, corrected = _compile_patterns()
-    joined = " ".join(correct_word(word, corrected) for word in words)
+    patterns, filler, corrected = _compile_patterns()
+    spelt = [correct_word(word, corrected) for word in words]
+    joined, own = " ".join(spelt), [word for word in spelt if not filler.fullmatch(word)]
     for kind, pattern in patterns.items():
         cued = pattern.cue.search(joined) or (asks and pattern.question_cue.search(joined))
-        if cued and not pattern.exclusion.search(joined) and all(map(pattern.word.fullmatch, joined.split())):
+        if cued and not pattern.exclusion.search(joined) and all(map(pattern.word.fullmatch, own)):
             return kind
     return None

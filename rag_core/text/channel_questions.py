@@ -9,7 +9,7 @@ import re
 from enum import StrEnum
 from typing import NamedTuple
 
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import compile_pattern, tokenize
 
 
 class ChannelAspect(StrEnum):
@@ -52,10 +52,10 @@ _ASKED = {
         rf"(?:what )?(?:kind|kinda|sort|type) of (?:stuff|things|posts|channel|content)|what kinda (?:{_CHANNEL})|what do (?:u|you|ya) (?:guys )?post|worth (?:following|joining|subscribing)|subject of)(?!\w)"
     ),
 }
-_OF_A_CHANNEL = re.compile(rf"(?<!\w)(?:{_CHANNEL})(?!\w)")
-_OF_THIS = re.compile(rf"(?<!\w)(?:{_HERE}|{_CHANNEL})(?!\w)")
+_OF_A_CHANNEL = rf"(?<!\w)(?:{_CHANNEL})(?!\w)"
+_OF_THIS = rf"(?<!\w)(?:{_HERE}|{_CHANNEL})(?!\w)"
 # Words beside them that name no channel.
-_FILLERS = re.compile(
+_FILLERS = (
     rf"(?<!\w)(?:{_CHANNEL}|{_HERE}|{_ROLE_RU}|{_RUNS_RU}|{_ROLE_EN}|{_RUNS_EN}|[a-z]|а|и|ну|же|то|ли|вот|ваш\w*|теб[яе]|твой|твоя|твои|have|has|got|writing|кем|или|в|во|на|у|о|об|про|за|с|для|из|кто|хто|что|че|чо|чё|чем|чего|чей|чьи|кого|кому|как|какой|какая|какие|зачем|стоит|подпис\w+|"
     r"нужен|принадлежит|имя|имени|зовут|фамилия|назови|вообще|сейчас|обычно|там|они|он|его|ее|их|него|нем|ней|мне|я|только|подскажи\w*|скажи\w*|пожалуйста|плиз|расскажи\w*|опиши|описание|публику\w+|посты|"
     r"тематик\w|тем[аыу]|двух|двумя|словах|словами|коротко|кратко|интересно|слушай\w*|привет|здравствуйте|добрый|день|вечер|человек|один|редакция|команда|люди|ребят\w*|самый|реально|есть|говорить|связаться|жаловаться|сообщество|"
@@ -76,10 +76,10 @@ def detect_channel_question(asked: str) -> ChannelQuestion | None:
     aspect = next((aspect for aspect, pattern in _ASKED.items() if pattern.search(asked)), None)
     if aspect is None:
         return None
-    name = " ".join(re.sub(r"[^\w\s-]", " ", _FILLERS.sub(" ", asked)).split())
-    if not name and not _OF_THIS.search(asked):
+    name = " ".join(re.sub(r"[^\w\s-]", " ", compile_pattern(_FILLERS).sub(" ", asked)).split())
+    if not name and not compile_pattern(_OF_THIS).search(asked):
         return None
-    return ChannelQuestion(aspect, name, bool(_OF_A_CHANNEL.search(asked)))
+    return ChannelQuestion(aspect, name, bool(compile_pattern(_OF_A_CHANNEL).search(asked)))
 
 
 def asks_of_this_channel(asked: str) -> bool:

@@ -1,1 +1,8 @@
 """The Telegram bot: handlers, access, worker, views, commands of the terminal."""
+
+import sys
+
+from bot.deferred_aiogram_types import DeferredTypesFinder
+
+if "aiogram" not in sys.modules:
+    sys.meta_path.insert(0, DeferredTypesFinder)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
-from share_aiogram_between_bots import share_between_bots  # isort: skip  # before aiogram is imported
+from bot.__main__ import main  # isort: skip  # before aiogram, whose types are then built when they are first used
 from aiogram import Bot
 from driven_sandbox import DrivenSandbox, running_bot
 from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, Cli, CommandResult, index_posts, make_local_bot
+from share_aiogram_between_bots import share_between_bots
 
-from bot.__main__ import main
 from bot.indexing_and_rebuild import BotObserver
 from bot.sandbox import Sandbox
 from bot.settings import Settings

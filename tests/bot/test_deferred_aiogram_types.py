@@ -1,0 +1,32 @@
+"""aiogram's types are built when they are first used, and each of them can be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import typing
+import bot
+from pydantic import BaseModel
+import aiogram
+from aiogram.types import Game, Message, Update
+
+assert not BaseModel.model_config and BaseModel.model_rebuild.__func__.__module__ == "pydantic.main"
+for package in (aiogram.types, aiogram.methods):
+    models = [getattr(package, name) for name in package.__all__]
+    models = [model for model in models if isinstance(model, type) and issubclass(model, BaseModel)]
+    assert len(models) > 100 and not any(model.__pydantic_complete__ for model in models if model.model_fields)
+    for model in models:
+        typing.get_type_hints(model, localns={"Bot": aiogram.Bot})  # no field
+sent = {"message_id": 1, "date": 1, "chat": {"id": 1, "type": "private"}, "text": "hello"}
+update = Update.model_validate({"update_id": 1, "message": sent})
+assert isinstance(update.message, Message) and update.message.text == "hello"
+assert not Game.__pydantic_complete__
+print("all found")
+"""
+
+
+def test_no_type_is_built_by_the_import_and_all_names_of_annotations_are_found() -> None:
+    run = subprocess.run([sys.executable, "-W", "error", "-c", PROGRAM], capture_output=True, text=True)
+    assert run.stdout.strip() == "all found", run.stderr

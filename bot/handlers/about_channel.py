@@ -67,8 +67,6 @@ async def _on_about(message: Message, command: CommandObject, context: AppContex
         await message.reply(**text.as_kwargs())
 
 
-def routes() -> Router:
-    """Router of /about."""
-    router = Router(name="about")
+def register(router: Router) -> None:
+    """Register the handlers of /about."""
     router.message.register(_on_about, ChatCommand("about", addressed_only=True))
-    return router

@@ -144,9 +144,7 @@ async def _format_person(bot: Bot, who: int) -> Text:
     return Text(neutralize_links(format_one_line(chat.full_name)), " (", Code(str(who)), ")")
 
 
-def routes() -> Router:
-    """Router of /grant, /revoke and their buttons."""
-    router = Router(name="granting")
+def register(router: Router) -> None:
+    """Register the handlers of /grant, /revoke and their buttons."""
     router.message.register(_on_grant_or_revoke, ChatCommand("grant", "revoke", chats=PRIVATE), flags=ADMINS_ONLY)
     router.callback_query.register(_press_confirm, _GrantCallback.filter(), flags=ADMINS_ONLY)
-    return router

@@ -197,10 +197,8 @@ _ACTION_HANDLERS: dict[AnswerAction, Callable[[_ButtonPress], Awaitable[None]]] 
 }
 
 
-def routes() -> Router:
-    """Router of answer buttons and /sources."""
-    router = Router(name="answer_buttons")
+def register(router: Router) -> None:
+    """Register the handlers of answer buttons and /sources."""
     here = AnswerCallback.filter(F.action != AnswerAction.SEARCH)  # that one is in bot/handlers/search.py
     router.callback_query.register(AnswerButtonHandlers().on_press, here)
     router.message.register(_on_sources, ChatCommand("sources"))
-    return router

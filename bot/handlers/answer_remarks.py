@@ -135,8 +135,6 @@ async def _look_deeper(
         await call_best_effort(message.react([ReactionTypeEmoji(emoji="👀")]))
 
 
-def routes() -> Router:
-    """Router of remarks. Include it before that of questions."""
-    router = Router(name="answer_remarks")
+def register(router: Router) -> None:
+    """Register the handlers of remarks. Call it before that of questions."""
     router.message.register(_on_remark, F.text | F.caption, find_remark)
-    return router

@@ -151,10 +151,8 @@ async def _build_buttons(context: AppContext, channel: Channel, words: Translato
     return build_keyboard(*rows)
 
 
-def routes() -> Router:
-    """Router of the buttons of a channel's history."""
-    router = Router(name="history")
+def register(router: Router) -> None:
+    """Register the handlers of the buttons of a channel's history."""
     pressed = router.callback_query
     pressed.register(_press_history, ChannelCallback.filter(F.action == ChannelAction.HISTORY), flags=ADMINS_ONLY)
     pressed.register(_press_change, ChannelCallback.filter(F.action.in_(_CHANGES)), flags=ADMINS_ONLY)
-    return router

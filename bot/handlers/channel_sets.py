@@ -79,8 +79,6 @@ def _name_channel(channel: Channel) -> frozenset[str]:
     return frozenset(filter(None, (channel.title.casefold(), username and f"@{username}")))
 
 
-def routes() -> Router:
-    """Router of /sets."""
-    router = Router(name="channel sets")
+def register(router: Router) -> None:
+    """Register the handlers of /sets."""
     router.message.register(_on_sets, ChatCommand("sets", addressed_only=True))
-    return router

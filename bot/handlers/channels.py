@@ -353,9 +353,8 @@ async def _on_channel_post(_: Message, context: AppContext) -> None:
     context.indexing.wake()
 
 
-def routes(notices: ChannelNotificationLimiter) -> Router:
-    """Router of posts, the bot's own membership, and /channels with its buttons."""
-    router = Router(name="channels")
+def register(router: Router, notices: ChannelNotificationLimiter) -> None:
+    """Register the handlers of posts, the bot's own membership, and /channels with its buttons."""
     router.channel_post.register(_on_channel_post)
     router.edited_channel_post.register(_on_channel_post)
     router.my_chat_member.register(BotMembershipHandlers(notices).on_change, F.chat.type == "channel")
@@ -368,4 +367,3 @@ def routes(notices: ChannelNotificationLimiter) -> Router:
     pressed.register(_press_remove, ChannelCallback.filter(F.action == ChannelAction.ASK_REMOVE), flags=ADMINS_ONLY)
     pressed.register(_press_confirm_remove, ChannelCallback.filter(F.action == ChannelAction.REMOVE), flags=ADMINS_ONLY)
     pressed.register(_press_leave, ChannelCallback.filter(F.action == ChannelAction.LEAVE), flags=ADMINS_ONLY)
-    return router

@@ -425,16 +425,13 @@ async def _on_blocked_question(message: Message, words: Translator) -> None:
     await message.reply(words("group-admins-ask"))
 
 
-def blocked_question_routes() -> Router:
-    """Router that refuses questions where only admins may ask. Include it before all that answer in groups."""
-    router = Router(name="blocked questions")
+def register_blocked_questions(router: Router) -> None:
+    """Register the refusal of questions where only admins may ask. Call it before all that answer in groups."""
     router.message.register(_on_blocked_question, IN_GROUP, is_blocked_question)
-    return router
 
 
-def routes() -> Router:
-    """Router of /settings and /mode with their buttons, /bind and /unbind, and of a group that becomes a supergroup."""
-    router = Router(name="chat settings")
+def register(router: Router) -> None:
+    """Register the handlers of /settings, /mode and their buttons, /bind and /unbind, and migrations to supergroups."""
     router.message.register(_on_settings, ChatCommand("settings", addressed_only=True))
     router.message.register(_on_mode, ChatCommand("mode"))
     router.message.register(_on_supergroup_migration, F.migrate_to_chat_id)
@@ -443,4 +440,3 @@ def routes() -> Router:
     router.callback_query.register(_press_settings, _SettingsCallback.filter())
     router.callback_query.register(_press_zone, _ZoneCallback.filter())
     router.callback_query.register(_press_mode, _ModeCallback.filter())
-    return router

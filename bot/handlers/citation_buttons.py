@@ -312,8 +312,7 @@ async def _send_text_quote(wanted: _QuoteRequest, matter: str, bot: Bot) -> None
     await bot.send_message(wanted.chat_id, **text, message_thread_id=wanted.thread, reply_parameters=under)
 
 
-def routes() -> Router:
-    """Router of the quote buttons."""
-    router, receipts = Router(name="receipts"), QuoteButtonHandlers()
+def register(router: Router) -> None:
+    """Register the handlers of the quote buttons."""
+    receipts = QuoteButtonHandlers()
     router.callback_query.register(receipts.on_press, QuoteCallback.filter())
-    return router

@@ -66,8 +66,6 @@ def _describe_digest(plan: DigestPlan, words: Translator, zone: tzinfo) -> str:
     return words("digest-on", days=plan.days, due=format_moment(plan.due, RenderContext(words, zone)))
 
 
-def routes() -> Router:
-    """Router of /digest."""
-    router = Router(name="digests")
+def register(router: Router) -> None:
+    """Register the handlers of /digest."""
     router.message.register(_on_digest, ChatCommand("digest", addressed_only=True))
-    return router

@@ -70,9 +70,7 @@ async def _on_unknown_button(pressed: CallbackQuery, words: Translator) -> None:
     await pressed.answer(words("button-stale"), show_alert=True)
 
 
-def routes() -> Router:
-    """Router of exceptions, and of all remaining buttons. Include it last."""
-    router = Router(name="errors")
+def register(router: Router) -> None:
+    """Register the handlers of exceptions, and all remaining buttons. Call it last."""
     router.error.register(_on_error)
     router.callback_query.register(_on_unknown_button)
-    return router

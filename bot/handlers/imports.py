@@ -434,11 +434,9 @@ async def _on_stop_button(
     await pressed.answer(words("import-stopping" if stopped else "import-over"))
 
 
-def routes() -> Router:
-    """Router of /import and its buttons. Include it before questions, which take every caption."""
-    router = Router(name="importing")
+def register(router: Router) -> None:
+    """Register the handlers of /import and its buttons. Call it before questions, which take every caption."""
     router.message.register(_on_import, ChatCommand("import", chats=PRIVATE), flags=ADMINS_ONLY)
     router.message.register(_on_document, IN_PRIVATE, F.document, _is_export_from_admin)
     router.callback_query.register(_on_start_button, StartImportButton.filter(), flags=ADMINS_ONLY)
     router.callback_query.register(_on_stop_button, StopImportButton.filter(), flags=ADMINS_ONLY)
-    return router

@@ -207,11 +207,10 @@ async def on_article(message: Message) -> None:
     """Handle an article that was sent: it asks nothing, so nothing is answered."""
 
 
-def routes(*, guest: bool) -> Router:
-    """Router of inline queries, of the articles that were sent, and with `guest` of guest mode."""
-    router, handlers = Router(name="inline"), InlineHandlers()
+def register(router: Router, *, guest: bool) -> None:
+    """Register the handlers of inline queries and the articles that were sent; with `guest` also of guest mode."""
+    handlers = InlineHandlers()
     if guest:
         router.guest_message.register(handlers.on_guest_message)
     router.inline_query.register(handlers.on_query)
     router.message.register(on_article, F.via_bot, _is_sent_via_bot)
-    return router

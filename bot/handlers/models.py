@@ -95,9 +95,7 @@ def _format_model_name(name: str, words: Translator) -> str:
     return words("models-nobody") if name == _NO_MODEL else name
 
 
-def routes() -> Router:
-    """Router of /models and its buttons."""
-    router = Router(name="models")
+def register(router: Router) -> None:
+    """Register the handlers of /models and its buttons."""
     router.message.register(_on_models, ChatCommand("models", chats=PRIVATE), flags=ADMINS_ONLY)
     router.callback_query.register(_press_model, _ModelCallback.filter(), flags=ADMINS_ONLY)
-    return router

@@ -260,10 +260,8 @@ def _make_posts_token(items: Sequence[_LinkedPost]) -> str:
     return blake2b(repr([tuple(key) for key in keys]).encode(), digest_size=8).hexdigest()
 
 
-def routes() -> Router:
-    """Router of /delete with its buttons, and /check."""
-    router = Router(name="deletions")
+def register(router: Router) -> None:
+    """Register the handlers of /delete with its buttons, and /check."""
     router.message.register(_on_delete, ChatCommand("delete", chats=PRIVATE), flags=ADMINS_ONLY)
     router.message.register(_on_check, ChatCommand("check", chats=PRIVATE), flags=ADMINS_ONLY)
     router.callback_query.register(_press_delete, DeleteCallback.filter(), flags=ADMINS_ONLY)
-    return router

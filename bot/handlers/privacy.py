@@ -229,13 +229,11 @@ def _list_counts(found: UserDataCounts, words: Translator) -> Iterator[str]:
             yield f"• {words(name, count=count)}"
 
 
-def routes() -> Router:
-    """Router of /privacy, /mydata and /forget."""
-    router = Router(name="privacy")
+def register(router: Router) -> None:
+    """Register the handlers of /privacy, /mydata and /forget."""
     router.message.register(_on_privacy, ChatCommand("privacy", addressed_only=True))
     router.message.register(_on_mydata, ChatCommand("mydata", chats=PRIVATE))
     router.message.register(_on_mydata_in_group, ChatCommand("mydata", chats=GROUPS, addressed_only=True))
     router.message.register(_on_forget, ChatCommand("forget", addressed_only=True))
     router.callback_query.register(_press_details, _DetailsCallback.filter())
     router.callback_query.register(_press_forget, ForgetCallback.filter())
-    return router

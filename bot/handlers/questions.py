@@ -214,22 +214,19 @@ async def _press_stop(
     await pressed.answer() if running or waited else await pressed.answer(words("stop-not-yours"), show_alert=True)
 
 
-def verify_routes() -> Router:
-    """Router of /new, /stop, /verify, and forwarded messages in private. Include it after that of /import.
+def register_verify(router: Router) -> None:
+    """Register the handlers of /new, /stop, /verify, and forwarded messages in private.
 
-    An export may be forwarded, too.
+    Call it after that of /import: an export may be forwarded, too.
     """
-    router = Router(name="verify")
     router.message.register(_on_new, ChatCommand("new", addressed_only=True))
     router.message.register(_on_stop, ChatCommand("stop"))
     router.message.register(_on_verify, ChatCommand("verify"))
     router.message.register(_on_forwarded_message, IN_PRIVATE, F.forward_origin)
-    return router
 
 
-def routes() -> Router:
-    """Router of questions and their stop buttons. Include it late: it takes all remaining text in private chats."""
-    router = Router(name="questions")
+def register(router: Router) -> None:
+    """Register the handlers of questions and stop buttons. Call it late: it takes all remaining text in private."""
     router.message.register(_on_ask, ChatCommand("ask"))
     router.message.register(_on_unknown_command, IN_PRIVATE, F.text.startswith("/"))
     router.message.register(_on_text, IN_PRIVATE, F.text | F.caption)
@@ -237,4 +234,3 @@ def routes() -> Router:
     router.message.register(_on_text, IN_GROUP, extract_addressed_question)
     router.stopped_message_generation.register(_on_draft_stopped)
     router.callback_query.register(_press_stop, StopCallback.filter())
-    return router

@@ -119,12 +119,10 @@ async def _list_rebuildable_channels(context: AppContext) -> dict[int, Channel]:
     return {key: c for key, c in (await channels.load_channels(context.archive)).items() if c.state != "removed"}
 
 
-def routes() -> Router:
-    """Router of /reindex and its buttons."""
-    router = Router(name="reindex")
+def register(router: Router) -> None:
+    """Register the handlers of /reindex and its buttons."""
     router.message.register(_on_reindex, ChatCommand("reindex", chats=PRIVATE), flags=ADMINS_ONLY)
     router.callback_query.register(_press_reindex, _RebuildCallback.filter(), flags=ADMINS_ONLY)
-    return router
 
 
 _UPDATE_INTERVAL_SECONDS = 3.0  # Telegram slows down more frequent edits

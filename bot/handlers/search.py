@@ -192,10 +192,9 @@ def _make_search_token(asked: Message, archive: Archive) -> str:
     return make_callback_token(content, archive.identity)
 
 
-def routes() -> Router:
-    """Router of /search and its buttons."""
-    router, searches = Router(name="search"), SearchHandlers()
+def register(router: Router) -> None:
+    """Register the handlers of /search and its buttons."""
+    searches = SearchHandlers()
     router.message.register(searches.on_search, ChatCommand("search"))
     router.callback_query.register(searches.on_turn, SearchPageCallback.filter())
     router.callback_query.register(searches.on_button, AnswerCallback.filter(F.action == AnswerAction.SEARCH))
-    return router

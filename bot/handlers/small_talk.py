@@ -139,8 +139,6 @@ async def _on_suggestion(
         context.queue.wake()
 
 
-def routes() -> Router:
-    """Router of the buttons with suggested questions."""
-    router = Router(name="suggestions")
+def register(router: Router) -> None:
+    """Register the handlers of the buttons with suggested questions."""
     router.callback_query.register(_on_suggestion, SuggestionCallback.filter())
-    return router

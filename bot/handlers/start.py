@@ -129,16 +129,14 @@ async def _on_group_start(message: Message, context: AppContext, words: Translat
         await message.answer(**text.as_kwargs())
 
 
-def routes() -> Router:
-    """Router of /start, /help and /link."""
-    router = Router(name="start")
+def register(router: Router) -> None:
+    """Register the handlers of /start, /help and /link."""
     router.message.register(_on_start_link, CommandStart(deep_link=True, ignore_case=True), IN_PRIVATE)
     router.message.register(_on_start, ChatCommand("start", chats=PRIVATE))
     router.message.register(_on_help, ChatCommand("help", "more", chats=PRIVATE))
     router.message.register(_on_group_start, ChatCommand("start", chats=GROUPS, addressed_only=True))
     router.message.register(_on_group_help, ChatCommand("help", chats=GROUPS, addressed_only=True))
     router.message.register(_on_link, ChatCommand("link"))
-    return router
 
 
 async def publish_menu(bot: Bot, admins: Iterable[int], *, readers: bool = True) -> None:

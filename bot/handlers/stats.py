@@ -126,8 +126,6 @@ def _format_size(size: int, words: Translator) -> str:
     return words("size", unit="mb", number=str(max(1, size >> 20)))
 
 
-def routes() -> Router:
-    """Router of /stats."""
-    router = Router(name="stats")
+def register(router: Router) -> None:
+    """Register the handlers of /stats."""
     router.message.register(_on_stats, ChatCommand("stats", chats=PRIVATE), flags=ADMINS_ONLY)
-    return router

@@ -235,11 +235,9 @@ async def _change_pair(given: str, chosen: list[int], message: Message, context:
     return words.rich(sentence, pair=neutralize_links(f"{word} = {meaning}"))
 
 
-def routes() -> Router:
-    """Router of /unanswered, its buttons, and replies that name the post to pin."""
-    router = Router(name="unanswered")
+def register(router: Router) -> None:
+    """Register the handlers of /unanswered, its buttons, and replies that name the post to pin."""
     router.message.register(_on_synonyms, ChatCommand("synonyms", chats=PRIVATE), flags=ADMINS_ONLY)
     router.message.register(_on_unanswered, ChatCommand("unanswered", chats=PRIVATE), flags=ADMINS_ONLY)
     router.message.register(_on_pin_link, F.chat.type == "private", _find_pin_question, flags=ADMINS_ONLY)
     router.callback_query.register(_press_pin, PinCallback.filter(), flags=ADMINS_ONLY)
-    return router

@@ -294,10 +294,8 @@ def _render_notice(watch: Watch, post: Post, quote: str, channel: Channel, other
     return as_list(Bold(neutralize_links(words("watch-notice", text=watch.text))), neutralize_links(quote), link, *also)
 
 
-def routes() -> Router:
-    """Router of /watch, /watches, and the buttons of watches and notices."""
-    router = Router(name="watches")
+def register(router: Router) -> None:
+    """Register the handlers of /watch, /watches, and the buttons of watches and notices."""
     router.message.register(_on_watch, ChatCommand("watch", addressed_only=True))
     router.message.register(_on_watches, ChatCommand("watches", addressed_only=True))
     router.callback_query.register(_press_watch, WatchCallback.filter())
-    return router

@@ -243,9 +243,7 @@ async def _on_plan(message: Message, command: CommandObject, context: AppContext
             await message.answer(**page.as_kwargs())
 
 
-def routes() -> Router:
-    """Router of /why."""
-    router = Router(name="why")
+def register(router: Router) -> None:
+    """Register the handlers of /why and /plan."""
     router.message.register(_on_why, ChatCommand("why"))
     router.message.register(_on_plan, ChatCommand("plan", chats=PRIVATE), flags=ADMINS_ONLY)
-    return router

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiogram import Bot, Router
-from aiogram.dispatcher.event.handler import HandlerObject
+from aiogram import Bot
 from aiogram.types import Chat, Message, User
 
 from bot.app import build_dispatcher
@@ -47,18 +45,12 @@ async def test_a_bare_command_in_a_group_may_be_another_bots(
     assert not taken or found["addressed"] is addressed
 
 
-def handlers(router: Router, kind: str) -> Iterator[HandlerObject]:
-    yield from router.observers[kind].handlers
-    for below in router.sub_routers:
-        yield from handlers(below, kind)
-
-
 def test_every_command_of_admins_is_for_admins_only() -> None:
     settings = Settings.model_construct(bot=Settings().bot)
     context: Any = SimpleNamespace(settings=settings, archive=None, admins=())
     dispatcher = build_dispatcher(context, DeduplicationMiddleware(context.archive))
     seen = set()
-    for handler in handlers(dispatcher, "message"):
+    for handler in dispatcher.message.handlers:
         for one in handler.filters or ():
             if isinstance(one.callback, ChatCommand):
                 names = {str(name) for name in one.callback.commands}

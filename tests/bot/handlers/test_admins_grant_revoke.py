@@ -38,7 +38,7 @@ async def granted(home: Path) -> list[tuple[int, int]]:
         return [(one.user_id, one.by) for one in await user_data.list_admin_grants(archive)]
 
 
-async def test_an_admin_makes_another_who_is_told_and_may_do_everything(
+async def test_an_admin_makes_another_who_is_told_and_may_do_everything_until_it_is_taken_back(
     sandbox: Sandbox, live: Any, home: Path
 ) -> None:
     async with live():
@@ -53,70 +53,39 @@ async def test_an_admin_makes_another_who_is_told_and_may_do_everything(
         assert (await say(sandbox, OTTO, "/channels"))["text"].startswith("4 channels")
         menu = (json.dumps({"chat_id": OTTO, "type": "chat"}), "ru")
         assert await sandbox.until(lambda: menu in sandbox.world.commands)
+    assert await granted(home) == [(OTTO, ADMIN)]
     async with live():  # kept
         assert "staircase" in (await say(sandbox, OTTO, TROPHY))["text"]
         listed = (await say(sandbox, ADMIN, "/grant"))["text"]
         assert "• 501 — from the settings" in listed
         assert "• 502 — by 501, " in listed
-    assert await granted(home) == [(OTTO, ADMIN)]
-
-
-async def test_it_is_taken_back_at_once(sandbox: Sandbox, live: Any, home: Path) -> None:
-    async with live():
-        await sure(sandbox, ADMIN, f"/grant {OTTO}")
+        for text in (f"/revoke {ADMIN}", f"/grant {ADMIN}"):
+            assert (await say(sandbox, OTTO, text))["text"].startswith("501 is an admin in the settings")
         assert "is no longer an admin of the bot" in await sure(sandbox, ADMIN, f"/revoke {OTTO}")
+        (news,) = await sandbox.replies(OTTO)
+        assert news["text"].startswith("You are no longer an admin of this bot")
         assert "staircase" not in (await say(sandbox, OTTO, TROPHY))["text"]
-        menu = (json.dumps({"chat_id": OTTO, "type": "chat"}), "ru")
         assert await sandbox.until(lambda: menu not in sandbox.world.commands)
     assert await granted(home) == []
 
 
-async def test_in_russian(sandbox: Sandbox, live: Any) -> None:
-    async with live(admins=(RITA,)):
-        sandbox.world.people[OTTO].started = True
+async def test_other_admins_hear_of_it_each_in_their_language(sandbox: Sandbox, live: Any) -> None:
+    async with live(admins=(ADMIN, RITA)):
+        sandbox.world.people[ADMIN].started = sandbox.world.people[OTTO].started = True
         assert (await say(sandbox, RITA, "/grant"))["text"].startswith("/grant 123456789 делает человека")
         said = await sure(sandbox, RITA, f"/grant {OTTO}")
         assert said == "Готово: 502 теперь администратор бота, я ему сообщил."
         assert await sure(sandbox, RITA, f"/revoke {OTTO}") == "Готово: 502 больше не администратор бота."
+        (heard, _) = await sandbox.replies(ADMIN, 2)
+    assert heard["text"] == "Admin 500 made 502 an admin of the bot."
 
 
-async def test_an_admin_of_the_settings_stays_one(sandbox: Sandbox, live: Any) -> None:
-    sandbox.world.people[OTTO].started = True
+async def test_what_cannot_be_done_is_said(sandbox: Sandbox, live: Any) -> None:
     async with live():
-        await sure(sandbox, ADMIN, f"/grant {OTTO}")
-        await sandbox.replies(OTTO)
-        for text in (f"/revoke {ADMIN}", f"/grant {ADMIN}"):
-            assert (await say(sandbox, OTTO, text))["text"].startswith("501 is an admin in the settings")
-
-
-async def test_other_admins_hear_of_it(sandbox: Sandbox, live: Any) -> None:
-    async with live(admins=(ADMIN, RITA)):
-        sandbox.world.people[RITA].started = True
-        await sure(sandbox, ADMIN, f"/grant {OTTO}")
-        (heard,) = await sandbox.replies(RITA)
-    assert heard["text"] == "Admin 501 made 502 an admin of the bot."
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("/grant", "/grant 123456789 makes someone"),
-        ("/grant @otto", "/grant 123456789 makes someone"),
-        ("/grant -1001000001", "/grant 123456789 makes someone"),
-        ("/grant 0", "/grant 123456789 makes someone"),
-        ("/revoke 502", "502 is not an admin."),
-        ("/revoke", "/grant 123456789 makes someone"),
-    ],
-)
-async def test_what_cannot_be_done_is_said(sandbox: Sandbox, live: Any, text: str, said: str) -> None:
-    async with live():
-        assert (await say(sandbox, ADMIN, text))["text"].startswith(said)
-
-
-async def test_the_bot_itself_is_no_admin(sandbox: Sandbox, live: Any) -> None:
-    async with live():
-        reply = await say(sandbox, ADMIN, f"/grant {sandbox.world.bot.id}")
-    assert "is me" in reply["text"]
+        for text in ("/grant", "/grant @otto", "/grant -1001000001", "/grant 0", "/revoke"):
+            assert (await say(sandbox, ADMIN, text))["text"].startswith("/grant 123456789 makes someone"), text
+        assert (await say(sandbox, ADMIN, "/revoke 502"))["text"] == "502 is not an admin."
+        assert "is me" in (await say(sandbox, ADMIN, f"/grant {sandbox.world.bot.id}"))["text"]
 
 
 async def test_nobody_else_grants_not_even_with_an_admins_button(

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
 from driver import (
     ADMIN,
     GROUP,
@@ -40,6 +39,11 @@ NOBODY = "Who won the ferry chess tournament in Buenos Aires?"
 def votes(home: Path) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(home / "citegram.db")) as archive:
         return archive.execute("SELECT user_id, good, reason FROM votes ORDER BY user_id").fetchall()
+
+
+def count_questions(home: Path) -> int:
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        return int(archive.execute("SELECT count(*) FROM questions").fetchone()[0])
 
 
 # Votes
@@ -78,31 +82,23 @@ async def test_votes_outlive_a_restart_and_are_in_the_language_of_the_reader(
     assert votes(home) == [(RITA, 0, "other")]
 
 
-@pytest.mark.parametrize("topic", [False, True])
-async def test_in_a_group_every_member_has_one_vote(
-    sandbox: Sandbox, live: Any, ask: Any, home: Path, topic: bool
+async def test_in_a_group_every_member_has_one_vote_and_others_none(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path
 ) -> None:
     await bind(home, HARBOUR)
-    more = {"thread": create_topic(sandbox.world, GROUP, ADMIN, "Ferries")} if topic else {}
+    sandbox.world.add_person(900, "Stranger", lang="en")
+    topic = create_topic(sandbox.world, GROUP, ADMIN, "Ferries")
     async with live():
-        answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP, **more)
+        answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP, thread=topic)
+        for label in ("👍", "Sources"):
+            assert await press(sandbox, answer, label, 900) == "This is for members of this group."
         await press(sandbox, answer, "👍", OTTO)
         await press(sandbox, answer, "👍 1", RITA)
         assert "👍 2" in buttons(current(sandbox, answer))
         await press(sandbox, answer, "👎", RITA)
         assert {"👍 1", "👎 1"} <= set(buttons(current(sandbox, answer)))
-        assert current(sandbox, answer).get("message_thread_id") == more.get("thread")
+        assert current(sandbox, answer)["message_thread_id"] == topic
     assert votes(home) == [(RITA, 0, None), (OTTO, 1, None)]
-
-
-async def test_who_is_not_in_the_group_does_not_vote(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
-    await bind(home, HARBOUR)
-    sandbox.world.add_person(900, "Stranger", lang="en")
-    async with live():
-        answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
-        assert await press(sandbox, answer, "👍", 900) == "This is for members of this group."
-        assert await press(sandbox, answer, "Sources", 900) == "This is for members of this group."
-    assert votes(home) == []
 
 
 async def test_made_up_stale_and_foreign_buttons_are_one_sentence(
@@ -126,7 +122,7 @@ async def test_made_up_stale_and_foreign_buttons_are_one_sentence(
     assert votes(home) == []
 
 
-def test_a_button_tells_nothing_of_other_questions(home: Path) -> None:
+def test_a_button_tells_nothing_of_other_questions() -> None:
     for deed in AnswerAction:
         assert len(AnswerCallback(action=deed, handle="f" * 20, page=99).pack().encode()) <= 64
 
@@ -209,50 +205,38 @@ async def test_sources_come_page_by_page_with_their_words(sandbox: Sandbox, live
         assert await press(sandbox, answer, buttons(answer)["Sources"], OTTO) == "It is already below."
 
 
-async def test_access_is_checked_again_at_every_press(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
-    async with live():
+async def test_sources_are_read_again_at_every_press_edited_deleted_and_closed_ones_without_their_words(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path
+) -> None:
+    closed = "You can no longer see the posts behind this answer."
+    async with live(), open_archive(home) as archive:
         answer = await ask(OTTO, FERRY)
         await many(home)
         await press(sandbox, answer, "Sources", OTTO)
         (shown,) = await sandbox.replies(OTTO)
-        await query_archive(home, lambda archive: channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS))
+        edited = Post(PostKey(HARBOUR, 50), datetime(2024, 6, 1, tzinfo=UTC), "Tug 0 is blue.",
+                      edited=datetime(2024, 7, 1, tzinfo=UTC))  # fmt: skip
+        await posts.save_posts(archive, [edited], source="test")
+        await posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 51)], how="test")
+        told = (await ask(OTTO, "/sources"))["text"]
+        assert "1. Harbour News · 1 June 2024 · edited 1 July 2024\nThis post has changed since my answer" in told
+        assert "2. Harbour News · 1 June 2024 — this post is gone, or closed to you now" in told
+        assert "blue" not in told and "Tug 1" not in told
+        await channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
         await press(sandbox, shown, "▶", OTTO)
-        assert current(sandbox, shown)["text"] == "You can no longer see the posts behind this answer."
-        assert (await ask(OTTO, "/sources"))["text"] == "You can no longer see the posts behind this answer."
+        assert current(sandbox, shown)["text"] == closed
+        assert (await ask(OTTO, "/sources"))["text"] == closed
         await press(sandbox, answer, "Why?", OTTO)
         (why,) = await sandbox.replies(OTTO)
         assert "Harbour" not in why["text"]
 
 
-async def test_a_source_that_was_edited_is_not_quoted_and_one_that_went_is_named(
-    sandbox: Sandbox, live: Any, ask: Any, home: Path
-) -> None:
-    async with live():
-        await ask(OTTO, FERRY)
-        await many(home)
-        async with open_archive(home) as archive:
-            edited = Post(PostKey(HARBOUR, 50), datetime(2024, 6, 1, tzinfo=UTC), "Tug 0 is blue.",
-                          edited=datetime(2024, 7, 1, tzinfo=UTC))  # fmt: skip
-            await posts.save_posts(archive, [edited], source="test")
-            await posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 51)], how="test")
-        told = (await ask(OTTO, "/sources"))["text"]
-    assert "1. Harbour News · 1 June 2024 · edited 1 July 2024\nThis post has changed since my answer" in told
-    assert "2. Harbour News · 1 June 2024 — this post is gone, or closed to you now" in told
-    assert "blue" not in told
-    assert "Tug 1" not in told
-
-
-async def test_a_refusal_has_no_sources_and_says_so(sandbox: Sandbox, live: Any, ask: Any) -> None:
-    async with live():
-        answer = await ask(OTTO, NOBODY)
-        assert list(buttons(answer)) == ["Search the posts", "Ask another way"]
-        assert (await ask(OTTO, "/sources"))["text"].startswith("This answer quotes no post")
-
-
-async def test_without_an_answer_sources_and_links_say_what_to_do(live: Any, ask: Any) -> None:
+async def test_without_an_answer_or_a_source_sources_and_links_say_what_to_do(live: Any, ask: Any) -> None:
     async with live():
         assert (await ask(OTTO, "/sources"))["text"].startswith("You have not asked me anything here yet")
         assert (await ask(RITA, "/link"))["text"].startswith("Вы здесь ещё ничего не спрашивали")
+        assert list(buttons(await ask(OTTO, NOBODY))) == ["Search the posts", "Ask another way"]
+        assert (await ask(OTTO, "/sources"))["text"].startswith("This answer quotes no post")
 
 
 async def test_in_a_group_sources_are_those_of_the_group(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
@@ -274,11 +258,13 @@ async def test_in_a_group_sources_are_those_of_the_group(sandbox: Sandbox, live:
 # Why, shorter, deeper
 
 
-async def test_why_is_a_button_for_whoever_asked(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+async def test_why_and_deeper_are_for_whoever_asked(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
     await bind(home, HARBOUR)
     async with live():
         answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
-        assert (await press(sandbox, answer, "Why?", RITA)).startswith("Это для того, кто спрашивал")
+        for label in ("Why?", "Deeper"):
+            assert (await press(sandbox, answer, label, RITA)).startswith("Это для того, кто спрашивал")
+        assert count_questions(home) == 1
         await press(sandbox, answer, "Why?", OTTO)
         (told,) = await sandbox.replies(GROUP)
     assert told["text"].startswith(f"You asked: “{FERRY}”")
@@ -297,61 +283,40 @@ async def test_shorter_is_the_first_sentence_without_asking_again(
         assert short["text"].split("\n\n")[0] == first
         assert short["text"].endswith("This is the first sentence. The whole answer is above.")
         assert sorted(said) == ["", "It is already below."]
-        sent = len(sandbox.world.sent[OTTO])
-        with closing(sqlite3.connect(home / "citegram.db")) as archive:
-            assert archive.execute("SELECT count(*) FROM questions").fetchone() == (1,)
-    assert sent == 2
+        assert count_questions(home) == 1
+    assert len(sandbox.world.sent[OTTO]) == 2
 
 
-async def test_a_quote_is_read_from_the_post_again(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
-    async with live():
-        answer = await ask(OTTO, MARCH)
-        await many(home)
-        await press(sandbox, answer, "Shorter", OTTO)
-        (short,) = await sandbox.replies(OTTO)
-    assert short["text"].startswith("Tug 0 is red. [1]\n\n1. Harbour News · 1 June 2024\n\nThis is the first sentence.")
-
-
-async def test_shorter_shows_no_words_of_a_post_that_has_changed(
+async def test_shorter_reads_its_quote_from_the_post_again_and_shows_none_of_one_that_changed(
     sandbox: Sandbox, live: Any, ask: Any, home: Path
 ) -> None:
     async with live():
-        answer = await ask(OTTO, MARCH)
+        answer, other = await ask(OTTO, MARCH), await ask(OTTO, MARCH)
         await many(home)
+        await press(sandbox, answer, "Shorter", OTTO)
+        (short,) = await sandbox.replies(OTTO)
         await query_archive(home, lambda archive: posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 50)], how="test"))
-        assert (await press(sandbox, answer, "Shorter", OTTO)).startswith("A post behind this answer has changed")
+        assert (await press(sandbox, other, "Shorter", OTTO)).startswith("A post behind this answer has changed")
+    assert short["text"].startswith("Tug 0 is red. [1]\n\n1. Harbour News · 1 June 2024\n\nThis is the first sentence.")
 
 
-@pytest.mark.parametrize("topic", [False, True])
-async def test_deeper_asks_again_and_says_what_came_of_it(
-    sandbox: Sandbox, live: Any, ask: Any, home: Path, topic: bool
-) -> None:
+async def test_deeper_asks_again_and_says_what_came_of_it(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
     await bind(home, HARBOUR)
-    more: dict[str, Any] = {"chat_id": GROUP} if topic else {}
-    if topic:
-        more["thread"] = create_topic(sandbox.world, GROUP, ADMIN, "Ferries")
+    topic = create_topic(sandbox.world, GROUP, ADMIN, "Ferries")
     async with live():
-        answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", **more)
-        began = await press(sandbox, answer, "Deeper", OTTO)
-        (deep,) = await sandbox.replies(GROUP if topic else OTTO)
-        assert began == "Looking deeper: up to 5 sentences this time."
-        assert "7:30 every morning" in deep["text"]
-        assert "The posts say no more about this" in deep["text"]
-        question = (message.get("reply_to_message", {}).get("message_id") for message in (deep, answer))
-        assert len(set(question)) == 1
-        assert ("reply_to_message" in deep) == topic  # in private the question stands right above
-        assert "Deeper" not in buttons(current(sandbox, answer))
-        assert not {"Deeper", "Подробнее"} & set(buttons(deep))
-        assert deep.get("message_thread_id") == more.get("thread")
-
-
-async def test_somebody_else_does_not_ask_deeper_in_my_name(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
-    await bind(home, HARBOUR)
-    async with live():
-        answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
-        assert (await press(sandbox, answer, "Deeper", RITA)).startswith("Это для того, кто спрашивал")
-        with closing(sqlite3.connect(home / "citegram.db")) as archive:
-            assert archive.execute("SELECT count(*) FROM questions").fetchone() == (1,)
+        for chat, thread in ((OTTO, None), (GROUP, topic)):
+            answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", chat, thread=thread)
+            began = await press(sandbox, answer, "Deeper", OTTO)
+            (deep,) = await sandbox.replies(chat)
+            assert began == "Looking deeper: up to 5 sentences this time."
+            assert "7:30 every morning" in deep["text"]
+            assert "The posts say no more about this" in deep["text"]
+            question = (message.get("reply_to_message", {}).get("message_id") for message in (deep, answer))
+            assert len(set(question)) == 1
+            assert ("reply_to_message" in deep) == (chat == GROUP)  # in private the question stands right above
+            assert "Deeper" not in buttons(current(sandbox, answer))
+            assert not {"Deeper", "Подробнее"} & set(buttons(deep))
+            assert deep.get("message_thread_id") == thread
 
 
 async def test_deeper_keeps_to_the_limits_and_can_be_pressed_later(
@@ -365,18 +330,14 @@ async def test_deeper_keeps_to_the_limits_and_can_be_pressed_later(
         assert (await press(sandbox, answer, "Deeper", OTTO)).startswith("Looking deeper")
         await sandbox.replies(OTTO)
         assert (await ask(OTTO, MARCH))["text"].startswith("That was a lot of questions!")
+        answer = await ask(ADMIN, FERRY)  # who has no limits
+        assert (await press(sandbox, answer, "Deeper", ADMIN)).startswith("Looking deeper")
+        await sandbox.replies(ADMIN)
 
 
 def an_hour_passes(home: Path) -> None:
     with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
         archive.execute("UPDATE questions SET asked_at = asked_at - 3700, finished_at = finished_at - 3700")
-
-
-async def test_an_admin_goes_deeper_without_limits(sandbox: Sandbox, live: Any, ask: Any) -> None:
-    async with live(reader_limit=1):
-        answer = await ask(ADMIN, FERRY)
-        assert (await press(sandbox, answer, "Deeper", ADMIN)).startswith("Looking deeper")
-        await sandbox.replies(ADMIN)
 
 
 def test_an_answer_of_an_earlier_version_has_no_sentence_to_quote() -> None:
@@ -389,22 +350,25 @@ def test_an_answer_of_an_earlier_version_has_no_sentence_to_quote() -> None:
 # Links
 
 
-async def link_of(sandbox: Sandbox, ask: Any, who: int, question: str) -> str:
-    await ask(who, question)
-    told = await ask(who, "/link")
-    found = re.search(r"start=(\S+)", told["text"])
-    assert found
-    assert len(found[1]) <= 64
-    return found[1]
+async def test_a_link_asks_a_short_question_for_whoever_opens_it_and_shows_what_they_may_see(
+    sandbox: Sandbox, live: Any, ask: Any
+) -> None:
+    async def open_link(asker: int, question: str, who: int) -> tuple[str, str]:
+        await ask(asker, question)
+        found = re.search(r"start=(\S+)", (await ask(asker, "/link"))["text"])
+        assert found and len(found[1]) <= 64
+        await sandbox.say(who, f"/start {found[1]}")
+        told, answer = await sandbox.replies(who, 2)
+        return told["text"], answer["text"]
 
-
-async def test_a_link_asks_a_short_question_for_whoever_opens_it(sandbox: Sandbox, live: Any, ask: Any) -> None:
     async with live():
-        payload = await link_of(sandbox, ask, OTTO, FERRY)
-        await sandbox.say(RITA, f"/start {payload}")
-        told, answer = await sandbox.replies(RITA, 2)
-    assert told["text"] == f"Вопрос по ссылке: «{FERRY}»"
-    assert "7:30 every morning" in answer["text"]
+        told, answer = await open_link(OTTO, FERRY, RITA)
+        assert told == f"Вопрос по ссылке: «{FERRY}»"
+        assert "7:30 every morning" in answer
+        assert "staircase" not in (await open_link(ADMIN, "Where is the silver trophy?", OTTO))[1]
+        for payload in ("q", "s", "q*", "qAA", "q_w", "x" * 65, "q" + "A" * 63, "hello", "q4", "qAAAA"):
+            greeting = await ask(OTTO, f"/start {payload}")
+            assert greeting["text"].startswith("Ask me about your channels"), payload
 
 
 async def test_a_long_question_is_kept_only_when_its_asker_makes_a_link(
@@ -425,18 +389,3 @@ async def test_a_long_question_is_kept_only_when_its_asker_makes_a_link(
         assert "пятого сентября" in reply["text"]
         for guess in (f"s{handle}", f"q{handle}", "s1", handle, "s" + payload[1:-1]):
             assert (await ask(ADMIN, f"/start {guess}"))["text"].startswith("Ask me about your channels")
-
-
-async def test_the_asker_of_a_link_sees_only_what_they_may(sandbox: Sandbox, live: Any, ask: Any) -> None:
-    async with live():
-        payload = await link_of(sandbox, ask, ADMIN, "Where is the silver trophy?")
-        await sandbox.say(OTTO, f"/start {payload}")
-        _, answer = await sandbox.replies(OTTO, 2)
-    assert "staircase" not in answer["text"]
-
-
-async def test_a_malformed_link_is_a_plain_greeting(live: Any, ask: Any) -> None:
-    async with live():
-        for payload in ("q", "s", "q*", "qAA", "q_w", "x" * 65, "q" + "A" * 63, "hello", "q4", "qAAAA"):
-            greeting = await ask(OTTO, f"/start {payload}")
-            assert greeting["text"].startswith("Ask me about your channels"), payload

@@ -37,6 +37,10 @@ async def test_a_reader_asks_about_the_answer_in_plain_words(sandbox: Sandbox, l
         whole = await say_text(sandbox, OTTO, "show me the whole post")
         assert "leaves at 7:30 every morning from pier four." in whole
         assert (await say_text(sandbox, OTTO, "tldr")).startswith("The ferry to Owl Island leaves at 7:30")
+        gone = [PostKey(HARBOUR, 10)]
+        await query_archive(home, lambda archive: posts.mark_posts_deleted(archive, gone, how="admin"))
+        assert (await say_text(sandbox, OTTO, "are you sure?")).startswith("Not any more: ")
+        assert "7:30" not in await say_text(sandbox, OTTO, "show me the whole post")
         await ask(OTTO, COURSE)
         assert (await say_text(sandbox, OTTO, "точно?")).startswith("Ответ стоит на этих постах.")
         assert "курс керамики открывается" in await say_text(sandbox, OTTO, "покажи пост целиком")
@@ -58,6 +62,8 @@ async def test_after_a_refusal_a_remark_says_that_there_is_nothing(sandbox: Sand
         assert (await say_text(sandbox, OTTO, "more")).startswith("Try the words that a post would use")
         nothing = "This answer quotes no post: I did not find a sure answer."
         assert [await say_text(sandbox, OTTO, text) for text in ("source?", "really?", "tldr")] == [nothing] * 3
+        await ask(OTTO, "/verify Zeppelins were never painted violet.")
+        assert "counted" not in (await ask(OTTO, "source?"))["text"]
 
 
 async def test_of_a_probable_answer_the_bot_is_not_sure_when_asked_and_when_brief(
@@ -91,24 +97,6 @@ async def test_others_in_a_group_ask_about_an_answer_and_see_what_the_group_may(
         assert "7:30" in (await ask(OTTO, "more", GROUP, **replied))["text"]
         assert "looked deeper already" in await say_text(sandbox, OTTO, "any more details?", GROUP, **replied)
     assert asked_questions(home) == [FERRY, FERRY]
-
-
-async def test_of_a_post_that_was_deleted_since_nobody_is_sure(
-    sandbox: Sandbox, live: Any, ask: Any, home: Path
-) -> None:
-    async with live():
-        await ask(OTTO, FERRY)
-        await query_archive(
-            home, lambda archive: posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 10)], how="admin")
-        )
-        assert (await say_text(sandbox, OTTO, "are you sure?")).startswith("Not any more: ")
-        assert "7:30" not in await say_text(sandbox, OTTO, "show me the whole post")
-
-
-async def test_a_verdict_that_found_nothing_has_no_sources(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
-    async with live():
-        await ask(OTTO, "/verify Zeppelins were never painted violet.")
-        assert "counted" not in (await ask(OTTO, "source?"))["text"]
 
 
 async def test_a_channel_that_closed_since_is_not_shown(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:

@@ -89,7 +89,9 @@ async def test_in_russian_for_a_russian_admin(sandbox: Sandbox, live: Any) -> No
         assert await press(sandbox, settings, "＋ Печь и глина", RITA) == "Сохранено."
 
 
-async def test_nobody_else_sees_or_presses_them(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_nobody_else_sees_or_presses_them_and_a_made_up_button_binds_no_closed_channel(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
     archive = await ready(home)
     async with live():
         refused = await said(sandbox, RITA, SETTINGS)
@@ -99,6 +101,10 @@ async def test_nobody_else_sees_or_presses_them(sandbox: Sandbox, live: Any, hom
             assert "администраторы этой группы" in await press(sandbox, settings, label, RITA)
         await press(sandbox, settings, "Channels")
         assert "администраторы этой группы" in await press(sandbox, settings, "＋ Harbour News", RITA)
+        assert "Crew only" not in str(current(sandbox, settings))
+        for token in ("AAAAAAAA", *(make_channel_token(archive, chat) for chat in (CREW, SAFE))):
+            answer = await send(sandbox, settings, f"gs:b:{token}:0")
+            assert answer.startswith("This channel is not available here any")
         assert await channels.list_bound_channels(archive, GROUP) == frozenset()
         assert await channels.load_group_rules(archive, GROUP) == GroupRules()
     await archive.close()
@@ -119,32 +125,22 @@ async def test_a_button_counts_for_who_is_an_admin_when_it_is_pressed(sandbox: S
     await archive.close()
 
 
-@pytest.mark.parametrize("text", [SETTINGS, "/ask@citegram_bot when does the ferry leave?"])
-async def test_an_anonymous_admin_is_nobody(sandbox: Sandbox, live: Any, home: Path, text: str) -> None:
+async def test_an_anonymous_admin_is_nobody(sandbox: Sandbox, live: Any, home: Path) -> None:
     archive = await ready(home, HARBOUR, admins_ask=True)
     await archive.close()
-    masked = await sandbox.say(OTTO, "hello", chat_id=GROUP)
-    masked |= {"text": text, "sender_chat": masked["chat"]}
-    masked["from"] = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
-    masked["entities"] = [{"type": "bot_command", "offset": 0, "length": len(text.split()[0])}]
+    hello = await sandbox.say(OTTO, "hello", chat_id=GROUP)
+    behind_the_group = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
     async with live():
-        sandbox.push({"message": masked})
-        (reply,) = await sandbox.replies(GROUP)
-    assert "under their own name" in reply["text"]
-
-
-async def test_a_closed_channel_cannot_be_bound_by_a_made_up_button(sandbox: Sandbox, live: Any, home: Path) -> None:
-    archive = await ready(home)
-    async with live():
-        settings = await said(sandbox, OTTO, SETTINGS)
-        await press(sandbox, settings, "Channels")
-        assert "Crew only" not in str(current(sandbox, settings))
-        for chat in (CREW, SAFE):
-            answer = await send(sandbox, settings, f"gs:b:{make_channel_token(archive, chat)}:0")
-            assert answer.startswith("This channel is not available here any")
-        assert (await send(sandbox, settings, "gs:b:AAAAAAAA:0")).startswith("This channel is not available here any")
-        assert await channels.list_bound_channels(archive, GROUP) == frozenset()
-    await archive.close()
+        for text, sender, refusal in (
+            (SETTINGS, behind_the_group, "under their own name"),
+            (ASK, behind_the_group, "under their own name"),
+            ("/bind@citegram_bot @harbour_news", sandbox.world.people[ADMIN].wire(), "Only this bot's admins can"),
+        ):
+            command = {"type": "bot_command", "offset": 0, "length": len(text.split()[0])}
+            masked = hello | {"text": text, "sender_chat": hello["chat"], "from": sender, "entities": [command]}
+            sandbox.push({"message": masked})
+            (reply,) = await sandbox.replies(GROUP)
+            assert refusal in reply["text"]
 
 
 async def test_a_bot_admin_lets_groups_bind_a_closed_channel_and_takes_it_back(
@@ -255,19 +251,23 @@ async def test_what_was_chosen_moves_along_with_the_group(home: Path) -> None:
     await archive.close()
 
 
-async def test_an_admin_binds_and_unbinds_a_channel(sandbox: Sandbox, live: Any) -> None:
+async def test_an_admin_and_nobody_else_binds_and_unbinds_a_channel(sandbox: Sandbox, live: Any) -> None:
+    none = "This group has no channels yet. Its"
     async with live():
-        assert (await told(sandbox, OTTO, ASK)).startswith("This group has no channels yet. Its")
+        assert (await told(sandbox, OTTO, ASK)).startswith(none)
+        refused = await told(sandbox, OTTO, "/bind@citegram_bot @harbour_news")
+        assert refused.startswith("Only this bot's admins can do this.")
+        assert (await told(sandbox, OTTO, ASK)).startswith(none)
         bound = await told(sandbox, ADMIN, "/bind@citegram_bot @Harbour_News")
         assert bound == "Done: everyone in this group can now ask about Harbour News."
+        refused = await told(sandbox, OTTO, "/unbind@citegram_bot @harbour_news")
+        assert refused.startswith("Only this bot's admins can do this.")
         assert "7:30" in await told(sandbox, OTTO, ASK)
-        assert "This group can ask about 1 channel:\n• Harbour News\n" in await told(
-            sandbox, ADMIN, "/bind@citegram_bot"
-        )
-        assert (await told(sandbox, ADMIN, "/unbind@citegram_bot Harbour News")).startswith(
-            "Done: this group can no longer"
-        )
-        assert (await told(sandbox, OTTO, ASK)).startswith("This group has no channels yet. Its")
+        listed = await told(sandbox, ADMIN, "/bind@citegram_bot")
+        assert "This group can ask about 1 channel:\n• Harbour News\n" in listed
+        unbound = await told(sandbox, ADMIN, "/unbind@citegram_bot Harbour News")
+        assert unbound.startswith("Done: this group can no longer")
+        assert (await told(sandbox, OTTO, ASK)).startswith(none)
 
 
 async def test_a_bound_channel_is_the_only_one_a_group_hears_of(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -275,23 +275,6 @@ async def test_a_bound_channel_is_the_only_one_a_group_hears_of(sandbox: Sandbox
     async with live():
         assert "7:30" not in await told(sandbox, ADMIN, ASK)
         assert "staircase" in await told(sandbox, OTTO, "/ask@citegram_bot where is the silver trophy hidden?")
-
-
-@pytest.mark.parametrize("command", ["/bind@citegram_bot @harbour_news", "/unbind@citegram_bot @harbour_news"])
-async def test_nobody_else_binds(sandbox: Sandbox, live: Any, command: str) -> None:
-    async with live():
-        assert (await told(sandbox, OTTO, command)).startswith("Only this bot's admins can do this.")
-        assert (await told(sandbox, OTTO, ASK)).startswith("This group has no channels yet. Its")
-
-
-async def test_an_admin_behind_a_mask_does_not_bind(sandbox: Sandbox, live: Any, home: Path) -> None:
-    masked = await sandbox.say(ADMIN, "hello", chat_id=GROUP)
-    masked |= {"text": "/bind@citegram_bot @harbour_news", "sender_chat": masked["chat"]}
-    masked["entities"] = [{"type": "bot_command", "offset": 0, "length": 18}]
-    async with live():
-        sandbox.push({"message": masked})
-        (reply,) = await sandbox.replies(GROUP)
-    assert reply["text"].startswith("Only this bot's admins can do this")
 
 
 async def test_what_cannot_be_bound_is_said(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -319,37 +302,27 @@ async def test_a_group_hears_the_bot_when_it_is_meant_and_else_silence(sandbox: 
         for text in (FERRY, "see citegram_bot", "mail citegram_bot@example.org", "@citegram_bots hello", "/weather"):
             await sandbox.say(OTTO, text, chat_id=GROUP)
         assert "7:30" in await told(sandbox, OTTO, ASK)
+        assert (await told(sandbox, OTTO, "@citegram_bot")).startswith("Write the question after the command")
     assert "7:30" in by_command
     assert by_command == by_mention == bare
     assert "7:30" in by_reply
-    assert len(sandbox.world.sent[GROUP]) == 5
+    assert len(sandbox.world.sent[GROUP]) == 6
 
 
-async def test_a_mention_alone_is_asked_for_its_question(sandbox: Sandbox, live: Any, home: Path) -> None:
-    await bind(home, HARBOUR)
-    async with live():
-        assert (await told(sandbox, OTTO, "@citegram_bot")).startswith("Write the question after the command")
-
-
-async def test_an_answer_stays_in_its_topic(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_an_answer_stays_in_its_topic_and_messages_of_one_that_the_bot_opened_are_not_replies_to_it(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
     await bind(home, HARBOUR)
     topic = create_topic(sandbox.world, GROUP, ADMIN, "Ferries")
-    async with live():
-        reply = await say(sandbox, OTTO, ASK, GROUP, thread=topic)
-    assert reply["message_thread_id"] == topic
-    actions = [call for call in sandbox.transcript if call["method"] == "sendChatAction"]
-    assert {call["params"]["message_thread_id"] for call in actions} == {str(topic)}
-
-
-async def test_messages_of_a_topic_that_the_bot_opened_are_not_replies_to_it(sandbox: Sandbox, live: Any) -> None:
-    topic = create_topic(sandbox.world, GROUP, ADMIN, "Ours")
-    opening = sandbox.world.room(GROUP).messages[topic]
-    opening["from"] = sandbox.world.bot.wire()
+    sandbox.world.room(GROUP).messages[topic]["from"] = sandbox.world.bot.wire()
     sandbox.world.reads_groups = True
     async with live():
         await sandbox.say(OTTO, "chatting", chat_id=GROUP, thread=topic, reply_to=topic)
-        await told(sandbox, OTTO, ASK)
+        reply = await say(sandbox, OTTO, ASK, GROUP, thread=topic)
+    assert reply["message_thread_id"] == topic
     assert len(sandbox.world.sent[GROUP]) == 1
+    actions = [call for call in sandbox.transcript if call["method"] == "sendChatAction"]
+    assert {call["params"]["message_thread_id"] for call in actions} == {str(topic)}
 
 
 async def test_bindings_move_with_a_group_that_becomes_a_supergroup(sandbox: Sandbox, live: Any, home: Path) -> None:

@@ -41,20 +41,21 @@ async def test_articles_quote_public_posts_with_their_links(sandbox: Sandbox, li
         assert "Напишите вопрос" in (await offer(sandbox, RITA, " "))["button"]["text"]
 
 
-@pytest.mark.parametrize(
-    "asked", ["What opens the boathouse padlock?", "Where did the treasurer hide the silver trophy?"]
-)
-async def test_closed_channels_answer_as_if_they_did_not_exist(sandbox: Sandbox, live: Any, asked: str) -> None:
+async def test_closed_channels_answer_as_if_they_did_not_exist(sandbox: Sandbox, live: Any) -> None:
     """Not even for those who may read them: others read the chat into which the article goes."""
-    nobody = asked.replace("padlock", "zorblax").replace("trophy", "zorblax").replace("boathouse", "kelp")
     async with live():
-        said = await say_text(sandbox, ADMIN, asked)
-        assert "4417" in said or "staircase" in said
-        answers = [await offer(sandbox, who, text) for who in (ADMIN, OTTO) for text in (asked, nobody)]
-    for answer in answers:
-        assert "4417" not in repr(answer)
-        assert "staircase" not in repr(answer)
-        assert answer["results"] == answers[0]["results"]
+        for asked, nobody, secret in (
+            ("What opens the boathouse padlock?", "What opens the kelp zorblax?", "4417"),
+            (
+                "Where did the treasurer hide the silver trophy?",
+                "Where did the treasurer hide the silver zorblax?",
+                "staircase",
+            ),
+        ):
+            assert secret in await say_text(sandbox, ADMIN, asked)
+            answers = [await offer(sandbox, who, text) for who in (ADMIN, OTTO) for text in (asked, nobody)]
+            assert secret not in repr(answers)
+            assert all(answer["results"] == answers[0]["results"] for answer in answers)
 
 
 async def test_what_is_typed_is_neither_stored_nor_logged(

@@ -98,25 +98,19 @@ async def test_an_admin_switches_a_recipe_off_for_everyone(sandbox: Sandbox, liv
         await pressed(sandbox, ADMIN, asked, "10 % of chats", "✓ 10 % of chats")
 
 
-async def test_a_made_up_button_of_a_reader_switches_nothing(sandbox: Sandbox, live: Any, home: Path) -> None:
-    async with live():
-        asked = await say(sandbox, OTTO, "/mode")
-        for data in (
-            _ModeCallback(action="off", name="agent"),
-            _ModeCallback(action="share", name="agent", number=100),
-        ):
-            await sandbox.press(OTTO, OTTO, asked["message_id"], data.pack())
-        await say(sandbox, OTTO, "/mode")
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        assert archive.execute("SELECT count(*) FROM choices WHERE name LIKE '%agent'").fetchone() == (0,)
-
-
-async def test_how_an_answer_was_made_is_kept_without_its_texts(
+async def test_a_made_up_button_of_a_reader_switches_nothing_and_how_an_answer_was_made_is_kept_without_its_texts(
     sandbox: Sandbox, live: Any, home: Path, ask: Any
 ) -> None:
     async with live():
+        asked = await say(sandbox, OTTO, "/mode")
+        for made_up in (
+            _ModeCallback(action="off", name="agent"),
+            _ModeCallback(action="share", name="agent", number=100),
+        ):
+            await sandbox.press(OTTO, OTTO, asked["message_id"], made_up.pack())
         assert "7:30" in (await ask(OTTO, FERRY))["text"]
     with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        assert archive.execute("SELECT count(*) FROM choices WHERE name LIKE '%agent'").fetchone() == (0,)
         ((recipe, spans, without),) = archive.execute("SELECT recipe, spans, without FROM traces").fetchall()
     assert (recipe, without) == ("direct", "[]")
     assert '"stage": "lexical"' in spans

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import time
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,12 +36,6 @@ def rows(home: Path, sql: str) -> list[tuple[Any, ...]]:
         return archive.execute(sql).fetchall()
 
 
-async def exported(sandbox: Sandbox, ask: Any, who: int) -> dict[str, Any]:
-    sent = await ask(who, "/mydata")
-    document = sandbox.world.files[sent["document"]["file_id"]]
-    return json.loads(document.data)  # type: ignore[no-any-return]
-
-
 # /privacy
 
 
@@ -63,14 +58,18 @@ async def test_privacy_is_brief_and_its_details_are_as_the_settings_are(sandbox:
     assert "{" not in details + in_russian
 
 
-async def test_in_a_group_privacy_answers_to_its_name_alone(sandbox: Sandbox, live: Any, ask: Any) -> None:
+async def test_in_a_group_privacy_answers_to_its_name_alone_and_my_data_does_not_come(
+    sandbox: Sandbox, live: Any, ask: Any
+) -> None:
     thread = create_topic(sandbox.world, GROUP, ADMIN, "Ferries")
     async with live():
         await sandbox.say(OTTO, "/privacy", chat_id=GROUP, thread=thread)
         told = await ask(OTTO, "/privacy@citegram_bot", GROUP, thread=thread)
+        mine = await ask(OTTO, "/mydata@citegram_bot", GROUP)
     assert told["text"].startswith("I keep your questions")
     assert told["message_thread_id"] == thread
-    assert len(sandbox.world.sent[GROUP]) == 1
+    assert mine["text"] == "I only send this in private. Write /mydata to me there."
+    assert len(sandbox.world.sent[GROUP]) == 2
 
 
 # /forget
@@ -80,15 +79,19 @@ async def test_forget_asks_first_and_then_erases_all_of_mine(sandbox: Sandbox, l
     await bind(home, HARBOUR)
     async with live():
         mine = await ask(OTTO, FERRY)
-        await ask(OTTO, f"/ask@citegram_bot {MACKEREL}", GROUP)
+        await ask(OTTO, "/ask@citegram_bot Is the ferry to Owl Island painted in heliotrope stripes?", GROUP)
         await ask(RITA, FERRY)
         await press(sandbox, mine, "👍", OTTO)
+        question = await ask(RITA, "/forget")
+        assert (await press(sandbox, question, "Оставить", RITA))[0] == "Ничего не стёрто."
         question = await ask(OTTO, "/forget")
         assert question["text"] == (
             "Erase everything I keep about you, from all chats? This cannot be undone.\n"
             "• 2 questions with their answers\n• 1 vote\n"
             "• 2 questions remembered for follow-ups"
         )
+        old = ForgetCallback(erase=True, user_id=OTTO, asked=int(time.time()) - 3600).pack()
+        assert (await press(sandbox, question, old, OTTO))[1].startswith("This is too old, or already done. Send")
         assert len(rows(home, "SELECT * FROM questions")) == 3
         told, _ = await press(sandbox, question, "Erase", OTTO)
         assert told.startswith(
@@ -103,25 +106,9 @@ async def test_forget_asks_first_and_then_erases_all_of_mine(sandbox: Sandbox, l
         assert gone[1] == "I no longer have this answer. Please ask again."
         assert (await ask(OTTO, "/forget"))["text"] == "I keep nothing about you."
         assert (await ask(OTTO, "/why"))["text"].startswith("You have not asked me anything here yet")
-
-
-async def test_what_was_erased_is_not_in_the_file_any_more(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
-    secret = "Is the ferry to Owl Island painted in heliotrope stripes?"
-    async with live():
-        await ask(OTTO, secret)
-        question = await ask(OTTO, "/forget")
-        await press(sandbox, question, "Erase", OTTO)
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:  # nor is it in the file any more
         archive.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert b"heliotrope" not in (home / "citegram.db").read_bytes()
-
-
-async def test_forget_can_be_thought_better_of(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
-    async with live():
-        await ask(RITA, FERRY)
-        question = await ask(RITA, "/forget")
-        assert (await press(sandbox, question, "Оставить", RITA))[0] == "Ничего не стёрто."
-    assert len(rows(home, "SELECT * FROM questions")) == 1
 
 
 async def test_in_a_group_only_mine_of_that_group_is_erased_and_only_by_me(
@@ -138,20 +125,11 @@ async def test_in_a_group_only_mine_of_that_group_is_erased_and_only_by_me(
         assert question["message_thread_id"] == thread
         _, said = await press(sandbox, question, "Erase", RITA)
         assert said == "Это для того, кто отправил команду. Отправьте /forget сами."
-        forged = ForgetCallback(erase=True, user_id=RITA, asked=int(datetime.now(UTC).timestamp())).pack()
+        forged = ForgetCallback(erase=True, user_id=RITA, asked=int(time.time())).pack()
         await press(sandbox, question, "Erase", OTTO)
         assert rows(home, "SELECT user_id, chat_id FROM questions ORDER BY id") == [(OTTO, OTTO), (RITA, GROUP)]
         _, late = await press(sandbox, question, forged, OTTO)
         assert late == "This is for the person who sent the command. Send /forget yourself."
-
-
-async def test_an_old_confirmation_erases_nothing(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
-    async with live():
-        await ask(OTTO, FERRY)
-        question = await ask(OTTO, "/forget")
-        old = ForgetCallback(erase=True, user_id=OTTO, asked=int(datetime.now(UTC).timestamp()) - 3600).pack()
-        assert (await press(sandbox, question, old, OTTO))[1].startswith("This is too old, or already done. Send")
-    assert len(rows(home, "SELECT * FROM questions")) == 1
 
 
 async def test_what_is_being_answered_is_stopped_and_erased(
@@ -181,45 +159,28 @@ async def test_what_is_being_answered_is_stopped_and_erased(
 # /mydata
 
 
-async def test_my_data_is_a_document_with_mine_and_nobody_elses(
+async def test_my_data_is_a_document_with_mine_and_nobody_elses_and_without_what_was_closed_to_me(
     sandbox: Sandbox, live: Any, ask: Any, home: Path
 ) -> None:
-    async with live():
-        answer = await ask(OTTO, FERRY)
-        await press(sandbox, answer, "👎", OTTO)
-        await ask(RITA, MACKEREL)
-        document = await exported(sandbox, ask, OTTO)
-    (question,) = document["questions"]
-    assert question["text"] == FERRY
-    assert question["answer"][0]["cited"][0]["post"] == "https://t.me/harbour_news/10"
-    assert question["kind"] == "ask"
-    assert document["votes"][0]["asked"] == FERRY
-    assert MACKEREL not in json.dumps(document)
-
-
-async def test_my_data_tells_what_was_verified_from_what_was_asked(sandbox: Sandbox, live: Any, ask: Any) -> None:
-    async with live():
-        await ask(OTTO, "/verify The ferry to Owl Island leaves at 7:30.")
-        document = await exported(sandbox, ask, OTTO)
-    assert [(one["kind"], one["text"]) for one in document["questions"]] == [
-        ("verify", "The ferry to Owl Island leaves at 7:30.")
-    ]
-
-
-async def test_my_data_leaves_out_what_was_closed_to_me(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+    claim = "The ferry to Owl Island leaves at 7:30."
     async with open_archive(home) as archive:
         await channels.set_channel_visibility(archive, SAFE, Visibility.PUBLIC)
         async with live():
+            answer = await ask(OTTO, FERRY)
+            await press(sandbox, answer, "👎", OTTO)
+            await ask(RITA, MACKEREL)
             await ask(OTTO, TROPHY)
+            await ask(OTTO, f"/verify {claim}")
             await channels.set_channel_visibility(archive, SAFE, Visibility.ADMINS)
-            document = await exported(sandbox, ask, OTTO)
-    assert document["questions"][0]["answer"] == [{"closed": True}]
-
-
-async def test_my_data_does_not_come_into_a_group(live: Any, ask: Any) -> None:
-    async with live():
-        told = await ask(OTTO, "/mydata@citegram_bot", GROUP)
-    assert told["text"] == "I only send this in private. Write /mydata to me there."
+            sent = await ask(OTTO, "/mydata")
+    document = json.loads(sandbox.world.files[sent["document"]["file_id"]].data)
+    ferry, trophy, verified = document["questions"]
+    assert (ferry["kind"], ferry["text"]) == ("ask", FERRY)
+    assert ferry["answer"][0]["cited"][0]["post"] == "https://t.me/harbour_news/10"
+    assert trophy["answer"] == [{"closed": True}]
+    assert (verified["kind"], verified["text"]) == ("verify", claim)
+    assert document["votes"][0]["asked"] == FERRY
+    assert MACKEREL not in json.dumps(document)
 
 
 # Retention

@@ -3,11 +3,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
 from driven_sandbox import send_file_as_person
 from driver import GROUP, OTTO, RITA, say, say_text
 
@@ -15,7 +13,6 @@ from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.sandbox import Sandbox
 from bot.sandbox.chats import Membership
 from bot.sandbox.state import UploadedFile
-from bot.views.message_formatting import split_pages
 
 FERRY = "When does the ferry to Owl Island leave?"
 COURSE = "Когда открывается запись на курс керамики?"
@@ -26,82 +23,41 @@ def opened(message: dict[str, Any]) -> list[str]:
     return [entity["url"] for entity in message.get("entities", ()) if entity["type"] == "text_link"]
 
 
-async def test_a_question_is_answered_with_links_that_open_the_post(sandbox: Sandbox, live: Any) -> None:
+async def test_a_question_is_answered_in_its_language_with_links_that_open_the_post(
+    sandbox: Sandbox, live: Any
+) -> None:
     async with live():
         await sandbox.say(OTTO, FERRY)
         (reply,) = await sandbox.replies(OTTO)
+        calls = [call["method"] for call in sandbox.transcript]
+        assert "sendChatAction" in calls  # it types meanwhile
+        assert calls.index("sendChatAction") < calls.index("sendMessage")
+        russian = await say(sandbox, OTTO, f"/ask {COURSE}")  # Otto's Telegram speaks English
     assert "leaves at 7:30 every morning from pier four. [1]" in reply["text"]
     assert "Harbour News · 12 March 2024" in reply["text"]
     assert reply["text"].endswith("Quoted from the posts")
     assert opened(reply) == ["https://t.me/harbour_news/10"] * 2
     assert "reply_to_message" not in reply  # the question stands right above
     assert reply["link_preview_options"] == {"is_disabled": True}
+    assert "Запись на осенний курс керамики открывается пятого сентября. [1]" in russian["text"]
+    assert "Источник\n1. Печь и глина · 12 марта 2024" in russian["text"]
+    assert opened(russian) == ["https://t.me/pech_i_glina/10"] * 2
 
 
-async def test_a_russian_question_is_answered_in_russian(sandbox: Sandbox, live: Any) -> None:
+async def test_what_cannot_be_asked_or_is_not_in_the_posts_gets_one_sentence(sandbox: Sandbox, live: Any) -> None:
     async with live():
-        await sandbox.say(OTTO, f"/ask {COURSE}")  # Otto's Telegram speaks English
-        (reply,) = await sandbox.replies(OTTO)
-    assert "Запись на осенний курс керамики открывается пятого сентября. [1]" in reply["text"]
-    assert "Источник\n1. Печь и глина · 12 марта 2024" in reply["text"]
-    assert opened(reply) == ["https://t.me/pech_i_glina/10"] * 2
-
-
-@pytest.mark.parametrize(
-    ("reader", "question", "said"),
-    [
-        (
-            OTTO,
-            "Who won the chess tournament in Buenos Aires?",
-            "I found nothing about this in the channels",
-        ),
-        (
-            RITA,
-            "Кто выиграл шахматный турнир в Аргентине?",
-            "В каналах, которые вам открыты, об этом",
-        ),
-    ],
-)
-async def test_what_the_posts_do_not_say_is_not_said(
-    sandbox: Sandbox, live: Any, reader: int, question: str, said: str
-) -> None:
-    async with live():
-        reply = await say(sandbox, reader, question)
-    assert reply["text"].startswith(said)
-
-
-async def test_typing_is_shown_while_the_answer_is_made(sandbox: Sandbox, live: Any) -> None:
-    async with live():
-        await sandbox.say(OTTO, FERRY)
-        await sandbox.replies(OTTO)
-    calls = [call["method"] for call in sandbox.transcript]
-    assert "sendChatAction" in calls
-    assert calls.index("sendChatAction") < calls.index("sendMessage")
-
-
-@pytest.mark.parametrize(
-    ("reader", "text", "said"),
-    [
-        (OTTO, "/ask", "Write the question after the command, for example: /ask how much is membership?"),
-        (RITA, "/ask   ", "Напишите вопрос после команды, например: /ask сколько стоит проезд на автобусе?"),
-        (OTTO, "why " * 300, f"That is too long: {len('why ' * 300) - 1:,} characters, and I can take 1,000."),
-        (RITA, "почему " * 200, "В вопросе может быть 1 000 знаков, а здесь их 1 399."),
-        (OTTO, "/frobnicate now", "I do not know this command. See what I can do: /help"),
-        (RITA, "/frobnicate", "Такой команды нет. Что я умею: /help"),
-    ],
-)
-async def test_what_cannot_be_asked_gets_one_sentence(
-    sandbox: Sandbox, live: Any, reader: int, text: str, said: str
-) -> None:
-    async with live():
-        reply = await say(sandbox, reader, text)
-    assert reply["text"].startswith(said)
-
-
-async def test_the_longest_question_is_taken(sandbox: Sandbox, live: Any) -> None:
-    async with live():
-        reply = await say(sandbox, OTTO, FERRY.ljust(MAX_QUESTION_LENGTH, "?"))
-    assert "7:30" in reply["text"]
+        for reader, text, said in (
+            (OTTO, "/ask", "Write the question after the command, for example: /ask how much is membership?"),
+            (RITA, "/ask   ", "Напишите вопрос после команды, например: /ask сколько стоит проезд на автобусе?"),
+            (OTTO, "why " * 300, f"That is too long: {len('why ' * 300) - 1:,} characters, and I can take 1,000."),
+            (RITA, "почему " * 200, "В вопросе может быть 1 000 знаков, а здесь их 1 399."),
+            (OTTO, "/frobnicate now", "I do not know this command. See what I can do: /help"),
+            (RITA, "/frobnicate", "Такой команды нет. Что я умею: /help"),
+            (OTTO, "Who won the chess tournament in Buenos Aires?", "I found nothing about this in the channels"),
+            (RITA, "Кто выиграл шахматный турнир в Аргентине?", "В каналах, которые вам открыты, об этом"),
+        ):
+            assert (await say(sandbox, reader, text))["text"].startswith(said), text
+        assert "7:30" in await say_text(sandbox, OTTO, FERRY.ljust(MAX_QUESTION_LENGTH, "?"))  # the longest
 
 
 async def test_a_caption_is_a_question_and_a_bare_file_is_not(sandbox: Sandbox, live: Any) -> None:
@@ -111,17 +67,6 @@ async def test_a_caption_is_a_question_and_a_bare_file_is_not(sandbox: Sandbox, 
         bare, asked = await sandbox.replies(OTTO, 2)
     assert {"I can only read text. Please write your question."} < {bare["text"], asked["text"]}
     assert "7:30" in bare["text"] + asked["text"]
-
-
-async def test_an_answer_longer_than_a_message_comes_in_several(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bot.worker.question_worker.split_pages", partial(split_pages, limit=60))
-    async with live():
-        await sandbox.say(OTTO, FERRY)
-        first, second, *_ = await sandbox.replies(OTTO, 3)
-    assert "reply_to_message" not in first | second
-    assert "7:30" in first["text"]
 
 
 async def test_a_follow_up_is_answered_until_a_new_talk_begins(sandbox: Sandbox, live: Any, ask: Any) -> None:
@@ -135,13 +80,17 @@ async def test_a_follow_up_is_answered_until_a_new_talk_begins(sandbox: Sandbox,
         assert "7:30" not in (await ask(OTTO, WHY))["text"]
 
 
-async def test_a_talk_can_be_off_and_on(sandbox: Sandbox, live: Any, ask: Any) -> None:
+async def test_a_talk_can_be_off_and_on_in_a_group_as_its_admins_say(sandbox: Sandbox, live: Any, ask: Any) -> None:
+    sandbox.world.room(GROUP).members |= {OTTO: Membership("member"), RITA: Membership("administrator")}
     async with live():
         assert (await say_text(sandbox, OTTO, "/new off")).startswith("I do not remember earlier questions here.")
         await ask(OTTO, FERRY)
         assert "7:30" not in (await ask(OTTO, WHY))["text"]
         assert (await say_text(sandbox, OTTO, "/new on")).startswith("New conversation")
         assert "off and /new on" in await say_text(sandbox, OTTO, "/new perhaps")
+        refused = await say_text(sandbox, OTTO, "/new@citegram_bot off", GROUP)
+        assert refused == "Only admins can change whether I remember earlier questions here."
+        assert "не помню" in await say_text(sandbox, RITA, "/new@citegram_bot off", GROUP)
 
 
 async def test_a_follow_up_is_not_answered_with_what_another_talk_meant_by_it(
@@ -155,15 +104,6 @@ async def test_a_follow_up_is_not_answered_with_what_another_talk_meant_by_it(
         # and an answer out of memory is followed up as well
         assert "7:30" in (await ask(RITA, FERRY))["text"]
         assert "7:30" in (await ask(RITA, WHY))["text"]
-
-
-async def test_in_a_group_its_admins_say_whether_talks_are_remembered(sandbox: Sandbox, live: Any) -> None:
-    sandbox.world.room(GROUP).members |= {OTTO: Membership("member"), RITA: Membership("administrator")}
-    async with live():
-        assert await say_text(sandbox, OTTO, "/new@citegram_bot off", GROUP) == (
-            "Only admins can change whether I remember earlier questions here."
-        )
-        assert "не помню" in await say_text(sandbox, RITA, "/new@citegram_bot off", GROUP)
 
 
 async def test_what_talks_remember_is_sent_and_erased_with_the_rest(

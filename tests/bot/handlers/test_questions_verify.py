@@ -33,36 +33,35 @@ def links(message: dict[str, Any]) -> set[str]:
     return {entity["url"] for entity in message["entities"] if entity["type"] == "text_link"}
 
 
-@pytest.mark.parametrize(
-    ("claim", "said"), [(FERRY, YES), (LATE, NO), ("A zeppelin flies to Bear Mountain.", NOT_THERE)]
-)
-async def test_a_claim_gets_its_verdict_with_the_words_of_the_post(
-    sandbox: Sandbox, live: Any, ask: Any, claim: str, said: str
-) -> None:
+async def test_a_claim_gets_its_verdict_with_the_words_of_the_post(sandbox: Sandbox, live: Any, ask: Any) -> None:
     async with live():
-        reply = await ask(OTTO, f"/verify {claim}")
-    assert reply["text"].startswith(f"“{claim}”\n{said}")
-    found = said != NOT_THERE
-    assert ("leaves at 7:30 every morning" in reply["text"].partition("\n")[2]) == found
-    assert ("https://t.me/harbour_news/10" in links(reply)) == found
-    assert ("1 independent source, first @harbour_news" in reply["text"]) == (said == YES)
+        for claim, said in ((FERRY, YES), (LATE, NO), ("A zeppelin flies to Bear Mountain.", NOT_THERE)):
+            reply = await ask(OTTO, f"/verify {claim}")
+            assert reply["text"].startswith(f"“{claim}”\n{said}")
+            found = said != NOT_THERE
+            assert ("leaves at 7:30 every morning" in reply["text"].partition("\n")[2]) == found
+            assert ("https://t.me/harbour_news/10" in links(reply)) == found
+            assert ("1 independent source, first @harbour_news" in reply["text"]) == (said == YES)
 
 
-async def test_the_bot_verifies_what_is_replied_to(sandbox: Sandbox, live: Any, ask: Any) -> None:
+async def test_what_is_replied_to_quoted_or_forwarded_as_an_album_is_verified(
+    sandbox: Sandbox, live: Any, ask: Any
+) -> None:
     async with live():
         answer = await ask(OTTO, "When does the ferry to Owl Island leave?")
         verdict = await ask(OTTO, "/verify", reply_to=answer["message_id"])
+        quote = {"text": FERRY, "position": 0, "is_manual": True}
+        user_actions.send_as_person(sandbox.world, OTTO, OTTO, UserMessage("/verify", extra={"quote": quote}))
+        (of_quote,) = await sandbox.replies(OTTO)
+        forwarded(sandbox, OTTO, "", album="a1")  # of an album only the picture with the caption is answered
+        forwarded(sandbox, OTTO, FERRY, album="a1")
+        (of_album,) = await sandbox.replies(OTTO)
     assert YES in verdict["text"]
     assert "Sources" not in verdict["text"]
     assert "Quoted from the posts" not in verdict["text"]
-
-
-async def test_of_a_quoted_message_only_the_quote_is_verified(sandbox: Sandbox, live: Any) -> None:
-    async with live():
-        quote = {"text": FERRY, "position": 0, "is_manual": True}
-        user_actions.send_as_person(sandbox.world, OTTO, OTTO, UserMessage("/verify", extra={"quote": quote}))
-        (reply,) = await sandbox.replies(OTTO)
-    assert reply["text"].startswith(f"“{FERRY}”\n{YES}")
+    assert of_quote["text"].startswith(f"“{FERRY}”\n{YES}")
+    assert YES in of_album["text"]
+    assert len(sandbox.world.sent[OTTO]) == 4
 
 
 async def test_a_message_forwarded_in_private_is_verified_in_the_reader_s_language(sandbox: Sandbox, live: Any) -> None:
@@ -77,52 +76,38 @@ async def test_a_message_forwarded_in_private_is_verified_in_the_reader_s_langua
     assert wordless["text"] == "Могу проверить только текст. Перешлите мне сообщение с текстом."
 
 
-@pytest.mark.parametrize(
-    ("reader", "named", "holds", "changed"),
-    [
-        (
-            OTTO,
-            "This is the post of 1 May 2024 in Harbour News.",
-            "I found no later post that changes it.",
-            "A later post has changed it, see below.",
-        ),
-        (
-            RITA,
-            "Это пост от 1 мая 2024 в канале Harbour News.",
-            "Более поздних постов, которые это меняют, не нашлось.",
-            "Позже написали иначе, смотрите ниже.",
-        ),
-    ],
-)
 async def test_a_forwarded_post_of_a_readable_channel_is_named_and_whether_it_still_holds(
-    sandbox: Sandbox, live: Any, home: Path, reader: int, named: str, holds: str, changed: str
+    sandbox: Sandbox, live: Any, home: Path
 ) -> None:
     text = "The harbour kiosk sells hot soup for four euros a bowl."
+    named = {
+        OTTO: "This is the post of 1 May 2024 in Harbour News.",
+        RITA: "Это пост от 1 мая 2024 в канале Harbour News.",
+    }
+    holds = {
+        OTTO: "I found no later post that changes it.",
+        RITA: "Более поздних постов, которые это меняют, не нашлось.",
+    }
+    changed = {OTTO: "A later post has changed it, see below.", RITA: "Позже написали иначе, смотрите ниже."}
+
+    async def forward(reader: int, text: str) -> dict[str, Any]:
+        forwarded(sandbox, reader, text)
+        (reply,) = await sandbox.replies(reader)
+        return reply
+
     await save(home, Post(PostKey(HARBOUR, 200), datetime(2024, 5, 1, tzinfo=UTC), text))
     async with live():
-        forwarded(sandbox, reader, text)
-        (first,) = await sandbox.replies(reader)
-    await save(
-        home, Post(PostKey(HARBOUR, 300), datetime(2024, 8, 1, tzinfo=UTC), text.replace("four euros", "six euros"))
-    )
+        for reader in named:
+            first = await forward(reader, text)
+            assert first["text"].startswith(f"{named[reader]} {holds[reader]}\n")
+            assert "https://t.me/harbour_news/200" in links(first)
+    later = Post(PostKey(HARBOUR, 300), datetime(2024, 8, 1, tzinfo=UTC), text.replace("four euros", "six euros"))
+    await save(home, later)
     async with live():
-        forwarded(sandbox, reader, text)
-        (second,) = await sandbox.replies(reader)
-        forwarded(sandbox, reader, TROPHY)  # of a channel that this reader may not read
-        (hidden,) = await sandbox.replies(reader)
-    assert first["text"].startswith(f"{named} {holds}\n")
-    assert "https://t.me/harbour_news/200" in links(first)
-    assert second["text"].startswith(f"{named} {changed}\n")
-    assert named.split()[0] not in hidden["text"].splitlines()[0]
-
-
-async def test_only_the_captioned_picture_of_a_forwarded_album_is_answered(sandbox: Sandbox, live: Any) -> None:
-    async with live():
-        forwarded(sandbox, OTTO, "", album="a1")
-        forwarded(sandbox, OTTO, FERRY, album="a1")
-        (reply,) = await sandbox.replies(OTTO)
-    assert YES in reply["text"]
-    assert len(sandbox.world.sent[OTTO]) == 1
+        for reader in named:
+            assert (await forward(reader, text))["text"].startswith(f"{named[reader]} {changed[reader]}\n")
+            hidden = await forward(reader, TROPHY)  # of a channel that this reader may not read
+            assert named[reader].split()[0] not in hidden["text"].splitlines()[0]
 
 
 async def test_a_group_asks_its_own_channels_and_is_left_alone_otherwise(
@@ -132,6 +117,8 @@ async def test_a_group_asks_its_own_channels_and_is_left_alone_otherwise(
     async with live():
         await sandbox.say(OTTO, "/verify", chat_id=GROUP)
         hint = await ask(OTTO, "/verify@citegram_bot", GROUP)
+        for chat, command in ((OTTO, "/help"), (GROUP, "/help@citegram_bot")):
+            assert "/verify text — check it against the posts" in (await say(sandbox, OTTO, command, chat))["text"]
         told = await ask(OTTO, f"/verify@citegram_bot {FERRY}", GROUP)
         hidden = await ask(OTTO, f"/verify@citegram_bot {TROPHY}", GROUP)
         said = await sandbox.say(RITA, FERRY, chat_id=GROUP)
@@ -142,12 +129,20 @@ async def test_a_group_asks_its_own_channels_and_is_left_alone_otherwise(
     assert NOT_THERE in hidden["text"]
 
 
-async def test_a_verdict_for_one_reader_is_none_for_another(sandbox: Sandbox, live: Any, ask: Any) -> None:
+async def test_a_verdict_for_one_reader_is_none_for_another_and_why_tells_what_it_stands_on(
+    sandbox: Sandbox, live: Any, home: Path, ask: Any
+) -> None:
     async with live():
         assert YES in (await ask(ADMIN, f"/verify {TROPHY}"))["text"]
         theirs = await ask(OTTO, f"/verify {TROPHY}")
         assert YES in (await ask(ADMIN, f"/verify {TROPHY}"))["text"]
-    assert theirs["text"] == f"“{TROPHY}”\n{NOT_THERE}"
+        assert theirs["text"] == f"“{TROPHY}”\n{NOT_THERE}"
+        await ask(OTTO, f"/verify {FERRY}")
+        assert "Harbour News · 12 March 2024" in (await ask(OTTO, "/why"))["text"]
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        kept = archive.execute("SELECT kind, answer FROM questions ORDER BY id").fetchall()
+    assert {kind for kind, _ in kept} == {"verify"}
+    assert "7:30" not in kept[-1][1]
 
 
 async def test_what_was_asked_before_a_restart_is_told_after_it(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -180,18 +175,16 @@ async def test_an_index_that_is_down_is_never_not_found(
     assert "/srv/x" not in told
 
 
-async def test_a_text_without_a_claim_and_a_bare_command_are_told_so(sandbox: Sandbox, live: Any, ask: Any) -> None:
-    async with live():
-        assert (await ask(OTTO, "/verify ?!"))["text"].startswith("There is nothing to check here")
-        assert (await ask(RITA, "/verify"))["text"].startswith("Напишите после команды, что проверить")
-
-
-async def test_a_long_text_has_a_verdict_for_each_of_its_first_claims(sandbox: Sandbox, live: Any, ask: Any) -> None:
+async def test_a_long_text_has_a_verdict_for_each_of_its_first_claims_and_none_is_told_so(
+    sandbox: Sandbox, live: Any, ask: Any
+) -> None:
     text = " ".join(f"The ferry number {n} to Owl Island carries {n + 40} dogs." for n in range(11))
     russian = " ".join(f"Паром номер {n} везёт {n} собак." for n in range(40, 53))
     async with live():
         told = (await ask(OTTO, f"/verify {text}"))["text"]
         in_russian = (await ask(RITA, f"/verify {russian}"))["text"]
+        assert (await ask(OTTO, "/verify ?!"))["text"].startswith("There is nothing to check here")
+        assert (await ask(RITA, "/verify"))["text"].startswith("Напишите после команды, что проверить")
     assert "8. “The ferry number 7" in told
     assert "9. “" not in told
     assert "I did not check 3 more statements. Send them separately." in told
@@ -225,22 +218,3 @@ async def test_a_later_post_of_the_channel_changes_the_verdict(
         told = (await ask(OTTO, f"/verify {FERRY}"))["text"]
     assert told.startswith(f"“{FERRY}”\nThe posts said so until 1 August 2024\nA later post says otherwise:\n{LATE}\n")
     assert "1 August 2024\nEarlier posts said so:\nThe ferry to Owl Island leaves at 7:30" in told
-
-
-async def test_why_tells_what_a_verdict_stands_on(sandbox: Sandbox, live: Any, home: Path, ask: Any) -> None:
-    async with live():
-        await ask(OTTO, f"/verify {FERRY}")
-        why = await ask(OTTO, "/why")
-    assert "Harbour News · 12 March 2024" in why["text"]
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        ((kind, kept),) = archive.execute("SELECT kind, answer FROM questions")
-    assert kind == "verify"
-    assert "7:30" not in kept
-
-
-async def test_help_and_menu_know_the_command(sandbox: Sandbox, live: Any) -> None:
-    async with live():
-        private = await say(sandbox, OTTO, "/help")
-        group = await say(sandbox, OTTO, "/help@citegram_bot", GROUP)
-    assert "/verify text — check it against the posts" in private["text"]
-    assert "/verify text — check it against the posts, also as a reply" in group["text"]

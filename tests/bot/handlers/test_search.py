@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,6 @@ from rag_core.index.bm25 import Bm25Index
 from rag_core.storage import channels, posts
 from rag_core.types import Channel, Post, PostKey, Visibility
 
-Live = Callable[..., AbstractAsyncContextManager[None]]
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
 TUGS = [
     Post(PostKey(HARBOUR, 100 + n), START + timedelta(days=n), f"Tugboat number {n} has arrived.") for n in range(12)
@@ -34,12 +31,6 @@ async def close(home: Path, *chats: int) -> None:
             await channels.set_channel_visibility(archive, chat, Visibility.ADMINS)
 
 
-async def find(sandbox: Sandbox, who: int, text: str, chat_id: int | None = None, **more: Any) -> dict[str, Any]:
-    await sandbox.say(who, text, chat_id=chat_id, **more)
-    (reply,) = await sandbox.replies(chat_id or who)
-    return reply
-
-
 async def turn(sandbox: Sandbox, message: dict[str, Any], label: str, who: int) -> tuple[dict[str, Any], str]:
     """Press a button; the message as it is then, and what the bot said to the press."""
     data = buttons(message).get(label, label)
@@ -48,10 +39,10 @@ async def turn(sandbox: Sandbox, message: dict[str, Any], label: str, who: int) 
     return room.messages[message["message_id"]], pressed["answer"].get("text") or ""
 
 
-async def test_a_reader_searches_and_turns_the_pages(sandbox: Sandbox, live: Live, home: Path) -> None:
+async def test_a_reader_searches_and_turns_the_pages(sandbox: Sandbox, live: Any, home: Path) -> None:
     await save(home, *TUGS)
     async with live():
-        first = await find(sandbox, OTTO, "/search tugboat")
+        first = await say(sandbox, OTTO, "/search tugboat")
         assert first["text"].startswith("Search: tugboat\nFound 12 posts · page 1 of 3\n\n1. Harbour News · ")
         assert find_formatted(first, "bold") == ["tugboat", *["Tugboat"] * 5]
         links = [e["url"] for e in first["entities"] if e["type"] == "text_link"]
@@ -69,22 +60,22 @@ async def test_a_reader_searches_and_turns_the_pages(sandbox: Sandbox, live: Liv
     assert len(sandbox.world.sent[OTTO]) == 1
 
 
-async def test_words_days_and_sentences_are_russian_for_a_russian_reader(sandbox: Sandbox, live: Live) -> None:
+async def test_words_days_and_sentences_are_russian_for_a_russian_reader(sandbox: Sandbox, live: Any) -> None:
     async with live():
-        found = await find(sandbox, RITA, "/SEARCH глазурь с 1 марта 2024 @pech_i_glina")
+        found = await say(sandbox, RITA, "/SEARCH глазурь с 1 марта 2024 @pech_i_glina")
         assert found["text"] == (
             "Поиск: глазурь · с 1 марта 2024 · Печь и глина\nНайден 1 пост\n\n"
             "1. Печь и глина · 14 марта 2024\nНовая глазурь цвета морской волны уже на полке."
         )
-        listed = await find(sandbox, RITA, "/search посты в марте 2024")
+        listed = await say(sandbox, RITA, "/search посты в марте 2024")
         assert listed["text"].startswith("Поиск: все посты · 1 марта 2024 – 31 марта 2024\nНайдено 8 постов")
-        nothing = await find(sandbox, RITA, "/search паром в августе")
+        nothing = await say(sandbox, RITA, "/search паром в августе")
         assert nothing["text"] == "Таких постов не нашёл. Попробуйте без «в августе»."
-        empty = await find(sandbox, RITA, "/search")
+        empty = await say(sandbox, RITA, "/search")
         assert empty["text"] == "Напишите после команды, что искать, например: /search библиотека в октябре"
 
 
-async def test_what_cannot_be_searched_is_one_sentence(sandbox: Sandbox, live: Live) -> None:
+async def test_what_cannot_be_searched_is_one_sentence(sandbox: Sandbox, live: Any) -> None:
     async with live():
         for said, told in (
             ("/search", "Write what to look for after the command, for example: /search library in October"),
@@ -92,80 +83,67 @@ async def test_what_cannot_be_searched_is_one_sentence(sandbox: Sandbox, live: L
             (f"/search {'x' * 1001}", "That is too long: 1,001 characters, and I can take 1,000. Please shorten it."),
             ("/search zeppelin", "I found no such posts. Try fewer words, or other ones."),
         ):
-            assert (await find(sandbox, OTTO, said))["text"] == told
+            assert (await say(sandbox, OTTO, said))["text"] == told
 
 
-async def test_in_a_topic_of_a_group_only_whoever_searched_turns_the_pages(
-    sandbox: Sandbox, live: Live, home: Path
+async def test_in_a_topic_of_a_group_only_whoever_searched_turns_the_pages_also_as_a_chat(
+    sandbox: Sandbox, live: Any, home: Path
 ) -> None:
     await save(home, *TUGS)
     await bind(home, HARBOUR)
     topic = create_topic(sandbox.world, GROUP, ADMIN, "Boats")
+    masked = await sandbox.say(ADMIN, "hello", chat_id=GROUP)
+    masked |= {"text": "/search@citegram_bot tugboat", "sender_chat": masked["chat"]}
+    masked["entities"] = [{"type": "bot_command", "offset": 0, "length": 20}]
     async with live():
-        first = await find(sandbox, OTTO, "/search@citegram_bot tugboat", GROUP, thread=topic)
+        first = await say(sandbox, OTTO, "/search@citegram_bot tugboat", GROUP, thread=topic)
         assert (first["message_thread_id"], "page 1 of 3" in first["text"]) == (topic, True)
         same, told = await turn(sandbox, first, "▶", RITA)
         assert same["text"] == first["text"]
         assert told == "Листать может только тот, кто искал. Начните свой поиск: /search"
         assert "page 2 of 3" in (await turn(sandbox, first, "▶", OTTO))[0]["text"]
+        sandbox.push({"message": masked})
+        (theirs,) = await sandbox.replies(GROUP)
+        sandbox.world.rooms[GROUP].messages[theirs["message_id"]]["reply_to_message"] = masked
+        assert "page 2 of 3" in (await turn(sandbox, theirs, "▶", ADMIN))[0]["text"]
 
 
 async def test_a_group_finds_what_is_bound_to_it_and_no_more_also_for_an_admin(
-    sandbox: Sandbox, live: Live, home: Path
+    sandbox: Sandbox, live: Any, home: Path
 ) -> None:
     async with live():
-        unbound = await find(sandbox, OTTO, "/search@citegram_bot mackerel", GROUP)
+        unbound = await say(sandbox, OTTO, "/search@citegram_bot mackerel", GROUP)
         assert unbound["text"].startswith("This group has no channels yet")
         await bind(home, KILN)
         for who in (OTTO, ADMIN):
-            found = await find(sandbox, who, "/search@citegram_bot mackerel @harbour_news", GROUP)
+            found = await say(sandbox, who, "/search@citegram_bot mackerel @harbour_news", GROUP)
             assert found["text"] == "I found no such posts. Try fewer words, or other ones."
-        assert "1. Печь" in (await find(sandbox, OTTO, "/search@citegram_bot глазурь", GROUP))["text"]
+        spoken = len(sandbox.world.sent[GROUP])
+        sandbox.world.rooms[GROUP].bot_spoke = True  # then bare commands reach the bot, and may be meant for another
+        for text in ("/search", "/search@other_bot глазурь"):
+            await sandbox.say(OTTO, text, chat_id=GROUP)
+        assert "1. Печь" in (await say(sandbox, OTTO, "/search глазурь", GROUP))["text"]
+    assert len(sandbox.world.sent[GROUP]) == spoken + 1
 
 
-async def test_a_bare_command_without_words_in_a_group_may_be_meant_for_another_bot(
-    sandbox: Sandbox, live: Live, home: Path
-) -> None:
-    await bind(home, HARBOUR)
-    async with live():
-        sandbox.world.rooms[GROUP].bot_spoke = True  # then bare commands reach the bot as well
-        await sandbox.say(OTTO, "/search", chat_id=GROUP)
-        await sandbox.say(OTTO, "/search@other_bot mackerel", chat_id=GROUP)
-        assert "quay" in (await find(sandbox, OTTO, "/search mackerel", GROUP))["text"]
-    assert len(sandbox.world.sent[GROUP]) == 1
-
-
-async def test_who_wrote_as_a_chat_can_turn_the_pages_too(sandbox: Sandbox, live: Live, home: Path) -> None:
-    await save(home, *TUGS)
-    await bind(home, HARBOUR)
-    masked = await sandbox.say(ADMIN, "hello", chat_id=GROUP)
-    masked |= {"text": "/search@citegram_bot tugboat", "sender_chat": masked["chat"]}
-    masked["entities"] = [{"type": "bot_command", "offset": 0, "length": 20}]
-    async with live():
-        sandbox.push({"message": masked})
-        (first,) = await sandbox.replies(GROUP)
-        sandbox.world.rooms[GROUP].messages[first["message_id"]]["reply_to_message"] = masked
-        assert "page 2 of 3" in (await turn(sandbox, first, "▶", ADMIN))[0]["text"]
-
-
-async def test_a_closed_channel_never_shows_also_not_by_its_name(sandbox: Sandbox, live: Live, home: Path) -> None:
+async def test_a_closed_channel_never_shows_also_not_by_its_name(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with open_archive(home) as archive:
         await channels.save_channel(archive, Channel(SAFE, "The safe", "the_safe", visibility=Visibility.ADMINS))
     nothing = "I found no such posts. Try fewer words, or other ones."
     async with live():
         for text in ("trophy", "trophy @the_safe", "«silver trophy»", "trophy in the safe channel"):
-            told = (await find(sandbox, OTTO, f"/search {text}"))["text"]
+            told = (await say(sandbox, OTTO, f"/search {text}"))["text"]
             assert told in (nothing, "I found no post with exactly these words. Try it without the quotation marks.")
-        assert "staircase" in (await find(sandbox, ADMIN, "/search trophy @the_safe"))["text"]
-        unknown = await find(sandbox, OTTO, "/search trophy @no_such_channel")
+        assert "staircase" in (await say(sandbox, ADMIN, "/search trophy @the_safe"))["text"]
+        unknown = await say(sandbox, OTTO, "/search trophy @no_such_channel")
         assert unknown["text"] == nothing  # as for one that is there and closed
 
 
-async def test_pages_show_only_what_may_be_read_when_they_are_turned(sandbox: Sandbox, live: Live, home: Path) -> None:
+async def test_pages_show_only_what_may_be_read_when_they_are_turned(sandbox: Sandbox, live: Any, home: Path) -> None:
     other = [Post(PostKey(KILN, 100 + n), START + timedelta(days=20), f"Tugboat of clay {n}.") for n in range(7)]
     await save(home, *TUGS, *other)
     async with live():
-        first = await find(sandbox, OTTO, "/search tugboat")
+        first = await say(sandbox, OTTO, "/search tugboat")
         assert "Found 19 posts" in first["text"]
         await close(home, HARBOUR)
         second, toast = await turn(sandbox, first, "▶", OTTO)
@@ -178,10 +156,10 @@ async def test_pages_show_only_what_may_be_read_when_they_are_turned(sandbox: Sa
         assert not buttons(closed)
 
 
-async def test_buttons_work_after_a_restart(sandbox: Sandbox, live: Live, home: Path) -> None:
+async def test_buttons_work_after_a_restart(sandbox: Sandbox, live: Any, home: Path) -> None:
     await save(home, *TUGS)
     async with live():
-        first = await find(sandbox, OTTO, "/search tugboat since 3 May 2024")
+        first = await say(sandbox, OTTO, "/search tugboat since 3 May 2024")
     async with live():
         second, toast = await turn(sandbox, first, "▶", OTTO)
     assert (second["text"].split("\n")[:2], toast) == (
@@ -191,12 +169,12 @@ async def test_buttons_work_after_a_restart(sandbox: Sandbox, live: Live, home: 
 
 
 async def test_a_page_that_is_not_there_any_more_is_the_last_one_there_is(
-    sandbox: Sandbox, live: Live, home: Path
+    sandbox: Sandbox, live: Any, home: Path
 ) -> None:
     await save(home, *TUGS)
     moved = "The posts have changed, so the pages may have moved."
     async with live():
-        first = await find(sandbox, OTTO, "/search tugboat")
+        first = await say(sandbox, OTTO, "/search tugboat")
         second, _ = await turn(sandbox, first, "▶", OTTO)
         async with open_archive(home) as archive:
             await posts.mark_posts_deleted(archive, [post.key for post in TUGS[2:]], how="admin")
@@ -209,10 +187,12 @@ async def test_a_page_that_is_not_there_any_more_is_the_last_one_there_is(
             assert toast == moved
 
 
-async def test_made_up_buttons_and_those_of_other_searches_do_nothing(sandbox: Sandbox, live: Live, home: Path) -> None:
+async def test_made_up_buttons_and_those_of_other_searches_or_lost_messages_do_nothing(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
     await save(home, *TUGS)
     async with live():
-        first, other = await find(sandbox, OTTO, "/search tugboat"), await find(sandbox, OTTO, "/search number")
+        first, other = await say(sandbox, OTTO, "/search tugboat"), await say(sandbox, OTTO, "/search number")
         for data in (buttons(other)["▶"], "s:1:AAAAAAAA:AAAA", "s:1::", "s:-1:x:y"):
             same, told = await turn(sandbox, first, data, OTTO)
             assert (same["text"], told) == (first["text"], STALE)
@@ -223,27 +203,20 @@ async def test_made_up_buttons_and_those_of_other_searches_do_nothing(sandbox: S
         for number, shown in ((-(10**20), "page 1 of 3"), (10**20, "page 3 of 3")):
             data = f"s:{number}:{search_mark}:{found}"
             assert shown in (await turn(sandbox, first, data, OTTO))[0]["text"]
-
-
-async def test_a_search_whose_message_was_edited_or_deleted_is_over(sandbox: Sandbox, live: Live, home: Path) -> None:
-    await save(home, *TUGS)
-    async with live():
-        first = await find(sandbox, OTTO, "/search tugboat")
-        asked = dict(first["reply_to_message"])
         room = sandbox.world.room(OTTO)
-        for now in ({**asked, "text": "/search silver trophy"}, None):
-            room.messages[first["message_id"]]["reply_to_message"] = now
-            if now is None:
-                del room.messages[first["message_id"]]["reply_to_message"]
-            same, told = await turn(sandbox, first, "▶", OTTO)
-            assert (same["text"], told) == (first["text"], STALE)
-        old = dict(room.messages.pop(first["message_id"]))  # then Telegram gives no more than its id
+        edited = {**other["reply_to_message"], "text": "/search silver trophy"}
+        for now in ({"reply_to_message": edited}, {}):  # edited since, and deleted
+            del other["reply_to_message"]
+            other |= now
+            same, told = await turn(sandbox, other, "▶", OTTO)
+            assert (same["text"], told) == (other["text"], STALE)
+        old = room.messages.pop(first["message_id"])  # then Telegram gives no more than its id
         pressed = await sandbox.press(OTTO, OTTO, old["message_id"], buttons(first)["▶"])
         assert pressed["answer"]["text"] == STALE
 
 
 async def test_an_index_that_is_down_is_said_to_be_so(
-    sandbox: Sandbox, live: Live, home: Path, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await save(home, *TUGS)
 
@@ -254,11 +227,11 @@ async def test_an_index_that_is_down_is_said_to_be_so(
         broken()
 
     async with live():
-        first = await find(sandbox, OTTO, "/search tugboat")
+        first = await say(sandbox, OTTO, "/search tugboat")
         for name in ("search", "matching", "all_of"):
             monkeypatch.setattr(Bm25Index, name, broken)
         for text in ("/search mackerel", "/search posts in March 2024", "/search «bird cliffs»"):
-            told = (await find(sandbox, OTTO, text))["text"]
+            told = (await say(sandbox, OTTO, text))["text"]
             assert told.startswith("The search is down right now, so I")
             assert "/srv/x" not in told
         monkeypatch.setattr(search, "list_posts", down)
@@ -268,7 +241,7 @@ async def test_an_index_that_is_down_is_said_to_be_so(
 
 
 async def test_a_search_does_not_wait_behind_answers(
-    sandbox: Sandbox, live: Live, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, free = asyncio.Event(), asyncio.Event()
 
@@ -288,7 +261,7 @@ async def test_a_search_does_not_wait_behind_answers(
 
 
 async def test_few_searches_run_at_once_and_of_one_reader_only_one(
-    sandbox: Sandbox, live: Live, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, running, free = search.list_posts, list[int](), asyncio.Event()
     most: list[tuple[int, int]] = []
@@ -318,28 +291,26 @@ async def test_few_searches_run_at_once_and_of_one_reader_only_one(
     assert max(most) == (2, 1)
 
 
-async def test_hostile_posts_and_searches_are_only_text(sandbox: Sandbox, live: Live, home: Path) -> None:
+async def test_hostile_posts_and_searches_are_only_text(sandbox: Sandbox, live: Any, home: Path) -> None:
     nasty = "<b>tugboat</b> [x](http://evil.example) \u202egnp.exe\u202c @harbour_news https://evil.example/?q=1"
     await save(home, Post(PostKey(HARBOUR, 99), START, nasty))
     async with live():
         for text in ("tugboat", "<b>tugboat</b> \u202e", "tugboat'; drop table posts; --", "«<b>tugboat»"):
-            found = await find(sandbox, OTTO, f"/search {text}")
+            found = await say(sandbox, OTTO, f"/search {text}")
             assert "\u202e" not in found["text"]
             links = {e["url"] for e in found["entities"] if e["type"] == "text_link"}
             assert links == {"https://t.me/harbour_news/99"}, text
 
 
-async def test_yesterday_is_that_of_the_readers_zone_when_it_was_asked(
-    sandbox: Sandbox, live: Live, home: Path
-) -> None:
+async def test_yesterday_is_that_of_the_readers_zone_when_it_was_asked(sandbox: Sandbox, live: Any, home: Path) -> None:
     border = datetime(2026, 3, 14, 21, tzinfo=UTC)  # midnight in Moscow
     texts = {-25: "The day before.", -2: "The evening.", 1: "The night."}
     await save(home, *(Post(PostKey(HARBOUR, 200 + h), border + timedelta(hours=h), t) for h, t in texts.items()))
     sandbox.world.clock = lambda: (border + timedelta(hours=1.5)).timestamp()
     async with live(timezone="Europe/Moscow"):
-        there = (await find(sandbox, OTTO, "/search posts of yesterday"))["text"]
+        there = (await say(sandbox, OTTO, "/search posts of yesterday"))["text"]
     async with live():
-        utc = (await find(sandbox, OTTO, "/search posts of yesterday"))["text"]
+        utc = (await say(sandbox, OTTO, "/search posts of yesterday"))["text"]
     assert there.startswith("Search: all posts · 14 March 2026\nFound 1 post\n")
     assert "The evening." in there
     assert utc.startswith("Search: all posts · 13 March 2026\nFound 1 post\n")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
 import sqlite3
@@ -83,17 +82,6 @@ async def test_stats_are_for_admins_in_private_and_in_their_language(sandbox: Sa
         said = await stats(sandbox)
     assert "Вопросов сегодня: 0 (отвечено 0, не нашлось 0, сбоев 0)" in said
     assert "Резервной копии ещё нет: первая будет этой ночью" in said
-
-
-async def test_an_admin_finds_stats_in_the_menu_and_in_the_help(sandbox: Sandbox, live: Any) -> None:
-    async with live():
-        reply = await say(sandbox, ADMIN, "/help")
-        assert "/stats" in reply["text"]
-        await sandbox.until(lambda: len([c for c in sandbox.transcript if c["method"] == "setMyCommands"]) >= 6, 30)
-    menus = [call["params"] for call in sandbox.transcript if call["method"] == "setMyCommands"]
-    for menu in menus:
-        of_admin = "chat_id" in json.dumps(menu["scope"])
-        assert ("stats" in json.dumps(menu["commands"])) == of_admin
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

@@ -42,7 +42,7 @@ async def _press_history(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
     """Show a running or paused backfill; otherwise estimate one, and offer to begin it."""
-    channel, service = await _find_channel(pressed, callback_data, context, words)
+    channel, service = await _find_channel(callback_data, context, words)
     job = (await channel_history.list_backfills(context.archive)).get(channel.chat_id)
     if job and job.state in ("running", "paused", "failed") and callback_data.number == 0:
         await redraw_message(pressed, *await _render_progress(context, channel, words))
@@ -63,7 +63,7 @@ async def _press_change(
     pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, context: AppContext, words: Translator
 ) -> None:
     """Begin, pause, resume or cancel a backfill, or put back the posts that looks took out within a week."""
-    channel, service = await _find_channel(pressed, callback_data, context, words)
+    channel, service = await _find_channel(callback_data, context, words)
     archive, action, done = context.archive, callback_data.action, ""
     if action is ChannelAction.HISTORY_BEGIN:
         if channel.kind != "channel":  # a group is told before
@@ -87,9 +87,9 @@ async def _press_change(
 
 
 async def _find_channel(
-    pressed: CallbackQuery, data: ChannelCallback, context: AppContext, words: Translator
+    data: ChannelCallback, context: AppContext, words: Translator
 ) -> tuple[Channel, HistoryService]:
-    channel = await find_pressed_channel(pressed, data, context, words)
+    channel = await find_pressed_channel(data, context, words)
     if context.history is None or awaits_approval(channel):  # an outdated button
         raise Refusal(words("button-stale"))
     return channel, context.history

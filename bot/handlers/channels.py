@@ -62,9 +62,7 @@ _VISIBILITY_BY_ACTION = {
 }
 
 
-async def find_pressed_channel(
-    pressed: CallbackQuery, data: ChannelCallback, context: AppContext, words: Translator
-) -> Channel:
+async def find_pressed_channel(data: ChannelCallback, context: AppContext, words: Translator) -> Channel:
     """Channel of a button. Raises Refusal where it is gone."""
     channel = find_channel_by_token(context.archive, data.token, await channels.load_channels(context.archive))
     if channel is None:
@@ -76,13 +74,13 @@ async def _press_card(
     pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, context: AppContext, words: Translator
 ) -> None:
     """Show the card of a channel, after the change that a switch of it makes."""
-    channel, done = await find_pressed_channel(pressed, callback_data, context, words), ""
+    channel, done = await find_pressed_channel(callback_data, context, words), ""
     if callback_data.action is ChannelAction.CARD:
         await _refresh_channel(bot, context, channel)
     else:
         done = await _apply_action(callback_data.action, channel, context, words)
     # again, as it was changed, or removed by another admin meanwhile
-    channel = await find_pressed_channel(pressed, callback_data, context, words)
+    channel = await find_pressed_channel(callback_data, context, words)
     (view,) = await load_channel_views(context, [channel])
     await redraw_message(pressed, *render_channel_card(view, context, words), done)
 
@@ -289,7 +287,7 @@ async def _press_remove(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
     """First press: say what will be deleted, and ask for confirmation."""
-    channel = await find_pressed_channel(pressed, callback_data, context, words)
+    channel = await find_pressed_channel(callback_data, context, words)
     count, token = await posts.count_posts(context.archive, channel.chat_id), callback_data.token
     asked = words.rich("channel-remove-ask", title=link_channel_title(channel, words), count=count)
     yes = ChannelCallback(action=ChannelAction.REMOVE, token=token, number=int(time.time()))
@@ -303,7 +301,7 @@ async def _press_remove(
 async def _press_confirm_remove(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
-    channel = await find_pressed_channel(pressed, callback_data, context, words)
+    channel = await find_pressed_channel(callback_data, context, words)
     if not 0 <= time.time() - callback_data.number <= _CONFIRMATION_SECONDS:
         raise Refusal(words("channel-remove-late"))
     # Half a minute for a million posts: longer than Telegram waits for a callback's answer.

@@ -186,7 +186,6 @@ class _QuoteRequest:
     number: int
     channel: Channel
     shown: RenderContext
-    chat_id: int
     message_id: int
     thread: int | None
 
@@ -214,7 +213,7 @@ class QuoteButtonHandlers:
     ) -> None:
         """Handle a press. In a group every member may press, for channels that are open there."""
         wanted = await _load_quote_request(pressed, callback_data, bot, context, words)
-        now, key = asyncio.get_running_loop().time(), (wanted.chat_id, wanted.message_id, callback_data.token)
+        now, key = asyncio.get_running_loop().time(), (wanted.reader.chat_id, wanted.message_id, callback_data.token)
         self._recent_presses = {one: then for one, then in self._recent_presses.items() if now - then < _REPEAT_SECONDS}
         if key in self._recent_presses:
             raise Refusal(words("receipt-shown"))
@@ -253,7 +252,7 @@ async def _load_quote_request(
     shown = RenderContext(get_translator(asked.lang), zone, group=not reader.private)
     found = await load_cited_words(context.archive, quoted, one)
     channel = readable[quoted.key.chat_id]
-    return _QuoteRequest(found, content, reader, one, number, channel, shown, chat.id, message_id, asked.thread)
+    return _QuoteRequest(found, content, reader, one, number, channel, shown, message_id, asked.thread)
 
 
 async def _show_quote(wanted: _QuoteRequest, bot: Bot, context: AppContext) -> None:
@@ -268,7 +267,7 @@ async def _show_quote(wanted: _QuoteRequest, bot: Bot, context: AppContext) -> N
         return
     if sent.quote is None:  # Telegram drops the quote silently where the channel protects its content
         text = wanted.render("receipt-protected")
-        await bot.edit_message_text(chat_id=wanted.chat_id, message_id=sent.message_id, **text.as_kwargs())
+        await bot.edit_message_text(chat_id=wanted.reader.chat_id, message_id=sent.message_id, **text.as_kwargs())
 
 
 def _explain_missing_quote(wanted: _QuoteRequest) -> str:
@@ -302,14 +301,16 @@ async def _send_native_quote(wanted: _QuoteRequest, key: PostKey, quote: NativeQ
         quote_position=quote.position,
     )
     text = wanted.head().as_kwargs()
-    return await bot.send_message(wanted.chat_id, **text, message_thread_id=wanted.thread, reply_parameters=source)
+    return await bot.send_message(
+        wanted.reader.chat_id, **text, message_thread_id=wanted.thread, reply_parameters=source
+    )
 
 
 async def _send_text_quote(wanted: _QuoteRequest, matter: str, bot: Bot) -> None:
     """Send the words as text, under the answer. Deleted words are not shown here either."""
     text = wanted.render(matter, with_words=matter != "receipt-gone-there").as_kwargs()
     under = ReplyParameters(message_id=wanted.message_id)
-    await bot.send_message(wanted.chat_id, **text, message_thread_id=wanted.thread, reply_parameters=under)
+    await bot.send_message(wanted.reader.chat_id, **text, message_thread_id=wanted.thread, reply_parameters=under)
 
 
 def register(router: Router) -> None:

@@ -52,6 +52,13 @@ async def open_history(sandbox: Sandbox, title: str = "Bakery") -> dict[str, Any
     return asked
 
 
+async def found(sandbox: Sandbox, question: str, words: str) -> None:
+    """Ask until an answer holds the words."""
+    async with asyncio.timeout(40):
+        while words not in (await say(sandbox, OTTO, question))["text"]:
+            pass
+
+
 async def says(sandbox: Sandbox, message: dict[str, Any], words: str) -> bool:
     return await sandbox.until(lambda: words in current(sandbox, message)["text"], 30)
 
@@ -72,10 +79,7 @@ async def test_an_admin_sees_the_size_begins_and_watches_and_readers_find_the_po
         await press(sandbox, asked, "Fetch all of them", ADMIN)
         assert await says(sandbox, asked, "Bakery: done, 250 posts fetched.")
         question = "Where does the sourdough starter live?"
-        for _ in range(50):
-            if "blue jar" in (text := (await say(sandbox, OTTO, question))["text"]):
-                break
-        assert "blue jar" in text
+        await found(sandbox, question, "blue jar")
         stats = await say(sandbox, ADMIN, "/stats")
         assert "earlier posts" not in stats["text"]
 
@@ -91,19 +95,13 @@ async def test_what_was_deleted_is_not_cited_and_what_was_edited_is_cited_as_it_
         assert await says(sandbox, asked, "Bakery has at most")
         await press(sandbox, asked, "Fetch all of them", ADMIN)
         assert await says(sandbox, asked, "done, 50 posts")
-        for _ in range(50):
-            if "Tamara" in (await say(sandbox, OTTO, "Who lights the rye oven?"))["text"]:
-                break
+        await found(sandbox, "Who lights the rye oven?", "Tamara")
         await query_archive(bakery, lambda archive: archive.execute("UPDATE post_looks SET looked_at = 0"))
         del server.messages[40]
         server.messages[41] = make_message(41, "The rye oven is lit by Gleb at dawn.", edit_date=make_message(99).date)
         assert "blue jar" not in (await say(sandbox, OTTO, "Where does the sourdough starter live?"))["text"]
-        lit = (await say(sandbox, OTTO, "Who lights the rye oven?"))["text"]
-        assert "Tamara" not in lit
-        for _ in range(50):
-            if "Gleb" in (lit := (await say(sandbox, OTTO, "Who lights the rye oven?"))["text"]):
-                break
-        assert "Gleb" in lit
+        assert "Tamara" not in (await say(sandbox, OTTO, "Who lights the rye oven?"))["text"]
+        await found(sandbox, "Who lights the rye oven?", "Gleb")
         shown = await open_history(sandbox)
         await says(sandbox, shown, "Bakery has at most")
         await press(sandbox, shown, "Put 1 deleted post back", ADMIN)
@@ -143,10 +141,9 @@ async def test_the_gap_of_a_new_channel_closes_by_itself(
     server.post(*range(1, 121))
     await query_archive(bakery, lambda archive: history_gaps.note_gap_before_joining(archive, CHAT_ID))
     async with live(sections=ON):
-        for _ in range(200):
-            if not (await query_archive(bakery, history_gaps.list_open_gaps)).get(CHAT_ID):
-                break
-            await asyncio.sleep(0.05)
+        async with asyncio.timeout(40):
+            while (await query_archive(bakery, history_gaps.list_open_gaps)).get(CHAT_ID):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
     assert await query_archive(bakery, lambda archive: posts.count_posts(archive, CHAT_ID)) == 120
 
 

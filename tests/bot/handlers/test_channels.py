@@ -405,6 +405,10 @@ async def test_a_card_shows_the_name_the_channel_has_now(sandbox: Sandbox, live:
         await card.send(ChannelCallback(action=ChannelAction.CARD, token=mark(home, HARBOUR)).pack())
         assert card.text.startswith("Port Herald\n")
         assert not [e for e in current(sandbox, card.message)["entities"] if e["type"] == "text_link"]
+        await card.press("‹ Back")
+        sandbox.faults.fail_next("getChatMember", "stall", seconds=60)
+        await card.press("The safe")
+        assert card.text.startswith("The safe\n2 posts")  # Telegram did not answer
 
 
 async def test_a_card_notices_that_the_bot_was_thrown_out_long_ago(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -420,11 +424,3 @@ async def test_a_card_notices_that_the_bot_was_thrown_out_long_ago(sandbox: Sand
         assert "no longer in it" not in card.text
         await card.press("The safe")
         assert "I am no longer in it" in card.text
-
-
-async def test_a_card_opens_while_telegram_does_not_answer(sandbox: Sandbox, live: Any) -> None:
-    async with live():
-        card = await Card.asked(sandbox)
-        sandbox.faults.fail_next("getChatMember", "stall", seconds=60)
-        await card.press("The safe")
-        assert card.text.startswith("The safe\n2 posts")

@@ -50,7 +50,7 @@ async def test_what_cannot_be_asked_or_is_not_in_the_posts_gets_one_sentence(san
             (OTTO, "/ask", "Write the question after the command, for example: /ask how much is membership?"),
             (RITA, "/ask   ", "Напишите вопрос после команды, например: /ask сколько стоит проезд на автобусе?"),
             (OTTO, "why " * 300, f"That is too long: {len('why ' * 300) - 1:,} characters, and I can take 1,000."),
-            (RITA, "почему " * 200, "В вопросе может быть 1 000 знаков, а здесь их 1 399."),
+            (RITA, "почему " * 200, "В вопросе может быть 1\u00a0000 знаков, а здесь их 1\u00a0399."),
             (OTTO, "/frobnicate now", "I do not know this command. See what I can do: /help"),
             (RITA, "/frobnicate", "Такой команды нет. Что я умею: /help"),
             (OTTO, "Who won the chess tournament in Buenos Aires?", "I found nothing about this in the channels"),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, OTTO, RITA, buttons, current, hold_rebuild, open_archive, say, wait_for_text
+from driver import ADMIN, GROUP, OTTO, RITA, buttons, current, hold_rebuild, open_archive, press, say, wait_for_text
 
 from bot.handlers import reindex
 from bot.handlers.reindex import _RebuildAction, _RebuildCallback
@@ -20,10 +20,6 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reindex, "_UPDATE_INTERVAL_SECONDS", 0.0)
 
 
-async def pressed(sandbox: Sandbox, message: dict[str, Any], label: str) -> Any:
-    return await sandbox.press(ADMIN, ADMIN, message["message_id"], buttons(current(sandbox, message))[label])
-
-
 async def test_an_admin_has_everything_rebuilt_and_watches_it_in_the_message(
     sandbox: Sandbox, live: Any, home: Path
 ) -> None:
@@ -32,7 +28,7 @@ async def test_an_admin_has_everything_rebuilt_and_watches_it_in_the_message(
         assert asked["text"].startswith("Rebuild the search from all the posts?")
         assert list(buttons(asked)) == ["All channels", "One channel…", "Cancel"]
         with hold_rebuild(home):
-            await pressed(sandbox, asked, "All channels")
+            await press(sandbox, asked, "All channels", ADMIN)
             assert (
                 await wait_for_text(sandbox, asked, "Rebuilding") == "Rebuilding the search: all channels\nPreparing…"
             )
@@ -45,7 +41,7 @@ async def test_an_admin_has_everything_rebuilt_and_watches_it_in_the_message(
         assert "7:30" in (await say(sandbox, OTTO, "When does the ferry to Owl Island leave?"))["text"]
         again = await say(sandbox, ADMIN, "/reindex")
         with hold_rebuild(home):
-            await pressed(sandbox, again, "All channels")
+            await press(sandbox, again, "All channels", ADMIN)
             await wait_for_text(sandbox, again, "Rebuilding")
             del sandbox.world.room(ADMIN).messages[again["message_id"]]  # then the end is told in a new one
         (end,) = await sandbox.replies(ADMIN, timeout=60)
@@ -83,22 +79,22 @@ async def test_it_is_cancelled_with_the_button_not_asked_for_twice_and_fails_wit
     async with live():
         first, second = await say(sandbox, ADMIN, "/reindex"), await say(sandbox, ADMIN, "/reindex")
         with hold_rebuild(home):
-            await pressed(sandbox, first, "All channels")
+            await press(sandbox, first, "All channels", ADMIN)
             await wait_for_text(sandbox, first, "Rebuilding")
-            await pressed(sandbox, second, "All channels")
+            await press(sandbox, second, "All channels", ADMIN)
             busy = "The search is already being rebuilt. Wait for it to finish, or cancel it."
             assert current(sandbox, second)["text"] == busy
             assert (await say(sandbox, ADMIN, "/reindex @harbour_news"))["text"]
-            await pressed(sandbox, second, "Cancel")
+            await press(sandbox, second, "Cancel", ADMIN)
             assert await wait_for_text(sandbox, first, "Cancelled") == "Cancelled. The search works as before."
-            late = await pressed(sandbox, second, "Cancel")
-            assert late["answer"]["text"] == "This rebuild is already over."
+            late = await press(sandbox, second, "Cancel", ADMIN)
+            assert late == "This rebuild is already over."
         asked, broken = await say(sandbox, ADMIN, "/reindex"), await say(sandbox, ADMIN, "/reindex")
-        await pressed(sandbox, asked, "Cancel")
+        await press(sandbox, asked, "Cancel", ADMIN)
         assert current(sandbox, asked)["text"] == "Nothing was changed."
         assert buttons(current(sandbox, asked)) == {}
         (home / "lexical.next").write_text("in the way")
-        await pressed(sandbox, broken, "All channels")
+        await press(sandbox, broken, "All channels", ADMIN)
         failed = await wait_for_text(sandbox, broken, "The search was not rebuilt and works as")
         assert failed.startswith("The search was not rebuilt and works as before. I cannot write the index to disk")
 
@@ -107,7 +103,7 @@ async def test_after_a_restart_the_same_message_goes_on(sandbox: Sandbox, live: 
     with hold_rebuild(home):
         async with live():
             asked = await say(sandbox, ADMIN, "/reindex")
-            await pressed(sandbox, asked, "All channels")
+            await press(sandbox, asked, "All channels", ADMIN)
             await wait_for_text(sandbox, asked, "Rebuilding")
         assert current(sandbox, asked)["text"].startswith("Rebuilding")
     async with live():

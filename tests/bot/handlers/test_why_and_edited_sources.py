@@ -192,6 +192,12 @@ def given(*cited: Post, found: tuple[Post, ...] = (), shortfalls: tuple[str, ...
     return answered("Почему?", "ru", DAY + timedelta(days=2), kept)
 
 
+async def keep(archive: Archive, *kept: Post) -> None:
+    """Save posts as they come in, one after the other."""
+    for post in kept:
+        await posts.save_posts(archive, [post], source="live")
+
+
 async def told(
     archive: Archive, asked: AnsweredQuestion, shown: RenderContext = EN, see: tuple[int, ...] = (HARBOUR, KILN)
 ) -> Text:
@@ -206,10 +212,8 @@ async def test_edits_before_and_after_an_answer_are_told_apart(archive: Archive)
     first = written_at(HARBOUR, 1, "The ferry leaves at 7:30.")
     second = written_at(HARBOUR, 1, "The ferry leaves at 8:15.", edited=1)
     third = written_at(HARBOUR, 1, "The ferry leaves at 9:00.", edited=5)
-    for post in (first, second):
-        await posts.save_posts(archive, [post], source="live")
     asked = given(second)
-    await posts.save_posts(archive, [third], source="live")
+    await keep(archive, first, second, third)
     content = await told(archive, asked)
     text, _ = content.render()
     assert "1. Harbour News · 12 March 2024 · edited 17 March 2024\n" in text
@@ -222,18 +226,9 @@ async def test_edits_before_and_after_an_answer_are_told_apart(archive: Archive)
 async def test_two_edits_after_an_answer_are_one_change(archive: Archive) -> None:
     versions = [written_at(HARBOUR, 1, f"Bread costs {n}0 roubles.", edited=n) for n in (1, 2, 3)]
     asked = given(versions[0])
-    for post in versions:
-        await posts.save_posts(archive, [post], source="live")
+    await keep(archive, *versions)
     content = await told(archive, asked)
     assert (marked(content, "strikethrough"), marked(content, "bold")[-1]) == (["10"], "30")
-
-
-async def test_an_edit_that_was_taken_back_after_the_answer_is_not_told_as_one_before_it(archive: Archive) -> None:
-    versions = [written_at(HARBOUR, 1, text, edited=n) for n, text in ((0, "Open."), (3, "Closed."), (5, "Open."))]
-    asked = given(versions[0])
-    for post in versions:
-        await posts.save_posts(archive, [post], source="live")
-    assert (await said(archive, asked)).endswith("Changed 17 March 2024:\nClosed Open.")
 
 
 async def test_an_album_tells_of_the_caption_that_was_edited(archive: Archive) -> None:
@@ -242,44 +237,40 @@ async def test_an_album_tells_of_the_caption_that_was_edited(archive: Archive) -
         return [written_at(HARBOUR, n, t, edited=edited, album="a", media=Media("photo")) for n, t in texts.items()]
 
     key = PostKey(HARBOUR, 2)
-    await posts.save_posts(archive, members("Regatta at noon.", "", 0), source="live")
+    await keep(archive, *members("Regatta at noon.", "", 0))
     one_caption = given(*(await posts.fetch_posts(archive, [key])).values())
-    await posts.save_posts(archive, members("Regatta at two.", "", 4)[1:2], source="live")
+    await keep(archive, *members("Regatta at two.", "", 4)[1:2])
     assert "Changed after the answer, 16 March 2024:\nRegatta at noon two." in await said(archive, one_caption)
 
-    await posts.save_posts(archive, members("Regatta at two.", "Bring umbrellas.", 5)[2:], source="live")
-    await posts.save_posts(archive, members("", "Bring towels.", 6)[2:], source="live")
+    await keep(archive, *members("Regatta at two.", "Bring umbrellas.", 5)[2:])
+    await keep(archive, *members("", "Bring towels.", 6)[2:])
     two_captions = given(*(await posts.fetch_posts(archive, [key])).values())
     text = await said(archive, two_captions)
     assert "Changed 16 March 2024:\nRegatta at noon two." in text
     assert "Changed 18 March 2024:\nBring umbrellas towels." in text
 
 
-async def test_an_edit_from_before_we_knew_the_post_has_no_earlier_text(archive: Archive) -> None:
-    post = written_at(HARBOUR, 1, "The ferry leaves at 8:15.", edited=1)
-    await posts.save_posts(archive, [post], source="import")
-    assert (await said(archive, given(post))).endswith("I do not know what it said before the edit.")
-
-
-async def test_where_the_cited_text_is_not_known_any_more_the_last_edit_is_shown(archive: Archive) -> None:
-    for edited, text in enumerate(("One", "Two")):
-        await posts.save_posts(archive, [written_at(HARBOUR, 1, text, edited=edited)], source="live")
-    asked = given(written_at(HARBOUR, 1, "Zero."))
-    assert (await said(archive, asked)).endswith("Changed 13 March 2024:\nOne Two")
-
-
-async def test_an_edit_of_spaces_says_so(archive: Archive) -> None:
-    for edited, text in enumerate(("One two.", "One\n\ntwo.")):
-        await posts.save_posts(archive, [written_at(HARBOUR, 1, text, edited=edited)], source="live")
-    asked = given(written_at(HARBOUR, 1, "One\n\ntwo."))
-    assert (await said(archive, asked)).endswith("13 March 2024:\nonly spaces and line breaks")
+@pytest.mark.parametrize(
+    ("versions", "cited", "end"),
+    [
+        (((0, "Open."), (3, "Closed."), (5, "Open.")), "Open.", "Changed 17 March 2024:\nClosed Open."),
+        (((1, "At 8:15."),), "At 8:15.", "I do not know what it said before the edit."),
+        (((0, "One"), (1, "Two")), "Zero.", "Changed 13 March 2024:\nOne Two"),
+        (((0, "One two."), (1, "One\n\ntwo.")), "One\n\ntwo.", "13 March 2024:\nonly spaces and line breaks"),
+    ],
+    ids=["taken back after the answer", "before we knew the post", "cited text not known any more", "of spaces"],
+)
+async def test_an_edit_is_told_as_far_as_it_is_known(
+    archive: Archive, versions: tuple[tuple[int, str], ...], cited: str, end: str
+) -> None:
+    await keep(archive, *(written_at(HARBOUR, 1, text, edited=edited) for edited, text in versions))
+    assert (await said(archive, given(written_at(HARBOUR, 1, cited)))).endswith(end)
 
 
 @pytest.mark.parametrize("way", ["deleted", "suspected"])
 async def test_a_post_that_went_is_named_as_gone_without_its_text(archive: Archive, way: str) -> None:
     gone, here = written_at(HARBOUR, 1, "The secret ferry."), written_at(KILN, 2, "Обжиг по четвергам.")
-    await posts.save_posts(archive, [gone, here], source="live")
-    await posts.save_posts(archive, [written_at(HARBOUR, 1, "The open ferry.", edited=1)], source="live")
+    await keep(archive, gone, here, written_at(HARBOUR, 1, "The open ferry.", edited=1))
     if way == "suspected":
         await posts.mark_posts_suspected(archive, [gone.key])
     else:
@@ -296,8 +287,7 @@ async def test_a_post_that_went_is_named_as_gone_without_its_text(archive: Archi
 async def test_of_several_sources_those_of_a_closed_channel_are_left_out(archive: Archive) -> None:
     hidden, seen = written_at(HARBOUR, 1, "The ferry."), written_at(KILN, 2, "Обжиг.")
     other = written_at(HARBOUR, 3, "Mackerel.")
-    await posts.save_posts(archive, [hidden, seen, other], source="live")
-    await posts.save_posts(archive, [written_at(HARBOUR, 1, "The boat.", edited=1)], source="live")
+    await keep(archive, hidden, seen, other, written_at(HARBOUR, 1, "The boat.", edited=1))
     text = await said(archive, given(hidden, seen, found=(other,)), see=(KILN,))
     assert text == "You asked: “Почему?”\n\nSource\n2. Печь и глина · 12 March 2024"
     await posts.mark_posts_deleted(archive, [hidden.key], how="admin")
@@ -313,7 +303,7 @@ async def test_what_was_done_without_is_said_in_plain_words(archive: Archive) ->
 
 async def test_few_of_many_other_posts_are_named(archive: Archive) -> None:
     found = tuple(written_at(HARBOUR, n, f"Ferry {n}.") for n in range(1, 10))
-    await posts.save_posts(archive, found, source="live")
+    await keep(archive, *found)
     text = await said(archive, given(found=found), RU)
     assert text.count("• Harbour News") == 5
     assert text.endswith("… и ещё 4")
@@ -322,14 +312,14 @@ async def test_few_of_many_other_posts_are_named(archive: Archive) -> None:
 
 async def test_a_forward_is_its_origins_here_as_well(archive: Archive) -> None:
     post = written_at(HARBOUR, 1, "Скоро лето.", origin=Origin("Студия"))
-    await posts.save_posts(archive, [post], source="live")
+    await keep(archive, post)
     assert "1. Студия, forwarded by Harbour News · 12 March 2024" in await said(archive, given(post))
 
 
 async def test_a_long_post_is_cut_around_the_change_and_fits_a_phone(archive: Archive) -> None:
     long = " ".join(f"word{n}" for n in range(600))
-    for edited, text in enumerate((long, long.replace("word300", "NEW"))):
-        await posts.save_posts(archive, [written_at(HARBOUR, 1, text, edited=edited)], source="live")
+    await keep(archive, written_at(HARBOUR, 1, long))
+    await keep(archive, written_at(HARBOUR, 1, long.replace("word300", "NEW"), edited=1))
     text = await said(archive, given(written_at(HARBOUR, 1, long)))
     shown = text.split(":\n")[-1]
     assert shown.startswith("… word294 ")

@@ -156,6 +156,12 @@ async def query_archive(home: Path, ask: Callable[[Archive], Awaitable[Any]]) ->
         return await ask(archive)
 
 
+def execute(home: Path, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    """Run one statement on the archive of a data folder, beside a bot that runs on it or without one; its rows."""
+    with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
+        return archive.execute(sql, values).fetchall()
+
+
 async def bind(home: Path, *chats: int) -> None:
     """Let the group ask these channels."""
     async with open_archive(home) as archive:

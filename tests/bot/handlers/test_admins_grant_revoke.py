@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, open_archive, say
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, execute, open_archive, say
 
 from bot.access import AdminRegistry, MembershipCache
 from bot.handlers import admins
@@ -120,10 +118,8 @@ async def test_who_cannot_be_reached_is_an_admin_all_the_same(sandbox: Sandbox, 
 async def test_who_writes_as_a_chat_is_no_admin(sandbox: Sandbox, live: Any, home: Path) -> None:
     """Also where the settings or the archive name that chat, or Telegram's account of anonymous admins."""
     world, room = sandbox.world, sandbox.world.room(GROUP)
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        for number in (GROUP, 1087968824, 0):
-            archive.execute("INSERT INTO grants (user_id, granted_by, granted_at) VALUES (?, 501, 1)", (number,))
-        archive.commit()
+    for number in (GROUP, 1087968824, 0):
+        execute(home, "INSERT INTO grants (user_id, granted_by, granted_at) VALUES (?, 501, 1)", number)
     text = "/bind@citegram_bot The safe"
     async with live():
         for sender in (GROUP, HARBOUR, None):
@@ -134,8 +130,7 @@ async def test_who_writes_as_a_chat_is_no_admin(sandbox: Sandbox, live: Any, hom
             world.queue.push("message", world.add(room, told | {"text": text, "entities": [entity]}))
             (said,) = await sandbox.replies(GROUP)
             assert said["text"].startswith("Only this bot's admins"), said["text"]
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        assert archive.execute("SELECT count(*) FROM bindings").fetchone() == (0,)
+    assert execute(home, "SELECT * FROM bindings") == []
 
 
 async def test_rights_are_of_people_only() -> None:

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
-import sqlite3
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from driver import (
     bind,
     buttons,
     current,
+    execute,
     open_archive,
     open_more,
     press,
@@ -37,13 +37,7 @@ NOBODY = "Who won the ferry chess tournament in Buenos Aires?"
 
 
 def votes(home: Path) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        return archive.execute("SELECT user_id, good, reason FROM votes ORDER BY user_id").fetchall()
-
-
-def count_questions(home: Path) -> int:
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        return int(archive.execute("SELECT count(*) FROM questions").fetchone()[0])
+    return execute(home, "SELECT user_id, good, reason FROM votes ORDER BY user_id")
 
 
 # Votes
@@ -167,22 +161,12 @@ async def test_a_refusal_offers_a_search_for_its_words_and_to_ask_another_way(
 
 async def many(home: Path) -> None:
     """Seven posts that answer one question, kept as an answer cites them."""
-    async with open_archive(home) as archive:
-        kept = [
-            Post(PostKey(HARBOUR, 50 + n), datetime(2024, 6, 1 + n, tzinfo=UTC), f"Tug {n} is red.") for n in range(7)
-        ]
-        await posts.save_posts(archive, kept, source="test")
-        sentences = ", ".join(
-            f'{{"around": "", "quote": 0, "citations": [[{HARBOUR}, {50 + n}, 0, 13]]}}' for n in range(7)
-        )
-        cited = ", ".join(
-            f'[{HARBOUR}, {50 + n}, 1717200000, "{hash_text_version(f"Tug {n} is red.")}"]' for n in range(7)
-        )
-        async with archive.writing() as connection:
-            await connection.execute(
-                "UPDATE questions SET answer = json_set(answer, '$.sentences', json(?), '$.cited', json(?))",
-                (f"[{sentences}]", f"[{cited}]"),
-            )
+    kept = [Post(PostKey(HARBOUR, 50 + n), datetime(2024, 6, 1 + n, tzinfo=UTC), f"Tug {n} is red.") for n in range(7)]
+    await query_archive(home, lambda archive: posts.save_posts(archive, kept, source="test"))
+    sentences = [{"around": "", "quote": 0, "citations": [[*post.key, 0, 13]]} for post in kept]
+    cited = [[*post.key, 1717200000, hash_text_version(post.text)] for post in kept]
+    sql = "UPDATE questions SET answer = json_set(answer, '$.sentences', json(?), '$.cited', json(?))"
+    execute(home, sql, json.dumps(sentences), json.dumps(cited))
 
 
 async def test_sources_come_page_by_page_with_their_words(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
@@ -264,7 +248,7 @@ async def test_why_and_deeper_are_for_whoever_asked(sandbox: Sandbox, live: Any,
         answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
         for label in ("Why?", "Deeper"):
             assert (await press(sandbox, answer, label, RITA)).startswith("Это для того, кто спрашивал")
-        assert count_questions(home) == 1
+        assert len(execute(home, "SELECT id FROM questions")) == 1
         await press(sandbox, answer, "Why?", OTTO)
         (told,) = await sandbox.replies(GROUP)
     assert told["text"].startswith(f"You asked: “{FERRY}”")
@@ -283,7 +267,7 @@ async def test_shorter_is_the_first_sentence_without_asking_again(
         assert short["text"].split("\n\n")[0] == first
         assert short["text"].endswith("This is the first sentence. The whole answer is above.")
         assert sorted(said) == ["", "It is already below."]
-        assert count_questions(home) == 1
+        assert len(execute(home, "SELECT id FROM questions")) == 1
     assert len(sandbox.world.sent[OTTO]) == 2
 
 
@@ -326,18 +310,13 @@ async def test_deeper_keeps_to_the_limits_and_can_be_pressed_later(
         answer = await ask(OTTO, FERRY)
         assert (await press(sandbox, answer, "Deeper", OTTO)).startswith("That was a lot of questions!")
         assert "Deeper" in buttons(current(sandbox, answer))
-        an_hour_passes(home)
+        execute(home, "UPDATE questions SET asked_at = asked_at - 3700, finished_at = finished_at - 3700")
         assert (await press(sandbox, answer, "Deeper", OTTO)).startswith("Looking deeper")
         await sandbox.replies(OTTO)
         assert (await ask(OTTO, MARCH))["text"].startswith("That was a lot of questions!")
         answer = await ask(ADMIN, FERRY)  # who has no limits
         assert (await press(sandbox, answer, "Deeper", ADMIN)).startswith("Looking deeper")
         await sandbox.replies(ADMIN)
-
-
-def an_hour_passes(home: Path) -> None:
-    with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
-        archive.execute("UPDATE questions SET asked_at = asked_at - 3700, finished_at = finished_at - 3700")
 
 
 def test_an_answer_of_an_earlier_version_has_no_sentence_to_quote() -> None:
@@ -377,9 +356,8 @@ async def test_a_long_question_is_kept_only_when_its_asker_makes_a_link(
     long = "Скажите, пожалуйста, когда же всё-таки открывается запись на осенний курс керамики?"
     async with live():
         answer = await ask(RITA, long)
-        with closing(sqlite3.connect(home / "citegram.db")) as archive:
-            assert archive.execute("SELECT count(*) FROM linked_questions").fetchone() == (0,)
-            handle = archive.execute("SELECT handle FROM questions").fetchone()[0]
+        assert execute(home, "SELECT * FROM linked_questions") == []
+        ((handle,),) = execute(home, "SELECT handle FROM questions")
         await press(sandbox, answer, "Ссылка", RITA)
         (told,) = await sandbox.replies(RITA)
         payload = told["text"].split("start=")[1]

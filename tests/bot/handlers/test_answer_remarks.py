@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import CREW, GROUP, HARBOUR, OTTO, RITA, bind, query_archive, say, say_text
+from driver import CREW, GROUP, HARBOUR, OTTO, RITA, bind, execute, query_archive, say, say_text
 
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
@@ -22,8 +20,7 @@ NOBODY = "Who won the ferry chess tournament in Buenos Aires?"
 
 
 def asked_questions(home: Path) -> list[str]:
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        return [row[0] for row in archive.execute("SELECT text FROM questions ORDER BY id")]
+    return [text for (text,) in execute(home, "SELECT text FROM questions ORDER BY id")]
 
 
 async def test_a_reader_asks_about_the_answer_in_plain_words(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:

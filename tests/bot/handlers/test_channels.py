@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, buttons, current, query_archive, say, wait_until
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, buttons, current, execute, query_archive, say, wait_until
 from sandbox_chat_changes import rename_chat
 
 from bot.i18n import get_translator
@@ -68,8 +66,7 @@ async def channel_of(home: Path, chat_id: int) -> Channel | None:
 
 
 def mark(home: Path, chat_id: int = SAFE) -> str:
-    with closing(sqlite3.connect(home / "citegram.db")) as connection:
-        ((identity,),) = connection.execute("SELECT value FROM identity")
+    ((identity,),) = execute(home, "SELECT value FROM identity")
     return make_channel_token(SimpleNamespace(identity=identity), chat_id)  # type: ignore[arg-type]
 
 
@@ -261,10 +258,8 @@ async def test_guarded_posts_are_found_only_after_an_admin_says_so(sandbox: Sand
 
 
 def gone_for_good(home: Path) -> bool:
-    with closing(sqlite3.connect(home / "citegram.db")) as connection:
-        left = [connection.execute(f"SELECT count(*) FROM {table} WHERE chat_id = ?", (SAFE,)).fetchone()[0]
-                for table in ("channels", "posts", "post_versions", "bindings", "gaps", "to_embed")]  # fmt: skip
-    return not any(left)
+    tables = ("channels", "posts", "post_versions", "bindings", "gaps", "to_embed")
+    return not any(execute(home, f"SELECT 1 FROM {table} WHERE chat_id = ?", SAFE) for table in tables)
 
 
 async def test_a_channel_is_removed_with_all_its_data_by_two_presses(sandbox: Sandbox, live: Any, home: Path) -> None:

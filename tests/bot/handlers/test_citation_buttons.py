@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -10,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, bind, open_more, query_archive
+from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, bind, execute, open_more, query_archive
 from sandbox_chat_changes import create_topic
 
 from bot.handlers.citation_buttons import load_cited_words, locate_quote
@@ -165,8 +163,7 @@ async def test_a_button_means_nothing_elsewhere_or_made_up_or_without_its_answer
         assert await press(sandbox, OTTO, mine, receipts(again)[0][1]) == lost
         for made_up in ("q:", "q:1", "q:AAAAAAAAAAAA", "q:1:2"):
             assert await press(sandbox, OTTO, mine, made_up)
-        with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
-            archive.execute("DELETE FROM questions")
+        execute(home, "DELETE FROM questions")
         assert await press(sandbox, OTTO, mine) == lost
     assert len(sandbox.world.sent[OTTO]) == 2
 

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import time
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, Cli, bind, say, say_text, sent, wait_until_idle
+from driver import (
+    ADMIN,
+    CREW,
+    GROUP,
+    HARBOUR,
+    KILN,
+    OTTO,
+    RITA,
+    Cli,
+    bind,
+    execute,
+    say,
+    say_text,
+    sent,
+    wait_until_idle,
+)
 
 from bot.digest_sender import compute_next_due
 from bot.i18n import get_translator
@@ -32,19 +45,8 @@ async def fill(sandbox: Sandbox, home: Path) -> None:
     for n, (chat, text) in enumerate(written):
         await sandbox.post(chat, text, extra={"date": int(time.time()) - 10 + n})
     await wait_until_idle(sandbox, home)
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        sql = "SELECT (SELECT watermark FROM copying) >= (SELECT value FROM sequence)"
-        assert await sandbox.until(lambda: bool(archive.execute(sql).fetchone()[0]))
-
-
-def make_due(home: Path) -> None:
-    with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
-        archive.execute("UPDATE digests SET due = 0")
-
-
-def count_plans(home: Path) -> int:
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        return int(archive.execute("SELECT count(*) FROM digests").fetchone()[0])
+    sql = "SELECT (SELECT watermark FROM copying) >= (SELECT value FROM sequence)"
+    assert await sandbox.until(lambda: execute(home, sql) == [(1,)])
 
 
 async def test_a_digest_has_each_event_once_and_only_what_its_reader_may_read(
@@ -74,16 +76,15 @@ async def test_a_digest_comes_at_its_hour_once_and_not_without_news(
         assert said.startswith("A digest comes every day, next on")
         assert f", {hour:02}:00" in said
         await fill(sandbox, home)
-        make_due(home)
+        execute(home, "UPDATE digests SET due = 0")
         assert await sandbox.until(lambda: WALRUS in sent(sandbox, OTTO)[-1]["text"])
         assert FAIR not in sent(sandbox, OTTO)[-1]["text"]
         before = len(await sandbox.replies(OTTO)) and len(sent(sandbox, OTTO))
-        make_due(home)
-        with closing(sqlite3.connect(home / "citegram.db")) as archive:
-            assert await sandbox.until(lambda: archive.execute("SELECT min(due) FROM digests").fetchone()[0] > 0)
+        execute(home, "UPDATE digests SET due = 0")
+        assert await sandbox.until(lambda: not execute(home, "SELECT * FROM digests WHERE due = 0"))
         assert len(sent(sandbox, OTTO)) == before
         assert await say_text(sandbox, OTTO, "/digest off") == "No more digests."
-        assert count_plans(home) == 0
+        assert execute(home, "SELECT * FROM digests") == []
 
 
 async def test_admins_of_a_group_plan_its_digest_and_forget_erases_it(sandbox: Sandbox, live: Any, home: Path) -> None:
@@ -92,7 +93,7 @@ async def test_admins_of_a_group_plan_its_digest_and_forget_erases_it(sandbox: S
     async with live():
         await sandbox.say(RITA, f"/digest{name} weekly", chat_id=GROUP)
         assert await sandbox.until(lambda: len(sent(sandbox, GROUP)) == 1)
-        assert count_plans(home) == 0
+        assert execute(home, "SELECT * FROM digests") == []
         await sandbox.say(OTTO, f"/digest{name} weekly 18", chat_id=GROUP)  # who made the group
         assert await sandbox.until(lambda: len(sent(sandbox, GROUP)) == 2)
         assert "every week" in sent(sandbox, GROUP)[-1]["text"]
@@ -100,7 +101,7 @@ async def test_admins_of_a_group_plan_its_digest_and_forget_erases_it(sandbox: S
         assert "1 digest" in asked["text"]
         yes = asked["reply_markup"]["inline_keyboard"][0][0]["callback_data"]
         await sandbox.press(OTTO, OTTO, asked["message_id"], yes)
-        assert count_plans(home) == 0
+        assert execute(home, "SELECT * FROM digests") == []
 
 
 async def test_the_terminal_prints_a_digest_also_while_the_bot_runs(

@@ -58,8 +58,9 @@ class Telling:
         return self.text
 
 
-async def sent(sandbox: Sandbox, data: bytes, name: str = "result.json", caption: str = "/import", who: int = ADMIN
-               ) -> Telling:  # fmt: skip
+async def sent(
+    sandbox: Sandbox, data: bytes, name: str = "result.json", caption: str = "/import", who: int = ADMIN
+) -> Telling:
     """Send a document; the bot's reply to it."""
     await sandbox.send_file(who, name, data, caption)
     (reply,) = await sandbox.replies(who)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from driver import ADMIN, GROUP, OTTO, RITA, buttons, current, say
+from driver import ADMIN, GROUP, OTTO, RITA, buttons, current, execute, say
 from roles_server import serve_roles
 
 from bot.handlers.chat_settings import _ModeCallback
@@ -25,9 +23,8 @@ async def pressed(sandbox: Sandbox, who: int, message: dict[str, Any], label: st
 
 
 def recipes_of(home: Path) -> list[str]:
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        rows = archive.execute("SELECT json_extract(answer, '$.recipe') FROM questions WHERE answer IS NOT NULL")
-        return [row[0] for row in rows]
+    sql = "SELECT json_extract(answer, '$.recipe') FROM questions WHERE answer IS NOT NULL"
+    return [recipe for (recipe,) in execute(home, sql)]
 
 
 async def test_a_reader_chooses_and_the_next_question_is_answered_so(
@@ -109,9 +106,8 @@ async def test_a_made_up_button_of_a_reader_switches_nothing_and_how_an_answer_w
         ):
             await sandbox.press(OTTO, OTTO, asked["message_id"], made_up.pack())
         assert "7:30" in (await ask(OTTO, FERRY))["text"]
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        assert archive.execute("SELECT count(*) FROM choices WHERE name LIKE '%agent'").fetchone() == (0,)
-        ((recipe, spans, without),) = archive.execute("SELECT recipe, spans, without FROM traces").fetchall()
+    assert execute(home, "SELECT * FROM choices WHERE name LIKE '%agent'") == []
+    ((recipe, spans, without),) = execute(home, "SELECT recipe, spans, without FROM traces")
     assert (recipe, without) == ("direct", "[]")
     assert '"stage": "lexical"' in spans
     assert "erry" not in spans

@@ -2,15 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 import time
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, buttons, open_archive, say
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, buttons, execute, open_archive, say
 from sandbox_chat_changes import create_topic
 
 from bot.handlers.privacy import ForgetCallback
@@ -29,11 +27,6 @@ async def press(sandbox: Sandbox, message: dict[str, Any], label: str, who: int)
     pressed = await sandbox.press(who, message["chat"]["id"], message["message_id"], data)
     room = sandbox.world.room(message["chat"]["id"])
     return room.messages[message["message_id"]]["text"], pressed["answer"].get("text") or ""
-
-
-def rows(home: Path, sql: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        return archive.execute(sql).fetchall()
 
 
 # /privacy
@@ -92,22 +85,21 @@ async def test_forget_asks_first_and_then_erases_all_of_mine(sandbox: Sandbox, l
         )
         old = ForgetCallback(erase=True, user_id=OTTO, asked=int(time.time()) - 3600).pack()
         assert (await press(sandbox, question, old, OTTO))[1].startswith("This is too old, or already done. Send")
-        assert len(rows(home, "SELECT * FROM questions")) == 3
+        assert len(execute(home, "SELECT * FROM questions")) == 3
         told, _ = await press(sandbox, question, "Erase", OTTO)
         assert told.startswith(
             "Erased:\n• 2 questions with their answers\n• 1 vote\n• 2 questions remembered for follow-ups\n\n"
         )
         assert "The nightly backups (7) still hold it" in told
-        assert rows(home, "SELECT user_id FROM questions") == [(RITA,)]
-        assert rows(home, "SELECT * FROM votes") == []
+        assert execute(home, "SELECT user_id FROM questions") == [(RITA,)]
+        assert execute(home, "SELECT * FROM votes") == []
         _, said = await press(sandbox, question, buttons(question)["Erase"], OTTO)
         assert said == "This is too old, or already done. Send /forget again."
         gone = await press(sandbox, mine, "Sources", OTTO)
         assert gone[1] == "I no longer have this answer. Please ask again."
         assert (await ask(OTTO, "/forget"))["text"] == "I keep nothing about you."
         assert (await ask(OTTO, "/why"))["text"].startswith("You have not asked me anything here yet")
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:  # nor is it in the file any more
-        archive.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    execute(home, "PRAGMA wal_checkpoint(TRUNCATE)")  # nor is it in the file any more
     assert b"heliotrope" not in (home / "citegram.db").read_bytes()
 
 
@@ -127,7 +119,7 @@ async def test_in_a_group_only_mine_of_that_group_is_erased_and_only_by_me(
         assert said == "Это для того, кто отправил команду. Отправьте /forget сами."
         forged = ForgetCallback(erase=True, user_id=RITA, asked=int(time.time())).pack()
         await press(sandbox, question, "Erase", OTTO)
-        assert rows(home, "SELECT user_id, chat_id FROM questions ORDER BY id") == [(OTTO, OTTO), (RITA, GROUP)]
+        assert execute(home, "SELECT user_id, chat_id FROM questions ORDER BY id") == [(OTTO, OTTO), (RITA, GROUP)]
         _, late = await press(sandbox, question, forged, OTTO)
         assert late == "This is for the person who sent the command. Send /forget yourself."
 
@@ -152,8 +144,8 @@ async def test_what_is_being_answered_is_stopped_and_erased(
         assert "• 2 of them not answered yet" in question["text"]
         told, _ = await press(sandbox, question, "Erase", OTTO)
         assert told.startswith("Erased:\n• 2 questions with their answers\n")
-        assert rows(home, "SELECT * FROM questions") == []
-        assert rows(home, "SELECT * FROM deliveries") == []
+        assert execute(home, "SELECT * FROM questions") == []
+        assert execute(home, "SELECT * FROM deliveries") == []
 
 
 # /mydata
@@ -203,10 +195,10 @@ async def test_after_its_days_all_of_it_is_forgotten_and_stays_counted(
             await raw_updates.forget_poison_updates(archive, later)
         votes = await questions.count_votes_since(archive, later - timedelta(days=1))
     assert (votes.good, votes.bad) == (1, 0)
-    assert rows(home, "SELECT user_id, question_id FROM votes") == [(None, None)]
-    assert rows(home, "SELECT text, user_id, handle FROM questions") == [("", 0, None)]
-    assert rows(home, "SELECT * FROM linked_questions") == []
-    assert rows(home, "SELECT * FROM updates WHERE raw IS NOT NULL") == []
+    assert execute(home, "SELECT user_id, question_id FROM votes") == [(None, None)]
+    assert execute(home, "SELECT text, user_id, handle FROM questions") == [("", 0, None)]
+    assert execute(home, "SELECT * FROM linked_questions") == []
+    assert execute(home, "SELECT * FROM updates WHERE raw IS NOT NULL") == []
 
 
 @pytest.mark.parametrize(("reason", "kept"), [("wrong", "wrong"), (None, "source")])
@@ -219,6 +211,6 @@ async def test_a_bad_vote_said_again_keeps_its_reason(home: Path, reason: str | 
             )
         assert await questions.save_vote(archive, 1, 7, good=False, reason="source")
         assert await questions.save_vote(archive, 1, 7, good=False, reason=reason) is (reason is not None)
-        assert rows(home, "SELECT good, reason FROM votes") == [(0, kept)]
+        assert execute(home, "SELECT good, reason FROM votes") == [(0, kept)]
         assert await questions.save_vote(archive, 1, 7, good=True)
-        assert rows(home, "SELECT good, reason FROM votes") == [(1, None)]
+        assert execute(home, "SELECT good, reason FROM votes") == [(1, None)]

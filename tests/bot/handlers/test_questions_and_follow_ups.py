@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from driven_sandbox import send_file_as_person
-from driver import GROUP, OTTO, RITA, say, say_text
+from driver import GROUP, OTTO, RITA, execute, press, say, say_text
 
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.sandbox import Sandbox
@@ -117,7 +115,5 @@ async def test_what_talks_remember_is_sent_and_erased_with_the_rest(
         assert [one["question"] for one in document["remembered"]] == [FERRY]
         question = await ask(OTTO, "/forget")
         assert "1 question remembered for follow-ups" in question["text"]
-        (row,) = question["reply_markup"]["inline_keyboard"]
-        await sandbox.press(OTTO, OTTO, question["message_id"], row[0]["callback_data"])
-        with closing(sqlite3.connect(home / "citegram.db")) as archive:
-            assert archive.execute("SELECT user_id FROM talks").fetchall() == [(RITA,)]
+        await press(sandbox, question, "Erase", OTTO)
+        assert execute(home, "SELECT user_id FROM talks") == [(RITA,)]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, open_archive, save, say
+from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, execute, open_archive, save, say
 
 from bot.sandbox import Sandbox, user_actions
 from bot.sandbox.user_actions import UserMessage
@@ -139,8 +137,7 @@ async def test_a_verdict_for_one_reader_is_none_for_another_and_why_tells_what_i
         assert theirs["text"] == f"“{TROPHY}”\n{NOT_THERE}"
         await ask(OTTO, f"/verify {FERRY}")
         assert "Harbour News · 12 March 2024" in (await ask(OTTO, "/why"))["text"]
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        kept = archive.execute("SELECT kind, answer FROM questions ORDER BY id").fetchall()
+    kept = execute(home, "SELECT kind, answer FROM questions ORDER BY id")
     assert {kind for kind, _ in kept} == {"verify"}
     assert "7:30" not in kept[-1][1]
 

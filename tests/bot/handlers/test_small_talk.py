@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from driver import GROUP, OTTO, RITA, say_text, wait_until_handled
+from driver import GROUP, OTTO, RITA, execute, say_text, wait_until_handled
 
 from bot.sandbox import Sandbox
 
@@ -28,10 +26,7 @@ async def test_small_talk_is_answered_in_its_language_in_a_group_with_a_reaction
     reactions = sandbox.world.reactions
     assert [list(reactions.get((GROUP, m["message_id"]), {}).values()) for m in (addressed, overheard)] == [[["❤"]], []]
     assert GROUP not in sandbox.world.sent
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        assert archive.execute("SELECT (SELECT count(*) FROM questions) + (SELECT count(*) FROM talks)").fetchone() == (
-            0,
-        )
+    assert execute(home, "SELECT id FROM questions") + execute(home, "SELECT * FROM talks") == []
 
 
 async def test_a_question_behind_a_greeting_is_answered_and_thanks_do_not_end_a_talk(

@@ -3,14 +3,12 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import sqlite3
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, OTTO, say
+from driver import ADMIN, OTTO, execute, say
 
 from bot import data_folder_lock_and_usage as data_folder
 from bot.handlers.stats import format_age
@@ -61,11 +59,9 @@ async def test_stats_show_what_fails_with_its_sentence_also_when_the_archive_can
         raise IndexUnavailable("The index cannot be written to disk: free some space.")
 
     monkeypatch.setattr(LexicalIndexer, "catch_up", broken)
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        moment = int(datetime.now(UTC).timestamp()) - 7200
-        row = ("backup", moment + 60, 5, 3, 1, moment, "There was no room.", "made")
-        archive.execute("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-        archive.commit()
+    moment = int(datetime.now(UTC).timestamp()) - 7200
+    row = ("backup", moment + 60, 5, 3, 1, moment, "There was no room.", "made")
+    execute(home, "INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
     async with live():
         async with asyncio.timeout(30):
             while "Failing: search by words" not in (said := await stats(sandbox)):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from driver import (
     OTTO,
     RITA,
     bind,
+    execute,
     open_archive,
     press,
     say,
@@ -54,8 +53,7 @@ async def post(sandbox: Sandbox, home: Path, chat_id: int, text: str) -> int:
 
 
 def query(home: Path, sql: str) -> Any:
-    with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        return archive.execute(sql).fetchone()[0]
+    return execute(home, sql)[0][0]
 
 
 def notices(sandbox: Sandbox, chat: int) -> list[dict[str, Any]]:
@@ -158,12 +156,10 @@ async def test_the_rest_of_a_day_is_counted_and_a_chat_that_blocks_is_left_alone
             sandbox, home, KILN, "Walrus figures of white clay are on sale in the workshop until Sunday evening."
         )
         assert len(notices(sandbox, OTTO)) == 1
-        with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
-            archive.execute("UPDATE watch_hits SET found_at = found_at - 86400 WHERE state = 'over'")
+        execute(home, "UPDATE watch_hits SET found_at = found_at - 86400 WHERE state = 'over'")
         assert await sandbox.until(lambda: "1 more post yesterday" in sent(sandbox, OTTO)[-1]["text"])
         sandbox.world.people[OTTO].blocked = True
-        with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
-            archive.execute("UPDATE watch_hits SET done_at = 0")
+        execute(home, "UPDATE watch_hits SET done_at = 0")
         await sandbox.post(HARBOUR, "The walrus has left the pier, and nobody knows where it swims at present.")
         assert await sandbox.until(lambda: query(home, "SELECT count(*) FROM watches WHERE blocked_at") == 1)
 

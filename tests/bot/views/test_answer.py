@@ -140,28 +140,18 @@ def test_a_long_list_of_sources_folds_and_a_short_one_does_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "footer"),
+    ("text", "quote", "model", "footer"),
     [
-        (answered(cited("As it stands.", PostKey(PUBLIC, 1))), "Quoted from the posts"),
-        (answered(cited("March 1, 2025: As it…", PostKey(PUBLIC, 1), quote="As it,")), "Quoted from the posts"),
-        (answered(cited("1 марта: Как есть.", PostKey(PUBLIC, 1), quote="Как есть.")), "Quoted from the posts"),
-        (
-            answered(
-                cited("First mentioned on March 1, 2025: As it stands.", PostKey(PUBLIC, 1), quote="As it stands.")
-            ),
-            "Counted from the posts",
-        ),
-        (
-            answered(cited("2 posts.", PostKey(PUBLIC, 1), quote="As it stands.")),
-            "Counted from the posts",
-        ),
-        (
-            answered(cited("As it stands.", PostKey(PUBLIC, 1)), model="qwen-1.5b"),
-            "Written by qwen-1.5b from these posts",
-        ),
+        ("As it stands.", None, None, "Quoted from the posts"),
+        ("March 1, 2025: As it…", "As it,", None, "Quoted from the posts"),
+        ("1 марта: Как есть.", "Как есть.", None, "Quoted from the posts"),
+        ("First mentioned on March 1, 2025: As it stands.", "As it stands.", None, "Counted from the posts"),
+        ("2 posts.", "As it stands.", None, "Counted from the posts"),
+        ("As it stands.", None, "qwen-1.5b", "Written by qwen-1.5b from these posts"),
     ],
 )
-def test_the_reader_sees_what_wrote_the_answer(answer: Answer, footer: str) -> None:
+def test_the_reader_sees_what_wrote_the_answer(text: str, quote: str | None, model: str | None, footer: str) -> None:
+    answer = answered(cited(text, PostKey(PUBLIC, 1), quote=quote), model=model)
     text, entities = render_answer(answer, {}, EN).render()
     assert text.endswith(f"\n\n{footer}")
     assert of_type(entities, "italic", text) == [footer]

@@ -77,22 +77,16 @@ def test_what_was_understood_is_said_in_the_readers_days() -> None:
     moscow = ZoneInfo("Europe/Moscow")
     only = SearchFilter(frozenset(CHANNELS), datetime(2024, 3, 1, tzinfo=moscow), datetime(2024, 4, 1, tzinfo=moscow))
     listing = listed(post(), only=only, plan=Plan(("ferry",), channels=frozenset({HARBOUR})))
-    assert said(listing, shown=replace(EN, zone=moscow)).startswith(
-        "Search: ferry · 1 March 2024 – 31 March 2024 · Harbour News\n"
-    )
-    assert said(listing, shown=replace(RU, zone=moscow)).startswith(
-        "Поиск: ferry · 1 марта 2024 – 31 марта 2024 · Harbour News\n"
-    )
+    english, russian = replace(EN, zone=moscow), replace(RU, zone=moscow)
+    for shown, text in (
+        (english, "Search: ferry · 1 March 2024 – 31 March 2024 · Harbour News\n"),
+        (russian, "Поиск: ferry · 1 марта 2024 – 31 марта 2024 · Harbour News\n"),
+    ):
+        assert said(listing, shown=shown).startswith(text)
     day = replace(only, until=datetime(2024, 3, 2, tzinfo=moscow))
-    assert "· 1 March 2024\n" in said(
-        replace(listing, only=day, sought=SearchRequest(Plan(()))), shown=RenderContext(EN.words, moscow)
-    )
-    assert "ferry · since 1 March" in said(
-        replace(listing, only=replace(only, until=None)), shown=RenderContext(EN.words, moscow)
-    )
-    assert "ferry · по 31 марта" in said(
-        replace(listing, only=replace(only, since=None)), shown=RenderContext(RU.words, moscow)
-    )
+    assert "· 1 March 2024\n" in said(replace(listing, only=day, sought=SearchRequest(Plan(()))), shown=english)
+    assert "ferry · since 1 March" in said(replace(listing, only=replace(only, until=None)), shown=english)
+    assert "ferry · по 31 марта" in said(replace(listing, only=replace(only, since=None)), shown=russian)
 
 
 def test_all_posts_of_an_author_are_said_to_be_so() -> None:
@@ -130,29 +124,17 @@ def test_posts_that_are_merely_near_stand_apart() -> None:
 @pytest.mark.parametrize(
     ("more", "english", "russian"),
     [
-        (
-            {},
-            "I found no such posts. Try fewer words, or other ones.",
-            "Таких постов не нашёл.",
-        ),
-        (
-            {"must": ("the ferry",)},
-            "I found no post with exactly these words. Try it without the quotation marks.",
-            "Постов с точно такими словами не нашёл.",
-        ),
+        ({}, "I found no such posts. Try fewer words, or other ones.", "Таких постов не нашёл."),
+        ({"must": ("the ferry",)}, "I found no post with exactly these words. Try it without the quotation marks.",
+         "Постов с точно такими словами не нашёл."),
         ({"must": ("#ferry",)}, "I found no such posts. Try fewer words, or other ones.", "Таких постов не нашёл."),
-        (
-            {"filters": ("in August", "@harbour_news")},
-            "I found no such posts. Try it without “in August” or “@harbour_news”.",
-            "Таких постов не нашёл. Попробуйте без «in August» или «@harbour_news».",
-        ),
-        (
-            {"shortfalls": (Shortfall("search", "!"),)},
-            "I found no such posts, but I could not search everything.\n\nPart of the search failed",
-            "Таких постов не нашёл, но поискать удалось не везде.",
-        ),
+        ({"filters": ("in August", "@harbour_news")}, "I found no such posts. Try it without “in August” or “@harbour_",
+         "Таких постов не нашёл. Попробуйте без «in August» или «@harbour_news»."),
+        ({"shortfalls": (Shortfall("search", "!"),)},
+         "I found no such posts, but I could not search everything.\n\nPart of the search failed",
+         "Таких постов не нашёл, но поискать удалось не везде."),
     ],
-)
+)  # fmt: skip
 def test_where_nothing_was_found_it_is_said_what_to_try(more: dict[str, Any], english: str, russian: str) -> None:
     assert said(listed(**more)).startswith(english)
     assert said(listed(**more), shown=RU).startswith(russian)
@@ -199,19 +181,13 @@ TEXTS = (
 )
 NAMES = st.text(HOSTILE, max_size=140) | st.sampled_from(["", "🔥" * 128, "\u3164", "{ $count }", "\ue0000\ue001"])
 POSTS = st.builds(
-    lambda number, text, chat, name, file: Post(
-        PostKey(chat, number),
-        DAY,
-        text,
-        edited=DAY,
-        origin=Origin(name) if name is not None else None,
-        media=Media("document", file) if file else None,
-    ),
+    post,
     st.integers(1, 2**31),
     TEXTS,
     st.sampled_from([*CHANNELS, -1009]),
-    st.none() | NAMES,
-    st.none() | NAMES,
+    edited=st.just(DAY),
+    origin=st.none() | st.builds(Origin, NAMES),
+    media=st.none() | st.builds(Media, st.just("document"), NAMES),
 )
 FOUND = st.builds(FoundPost, POSTS, st.just(tuple(PostKey(-n, 1) for n in range(1, 4))), st.just(True))
 

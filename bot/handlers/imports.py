@@ -296,17 +296,11 @@ class ImportRunner:
         document = await asyncio.to_thread(self._prepare_folder, order, progress)
         await _fetch_document(self._bot, order.document, document)
         end = await self._read_document(order, progress)
-        # Finish the imported channels: set the username that the admin gave, and make removed ones active again
         known = await channels.load_channels(self._archive)
         found = [known[chat_id] for chat_id in end["channels"]]
         if order.username and len(found) == 1 and not found[0].username:
-            await channels.save_channel(self._archive, replace(found[0], username=order.username))
-        for channel in found:
-            if channel.state == "removed":
-                await channels.set_channel_visibility(self._archive, channel.chat_id, Visibility.ADMINS)
-                await channels.set_channel_state(self._archive, channel.chat_id, "active")
-        known = await channels.load_channels(self._archive)
-        found = [known[chat_id] for chat_id in end["channels"]]
+            found = [replace(found[0], username=order.username)]
+            await channels.save_channel(self._archive, found[0])
         self._wake()
         closed = [c for c in found if c.chat_id not in before and c.visibility is Visibility.ADMINS]
         return _format_import_report(order.file, found, end, order.words), closed

@@ -29,6 +29,7 @@ from bot.i18n import Translator
 from bot.settings import Settings
 from bot.telegram.pre_send_check import collect_content_of_posts, recheck_before_sending
 from bot.views import answer
+from bot.views.answer import JsonObject
 from bot.views.keyboards import build_keyboard, redraw_message
 from rag_core.storage import channels, posts
 from rag_core.storage.user_data import (
@@ -82,9 +83,6 @@ async def _press_details(pressed: CallbackQuery, settings: Settings, words: Tran
         words("privacy-do"),
     ]
     await redraw_message(pressed, Text("\n\n".join(["\n".join(kept), *more])), None)
-
-
-JsonObject = dict[str, Any]
 
 
 async def _on_mydata(message: Message, context: AppContext, words: Translator) -> None:

@@ -55,13 +55,11 @@ log = logging.getLogger(__name__)
 def list_channel_titles(readable: Iterable[Channel], words: Translator) -> Text:
     """List channel titles, one per line, public ones as links; a long list ends in "and N more"."""
     listed = sorted(readable, key=lambda channel: channel.title.casefold())
-    lines = [Text("• ", _link_title(channel, words)) for channel in listed]
+    lines = []
+    for channel in listed:
+        address = f"https://t.me/{channel.username}" if channel.username else ""
+        lines.append(Text("• ", make_link(format_channel_title(channel, words), address)))
     return as_list(*cut_lines(lines, _MAX_TITLES, words))
-
-
-def _link_title(channel: Channel, words: Translator) -> Text:
-    title = format_channel_title(channel, words)
-    return make_link(title, f"https://t.me/{channel.username}") if channel.username else neutralize_links(title)
 
 
 async def _on_start(message: Message, bot: Bot, context: AppContext, words: Translator) -> None:

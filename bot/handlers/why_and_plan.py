@@ -108,7 +108,13 @@ async def explain_answer(
         blocks.append(as_list(*map(neutralize_links, reading)))
     if kept.certainty is Certainty.PROBABLE:
         blocks.append(Text(words("why-probable")))
-    if sources := [await _explain_source(number, one, context) for number, one in cited]:
+    sources = []
+    for number, one in cited:
+        post = stored.get(one.key)
+        line = answer.format_source(number, one, post, context.channels.get(one.key.chat_id), shown)
+        edits = await _list_edits(one, post, context) if post and post.edited else []
+        sources.append(as_list(line, *edits))
+    if sources:
         blocks.append(Text(Bold(words("sources", count=len(sources))), "\n", sources[0]))
         blocks += sources[1:]
     blocks += _format_others([key for key in others if key in stored], kept, context)
@@ -145,13 +151,6 @@ async def describe_reading(text: str, lang: str, texts: Iterable[str], viewer: V
 def _get_dictionary_form(word: str) -> str:
     form = next(iter(list_dictionary_forms(word.lower())), word)
     return form.capitalize() if word[0].isupper() else form
-
-
-async def _explain_source(number: int, one: CitedPost, context: _ExplanationContext) -> Text:
-    post = context.stored.get(one.key)
-    line = answer.format_source(number, one, post, context.channels.get(one.key.chat_id), context.shown)
-    edits = await _list_edits(one, post, context) if post and post.edited else []
-    return as_list(line, *edits)
 
 
 async def _list_edits(one: CitedPost, post: Post, context: _ExplanationContext) -> list[Text]:

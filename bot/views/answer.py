@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -351,19 +351,16 @@ def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
         "refused-partly" if partly else "refused-unsure" if unsure else "refused-group" if shown.group else "refused"
     )
     blocks = [Text(shown.words(sentence))]
-    if answer.nearest:
-        found = list(_render_nearest(answer, shown))
-        quoted = BlockQuote(as_list(*found, sep="\n\n"))
-        blocks.append(Text(shown.words("nearest", count=len(found)), "\n", quoted))
-    return blocks
-
-
-def _render_nearest(answer: Answer, shown: RenderContext) -> Iterator[Text]:
+    nearest = []
     for number, passage in enumerate(answer.nearest, 1):
         channel = answer.channels.get(passage.key.chat_id)
         line = Text(f"{number}. ", format_reference(passage.key, passage.date, passage, channel, shown))
         snippet = shorten_at_word(join_lines(passage.text), _MAX_SNIPPET_LENGTH)
-        yield Text(line, "\n", neutralize_links(snippet)) if snippet else line
+        nearest.append(Text(line, "\n", neutralize_links(snippet)) if snippet else line)
+    if nearest:
+        quoted = BlockQuote(as_list(*nearest, sep="\n\n"))
+        blocks.append(Text(shown.words("nearest", count=len(nearest)), "\n", quoted))
+    return blocks
 
 
 # The day of a post before its quote: "18 November: ", "31 декабря 2025 г.: ".

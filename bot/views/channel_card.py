@@ -121,11 +121,11 @@ def render_channel_card(view: ChannelView, context: AppContext, words: Translato
     blocks.append(Text(words("channel-ask-visibility"), "\n", words("channel-members-note")))
     token = make_channel_token(context.archive, view.channel.chat_id)
     rows = [_build_visibility_row(token, words), *_build_switch_rows(token, view, words)]
-    back: _ButtonRow = [(words("button-back"), ChannelCallback(action=ChannelAction.LIST))]
     if context.history and not awaits_approval(view.channel):
         rows.append([(words("button-history"), ChannelCallback(action=ChannelAction.HISTORY, token=token))])
-    remove: _ButtonRow = [(words("button-remove"), ChannelCallback(action=ChannelAction.ASK_REMOVE, token=token))]
-    return as_list(*blocks, sep="\n\n"), build_keyboard(*rows, remove, back)
+    rows.append([(words("button-remove"), ChannelCallback(action=ChannelAction.ASK_REMOVE, token=token))])
+    rows.append([(words("button-back"), ChannelCallback(action=ChannelAction.LIST))])
+    return as_list(*blocks, sep="\n\n"), build_keyboard(*rows)
 
 
 def _format_gaps(view: ChannelView, context: AppContext, words: Translator) -> Iterator[Text]:

@@ -21,8 +21,11 @@ def render_verdicts(found: Verification, posts: Mapping[PostKey, Post], shown: R
     words = shown.words
     if not found.verdicts:
         return Text(words("verify-nothing"))
-    several = len(found.verdicts) > 1
-    blocks = [_render_same_post(found, shown)] if found.same else []
+    several, blocks = len(found.verdicts) > 1, list[Text]()
+    if same := found.same:  # the message is this post
+        author = link_author(same.key, found.channels.get(same.key.chat_id), same.origin, words)
+        day = words.date(same.date, shown.zone)
+        blocks.append(words.rich("verify-same", day=day, channel=author, state=found.same_post_state))
     blocks += [
         as_list(*_render_verdict(verdict, f"{number}. " if several else "", found, posts, shown))
         for number, verdict in enumerate(found.verdicts, 1)
@@ -32,15 +35,6 @@ def render_verdicts(found: Verification, posts: Mapping[PostKey, Post], shown: R
     if notes:
         blocks.append(Text(Italic("\n".join(notes))))
     return as_list(*blocks, sep="\n\n")
-
-
-def _render_same_post(found: Verification, shown: RenderContext) -> Text:
-    """Name the post that the message is, and whether a later one changed it."""
-    assert found.same
-    key = found.same.key
-    author = link_author(key, found.channels.get(key.chat_id), found.same.origin, shown.words)
-    day = shown.words.date(found.same.date, shown.zone)
-    return shown.words.rich("verify-same", day=day, channel=author, state=found.same_post_state)
 
 
 def serialize_verdicts(found: Verification, posts: Mapping[PostKey, Post]) -> JsonObject:
@@ -99,13 +93,12 @@ def _render_verdict(
 def _render_quotes(
     citations: Sequence[Citation], found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext
 ) -> Text:
-    return BlockQuote(as_list(*(_render_quote(citation, found, posts, shown) for citation in citations), sep="\n\n"))
-
-
-def _render_quote(citation: Citation, found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext) -> Text:
-    key, channel = citation.post, found.channels.get(citation.post.chat_id)
-    reference = format_reference(key, citation.date, posts.get(key), channel, shown)
-    return Text(neutralize_links(strip_control_characters(citation.quote)), "\n", reference)
+    quotes = []
+    for citation in citations:
+        channel = found.channels.get(citation.post.chat_id)
+        reference = format_reference(citation.post, citation.date, posts.get(citation.post), channel, shown)
+        quotes.append(Text(neutralize_links(strip_control_characters(citation.quote)), "\n", reference))
+    return BlockQuote(as_list(*quotes, sep="\n\n"))
 
 
 def _render_source_count(

@@ -157,7 +157,10 @@ async def query_archive(home: Path, ask: Callable[[Archive], Awaitable[Any]]) ->
 
 
 def execute(home: Path, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-    """Run one statement on the archive of a data folder, beside a bot that runs on it or without one; its rows."""
+    """Run one statement on the archive of a data folder; its rows.
+
+    A bot in this process waits meanwhile: one that is writing keeps a statement that writes from ending.
+    """
     with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
         return archive.execute(sql, values).fetchall()
 

@@ -162,11 +162,13 @@ async def test_a_refusal_offers_a_search_for_its_words_and_to_ask_another_way(
 async def many(home: Path) -> None:
     """Seven posts that answer one question, kept as an answer cites them."""
     kept = [Post(PostKey(HARBOUR, 50 + n), datetime(2024, 6, 1 + n, tzinfo=UTC), f"Tug {n} is red.") for n in range(7)]
-    await query_archive(home, lambda archive: posts.save_posts(archive, kept, source="test"))
     sentences = [{"around": "", "quote": 0, "citations": [[*post.key, 0, 13]]} for post in kept]
     cited = [[*post.key, 1717200000, hash_text_version(post.text)] for post in kept]
-    sql = "UPDATE questions SET answer = json_set(answer, '$.sentences', json(?), '$.cited', json(?))"
-    execute(home, sql, json.dumps(sentences), json.dumps(cited))
+    async with open_archive(home) as archive:
+        await posts.save_posts(archive, kept, source="test")
+        async with archive.writing() as connection:
+            sql = "UPDATE questions SET answer = json_set(answer, '$.sentences', json(?), '$.cited', json(?))"
+            await connection.execute(sql, (json.dumps(sentences), json.dumps(cited)))
 
 
 async def test_sources_come_page_by_page_with_their_words(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:

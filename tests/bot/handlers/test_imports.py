@@ -375,7 +375,9 @@ async def test_a_child_without_its_bot_ends(sandbox: Sandbox, home: Path, tmp_pa
 # the way from Telegram
 
 
-async def test_a_token_is_never_logged(sandbox: Sandbox, live: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_token_is_never_logged_and_a_hostile_file_name_is_only_text(
+    sandbox: Sandbox, live: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     sandbox.token = "42:" + "S3CRET" * 6
     async with live():
@@ -386,6 +388,12 @@ async def test_a_token_is_never_logged(sandbox: Sandbox, live: Any, caplog: pyte
             sandbox.faults.clear()
         sandbox.faults.fail_next("file", "500")  # once: tried again
         assert "New: 3" in await (await sent(sandbox, export())).end()
+        await sandbox.replies(ADMIN)  # who may read it
+        sandbox.faults.fail_next("file", "500", times=99)
+        for name in ("../../../etc/passwd", "x" * 5000 + ".json", "\u202egnp.json", "{ $file }.json", "\u200b", "a\nb"):
+            said = await (await sent(sandbox, b"nonsense", name)).end()
+            assert said.endswith(". Please send it again.") and len(said) < 200
+            assert "\u202e" not in said and "\n" not in said
     assert "S3CRET" not in "\n".join(logging.Formatter().format(record) for record in caplog.records)
 
 
@@ -407,38 +415,23 @@ def lowballed(upload: Any) -> dict[str, Any]:
     return {"file_id": upload.file_id, "file_unique_id": "u", "file_name": upload.name, "file_size": 5}
 
 
-async def test_a_server_of_ones_own_gives_a_path_on_its_disk(
-    sandbox: Sandbox, live: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_server_of_ones_own_gives_a_path_on_its_disk_and_a_far_one_is_a_sentence(
+    sandbox: Sandbox, live: Any, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
     sandbox.world.local = tmp_path / "bot-api"
     async with live():
         assert "New: 3" in await (await sent(sandbox, export())).end()
         await sandbox.replies(ADMIN)
         theirs = next((tmp_path / "bot-api").rglob("*.json"))
         assert theirs.exists()  # the server's file is the server's
-        monkeypatch.setattr("bot.sandbox.state.UploadedFile.wire", lowballed)
-        said = await (await sent(sandbox, b"x" * (21 * 2**20))).end()
-        assert said.startswith("result.json is over 20 MB")
-
-
-async def test_a_file_on_a_far_disk_is_a_sentence(
-    sandbox: Sandbox, live: Any, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "folder").mkdir()
-    os.mkfifo(tmp_path / "pipe")
-    sandbox.world.local = tmp_path
-    async with live():
+        with monkeypatch.context() as lying:
+            lying.setattr("bot.sandbox.state.UploadedFile.wire", lowballed)
+            said = await (await sent(sandbox, b"x" * (21 * 2**20))).end()
+            assert said.startswith("result.json is over 20 MB")
         for place in (tmp_path / "nowhere.json", tmp_path / "folder", tmp_path / "pipe"):
             monkeypatch.setattr(methods, "_write_local_file", lambda *_, place=place: str(place))
             said = await (await sent(sandbox, export())).end()
             assert said.startswith("My Bot API server keeps result.json where I cannot read it")
     assert nothing_left(home)
-
-
-async def test_what_the_reader_sees_of_a_hostile_file_name(sandbox: Sandbox, live: Any) -> None:
-    sandbox.faults.fail_next("file", "500", times=99)
-    async with live():
-        for name in ("../../../etc/passwd", "x" * 5000 + ".json", "\u202egnp.json", "{ $file }.json", "\u200b", "a\nb"):
-            said = await (await sent(sandbox, b"nonsense", name)).end()
-            assert said.endswith(". Please send it again.") and len(said) < 200
-            assert "\u202e" not in said and "\n" not in said

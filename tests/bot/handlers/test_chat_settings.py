@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,13 +46,10 @@ said = partial(say, chat=GROUP)
 told = partial(say_text, chat=GROUP)
 
 
-async def ready(home: Path, *chats: int, **rules: Any) -> Archive:
-    archive = await Archive.open(home)
-    for chat in chats:
-        await channels.bind_channel(archive, GROUP, chat)
-    if rules:
-        await channels.save_group_rules(archive, GROUP, GroupRules(**rules))
-    return archive
+@pytest.fixture
+async def archive(home: Path) -> AsyncIterator[Archive]:
+    async with open_archive(home) as archive:
+        yield archive
 
 
 async def test_the_groups_admin_binds_a_public_channel_with_buttons(sandbox: Sandbox, live: Any) -> None:
@@ -70,9 +68,8 @@ async def test_the_groups_admin_binds_a_public_channel_with_buttons(sandbox: San
 
 
 async def test_nobody_else_sees_or_presses_them_and_a_made_up_button_binds_no_closed_channel(
-    sandbox: Sandbox, live: Any, home: Path
+    sandbox: Sandbox, live: Any, archive: Archive
 ) -> None:
-    archive = await ready(home)
     async with live():
         refused = await said(sandbox, RITA, SETTINGS)
         assert refused["text"].startswith("Это могут только администраторы этой группы")
@@ -87,11 +84,11 @@ async def test_nobody_else_sees_or_presses_them_and_a_made_up_button_binds_no_cl
             assert answer.startswith("This channel is not available here any")
         assert await channels.list_bound_channels(archive, GROUP) == frozenset()
         assert await channels.load_group_rules(archive, GROUP) == GroupRules()
-    await archive.close()
 
 
-async def test_a_button_counts_for_who_is_an_admin_when_it_is_pressed(sandbox: Sandbox, live: Any, home: Path) -> None:
-    archive = await ready(home)
+async def test_a_button_counts_for_who_is_an_admin_when_it_is_pressed(
+    sandbox: Sandbox, live: Any, archive: Archive
+) -> None:
     set_chat_member(sandbox.world, GROUP, sandbox.world.bot.id, "administrator")  # so that it hears of others
     set_chat_member(sandbox.world, GROUP, RITA, "administrator")
     async with live():
@@ -105,12 +102,11 @@ async def test_a_button_counts_for_who_is_an_admin_when_it_is_pressed(sandbox: S
         refused = await press(sandbox, settings, "Пусть спрашивают только администраторы", RITA)
         assert "администраторы этой группы" in refused
         assert await channels.load_group_rules(archive, GROUP) == GroupRules()
-    await archive.close()
 
 
-async def test_an_anonymous_admin_is_nobody(sandbox: Sandbox, live: Any, home: Path) -> None:
-    archive = await ready(home, HARBOUR, admins_ask=True)
-    await archive.close()
+async def test_an_anonymous_admin_is_nobody(sandbox: Sandbox, live: Any, archive: Archive) -> None:
+    await channels.bind_channel(archive, GROUP, HARBOUR)
+    await channels.save_group_rules(archive, GROUP, GroupRules(admins_ask=True))
     hello = await sandbox.say(OTTO, "hello", chat_id=GROUP)
     behind_the_group = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
     async with live():
@@ -148,8 +144,7 @@ async def test_a_bot_admin_lets_groups_bind_a_closed_channel_and_takes_it_back(
         assert "Crew only" not in (await said(sandbox, OTTO, SETTINGS))["text"]
 
 
-async def test_what_a_group_bound_ends_when_the_channel_is_closed(home: Path) -> None:
-    archive = await ready(home)
+async def test_what_a_group_bound_ends_when_the_channel_is_closed(archive: Archive) -> None:
     await channels.bind_channel(archive, GROUP, HARBOUR, own=True)
     assert await channels.list_bound_channels(archive, GROUP) == {HARBOUR}
     await channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
@@ -160,12 +155,10 @@ async def test_what_a_group_bound_ends_when_the_channel_is_closed(home: Path) ->
     await channels.set_channel_bindable(archive, HARBOUR, True)
     await channels.set_channel_visibility(archive, HARBOUR, Visibility.MEMBERS)
     assert not (await channels.load_channels(archive))[HARBOUR].bindable
-    await archive.close()
 
 
 async def test_where_only_admins_ask_others_are_told_so(sandbox: Sandbox, live: Any, home: Path) -> None:
-    archive = await ready(home, HARBOUR)
-    await archive.close()
+    await bind(home, HARBOUR)
     topic = create_topic(sandbox.world, GROUP, OTTO, "Ferries")
     async with live():
         settings = await said(sandbox, OTTO, SETTINGS)
@@ -181,9 +174,10 @@ async def test_where_only_admins_ask_others_are_told_so(sandbox: Sandbox, live: 
 
 
 async def test_an_unsure_answer_is_a_refusal_where_only_sure_ones_are_wanted(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, live: Any, archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archive = await ready(home, HARBOUR, cited_only=True)
+    await channels.bind_channel(archive, GROUP, HARBOUR)
+    await channels.save_group_rules(archive, GROUP, GroupRules(cited_only=True))
     async with live():
         monkeypatch.setattr(Calibration, "grade", lambda *args, **kwargs: Certainty.PROBABLE)
         strict = (await said(sandbox, OTTO, ASK))["text"]
@@ -192,12 +186,10 @@ async def test_an_unsure_answer_is_a_refusal_where_only_sure_ones_are_wanted(
     assert strict.startswith("I did not find a sure answer.")
     assert "Harbour News" in strict  # what came nearest
     assert free.startswith("I am not sure. The closest I found:")
-    await archive.close()
 
 
 async def test_the_group_has_one_language_where_it_wants_one(sandbox: Sandbox, live: Any, home: Path) -> None:
-    archive = await ready(home, HARBOUR)
-    await archive.close()
+    await bind(home, HARBOUR)
     async with live():
         settings = await said(sandbox, OTTO, SETTINGS)
         await press(sandbox, settings, "Language: English", OTTO)
@@ -221,8 +213,9 @@ async def test_without_its_name_and_in_private_the_command_says_little(sandbox: 
     assert len(sandbox.world.sent[GROUP]) == 1
 
 
-async def test_what_was_chosen_moves_along_with_the_group(home: Path) -> None:
-    archive = await ready(home, HARBOUR, admins_ask=True, lang="ru")
+async def test_what_was_chosen_moves_along_with_the_group(archive: Archive) -> None:
+    await channels.bind_channel(archive, GROUP, HARBOUR)
+    await channels.save_group_rules(archive, GROUP, GroupRules(admins_ask=True, lang="ru"))
     await channels.bind_channel(archive, GROUP, KILN, own=True)
     await channels.move_group(archive, GROUP, -1010)
     assert await channels.list_bound_channels(archive, -1010) == {HARBOUR, KILN}
@@ -231,7 +224,6 @@ async def test_what_was_chosen_moves_along_with_the_group(home: Path) -> None:
     assert await channels.load_group_rules(archive, GROUP) == GroupRules()
     await channels.set_channel_visibility(archive, KILN, Visibility.MEMBERS)
     assert await channels.list_bound_channels(archive, -1010) == {HARBOUR}  # still the group's own binding
-    await archive.close()
 
 
 async def test_an_admin_and_nobody_else_binds_and_unbinds_a_channel(sandbox: Sandbox, live: Any) -> None:

@@ -25,8 +25,7 @@ async def test_a_question_is_answered_in_its_language_with_links_that_open_the_p
     sandbox: Sandbox, live: Any
 ) -> None:
     async with live():
-        await sandbox.say(OTTO, FERRY)
-        (reply,) = await sandbox.replies(OTTO)
+        reply = await say(sandbox, OTTO, FERRY)
         calls = [call["method"] for call in sandbox.transcript]
         assert "sendChatAction" in calls  # it types meanwhile
         assert calls.index("sendChatAction") < calls.index("sendMessage")

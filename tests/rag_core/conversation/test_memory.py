@@ -77,16 +77,19 @@ async def test_an_earlier_question_is_forgotten_after_a_while(library: Any) -> N
 
 async def test_the_window_is_bounded_by_tokens_and_the_newest_stay(library: Any) -> None:
     with_memory(library, tokens=32)
+    given = await library.ask("ferry")
     for n in range(6):
-        await said(library, f"What is said of the old ferry number {n}?", minutes=n)
+        question = asked(library, f"What is said of the old ferry number {n}?", minutes=n)
+        await conversation.remember_answer(question, given, library.rag)
     turns = await conversation.load_turns(asked(library, "and?", minutes=7), library.rag)
     assert 0 < len(turns) < 6
     assert turns[-1].question.endswith("number 5?")
 
 
 async def test_a_talk_never_grows_without_end(library: Any) -> None:
+    given = await library.ask("ferry")
     for n in range(25):
-        await said(library, f"ferry {n}")
+        await conversation.remember_answer(asked(library, f"ferry {n}"), given, library.rag)
     ((count,),) = await library.rag.archive.rows("SELECT count(*) FROM talks")
     assert count == 20
 

@@ -46,9 +46,8 @@ def numbers(answer: Answer) -> list[int]:
     return [key.message_id for key in answer.posts()]
 
 
-@pytest.mark.parametrize(
-    ("question", "number"),
-    [
+async def test_what_a_post_is_beside_its_text_chooses_among_posts(news: Any) -> None:
+    for question, number in (
         ("Сколько стоит билет на паром в посте автора Анна Смирнова?", 1),
         ("Сколько стоит билет на паром? автор: Смирнова", 1),
         ("сколько стоит билет на паром в посте за подписью иванова", 2),
@@ -58,21 +57,18 @@ def numbers(answer: Answer) -> list[int]:
         ("Сколько стоит билет на паром по файлу «прайс лист 2025.pdf»?", 5),
         ("Сколько стоит билет на паром в посте с опросом?", 6),
         ("Which new pump does the ferry engine have in posts by Kate?", 7),
-    ],
-)
-async def test_what_a_post_is_beside_its_text_chooses_among_posts(news: Any, question: str, number: int) -> None:
-    answer = await news.ask(question, lang="ru")
-    assert numbers(answer) == [number], news.runs[-1].spans
-    assert answer.shortfalls == ()
-    assert {source.passage.key.message_id for source in answer.found} == {number}
+    ):
+        answer = await news.ask(question, lang="ru")
+        assert numbers(answer) == [number], (question, news.runs[-1].spans)
+        assert answer.shortfalls == ()
+        assert {source.passage.key.message_id for source in answer.found} == {number}, question
 
 
 PRICE = "Сколько стоит билет на паром"
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
+async def test_where_no_post_is_such_the_answer_is_a_refusal_and_nothing_is_offered(news: Any) -> None:
+    for question in (
         f"{PRICE} в посте автора Достоевский?",
         f"{PRICE} в посте автора Мария Казначеева?",  # who writes in a channel that is closed to the asker
         f"{PRICE}? Переслано из «Известий»",
@@ -82,12 +78,10 @@ PRICE = "Сколько стоит билет на паром"
         f"{PRICE} в посте автора Смирнова с фото?",  # each has posts, no post has both
         "Покажи посты с видео",
         "Сколько постов с видео про паром?",
-    ],
-)
-async def test_where_no_post_is_such_the_answer_is_a_refusal_and_nothing_is_offered(news: Any, question: str) -> None:
-    given = await news.ask(question, lang="ru")
-    assert given.refused
-    assert (given.nearest, given.found, given.shortfalls) == ((), (), ())
+    ):
+        given = await news.ask(question, lang="ru")
+        assert given.refused, question
+        assert (given.nearest, given.found, given.shortfalls) == ((), (), ()), question
 
 
 async def test_sentences_pasted_from_a_post_are_no_filters_that_hide_it(news: Any) -> None:

@@ -11,6 +11,7 @@ import pytest
 from gbnf_sampler import Grammar
 from hypothesis import given
 from hypothesis import strategies as st
+from sample_sizes import choose_size
 
 from rag_core.planning.queries import MAX_QUERIES, MAX_QUERY_LENGTH, MAX_QUERY_WORDS, sanitize_query
 from rag_core.planning.schema import (
@@ -55,7 +56,7 @@ def is_sound(found: PlanProposal) -> bool:
 
 def test_every_sentence_of_the_short_grammar_is_keywords_and_filters() -> None:
     chance, grammar = random.Random(7), Grammar(SHORT_PLAN_GRAMMAR)
-    for _ in range(500):
+    for _ in range(choose_size(500, 150)):
         sentence = grammar.drawn(chance)
         assert json.loads(sentence) == ShortPlan.model_validate_json(sentence).model_dump(mode="json")
         found = parse_short_plan(sentence)
@@ -79,14 +80,14 @@ def test_a_short_plan_gives_one_query(text: str, queries: tuple[str, ...]) -> No
 def test_characters_of_markup_and_code_cannot_be_written() -> None:
     for grammar in (PLAN_GRAMMAR, SHORT_PLAN_GRAMMAR, REWRITE_GRAMMAR):
         sampler, chance = Grammar(grammar), random.Random(3)
-        drawn = "".join(sampler.drawn(chance) for _ in range(300))
+        drawn = "".join(sampler.drawn(chance) for _ in range(choose_size(300, 100)))
         assert not set("<>;$`\\") & set(drawn)
         assert {"%", ":", "=", "?", "_", "@"} <= set(drawn)
 
 
 def test_every_sentence_of_the_grammar_is_a_plan_in_strict_json() -> None:
     chance = random.Random(7)
-    for _ in range(2000):
+    for _ in range(choose_size(2000, 500)):
         sentence = PLAN.drawn(chance)
         plan = parse_strictly(SearchPlan, sentence)
         assert plan is not None, sentence
@@ -97,7 +98,7 @@ def test_every_sentence_of_the_grammar_is_a_plan_in_strict_json() -> None:
 
 def test_every_sentence_of_the_rewrite_grammar_is_a_list_of_one_to_three_queries() -> None:
     chance = random.Random(7)
-    for _ in range(500):
+    for _ in range(choose_size(500, 150)):
         sentence = REWRITE.drawn(chance)
         said = json.loads(sentence)
         assert 1 <= len(said) <= 3

@@ -45,19 +45,13 @@ async def hits(library: Any, text: str, **who: Any) -> tuple[Hit, ...]:
     return await search_passages(plan_by_rules(question), question, library.rag, run)
 
 
-async def test_a_post_is_found_that_shares_no_word_with_the_question(hybrid: Any) -> None:
+async def test_meaning_finds_what_words_do_not_and_only_what_the_asker_may_read(hybrid: Any) -> None:
     found = await hits(hybrid, "Can I buy seafood somewhere?")
     assert found[0].passage.key == PostKey(hybrid.harbour, 2)
     assert found[0].leg == "dense"
     assert 0 < found[0].likeness <= 1
-
-
-async def test_what_both_legs_find_says_so_and_stands_first(hybrid: Any) -> None:
-    found = await hits(hybrid, "When does the ferry to the island leave?")
+    found = await hits(hybrid, "When does the ferry to the island leave?")  # by both legs: it stands first
     assert (found[0].passage.key, found[0].leg) == (PostKey(hybrid.harbour, 1), "both")
-
-
-async def test_the_nearest_post_of_a_channel_one_may_not_read_is_not_there(hybrid: Any) -> None:
     asked = "When does the boat to the island depart for members?"
     assert hybrid.safe not in {hit.passage.key.chat_id for hit in await hits(hybrid, asked)}
     inside = await hits(hybrid, asked, see=(hybrid.safe,))

@@ -7,6 +7,8 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from sample_sizes import choose_size
+
 from ingest.dedup import CopyIndexer
 from rag_core.retrieval.period_digest import MAX_DIGEST_LINES, build_period_digest
 from rag_core.storage import Archive, channels, posts
@@ -100,8 +102,11 @@ async def test_a_heading_of_every_post_is_no_column_and_columns_alone_are_shown(
 
 async def test_lines_of_real_weeks_are_of_that_week_and_of_different_events(shared_data: Path, tmp_path: Path) -> None:
     folder = shared_data / "tg_ru_news"
+    weeks = [MONDAY + timedelta(days=7 * n) for n in range(choose_size(2, 1))]
     with gzip.open(folder / "posts.jsonl.gz", "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
+    dates = {row["id"]: datetime.fromisoformat(row["date"]) for row in rows}
+    rows = [row for row in rows if weeks[0] <= dates[row["id"]] < weeks[-1] + timedelta(days=7)]
     key_of = {
         row["id"]: PostKey(*(-int(part) if n == 0 else int(part) for n, part in enumerate(row["id"].split("-")[1:])))
         for row in rows
@@ -110,10 +115,8 @@ async def test_lines_of_real_weeks_are_of_that_week_and_of_different_events(shar
         {key_of[one] for one in json.loads(line)["ids"] if one in key_of}
         for line in (folder / "exact_duplicates.jsonl").read_text("utf-8").splitlines()
     ]
-    weeks = [MONDAY + timedelta(days=7 * n) for n in range(2)]
-    read = [Post(key_of[row["id"]], datetime.fromisoformat(row["date"]), row["text"]) for row in rows]
     archive = await Archive.open(tmp_path)
-    await save(archive, [post for post in read if weeks[0] <= post.date < weeks[-1] + timedelta(days=7)])
+    await save(archive, [Post(key_of[row["id"]], dates[row["id"]], row["text"]) for row in rows])
     known = await channels.load_channels(archive)
     for since in weeks:
         until = since + timedelta(days=7)

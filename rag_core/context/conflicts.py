@@ -8,24 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from rag_core.engine import Engine
 from rag_core.text.query_terms import QueryTerms, TermWeight, is_asking_word
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, split_long_span
 from rag_core.text.tokens import measure_stem_similarity, tokenize
-from rag_core.types import (
-    Citation,
-    Draft,
-    Evidence,
-    Kind,
-    Passage,
-    Plan,
-    Question,
-    Sentence,
-)
+from rag_core.types import Citation, Draft, Evidence, Kind, Passage, Plan, Question, Sentence
 from rag_core.verification.support import find_best_quote
 from rag_core.verification.verdict_types import Label, Support
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_conflict
@@ -37,21 +27,6 @@ _MAX_LIKELIHOOD = 0.15  # highest probability of support that a contradicting po
 _MIN_RELEVANCE, _MIN_QUESTION_COVERAGE = 0.6, 0.75
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _DIFFERS_MARK = "≠"  # marks differing numbers and dates in the reason of a check
-
-
-@dataclass(frozen=True, slots=True)
-class _ConflictingQuote:
-    """Contradicting quote of another post; `start` and `end` are offsets in the passage's text."""
-
-    passage: Passage
-    start: int
-    end: int
-    support: Support
-
-    @property
-    def citation(self) -> Citation:
-        quote, at = self.passage.text[self.start : self.end], self.passage.start + self.start
-        return Citation(self.passage.key, quote, at, at + len(quote), self.passage.date)
 
 
 async def add_conflicting_post(question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine) -> Draft:
@@ -69,11 +44,12 @@ def _add_conflict(question: Question, plan: Plan, draft: Draft, evidence: Eviden
     for place, sentence in enumerate(draft.sentences):
         if not sentence.citations:
             continue
-        if other := _find_newest_conflict(sentence, asked, others, weight, question.lang):
+        found = (_find_conflicting_quote(sentence, asked, passage, weight, question.lang) for passage in others)
+        if other := max(filter(None, found), key=lambda citation: citation.date, default=None):  # the newest
             first = max(citation.date for citation in sentence.citations)
-            intro = format_conflict(first, other.passage.date, question.lang)
-            framed = Sentence(f"{intro} {other.citation.quote}", (other.citation,))
-            rest = [s for s in draft.sentences[place + 1 :] if not _shows_citation(s, other.citation)]
+            intro = format_conflict(first, other.date, question.lang)
+            framed = Sentence(f"{intro} {other.quote}", (other,))
+            rest = [s for s in draft.sentences[place + 1 :] if not _shows_citation(s, other)]
             # it replaces the last sentence: no more sentences than the settings allow, and always both sides
             most = max(place + 2, len(draft.sentences))
             shown = (*draft.sentences[: place + 1], framed, *rest)[:most]
@@ -83,47 +59,34 @@ def _add_conflict(question: Question, plan: Plan, draft: Draft, evidence: Eviden
     return draft
 
 
-def _find_newest_conflict(
-    sentence: Sentence, asked: QueryTerms, others: Sequence[Passage], weight: TermWeight, lang: str
-) -> _ConflictingQuote | None:
-    """Newest of the uncited posts that surely contradict the sentence; None where none does."""
-    conflicts = [
-        other for passage in others for other in _find_conflicting_quotes(sentence, asked, passage, weight, lang)
-    ]
-    return max(conflicts, key=lambda other: other.passage.date, default=None)
-
-
-def _find_conflicting_quotes(
+def _find_conflicting_quote(
     sentence: Sentence, asked: QueryTerms, passage: Passage, weight: TermWeight, lang: str
-) -> Iterator[_ConflictingQuote]:
+) -> Citation | None:
+    """Find the quote of another post that surely contradicts a sentence; None where none does."""
     span = find_best_quote(sentence.text, passage)
     if span is None:
-        return
+        return None
     start, end = next(iter(split_long_span(passage.text, span, MAX_FRAMED_QUOTE_LENGTH)), span)
     words = passage.text[start:end]
     if asked.matched_share(frozenset(tokenize(f"{passage.header}\n{words}"))) < _MIN_QUESTION_COVERAGE:
-        return
+        return None
     here, there = _extract_years(sentence.text, sentence.citations[0].date), _extract_years(words, passage.date)
     if here and there and not here & there:
-        return  # about different years: prices of 2026 do not contradict those of 2027
+        return None  # about different years: prices of 2026 do not contradict those of 2027
     from rag_core.verification.rules import assess_text  # late, as in rag_core/verification/support.py
 
     support = assess_text(sentence.text, words, lang)
-    otherwise = (
-        support.label is Label.CONTRADICTED and support.likely <= _MAX_LIKELIHOOD and _DIFFERS_MARK in support.why
-    )
-    if otherwise and _is_about_same(sentence.text, support, words, passage.header, weight):
-        yield _ConflictingQuote(passage, start, end, support)
+    sure = support.label is Label.CONTRADICTED and support.likely <= _MAX_LIKELIHOOD and _DIFFERS_MARK in support.why
+    if not sure or is_different_subject(sentence.text, support):
+        return None
+    if measure_relevance(sentence.text, support, words, passage.header, weight) < _MIN_RELEVANCE:
+        return None
+    return Citation(passage.key, words, passage.start + start, passage.start + end, passage.date)
 
 
 def _extract_years(text: str, date: datetime) -> set[int]:
     """Years in a text that are within one year of its date."""
     return {year for year in map(int, _YEAR.findall(text)) if abs(year - date.year) <= 1}
-
-
-def _is_about_same(sentence: str, support: Support, words: str, header: str, weight: TermWeight) -> bool:
-    met = measure_relevance(sentence, support, words, header, weight)
-    return met >= _MIN_RELEVANCE and not is_different_subject(sentence, support)
 
 
 def _shows_citation(sentence: Sentence, citation: Citation) -> bool:

@@ -18,17 +18,7 @@ from rag_core.engine import Engine
 from rag_core.storage import near_duplicates, posts
 from rag_core.storage.near_duplicates import PostCopies
 from rag_core.storage.post_lookup import fetch_passages
-from rag_core.storage.posts import list_latest_texts
-from rag_core.types import (
-    Evidence,
-    Hit,
-    Passage,
-    PassageRef,
-    Post,
-    PostKey,
-    Source,
-    Viewer,
-)
+from rag_core.types import Evidence, Hit, Passage, PassageRef, Post, PostKey, Source, Viewer
 
 _LATEST_POSTS = 300  # per channel: enough to tell a fifth, read in a few milliseconds
 _MIN_SHARE, _MIN_POSTS = 0.2, 5
@@ -54,7 +44,7 @@ async def load_boilerplate(chats: Iterable[int], rag: Engine) -> dict[int, froze
     for chat in chats:
         lines = rag.boilerplate.get(chat, version)
         if lines is None:
-            lines = find_repeated_lines(await list_latest_texts(rag.archive, chat, _LATEST_POSTS))
+            lines = find_repeated_lines(await posts.list_latest_texts(rag.archive, chat, _LATEST_POSTS))
             rag.boilerplate.store(chat, version, lines)
         if lines:
             found[chat] = lines
@@ -76,7 +66,10 @@ async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> E
         if (to := originals.get(s.passage.key)) and (place := _locate_in_original(s.passage, to, known, stored))
     }
     passages = await fetch_passages(rag.archive, list(places.values())) if places else {}
-    sources = tuple(_cite_original(s, passages.get(places[s])) if s in places else s for s in evidence.sources)
+    sources = [
+        _cite_original(s, original) if s in places and (original := passages.get(places[s])) else s
+        for s in evidence.sources
+    ]
     boilerplate = await load_boilerplate({source.passage.key.chat_id for source in sources}, rag)
     telling = [
         s for s in sources if not is_boilerplate(s.passage.text, boilerplate.get(s.passage.key.chat_id, frozenset()))
@@ -110,10 +103,8 @@ def _locate_in_original(
     return PassageRef(original, 0, start, start + len(original_post.text.strip()))
 
 
-def _cite_original(source: Source, passage: Passage | None) -> Source:
+def _cite_original(source: Source, original: Passage) -> Source:
     """Cite a source from its original."""
-    if passage is None:
-        return source
-    cited = source.passage
-    others = (cited.key, *(key for key in cited.copies if key != passage.key))
-    return replace(source, passage=replace(passage, copies=others))
+    copy = source.passage
+    others = (copy.key, *(key for key in copy.copies if key != original.key))
+    return replace(source, passage=replace(original, copies=others))

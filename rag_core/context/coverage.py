@@ -10,12 +10,7 @@ from dataclasses import replace
 
 from rag_core.calibration import FEW_TERMS, FEW_TRANSLATED_TERMS, CoverageFeatures
 from rag_core.index.postings import TermStatistics
-from rag_core.text.answer_type import (
-    VALUED_TYPES,
-    extract_asking_stems,
-    extract_capitalized_stems,
-    extract_name_stems,
-)
+from rag_core.text.answer_type import VALUED_TYPES, extract_asking_stems, extract_capitalized_stems, extract_name_stems
 from rag_core.text.query_terms import QueryTerms, find_similar_stems, is_asking_stem
 from rag_core.text.tokens import tokenize
 from rag_core.writing.extract_candidates import ExtractCandidate
@@ -58,7 +53,7 @@ def measure_coverage(
         length=math.log(len(topical)),
         chances=math.log1p(sum(map(statistics.frequency, asked.share))),
         known=sum(share * (statistics.frequency(term) > 0 or near[term]) for term, share in asked.share.items()),
-        heard=sum(share for term, share in asked.share.items() if _is_heard(term, asked, asking, statistics)),
+        heard=sum(share for term, share in asked.share.items() if term in asking or statistics.frequency(term) > 0),
         piece=best.features.terms + best.features.kin,
         contested=float(contested),
         words=len(asked.text.split()),
@@ -66,7 +61,3 @@ def measure_coverage(
         likeness=likeness,
         translated=translated,
     )
-
-
-def _is_heard(term: str, asked: QueryTerms, asking: frozenset[str], statistics: TermStatistics) -> bool:
-    return term in asking or statistics.frequency(term) > 0

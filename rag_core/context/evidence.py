@@ -1,7 +1,5 @@
 """Evidence: the best passages as sources numbered from 1, copies merged; and its fit into a model's prompt.
 
-At most ten sources: beyond the tenth hit the answer was found in 1 of 200 questions (XQuAD among news).
-
 The prompt budget limits evidence and answer, which share one context. More relevant posts get more tokens. Posts keep
 their numbers from the evidence.
 """
@@ -21,7 +19,7 @@ from rag_core.storage.near_duplicates import PostCopies, PostCopy
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import Evidence, Hit, Passage, Post, PostKey, Question, Source
-from rag_core.writing.prompt_loading import PromptTemplate, escape_prompt_text, load_prompt, quote_post, quote_question
+from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt, quote_post, quote_question
 
 MAX_SOURCES = 10  # beyond the tenth hit the answer was found in 1 of 200 questions (XQuAD among news)
 
@@ -136,7 +134,7 @@ class Excerpt:
 class _ExcerptPiece:
     span: TextSpan
     tokens: int
-    worth: float
+    worth: int  # terms of the question
 
 
 async def fit_excerpts(evidence: Evidence, question: str, tokens: int, seat: LlmSession) -> list[Excerpt]:
@@ -158,7 +156,7 @@ async def fit_excerpts(evidence: Evidence, question: str, tokens: int, seat: Llm
     for n, source in enumerate(sources):
         pieces = [
             _ExcerptPiece(
-                (a, b), next(counts) + _SEAM_TOKENS, _count_question_terms(source.passage.text[a:b], question_terms)
+                (a, b), next(counts) + _SEAM_TOKENS, len(question_terms & {*tokenize(source.passage.text[a:b])})
             )
             for a, b in spans[n]
         ]
@@ -187,10 +185,6 @@ def _split_into_pieces(text: str) -> list[TextSpan]:
                 pieces.append((max(start, end), stop))
                 end = stop
     return pieces
-
-
-def _count_question_terms(text: str, question_terms: frozenset[str]) -> float:
-    return len(question_terms & frozenset(tokenize(text)))
 
 
 def _build_excerpt(source: Source, pieces: list[_ExcerptPiece], room: int, most: int, framed: int) -> Excerpt | None:
@@ -252,8 +246,9 @@ async def build_prompt_budget(
     excerpts = await fit_excerpts(evidence, question.text, left, seat) if left >= _MIN_EVIDENCE_TOKENS else []
     if not excerpts:
         raise GenerationFailed("No post fits into the model's context beside the question: raise LLM__CONTEXT.")
-    sentences, characters = _limit_sentences(excerpts, answer)
-    return PromptBudget(_build_prompt(template, excerpts, asked, shots=shown), excerpts, answer, sentences, characters)
+    posts = "\n".join(excerpt.quoted for excerpt in order_for_prompt(excerpts))
+    prompt = Prompt(template.system, f"{posts}\n{asked}", template.shots if shown else ())
+    return PromptBudget(prompt, excerpts, answer, *_limit_sentences(excerpts, answer))
 
 
 async def _fit_question(question: Question, most: int, seat: LlmSession) -> str:
@@ -262,11 +257,6 @@ async def _fit_question(question: Question, most: int, seat: LlmSession) -> str:
     (tokens,) = await seat.count([quoted])
     plain = escape_prompt_text(question.text)
     return quoted if tokens <= most else quote_question(plain[: int(len(plain) * 0.9 * most / tokens)])
-
-
-def _build_prompt(template: PromptTemplate, excerpts: Sequence[Excerpt], asked: str, *, shots: bool) -> Prompt:
-    posts = "\n".join(excerpt.quoted for excerpt in order_for_prompt(excerpts))
-    return Prompt(template.system, f"{posts}\n{asked}", template.shots if shots else ())
 
 
 def _limit_sentences(excerpts: Sequence[Excerpt], answer: int) -> tuple[int, int]:

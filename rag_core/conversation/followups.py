@@ -27,8 +27,7 @@ from rag_core.conversation.followup_rewriting import (
 from rag_core.dates.parse import parse_coming_period, parse_period
 from rag_core.planning.intents import asks_about_recent_events, counts_all_posts, strip_asking_phrase
 from rag_core.storage.user_data import ConversationTurn
-from rag_core.text.channel_questions import asks_of_this_channel
-from rag_core.text.contact_questions import detect_contact_kind
+from rag_core.text.channel_questions import asks_of_this_channel, detect_contact_kind
 from rag_core.text.names import find_names
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import is_pasted

@@ -36,8 +36,7 @@ from rag_core.planning.queries import (
     sanitize_query,
 )
 from rag_core.planning.router import route_plan
-from rag_core.text.channel_questions import detect_channel_question
-from rag_core.text.contact_questions import detect_contact_kind
+from rag_core.text.channel_questions import detect_channel_question, detect_contact_kind
 from rag_core.text.definition_questions import find_defined_name
 from rag_core.text.status_questions import asks_for_status, strip_status_words
 from rag_core.text.tokens import compile_pattern, fold_case, tokenize

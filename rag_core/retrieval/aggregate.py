@@ -18,14 +18,12 @@ from datetime import datetime
 from itertools import product
 
 from rag_core.context.evidence import build_text_key
-from rag_core.context.post_openings import find_opening
 from rag_core.engine import Engine
 from rag_core.planning.intents import asks_for_count, asks_for_mentions, asks_whose_posts
-from rag_core.retrieval.channel_contacts import find_channel_contacts
-from rag_core.retrieval.channel_introductions import introduce_channels
+from rag_core.retrieval.channel_answers import find_channel_contacts, introduce_channels
 from rag_core.retrieval.channel_profile import find_described_channel
 from rag_core.retrieval.coming_events import list_coming_events
-from rag_core.retrieval.dated_post_openings import MAX_LINES, fit_dated_lines, summarize_period
+from rag_core.retrieval.dated_post_openings import MAX_LINES, find_opening, fit_dated_lines, summarize_period
 from rag_core.retrieval.name_definitions import define_name
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage import posts
@@ -62,7 +60,7 @@ from rag_core.writing.phrases import (
 _MAX_READ_POSTS = 500  # the newest that have all the words
 _MAX_DATED_POSTS = 3
 _AT_START, _IN_TITLE, _ELSEWHERE = range(3)
-_NAMED_IN_QUOTES = re.compile(r"[«\"“„]([^»\"”“]+)[»\"”]")
+_QUOTED = re.compile(r"[«\"“„]([^»\"”“]+)[»\"”]")
 
 
 async def date_posts(question: Question, plan: Plan, rag: Engine) -> Draft | None:
@@ -71,7 +69,7 @@ async def date_posts(question: Question, plan: Plan, rag: Engine) -> Draft | Non
     Words in quotes may also stand elsewhere in a post.
     None: no post has them so, the question is searched like any other.
     """
-    quoted = _NAMED_IN_QUOTES.search(question.text)
+    quoted = _QUOTED.search(question.text)
     phrase = build_text_key(quoted[1] if quoted else plan.topic)
     terms = tuple(dict.fromkeys(tokenize(phrase)))
     if not terms or not question.viewer.channels:
@@ -152,11 +150,13 @@ async def find_mentions(words: Sequence[MentionTerm], plan: Plan, viewer: Viewer
         if listed is not None and len(changes) < _POSTS_PER_READ:
             changed = {change.key: change.post for change in changes}  # since the index was brought up to date
             gone = {
-                key for key, post in changed.items() if not post or not _holds_all_terms(_join_post_text(post), words)
+                key for key, post in changed.items() if not post or not _holds_all_terms(join_post_text(post), words)
             }
             there = tuple(place for place in listed if place.key not in gone) if gone else listed
             return there[::-1] if plan.kind is Kind.LAST else there
-    candidates = await asyncio.to_thread(_find_candidates, words, only, rag)
+    # passages with at least one stem of each term, oldest first
+    ways = list(product(*(word.terms for word in words)))[:_MAX_STEM_COMBINATIONS]
+    candidates = await asyncio.to_thread(rag.lexical.matching, ways[0], only, *ways[1:])
     places = list({place.key: place for place in reversed(candidates)}.values())
     if plan.kind is not Kind.LAST:
         places.reverse()
@@ -170,18 +170,11 @@ async def find_mentions(words: Sequence[MentionTerm], plan: Plan, viewer: Viewer
     return kept
 
 
-def _find_candidates(words: Sequence[MentionTerm], only: SearchFilter, rag: Engine) -> list[PassageRef]:
-    """Passages with at least one stem of each term, oldest first."""
-    ways = list(product(*(word.terms for word in words)))[:_MAX_STEM_COMBINATIONS]
-    return rag.lexical.matching(ways[0], only, *ways[1:])
-
-
 def _filter_holding_posts(
     places: Sequence[PassageRef], stored: dict[PostKey, Post], words: Sequence[MentionTerm]
 ) -> list[PassageRef]:
-    return [
-        place for place in places if (post := stored.get(place.key)) and _holds_all_terms(_join_post_text(post), words)
-    ]
+    held = {key for key, post in stored.items() if _holds_all_terms(join_post_text(post), words)}
+    return [place for place in places if place.key in held]
 
 
 def _holds_all_terms(text: str, words: Sequence[MentionTerm]) -> bool:
@@ -190,15 +183,15 @@ def _holds_all_terms(text: str, words: Sequence[MentionTerm]) -> bool:
     return all(word.stands_in(low, terms) for word in words)
 
 
-def _join_post_text(post: Post) -> str:
-    return f"{post.text}\n{post.media.file_name}" if post.media and post.media.file_name else post.text
+def join_post_text(post: Post) -> str:
+    """Join the text of a post and the name of its file."""
+    name = post.media.file_name if post.media else None
+    return "\n".join(filter(None, (post.text, name)))
 
 
 MAX_LINKED_POSTS = 5  # posts linked under a count; more would be noise, as the count itself is exact
 _MAX_NEWS_LENGTH = 160  # characters of a post in a line of news, where its opening does not name the topic
 _MAX_OPENING_LENGTH = 90  # characters of each post in a list
-
-_QUOTED = re.compile(r"[«\"“„]([^»\"”“]+)[»\"”]")
 
 
 def extract_mention_terms(question: Question, plan: Plan, rag: Engine) -> list[MentionTerm]:
@@ -243,7 +236,8 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     if plan.kind is Kind.NEWS and (digest := await _summarize_described_channel(question, plan, rag)):
         return digest
     words = await asyncio.to_thread(extract_mention_terms, question, plan, rag)  # blocking for an index on a server
-    if plan.kind is Kind.NEWS and not (asks_for_mentions(question.text) and _express_topic(words, plan.topic)):
+    expressed = {term for word in words for term in word.terms}
+    if plan.kind is Kind.NEWS and not (asks_for_mentions(question.text) and expressed.issuperset(tokenize(plan.topic))):
         return None  # posts with a part of the topic may be about something else: the search tells how near they are
     places = await find_mentions(words, plan, question.viewer, rag)
     if not places:
@@ -272,11 +266,6 @@ async def _summarize_described_channel(question: Question, plan: Plan, rag: Engi
     digest = replace(plan, kind=Kind.POSTED, channels=frozenset({channel}))
     draft = await summarize_period(question, digest, rag, counted=False)
     return draft if draft.sentences else None
-
-
-def _express_topic(words: Sequence[MentionTerm], topic: str) -> bool:
-    """Whether the required terms express every word of the topic."""
-    return all(any(term in word.terms for word in words) for term in tokenize(topic))
 
 
 def _sample_evenly(places: Sequence[PassageRef]) -> list[PassageRef]:
@@ -332,11 +321,9 @@ async def _count_mentions(
     if not shown or ends is None:
         return None
     count = format_mention_count(len(places), _restore_wording(question.text, words), ends, question.lang)
-    return (
-        Draft((Sentence(count, tuple(s.citations[0] for s in shown)),), 1.0)
-        if len(count) <= MAX_SENTENCE_LENGTH
-        else None
-    )
+    if len(count) > MAX_SENTENCE_LENGTH:
+        return None
+    return Draft((Sentence(count, tuple(s.citations[0] for s in shown)),), 1.0)
 
 
 def _restore_wording(text: str, words: Sequence[MentionTerm]) -> list[str]:
@@ -361,7 +348,5 @@ async def _quote_mentions(
     for place in places:
         if passage := passages.get(place):
             evidence = Evidence((Source(1, passage, 1.0),))
-            quotes += [
-                quote_piece(piece) for piece in select_best_pieces(asked, evidence, most=1, margin=0.0, longest=longest)
-            ]
+            quotes += map(quote_piece, select_best_pieces(asked, evidence, most=1, margin=0.0, longest=longest))
     return quotes

@@ -33,9 +33,6 @@ _WITHOUT_PERIOD = timedelta(days=28)  # "what's coming up?"
 _MAX_READ_POSTS, _MAX_COMPARED, _MAX_LINES = 1000, 28, 7  # the newest posts; the soonest events
 _MAX_READ_SENTENCES = 400  # that have words of days, 0.5 ms each
 _MAX_SENTENCE_LENGTH = 1000  # characters: a longer one is a list or a table
-_BEFORE_NUMERIC_DAY = re.compile(
-    r"(?:^|\b(?:в|во|на|до|к|с|по|от|on|by|for|from|until|till)\s|day,?\s|[а-я]{3,11},\s)$"
-)
 _CONTEXT_LENGTH = 30  # characters read before a date
 _MAX_LINE_LENGTH = 160  # characters of a quote
 _MAX_GAP = 3  # characters between two sentences that adjoin

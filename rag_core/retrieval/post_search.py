@@ -19,7 +19,7 @@ from rag_core.planning.intents import extract_topic
 from rag_core.planning.queries import extract_phrases, generate_query_variants, sanitize_query
 from rag_core.planning.router import choose_retrievers
 from rag_core.planning.rule_planner import parse_filters
-from rag_core.retrieval.aggregate import MentionTerm, build_mention_term
+from rag_core.retrieval.aggregate import MentionTerm, build_mention_term, join_post_text
 from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage import channels, near_duplicates, posts
@@ -174,7 +174,10 @@ def parse_search_request(question: Question, known: Mapping[int, Channel]) -> Se
     )
     filters = tuple(text[start:end] for start, end in spans)
     beside = tuple(piece for piece in filters if fold_case(piece) in parsed.beside)
-    rest = _blank_out_spans(text, spans)
+    letters = list(text)
+    for start, end in spans:
+        letters[start:end] = " " * (end - start)
+    rest = " ".join("".join(letters).split())
     plan = Plan((), Kind.POSTED, channels=parsed.channels, authors=parsed.authors, origins=parsed.origins,
                 media=parsed.media, files=parsed.files)  # fmt: skip
     if period:
@@ -196,13 +199,6 @@ def _locate_pieces(pieces: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:
     return sorted({match.span() for match in matches if match})
 
 
-def _blank_out_spans(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    rest = list(text)
-    for start, end in spans:
-        rest[start:end] = " " * (end - start)
-    return " ".join("".join(rest).split())
-
-
 MAX_LISTED_POSTS = 500  # a hundred pages; checking one post takes a third of a millisecond
 _POSTS_PER_READ = 500  # posts in one read, so that other readers of the archive get their turn
 _MAX_SCORED_PASSAGES = 4 * MAX_LISTED_POSTS  # passages sorted by score; those behind them are newest first
@@ -221,7 +217,7 @@ class FoundPost:
     @property
     def text(self) -> str:
         """Text of the post and the name of its file."""
-        return _join_post_text(self.post)
+        return join_post_text(self.post)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,11 +256,11 @@ class _SearchJob:
 
     def whole(self, post: Post) -> bool:
         """Whether a post contains all the words."""
-        return self.spots.all_in(_join_post_text(post))
+        return self.spots.all_in(join_post_text(post))
 
     def near(self, post: Post) -> bool:
         """Whether a post contains at least the phrases."""
-        return self.spots.phrases_in(_join_post_text(post))
+        return self.spots.phrases_in(join_post_text(post))
 
 
 async def list_posts(question: Question, rag: Engine) -> SearchListing:
@@ -338,22 +334,12 @@ async def _read_matching_posts(
     for first in range(0, len(keys), _POSTS_PER_READ):
         some = keys[first : first + _POSTS_PER_READ]
         stored = await posts.fetch_posts(rag.archive, some)
-        fitting = await asyncio.to_thread(_filter_posts, (stored[key] for key in some if key in stored), fits)
+        fitting = await asyncio.to_thread(list, filter(fits, [stored[key] for key in some if key in stored]))
         room = MAX_LISTED_POSTS - len(kept)
         kept |= {post.key: post for post in fitting[:room]}
         if len(fitting) > room:
             return kept, True
     return kept, False
-
-
-def _filter_posts(stored: Iterable[Post], fits: Callable[[Post], bool]) -> list[Post]:
-    return [post for post in stored if fits(post)]
-
-
-def _join_post_text(post: Post) -> str:
-    """Join the text of a post and the name of its file."""
-    name = post.media.file_name if post.media else None
-    return "\n".join(filter(None, (post.text, name)))
 
 
 async def _merge_copies(
@@ -372,11 +358,7 @@ async def _merge_copies(
 def _build_entries(
     everything: _PostsByKey, whole: _PostsByKey, known: Mapping[PostKey, PostCopies]
 ) -> tuple[FoundPost, ...]:
-    hits = [Hit(_build_whole_passage(post), 0.0, "") for post in everything.values()]
+    passages = (Passage(p.key, 0, "", p.text, 0, len(p.text), p.date, p.edited, p.origin) for p in everything.values())
+    hits = [Hit(passage, 0.0, "") for passage in passages]
     cited = [source.passage for source in compose_evidence(hits, known, len(hits)).sources]
     return tuple(FoundPost(everything[p.key], p.copies, any(key in whole for key in (p.key, *p.copies))) for p in cited)
-
-
-def _build_whole_passage(post: Post) -> Passage:
-    """One passage of the whole post."""
-    return Passage(post.key, 0, "", post.text, 0, len(post.text), post.date, post.edited, post.origin)

@@ -1,4 +1,4 @@
-"""How to reach those who run a channel: the line that its posts repeat, else the newest that says so."""
+"""Questions about a channel itself: how to reach those who run it, what it is about, and who they are."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 from rag_core.types import Answer, Certainty, Origin
 
 SIGNED = "Harbour News · Breakwater Street 4 · @harbour_desk"
+ABOUT = "This is the channel of the harbour: tides, fish, lost gloves."
+OWNERS = "Пишем вдвоём, Рита и Паша."
 
 
 def lines(answer: Answer) -> list[str]:
@@ -35,7 +37,7 @@ async def test_one_channel_is_answered_surely_by_its_signature(signed: Any) -> N
         assert (lines(answer), answer.certainty) == ([SIGNED], Certainty.SURE)
 
 
-async def test_of_several_channels_each_says_its_own_and_none_that_may_not_be_read(signed: Any) -> None:
+async def test_of_several_channels_each_says_its_own_contact_and_none_that_may_not_be_read(signed: Any) -> None:
     answer = await signed.ask("куда вам написать?")
     assert lines(answer) == [SIGNED, "По вопросам обжига пишите @kiln_master."]  # not the channel, nor who found a key
     assert answer.certainty is Certainty.PROBABLE
@@ -72,3 +74,48 @@ async def test_dates_prices_and_credits_are_no_contacts(library: Any, make_post:
     for question in ("what is your phone number?", "how do I contact you?", "where are you?"):
         answer = await library.ask(question, see=(library.kiln,))
         assert not any(text in line for text in texts for line in lines(answer)), question
+
+
+@pytest.fixture
+async def introduced(empty_library: Any, make_post: Any) -> Any:
+    """Harbour and kiln with first posts that introduce them, a new editor of the harbour, and a closed channel."""
+    library = empty_library
+    await library.keep(
+        make_post(1, f"Hello! {ABOUT} Vera here, harbour master.", chat=library.harbour),
+        *(make_post(2 + n, f"Tide table number {n} is on the wall.", chat=library.harbour, days=n) for n in range(8)),
+        make_post(1, f"Это канал мастерской на Глиняной. {OWNERS}", chat=library.kiln),
+        make_post(1, "Hello! This is the vault's channel. Run by Sir Humphrey.", chat=library.safe),
+        make_post(150, "Our new editor is Otto Lind, welcome him.", chat=library.harbour, days=200),
+        make_post(151, "The editor of the Herald, Max Frost, was rude.", chat=library.harbour, days=201),
+        make_post(152, "The new manager of our supermarket is Bob Smith.", chat=library.harbour, days=202),
+    )
+    return library
+
+
+async def test_a_named_channel_says_surely_what_it_is_about(introduced: Any) -> None:
+    for question in ("what is harbour news about?", "tell me about the harbour news channel"):
+        answer = await introduced.ask(question)
+        assert (lines(answer)[0][: len(ABOUT)], answer.certainty) == (ABOUT, Certainty.SURE)
+
+
+async def test_who_runs_a_channel_is_who_took_over_then_who_speaks_in_its_first_posts(introduced: Any) -> None:
+    answer = await introduced.ask("who runs harbour news?")
+    assert lines(answer) == ["Our new editor is Otto Lind, welcome him.", "Vera here, harbour master."]
+    assert answer.certainty is Certainty.PROBABLE
+
+
+async def test_of_several_channels_each_names_its_own_people_and_none_that_may_not_be_read(introduced: Any) -> None:
+    for question in ("кто тут админ?", "who's behind this page?", "кто ведёт этот канал"):
+        answer = await introduced.ask(question)
+        assert sorted(lines(answer)) == ["Our new editor is Otto Lind, welcome him.", OWNERS]
+
+
+async def test_without_an_introduction_nothing_is_said(library: Any) -> None:
+    for question in ("who runs this channel?", "what is the harbour news channel about?"):
+        assert (await library.ask(question, see=(library.harbour,))).refused
+
+
+async def test_who_runs_something_else_is_a_question_for_posts(introduced: Any, make_post: Any) -> None:
+    await introduced.keep(make_post(160, "The glaze class is run by Maria.", chat=introduced.kiln, days=210))
+    answer = await introduced.ask("who runs the glaze class?")
+    assert lines(answer)[0] == "The glaze class is run by Maria."

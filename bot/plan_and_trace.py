@@ -9,7 +9,7 @@ from typing import Any
 from bot.control.schemas import AnswerJson, PlanJson
 from bot.views.post_formatting import join_lines, strip_control_characters
 from rag_core.engine import Engine
-from rag_core.planning.plan_json import format_plan
+from rag_core.planning.rule_planner import format_plan
 from rag_core.recipe_steps import make_plan
 from rag_core.retrieval.hybrid import search_dense, search_lexical
 from rag_core.retrieval.search import search_passages

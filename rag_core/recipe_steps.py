@@ -24,8 +24,7 @@ from rag_core.engine import Engine, make_plan_key
 from rag_core.errors import IndexUnavailable, RagError
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.planning.intents import is_asking_word
-from rag_core.planning.plan_json import format_plan
-from rag_core.planning.rule_planner import build_bare_plan, lift_filters
+from rag_core.planning.rule_planner import build_bare_plan, format_plan, lift_filters
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.hybrid import search_lexical
 from rag_core.retrieval.rerank import rerank_hits

@@ -34,7 +34,7 @@ from rag_core.text.sentences import is_pasted
 from rag_core.text.status_questions import names_status_topic, strip_status_words
 from rag_core.text.tokens import STOP_WORDS, detect_language, fold_case, tokenize
 
-LEAD_IN_PATTERN = re.compile(
+_LEAD_IN_PATTERN = re.compile(
     r"^\W*(?:(?:ну\s+)?(?:а|и|но)(?:\s+как\s+насчет|\s+что\s+насчет|\s+если)?|как\s+насчет|что\s+насчет|"
     r"(?:and|but|or|so)(?:\s+(?:what|how)\s+about)?|(?:what|how)\s+about)\s+(?=\w|[«\"“@])"
 )
@@ -44,11 +44,10 @@ QUESTION_WORD_PATTERN = re.compile(
     r"как\w{2,4}|чей|чья|чье|чьи|правда ли|верно ли|есть ли|можно ли|who|whom|whose|what|which|when|where|why|how|"
     r"is|are|was|were|do|does|did|can|could|will|would|has|have|had|should)\b(?!\s+about\b)"
 )
-PREPOSITION = r"(?:в|во|на|по|о|об|про|для|без|из|с|со|у|от|до|за|in|on|at|about|for|without|of|from|to|with|by|near)"
-_FIRST_TIME, _LAST_TIME = r"(?:впервые|в первый раз)", r"(?:в )?последний раз"
-OCCURRENCE_PATTERNS = (
-    (re.compile(_FIRST_TIME), "впервые"),
-    (re.compile(_LAST_TIME), "в последний раз"),
+_PREPOSITION = r"(?:в|во|на|по|о|об|про|для|без|из|с|со|у|от|до|за|in|on|at|about|for|without|of|from|to|with|by|near)"
+_OCCURRENCE_PATTERNS = (
+    (re.compile(r"впервые|в первый раз"), "впервые"),
+    (re.compile(r"(?:в )?последний раз"), "в последний раз"),
     (re.compile(r"(?:(?:for )?the )?\bfirst(?: time)?\b"), "first"),
     (re.compile(r"(?:(?:for )?the )?\blast(?: time)?\b(?! (?:week|month|year|night))"), "last"),
 )
@@ -104,7 +103,7 @@ class Pronoun:
 
 def strip_lead_in(text: str) -> str:
     """Strip a leading "and" or "what about" from a question."""
-    lead_in = LEAD_IN_PATTERN.match(fold_case(text))
+    lead_in = _LEAD_IN_PATTERN.match(fold_case(text))
     return text[lead_in.end() :] if lead_in else text
 
 
@@ -249,7 +248,7 @@ def _is_elliptical(text: str, plain: str, own: Sequence[str], now: datetime) -> 
         of_news = asks_about_recent_events(plain) or re.search(r"\b(?:нового|new)\b", plain)
         return bool(QUESTION_WORD_PATTERN.match(plain)) and not (of_news or counts_all_posts(plain))
     if find_question_names(text):
-        short = "?" in text and re.fullmatch(rf"{PREPOSITION}\s+\S+(?:\s+\S+)?", plain)
+        short = "?" in text and re.fullmatch(rf"{_PREPOSITION}\s+\S+(?:\s+\S+)?", plain)
         return bool(short) and not _split_time(plain, now)[1]
     if len(own) <= 1 and QUESTION_WORD_PATTERN.match(plain) and _ATTRIBUTE_PATTERN.search(plain):
         return True
@@ -399,22 +398,22 @@ def _replace_time(question: str, when: str, now: datetime) -> str:
     old, _ = _split_time(question, now)
     if not old:
         return f"{question} {when}"
-    before = re.match(rf"{PREPOSITION}\s+", fold_case(old))
-    alone = re.match(rf"{PREPOSITION}|(?:last|this|next|yesterday|today|вчера|сегодня)\b", fold_case(when))
+    before = re.match(rf"{_PREPOSITION}\s+", fold_case(old))
+    alone = re.match(rf"{_PREPOSITION}|(?:last|this|next|yesterday|today|вчера|сегодня)\b", fold_case(when))
     return question.replace(old, f"{old[: before.end()]}{when}" if before and not alone else when, 1)
 
 
 def _swap_first_and_last(question: str, rest: str) -> str | None:
-    for pattern, words in OCCURRENCE_PATTERNS:
+    for pattern, words in _OCCURRENCE_PATTERNS:
         if pattern.fullmatch(fold_case(rest)):
-            for other, _ in OCCURRENCE_PATTERNS:
+            for other, _ in _OCCURRENCE_PATTERNS:
                 if other is not pattern and (found := other.search(fold_case(question))):
                     return f"{question[: found.start()]}{words}{question[found.end() :]}"
     return None
 
 
 def _replace_name(question: str, rest: str) -> str | None:
-    preposition = re.match(rf"({PREPOSITION})\s+", fold_case(rest))
+    preposition = re.match(rf"({_PREPOSITION})\s+", fold_case(rest))
     name = rest[preposition.end() :] if preposition else rest
     if [found.text for found in find_question_names(f", {name}")] != [name]:
         return None
@@ -438,12 +437,12 @@ def _replace_topic(question: str, rest: str, now: datetime) -> str | None:
 
 
 def _find_preposition_before(question: str, at: int) -> str | None:
-    found = re.search(rf"(?<!\w)({PREPOSITION})\s+$", fold_case(question[:at]))
+    found = re.search(rf"(?<!\w)({_PREPOSITION})\s+$", fold_case(question[:at]))
     return found[1] if found else None
 
 
 def _replace_beneficiary(question: str, rest: str) -> str | None:
-    wanted = re.match(rf"({PREPOSITION})\s", fold_case(rest))
+    wanted = re.match(rf"({_PREPOSITION})\s", fold_case(rest))
     if wanted is None:
         return None
     for found in _BENEFICIARY_PATTERN.finditer(fold_case(question)):

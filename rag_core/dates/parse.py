@@ -187,8 +187,6 @@ def _parse_period(text: str, now: datetime, _zone: tzinfo | None) -> Period | No
 
 
 _YEAR_AHEAD, _LATER_THIS_WEEK, _SATURDAY = timedelta(days=366), timedelta(days=3), 5
-
-
 _LAST_ONE = re.compile(r"\b(?:last|past|previous|прошл|минувш|прошедш|предыдущ)")
 
 
@@ -196,16 +194,11 @@ def read_coming(point: DateMatch, text: str, today: date) -> DateRange | None:
     """Read a date of a lower-case text as a coming one: of what recurs the occurrence that has not ended, or the next."""
     if point.recurrence is None:
         days = point.read(today)
-        ended = days is not None and days.until is not None and days.until <= today
-        if (
-            ended
-            and days
-            and days.since
-            and days.since.weekday() == _SATURDAY
-            and not _LAST_ONE.search(text, point.at, point.to)
-        ):
-            return point.read(today + _LATER_THIS_WEEK)  # on a Monday "this weekend" is the coming one
-        return days
+        if not (days and days.since and days.until and days.until <= today):
+            return days
+        # on a Monday "this weekend" is the coming one
+        again = days.since.weekday() == _SATURDAY and not _LAST_ONE.search(text, point.at, point.to)
+        return point.read(today + _LATER_THIS_WEEK) if again else days
     latest = point.recurrence.find_latest(today)
     if latest and latest.until and latest.until > today:
         return latest

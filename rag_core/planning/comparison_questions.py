@@ -187,12 +187,9 @@ def _fits(measure: Measure, number: Number, low: str, *, priced: bool) -> bool:
     if ":" in low[max(0, number.start - 1) : number.end + 1] or "№" in low[max(0, number.start - 3) : number.start]:
         return False  # a time of day, the number of a house or a bus
     if measure is Measure.PRICE:
-        bare = not number.unit and (low[number.end : number.end + 1] in {"", "\n"} or _counts_nothing(number))
+        counted = number.noun and number.noun.split()[0] not in _PREPOSITIONS
+        bare = not number.unit and (low[number.end : number.end + 1] in {"", "\n"} or not counted)
         return number.unit in CURRENCIES or (priced and bare)
     if measure is Measure.SIZE:
         return number.unit not in CURRENCIES | {"", "%", "ordinal", "day", "month"}
     return measure is Measure.NUMBER and not number.unit and not 1900 <= number.values[0] <= 2100
-
-
-def _counts_nothing(number: Number) -> bool:
-    return not number.noun or number.noun.split()[0] in _PREPOSITIONS

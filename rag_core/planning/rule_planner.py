@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from typing import Any
 
 from rag_core.dates.parse import Period, parse_coming_period, parse_period
 from rag_core.planning.intents import (
@@ -299,6 +300,25 @@ def widen_plan(plan: Plan) -> Plan:
 def lift_filters(plan: Plan) -> Plan:
     """Lift all filters of the question; those of the viewer are no part of a plan."""
     return replace(plan, since=None, until=None, channels=None, authors=(), origins=(), media=(), files=())
+
+
+def format_plan(plan: Plan, known: Mapping[int, Channel]) -> dict[str, Any]:
+    """Format a plan in the JSON form of `rag_core.planning.schema`, which the model writes; days are inclusive."""
+    titles = [known[chat].title for chat in sorted(plan.channels or ()) if chat in known]
+    filters = {
+        "date_from": plan.since and f"{plan.since:%Y-%m-%d}",
+        "date_to": plan.until and f"{plan.until - timedelta(days=1):%Y-%m-%d}",
+        "channel": ", ".join(titles) or None,
+        "author": ", ".join(plan.authors) or None,
+    }
+    return {
+        "normalized_queries": list(plan.queries),
+        "must_phrases": list(plan.must),
+        "should_phrases": list(plan.should),
+        "metadata_filters": filters if any(filters.values()) else None,
+        "k_per_query": plan.k_per_query,
+        "fusion": plan.fusion,
+    }
 
 
 def _detect_intent_and_topic(asked: str, rest: str, *, timed: bool) -> tuple[Kind, str]:

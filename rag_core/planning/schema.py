@@ -1,7 +1,6 @@
 """Plan schema: the JSON plan of a model, its grammar, and a tolerant parser of replies.
 
-Parsing never raises, whatever the reply: an unreadable plan gives an empty proposal. The length limits let a plan of
-Russian words, at 2.5 characters a token, fit its 256 tokens.
+Parsing never raises, whatever the reply: an unreadable plan gives an empty proposal.
 """
 
 from __future__ import annotations

@@ -344,7 +344,7 @@ async def _quote_mentions(
         " ".join(_restore_wording(question.text, words)) or question.text,
         rag.lexical.statistics(question.viewer.channels).weight,
     )
-    quotes = []
+    quotes: list[Sentence] = []
     for place in places:
         if passage := passages.get(place):
             evidence = Evidence((Source(1, passage, 1.0),))

@@ -9,7 +9,7 @@ import asyncio
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -113,18 +113,16 @@ def _choose_described(
         introduced = {chat for chat, said in introductions.items() if not ways.isdisjoint(said)}
         if introduced or any(map(frequency, forms)):
             possible &= introduced  # a word that is nowhere describes nothing
-        counts = {chat: _count_most(ways, chat, rag) for chat in sorted(introduced)[:_MAX_COUNTED_CHANNELS]}
+        counts = {  # posts of a channel with one of the words: that which most of them have
+            chat: max(map(rag.lexical.statistics(frozenset({chat})).frequency, ways))
+            for chat in sorted(introduced)[:_MAX_COUNTED_CHANNELS]
+        }
         for chat in introduced:
             scores[chat] += 1 / len(introduced) + counts.get(chat, 0) / max(1, sum(counts.values()))
     best = sorted(possible & scores.keys(), key=lambda chat: -scores[chat])[:2]
     if not best or (len(best) > 1 and scores[best[0]] == scores[best[1]]):
         return None
     return best[0]
-
-
-def _count_most(words: Iterable[str], chat: int, rag: Engine) -> int:
-    """Count the posts of a channel that have one word, of that which most of them have."""
-    return max(map(rag.lexical.statistics(frozenset({chat})).frequency, words))
 
 
 def _count_document_frequencies(texts: Sequence[str]) -> Callable[[str], float]:
@@ -160,7 +158,11 @@ def _extract_topics(
     named = [(written, count) for _, written, count in names.list_frequent() if count <= most]
     common = [one for one in words.list_frequent() if one[2] <= most and one[0] not in list_time_stems()]
     subjects = sorted(common, key=lambda one: (-one[2] * weigh(str(one[0])), one[1]))
-    nouns = [(_find_base_form(word), count) for _, word, count in subjects[: 10 * _MAX_LISTED] if _is_subject(word)]
+    nouns = [
+        (next(iter(list_dictionary_forms(word)), word), count)
+        for _, word, count in subjects[: 10 * _MAX_LISTED]
+        if word.isascii() or is_noun(word)
+    ]
     pairs = [pair for pair, count in namings.most_common(_MAX_LISTED) if count >= _MIN_COUNT]
     return tuple(named[:_MAX_LISTED]), tuple(nouns[:_MAX_LISTED]), tuple(pairs)
 
@@ -191,11 +193,3 @@ class _GroupedCounts:
             if count >= _MIN_COUNT
         ]
         return sorted(found, key=lambda one: (-one[2], one[1]))
-
-
-def _is_subject(word: str) -> bool:
-    return word.isascii() or is_noun(word)
-
-
-def _find_base_form(word: str) -> str:
-    return next(iter(list_dictionary_forms(word)), word)

@@ -30,7 +30,7 @@ from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run
 from rag_core.types import Hit, Passage, PassageRef, Plan, Question
 
-_MAX_RERANKED = 40  # hits; the others keep their order below them
+_MAX_MEASURED = 40  # hits; the others keep their order below them
 _RECENCY_DAYS = 365.0  # after so many days a post's bonus has fallen to 1/e
 # Words that ask for what was: then the newest post has no bonus.
 _PAST = re.compile(
@@ -115,7 +115,7 @@ def measure_hit_features(
         )
 
     known = [(place, score) for place, score in found.ranked if place in passages]
-    return [(place, measure(place, score)) for place, score in known[:_MAX_RERANKED]]
+    return [(place, measure(place, score)) for place, score in known[:_MAX_MEASURED]]
 
 
 def _measure_wanted(asked: QueryTerms, question: Question, header: frozenset[str], text: str) -> float:

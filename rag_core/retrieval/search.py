@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
@@ -36,7 +36,7 @@ from rag_core.retrieval.hybrid import (
     search_lexical,
 )
 from rag_core.retrieval.rerank import rerank_by_features
-from rag_core.retrieval.retrieval_result import LEXICAL, RankedPlaces, RetrievalResult
+from rag_core.retrieval.retrieval_result import LEXICAL, RankedPlaces, RetrievalResult, Vector
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.settings import SearchSettings
 from rag_core.storage import posts
@@ -106,7 +106,8 @@ async def search_passages(plan: Plan, question: Question, rag: Engine, run: Run)
     if not plan.queries or not question.viewer.channels:
         return ()
     async with run.stage(Stage.RECALL):
-        key, version = await _build_cache_key(plan, question, rag), rag.version
+        seq = await posts.get_last_seq(rag.archive) if plan.has_filters else 0
+        key, version = make_hits_key(plan, question, seq), rag.version
         hits = rag.caches.hits.get(key, version)
         run.note(cache_hit=float(hits is not None))
     if hits is None and plan.kind is Kind.POSTED:
@@ -132,10 +133,6 @@ def format_hit(hit: Hit) -> str:
     """Format a hit as one line for the terminal."""
     words = " ".join(hit.passage.text.split())[:_SHOWN_LENGTH]
     return f"{hit.score:.3f} {hit.leg} {hit.passage.key.chat_id}/{hit.passage.key.message_id} {words}"
-
-
-async def _build_cache_key(plan: Plan, question: Question, rag: Engine) -> Hashable:
-    return make_hits_key(plan, question, await posts.get_last_seq(rag.archive) if plan.has_filters else 0)
 
 
 async def _list_newest(plan: Plan, question: Question, rag: Engine) -> tuple[CachedHit, ...]:
@@ -263,8 +260,6 @@ async def add_neighbours(hits: Sequence[Hit], first: int, plan: Plan, viewer: Vi
 
 
 _PROTECTED_HITS = 20  # first texts exempt from MMR, which cost 2 to 6 points of recall@20 on MuSiQue among them
-
-Vector = NDArray[np.float32]
 
 
 async def diversify_hits(

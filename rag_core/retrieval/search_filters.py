@@ -6,6 +6,7 @@ Channels are limited to those that the viewer may read.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -57,11 +58,8 @@ async def resolve_filter(plan: Plan, viewer: Viewer, rag: Engine) -> SearchFilte
 async def _find_posts_by_name(facet: PostFacet, names: tuple[str, ...], only: SearchFilter, rag: Engine) -> PostKeySet:
     """Find posts by the name of their author or origin."""
     written = await post_lookup.list_facet_values(rag.archive, facet, only.channels)
-
-    def chosen() -> list[str]:
-        return [name for name in written if any(matches_name(one, name) for one in names)]
-
-    return await post_lookup.find_posts_by_facet(rag.archive, facet, await asyncio.to_thread(chosen), only.channels)
+    chosen = await asyncio.to_thread(_choose_matching, written, names, matches_name)
+    return await post_lookup.find_posts_by_facet(rag.archive, facet, chosen, only.channels)
 
 
 async def _find_forwards(names: tuple[str, ...], only: SearchFilter, viewer: Viewer, rag: Engine) -> PostKeySet:
@@ -80,10 +78,9 @@ async def _find_posts_with_files(names: tuple[str, ...], only: SearchFilter, rag
     written: list[str] = []
     for kind in {name.rpartition(".")[2] for name in names}:
         written += await post_lookup.list_facet_values(rag.archive, PostFacet.FILE, only.channels, f"%.{kind}%")
+    chosen = await asyncio.to_thread(_choose_matching, written, names, matches_file_name)
+    return await post_lookup.find_posts_by_facet(rag.archive, PostFacet.FILE, chosen, only.channels)
 
-    def chosen() -> list[str]:
-        return [name for name in written if any(matches_file_name(one, name) for one in names)]
 
-    return await post_lookup.find_posts_by_facet(
-        rag.archive, PostFacet.FILE, await asyncio.to_thread(chosen), only.channels
-    )
+def _choose_matching(written: Sequence[str], names: Sequence[str], matches: Callable[[str, str], bool]) -> list[str]:
+    return [value for value in written if any(matches(name, value) for name in names)]

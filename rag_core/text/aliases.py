@@ -15,8 +15,8 @@ from rag_core.text.morphology import is_noun
 from rag_core.text.tokens import tokenize
 
 _LETTERS = re.compile(r"[^\W\d_]+")
-_NAME = r"(?:[«„“\"]{1,2}(?P<quoted>[^«»„“”\"\n]{2,40})[»“”\"]|(?P<plain>[A-ZА-ЯЁ][\w’-]+(?: [A-ZА-ЯЁ][\w’-]+){0,2}))"
 _QUOTED = r"[«„“\"]{1,2}(?P<quoted>[^«»„“”\"\n]{2,40})[»“”\"]"
+_NAME = rf"(?:{_QUOTED}|(?P<plain>[A-ZА-ЯЁ][\w’-]+(?: [A-ZА-ЯЁ][\w’-]+){{0,2}}))"
 _OUR = r"(?:our|the|a|an|наш|наша|наше|наши|это)"
 _APPOSITION = re.compile(rf"(?<![\w-])(?P<common>[\w-]{{3,30}}) {_QUOTED}")  # the boat "Otter"
 # A bakery opens on Saturday. It is called Ember: the common noun stands before.
@@ -47,7 +47,7 @@ def find_aliases(asked: Iterable[str], texts: Iterable[str]) -> tuple[tuple[str,
     """Find (term of the question, term of its other name), both ways, in texts that give names."""
     wanted, found = frozenset(asked), defaultdict[str, dict[frozenset[str], None]](dict)
     for text in texts:
-        for common, name in _list_namings(text[:_MAX_NAMING_TEXT]):
+        for _, common, name in _match_namings(text[:_MAX_NAMING_TEXT]):
             if common in wanted:
                 found[common][name - wanted] = None
             elif name <= wanted:
@@ -72,13 +72,8 @@ def list_written_namings(text: str) -> Iterator[tuple[str, str]]:
             yield word, " ".join((match.groupdict()["quoted"] or match.groupdict().get("plain") or "").split())
 
 
-def _list_namings(text: str) -> Iterator[tuple[str, frozenset[str]]]:
-    """List the namings of a text: the term of a common noun, and the terms of a name."""
-    for _, common, name in _match_namings(text):
-        yield common, name
-
-
 def _match_namings(text: str) -> Iterator[tuple[re.Match[str], str, frozenset[str]]]:
+    """Match the namings of a text: the match, the term of a common noun, and the terms of a name."""
     likely = (
         (_APPOSITION, any(mark in text for mark in _OPENING_QUOTES)),
         (_CALLED, any(word in text for word in _NAMING_WORDS)),

@@ -49,7 +49,7 @@ def build_surname_pattern(base: str) -> re.Pattern[str]:
 
 
 _WORD = re.compile(r"[^\W_]+")
-_CYRILLIC_LETTER = re.compile(r"[а-я]")
+_CYRILLIC_SCRIPT = re.compile("[а-я]")
 _CASE_ENDINGS = re.compile(r"(?<=..)(?:ого|ому|[ыи]ми?|[оае]м|[ыи]х)$")
 _VOWEL_ENDINGS = re.compile(r"(?<=..)[аеиоуыьэюяй]+$")
 _FILE_SEPARATORS = re.compile(r"[\s_-]+")
@@ -65,15 +65,10 @@ def matches_name(said: str, written: str) -> bool:
 def _list_word_bases(name: str) -> list[set[str]]:
     """Possible bases of each word without its case ending; "Максим" has two, as "им" looks like an ending."""
     plain = name.casefold().replace("ё", "е").replace("'s", "").replace("’s", "")
-    return [_strip_case_endings(word) for word in _WORD.findall(plain)]
-
-
-def _strip_case_endings(word: str) -> set[str]:
-    return (
-        {_VOWEL_ENDINGS.sub("", form) for form in (word, _CASE_ENDINGS.sub("", word))}
-        if _CYRILLIC_LETTER.search(word)
-        else {word}
-    )
+    return [
+        {_VOWEL_ENDINGS.sub("", form) for form in (word, _CASE_ENDINGS.sub("", word))} if is_cyrillic(word) else {word}
+        for word in _WORD.findall(plain)
+    ]
 
 
 def matches_file_name(said: str, written: str) -> bool:
@@ -90,7 +85,6 @@ _INFLECTION_ENDINGS = re.compile(
     r"(?:иями|иях|ями|ами|ого|его|ому|ему|ыми|ими|ией|иею|иям|ией|ых|их|ым|им|ом|ем|ой|ей|ою|ею|ах|ях|ам|ям|"
     r"ую|юю|ая|яя|ое|ее|ые|ие|ый|ий|ия|ии|ию|ье|ью|ья|а|я|о|е|у|ю|ы|и|ь|й)$"
 )
-_CYRILLIC_SCRIPT = re.compile("[а-я]")
 _CYRILLIC_SOUNDS = dict(
     zip("абвгдезийклмнопрстуфхцчшщъыьэюя", "a b v g d e z i i k l m n o p r s t u f h ts ch sh sch  i  e iu ia".split(" "), strict=True)
 ) | {"ж": "zh", "ґ": "g", "і": "i", "ї": "i", "є": "e"}  # fmt: skip

@@ -123,6 +123,7 @@ _WEAK_WORDS = frozenset("оба обе обоих both second секунд".spli
 
 _SCALE_LETTERS = {"k": 1e3, "к": 1e3, "m": 1e6, "b": 1e9}  # right after the figures: "50k", "$5m"
 _MONEY = re.compile(r"[$€£₽]\s?[\d.,]+$")
+_MIN_HALF_LENGTH = 7  # letters: "полмиллиона" is longer
 _HALF_AN = re.compile(r"\s+an?(?=\s)")
 
 
@@ -135,7 +136,7 @@ def _scan_number_parts(low: str, lang: str) -> Iterator[NumberPart]:
             sort = "ordinal" if token["tail"] and token["tail"].strip("-") not in {"х", "м"} else "figures"
             yield at, to, _parse_digits(token["figures"], lang), sort, token["figures"]
             continue
-        scale = next((value for pattern, value in _SCALE_PATTERNS if compile_pattern(pattern).match(written)), None)
+        scale = _find_scale(written)
         if (
             written in _SCALE_LETTERS
             and low[at - 1 : at].isdigit()
@@ -152,14 +153,12 @@ def _scan_number_parts(low: str, lang: str) -> Iterator[NumberPart]:
             yield at, to, _ORDINAL_VALUES[word], "ordinal", word
         elif word in {"полчаса", "получаса"}:
             yield at, to - len("часа"), 0.5, "word", word
-        elif word.startswith("пол") and (half := _find_scale(word[3:])):
+        elif word.startswith("пол") and len(word) > _MIN_HALF_LENGTH and (half := _find_scale(word[3:])):
             yield at, to, half / 2, "word", word
 
 
 def _find_scale(word: str) -> float | None:
-    return next(
-        (value for pattern, value in _SCALE_PATTERNS if len(word) > 4 and compile_pattern(pattern).match(word)), None
-    )
+    return next((value for pattern, value in _SCALE_PATTERNS if compile_pattern(pattern).match(word)), None)
 
 
 def _parse_digits(digits: str, lang: str) -> float:

@@ -13,7 +13,7 @@ from functools import cache
 from rag_core.text.answer_type import AnswerType, detect_answer_type, extract_asking_stems
 from rag_core.text.query_expansion import SYNONYM_WEIGHT, expand_words, is_translation
 from rag_core.text.status_questions import extract_status_stems
-from rag_core.text.tokens import _MIN_COMMON_PREFIX, measure_stem_similarity, stem, tokenize
+from rag_core.text.tokens import MIN_COMMON_PREFIX, measure_stem_similarity, stem, tokenize
 
 TermWeight = Callable[[str], float]  # term to weight, above 0
 
@@ -26,16 +26,16 @@ def find_similar_stems(asked: Iterable[str], others: Iterable[str]) -> dict[str,
     """Map each asked stem to its similar stems, most similar first, at most `_MAX_SIMILAR_STEMS`, itself left out."""
     asked, by_start = tuple(asked), dict[str, list[str]]()
     for term in asked:
-        by_start[term[:_MIN_COMMON_PREFIX]] = []
+        by_start[term[:MIN_COMMON_PREFIX]] = []
     for other in dict.fromkeys(others):
-        listed = by_start.get(other[:_MIN_COMMON_PREFIX])
+        listed = by_start.get(other[:MIN_COMMON_PREFIX])
         if listed is not None and len(listed) < _MAX_COMPARED_STEMS:
             listed.append(other)
     similar = {}
     for term in asked:
         near = (
             (measure_stem_similarity(term, (other,)), other)
-            for other in by_start[term[:_MIN_COMMON_PREFIX]]
+            for other in by_start[term[:MIN_COMMON_PREFIX]]
             if other != term
         )
         similar[term] = sorted((one for one in near if one[0]), key=lambda one: -one[0])[:_MAX_SIMILAR_STEMS]

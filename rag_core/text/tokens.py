@@ -172,15 +172,15 @@ def fold_case(text: str) -> str:
     return low.replace("ё", "е")
 
 
-_MIN_COMMON_PREFIX = 4  # common first letters: fewer is chance
+MIN_COMMON_PREFIX = 4  # common first letters: fewer is chance
 
 
 def measure_stem_similarity(term: str, others: Iterable[str]) -> float:
     """Measure similarity to the closest other stem by common beginning, 0..1: "учител" and "учительниц" are similar."""
     best = 0.0
-    start = term[:_MIN_COMMON_PREFIX]
+    start = term[:MIN_COMMON_PREFIX]
     for other in others:
-        if other[:_MIN_COMMON_PREFIX] != start:
+        if other[:MIN_COMMON_PREFIX] != start:
             continue
         same, most = 0, max(len(term), len(other))
         for a, b in zip(term, other, strict=False):
@@ -188,6 +188,6 @@ def measure_stem_similarity(term: str, others: Iterable[str]) -> float:
                 break
             same += 1
         whole = same == min(len(term), len(other))  # "bread" and "break" only begin alike
-        if same >= (_MIN_COMMON_PREFIX if whole else _MIN_COMMON_PREFIX + 1) and same >= 0.6 * most:
+        if same >= (MIN_COMMON_PREFIX if whole else MIN_COMMON_PREFIX + 1) and same >= 0.6 * most:
             best = max(best, same / most)
     return best

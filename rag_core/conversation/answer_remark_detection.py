@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from rag_core.conversation.followups import QUESTION_WORD_PATTERN, strip_lead_in
-from rag_core.conversation.small_talk_detection import correct_word, read_phrases, split_words
-from rag_core.text.tokens import fold_case
+from rag_core.conversation.small_talk_detection import correct_word, split_words
+from rag_core.text.tokens import fold_case, read_phrases
 
 
 class AnswerRemark(StrEnum):

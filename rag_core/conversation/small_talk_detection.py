@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from rag_core.text.morphology import is_dictionary_word, read_word
-from rag_core.text.tokens import compile_pattern, fold_case
+from rag_core.text.tokens import compile_pattern, fold_case, read_phrases
 
 
 class TalkKind(StrEnum):
@@ -45,17 +45,6 @@ class Talk:
 
 
 _MAX_CHARACTERS, _MAX_WORDS, _MAX_ADDRESS_WORDS = 120, 12, 9  # longer texts say something of their own
-
-
-def read_phrases(file: Path) -> dict[str, str]:
-    """Read a file of phrases: the alternatives of each section, as one regular expression."""
-    sections: dict[str, list[str]] = {}
-    for line in file.read_text("utf-8").splitlines():
-        if line.startswith("["):
-            lines = sections.setdefault(line.strip("[]"), [])
-        elif line and not line.startswith("#"):
-            lines.append(line)
-    return {name: "|".join(lines) for name, lines in sections.items()}
 
 
 _PHRASES = read_phrases(Path(__file__).with_name("small_talk_phrases.txt"))

@@ -1,40 +1,29 @@
-"""Intent of a question, by patterns: a fact, a count of posts, a first mention, a timeline, a summary, a claim."""
+"""Intent of a question, by patterns: a fact, a count of posts, a first mention, a timeline, a summary, a claim.
+
+The longer lists of words are in `intent_phrases.txt`.
+"""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
-from rag_core.text.tokens import compile_pattern, fold_case, tokenize
+from rag_core.text.tokens import compile_pattern, fold_case, read_phrases, tokenize
 from rag_core.types import Kind
 
 _INTENT_PREFIX_LENGTH = 1000  # characters read for the intent: some patterns look ahead from every word
 
+_PHRASES = read_phrases(Path(__file__).with_name("intent_phrases.txt"))
 # Questions about posts, with the topic after these words. The first matching pattern decides.
 _POST_WORDS = (
     r"(?:пост(?:ы|а|у|е|ов|ом|ам|ами|ах)?|(?:сообщени|публикаци)(?:е|я|й|ю|и|ем|ей|ям|ями|ях)|"
     r"(?:запис|новост)(?:ь|и|ей|ью|ям|ями|ях)|posts?|messages?|updates?|news)"
 )
 _MENTION_WORDS = r"(?:упоминани\w+|mentions?)"
-_REPORTING_VERBS = (
-    r"(?:упомина[елю]\w*|упомяну\w+|(?:на|о)?писал\w*|написано|сооб?ща[елю]\w*|сообщил\w*|(?:за)?говорил\w*|говорится|"
-    r"рассказал\w*|рассказыва[елю]\w*|о?публиковал\w*|публику[ею]т\w*|(?:за)?постил[аи]?|пиш[уе]т|обсужда[лею]\w*|обсудили|"
-    r"mention(?:s|ed)?|posted|wrote|written|said|talked|reported|published|announced|"
-    r"(?:post|write|say|talk|report)(?: (?:any|some)thing)? (?:about|of|on|that))"
-)
-# "когда выложили" asks for the day of a post; "когда залили" does only where a post, a video or a title is named.
-_POSTING_VERBS = (
-    r"(?:выложи\w*|выклад\w+|(?:за|до)?пости(?:л|т)\w*|(?:о|пере)?публик(?:овал|уе|ую)\w*|размести\w*|размеща\w*|репост\w+|"
-    r"uploaded|posted|published|shared|(?:you|they|we|he|she|channel) (?:upload|post|publish|share))"
-)
-_THROWING_VERBS = (
-    r"(?:за(?:ли|гру)\w+|(?:о|пере)?публик(?:ован|аци)\w*|(?:с|за)?ки(?:ну|да|ды)\w*|вы(?:пуст|веси|стави|ше|хо)\w+|вышл[аои]|дропну\w+|слил\w*|появ\w+|"
-    r"released|dropped|(?:release|drop|send|put (?:up|out))|sent|came out|come out|appear(?:s|ed)?|went up)"
-)
-_POSTED_THINGS = (
-    r"(?:пост(?:ик)?|видео\w*|видос\w*|ролик\w*|фильм\w*|кино|сери[яюий]\w*|выпуск\w*|эпизод\w*|клип\w*|трейлер\w*|фот\w+|картинк\w+|"
-    r"мем\w*|ссылк\w+|новост\w+|запись|стрим\w*|трек\w*|альбом\w*|файл\w*|документ\w*|подкаст\w*|стать\w+|опрос\w*|анонс\w*|"
-    r"videos?|clips?|movies?|films?|episodes?|photos?|pics?|pictures?|memes?|links?|tracks?|albums?|files?|articles?|polls?|trailers?)"
-)
+_REPORTING_VERBS = rf"(?:{_PHRASES['reporting']})"
+_POSTING_VERBS = rf"(?:{_PHRASES['posting']})"
+_THROWING_VERBS = rf"(?:{_PHRASES['throwing']})"
+_POSTED_THINGS = rf"(?:{_PHRASES['posted_thing']})"
 _WHEN_ASKED = (
     r"^(?:(?:а|и|ну|so|and) )?(?:(?:не )?(?:подскажите?|скажите?|помните?|знаете?),? )?(?:когда|какого числа|в какой день|"
     r"дата|(?:when|(?:on )?(?:what|which) (?:day|date)|date) (?:did|was|were|has|have|had|of))\b"
@@ -52,17 +41,7 @@ _POSTING_WORDS = (
     rf"\b(?:{_REPORTING_VERBS}|{_POST_WORDS}|{_MENTION_WORDS}|выш(?:ел|л[аои])|выходил[аио]?|дайджест|digest|хронология|timeline|"
     r"did (?:you|they|we|(?:the )?channels?) (?:\w+ )?(?:post|write|say|talk|report|publish|mention))\b"
 )
-_RECENT_EVENTS = re.compile(
-    r"^(?:самое )?главн\w+\b|\b(?:(?:че|чо|что|шо|чего) (?:там |тут |у вас |сейчас |вообще |все )?(?:нового|новенького|интересн\w+|было|случилось|произошло|происходи\w+|слышно|"
-    r"творится|творилось|обсужда\w+|пропустил\w*|я пропустил\w*)|(?:самое|самые|только|все) (?:самое )?(?:важн\w+|главн\w+|интересн\w+)|(?:важн\w+|главн\w+|интересн\w+) (?:за|новост\w+)|"
-    r"событи[яй]|мероприяти[яй]|итоги|новости|новост[ией]{1,2}|новенькое|хроника|сводк\w+|(?:чего|что|че) (?:\w+ ){0,3}?(?:писали|обсуждали|постили|происходило|произошло)|было (?:что|чего)[ -]?(?:то|нибудь)? ?(?:интересн\w+|важн\w+|нов\w+)?|"
-    r"(?:есть|было) (?:чо|че|что) (?:интересн\w+|нов\w+|важн\w+)|последн\w+ (?:\d+ )?(?:пост|сообщени|запис)\w*|(?:latest|last|newest|recent|past) (?:\d+ |few |couple of )?(?:posts?|messages?)|"
-    r"wh?at(?:'s|s| is| was| has)? (?:all )?(?:new|up|the latest|happened|happening|going on|went on|been happening|been going on|been up)|(?:what|anything) (?:did i|have i|i) miss\w*|"
-    r"(?:did|have) i miss\w*|what was (?:everyone|everybody) talking|(?:anything|something) (?:interesting|new|important|good|happen\w*)|(?:top|main|big|biggest|key) (?:stories|stuff|news|things|events)|"
-    r"вести|обнови меня|(?:введи\w*|держи) (?:меня )?в курс\w?|непрочитанн\w+|накопилось|(?:что|чего|че) (?:\w+ ){0,3}?делается|выжимк\w|саммари|по новостям|много (?:\w+ )?случилось|(?:что|чего)[ -]?нибудь (?:свежее|новое|интересное|важное)|"
-    r"brief me|headlines|developments|run me through|boil (?:it|this|that) down|(?:update|fill) me|year in review|wassup|worth knowing|anything (?:fresh|worth)|nothing new|wrap ?-?up|whatever['’]?s new|what (?:came|went) (?:in|out|on)|what['’]?s gone on|"
-    r"catch me up|fill me in|any ?(?:thing new|news)|events|recap|news|updates|highlights?|tl ?dr|rundown|round ?-?up|sum up)\b"
-)
+_RECENT_EVENTS = re.compile(rf"^(?:самое )?главн\w+\b|\b(?:{_PHRASES['recent_events']})\b")
 _EVENT_WORDS = re.compile(
     r"\b(?:интересного|нового|новенького|произошло|случилось|событи\w+|happened|new|events|going on|went on)\b"
 )
@@ -95,89 +74,29 @@ _INTENT_SOURCES: tuple[tuple[Kind, str, str], ...] = (
     (Kind.HOW_MANY, r"^в скольких ", rf"{_POST_WORDS}\b"),
     (Kind.HOW_MANY, *_ALL_COUNTED),
     # "сколько постов ГАИ на трассе", "how many posts hold up the roof": not every post is one of ours
-    (
-        Kind.HOW_MANY,
-        r"^(?:сколько|how many) ",
-        rf"(?:(?:было|есть|вышло|всего|вообще|total) )*{_POST_WORDS}\b{_ABOUT_LOOKAHEAD}",
-    ),
-    (
-        Kind.FIRST,
-        _WHEN_RU,
-        rf".*?\b(?:{_FIRST_TIME}\b.*?\b{_MENTIONING_VERBS}|{_MENTIONING_VERBS}\b.*?\b{_FIRST_TIME})\b",
-    ),
+    (Kind.HOW_MANY, r"^(?:сколько|how many) ", rf"(?:(?:было|есть|вышло|всего|вообще|total) )*{_POST_WORDS}\b{_ABOUT_LOOKAHEAD}"),
+    (Kind.FIRST, _WHEN_RU, rf".*?\b(?:{_FIRST_TIME}\b.*?\b{_MENTIONING_VERBS}|{_MENTIONING_VERBS}\b.*?\b{_FIRST_TIME})\b"),
     # "first" next to the verb: "the first computer appeared" is about a computer
-    (
-        Kind.FIRST,
-        _WHEN_EN,
-        rf".*?\b(?:first(?: be| been)? {_MENTIONING_VERBS}|first time\b.*?\b{_MENTIONING_VERBS})\b",
-    ),
+    (Kind.FIRST, _WHEN_EN, rf".*?\b(?:first(?: be| been)? {_MENTIONING_VERBS}|first time\b.*?\b{_MENTIONING_VERBS})\b"),
     (Kind.FIRST, _WHEN_EN, rf".*?\b{_MENTIONING_VERBS}\b.*? for the first time\b"),
-    (
-        Kind.FIRST,
-        "",
-        rf"\b(?:перв(?:ое|ый|ая)|first|earliest) (?:{_MENTION_WORDS}|{_POST_WORDS}{_ABOUT_LOOKAHEAD})\b",
-    ),
+    (Kind.FIRST, "", rf"\b(?:перв(?:ое|ый|ая)|first|earliest) (?:{_MENTION_WORDS}|{_POST_WORDS}{_ABOUT_LOOKAHEAD})\b"),
     (Kind.NEWS, "", _NEWS_ABOUT),
-    (
-        Kind.LAST,
-        _WHEN_RU,
-        rf".*?\b(?:{_LAST_TIME}\b.*?\b{_MENTIONING_VERBS}|{_MENTIONING_VERBS}\b.*?\b{_LAST_TIME})\b",
-    ),
-    (
-        Kind.LAST,
-        _WHEN_EN,
-        rf".*?\b(?:(?:last|most recently)(?: be| been)? {_MENTIONING_VERBS}|last time\b.*?\b{_MENTIONING_VERBS})\b",
-    ),
+    (Kind.LAST, _WHEN_RU, rf".*?\b(?:{_LAST_TIME}\b.*?\b{_MENTIONING_VERBS}|{_MENTIONING_VERBS}\b.*?\b{_LAST_TIME})\b"),
+    (Kind.LAST, _WHEN_EN, rf".*?\b(?:(?:last|most recently)(?: be| been)? {_MENTIONING_VERBS}|last time\b.*?\b{_MENTIONING_VERBS})\b"),
     (Kind.LAST, _WHEN_EN, rf".*?\b{_MENTIONING_VERBS}\b.*? (?:last|most recently)\W*$"),
-    (
-        Kind.LAST,
-        "",
-        rf"\b(?:последн(?:ее|ий|яя|ие)|latest|last|newest) (?:{_MENTION_WORDS}|{_POST_WORDS}{_ABOUT_LOOKAHEAD})\b",
-    ),
+    (Kind.LAST, "", rf"\b(?:последн(?:ее|ий|яя|ие)|latest|last|newest) (?:{_MENTION_WORDS}|{_POST_WORDS}{_ABOUT_LOOKAHEAD})\b"),
     (Kind.TIMELINE, "", r"\b(?:хронологи[яюи]|таймлайн|timeline|chronology)\b"),
     (Kind.WHEN, _WHEN_ASKED, rf".*?\b(?:{_REPORTING_VERBS}|{_POSTING_VERBS})\b"),
-    (
-        Kind.WHEN,
-        _WHEN_ASKED,
-        rf" (?:[^«\"“„]*?\b{_THROWING_VERBS}\b[^«\"“„]*?(?:\b{_POSTED_THINGS}\b|[«\"“„])|.*?\b{_POSTED_THINGS}\b.*?\b{_THROWING_VERBS}\b)",
-    ),
-    (
-        Kind.CLAIM,
-        "",
-        r"^(?:правда ли|верно ли|действительно ли|так ли|is it true|is it (?:right|correct)|did .+ really)\b",
-    ),
-    (
-        Kind.COMPARE,
-        "",
-        r"\b(?:сравни\w*|чем .+ отлича\w+|разниц\w+ между|compare|difference between|differ from|versus|vs)\b",
-    ),
-    (
-        Kind.SUMMARY,
-        "",
-        r"\b(?:дайджест|краткое содержание|вкратце|кратко|краткий|пересказ|перескажи\w*|обзор|сводка|резюмируй|подведи итог\w*|summar\w+|recap|digest|overview)\b",
-    ),
+    (Kind.WHEN, _WHEN_ASKED, rf" (?:[^«\"“„]*?\b{_THROWING_VERBS}\b[^«\"“„]*?(?:\b{_POSTED_THINGS}\b|[«\"“„])|.*?\b{_POSTED_THINGS}\b.*?\b{_THROWING_VERBS}\b)"),
+    (Kind.CLAIM, "", r"^(?:правда ли|верно ли|действительно ли|так ли|is it true|is it (?:right|correct)|did .+ really)\b"),
+    (Kind.COMPARE, "", r"\b(?:сравни\w*|чем .+ отлича\w+|разниц\w+ между|compare|difference between|differ from|versus|vs)\b"),
+    (Kind.SUMMARY, "", r"\b(?:дайджест|краткое содержание|вкратце|кратко|краткий|пересказ|перескажи\w*|обзор|сводка|резюмируй|подведи итог\w*|summar\w+|recap|digest|overview)\b"),
     (Kind.LIST, "", r"^(?:перечисли\w*|назови все|какие есть|список|list|name all)\b"),
-)
+)  # fmt: skip
 _NEWS_PREFIX = re.compile(_NEWS_ABOUT)
-# The same with other words before, between and after: "про хор есть посты какие-нибудь", "got any posts with the fox in".
-_POSTS_ASKED = re.compile(
-    r"\b(?:посты|постов|постик\w*|(?:на)?писали|пишут|(?:за)?пост(?:или|ят)|выкладывали|выложили|публиковали|posts|"
-    r"(?:post|wrote|written|writing) (?:(?:any|some)thing )?(?:about|on|of)|post(?:ed)? (?:any|some)thing|(?:been|going) on about|"
-    r"(?:thing|what|whatever)\b[^?]{1,40}\b(?:posted|post(?! (?:office|code|box))|put up|putting up)|catch me up|fill me in|everything about|"
-    r"what(?:'s|s| is| has)? (?:new|been up|up|been happening|happening) (?:with|at|in|from)|(?:что|че|чо|шо) (?:там |тут )?нового|"
-    r"новости|новост[ьейюям]+|news(?! (?:is|are))|miss(?:ed)? (?:any|some)thing (?:on|about)|"
-    r"что было(?=\W*(?:$|[,.:;!?]))|коротенько|вкратце|запомнил\w*|summary|round-?up|recap)\b"
-)
-# One post that is looked for: "найди пост про кота", "which post had the photos", "link to the one about the soup".
-_POST_NOUNS = (
-    r"(?:пост(?:ик)?\w{0,3}|запис[ьие]\w{0,2}(?! на\b| к\b)|публикаци\w{1,2}|сообщени\w{1,2}|упоминани\w{1,2}|объявлени\w{1,2}|стать[яию]|заметк\w|ссыл\w{2,4}|"
-    r"мем\w{0,2}|posts?(?! (?:office|box|code))|psot|entr(?:y|ies)|announcements?|mentions?|stor(?:y|ies)|articles?|messages?|links?|pieces?|thread|write-?up|publications?)"
-)
-_LOOKING = (
-    r"(?:на?йди\w*|нйади|най[тд]\w*|ищу|(?:по)?ищи\w*|(?:по|под)?каж\w*|дай(?:те)?|(?:с|под)?кинь\w*|кидай|подними\w*|откопай\w*|пришли\w*|доста(?:нь|ть)\w*|вытащи|выведи|собери|поскролль|нужен|хочу|"
-    r"где|куда делся|помню|был[аои]?|можно|find|found|search|looking|look(?: for| up)?|show|pull|dig|gimme|give|get|got|where(?:['’]?s)?|which|remember|there was|drop|bring|collect|retrieve|locate|filter|point me|want\w*|"
-    r"wanna|covered|can['’]?t find)"
-)
+_POSTS_ASKED = re.compile(rf"\b(?:{_PHRASES['posts_asked']})\b")
+_POST_NOUNS = rf"(?:{_PHRASES['post_noun']})"
+_LOOKING = rf"(?:{_PHRASES['looking']})"
 _ABOUT = r"(?:про|о|об|обо|насчет|где|в котор\w{2}|с(?! утра)|about|abt|bout|on|re|regarding|concerning|of|with|w|where|mention\w*|tagged|explaining)"
 _POST_SOUGHT = (
     rf"\b{_LOOKING}\b[^?]{{0,40}}?\b{_POST_NOUNS}\b[^?]{{0,25}}?\b{_ABOUT}\b|\b(?:в каком|в котором) (?:посте|сообщении|записи)\b|"
@@ -201,16 +120,7 @@ _POSTS_OF = re.compile(
 _TOPIC_NAMED = re.compile(
     r"(?<!\w)(?:про|о|об|обо|насчет|about|on|regarding|of|mentioning)\s+(?!(?:about|чем|что|lately|recently|today|now|these|this|last|in|since|them|it|that|him|her|us|you|me|нем|них|нее|этом|том|нас|вас)\b)\w"
 )
-_REQUEST_WORDS = (
-    r"\b(?:скинь(?:те)?|кинь(?:те)?|пришли(?:те)?|найди(?:те)?|глянь|помню|эти|все|дай(?:те)?|плиз|пжлст|пж|какие|нибудь|либо|последнее|недавно|в последнее время|"
-    r"вообще|там|тут|здесь|чтобы|ребята|народ|чо|че|шо|чего|чтото|чтонибудь|чето|чет|коротенько|short|summary|round-?up|recap|запомнил\w*|чем|наш\w*|ваш\w*|хочу|можно|"
-    r"pls|plz|send|find|got|get|any|everything|anything|something|things?|guys?|people|ppl|folks?|team|these days|lately|been|put|putting|going on|catch me up|fill me in|"
-    r"поищи|ищу|ищи|найти|найд\w+|достать|достань|вытащи|выведи|собери|поскролль|кидай|подкинь|нужен|нужны|почитать|читал\w?|пост|запись|ссылк\w|ссылочк\w|список|мем\w{0,2}|"
-    r"же|вот|тот|та|это|этот|такой|мне|нам|пожалуйста|помогите|если|были|срочно|сюда|где|куда|делся|самые|старые|последних|последние|свежие|писали|упоминают|упоминается|упоминали|"
-    r"looking|look|search|searching|pull|dig|gimme|retrieve|locate|collect|bring|filter|point|entry|entries|thing|bits?|pieces?|items|thread|write-?up|article|publications|link|links|one|ones|where|which|remember|reading|read|wanna|want|need|older|old|"
-    r"recent|kindly|could|can|can['’]?t|you|please|me|us|i|is|there|that|those|they|talk|talking|about|abt|bout|re|on|of|concerning|tagged|"
-    r"most recent|all|about|thats|that's|whats|what's|speaks?|did|has|have|anyone|anybody|someone)\b"
-)
+_REQUEST_WORDS = rf"\b(?:{_PHRASES['request']})\b"
 # Words about posts that say nothing of the topic.
 _FRAME_WORDS = re.compile(
     rf"\b(?:{_REPORTING_VERBS}|{_POSTING_VERBS}|{_THROWING_VERBS}|{_APPEARING_VERBS}|{_POST_WORDS}|выш(?:ел|л[аои])|выходил[аио]?|хронологи[яюи]|таймлайн|timeline|chronology|покажи|show|{_MENTION_WORDS}|впервые|перв(?:ый|ое|ая)|последн(?:ий|ее|яя|ие)|раз|сколько|"
@@ -220,35 +130,8 @@ _FRAME_WORDS = re.compile(
 )
 
 _COUNT_ASKED = re.compile(r"^(?:(?:а|и|ну|so|and) )?(?:сколько|как часто|в скольких|how (?:many|often))\b")
-
-# Words that ask for all posts of a period.
-_CATCH_ALL_WORDS = (
-    r"\b(?:нов(?:ого|ое)|случилось|произошло|происходило|слышно|события|итоги|дайджест\w*|обзор\w*|сводк\w+|"
-    r"краткое содержание|вкратце|кратк\w+|пересказ\w*|перескажи\w*|резюмируй\w*|подведи|список|перечисли\w*|назови|сделай|составь|дай|главное|главные|"
-    r"новенького|новенькое|интересного|творится|творилось|хроника|последнее|самое|свежие|последние|свежее|последних|че|чо|шо|событий|мероприятия|мероприятий|пропустил\w*|я|"
-    r"расскажи(?:те)?|обсуждали|обсуждают|покажи|пожалуйста|канале?|"
-    r"new|whats|happened|happening|going on|went on|been happening|events|recap|digest|summar\w+|overview|list|name all|make|give|me|important|main|"
-    r"район[еа]|город[еа]|округе|поселке|селе|деревне|town|village|city|area|neighbou?rhood|around|local|"
-    r"highlights|updates?|miss\w*|catch|up|any|anything|today|lately|recently|latest|recent|posts?|please|show|tell)\b"
-)
-
-# Words beside those that ask for news, which name no topic: "у меня нет времени, самое важное за неделю".
-_DIGEST_FILLERS = (
-    r"\b(?:важн\w+|интересн\w+|основн\w+|сам(?:ое|ые|ого|ых)|коротко|короче|кратенько|быстренько|сжато|тезисно|без воды|суть|только|"
-    r"лишь|топ|выжимк\w|саммари|тлдр|непрочитанн\w+|писали|пишут|постили|обсуждал\w*|происходи\w+|накопилось|делается|проворонил\w?|"
-    r"кинь|кидай|скинь|пришли|собери|собрать|подкинь|почитать|листать|пробегись|обнови|введи\w*|курс|можешь|хочу|нужно|знать|узнать|"
-    r"интересует|подскаж\w+|скаж\w+|расскаж\w+|добрый день|добрый вечер|доброе утро|привет|здравствуйте|какие|какая|всего|все|"
-    r"новост\w{1,3}|вести|меня|мне|нам|за|в|на|по|опять|пусто|тишина|или|ли|там|тут|у вас|у нас|было|есть|чего|что|шо|чтонибудь|нибудь|"
-    r"чтото|чонить|чет|вообще|такого|хорошего|свежее|свежие|один|абзац|последн\w+|постам|посты|бро|ребят|народ|пж|плиз|"
-    r"stuff|stories|story|things?|top|big|biggest|key|interesting|important|fresh|short|brief(?:ly|ing)?|bullets?|gist|headlines|"
-    r"developments?|edition|wrap|review|nutshell|boil|down|unread|scroll\w*|points|bits|worth|knowing|resume|rundown|round-?up|sum|tl ?dr|"
-    r"quick|quickly|everything|everyone|everybody|talking|about|happen\w*|published|posted|came|come|been|going|goin|went|gone|on|in|out|up|"
-    r"whatever|feed|wats|keep|nothing|run me through|put|together|anyone|anything|something|new|im|i['’]?m|lol|yo|uh|um|ok|okay|hi|hey|hello|"
-    r"there|just|really|all|dead|again|few|last|past|is|are|was|were|has|have|had|did|do|can|could|would|you|i|we|us|me|it|that|or|and|"
-    r"so|if|with|from|for|of|the|a|an|to|know|want|need|like|get|got|gimme|give|send|fill|hit|read|what|wh?ats|while|since|away|back|"
-    r"thanks|thank|pls|plz|please|kindly|dear|guys|folks|mate|makes?|made|how|too|many)\b"
-)
-
+_CATCH_ALL_WORDS = rf"\b(?:{_PHRASES['catch_all']})\b"
+_DIGEST_FILLERS = rf"\b(?:{_PHRASES['digest_filler']})\b"
 _ASKING_WORDS = (_FRAME_WORDS.pattern, _CATCH_ALL_WORDS, rf"\b{_POSTED_THINGS}\b")
 
 
@@ -305,12 +188,7 @@ def asks_about_recent_events(asked: str) -> bool:
 
 
 _OF_SOMEBODY = re.compile(r"^(?:(?:а|и|ну|so|and) )?(?:кто|кого|почему|зачем|сколько|when|who|why|how (?:much|many))\b")
-# With a period these ask for what was posted then: "кратенько за вчера", "top stories of the summer".
-_DIGEST_CUE = (
-    r"\b(?:самое|главное|важное|основное|коротко|кратенько|кратко|вкратце|выжимк\w|собери|сводк\w+|тлдр|саммари|накопилось|проворонил\w?|"
-    r"пропустил\w?|(?:что|че|чо|шо|чего) (?:\w+ ){0,3}?(?:был[оаи]|писали|постили|обсуждали)|обсуждали|highlights?|stories|headlines|summary|"
-    r"sum up|nutshell|tl ?dr|rundown|recap|resume|edition|wrap|gist|key points|published|posted|came (?:in|out)|went on|in review|big stuff|bits)\b"
-)
+_DIGEST_CUE = rf"\b(?:{_PHRASES['digest_cue']})\b"
 _VALUE_ASKED = re.compile(
     r"\b(?:когда|сколько|скольки|где|куда|откуда|кто|как|почему|зачем|can|could|may|when|where|who|why|how|what time)\b"
 )
@@ -371,21 +249,9 @@ def asks_for_posts(asked: str) -> bool:
 
 # What is to come, without a topic: "что будет в выходные", "anything on tomorrow?". `_COMING_FRAME` are the words that
 # ask so, `_COMING_ASKED` those of them that look ahead by themselves.
-_COMING_ASKED = re.compile(
-    r"\b(?:буд(?:ет|ут)|намеча\w+|намечен\w*|(?:за)?планир\w+|предсто\w+|ожида\w+|готовит\w+|сходить|пойти|податься|заняться|ждать|ждем|впереди|планы|анонс\w*|"
-    r"ближайш\w+|грядущ\w+|comm?ing up|upcoming|planned|scheduled|plans|lined up|wh?at(?:'s|s| is) (?:on|next)|(?:any|some)thing? on|things to do|where to go|"
-    r"what to do|in store|ahead)\b"
-)
-_COMING_FRAME = (
-    rf"{_COMING_ASKED.pattern}|\b(?:что|че|чо|шо|чего|чем|куда|где|какие|есть|ли|то|нибудь|нить|интересн\w+|любопытн\w+|происход\w+|чонить|чтонить|нового|хорошего|можно|бы|там|тут|у нас|у вас|"
-    r"мероприяти\w*|событи\w*|ивент\w*|встреч[аи]?|даты?|афиш\w*|календар\w*|дела|чонибудь|чтонибудь|чето|подскаж\w*|скаж\w*|посовет\w*|ребят\w*|народ|всем|привет|хочу|хотим|время|"
-    r"what|wh?ats|what's|is|are|there|any|anything?|something?|happ?enn?ing|happens|got|going on|going|on|up|events?|dates?|interesting|fun|cool|good|to|do|for|the|"
-    r"can|we|i|you|guys|hi|hey|hello|calendar|agenda|soon|coming|next|go|around|here|out|worth|doing|having|that|should|know|of|about|tell|me|so|um|pls|please)\b"
-)
-_PAST_ASKED = re.compile(
-    r"\b(?:был[аои]?|прош(?:л|ед)\w*|произош\w+|случил\w+|вчера|нового|новенького|новости|слышно|писали|пропустил\w*|обсуждали|итоги|recap|miss\w*|highlights?|"
-    r"was|were|did|had|been|happened|went|yesterday|last|new|news|posts?|posted)\b"
-)
+_COMING_ASKED = re.compile(rf"\b(?:{_PHRASES['coming']})\b")
+_COMING_FRAME = rf"{_COMING_ASKED.pattern}|\b(?:{_PHRASES['coming_frame']})\b"
+_PAST_ASKED = re.compile(rf"\b(?:{_PHRASES['past']})\b")
 
 
 # Questions for one thing: when it is, who does it, whether one may.

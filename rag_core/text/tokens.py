@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from functools import cache, lru_cache
+from pathlib import Path
 
 from py_rust_stemmers import SnowballStemmer
 
@@ -32,6 +33,17 @@ class _CharacterTable(dict[int, str]):
 
 # Compiles a pattern with its first use: a question needs a third of them, and to compile all takes a third of a second.
 compile_pattern = cache(re.compile)
+
+
+def read_phrases(file: Path) -> dict[str, str]:
+    """Read a file of phrases: the alternatives of each section, as one regular expression."""
+    sections: dict[str, list[str]] = {}
+    for line in file.read_text("utf-8").splitlines():
+        if line.startswith("["):
+            lines = sections.setdefault(line.strip("[]"), [])
+        elif line and not line.startswith("#"):
+            lines.append(line)
+    return {name: "|".join(lines) for name, lines in sections.items()}
 
 
 def _normalize_character(char: str) -> str:

@@ -1,7 +1,10 @@
+"""Search by words and by meaning; what is deleted or suspected is found by neither, from that moment on."""
+
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +16,17 @@ from rag_core.errors import IndexUnavailable, ModelUnavailable, VectorsUnavailab
 from rag_core.models.active_models import select_model
 from rag_core.models.catalog import ModelRole
 from rag_core.planning.rule_planner import plan_by_rules
+from rag_core.retrieval.hybrid import search_dense, search_lexical
 from rag_core.retrieval.search import search_passages
+from rag_core.storage import posts
+from rag_core.storage.post_lookup import fetch_passages
 from rag_core.tracing import Run
-from rag_core.types import Hit, PostKey
+from rag_core.types import Hit, PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
+
+
+FERRY = "When does the ferry to Owl Island leave?"
 
 
 @pytest.fixture
@@ -35,7 +44,9 @@ async def hybrid(tmp_path: Path, open_library: Any, offline_models: Path, make_p
         }
         kept = [make_post(n, t, chat=chat, days=n) for chat, posts in texts.items() for n, t in posts.items()]
         await library.keep(*kept)
-        await DenseIndexer(library.rag.archive, library.rag.dense.vectors, library.rag.dense.embedder).catch_up()
+        library.ferry = kept[0]
+        library.dense = DenseIndexer(library.rag.archive, library.rag.dense.vectors, library.rag.dense.embedder)
+        await library.dense.catch_up()
         yield library
 
 
@@ -66,7 +77,7 @@ async def test_without_its_vectors_words_answer_and_the_shortfall_is_said(hybrid
             raise VectorsUnavailable("The vectors are on holiday.")
 
     rag = replace(hybrid.rag, dense=replace(hybrid.rag.dense, vectors=Down()))
-    given = await answer_question(hybrid.question("When does the ferry to Owl Island leave?"), rag)
+    given = await answer_question(hybrid.question(FERRY), rag)
     assert "7:30" in given.sentences[0].text
     assert [(s.stage, s.reason) for s in given.shortfalls] == [("dense", "The vectors are on holiday.")]
 
@@ -78,7 +89,7 @@ async def test_meaning_stands_in_for_words_that_cannot_be_searched_and_that_is_s
         raise IndexUnavailable("The index is down.")
 
     monkeypatch.setattr(hybrid.rag.lexical, "search", down)
-    given = await answer_question(hybrid.question("When does the ferry to Owl Island leave?"), hybrid.rag)
+    given = await answer_question(hybrid.question(FERRY), hybrid.rag)
     assert given.found[0].passage.key == PostKey(hybrid.harbour, 1)
     assert [(s.stage, s.reason) for s in given.shortfalls] == [("lexical", "The index is down.")]
 
@@ -104,3 +115,49 @@ def test_auto_takes_what_was_pulled_and_none_takes_nothing(offline_models: Path,
     assert select_model(ModelRole.EMBEDDER, "none", pulled) is None
     with pytest.raises(ModelUnavailable):
         select_model(ModelRole.EMBEDDER, "no-such-model", pulled)
+
+
+async def legs(library: Any) -> dict[str, bool]:
+    """Which legs name the post, and whether its text is fetched."""
+    only = SearchFilter(frozenset({library.harbour}))
+    words = [place for place, _ in await search_lexical(FERRY, only, 10, library.rag)]
+    meaning = [place for place, _ in (await search_dense(FERRY, only, 10, library.rag))[0]]
+    fetched = await fetch_passages(library.rag.archive, [*words, *meaning])
+    key = library.ferry.key
+    found = {"words": words, "meaning": meaning, "fetched": fetched}
+    return {name: any(place.key == key for place in places) for name, places in found.items()}
+
+
+@pytest.mark.parametrize("way", ["admin", "suspected"])
+async def test_it_is_gone_at_once_and_leaves_both_indexes(hybrid: Any, way: str) -> None:
+    assert await legs(hybrid) == {"words": True, "meaning": True, "fetched": True}
+    key: PostKey = hybrid.ferry.key
+    marked = posts.mark_posts_suspected(hybrid.rag.archive, [key]) if way == "suspected" else None
+    await (marked or posts.mark_posts_deleted(hybrid.rag.archive, [key], how=way))
+    assert await legs(hybrid) == {"words": True, "meaning": True, "fetched": False}
+    assert key not in {
+        source.passage.key for source in (await answer_question(hybrid.question(FERRY), hybrid.rag)).found
+    }
+
+    await hybrid.indexer.catch_up()
+    await hybrid.dense.catch_up()
+    assert await legs(hybrid) == {"words": False, "meaning": False, "fetched": False}
+
+
+async def test_what_is_cleared_or_edited_is_back_in_both(hybrid: Any, make_post: Any) -> None:
+    key, archive = hybrid.ferry.key, hybrid.rag.archive
+    edited = make_post(1, f"{hybrid.ferry.text} Daily.", chat=key.chat_id, edited=hybrid.ferry.date + timedelta(1))
+    for back in ("cleared", "edited"):
+        await posts.mark_posts_suspected(archive, [key])
+        await hybrid.indexer.catch_up()
+        await hybrid.dense.catch_up()
+        assert not any((await legs(hybrid)).values())
+        await (
+            posts.mark_posts_suspected(archive, [key], suspected=False)
+            if back == "cleared"
+            else posts.save_posts(archive, [edited], source="live")
+        )
+        await hybrid.indexer.catch_up()
+        await hybrid.dense.catch_up()
+        assert all((await legs(hybrid)).values()), back
+    assert await posts.mark_posts_suspected(archive, [key], suspected=False) == 0

@@ -1,3 +1,5 @@
+"""Search: posts of the viewer's channels, by words and by meaning, and what further queries add."""
+
 from __future__ import annotations
 
 import asyncio
@@ -18,7 +20,14 @@ from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.retrieval.aggregate import MentionTerm, find_mentions
-from rag_core.retrieval.search import search_passages
+from rag_core.retrieval.retrieval_result import VectorReader
+from rag_core.retrieval.search import (
+    append_expansion_hits,
+    extract_expansion_names,
+    list_further_queries,
+    search_each_query,
+    search_passages,
+)
 from rag_core.retrieval.search_filters import build_filter
 from rag_core.storage import channels, posts
 from rag_core.storage.post_lookup import fetch_passages
@@ -30,6 +39,7 @@ from rag_core.types import (
     Kind,
     Media,
     Origin,
+    Passage,
     PassageRef,
     Plan,
     Post,
@@ -287,3 +297,130 @@ async def test_of_many_like_hits_others_are_kept_and_copies_stay_with_their_text
     keys = [hit.passage.key for hit in hits]
     assert len(keys) == 25  # twenty stay, four are chosen for being unlike, and one is a copy of such a one
     assert {PostKey(library.harbour, 50), PostKey(library.kiln, 50)} <= set(keys)
+
+
+def place(number: int, part: int = 0) -> PassageRef:
+    return PassageRef(PostKey(-1, number), part, 0, 10)
+
+
+def ranked(*numbers: int) -> list[tuple[PassageRef, float]]:
+    return [(place(n), 10.0 / rank) for rank, n in enumerate(numbers, 1)]
+
+
+def passage(text: str, header: str = "Harbour News · 2025-03-01") -> Passage:
+    return Passage(PostKey(-1, 1), 0, header, text, 0, len(text), datetime(2025, 3, 1, tzinfo=UTC))
+
+
+def test_nothing_comes_before_the_first_five_posts_of_the_question_itself() -> None:
+    own, other = ranked(1, 2, 3, 4, 5, 6, 7), ranked(9, 7, 8)
+    for weight, sixth in ((0.15, 7), (0.5, 7), (100.0, 9)):  # 7 is found by both
+        found = [one.key.message_id for one, _ in append_expansion_hits(own, [(other, weight)] * 5)]
+        assert found[:6] == [1, 2, 3, 4, 5, sixth]
+        assert set(found) == {1, 2, 3, 4, 5, 6, 7, 8, 9}
+
+
+def test_what_only_another_query_finds_has_no_score_of_its_own() -> None:
+    found = dict(append_expansion_hits(ranked(1), [(ranked(2), 0.15)]))
+    assert found == {place(1): 10.0, place(2): 0.0}
+    assert append_expansion_hits(ranked(1, 2), []) == ranked(1, 2)
+    assert [one for one, _ in append_expansion_hits([], [(ranked(3, 4), 0.15)])] == [place(3), place(4)]
+
+
+def test_equal_votes_keep_the_order_of_the_queries() -> None:
+    votes = [(ranked(901, 77, 5003), 0.15), (ranked(42, 640, 31), 0.15)]
+    found = [one.key.message_id for one, _ in append_expansion_hits([], votes)]
+    assert found == [901, 42, 77, 640, 5003, 31]
+
+
+def test_a_long_post_of_many_passages_is_one_of_the_five() -> None:
+    own = [*((place(1, part), 9.0) for part in range(10)), *ranked(2, 3, 4, 5, 6)]
+    found = append_expansion_hits(own, [(ranked(6, 7), 100.0)])
+    assert [one.key.message_id for one, _ in found[:14]] == [1] * 10 + [2, 3, 4, 5]
+
+
+def test_the_names_that_the_best_posts_bring_are_looked_for() -> None:
+    posts = [passage("Captain Grey sails to Owl Island. Owl Island is small."), passage("Captain Grey of Oslo is old.")]
+    assert extract_expansion_names("Who sails the ferry?", posts) == "Owl Island Captain Grey Captain Grey of Oslo"
+    asked = extract_expansion_names("Where does Captain Grey live?", posts)
+    assert "Owl Island" in asked
+    assert "Grey" not in asked
+    assert extract_expansion_names("Who sails?", []) == ""
+    assert "Third" not in extract_expansion_names(
+        "Who?", [*posts, passage("The Third Post")]
+    )  # of the first two posts alone
+
+
+def test_what_must_stand_in_a_post_has_a_query_of_its_own() -> None:
+    plan = Plan(("When does “White Gull” sail?", "sail"), must=("White Gull", "#ferry"))
+    assert list_further_queries(plan) == ("sail", "White Gull #ferry")
+    assert list_further_queries(Plan(("ferry",))) == ()
+
+
+async def test_each_query_is_searched_within_the_filter(library: Any) -> None:
+    only = SearchFilter(frozenset({library.harbour}))
+    ferry, museum, none = await search_each_query(("ferry", "museum", "обжиг"), only, 2, library.rag)
+    assert len(ferry) == 2
+    assert [one.key.message_id for one, _ in museum] == [3]
+    assert none == []
+    assert await search_each_query((), only, 2, library.rag) == []
+
+
+PLACES = [PassageRef(PostKey(-1, number), 0, 0, 10) for number in range(4)]
+
+
+class Store:
+    """A store that writes down what is asked for; the first `failures` requests fail."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.asked: list[list[int]] = []
+        self.failures, self.open = failures, asyncio.Event()
+        self.open.set()
+
+    async def vectors_of(self, places: Sequence[PassageRef]) -> dict[PassageRef, Any]:
+        self.asked.append([place.key.message_id for place in places])
+        await self.open.wait()
+        if len(self.asked) <= self.failures:
+            raise VectorsUnavailable("down")
+        return {place: np.ones(2) for place in places if place.key.message_id < 3}
+
+
+async def test_vectors_read_ahead_are_not_read_again() -> None:
+    store: Any = Store()
+    reader = VectorReader(store)
+    reader.start_reading(PLACES[:2])
+    assert list(await reader.read(PLACES)) == PLACES[:3]  # the last one has no vector
+    assert store.asked == [[0, 1], [2, 3]]
+
+
+async def test_what_fails_ahead_is_tried_again_and_told() -> None:
+    store: Any = Store(failures=2)
+    reader = VectorReader(store)
+    reader.start_reading(PLACES[:2])
+    with pytest.raises(VectorsUnavailable):
+        await reader.read(PLACES[:2])
+    assert len(await reader.read(PLACES[:2])) == 2
+    assert store.asked == [[0, 1]] * 3
+
+
+async def test_a_reader_out_of_time_leaves_the_reading_to_the_next_one() -> None:
+    store: Any = Store()
+    store.open.clear()
+    reader = VectorReader(store)
+    reader.start_reading(PLACES[:2])
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(reader.read(PLACES[:1]), 0.01)
+    store.open.set()
+    assert len(await reader.read(PLACES[:2])) == 2
+    assert store.asked == [[0, 1]]
+
+
+async def test_reading_ends_when_the_search_does() -> None:
+    store: Any = Store()
+    store.open.clear()
+    reader = VectorReader(store)
+    reader.start_reading(PLACES)
+    await asyncio.sleep(0)
+    before = asyncio.all_tasks()
+    reader.cancel()
+    await asyncio.sleep(0)
+    assert len(asyncio.all_tasks()) == len(before) - 1

@@ -30,17 +30,12 @@ def test_each_thing_is_asked_for_by_itself(text: str, asked: tuple[str, str]) ->
 @pytest.mark.parametrize(
     "text",
     [
-        "What is more important, price or quality?",
-        "Is it more than 300 roubles?",
-        "Is there anything cheaper than the kit?",
-        "Есть ли что-нибудь дешевле 200 рублей или бесплатно?",
-        "До скольки открыто: раньше восьми или позже?",
-        "чай дороже?",
-        "дороже чая или чая",
-        "How much is tea or coffee?",
-        "",
+        "What is more important, price or quality?", "Is it more than 300 roubles?",
+        "Is there anything cheaper than the kit?", "Есть ли что-нибудь дешевле 200 рублей или бесплатно?",
+        "До скольки открыто: раньше восьми или позже?", "чай дороже?", "дороже чая или чая",
+        "How much is tea or coffee?", "",
     ],
-)
+)  # fmt: skip
 def test_other_questions_are_no_comparison(text: str) -> None:
     assert parse_comparison(text) is None
 

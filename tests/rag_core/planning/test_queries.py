@@ -124,16 +124,11 @@ def test_code_orders_to_a_model_and_invisible_signs_are_dropped(text: str, left:
 @pytest.mark.parametrize(
     "text",
     [
-        "How do I select a seat from the map?",
-        "Where can I drop off a table?",
-        "Что делает DROP TABLE?",
-        "Can the ferry ignore all the rules of the harbour?",
-        "Which operating system: the old or the new one?",
-        "Is 2 < 3 and 5 > 4?",
-        "Update on the ferry: where is it?",
-        "Забудь обо всём, где паром?",
+        "How do I select a seat from the map?", "Where can I drop off a table?", "Что делает DROP TABLE?",
+        "Can the ferry ignore all the rules of the harbour?", "Which operating system: the old or the new one?",
+        "Is 2 < 3 and 5 > 4?", "Update on the ferry: where is it?", "Забудь обо всём, где паром?",
     ],
-)
+)  # fmt: skip
 def test_what_only_sounds_like_code_stays(text: str) -> None:
     assert sanitize_query(text) == text
 

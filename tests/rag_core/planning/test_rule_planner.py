@@ -74,31 +74,18 @@ def test_questions_about_the_posts_are_known_with_what_they_are_about(text: str,
 @pytest.mark.parametrize(
     "text",
     [
-        "Сколько постов ГАИ стоит на трассе?",
-        "Сколько поставок зерна было в марте?",
-        "Сколько постояльцев принимает гостиница?",
-        "Сколько новостроек сдали о прошлом годе?",
-        "Сколько записалось на курс о керамике?",
-        "Сколько раз переписывали устав?",
-        "Сколько стоит абонемент?",
-        "How many posts hold up the roof?",
-        "How many messages did Otto send?",
-        "How many times was the report rewritten?",
-        "When did the first computer appear?",
-        "Who was the first woman to publish a paper?",
-        "What did the first president say?",
-        "Кто впервые опубликовал периодическую таблицу?",
-        "Первый пост охраны у ворот сняли?",
-        "When was Postgres 16 released?",
-        "When does the post office open?",
-        "How long did the talk last?",
-        "When is the board going to talk about a dome?",
-        "Когда вышел рассказ Чехова?",
-        "Когда открывается запись?",
-        "When does the ferry leave?",
-        "",
+        "Сколько постов ГАИ стоит на трассе?", "Сколько поставок зерна было в марте?",
+        "Сколько постояльцев принимает гостиница?", "Сколько новостроек сдали о прошлом годе?",
+        "Сколько записалось на курс о керамике?", "Сколько раз переписывали устав?", "Сколько стоит абонемент?",
+        "How many posts hold up the roof?", "How many messages did Otto send?",
+        "How many times was the report rewritten?", "When did the first computer appear?",
+        "Who was the first woman to publish a paper?", "What did the first president say?",
+        "Кто впервые опубликовал периодическую таблицу?", "Первый пост охраны у ворот сняли?",
+        "When was Postgres 16 released?", "When does the post office open?", "How long did the talk last?",
+        "When is the board going to talk about a dome?", "Когда вышел рассказ Чехова?", "Когда открывается запись?",
+        "When does the ferry leave?", "",
     ],
-)
+)  # fmt: skip
 def test_questions_about_the_world_are_searched_as_they_were_asked(text: str) -> None:
     found = plan(text)
     assert found.kind is Kind.FACT
@@ -139,22 +126,15 @@ def test_a_time_of_posting_bounds_and_is_no_word_to_be_found(text: str, since: s
 @pytest.mark.parametrize(
     "text",
     [
-        "Что он делал в последние годы жизни?",
-        "Что случилось с паромом в мае 2019?",
-        "Что написал Пушкин в последний год жизни?",
-        "What did the king say in the last year of his life?",
-        "What happened 66 million years ago, as they wrote?",
-        "Кто написал картину Последний день Помпеи?",
-        "Кто написал «Последний день»?",
-        "Сколько постов о фильме «В августе 44-го»?",
-        "Какой роман написал Толстой в 1869 году?",
-        "What was published by Newton in 1687?",
-        "Сколько стоил хлеб в марте 2025?",
-        "What did the ferry cost in 2024?",
-        "Первый канал писал о пароме",
+        "Что он делал в последние годы жизни?", "Что случилось с паромом в мае 2019?",
+        "Что написал Пушкин в последний год жизни?", "What did the king say in the last year of his life?",
+        "What happened 66 million years ago, as they wrote?", "Кто написал картину Последний день Помпеи?",
+        "Кто написал «Последний день»?", "Сколько постов о фильме «В августе 44-го»?",
+        "Какой роман написал Толстой в 1869 году?", "What was published by Newton in 1687?",
+        "Сколько стоил хлеб в марте 2025?", "What did the ferry cost in 2024?", "Первый канал писал о пароме",
         "Что сообщили в версии 2.5.1?",
     ],
-)
+)  # fmt: skip
 def test_a_time_of_what_is_told_bounds_nothing(text: str) -> None:
     found = plan(text)
     assert days(found) == (None, None)
@@ -164,16 +144,12 @@ def test_a_time_of_what_is_told_bounds_nothing(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "since"),
     [
-        ("Что писали вчера?", "2026-01-14"),
-        ("Что нового за неделю?", "2026-01-08"),
-        ("Сделай дайджест новостей за прошлую неделю", "2026-01-05"),
-        ("Сколько постов было в марте?", "2025-03-01"),
-        ("Список постов за май 2025", "2025-05-01"),
-        ("What was posted at the weekend?", "2026-01-10"),
-        ("What did they write in May?", "2025-05-01"),
-        ("what's new since Monday", "2026-01-12"),
+        ("Что писали вчера?", "2026-01-14"), ("Что нового за неделю?", "2026-01-08"),
+        ("Сделай дайджест новостей за прошлую неделю", "2026-01-05"), ("Сколько постов было в марте?", "2025-03-01"),
+        ("Список постов за май 2025", "2025-05-01"), ("What was posted at the weekend?", "2026-01-10"),
+        ("What did they write in May?", "2025-05-01"), ("what's new since Monday", "2026-01-12"),
     ],
-)
+)  # fmt: skip
 def test_a_question_about_nothing_but_a_time_asks_for_its_posts(text: str, since: str) -> None:
     found = plan(text)
     assert (found.kind, days(found)[0]) == (Kind.POSTED, since)
@@ -205,17 +181,12 @@ def test_a_channel_is_named_by_its_name_a_link_or_words_of_its_title(text: str, 
 @pytest.mark.parametrize(
     "text",
     [
-        "Что писали в @the_vault о пароме?",
-        "Что в https://t.me/the_vault/3 о пароме?",
-        "Что в https://t.me/c/1000000003/3 о пароме?",
-        "What is in the vault channel about the ferry?",
-        "Что писали в @nobody_here о пароме?",
-        "пишите на a@harbour_news о пароме",
-        "How was the English Channel crossed by ferry?",
-        "Что говорят про Harbour News и паром?",
-        "в канале о пароме",
+        "Что писали в @the_vault о пароме?", "Что в https://t.me/the_vault/3 о пароме?",
+        "Что в https://t.me/c/1000000003/3 о пароме?", "What is in the vault channel about the ferry?",
+        "Что писали в @nobody_here о пароме?", "пишите на a@harbour_news о пароме",
+        "How was the English Channel crossed by ferry?", "Что говорят про Harbour News и паром?", "в канале о пароме",
     ],
-)
+)  # fmt: skip
 def test_a_channel_that_may_not_be_read_or_is_not_meant_is_no_filter(text: str) -> None:
     assert plan(text).channels is None
 
@@ -267,21 +238,14 @@ def test_a_second_round_looks_wider_for_the_same_channels_and_days() -> None:
 @pytest.mark.parametrize(
     ("text", "about"),
     [
-        ("Расскажи про кота", "кота"),
-        ("Расскажите мне, пожалуйста, о коте Кирпиче", "коте Кирпиче"),
-        ("Что писали про каток?", "каток"),
-        ("Что пишут в каналах о библиотеке?", "библиотеке"),
-        ("Что известно о бассейне?", "бассейне"),
-        ("Есть что-нибудь про ремонт моста?", "ремонт моста"),
-        ("Что нового на рынке?", "рынке"),
-        ("Новости о пароме", "пароме"),
-        ("Tell me about Tawny", "Tawny"),
-        ("What did they write about the Perseids?", "Perseids"),
-        ("What do you know about the bridge?", "the bridge"),
-        ("Is there anything about ferry tickets?", "ferry tickets"),
-        ("what's new with the museum", "museum"),
+        ("Расскажи про кота", "кота"), ("Расскажите мне, пожалуйста, о коте Кирпиче", "коте Кирпиче"),
+        ("Что писали про каток?", "каток"), ("Что пишут в каналах о библиотеке?", "библиотеке"),
+        ("Что известно о бассейне?", "бассейне"), ("Есть что-нибудь про ремонт моста?", "ремонт моста"),
+        ("Что нового на рынке?", "рынке"), ("Новости о пароме", "пароме"), ("Tell me about Tawny", "Tawny"),
+        ("What did they write about the Perseids?", "Perseids"), ("What do you know about the bridge?", "the bridge"),
+        ("Is there anything about ferry tickets?", "ferry tickets"), ("what's new with the museum", "museum"),
     ],
-)
+)  # fmt: skip
 def test_words_that_only_ask_what_was_written_need_not_stand_in_a_post(text: str, about: str) -> None:
     assert plan(text).asked == about
 
@@ -325,18 +289,14 @@ def test_events_of_a_period_are_those_of_the_channel_of_that_name_or_those_that_
 @pytest.mark.parametrize(
     ("text", "topic"),
     [
-        ("про хор есть посты какие нибудь", "хор"),
-        ("какие посты были про лагерь", "лагерь"),
+        ("про хор есть посты какие нибудь", "хор"), ("какие посты были про лагерь", "лагерь"),
         ("было что-то про динозавров?", "динозавров"),
         ("помню про угнанный велик писали, найди эти посты", "угнанный велик"),
-        ("что было на канале про ярмарку", "ярмарку"),
-        ("anything posted about the ferry", "ferry"),
-        ("got any posts with the fox in", "fox"),
-        ("catch me up on the roof, last i heard it leaked", "roof"),
-        ("most recent thing the ferry people posted", "ferry"),
-        ("что нового у гончаров?", "гончаров"),
+        ("что было на канале про ярмарку", "ярмарку"), ("anything posted about the ferry", "ferry"),
+        ("got any posts with the fox in", "fox"), ("catch me up on the roof, last i heard it leaked", "roof"),
+        ("most recent thing the ferry people posted", "ferry"), ("что нового у гончаров?", "гончаров"),
     ],
-)
+)  # fmt: skip
 def test_posts_about_something_are_asked_for_in_many_ways(text: str, topic: str) -> None:
     found = plan(text)
     assert found.kind is Kind.NEWS
@@ -347,18 +307,12 @@ def test_posts_about_something_are_asked_for_in_many_ways(text: str, topic: str)
 @pytest.mark.parametrize(
     "text",
     [
-        "есть места на курс с апреля",
-        "what did scholars say about sincerity",
-        "кто писал про мост",
-        "есть у вас торты с лимоном",
-        "is there a ferry on sunday",
-        "в субботу последнее занятие?",
-        "что было с лодкой в мае?",
-        "are the goal posts being repaired",
-        "is the timetable posted on the gate",
+        "есть места на курс с апреля", "what did scholars say about sincerity", "кто писал про мост",
+        "есть у вас торты с лимоном", "is there a ferry on sunday", "в субботу последнее занятие?",
+        "что было с лодкой в мае?", "are the goal posts being repaired", "is the timetable posted on the gate",
         "что есть в меню на завтрак с сыром?",
     ],
-)
+)  # fmt: skip
 def test_a_question_for_a_fact_asks_for_no_posts(text: str) -> None:
     assert plan(text).kind is Kind.FACT
 

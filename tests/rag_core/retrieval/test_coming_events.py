@@ -97,28 +97,19 @@ async def test_events_of_a_channel_by_what_it_is_and_of_none_that_may_not_be_rea
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("что будет в выходные", Kind.COMING),
-        ("есть что-нибудь интересное в эти выходные?", Kind.COMING),
-        ("what's coming up?", Kind.COMING),
-        ("any plans for October at the club?", Kind.COMING),
+        ("что будет в выходные", Kind.COMING), ("есть что-нибудь интересное в эти выходные?", Kind.COMING),
+        ("what's coming up?", Kind.COMING), ("any plans for October at the club?", Kind.COMING),
         ("is there anything on at the hall on Saturday?", Kind.COMING),
-        ("is the library open on Saturday", Kind.FACT),
-        ("где встреча завтра", Kind.FACT),
-        ("сколько встреч запланировано", Kind.FACT),
-        ("is he coming tomorrow", Kind.FACT),
-        ("what to do with wasps", Kind.FACT),
-        ("can we go to the museum on Saturday", Kind.FACT),
-        ("how many times was it mentioned?", Kind.FACT),
-        ("сколько раз об этом писали?", Kind.FACT),
-        ("how many posts are there?", Kind.POSTED),
-        ("что будет с мостом", Kind.FACT),
-        ("будет ли паром в субботу", Kind.FACT),
-        ("when is the next meeting", Kind.FACT),
-        ("what happened last weekend", Kind.POSTED),
-        ("what is new in October", Kind.POSTED),
+        ("is the library open on Saturday", Kind.FACT), ("где встреча завтра", Kind.FACT),
+        ("сколько встреч запланировано", Kind.FACT), ("is he coming tomorrow", Kind.FACT),
+        ("what to do with wasps", Kind.FACT), ("can we go to the museum on Saturday", Kind.FACT),
+        ("how many times was it mentioned?", Kind.FACT), ("сколько раз об этом писали?", Kind.FACT),
+        ("how many posts are there?", Kind.POSTED), ("что будет с мостом", Kind.FACT),
+        ("будет ли паром в субботу", Kind.FACT), ("when is the next meeting", Kind.FACT),
+        ("what happened last weekend", Kind.POSTED), ("what is new in October", Kind.POSTED),
         ("что нового в субботу", Kind.POSTED),
     ],
-)
+)  # fmt: skip
 def test_what_is_to_come_is_asked_for_without_a_thing(text: str, kind: Kind) -> None:
     asked_at = datetime(2026, 11, 18, 12, tzinfo=UTC)
     assert plan_by_rules(Question(text, "en", asked_at, Viewer(1, frozenset({-1})))).kind is kind

@@ -17,24 +17,16 @@ from rag_core.text.tokens import stem
 @pytest.mark.parametrize(
     ("question", "want"),
     [
-        ("When does the ferry leave?", AnswerType.DATE),
-        ("В каком году построили маяк?", AnswerType.DATE),
-        ("Во сколько отходит паром?", AnswerType.HOURS),
-        ("Какого числа открытие?", AnswerType.DATE),
-        ("How many dogs are there?", AnswerType.NUMBER),
-        ("Сколько стоит абонемент?", AnswerType.PRICE),
-        ("Почём хлеб?", AnswerType.PRICE),
-        ("проезд 36 рублей", AnswerType.PRICE),
-        ("Какая часть урожая пропала?", AnswerType.NUMBER),
-        ("Who keeps the keys?", AnswerType.PERSON),
-        ("Как зовут кота?", AnswerType.NAME),
-        ("В каком городе музей?", AnswerType.PLACE),
-        ("Why is the bridge closed?", AnswerType.REASON),
-        ("Расскажи про мост", AnswerType.ANYTHING),
-        ("", AnswerType.ANYTHING),
-        ("Whenever", AnswerType.ANYTHING),
+        ("When does the ferry leave?", AnswerType.DATE), ("В каком году построили маяк?", AnswerType.DATE),
+        ("Во сколько отходит паром?", AnswerType.HOURS), ("Какого числа открытие?", AnswerType.DATE),
+        ("How many dogs are there?", AnswerType.NUMBER), ("Сколько стоит абонемент?", AnswerType.PRICE),
+        ("Почём хлеб?", AnswerType.PRICE), ("проезд 36 рублей", AnswerType.PRICE),
+        ("Какая часть урожая пропала?", AnswerType.NUMBER), ("Who keeps the keys?", AnswerType.PERSON),
+        ("Как зовут кота?", AnswerType.NAME), ("В каком городе музей?", AnswerType.PLACE),
+        ("Why is the bridge closed?", AnswerType.REASON), ("Расскажи про мост", AnswerType.ANYTHING),
+        ("", AnswerType.ANYTHING), ("Whenever", AnswerType.ANYTHING),
     ],
-)
+)  # fmt: skip
 def test_what_a_question_asks_for(question: str, want: AnswerType) -> None:
     assert detect_answer_type(question) is want
 

@@ -93,16 +93,12 @@ def test_other_questions_are_of_no_channel(asked: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "kind"),
     [
-        ("как с вами связаться?", ContactKind.WRITE),
-        ("куда вам новость скинуть?", ContactKind.WRITE),
-        ("how do i contact you", ContactKind.WRITE),
-        ("is there an email i can write to you at?", ContactKind.WRITE),
-        ("какой у вас номер телефона", ContactKind.PHONE),
-        ("who do i call", ContactKind.PHONE),
-        ("вы где находитесь?", ContactKind.PLACE),
-        ("where are you?", ContactKind.PLACE),
+        ("как с вами связаться?", ContactKind.WRITE), ("куда вам новость скинуть?", ContactKind.WRITE),
+        ("how do i contact you", ContactKind.WRITE), ("is there an email i can write to you at?", ContactKind.WRITE),
+        ("какой у вас номер телефона", ContactKind.PHONE), ("who do i call", ContactKind.PHONE),
+        ("вы где находитесь?", ContactKind.PLACE), ("where are you?", ContactKind.PLACE),
     ],
-)
+)  # fmt: skip
 def test_what_is_asked_of_those_who_run_a_channel(asked: str, kind: ContactKind) -> None:
     assert detect_contact_kind(asked) is kind
 

@@ -15,24 +15,13 @@ from rag_core.text.status_questions import (
 @pytest.mark.parametrize(
     "question",
     [
-        "что там с лифтом?",
-        "чё с рентгеном",
-        "как дела с ремонтом библиотеки",
-        "как идёт стройка моста",
-        "чем кончилась история с печью",
-        "шлагбаум в итоге поставят",
-        "фонари починили?",
-        "нашли того, кто стрелял",
-        "12-й вернут или как",
-        "what's up with the lift?",
-        "any update on the ferry",
-        "how's the roof going",
-        "what became of the old baker",
-        "did they ever fix the gate",
-        "is the library still shut",
+        "что там с лифтом?", "чё с рентгеном", "как дела с ремонтом библиотеки", "как идёт стройка моста",
+        "чем кончилась история с печью", "шлагбаум в итоге поставят", "фонари починили?", "нашли того, кто стрелял",
+        "12-й вернут или как", "what's up with the lift?", "any update on the ferry", "how's the roof going",
+        "what became of the old baker", "did they ever fix the gate", "is the library still shut",
         "has the clinic reopened",
     ],
-)
+)  # fmt: skip
 def test_a_known_thing_and_no_other_word_of_asking_asks_for_its_status(question: str) -> None:
     assert asks_for_status(question)
 

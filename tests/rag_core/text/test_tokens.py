@@ -79,16 +79,10 @@ def test_any_text_has_terms_without_spaces_and_the_same_ones_again(text: str) ->
 @pytest.mark.parametrize(
     ("text", "lang"),
     [
-        ("Где паром?", "ru"),
-        ("Where is the ferry?", "en"),
-        ("Кто такие Golden Gate Quartet?", "ru"),
-        ("What does Чинильня repair?", "en"),
-        ("Tawny 1.0 Кирпичики", "ru"),
-        ("ferry", "en"),
-        ("", "en"),
-        ("123 🔥", "en"),
-        ("ё", "ru"),
+        ("Где паром?", "ru"), ("Where is the ferry?", "en"), ("Кто такие Golden Gate Quartet?", "ru"),
+        ("What does Чинильня repair?", "en"), ("Tawny 1.0 Кирпичики", "ru"), ("ferry", "en"), ("", "en"),
+        ("123 🔥", "en"), ("ё", "ru"),
     ],
-)
+)  # fmt: skip
 def test_the_language_to_answer_in(text: str, lang: str) -> None:
     assert detect_language(text) == lang

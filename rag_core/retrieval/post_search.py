@@ -254,14 +254,6 @@ class _SearchJob:
     rag: Engine
     run: Run
 
-    def whole(self, post: Post) -> bool:
-        """Whether a post contains all the words."""
-        return self.spots.all_in(join_post_text(post))
-
-    def near(self, post: Post) -> bool:
-        """Whether a post contains at least the phrases."""
-        return self.spots.phrases_in(join_post_text(post))
-
 
 async def list_posts(question: Question, rag: Engine) -> SearchListing:
     """List the matching posts that this asker may read; none where neither words nor filters were understood.
@@ -297,7 +289,7 @@ async def _find_posts(job: _SearchJob) -> tuple[_PostsByKey, _PostsByKey, bool]:
     best = dict.fromkeys(hit.passage.key for hit in hits)
     ordered = {key: whole[key] for key in (*(key for key in best if key in whole), *whole)}
     near, _ = await job.run.require(
-        Stage.FETCH, _read_matching_posts([key for key in best if key not in whole], job.near, job.rag)
+        Stage.FETCH, _read_matching_posts([key for key in best if key not in whole], job.spots.phrases_in, job.rag)
     )
     return ordered, near, more
 
@@ -305,12 +297,12 @@ async def _find_posts(job: _SearchJob) -> tuple[_PostsByKey, _PostsByKey, bool]:
 async def _list_filtered_posts(job: _SearchJob) -> tuple[_PostsByKey, bool]:
     """List all posts that pass the filters, newest first."""
     places = await asyncio.to_thread(job.rag.lexical.all_of, job.only)
-    return await _read_matching_posts([place.key for place in reversed(places)], job.whole, job.rag)
+    return await _read_matching_posts([place.key for place in reversed(places)], job.spots.all_in, job.rag)
 
 
 async def _find_exact_matches(job: _SearchJob) -> tuple[_PostsByKey, bool]:
     """Find posts with all the words: candidates by stem from the index, then checked by their text."""
-    return await _read_matching_posts(await asyncio.to_thread(_find_by_stems, job), job.whole, job.rag)
+    return await _read_matching_posts(await asyncio.to_thread(_find_by_stems, job), job.spots.all_in, job.rag)
 
 
 def _find_by_stems(job: _SearchJob) -> list[PostKey]:
@@ -327,14 +319,15 @@ def _find_by_stems(job: _SearchJob) -> list[PostKey]:
 
 
 async def _read_matching_posts(
-    keys: Sequence[PostKey], fits: Callable[[Post], bool], rag: Engine
+    keys: Sequence[PostKey], fits: Callable[[str], bool], rag: Engine
 ) -> tuple[_PostsByKey, bool]:
-    """Read the first posts that pass the check, and whether there are more of them."""
+    """Read the first posts whose text passes the check, and whether there are more of them."""
     kept: _PostsByKey = {}
     for first in range(0, len(keys), _POSTS_PER_READ):
         some = keys[first : first + _POSTS_PER_READ]
         stored = await posts.fetch_posts(rag.archive, some)
-        fitting = await asyncio.to_thread(list, filter(fits, [stored[key] for key in some if key in stored]))
+        there = [stored[key] for key in some if key in stored]
+        fitting = await asyncio.to_thread(list, filter(lambda post: fits(join_post_text(post)), there))
         room = MAX_LISTED_POSTS - len(kept)
         kept |= {post.key: post for post in fitting[:room]}
         if len(fitting) > room:

@@ -18,12 +18,8 @@ if TYPE_CHECKING:
 _loading = Lock()  # threads that come first would each load it
 
 
-def load_dictionary() -> None:
-    """Load the dictionary, so that no question waits for it."""
-    _load_analyzer()
-
-
-def _load_analyzer() -> MorphAnalyzer:
+def load_dictionary() -> MorphAnalyzer:
+    """Load the dictionary, once: early, so that no question waits for it."""
     with _loading:
         return _create_analyzer()
 
@@ -39,17 +35,17 @@ def list_dictionary_forms(word: str) -> tuple[str, ...]:
     """List the dictionary forms of a lower-case word, the likeliest first; none for a word not in the dictionary."""
     if not is_dictionary_word(word):
         return ()
-    return tuple(dict.fromkeys(parse.normal_form for parse in _load_analyzer().parse(word)))
+    return tuple(dict.fromkeys(parse.normal_form for parse in load_dictionary().parse(word)))
 
 
 def is_noun(word: str) -> bool:
     """Whether the likeliest reading of a lower-case dictionary word is a common noun."""
-    return is_dictionary_word(word) and _load_analyzer().parse(word)[0].tag.POS == "NOUN"
+    return is_dictionary_word(word) and load_dictionary().parse(word)[0].tag.POS == "NOUN"
 
 
 def is_dictionary_word(word: str) -> bool:
     """Whether the dictionary holds a lower-case word, in any form; it has none of Latin letters."""
-    return not word.isascii() and _load_analyzer().word_is_known(word)
+    return not word.isascii() and load_dictionary().word_is_known(word)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,5 +78,5 @@ def read_word(word: str) -> tuple[WordReading, ...]:
             parse.tag.animacy == "anim",
             bool({"Name", "Surn", "Patr"} & parse.tag.grammemes),
         )
-        for parse in _load_analyzer().parse(word)
+        for parse in load_dictionary().parse(word)
     )

@@ -211,15 +211,12 @@ def list_names_in_other_script(text: str, frequency: Callable[[str], int]) -> tu
     found = dict.fromkeys(
         (term, other)
         for word in _LETTERS.findall(text)[:_MAX_WORDS]
-        if len(word) >= _MIN_NAME_LENGTH and (term := stem(word.lower())) and _may_be_name(word.lower())
+        if len(word) >= _MIN_NAME_LENGTH and (term := stem(low := word.lower()))
+        if not _CYRILLIC.search(low) or not is_dictionary_word(low) or read_word(low)[0].name
         for spelt in transliterate_word(word)
         if (other := stem(spelt)) and frequency(other)
     )
     return tuple(found)
-
-
-def _may_be_name(low: str) -> bool:
-    return not _CYRILLIC.search(low) or not is_dictionary_word(low) or read_word(low)[0].name
 
 
 def _list_word_forms(low: str) -> tuple[str, ...]:

@@ -99,33 +99,31 @@ NASTY = [
     "last ", "позапоза", "mid-", "Q1 ", "xx век ", "Monday of this ", "$1", "5%", "w/c ", "Торосова ", "пост", "漢",
     "🔥",
 ]  # fmt: skip
-MOST_S = 0.05
-ROUNDS = 6  # what else the machine does may hold one of them up
 LOADED = 3  # times as long, where the tests share the machine
+MOST_S = 0.05 * LOADED
+ROUNDS = 6  # what else the machine does may hold one of them up
 
 
-def quickest(work: Callable[[], object]) -> float:
-    """Seconds of the processor, the least of some rounds; it ends when they are few enough."""
-    least = float("inf")
+def is_quick(work: Callable[[], object], most: float = MOST_S) -> bool:
+    """Whether work takes at most so many seconds of the processor in one of some rounds."""
     for _ in range(ROUNDS):
         started = time.process_time()
         work()
-        least = min(least, time.process_time() - started)
-        if least <= MOST_S:
-            break
-    return least
+        if time.process_time() - started <= most:
+            return True
+    return False
 
 
 @pytest.mark.parametrize("bit", NASTY)
 def test_4000_characters_of_anything_are_planned_in_50_milliseconds(bit: str) -> None:
     text = (bit * LONGEST_QUESTION)[:LONGEST_QUESTION]
     parse_period("September-2020-23", NOW)  # dateparser is loaded
-    assert quickest(lambda: plan(text)) <= MOST_S * LOADED
-    assert quickest(lambda: parse_period(text, NOW)) <= MOST_S * LOADED
+    assert is_quick(lambda: plan(text))
+    assert is_quick(lambda: parse_period(text, NOW))
     post = Passage(PostKey(-1001, 1), 0, text, text, 0, len(text), NOW)
-    assert quickest(lambda: extract_expansion_names("ferry", [post, post])) <= MOST_S * LOADED
+    assert is_quick(lambda: extract_expansion_names("ferry", [post, post]))
 
 
 def test_an_ordinary_question_is_planned_in_two_milliseconds() -> None:
     asked = "When does the ferry to Owl Island leave on Sundays, and what did you write about it in May 2025?"
-    assert quickest(lambda: [plan(asked) for _ in range(10)]) / 10 <= 0.002 * LOADED
+    assert is_quick(lambda: [plan(asked) for _ in range(10)], 10 * 0.002 * LOADED)

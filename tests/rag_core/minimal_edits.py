@@ -193,16 +193,23 @@ def _other_day(old: str, rng: random.Random) -> str:
     return str(rng.choice([day for day in range(1, 29) if abs(day - int(old)) > 1]))
 
 
+_NAME_ROWS: dict[str, list[tuple[list[str], re.Pattern[str]]]] = defaultdict(list)
+for _lang, _rows in NAMES.items():
+    for _before, _names_of_row, _after in _rows:
+        _row = _names_of_row.split("|") if "|" in _names_of_row else _names_of_row.split()
+        _alone = _after or r"(?![\w-]| [А-ЯЁ])"
+        _found = rf"{_before}(?<![\w«\"@./-])(?:{'|'.join(map(re.escape, _row))}){_alone}"
+        _NAME_ROWS[_lang].append((_row, re.compile(_found)))
+
+
 def _names(sentence: str, lang: str, people: list[list[str]], rng: random.Random) -> Iterator[Change]:
-    for before, names, after in NAMES[lang]:
-        row = names.split("|") if "|" in names else names.split()
-        alone = after or r"(?![\w-]| [А-ЯЁ])"
-        for m in re.finditer(rf"{before}(?<![\w«\"@./-])(?:{'|'.join(map(re.escape, row))}){alone}", sentence):
+    for row, pattern in _NAME_ROWS[lang]:
+        for m in pattern.finditer(sentence):
             if lang == "ru" and re.search(r"[А-ЯЁ]\w+ $", sentence[: m.start()]):
                 continue  # a first name stands before it
             yield "name", m.start(), m.end(), rng.choice([x for x in row if x not in (m[0], "России")])
     for row in people if lang == "ru" else []:
-        for m in re.finditer("|".join(map(re.escape, row)) or r"$^", sentence):
+        for m in re.finditer("|".join(row) or r"$^", sentence):
             others = [x for x in row if not set(x.split()) & set(m[0].split())]
             if others and not re.match(r"\w", sentence[m.end() :]):
                 yield "name", m.start(), m.end(), rng.choice(others)

@@ -7,6 +7,7 @@ import json
 import random
 import re
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 from sample_sizes import choose_size
@@ -27,7 +28,7 @@ ASKED = (
 
 async def test_of_real_posts_the_day_is_told(tmp_path: Path, shared_data: Path) -> None:
     with gzip.open(shared_data / "tg_ru_news" / "posts.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
+        rows = [json.loads(line) for line in islice(lines, 0, None, choose_size(1, 2))]
     chats = {name: -1001 - n for n, name in enumerate(sorted({row["channel"] for row in rows}))}
     kept = [
         Post(PostKey(chats[row["channel"]], n), datetime.fromisoformat(row["date"]), row["text"])

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sample_sizes import choose_size
 
 from rag_core.recipes.react import build_calculation_sentence
 from rag_core.recipes.react_tools import (
@@ -409,7 +410,7 @@ def fitting(tool: Tool) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({name: kinds.get(name, words) for name in tool.wants.model_fields})
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=choose_size(25, 12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 async def test_whatever_is_put_in_there_is_an_answer_in_time(library: Any, tool: Tool, data: st.DataObject) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sample_sizes import choose_size
 
 from rag_core.calibration import Calibration
 from rag_core.llm.local import open_local_model
@@ -24,7 +25,7 @@ from rag_core.writing.prompt_loading import load_prompt
 
 pytestmark = pytest.mark.slow
 
-ANSWERS = 20
+ANSWERS = choose_size(20, 8)
 QUESTIONS = (
     "How much does a ferry ticket cost?",
     "Сколько стоит абонемент в мастерскую?",

@@ -63,7 +63,7 @@ async def test_six_in_ten_questions_of_two_parts_are_answered_whole(data: Indexe
             answerable = [part for part in row["parts"] if part["answerable"]]
             whole[recipe] += all(shows(answer, part, data) for part in answerable)
             named += len(answerable) < len(row["parts"]) and bool(answer.missing)
-    print(f"all answerable parts shown, of {len(rows)}: {whole}; one that is not named, of twice {open_parts}: {named}")
+    print(f"all answerable parts shown: {whole} of {len(rows)}; an open part named: {named} of twice {open_parts}")
     assert whole["agent"] >= 0.55 * len(rows)
     assert whole["agent"] > whole["direct"]
     assert named >= 0.6 * open_parts

@@ -28,7 +28,7 @@ from bot.views.post_formatting import RenderContext
 from rag_core.retrieval.period_digest import build_period_digest
 from rag_core.storage import channels, subscriptions
 from rag_core.storage.subscriptions import DigestPlan
-from rag_core.writing.digest_headings import write_heading
+from rag_core.writing.write import write_heading
 
 _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS = 20.0, 300.0
 _RETRY_AFTER = timedelta(minutes=10)

@@ -116,7 +116,6 @@ async def _choose_and_note(question: Question, rag: Engine, run: Run) -> RecipeC
 
 # Reserved for `direct`: it searches in two seconds, and quotes the posts where there is no time left to write.
 _RESERVED_SECONDS, _RESERVED_SHARE = 15.0, 1 / 3  # seconds, but at most this share of the whole
-_OUT_OF_TIME = "There was no time to answer the question as was wanted: raise BUDGETS__QUESTION."
 
 
 async def run_recipe(
@@ -129,18 +128,14 @@ async def run_recipe(
     whole = rag.settings.question_s
     run.recipe = name
     if name == DIRECT_RECIPE:
-        return await _run_direct(question, rag, run, whole, careful=careful)
+        return await _run_within(whole, name, question, rag, run, careful=careful)
     reserve, before = min(_RESERVED_SECONDS, _RESERVED_SHARE * whole), list(run.shortfalls)
     try:
         with _record_outcome(name, rag, run):
-            async with run.within(whole - reserve):
-                draft, evidence = await RECIPES[name](question, rag, run)
-                if not draft.sentences and run.is_hurried:  # it found nothing because its stages had no time
-                    raise StageTimeout(_OUT_OF_TIME)
-                return (await reflect_on_draft(question, draft, evidence, rag, run) if careful else draft), evidence
+            return await _run_within(whole - reserve, name, question, rag, run, careful=careful)
     except RagError as exc:
         run.recipe, run.shortfalls[:] = DIRECT_RECIPE, [*before, Shortfall("recipe", f"{name}: {exc.reason}")]
-    return await _run_direct(question, rag, run, reserve)
+    return await _run_within(reserve, DIRECT_RECIPE, question, rag, run)
 
 
 @contextmanager
@@ -160,15 +155,15 @@ def _record_outcome(name: str, rag: Engine, run: Run) -> Iterator[None]:
             rag.health.record_outcome(name, well=failed is None, limit=rag.settings.agent.errors)
 
 
-async def _run_direct(
-    question: Question, rag: Engine, run: Run, seconds: float, *, careful: bool = False
+async def _run_within(
+    seconds: float, name: str, question: Question, rag: Engine, run: Run, *, careful: bool = False
 ) -> tuple[Draft, Evidence]:
     async with run.within(seconds):
-        draft, evidence = await RECIPES[DIRECT_RECIPE](question, rag, run)
+        draft, evidence = await RECIPES[name](question, rag, run)
+        # it found nothing because its stages had no time: `direct` may
+        if name != DIRECT_RECIPE and not draft.sentences and run.is_hurried:
+            raise StageTimeout("There was no time to answer the question as was wanted: raise BUDGETS__QUESTION.")
         return (await reflect_on_draft(question, draft, evidence, rag, run) if careful else draft), evidence
-
-
-_UNSUPPORTED_LEFT_OUT = "Sentences were left out: the posts they name do not say them."
 
 
 async def cite_and_verify(
@@ -187,7 +182,7 @@ async def cite_and_verify(
     kept = await run.attempt(Stage.VERIFY, checking, verbatim)
     run.show("verify", (f"{'kept' if one in kept else 'dropped'}: {one.text}" for one in current))
     if len(kept) < len(current):
-        run.shortfalls.append(Shortfall("support", _UNSUPPORTED_LEFT_OUT))
+        run.shortfalls.append(Shortfall("support", "Sentences were left out: the posts they name do not say them."))
     return kept
 
 

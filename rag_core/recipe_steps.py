@@ -200,13 +200,16 @@ async def search_and_extract(question: Question, plan: Plan, rag: Engine, run: R
     hits = await search_passages(plan, question, rag, run)
     if not hits and is_pasted(question.text) and (unfiltered := lift_filters(plan)) != plan:
         outside = await search_passages(unfiltered, question, rag, run)
-        return Draft((), 0.0), await run.attempt(
-            Stage.COPIES, gather_evidence(outside, question.viewer, rag), lambda: compose_evidence(outside)
-        )
+        return Draft((), 0.0), await gather_or_compose_evidence(question, outside, rag, run)
     if rag.reranker:  # it may take seconds
         await report_extract(question, plan, hits, rag, run)
     best = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
     return await extract_from_hits(question, plan, best, rag, run)
+
+
+async def gather_or_compose_evidence(question: Question, hits: Sequence[Hit], rag: Engine, run: Run) -> Evidence:
+    """Gather the evidence of hits with their copies, without them where the archive fails."""
+    return await run.attempt(Stage.COPIES, gather_evidence(hits, question.viewer, rag), lambda: compose_evidence(hits))
 
 
 async def extract_from_hits(
@@ -215,9 +218,7 @@ async def extract_from_hits(
     """Compose the evidence from hits, with the posts around the first where that is set, and extract from it."""
     if around := rag.settings.retrieval.neighbours:
         hits = await run.attempt(Stage.FOLLOW, add_neighbours(hits, around, plan, question.viewer, rag), tuple(hits))
-    evidence = await run.attempt(
-        Stage.COPIES, gather_evidence(hits, question.viewer, rag), lambda: compose_evidence(hits)
-    )
+    evidence = await gather_or_compose_evidence(question, hits, rag, run)
     async with run.stage(Stage.RANK):
         # long posts have many pieces to score: in a thread, not on the event loop
         ranked = await asyncio.to_thread(rank_evidence, question, plan, evidence, rag)
@@ -300,8 +301,6 @@ async def finish_draft(
 
 
 _MAX_DOUBTED = 2  # sentences that get a search of their own
-_ONE_LEFT_OUT = "1 sentence was left out: the posts do not say it."
-_SEVERAL_LEFT_OUT = "{} sentences were left out: the posts do not say them."
 
 
 async def search_for_doubted(
@@ -325,8 +324,9 @@ async def search_for_doubted(
             if run.on_sentence:
                 run.on_sentence(sentence)
     if left_out:
-        message = _ONE_LEFT_OUT if left_out == 1 else _SEVERAL_LEFT_OUT.format(left_out)
-        run.shortfalls.append(Shortfall("support", message))
+        one = "1 sentence was left out: the posts do not say it."
+        several = f"{left_out} sentences were left out: the posts do not say them."
+        run.shortfalls.append(Shortfall("support", one if left_out == 1 else several))
     return draft, evidence
 
 

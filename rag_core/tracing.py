@@ -59,7 +59,10 @@ def begin_request() -> Iterator[str]:
 
 @dataclass
 class LlmCosts:
-    """Calls, tokens and times of the language model in one stage. A cancelled call counts as a call."""
+    """Calls, tokens and times of the language model in one stage. A cancelled call counts as a call.
+
+    `figures` are the statistics of completed calls.
+    """
 
     calls: int = 0
     figures: list[GenerationStats] = field(default_factory=list)
@@ -69,14 +72,6 @@ class LlmCosts:
     def begin(self) -> None:
         """Start the clock, when the model is acquired."""
         self._began = perf_counter()
-
-    def call(self) -> None:
-        """Count a call."""
-        self.calls += 1
-
-    def add_stats(self, figures: GenerationStats) -> None:
-        """Add the statistics of a completed call."""
-        self.figures.append(figures)
 
     def note_first_sentence(self) -> None:
         """Record the time of the first sentence; later calls do nothing."""
@@ -313,7 +308,7 @@ class Run:
         async with self.open_session(model, reader) as session:
             prompt = prompt if isinstance(prompt, Prompt) else await prompt(session)
             end = await collect_generation(session.stream(prompt, decoding, grammar=grammar, schema=schema))
-        costs.add_stats(end.figures)
+        costs.figures.append(end.figures)
         self.note(**costs.to_counts())
         return end.text
 

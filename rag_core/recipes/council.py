@@ -105,14 +105,13 @@ _UNJUDGED_POSTS = 5  # kept without the judge where it fails
 _DEFAULT_PREDICTORS = 3  # on a processor each takes seconds
 _MAX_FOLLOW_UPS = 2  # parts of a question that are searched once more
 _WRITING_TIME_FACTOR = 2.0  # time of the final answer and its check, as a multiple of the slowest predictor's
-_NO_MODEL = "The recipe council needs a language model: set LLM__MODEL."
 
 
 async def run_council(question: Question, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
     """Run the recipe `council`: a draft and its evidence. Raises RecipeFailed without a model, GenerationFailed."""
     model = rag.writer
     if model is None:
-        raise RecipeFailed(_NO_MODEL)
+        raise RecipeFailed("The recipe council needs a language model: set LLM__MODEL.")
     plan, exact = await plan_or_answer_exactly(question, rag, run)
     if exact is not None:
         return exact, Evidence()

@@ -15,8 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rag_core.context.copies import gather_evidence
-from rag_core.context.evidence import MAX_SOURCES, compose_evidence
+from rag_core.context.evidence import MAX_SOURCES
 from rag_core.engine import Engine
 from rag_core.planning.comparison_questions import Comparison, compare_values, is_about, parse_comparison
 from rag_core.planning.router import QuestionPart, is_chain, split_question
@@ -26,6 +25,7 @@ from rag_core.recipe_steps import (
     extract_closest,
     extract_from_hits,
     finish_draft,
+    gather_or_compose_evidence,
     plan_or_answer_exactly,
     search_and_extract,
     write_or_extract,
@@ -337,9 +337,7 @@ async def _extract_from_chain(question: Question, plan: Plan, rag: Engine, run: 
     if len(chain) < 2 or covered < _LEAST_COVERED:
         return await search_and_extract(question, plan, rag, run)
     ordered = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
-    evidence = await run.attempt(
-        Stage.COPIES, gather_evidence(ordered, question.viewer, rag), lambda: compose_evidence(ordered)
-    )
+    evidence = await gather_or_compose_evidence(question, ordered, rag, run)
     of_chain = {passage.key for passage in chain}
     linked = tuple(source for source in evidence.sources if source.passage.key in of_chain)
     async with run.stage(Stage.EXTRACT):

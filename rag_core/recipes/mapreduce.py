@@ -70,11 +70,11 @@ async def map_passage(question: Question, passage: Passage, session: LlmSession,
     post = quote_post(passage.text[:_MAX_PASSAGE_LENGTH], header=passage.header)
     prompt = Prompt(template.system, f"{asked}\n{post}", template.shots)
     schema: dict[str, Any] = _MapReply.model_json_schema()
-    costs.call()
+    costs.calls += 1
     end = await collect_generation(
         session.stream(prompt, DecodingParams(_REPLY_TOKENS, temperature=0.0), grammar=MAP_GRAMMAR, schema=schema)
     )
-    costs.add_stats(end.figures)
+    costs.figures.append(end.figures)
     return parse_map_reply(end.text)
 
 
@@ -102,16 +102,13 @@ _MAX_POSTS = 5  # posts that are read
 _READING_TIME_SHARE = 0.7  # of the time for reading; after it no further post is started
 _SHOWN_FACTS = 3  # facts shown where the model could not write an answer from them
 _MIN_OVERLAP = 0.2  # below this overlap of question and answer, the answer may be off topic
-_NO_MODEL = "The recipe mapreduce needs a language model: set LLM__MODEL."
-_NOTHING_READ = "The model read none of the posts: try another one with LLM__MODEL."
-_LOW_OVERLAP = "The answer has few of the question's words: it may be about something else."
 
 
 async def run_mapreduce(question: Question, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
     """Run the recipe `mapreduce`: a draft and its evidence. Raises RecipeFailed without a model, GenerationFailed."""
     model = rag.writer
     if model is None:
-        raise RecipeFailed(_NO_MODEL)
+        raise RecipeFailed("The recipe mapreduce needs a language model: set LLM__MODEL.")
     plan, exact = await plan_or_answer_exactly(question, rag, run)
     if exact is not None:
         return exact, Evidence()
@@ -126,7 +123,8 @@ async def run_mapreduce(question: Question, rag: Engine, run: Run) -> tuple[Draf
         return await finish_draft(question, plan, Draft((), extract.covered), evidence, rag, run)
     overlap = measure_overlap(question, draft, rag)
     if overlap < _MIN_OVERLAP:
-        run.shortfalls.append(Shortfall("overlap", _LOW_OVERLAP))
+        doubt = "The answer has few of the question's words: it may be about something else."
+        run.shortfalls.append(Shortfall("overlap", doubt))
     return await finish_draft(question, plan, replace(draft, covered=overlap).graded_by(extract), evidence, rag, run)
 
 
@@ -153,7 +151,7 @@ async def _map_sources(
     finally:
         run.note(**costs.to_counts(), failed=failed, relevant=relevant, facts=sum(map(len, facts.values())))
     if failed and not facts:
-        raise GenerationFailed(_NOTHING_READ)
+        raise GenerationFailed("The model read none of the posts: try another one with LLM__MODEL.")
     return facts
 
 
@@ -163,8 +161,7 @@ def _keep_supported_facts(question: Question, one: PassageFacts, source: Source,
         return ()
     if one.facts is None:
         asked = QueryTerms.of(question.text, rag.lexical.statistics(question.viewer.channels).weight)
-        pieces = select_best_pieces(asked, Evidence((source,)), 1, 0.0)
-        return tuple(quote_piece(piece) for piece in pieces)
+        return tuple(map(quote_piece, select_best_pieces(asked, Evidence((source,)), 1, 0.0)))
     return tuple(fact for text in one.facts if (fact := attribute_sentence(text, [source])))
 
 

@@ -158,9 +158,6 @@ def _build_call_schema(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 _STEP_TOKENS, _SPARE_TOKENS = 200, 48  # of a step; reserve beyond the counted texts
 _MAX_OBSERVATION_LENGTH = 700  # characters of a tool's result in the prompt
-_NO_MODEL = "The recipe react needs a language model: set LLM__MODEL."
-_NO_POSTS_FOUND = "The model found no post with its tools."
-_UNREADABLE_STEP = "The model's step could not be read."
 _TakenStep = tuple[dict[str, Any], str]  # a tool call and what it gave
 _EXACT_TOOLS = frozenset({"first_mention", "count_mentions", "timeline"})
 
@@ -172,7 +169,7 @@ async def run_react(question: Question, rag: Engine, run: Run) -> tuple[Draft, E
     """
     model = rag.writer or rag.planner
     if model is None:
-        raise RecipeFailed(_NO_MODEL)
+        raise RecipeFailed("The recipe react needs a language model: set LLM__MODEL.")
     plan, exact = await plan_or_answer_exactly(question, rag, run)
     if exact is not None:
         return exact, Evidence()
@@ -181,7 +178,7 @@ async def run_react(question: Question, rag: Engine, run: Run) -> tuple[Draft, E
         await note_unindexed_posts(question.viewer, rag, run)
         return context.exact, Evidence()
     if not context.found:
-        raise RecipeFailed(_NO_POSTS_FOUND)
+        raise RecipeFailed("The model found no post with its tools.")
     return await _write_from_found_posts(plan, context)
 
 
@@ -225,7 +222,7 @@ async def _request_step(
     reply = await context.run.ask_model(model, reader, build_prompt, decoding, grammar=grammar, schema=schema)
     context.run.note(step=context.step)
     if (step := parse_step(reply)) is None:
-        raise GenerationFailed(_UNREADABLE_STEP)
+        raise GenerationFailed("The model's step could not be read.")
     return step
 
 

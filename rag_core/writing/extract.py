@@ -244,9 +244,8 @@ class RankedPieces:
     @property
     def _changed(self) -> bool:
         """Whether the newer value says that it changed, and the older one is surely of the thing that is asked for."""
-        newer, older = self.pieces[0], self.pieces[1]
-        own = older.own
-        return own >= _REPLACED_TERMS and newer.useful and announces_change(newer.text)
+        newer, older = self.pieces[:2]
+        return older.own >= _REPLACED_TERMS and newer.useful and announces_change(newer.text)
 
     @property
     def disputable(self) -> bool:
@@ -586,8 +585,9 @@ def _may_supersede(one: ExtractCandidate, first: ExtractCandidate, told: frozens
         return False
     if told.intersection(tokenize(one.text)) and announces_change(one.text):
         return True
-    own, said = (piece.own for piece in (first, one))
-    return own <= _COMPLETE and said >= _CONTESTED_TOPIC * own and one.topic >= _CONTESTED_TOPIC * first.topic
+    if first.own > _COMPLETE:
+        return False
+    return one.own >= _CONTESTED_TOPIC * first.own and one.topic >= _CONTESTED_TOPIC * first.topic
 
 
 def _is_same_channel(one: ExtractCandidate, other: ExtractCandidate) -> bool:

@@ -1,4 +1,4 @@
-"""Answer generation: a model writes sentences, each checked against its posts before it is shown; reflection.
+"""Answer generation: a model writes sentences, each checked against its posts before it is shown. Reflection, headings.
 
 The posts are data between markers that they cannot forge. A sentence counts only after it is parsed, cleaned, supported
 and cited.
@@ -10,7 +10,7 @@ is rewritten once at most. The first draft stays where the second one has less s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -20,8 +20,9 @@ from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import DecodingParams, FinishReason, Generation, LanguageModel, LlmSession, Prompt
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
+from rag_core.text.tokens import detect_language
 from rag_core.tracing import LlmCosts, Run, Stage
-from rag_core.types import Draft, Evidence, Question, Sentence, Source
+from rag_core.types import Draft, Evidence, Passage, Post, Question, Sentence, Source
 from rag_core.verification.support import (
     MIN_SUPPORT,
     attribute_sentence,
@@ -33,15 +34,13 @@ from rag_core.writing.grammar import (
     LETTERS,
     LineSplitter,
     build_answer_grammar,
+    build_paragraph_grammar,
     clean_reply,
     equals_phrase,
     parse_answer_line,
     parse_json_object,
 )
-from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt, quote_question
-
-_NO_MODEL = "There is no model to write with: set LLM__MODEL."
-_NOTHING_SUPPORTED = "The model wrote no sentence that the posts say: try another model with LLM__MODEL."
+from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt, quote_post, quote_question
 
 
 async def write_draft(
@@ -54,7 +53,7 @@ async def write_draft(
     GenerationFailed if no written sentence is kept, StageTimeout, ArchiveUnavailable.
     """
     if (model := rag.writer) is None:
-        raise GenerationFailed(_NO_MODEL)
+        raise GenerationFailed("There is no model to write with: set LLM__MODEL.")
     state = _WritingState(question, rag, run, evidence.number_sources())
     try:
         async with run.open_session(model, question.viewer.user_id) as seat:
@@ -65,7 +64,7 @@ async def write_draft(
     finally:
         run.note(**state.costs.to_counts(), sentences=len(state.kept), left_out=len(state.doubted))
     if not state.kept and not state.refused:
-        raise GenerationFailed(_NOTHING_SUPPORTED)
+        raise GenerationFailed("The model wrote no sentence that the posts say: try another model with LLM__MODEL.")
     return Draft(tuple(state.kept), model=model.name, doubted=tuple(state.doubted))
 
 
@@ -99,18 +98,15 @@ class _WritingState:
             elif sum(len(one.text) for one in (*self.kept, sentence)) > MAX_ANSWER_LENGTH:
                 self.full = True
             elif all(sentence.text != one.text for one in self.kept):
-                self._keep(sentence)
+                self.kept.append(sentence)
+                self.costs.note_first_sentence()
+                if self.run.on_sentence:
+                    self.run.on_sentence(sentence)
 
     @property
     def refusal(self) -> str:
         """Fixed phrase for "the posts do not say"."""
         return load_prompt("write", self.question.lang).parts["refusal"]
-
-    def _keep(self, sentence: Sentence) -> None:
-        self.kept.append(sentence)
-        self.costs.note_first_sentence()
-        if self.run.on_sentence:
-            self.run.on_sentence(sentence)
 
     async def _check_sentence(self, text: str, numbers: tuple[int, ...]) -> Sentence | None:
         """Return the sentence if its posts support it and are unchanged in the archive, else None."""
@@ -131,11 +127,11 @@ async def _write_free_draft(room: PromptBudget, seat: LlmSession, page: _Writing
     free = replace(room.prompt, ask=f"{room.prompt.ask}\n{parts['free']}")
     decoding = replace(_build_decoding(page, room), max_tokens=max(1, room.tokens // 2))
     draft = ""
-    page.costs.call()
+    page.costs.calls += 1
     async with aclosing(cast(_ReplyStream, seat.stream(free, decoding))) as stream:
         async for piece in stream:
             if isinstance(piece, Generation):
-                page.costs.add_stats(piece.figures)
+                page.costs.figures.append(piece.figures)
                 draft = escape_prompt_text(clean_reply(piece.text))
     return replace(room.prompt, ask=f"{room.prompt.ask}\n{parts['attribute']}\n<draft>\n{draft}\n</draft>")
 
@@ -146,13 +142,13 @@ async def _write_answer(prompt: Prompt, room: PromptBudget, seat: LlmSession, pa
     page.sources = {number: page.sources[number] for number in numbers}
     grammar = build_answer_grammar(numbers, page.refusal, room.sentences, room.characters)
     lines = LineSplitter()
-    page.costs.call()
+    page.costs.calls += 1
     async with aclosing(
         cast(_ReplyStream, seat.stream(prompt, _build_decoding(page, room), grammar=grammar))
     ) as stream:
         async for piece in stream:
             if isinstance(piece, Generation):
-                page.costs.add_stats(piece.figures)
+                page.costs.figures.append(piece.figures)
                 await page.line(lines.end(), cut=piece.finish is FinishReason.LENGTH)
                 return
             for line in lines.feed(piece):
@@ -173,7 +169,6 @@ _MAX_SCORE, _GOOD_SCORE = 10, 8  # a draft with a good score is not rewritten
 _MAX_MISSING_LENGTH = 120  # characters
 _REPLY_TOKENS, _SPARE_TOKENS, _MIN_EVIDENCE_TOKENS = 160, 64, 96
 _CONFIDENCE_FLOOR = 0.7  # share of a draft's confidence kept at score 0: judging models are often wrong
-_UNREADABLE = "The model's judgement of the answer could not be read: the answer is as it was."
 _JUDGEMENT_SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
@@ -190,7 +185,6 @@ score ::= [0-9] | "10"
 char ::= [{LETTERS}]
 numbers ::= "[]" | "[" [1-9] (", " [1-9]){{0,4}} "]"
 """
-SupportMeasure = Callable[[Draft, Evidence], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,23 +207,14 @@ class Judgement:
 
 def measure_draft_support(draft: Draft, evidence: Evidence) -> float:
     """Mean support of a draft's sentences by the posts they cite, 0..1; a sentence below MIN_SUPPORT counts as 0."""
-    scores = [_measure_cited_support(sentence, evidence) for sentence in draft.sentences]
-    return sum(score if score >= MIN_SUPPORT else 0.0 for score in scores) / len(scores) if scores else 0.0
+    scores = []
+    for sentence in draft.sentences:
+        cited = {citation.post for citation in sentence.citations}
+        scores.append(measure_support(sentence.text, [s.passage for s in evidence.sources if s.passage.key in cited]))
+    return sum(score for score in scores if score >= MIN_SUPPORT) / len(scores) if scores else 0.0
 
 
-def _measure_cited_support(sentence: Sentence, evidence: Evidence) -> float:
-    cited = {citation.post for citation in sentence.citations}
-    return measure_support(sentence.text, [s.passage for s in evidence.sources if s.passage.key in cited])
-
-
-async def reflect_on_draft(
-    question: Question,
-    draft: Draft,
-    evidence: Evidence,
-    rag: Engine,
-    run: Run,
-    worth: SupportMeasure = measure_draft_support,
-) -> Draft:
+async def reflect_on_draft(question: Question, draft: Draft, evidence: Evidence, rag: Engine, run: Run) -> Draft:
     """Judge a draft and rewrite it once if needed; return the better draft, with the score in its confidence.
 
     A draft without sentences, and any draft if there is no model, is returned unchanged. So is a draft that no model
@@ -248,7 +233,9 @@ async def reflect_on_draft(
         return confident
     again = await _rewrite_draft(question, confident, judged, evidence, rag, run)
     # the rule check takes milliseconds per post: keep it off the event loop
-    better = bool(again.sentences) and await asyncio.to_thread(lambda: worth(again, evidence) >= worth(draft, evidence))
+    better = bool(again.sentences) and await asyncio.to_thread(
+        lambda: measure_draft_support(again, evidence) >= measure_draft_support(draft, evidence)
+    )
     return replace(again, covered=confident.covered) if better else confident
 
 
@@ -292,7 +279,7 @@ async def _request_judgement(
     )
     judged = parse_judgement(reply, len(draft.sentences))
     if judged is None:
-        raise GenerationFailed(_UNREADABLE)
+        raise GenerationFailed("The model's judgement of the answer could not be read: the answer is as it was.")
     run.note(score=judged.score, unsupported=len(judged.unsupported))
     return judged
 
@@ -310,3 +297,27 @@ def parse_judgement(text: str, sentences: int) -> Judgement | None:
     )
     lacks = escape_prompt_text(missing)[:_MAX_MISSING_LENGTH] if isinstance(missing, str) else ""
     return Judgement(score, lacks, tuple(dict.fromkeys(numbers)))
+
+
+_MAX_HEADING_POSTS, _MAX_HEADING_POST_LENGTH = 4, 600
+_MAX_HEADING_LENGTH, _MAX_HEADING_TOKENS = 90, 40
+
+
+async def write_heading(found: Sequence[Post], viewer_id: int, rag: Engine) -> str:
+    """Write a heading of posts about one subject that they support.
+
+    "" without a model, where it is busy or fails, or says something else.
+    """
+    model = rag.writer
+    if model is None or model.waiting:  # readers' questions go first
+        return ""
+    run, template = Run(rag.settings.budgets, "digest"), load_prompt("heading", detect_language(found[0].text))
+    shown = "\n".join(quote_post(post.text[:_MAX_HEADING_POST_LENGTH]) for post in found[:_MAX_HEADING_POSTS])
+    prompt = Prompt(template.system, shown, template.shots)
+    decoding, grammar = DecodingParams(_MAX_HEADING_TOKENS, 0.0), build_paragraph_grammar(_MAX_HEADING_LENGTH)
+    asking = run.ask_model(model, viewer_id, prompt, decoding, grammar=grammar)
+    reply = await run.attempt(Stage.WRITE, asking, "")
+    said = " ".join(clean_reply(reply).split())[:_MAX_HEADING_LENGTH].rstrip(" .")
+    passages = [Passage(post.key, 0, "", post.text, 0, len(post.text), post.date) for post in found]
+    support = await asyncio.to_thread(measure_support, said, passages)
+    return said if support >= rag.settings.verify.threshold else ""

@@ -81,15 +81,16 @@ async def test_a_second_writing_that_fails_leaves_the_first(library: Any, again:
     assert run.shortfalls == []
 
 
-async def test_the_one_that_is_supported_better_is_kept(library: Any) -> None:
+async def test_the_one_that_is_supported_better_is_kept(library: Any, monkeypatch: Any) -> None:
     draft, evidence = await draft_of(library, PRICE)
     run = Run(library.rag.settings.budgets, "direct")
 
-    def worth(one: Draft, _: Evidence) -> float:
+    def measure(one: Draft, _: Evidence) -> float:
         return 1.0 if one is draft else 0.5
 
+    monkeypatch.setattr(write, "measure_draft_support", measure)
     rag = replace(library.rag, writer=FakeLlm(judged(2), f"{FREE}[1]"))
-    after = await reflect_on_draft(library.question(ASKED), draft, evidence, rag, run, worth)
+    after = await reflect_on_draft(library.question(ASKED), draft, evidence, rag, run)
     assert [s.text for s in after.sentences] == [PRICE]
 
 

@@ -6,6 +6,7 @@ python tests/rag_core/test_adversarial_writing.py 10000 counts over more drafts 
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -13,9 +14,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 
-from adversarial_drafts import AdversarialDraft, drafts, may_be_shown
+import pytest
+from adversarial_drafts import TRICKS, AdversarialDraft, Told, drafts, may_be_shown
+from minimal_edits import figures
 from scripted_model import FakeLlm
-from test_adversarial_drafts_generator import PASSAGES
 
 from rag_core import Question, RagSettings, Viewer, open_engine
 from rag_core.errors import GenerationFailed
@@ -23,6 +25,14 @@ from rag_core.storage import channels, posts
 from rag_core.tracing import Run
 from rag_core.types import Channel, Evidence, Passage, Post, PostKey, Sentence, Source, Visibility
 from rag_core.writing.write import write_draft
+
+PASSAGES = (
+    "С 1 февраля проезд в городском автобусе 36 рублей вместо 32. По карте школьника по-прежнему половина цены.",
+    "Новый президент клуба Томаш Вильк открыл вечер в Политехе. Пришли 140 человек, вечер не был коротким для Норы.",
+    "The ferry to Owl Island leaves at 7:30 every morning from pier four. Captain Noor Haddad opened the season.",
+    "Membership for 2026 rises to 1,500 roubles on 5 November. The shop is open on Saturday and Anna keeps the keys.",
+    "Бассейн открыт с 10 августа, сообщил директор Бубнов. Насос привезли из Китая на прошлой неделе двумя машинами.",
+)
 
 CHAT, NOON = -1001, datetime(2025, 3, 1, 12, tzinfo=UTC)
 KEPT = [Post(PostKey(CHAT, n), NOON, text) for n, text in enumerate(PASSAGES, 1)]
@@ -70,6 +80,73 @@ async def test_nothing_that_the_posts_do_not_say_gets_out() -> None:
     leaked, shown = await written(250)
     assert shown > 25
     assert not leaked
+
+
+@pytest.fixture(scope="module")
+def made() -> list[AdversarialDraft]:
+    return list(islice(drafts(PASSAGES), 2000))
+
+
+@pytest.fixture(scope="module")
+def told(made: list[AdversarialDraft]) -> list[Told]:
+    return [one for draft in made for one in draft.told]
+
+
+def test_every_trick_is_played_and_true_sentences_are_among_them(told: list[Told]) -> None:
+    counted = Counter(one.trick for one in told)
+    assert set(counted) == set(TRICKS)
+    assert min(counted.values()) >= 5, counted
+    assert 0.1 < sum(one.said for one in told) / len(told) < 0.5
+
+
+def test_a_draft_is_one_line_for_each_sentence_with_its_numbers_behind(made: list[AdversarialDraft]) -> None:
+    for draft in made:
+        lines = draft.raw.split("\n")
+        assert len(lines) == len(draft.told)
+        for line, one in zip(lines, draft.told, strict=True):
+            assert line.startswith(one.text)
+            assert tuple(map(int, re.findall(r"\[(\d+)\]", line[len(one.text) :]))) == one.cited
+
+
+def test_what_is_called_said_stands_in_the_named_passages(told: list[Told]) -> None:
+    for one in told:
+        if one.said and not one.never and not one.together:
+            assert any(one.text in PASSAGES[n - 1] for n in one.cited if 0 < n <= len(PASSAGES)), one
+
+
+def test_what_is_called_unsaid_stands_in_no_named_passage(told: list[Told]) -> None:
+    for one in told:
+        if not one.said:
+            assert not any(one.text in PASSAGES[n - 1] for n in one.cited if 0 < n <= len(PASSAGES)), one
+
+
+def test_what_no_passage_says_holds_something_that_stands_in_none_it_names(told: list[Told]) -> None:
+    for one in told:
+        if one.trick in ("number", "invented number", "mixed halves"):
+            new = figures(one.text) - figures(PASSAGES[one.cited[0] - 1])
+            assert new or (one.trick == "number" and one.text not in PASSAGES[one.cited[0] - 1]), one
+        if one.trick in ("number", "date", "name", "negation", "swapped name", "invented number", "injected order"):
+            assert not one.by
+
+
+def test_a_true_sentence_may_be_shown_with_the_right_citation_only() -> None:
+    one = Told("wrong citation", "x", (2,), (1,))
+    assert not one.said
+    assert may_be_shown(one, (1,))
+    assert not may_be_shown(one, (2, 9))
+    both = Told("glued", "x; y", (1,), (1, 2), together=True)
+    assert not both.said
+    assert may_be_shown(both, (1, 2, 3))
+
+
+def test_the_same_seed_gives_the_same_drafts(made: list[AdversarialDraft]) -> None:
+    assert list(islice(drafts(PASSAGES), 50)) == made[:50]
+    assert list(islice(drafts(PASSAGES, seed=8), 50)) != made[:50]
+
+
+def test_passages_without_a_sentence_give_no_drafts() -> None:
+    with pytest.raises(ValueError, match="plain sentence"):
+        next(drafts(["", "ok"]))
 
 
 if __name__ == "__main__":

@@ -319,13 +319,3 @@ async def test_a_second_round_says_once_what_both_did_without(tmp_path: Any, ope
     assert answer.refused
     assert sum(span.stage == "extract" for span in library.runs[-1].spans) == 2
     assert missing(answer) == ["dense"]
-
-
-async def test_what_was_found_with_something_missing_is_not_remembered(library: Any) -> None:
-    meaning = Meaning(the_post(library), fails="search")
-    with_meaning(library, meaning)
-    assert missing(await library.ask(ASKED)) == ["dense"]
-    meaning.fails = ""
-    answer = await library.ask(ASKED)
-    assert missing(answer) == []
-    assert answer.found[0].leg == "both"

@@ -209,6 +209,7 @@ async def test_the_lexical_leg_stands_in_for_the_dense_one_and_that_is_said_once
         (IndexUnavailable("The index cannot be read."), Meaning(fails="search"), IndexUnavailable),
         (IndexUnavailable("The index cannot be read."), Meaning(pause=LONG_S), IndexUnavailable),
         (IndexUnavailable("The index cannot be read."), Meaning(), IndexUnavailable),  # it finds nothing alone
+        (None, None, StageTimeout),
         (None, Meaning(fails="search"), StageTimeout),
         (None, Meaning(pause=LONG_S), StageTimeout),
     ],

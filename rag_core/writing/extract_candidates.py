@@ -82,15 +82,10 @@ _WEIGHTS = PieceFeatures(
 _SAME_AMOUNT = 0.1  # weight share of terms
 VAGUE_TYPES = frozenset(
     {
-        AnswerType.ANYTHING,
-        AnswerType.YES_NO,
-        AnswerType.STEPS,
-        AnswerType.LIST,
-        AnswerType.STATE,
-        AnswerType.PLACE,
+        AnswerType.ANYTHING, AnswerType.YES_NO, AnswerType.STEPS, AnswerType.LIST, AnswerType.STATE, AnswerType.PLACE,
         AnswerType.REASON,
     }
-)
+)  # fmt: skip
 
 _LINKS_AND_TAGS = re.compile(r"https?://\S+|[#@]\w+")
 _LETTERS = re.compile(r"[^\W\d_]{2,}")

@@ -52,18 +52,16 @@ def format_earlier(moment: datetime, lang: str) -> str:
 def format_conflict(above: datetime, moment: datetime, lang: str) -> str:
     """Phrase before the quote of a post that contradicts the quote above: both dates, and which post is newer."""
     first, other = format_day(above, lang), format_day(moment, lang)
-    if first == other:
-        return (
-            f"Другой пост того же дня ({other}) говорит иначе:"
-            if lang == "ru"
-            else f"Another post of that day, {other}, says otherwise:"
-        )
-    if moment > above:
-        if lang == "ru":
-            return f"Более новый пост, от {other}, говорит иначе (пост выше — от {first}):"
-        return f"A newer post, from {other}, says otherwise (the one above is from {first}):"
     if lang == "ru":
+        if first == other:
+            return f"Другой пост того же дня ({other}) говорит иначе:"
+        if moment > above:
+            return f"Более новый пост, от {other}, говорит иначе (пост выше — от {first}):"
         return f"Более ранний пост, от {other}, говорит иначе (пост выше новее, от {first}):"
+    if first == other:
+        return f"Another post of that day, {other}, says otherwise:"
+    if moment > above:
+        return f"A newer post, from {other}, says otherwise (the one above is from {first}):"
     return f"An earlier post, from {other}, says otherwise (the one above is newer, from {first}):"
 
 

@@ -1,7 +1,6 @@
 """Minimal edits of real posts: one number, date, name or negation changed, so that the post no longer says it.
 
 The posts are read where they lie and never kept here. The same seed and the same posts give the same edits.
-Run it to read some: python tests/rag_core/minimal_edits.py [how many]
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import gzip
 import json
 import random
 import re
-import sys
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -18,8 +16,6 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))  # so that it finds its words as a script and under pytest
 
 from minimal_edit_vocabulary import (
     ANTONYMS,
@@ -357,11 +353,3 @@ def minimal_edits(shared: Path | None, seed: int = 7) -> list[Edit]:
                 taken[edit.original] += 1
                 chosen[key].append(edit)
     return [edit for key in sorted(chosen) for edit in chosen[key]]
-
-
-if __name__ == "__main__":
-    beside = ROOT.parent / "shared/data"
-    edits = minimal_edits(beside if beside.is_dir() else None)
-    print(Counter((edit.lang, edit.kind) for edit in edits), len(edits))
-    for edit in random.Random(1).sample(edits, min(len(edits), int(sys.argv[1]) if len(sys.argv) > 1 else 20)):
-        print(f"{edit.lang} {edit.kind}: {edit.old!r} -> {edit.new!r}\n   {edit.original}\n   {edit.claim}")

@@ -156,12 +156,16 @@ async def test_without_further_queries_the_question_s_own_answer_stands(
 
 
 @pytest.mark.parametrize("trouble", [IndexUnavailable("The index cannot be read."), None])
-async def test_the_dense_leg_stands_in_for_the_lexical_one(library: Any, trouble: Exception | None) -> None:
+@pytest.mark.parametrize("question", [ASKED, "Owl Island ferry?"])  # of the second only words were to be looked for
+async def test_the_dense_leg_stands_in_for_the_lexical_one(
+    library: Any, question: str, trouble: Exception | None
+) -> None:
     within(library, search=SHORT_S)
     Down.over(library, trouble)
     with_meaning(library, Meaning(the_post(library)))
-    answer = await library.ask(ASKED)
-    assert RIGHT in answer.sentences[0].text
+    answer = await library.ask(question)
+    assert question != ASKED or RIGHT in answer.sentences[0].text
+    assert answer.found[0].leg == "dense"
     assert missing(answer) == ["lexical"]
     assert "follow" not in [span.stage for span in library.runs[-1].spans]  # it would be a search by words, too
 
@@ -180,16 +184,6 @@ async def test_a_refusal_says_that_many_posts_have_no_vector_to_those_who_may_re
     for words, said in (("ferry", ["unembedded"]), ("in 2025", [])):  # filters alone need no vectors
         listing = await list_posts(library.question(words), library.rag)
         assert [shortfall.stage for shortfall in listing.shortfalls] == said
-
-
-@pytest.mark.parametrize("trouble", [IndexUnavailable("The index cannot be read."), None])
-async def test_also_where_only_words_were_to_be_looked_for(library: Any, trouble: Exception | None) -> None:
-    within(library, search=SHORT_S)
-    Down.over(library, trouble)
-    with_meaning(library, Meaning(the_post(library)))
-    answer = await library.ask("Owl Island ferry?")
-    assert answer.found[0].leg == "dense"
-    assert missing(answer) == ["lexical"]
 
 
 @pytest.mark.parametrize("meaning", [Meaning(fails="search"), Meaning(pause=LONG_S)])

@@ -137,6 +137,8 @@ def compute_difference_intervals(
     Bootstrap", 1993, percentile method). Speeds are left out, and figures that some draws do not have.
     """
     (_, reference), *others = rows.items()
+    if not others:
+        return {}
     draws = np.random.default_rng(1).integers(len(reference), size=(_BOOTSTRAP_DRAWS, len(reference)))
     reference_draws = [compute([reference[n] for n in draw]) for draw in draws]
     found: dict[str, DifferenceIntervals] = {}

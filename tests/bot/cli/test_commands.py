@@ -21,14 +21,6 @@ from bot.__main__ import COMMANDS, CommandParser, build_parser, main
 
 
 @pytest.fixture
-def export(root: Path, tmp_path: Path) -> Path:
-    """A folder with the result.json of a small channel of the samples."""
-    folder = tmp_path / "export"
-    shutil.copytree(root / "bot" / "sandbox" / "channels" / "owl-hill", folder)
-    return folder
-
-
-@pytest.fixture
 def citegram(nowhere: Path, run_command: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Run the command with data in ./data, which is named unless `folder` is false; progress bars are no output."""
 
@@ -56,15 +48,12 @@ def test_importing_says_what_it_did(citegram: Cli, export: Path) -> None:
     assert "--username" in said.out
 
 
-@pytest.mark.parametrize(
-    "raw", [None, b"", b"PK\x03\x04", b"{", b"[1, 2]", b'{"name": "x"}', b"\xff\xfe\x00", b"[" * 20_000]
-)
-def test_a_wrong_file_is_one_sentence_and_changes_nothing(citegram: Cli, export: Path, raw: bytes | None) -> None:
-    citegram("import", export)
-    wrong = export.parent / "wrong.json"
-    if raw is not None:
-        wrong.write_bytes(raw)
+def test_a_wrong_file_is_one_sentence_and_changes_nothing(citegram: Cli, imported: Path) -> None:
+    wrong = imported.parent / "wrong.json"
     assert citegram("import", wrong).is_one_sentence()
+    for raw in (b"", b"PK\x03\x04", b"{", b"[1, 2]", b'{"name": "x"}', b"\xff\xfe\x00", b"[" * 20_000):
+        wrong.write_bytes(raw)
+        assert citegram("import", wrong).is_one_sentence(), raw[:20]
     assert "84 posts" in citegram("doctor").out
 
 
@@ -138,11 +127,9 @@ def test_every_help_has_an_example_and_says_defaults_and_what_is_to_be_written(
             assert "default: " in (action.help or ""), action.option_strings
 
 
-def test_no_command_at_all_is_answered_with_the_help(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert main([]) == 2
-    assert "try everything on this machine" in capsys.readouterr().err
+def test_no_command_at_all_is_answered_with_the_help(run_command: Cli) -> None:
+    said = run_command()
+    assert (said.code, "try everything on this machine" in said.err) == (2, True)
 
 
 def test_a_shell_completes_commands_and_options(citegram: Cli, tmp_path: Path) -> None:
@@ -167,8 +154,7 @@ def test_help_costs_little_processor_time(root: Path) -> None:
 
 def test_the_version_is_said(citegram: Cli) -> None:
     said = citegram("--version")
-    assert said.code == 0
-    assert said.out.startswith("citegram ")
+    assert (said.code, said.out.startswith("citegram ")) == (0, True)
 
 
 def test_a_setting_that_cannot_be_used_is_one_sentence(citegram: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,8 +178,7 @@ def test_a_damaged_archive_is_one_sentence(citegram: Cli, nowhere: Path) -> None
 
 def test_the_bot_without_a_token_says_what_to_do(citegram: Cli) -> None:
     said = citegram("run")
-    assert said.code == 1
-    assert "BOT__TOKEN is empty" in said.err.splitlines()[-1]
+    assert (said.code, "BOT__TOKEN is empty" in said.err.splitlines()[-1]) == (1, True)
 
 
 def test_the_real_process_ends_with_the_code_and_without_a_traceback(nowhere: Path, root: Path) -> None:
@@ -243,9 +228,8 @@ print(json.dumps([code, time.process_time(), sorted(sys.modules)]))
 
 
 @pytest.fixture
-def asked(citegram: Cli, export: Path) -> Cli:
+def asked(citegram: Cli, imported: Path) -> Cli:
     """The command with a channel imported."""
-    citegram("import", export, "--username", "owl_hill")
     return citegram
 
 
@@ -278,13 +262,6 @@ def test_an_answer_is_printed_with_its_sources(asked: Cli) -> None:
     assert source.startswith("[1] https://t.me/owl_hill/84  Owl Hill Observers 🔭, 20 November 2025")
 
 
-def test_a_refusal_is_printed_with_the_nearest_posts(asked: Cli) -> None:
-    said = asked("ask", "What does the telescope museum of Zanzibar show?")
-    assert said.code == 0
-    assert said.out.startswith("I did not find a sure answer.")
-    assert "https://t.me/owl_hill/" in said.out
-
-
 def test_a_question_is_read_from_stdin_and_answered_in_its_language(asked: Cli) -> None:
     for words in ((), ("-",)):
         said = asked("ask", *words, stdin="Кто первым упомянул музей телескопов на Занзибаре?\n")
@@ -296,8 +273,10 @@ def test_a_question_is_read_from_stdin_and_answered_in_its_language(asked: Cli) 
     assert (claim.code, claim.out.splitlines()[0]) == (0, "“A zeppelin flies to Bear Mountain.”")
 
 
-def test_a_refusal_shows_the_words_of_the_nearest_posts_below_their_links(asked: Cli) -> None:
-    lines = asked("ask", "What does the telescope museum of Zanzibar show?").out.splitlines()
+def test_a_refusal_shows_the_nearest_posts_with_their_words_below_their_links(asked: Cli) -> None:
+    said = asked("ask", "What does the telescope museum of Zanzibar show?")
+    lines = said.out.splitlines()
+    assert (said.code, lines[0].startswith("I did not find a sure answer.")) == (0, True)
     links = [n for n, line in enumerate(lines) if line.startswith("https://t.me/owl_hill/")]
     assert links
     assert all(re.fullmatch(" {4}“.{10,202}”", lines[n + 1]) for n in links)
@@ -308,20 +287,17 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(("environment", "colors"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
-def test_colors_are_for_a_terminal_that_may_have_them(
-    asked: Cli, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], colors: bool
-) -> None:
+def test_colors_are_for_a_terminal_that_may_have_them(asked: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     question = ("ask", "What is the earliest mention of Ilse Brandt?")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     assert "\033" not in asked(*question).out
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    terminal = Terminal()
-    monkeypatch.setattr("sys.stdout", terminal)
-    asked(*question)
-    assert ("\033[36m[1]\033[0m" in terminal.getvalue()) == colors
+    for name, value, colors in (("TERM", "xterm", True), ("NO_COLOR", "1", False), ("TERM", "dumb", False)):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            patch.setattr("sys.stdout", terminal := Terminal())
+            asked(*question)
+        assert ("\033[36m[1]\033[0m" in terminal.getvalue()) == colors, name
 
 
 def test_the_folder_of_the_demo_is_found_where_it_is_the_only_one_with_channels(
@@ -340,22 +316,15 @@ def test_the_folder_of_the_demo_is_found_where_it_is_the_only_one_with_channels(
 
 
 def test_a_chat_remembers_until_a_new_one_begins(asked: Cli) -> None:
-    typed = [
-        "hi",
-        "How many posts mention Tawny in 2026?",
-        "and in 2025?",
-        "/new",
-        "and in 2025?",
-        "/nonsense",
-        "/quit",
-    ]
-    said = asked("chat", stdin="\n".join([*typed, "How many posts mention Tawny?"]))
+    first = ["hi", "How many posts mention Tawny in 2026?", "and in 2025?"]
+    then = ["/new", "and in 2025?", "/nonsense", "/quit", "How many posts mention Tawny?"]
+    said = asked("chat", stdin="\n".join(first + then))
     assert said.code == 0
     assert said.out.startswith("I read this channel for you: Owl Hill Observers 🔭.")
     assert "Hi! Ask me anything" in said.out
-    first, fresh = said.out.split("New conversation.")
-    assert first.count("posts with the word “Tawny”") == 2
-    assert "Answering: How many posts mention Tawny in 2025?" in first
+    old, fresh = said.out.split("New conversation.")
+    assert old.count("posts with the word “Tawny”") == 2
+    assert "Answering: How many posts mention Tawny in 2025?" in old
     assert "Answering" not in fresh and "Tawny" not in fresh
     assert fresh.count("starts a new conversation") == 1  # in place of an unknown command; /quit ended the rest
 
@@ -435,14 +404,8 @@ def test_what_a_command_learnt_alone_is_kept(asked: Cli) -> None:
 def test_the_doctor_of_an_empty_folder_says_what_comes_next(citegram: Cli) -> None:
     said = citegram("doctor")
     assert said.code == 0
-    for hint in (
-        "no channels yet",
-        "BOT__ADMINS is empty",
-        "BOT__TOKEN is empty",
-        "search by words alone",
-        "up to date",
-    ):
-        assert hint in said.out
+    hints = ("no channels yet", "BOT__ADMINS is empty", "BOT__TOKEN is empty", "search by words alone", "up to date")
+    assert [hint for hint in hints if hint not in said.out] == []
     assert said.out.splitlines()[-1] == "Nothing is wrong. See note for what you can still do."
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import KILN, query_archive
+from driver import KILN, Cli, query_archive
 
 from bot.__main__ import main
 from rag_core.engine import load_or_make_lexical_index
@@ -59,11 +57,8 @@ def test_a_channel_nobody_knows_is_said_in_one_sentence(home: Path, capsys: pyte
     assert states(home) == []
 
 
-async def test_beside_the_bot_the_bot_does_it(live: Any, home: Path) -> None:
+async def test_beside_the_bot_the_bot_does_it(live: Any, home: Path, run_command: Cli) -> None:
     async with live():
-        command = [sys.executable, "-m", "bot", "--data", str(home), "reindex", "--channel", "@harbour_news"]
-        pipe = subprocess.PIPE
-        running = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
-        out, err = await running.communicate()
-    assert (running.returncode, out.decode()) == (0, "Harbour News: the index was built anew (4 posts).\n"), err
+        said = await asyncio.to_thread(run_command, "--data", home, "reindex", "--channel", "@harbour_news")
+    assert (said.code, said.out) == (0, "Harbour News: the index was built anew (4 posts).\n"), said.err
     assert await asyncio.to_thread(states, home) == [(-1001000001, "done")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,43 +18,37 @@ def citegram(nowhere: Path, monkeypatch: pytest.MonkeyPatch, run_command: Cli) -
     return partial(run_command, "--data", "data")
 
 
-@pytest.fixture
-def imported(citegram: Cli, root: Path, tmp_path: Path) -> Cli:
-    """With a small channel of the samples."""
-    shutil.copytree(root / "bot" / "sandbox" / "channels" / "owl-hill", tmp_path / "export")
-    assert citegram("import", tmp_path / "export")[0] == 0
-    return citegram
-
-
 def asked(citegram: Cli, *words: str) -> dict[str, Any]:
     code, out, _ = citegram("ask", "Where does Tawny get its firmware?", "--json", *words)
     assert code == 0
     return dict(json.loads(out))
 
 
-def test_a_recipe_can_be_asked_for(imported: Cli) -> None:
-    assert asked(imported, "--recipe", "agent")["recipe"] == "agent"
-    fallen = asked(imported, "--recipe", "council")  # it needs a model
+def test_a_recipe_can_be_asked_for(imported: Path, citegram: Cli) -> None:
+    assert asked(citegram, "--recipe", "agent")["recipe"] == "agent"
+    fallen = asked(citegram, "--recipe", "council")  # it needs a model
     assert (fallen["recipe"], fallen["without"]) == ("direct", ["recipe"])
-    assert imported("ask", "Who?", "--recipe", "oracle")[0] == 2
+    assert citegram("ask", "Who?", "--recipe", "oracle")[0] == 2
 
 
-def test_the_trace_of_an_answer_can_be_seen_later(imported: Cli) -> None:
-    given = asked(imported)
-    code, out, _ = imported("trace", given["trace_id"])
+def test_the_trace_of_an_answer_can_be_seen_later(imported: Path, citegram: Cli) -> None:
+    given = asked(citegram)
+    code, out, _ = citegram("trace", given["trace_id"])
     assert (code, out.splitlines()[0].split()[:2]) == (0, [given["trace_id"], "direct"])
     assert any(line.startswith("lexical ") for line in out.splitlines())
     assert "Tawny" not in out
-    code, out, _ = imported("trace", given["trace_id"], "--json")
+    code, out, _ = citegram("trace", given["trace_id"], "--json")
     assert {span["stage"] for span in json.loads(out)["spans"]} >= {"choose", "plan", "lexical", "cite"}
-    assert imported("trace", "nothing")[::2] == (
+    assert citegram("trace", "nothing")[::2] == (
         1, "There is no trace nothing: citegram ask --json prints the id of an answer as trace_id; "
         "old ones are forgotten.\n",
     )  # fmt: skip
 
 
-def test_questions_are_made_of_ones_own_channels_and_recipes_compared_on_them(imported: Cli, tmp_path: Path) -> None:
-    code, out, _ = imported("eval", "make", "mine", "--limit", "5")
+def test_questions_are_made_of_ones_own_channels_and_recipes_compared_on_them(
+    imported: Path, citegram: Cli, tmp_path: Path
+) -> None:
+    code, out, _ = citegram("eval", "make", "mine", "--limit", "5")
     assert (code, out.split()[:2]) == (0, ["5", "questions"])
     rows = [json.loads(line) for line in (tmp_path / "mine" / "queries.jsonl").read_text("utf-8").splitlines()]
     corpus = {
@@ -67,8 +60,9 @@ def test_questions_are_made_of_ones_own_channels_and_recipes_compared_on_them(im
     assert all(row["answers"][0] in corpus[row["relevant"][0]] for row in answerable)
     assert all(row["answers"][0] not in row["text"] for row in answerable)
     assert not {row["group"] for row in rows if not row["answerable"]} & corpus.keys()
-    assert imported("eval", "make", "mine")[2].startswith("mine holds questions already")
-    assert imported("eval", "answers", "mine", "--compare", "direct,agent", "--json", "out.json")[0] == 0
+    assert citegram("eval", "make", "mine")[2].startswith("mine holds questions already")
+    recorded = ("--record", "replies.jsonl")  # in one process, which is cheaper than two
+    assert citegram("eval", "answers", "mine", "--compare", "direct,agent", *recorded, "--json", "out.json")[0] == 0
     found = json.loads((tmp_path / "out.json").read_text())["metrics"]
     assert found["direct"]["all"]["shown_right"] >= 0.5
     assert found["agent"]["all"]["shown_right"] >= found["direct"]["all"]["shown_right"]

@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
-from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE, make_local_bot
-from page_faults import note_faults, playwright_api
+from driver import ADMIN, HARBOUR, OTTO, RITA, SAFE
 
 from bot.sandbox import Sandbox
 from rag_core.types import Answer, Citation, Passage, Post, PostKey, Sentence, Source
@@ -17,69 +16,6 @@ async def state(sandbox: Sandbox, user: int) -> dict[str, Any]:
     async with aiohttp.ClientSession(sandbox.url) as http:
         found: dict[str, Any] = await (await http.get(f"/sandbox/state?since=0&user={user}")).json()
         return found
-
-
-async def test_the_page_shows_how_an_answer_was_found_and_a_new_post_become_findable(
-    sandbox: Sandbox, browser: playwright_api.Browser, live: Any
-) -> None:
-    expect = playwright_api.expect
-    sandbox.world.add_history(HARBOUR, [Post(PostKey(HARBOUR, 10), DATE, "The ferry leaves.")])
-    page = await browser.new_page(locale="en-GB", viewport={"width": 1300, "height": 800})
-    wrong = note_faults(page)
-    async with live(watch=sandbox.observed):
-        await page.goto(f"{sandbox.url}/?user={ADMIN}")
-        await page.fill("#composer", "When does the ferry to Owl Island leave?")
-        await page.press("#composer", "Enter")
-        await page.click(".how")
-        source = page.locator(f'.source[data-post="{HARBOUR}/10"]')
-        await expect(source.locator(".passage")).to_contain_text("The ferry to Owl Island leaves at 7:30 every morning")
-        await expect(source.locator("mark").first).to_contain_text("7:30")
-        await expect(source.locator(".leg")).to_have_text("words")
-        await expect(page.locator(".legend")).to_contain_text("has words of your question")
-
-        await page.click(f'[data-chat="{HARBOUR}"]')
-        await expect(page.locator("#main .far")).to_have_text("Indexed · searchable")
-        await expect(page.locator(".findable")).to_have_count(0)
-        await page.fill("#composer", "Kayak lessons <b>begin</b> on Sundays at the slipway.")
-        await page.press("#composer", "Enter")
-        post = page.locator(f'#main [data-message="{HARBOUR}/11"]')
-        await expect(post.locator(".findable.done")).to_contain_text("findable")
-        await page.press("#composer", "ArrowUp")
-        await page.fill("#composer", "Kayak lessons <b>begin</b> on Mondays at the slipway.")
-        await page.click("#send")
-        await expect(post).to_contain_text("Mondays")
-        await expect(post.locator(".findable.done")).to_be_visible()
-
-        await page.click(f'[data-chat="{ADMIN}"]')
-        await page.fill("#composer", "When do kayak lessons begin?")
-        await page.press("#composer", "Enter")
-        await page.click(".how >> nth=1")
-        fresh = page.locator(f'.source[data-post="{HARBOUR}/11"] mark').first
-        await expect(fresh).to_contain_text("<b>begin</b> on Mondays")
-        await page.reload()
-        await page.click(".how >> nth=1")
-        await expect(fresh).to_be_visible()
-    assert wrong == []
-
-
-async def test_on_a_phone_a_pressed_source_opens_its_post(sandbox: Sandbox, browser: playwright_api.Browser) -> None:
-    text = "Паром на Совиный остров уходит в 7:30 от четвёртого причала. " * 4
-    sandbox.world.add_history(HARBOUR, [Post(PostKey(HARBOUR, 10), DATE, text)])
-    found = Source(1, Passage(PostKey(HARBOUR, 10), 0, "", text, 0, len(text), DATE), 1.0, 0.4, "dense")
-    question = await sandbox.say(RITA, "Когда паром?")
-    sandbox.observed.show_answer(RITA, question["message_id"], Answer((), 0.0, "direct", found=(found,)))
-    async with make_local_bot(sandbox.url, sandbox.token) as bot:
-        await bot.send_message(RITA, "Этого нет. " * 40)
-    page = await browser.new_page(
-        locale="ru-RU", viewport={"width": 390, "height": 760}, has_touch=True, is_mobile=True
-    )
-    await page.goto(f"{sandbox.url}/?user={RITA}")
-    await playwright_api.expect(page.locator(".how")).to_have_text("Как это найдено")
-    await page.tap(".how")
-    await playwright_api.expect(page.locator(".source .leg")).to_have_text("смысл")
-    assert await page.evaluate("document.documentElement.scrollWidth") == 390
-    await page.click(".source .from")
-    await playwright_api.expect(page.locator(f'#source [data-message="{HARBOUR}/10"].highlight')).to_be_in_viewport()
 
 
 async def test_how_an_answer_was_found_is_for_those_who_see_the_chat_and_the_posts(sandbox: Sandbox, live: Any) -> None:

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bot.__main__ import main
+
+
+@pytest.fixture
+def export(root: Path, tmp_path: Path) -> Path:
+    """A folder with the result.json of a small channel of the samples."""
+    return shutil.copytree(root / "bot" / "sandbox" / "channels" / "owl-hill", tmp_path / "export")
+
+
+@pytest.fixture(scope="session")
+def _imported_once(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = tmp_path_factory.mktemp("imported") / "data"
+    export = root / "bot" / "sandbox" / "channels" / "owl-hill"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(data.parent)
+        patch.setenv("MODELS__EMBEDDER", "none")
+        assert main(["--data", str(data), "import", str(export), "--username", "owl_hill"]) == 0
+    return data
+
+
+@pytest.fixture
+def imported(_imported_once: Path, nowhere: Path) -> Path:
+    """A data folder of its own, named "data", with that channel imported."""
+    return shutil.copytree(_imported_once, nowhere / "data")

@@ -114,7 +114,7 @@ _SILENT_TEXT = (
 _GONE_TEXT = "The bot (process {process}) ended before it was done: try again when it runs, or without it."
 _MISUNDERSTOOD_TEXT = "The bot (process {process}) is not understood by this command: restart the bot."
 _IMPOSTOR_TEXT = "Another user (id {user}) answers in the folder {folder} in place of the bot: chmod 700 the folder."
-_ROOT_USER_ID = 0
+ROOT_USER_ID = 0
 
 
 class BotSilent(ArchiveUnavailable):
@@ -234,7 +234,7 @@ class RunningBot:
         try:
             # Raise RagError if another user answers: anyone who can write to the folder can replace the socket.
             user = get_peer_user(writer.get_extra_info("socket"))
-            if user not in (None, os.geteuid(), _ROOT_USER_ID, self._folder.stat().st_uid):
+            if user not in (None, os.geteuid(), ROOT_USER_ID, self._folder.stat().st_uid):
                 raise RagError(_IMPOSTOR_TEXT.format(user=user, folder=self._folder))
             hello = await self._read_message(reader, _CONNECT_TIMEOUT_SECONDS)
             require_same_protocol(hello, asked=False)

@@ -21,6 +21,7 @@ from bot.control.doctor_facts import collect_index_facts
 from bot.control.socket_client import (
     HEARTBEAT_SECONDS,
     MAX_REQUEST_BYTES,
+    ROOT_USER_ID,
     build_greeting,
     decode_message,
     encode_message,
@@ -44,7 +45,6 @@ RequestHandler = Callable[[ControlRequest, ReportProgress], Awaitable[Mapping[st
 _MAX_CALLERS = 64
 # A caller writes its request at once after connecting, and reads the replies.
 _CALLER_TIMEOUT_SECONDS = 10.0
-_ROOT_USER_ID = 0
 
 _BUSY_TEXT = "The bot is asked by too many commands at once: try again in a moment."
 _STRANGER_TEXT = "This bot answers commands of its own user only: run the command as the user that runs the bot."
@@ -119,7 +119,7 @@ async def _serve_caller(
 ) -> None:
     hello = build_greeting(process=os.getpid())
     # If the system does not provide the peer's user, the socket's permissions must do.
-    if busy or get_peer_user(writer.get_extra_info("socket")) not in (None, os.geteuid(), _ROOT_USER_ID):
+    if busy or get_peer_user(writer.get_extra_info("socket")) not in (None, os.geteuid(), ROOT_USER_ID):
         await _send_final_message(writer, hello | {"error": _BUSY_TEXT if busy else _STRANGER_TEXT})
         return
     writer.write(encode_message(hello))

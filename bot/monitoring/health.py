@@ -231,7 +231,9 @@ class ReadinessCheck:
         telegram = self._check_telegram()
         if context is None:
             return dict.fromkeys(("archive", "words", "vectors"), "starting") | {"telegram": telegram}
-        archive, vectors = await asyncio.gather(_check_archive(context), _check_vectors(context))
+        archive, vectors = await asyncio.gather(
+            _try_part(monitoring_stats.check_writable(context.archive), "cannot be written"), _check_vectors(context)
+        )
         jobs = context.indexing.job_log.jobs
         words = "cannot be brought up to date" if "lexical" in jobs and jobs["lexical"].failing else _OK
         return {"archive": archive, "words": words, "vectors": vectors, "telegram": telegram}
@@ -242,10 +244,6 @@ class ReadinessCheck:
         if silence is None:
             return "not reached yet"
         return _OK if silence < most else f"silent for {silence:.0f} s"
-
-
-async def _check_archive(context: AppContext) -> str:
-    return await _try_part(monitoring_stats.check_writable(context.archive), "cannot be written")
 
 
 async def _check_vectors(context: AppContext) -> str:

@@ -126,8 +126,7 @@ def _is_visible(world: SandboxState, room: SandboxChat, user_id: int) -> bool:
 def _build_chat(world: SandboxState, room: SandboxChat, user_id: int) -> Json:
     inside = sum(member.inside for member in room.members.values())
     rights = {"can_post": room.kind != "channel" or room.member(user_id).leads, "members": inside}
-    topics = {str(thread): name for thread, name in room.topics.items()}
-    return room.wire() | rights | {"topics": topics}
+    return room.wire() | rights
 
 
 def _build_message(world: SandboxState, room: SandboxChat, message_id: int) -> Json:
@@ -213,11 +212,6 @@ async def _handle_choose(body: Json, world: SandboxState) -> Json:
     return user_actions.send_inline_result(world, *args)
 
 
-async def _handle_react(body: Json, world: SandboxState) -> Json:
-    user_actions.react_as_person(world, int(body["user"]), int(body["chat"]), int(body["message"]), body.get("emoji"))
-    return {}
-
-
 async def _handle_stop(body: Json, world: SandboxState) -> Json:
     user_actions.stop_draft_as_person(world, int(body["user"]), int(body["draft"]))
     return {}
@@ -231,6 +225,5 @@ _ACTION_HANDLERS: dict[str, Callable[[Json, SandboxState], Awaitable[Json]]] = {
     "press": _handle_press,
     "inline": _handle_inline,
     "choose": _handle_choose,
-    "react": _handle_react,
     "stop": _handle_stop,
 }

@@ -1,4 +1,4 @@
-"""User actions: people write, post, edit, forward, press buttons and react; the bot gets the updates."""
+"""User actions: people write, post, edit, forward, and press buttons; the bot gets the updates."""
 
 from __future__ import annotations
 
@@ -119,22 +119,6 @@ def send_inline_result(world: SandboxState, user_id: int, chat_id: int, query_id
     if room.kind == "channel":
         return post_as_channel(world, chat_id, UserMessage(extra=body))
     return send_as_person(world, user_id, chat_id, UserMessage(extra=body))
-
-
-def react_as_person(world: SandboxState, user_id: int, chat_id: int, message_id: int, emoji: str | None) -> None:
-    """Set or remove a reaction."""
-    room = world.room(chat_id)
-    reactions = world.reactions.setdefault((room.id, message_id), {})
-    old, new = reactions.get(user_id, []), [emoji] if emoji else []
-    reactions[user_id] = new
-    world.touch(room, message_id)
-    if room.kind == "private" or room.member(world.bot.id).leads:
-        change = {"chat": room.wire(), "message_id": message_id, "date": int(world.clock())}
-        reaction_fields = {
-            name: [{"type": "emoji", "emoji": reaction} for reaction in emojis]
-            for name, emojis in (("old_reaction", old), ("new_reaction", new))
-        }
-        world.queue.push("message_reaction", change | reaction_fields | {"user": world.people[user_id].wire()})
 
 
 def stop_draft_as_person(world: SandboxState, chat_id: int, draft_id: int) -> None:

@@ -5,21 +5,19 @@ import { findability } from "./index_state.js";
 import { howFound } from "./answer_sources.js";
 import { act, quotedIn, store } from "./store.js";
 import { shown } from "./text.js";
-import { clock, compact, fully, say } from "./translations.js";
+import { clock, fully, say } from "./translations.js";
 
-const SERVICE = ["new_chat_members", "left_chat_member", "forum_topic_created", "pinned_message"];
+const SERVICE = ["new_chat_members", "left_chat_member"];
 
 export const isService = (message) => SERVICE.some((name) => name in message);
 export const isOwn = (message) => message.from?.id === store.user;
 export const textOf = (message) => message.text ?? message.caption ?? "";
-export const authorOf = (message) =>
-  message.sender_chat?.title ?? [message.from?.first_name, message.from?.last_name].filter(Boolean).join(" ");
+export const authorOf = (message) => message.sender_chat?.title ?? message.from?.first_name ?? "";
 
 // One-line summary for lists and replies.
 export function summary(message) {
   if (isService(message)) return serviceText(message);
   if (textOf(message)) return textOf(message).replace(/\s+/g, " ");
-  if (message.poll) return `${say("poll")}: ${message.poll.question}`;
   if (message.document) return message.document.file_name ?? say("document");
   return message.photo ? say("photo") : "";
 }
@@ -27,9 +25,7 @@ export function summary(message) {
 export function serviceText(message) {
   const name = (person) => person.first_name;
   if (message.new_chat_members) return `${message.new_chat_members.map(name).join(", ")} ${say("joined")}`;
-  if (message.left_chat_member) return `${name(message.left_chat_member)} ${say("left")}`;
-  if (message.forum_topic_created) return `${say("topic")} ${message.forum_topic_created.name}`;
-  return say("pinned");
+  return `${name(message.left_chat_member)} ${say("left")}`;
 }
 
 export const originName = (origin) =>
@@ -39,7 +35,7 @@ export const originName = (origin) =>
 export function bubble(group, { first, last, chat, on }) {
   const main = group.find((message) => textOf(message)) ?? group[0];
   const own = isOwn(main), author = authorOf(main);
-  const named = first && !own && chat.type !== "private" && !(chat.type === "channel");
+  const named = first && !own && chat.type === "supergroup";
   const body = make("div", { class: "bubble" });
   if (named) body.append(make("div", { class: "author", text: author }));
   if (main.via_bot) body.append(make("div", { class: "forwarded", text: `${say("via")} @${main.via_bot.username}` }));
@@ -48,7 +44,6 @@ export function bubble(group, { first, last, chat, on }) {
   const photos = group.filter((message) => message.photo);
   if (photos.length) body.append(tiles(photos, main));
   if (main.document) body.append(file(main.document));
-  if (main.poll) body.append(poll(main.poll));
   const entities = [...((main.text !== undefined ? main.entities : main.caption_entities) ?? []), ...quotedIn(main)];
   body.append(make("div", { class: "text", dir: "auto" }, ...shown(textOf(main), entities, on), meta(main)));
   if (main.reactions) body.append(reactions(main.reactions));
@@ -70,7 +65,6 @@ export function bubble(group, { first, last, chat, on }) {
 function meta(message) {
   const time = { datetime: new Date(message.date * 1000).toISOString(), title: fully(message.date) };
   return make("span", { class: "meta" },
-    message.views ? make("span", { class: "views" }, icon("eye"), compact(message.views)) : null,
     message.author_signature ? `${message.author_signature}, ` : null,
     message.edit_date ? `${say("edited")} ` : null,
     make("time", { ...time, text: clock(message.date) }),
@@ -110,13 +104,6 @@ const file = (document) => make("div", { class: "file" },
   make("span", { class: "sheet" }, icon("file")),
   make("span", { class: "name", text: document.file_name ?? say("document") }));
 
-function poll(poll) {
-  const option = (one) => make("li", {},
-    make("span", { text: one.text }), make("span", { class: "count", text: String(one.voter_count) }));
-  return make("div", { class: "poll" }, make("strong", { text: poll.question }),
-    make("small", { text: say("poll") }), make("ul", {}, ...poll.options.map(option)));
-}
-
 function reactions(counts) {
   const one = ([emoji, count]) =>
     make("span", { class: "reaction" }, emoji, count > 1 ? make("b", { text: String(count) }) : null);
@@ -130,7 +117,7 @@ function keyboard(message, on) {
       const link = { href: address.href, target: "_blank", rel: "noopener noreferrer" };
       return make("a", { ...look, ...link, onclick: (event) => on.link(event, address) }, spec.text, icon("open"));
     }
-    const key = make("button", { ...look, type: "button", text: spec.text, disabled: "disabled" in spec });
+    const key = make("button", { ...look, type: "button", text: spec.text });
     key.addEventListener("click", () => press(key, spec, message, on));
     return key;
   };
@@ -139,7 +126,6 @@ function keyboard(message, on) {
 }
 
 async function press(key, spec, message, on) {
-  if (spec.copy_text) return on.copy(spec.copy_text.text);
   key.classList.add("busy");
   const place = { chat: message.chat.id, message: message.message_id, data: spec.callback_data };
   const told = await act("press", place, on.failed);

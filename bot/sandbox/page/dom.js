@@ -16,7 +16,6 @@ const PATHS = {
   slash: "M15 5L9 19",
   file: "M7 3h7l4 4v14H7zM14 3v4h4",
   image: "M4 6h16v12H4zM4 16l5-5 4 4 3-3 4 4M15 9.5h.01",
-  eye: "M3 12s3.5-6 9-6 9 6 9 6-3.5 6-9 6-9-6-9-6zM12 14.5a2.5 2.5 0 100-5 2.5 2.5 0 000 5z",
   stop: "M7 7h10v10H7z",
   sources: "M5 6h14M5 12h9M5 18h6M18 15a3 3 0 100 6 3 3 0 000-6zM20.3 20.3L22 22",
   open: "M14 5h5v5M19 5l-8 8M10 6H5v13h13v-5",
@@ -74,4 +73,24 @@ export function toast(text) {
   document.getElementById("toasts").append(box);
   setTimeout(() => box.classList.add("gone"), 3200);
   setTimeout(() => box.remove(), 3600);
+}
+
+// Keyed update: unchanged elements are kept, so that selections, folded quotes and animations survive.
+// Make `rows` ({key, sign, build}) the children of a container; returns the current rows by key.
+export function updateByKey(container, kept, rows) {
+  const now = new Map();
+  let spot = container.firstChild;
+  for (const { key, sign, build } of rows) {
+    const old = kept.get(key);
+    const row = old?.sign === sign ? old : { sign, element: build() };
+    if (old && row !== old) {
+      if (spot === old.element) spot = old.element.nextSibling;
+      old.element.remove();
+    }
+    if (row.element === spot) spot = spot.nextSibling;
+    else container.insertBefore(row.element, spot);
+    now.set(key, row);
+  }
+  for (const [key, row] of kept) if (!now.has(key)) row.element.remove();
+  return now;
 }

@@ -1,9 +1,8 @@
 // Conversation pane: header, a window of messages around a position, drafts, the composer.
 
-import { updateByKey } from "./keyed_update.js";
 import { bubble, isOwn, isService, serviceText, textOf } from "./bubble.js";
 import { composer } from "./composer.js";
-import { avatar, button, icon, make } from "./dom.js";
+import { avatar, button, icon, make, updateByKey } from "./dom.js";
 import { findableSign, howFar } from "./index_state.js";
 import { foundSign } from "./answer_sources.js";
 import { act, alive, idsOf, load, messagesOf, quotedIn, store } from "./store.js";

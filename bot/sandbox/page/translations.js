@@ -61,8 +61,6 @@ const WORDS = {
   ok: ["OK", "Хорошо"],
   open: ["Open channel", "Открыть канал"],
   photo: ["Photo", "Фотография"],
-  pinned: ["pinned", "закреплено"],
-  poll: ["Poll", "Опрос"],
   post: ["Write a post", "Написать пост"],
   readOnly: ["You read this channel", "Вы читаете этот канал"],
   reads: ["reads the channels", "читает каналы"],
@@ -79,7 +77,6 @@ const WORDS = {
   themeDark: ["Dark", "Тёмные"],
   themeLight: ["Light", "Светлые"],
   thinking: ["Thinking …", "Думает …"],
-  topic: ["Topic created:", "Создана тема:"],
   trySome: ["Questions to try", "Можно спросить"],
   today: ["Today", "Сегодня"],
   typing: ["typing …", "печатает …"],
@@ -130,8 +127,6 @@ export function counted(number, key) {
   const form = forms[new Intl.PluralRules(lang).select(number)] ?? forms.other;
   return `${new Intl.NumberFormat(lang).format(number)} ${form}`;
 }
-
-export const compact = (number) => new Intl.NumberFormat(lang, { notation: "compact" }).format(number);
 
 const date = (seconds) => new Date(seconds * 1000);
 const daysAgo = (then, now) =>

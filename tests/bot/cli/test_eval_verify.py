@@ -22,17 +22,20 @@ from bot.evaluation.logistic_regression import assign_folds, fit_logistic
 from rag_core.errors import ImportRefused
 
 PAIRS = [
-    {
-        "id": f"{right}{n}",
-        "claim": f"The ferry number {n if right else n + 100} leaves at seven",
-        "lang": "en",
-        "evidence": f"The ferry number {n} leaves at seven.",
-        "label": "SUPPORTS" if right else "REFUTES",
-        "group": str(n),
-    }
+    {"id": f"{right}{n}", "claim": f"The ferry number {n if right else n + 100} leaves at seven", "lang": "en",
+     "evidence": f"The ferry number {n} leaves at seven.", "label": "SUPPORTS" if right else "REFUTES", "group": str(n)}
     for n in range(2, 62)
     for right in (True, False)
-]
+]  # fmt: skip
+
+
+def verified(evaluate: Any, folder: Path, corpus: list[Any], claims: list[Any]) -> Any:
+    """The figures of claims looked up in a corpus."""
+    write_rows(folder / "corpus.jsonl", corpus)
+    write_rows(folder / "claims.jsonl", claims)
+    said = evaluate("verify", folder, "--json", "out.json")
+    assert said.code == 0, said.err
+    return json.loads(Path("out.json").read_text(encoding="utf-8"))["metrics"]["all"]
 
 
 def test_pairs_are_told_beside_the_majority(evaluate: Any, tmp_path: Path) -> None:
@@ -49,49 +52,34 @@ def test_pairs_are_told_beside_the_majority(evaluate: Any, tmp_path: Path) -> No
 
 
 def test_claims_are_looked_up_where_there_is_a_corpus(evaluate: Any, tmp_path: Path) -> None:
-    write_rows(
-        tmp_path / "corpus.jsonl",
-        [
-            {"id": "ferry", "text": "The ferry to the lighthouse leaves at seven.", "title": "Harbour"},
-            {"id": "jam", "text": "Gooseberry jam costs 300 roubles a jar.", "title": "Market"},
-        ],
-    )
-    write_rows(
-        tmp_path / "claims.jsonl",
-        [
-            {"id": id_, "text": text, "label": label, "relevant": relevant, "lang": "en"}
-            for id_, text, label, relevant in (
-                ("a", "The ferry to the lighthouse leaves at seven.", "SUPPORTS", ["ferry"]),
-                ("b", "Gooseberry jam costs 500 roubles a jar.", "REFUTES", ["jam"]),
-                ("c", "Elephants sleep standing under old trees.", "NOT_ENOUGH_INFO", []),
-            )
-        ],
-    )
-    said = evaluate("verify", tmp_path, "--json", "out.json")
-    assert said.code == 0, said.err
-    found = json.loads(Path("out.json").read_text(encoding="utf-8"))["metrics"]["all"]
+    corpus = [
+        {"id": "ferry", "text": "The ferry to the lighthouse leaves at seven.", "title": "Harbour"},
+        {"id": "jam", "text": "Gooseberry jam costs 300 roubles a jar.", "title": "Market"},
+    ]
+    claims = [
+        {"id": id_, "text": text, "label": label, "relevant": relevant, "lang": "en"}
+        for id_, text, label, relevant in (
+            ("a", "The ferry to the lighthouse leaves at seven.", "SUPPORTS", ["ferry"]),
+            ("b", "Gooseberry jam costs 500 roubles a jar.", "REFUTES", ["jam"]),
+            ("c", "Elephants sleep standing under old trees.", "NOT_ENOUGH_INFO", []),
+        )
+    ]
+    found = verified(evaluate, tmp_path, corpus, claims)
     assert (found["accuracy"], found["macro_f1"], found["evidence_recall@5"]) == (1.0, 1.0, 1.0)
 
 
 def test_claims_are_judged_as_of_their_day_and_by_trap(evaluate: Any, tmp_path: Path) -> None:
-    write_rows(
-        tmp_path / "corpus.jsonl",
-        [
-            {"id": "old", "text": "Gooseberry jam costs 300 roubles a jar.", "title": "Market", "date": "2025-03-01"},
-            {"id": "new", "text": "Gooseberry jam costs 350 roubles a jar.", "title": "Market", "date": "2025-09-01"},
-        ],
-    )
+    corpus = [
+        {"id": day, "text": f"Gooseberry jam costs {price} roubles a jar.", "title": "Market", "date": day}
+        for price, day in ((300, "2025-03-01"), (350, "2025-09-01"))
+    ]
     claim = {"claim": "Gooseberry jam costs 300 roubles a jar.", "lang": "en", "trap": "superseded"}
-    write_rows(
-        tmp_path / "claims.jsonl",
-        [
-            claim | {"id": "a", "label": "supported", "asked_at": "2025-06-01T12:00:00+00:00"},
-            claim | {"id": "b", "label": "refuted", "asked_at": "2025-10-01T12:00:00+00:00"},
-            claim | {"id": "c", "label": "supported", "asked_at": "2025-10-01T12:00:00+00:00"},
-        ],
-    )
-    assert evaluate("verify", tmp_path, "--json", "out.json").code == 0
-    found = json.loads(Path("out.json").read_text(encoding="utf-8"))["metrics"]["all"]
+    claims = [
+        claim | {"id": "a", "label": "supported", "asked_at": "2025-06-01T12:00:00+00:00"},
+        claim | {"id": "b", "label": "refuted", "asked_at": "2025-10-01T12:00:00+00:00"},
+        claim | {"id": "c", "label": "supported", "asked_at": "2025-10-01T12:00:00+00:00"},
+    ]
+    found = verified(evaluate, tmp_path, corpus, claims)
     assert (found["accuracy_superseded"], found["opposite_superseded"]) == (0.6667, 0.3333)
     assert found["opposite"] == 0.3333
 
@@ -150,12 +138,8 @@ def test_a_regression_finds_what_tells_and_holds_out_groups() -> None:
 
 
 def test_figures_are_worked_out_over_the_classes_that_occur() -> None:
-    pairs = (
-        ("supported", "supported"),
-        ("supported", "not_found"),
-        ("not_found", "not_found"),
-        ("disputed", "supported"),
-    )
+    pairs = [("supported", "supported"), ("supported", "not_found"), ("not_found", "not_found")]
+    pairs += [("disputed", "supported")]
     rows = [JudgedClaim("en", gold, {"all": said}, str(n)) for n, (gold, said) in enumerate(pairs)]
     found = compute_label_metrics(rows, "all")
     assert (found["accuracy"], found["balanced_accuracy"]) == (0.5, 0.5)

@@ -146,11 +146,9 @@ async def test_a_bot_that_runs_changes_over_at_once(
 async def test_the_doctor_says_why_a_model_is_off(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    gone = {"model": str(tmp_path / "gone.gguf")}
     for llm, said in (
-        (
-            {"model": str(tmp_path / "gone.gguf")},
-            "BAD  no writer, answers are word for word from the posts: There is no",
-        ),
+        (gone, "BAD  no writer, answers are word for word from the posts: There is no"),
         ({"url": "http://127.0.0.1:9"}, "BAD  writer: The language model's server 127.0.0.1:9 cannot be reached"),
     ):
         await doctor.run(argparse.Namespace(), Settings.model_validate({"data": {"dir": home}, "llm": llm}))

@@ -131,17 +131,22 @@ def test_bad_data_is_one_sentence(written: Write, files: dict[str, Any], said: s
 
 
 @pytest.mark.parametrize(
-    "raw", [b"not gzip", gzip.compress(b'{"id": "x1", "text": "noise"}', mtime=0)[:-9], b"\x1f\x8b" + b"\0" * 40]
+    ("raw", "said"),
+    [
+        (b"not gzip", "as JSON Lines"),
+        (gzip.compress(b'{"id": "x1", "text": "noise"}', mtime=0)[:-9], "as JSON Lines"),
+        (b"\x1f\x8b" + b"\0" * 40, "as JSON Lines"),
+        (None, "check the path"),
+    ],
 )
-def test_a_damaged_gzip_file_is_one_sentence(written: Write, tmp_path: Path, raw: bytes) -> None:
-    (tmp_path / "more.jsonl.gz").write_bytes(raw)
-    with pytest.raises(ImportRefused, match="cannot be read as JSON Lines"):
-        read_dataset(written(queries=QUERIES, corpus=CORPUS), [tmp_path / "more.jsonl.gz"])
-
-
-def test_a_file_that_is_not_there_is_one_sentence(written: Write, tmp_path: Path) -> None:
-    with pytest.raises(ImportRefused, match="check the path"):
-        read_dataset(written(queries=QUERIES, corpus=CORPUS), [tmp_path / "none.jsonl"])
+def test_distractors_that_cannot_be_read_are_one_sentence(
+    written: Write, tmp_path: Path, raw: bytes | None, said: str
+) -> None:
+    file = tmp_path / "more.jsonl.gz"
+    if raw is not None:
+        file.write_bytes(raw)
+    with pytest.raises(ImportRefused, match=said):
+        read_dataset(written(queries=QUERIES, corpus=CORPUS), [file])
 
 
 # What counts as right.
@@ -315,13 +320,19 @@ def test_a_handful_of_questions_fits_a_bar_that_refuses_none_of_them() -> None:
 # All of it, over a real archive and index.
 
 
-async def test_every_question_is_searched_and_asked_as_the_bot_does_it(written: Write, settings: RagSettings) -> None:
-    dataset = read_dataset(written(corpus=CORPUS, queries=QUERIES))
-    async with open_indexed_dataset(dataset, settings) as data:
-        ranked, given = await search_all(data), await ask_all(data)
+async def test_every_question_is_asked_as_the_bot_does_it_and_the_figures_are_the_same_again(
+    written: Write, settings: RagSettings
+) -> None:
+    found = []
+    for _ in range(2):
+        dataset = read_dataset(written(corpus=CORPUS, queries=QUERIES))
+        async with open_indexed_dataset(dataset, settings) as data:
+            ranked, given = await search_all(data), await ask_all(data)
+        metrics = compute_answer_metrics(given) | compute_retrieval_metrics(ranked)
+        found.append({k: v for k, v in metrics.items() if not k.startswith(("latency", "memory", "seconds"))})
+    assert found[0] == found[1]
     assert [(r.hits[0], r.relevant) for r in ranked] == [(True, 1), (True, 1)]
-    figures = compute_answer_metrics(given)
-    assert {name: figures[name] for name in ("first_right", "abstained", "refused", "citation_precision")} == {
+    assert {name: metrics[name] for name in ("first_right", "abstained", "refused", "citation_precision")} == {
         "first_right": 1.0, "abstained": 0.0, "refused": 1.0, "citation_precision": 1.0,
     }  # fmt: skip
     assert not settings.data.dir.exists()  # what is measured leaves the installation alone
@@ -338,13 +349,3 @@ async def test_posts_of_an_export_are_known_by_their_number(written: Write, sett
     async with open_indexed_dataset(dataset, settings) as data:
         assert {"kirpichiki/msg-3", "zaslonka/msg-11"} <= set(dataset.ids.values())
         assert len(data.viewer.channels) == 2
-
-
-async def test_the_same_data_gives_the_same_figures(written: Write, settings: RagSettings) -> None:
-    found = []
-    for _ in range(2):
-        dataset = read_dataset(written(corpus=CORPUS, queries=QUERIES))
-        async with open_indexed_dataset(dataset, settings) as data:
-            metrics = compute_answer_metrics(await ask_all(data)) | compute_retrieval_metrics(await search_all(data))
-        found.append({k: v for k, v in metrics.items() if not k.startswith(("latency", "memory", "seconds"))})
-    assert found[0] == found[1]

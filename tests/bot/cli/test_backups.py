@@ -64,24 +64,19 @@ def test_a_chosen_backup_is_put_back(citegram: Cli, home: Path, tmp_path: Path) 
     assert count(home) == 12
 
 
-@pytest.mark.parametrize(
-    ("question", "link"),
-    [
-        ("When does the ferry to Owl Island leave?", "https://t.me/harbour_news/10"),
-        ("Когда открывается запись на курс керамики?", "https://t.me/pech_i_glina/10"),
-    ],
-)
 def test_a_folder_restored_on_another_machine_answers_the_same_with_the_same_links(
-    citegram: Cli, home: Path, tmp_path: Path, question: str, link: str
+    citegram: Cli, home: Path, tmp_path: Path
 ) -> None:
-    before = citegram("ask", question)
-    assert before[0] == 0
-    assert link in before[1]
+    questions = ("When does the ferry to Owl Island leave?", "Когда открывается запись на курс керамики?")
+    before = [citegram("ask", question) for question in questions]
+    for said, link in zip(before, ("https://t.me/harbour_news/10", "https://t.me/pech_i_glina/10"), strict=True):
+        assert said.code == 0
+        assert link in said.out
     citegram("backup")
     elsewhere = list_backups(home)[0].rename(tmp_path / "carried.db")
     shutil.rmtree(home)
-    assert citegram("restore", str(elsewhere))[0] == 0
-    assert citegram("ask", question) == before
+    assert citegram("restore", elsewhere).code == 0
+    assert [citegram("ask", question) for question in questions] == before
 
 
 def test_a_restore_needs_the_folder_for_itself(citegram: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

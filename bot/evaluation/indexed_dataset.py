@@ -42,13 +42,13 @@ from rag_core.types import PostKey, Question, Viewer, Visibility
 class IndexedDataset:
     """An indexed dataset, ready for questions. `run` is the trace of the latest answer."""
 
-    def __init__(self, rag: Engine, dataset: Dataset, viewer: Viewer) -> None:
+    def __init__(
+        self, rag: Engine, dataset: Dataset, viewer: Viewer, recording: Recording | None = None, name: str = ""
+    ) -> None:
+        """`name`: of the variant, in the recording."""
         self.run: Run | None = None
         self.rag = replace(rag, traced=self._record_run)
-        self.dataset = dataset
-        self.viewer = viewer
-        self.recording: Recording | None = None
-        self.name = ""  # of the variant, in the recording
+        self.dataset, self.viewer, self.recording, self.name = dataset, viewer, recording, name
 
     def id_of(self, key: PostKey) -> str:
         """Map a post to its id in the dataset."""
@@ -59,9 +59,7 @@ class IndexedDataset:
 
     def select_variant(self, way: Variant) -> IndexedDataset:
         """Return the same archive and indexes with this variant applied."""
-        selected = IndexedDataset(way.over(self.rag), self.dataset, self.viewer)
-        selected.recording, selected.name = self.recording, f"{way}"
-        return selected
+        return IndexedDataset(way.over(self.rag), self.dataset, self.viewer, self.recording, f"{way}")
 
 
 @asynccontextmanager
@@ -93,9 +91,7 @@ async def open_indexed_dataset(
                 await LexicalIndexer(rag.archive, rag.lexical).catch_up(lambda done: moved(done, total))
             await catch_up_vectors(rag)
             viewer = Viewer(0, frozenset(await channels.load_channels(rag.archive)))
-            data = IndexedDataset(rag, dataset, viewer)
-            data.recording = recording
-            yield data
+            yield IndexedDataset(rag, dataset, viewer, recording)
 
 
 class HasLanguage(Protocol):

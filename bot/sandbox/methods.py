@@ -13,34 +13,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 from urllib.parse import urlsplit
 
+from aiogram import methods as bot_api
 from aiogram.enums import ChatAction
-from aiogram.methods import (
-    AnswerCallbackQuery,
-    AnswerGuestQuery,
-    AnswerInlineQuery,
-    CopyMessage,
-    DeleteMessage,
-    DeleteMyCommands,
-    DeleteWebhook,
-    EditMessageReplyMarkup,
-    EditMessageText,
-    GetChat,
-    GetChatMember,
-    GetFile,
-    GetMe,
-    GetMyCommands,
-    GetUpdates,
-    GetWebhookInfo,
-    LeaveChat,
-    SendChatAction,
-    SendDocument,
-    SendMessage,
-    SendMessageDraft,
-    SetMessageReaction,
-    SetMyCommands,
-    SetWebhook,
-    TelegramMethod,
-)
 from aiogram.types import InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
 
 from bot.sandbox.api_errors import bad_request, forbidden
@@ -170,21 +144,21 @@ _DEFAULT_CONNECTIONS = 40
 _COMMAND_PATTERN = re.compile(r"[a-z0-9_]{1,32}")
 
 
-def get_me(call: GetMe, world: SandboxState) -> Json:
+def get_me(call: bot_api.GetMe, world: SandboxState) -> Json:
     """Describe the bot."""
     off = ("supports_guest_queries", "can_connect_to_business", "has_main_web_app", "has_topics_enabled")
     flags = {"can_join_groups": True, "can_read_all_group_messages": world.reads_groups}
     return world.bot.wire() | flags | {"supports_inline_queries": world.inline} | dict.fromkeys(off, False)
 
 
-def get_updates(call: GetUpdates, world: SandboxState) -> Awaitable[list[Json]]:
+def get_updates(call: bot_api.GetUpdates, world: SandboxState) -> Awaitable[list[Json]]:
     """Long polling for updates."""
     world.queue.allow(call.allowed_updates)
     limit = min(max(call.limit or 100, 1), 100)
     return world.queue.poll(call.offset or 0, limit, min(max(call.timeout or 0, 0), _MAX_POLL_SECONDS))
 
 
-def set_webhook(call: SetWebhook, world: SandboxState) -> bool:
+def set_webhook(call: bot_api.SetWebhook, world: SandboxState) -> bool:
     """Set the webhook; updates are delivered to it from now on."""
     if call.url and not call.url.startswith("https://"):
         raise bad_request("bad webhook: An HTTPS URL must be provided for webhook")
@@ -197,13 +171,13 @@ def set_webhook(call: SetWebhook, world: SandboxState) -> bool:
     return True
 
 
-def delete_webhook(call: DeleteWebhook, world: SandboxState) -> bool:
+def delete_webhook(call: bot_api.DeleteWebhook, world: SandboxState) -> bool:
     """Remove the webhook."""
     world.queue.hook("")
     return True
 
 
-def get_webhook_info(call: GetWebhookInfo, world: SandboxState) -> Json:
+def get_webhook_info(call: bot_api.GetWebhookInfo, world: SandboxState) -> Json:
     """Describe the webhook, with the number of pending updates."""
     queue = world.queue
     info: Json = {"url": queue.webhook, "has_custom_certificate": False, "pending_update_count": len(queue.kept)}
@@ -214,7 +188,7 @@ def get_webhook_info(call: GetWebhookInfo, world: SandboxState) -> Json:
     return info | {"allowed_updates": sorted(queue.allowed)}
 
 
-def set_my_commands(call: SetMyCommands, world: SandboxState) -> bool:
+def set_my_commands(call: bot_api.SetMyCommands, world: SandboxState) -> bool:
     """Set the commands for a scope and a language."""
     if len(call.commands) > 100:
         raise bad_request("BOT_COMMANDS_TOO_MUCH")
@@ -229,12 +203,12 @@ def set_my_commands(call: SetMyCommands, world: SandboxState) -> bool:
     return True
 
 
-def get_my_commands(call: GetMyCommands, world: SandboxState) -> list[Json]:
+def get_my_commands(call: bot_api.GetMyCommands, world: SandboxState) -> list[Json]:
     """Get exactly the commands set for this scope and language."""
     return world.commands.get((_format_scope_key(call.scope), call.language_code or ""), [])
 
 
-def delete_my_commands(call: DeleteMyCommands, world: SandboxState) -> bool:
+def delete_my_commands(call: bot_api.DeleteMyCommands, world: SandboxState) -> bool:
     """Remove the commands of this scope and language."""
     world.commands.pop((_format_scope_key(call.scope), call.language_code or ""), None)
     world.changed()
@@ -259,12 +233,12 @@ _REACTION_EMOJIS = (
 ALLOWED_REACTIONS = frozenset(_REACTION_EMOJIS.split())
 
 
-def get_chat(call: GetChat, world: SandboxState) -> Json:
+def get_chat(call: bot_api.GetChat, world: SandboxState) -> Json:
     """Get all fields of a chat that the bot can read."""
     return require_readable_chat(world, call.chat_id).full()
 
 
-def get_chat_member(call: GetChatMember, world: SandboxState) -> Json:
+def get_chat_member(call: bot_api.GetChatMember, world: SandboxState) -> Json:
     """Get a membership; in channels only for an administrator."""
     room = require_readable_chat(world, call.chat_id)
     if room.kind == "private":
@@ -277,7 +251,7 @@ def get_chat_member(call: GetChatMember, world: SandboxState) -> Json:
     return room.member(call.user_id).wire(person, room.kind)
 
 
-def leave_chat(call: LeaveChat, world: SandboxState) -> bool:
+def leave_chat(call: bot_api.LeaveChat, world: SandboxState) -> bool:
     """Let the bot leave; it gets an update, as for every change of its membership."""
     room = require_readable_chat(world, call.chat_id)
     if room.kind == "private":
@@ -288,7 +262,7 @@ def leave_chat(call: LeaveChat, world: SandboxState) -> bool:
     return True
 
 
-def send_chat_action(call: SendChatAction, world: SandboxState) -> bool:
+def send_chat_action(call: bot_api.SendChatAction, world: SandboxState) -> bool:
     """Show "typing" or another chat action."""
     room = require_writable_chat(world, call.chat_id)
     if call.action not in _CHAT_ACTIONS:
@@ -299,7 +273,7 @@ def send_chat_action(call: SendChatAction, world: SandboxState) -> bool:
     return True
 
 
-def send_message_draft(call: SendMessageDraft, world: SandboxState) -> bool:
+def send_message_draft(call: bot_api.SendMessageDraft, world: SandboxState) -> bool:
     """Set the draft of a message; one for each chat and topic, for half a minute."""
     room = require_writable_chat(world, call.chat_id)
     if room.kind != "private":
@@ -315,7 +289,7 @@ def send_message_draft(call: SendMessageDraft, world: SandboxState) -> bool:
     return True
 
 
-def set_message_reaction(call: SetMessageReaction, world: SandboxState) -> bool:
+def set_message_reaction(call: bot_api.SetMessageReaction, world: SandboxState) -> bool:
     """Set the bot's reaction: at most one emoji for each message; none removes it."""
     room = require_readable_chat(world, call.chat_id)
     if call.message_id not in room.messages:
@@ -337,7 +311,7 @@ def _get_open_query(world: SandboxState, query_id: str, seconds: float = inf) ->
     return query
 
 
-def answer_callback_query(call: AnswerCallbackQuery, world: SandboxState) -> bool:
+def answer_callback_query(call: bot_api.AnswerCallbackQuery, world: SandboxState) -> bool:
     """Answer a callback query; only once."""
     query = _get_open_query(world, call.callback_query_id)
     if len(call.text or "") > 200:
@@ -347,7 +321,7 @@ def answer_callback_query(call: AnswerCallbackQuery, world: SandboxState) -> boo
     return True
 
 
-def answer_inline_query(call: AnswerInlineQuery, world: SandboxState) -> bool:
+def answer_inline_query(call: bot_api.AnswerInlineQuery, world: SandboxState) -> bool:
     """Answer an inline query with articles; only once, and within ten seconds."""
     query = _get_open_query(world, call.inline_query_id, _INLINE_SECONDS)
     if len(call.results) > _MAX_INLINE_RESULTS:
@@ -365,7 +339,7 @@ def answer_inline_query(call: AnswerInlineQuery, world: SandboxState) -> bool:
     return True
 
 
-def answer_guest_query(call: AnswerGuestQuery, world: SandboxState) -> Json:
+def answer_guest_query(call: bot_api.AnswerGuestQuery, world: SandboxState) -> Json:
     """Answer a guest query with one message."""
     query = _get_open_query(world, call.guest_query_id)
     result = call.result.model_dump(mode="json", exclude_none=True, exclude_unset=True)
@@ -376,7 +350,7 @@ def answer_guest_query(call: AnswerGuestQuery, world: SandboxState) -> Json:
     return {"inline_message_id": call.guest_query_id}
 
 
-def get_file(call: GetFile, world: SandboxState) -> Json:
+def get_file(call: bot_api.GetFile, world: SandboxState) -> Json:
     """Get the download path of a file."""
     upload = world.files.get(call.file_id)
     if upload is None:
@@ -404,7 +378,7 @@ _NOT_MODIFIED_TEXT = (
 )
 
 
-def send_message(call: SendMessage, world: SandboxState) -> Json:
+def send_message(call: bot_api.SendMessage, world: SandboxState) -> Json:
     """Send a text message."""
     room = require_writable_chat(world, call.chat_id)
     text, entities = prepare_text(call.text, _dump_entities(call.entities))
@@ -413,7 +387,7 @@ def send_message(call: SendMessage, world: SandboxState) -> Json:
     return _add_bot_message(world, room, call, {"text": text, "entities": entities, "link_preview_options": preview})
 
 
-def send_document(call: SendDocument, world: SandboxState) -> Json:
+def send_document(call: bot_api.SendDocument, world: SandboxState) -> Json:
     """Send a file; uploads are already among the state's files."""
     room = require_writable_chat(world, call.chat_id)
     upload = world.files.get(str(call.document))
@@ -425,7 +399,7 @@ def send_document(call: SendDocument, world: SandboxState) -> Json:
     return _add_bot_message(world, room, call, content)
 
 
-def copy_message(call: CopyMessage, world: SandboxState) -> Json:
+def copy_message(call: bot_api.CopyMessage, world: SandboxState) -> Json:
     """Copy the content of a message without its origin; returns the id of the copy."""
     room = require_writable_chat(world, call.chat_id)
     room_from = require_readable_chat(world, call.from_chat_id)
@@ -440,7 +414,7 @@ def copy_message(call: CopyMessage, world: SandboxState) -> Json:
     return {"message_id": _add_bot_message(world, room, call, content)["message_id"]}
 
 
-def edit_message_text(call: EditMessageText, world: SandboxState) -> Json:
+def edit_message_text(call: bot_api.EditMessageText, world: SandboxState) -> Json:
     """Edit a text; without `reply_markup` the buttons are removed. 400 if nothing would change."""
     room, message = _get_own_message(world, call.chat_id, call.message_id)
     if "text" not in message:
@@ -454,7 +428,7 @@ def edit_message_text(call: EditMessageText, world: SandboxState) -> Json:
     return world.change(room, message["message_id"], **edit)
 
 
-def edit_message_reply_markup(call: EditMessageReplyMarkup, world: SandboxState) -> Json:
+def edit_message_reply_markup(call: bot_api.EditMessageReplyMarkup, world: SandboxState) -> Json:
     """Replace or remove the buttons, without an edit date."""
     room, message = _get_own_message(world, call.chat_id, call.message_id)
     markup = _build_inline_keyboard(call.reply_markup)
@@ -463,7 +437,7 @@ def edit_message_reply_markup(call: EditMessageReplyMarkup, world: SandboxState)
     return world.change(room, message["message_id"], reply_markup=markup)
 
 
-def delete_message(call: DeleteMessage, world: SandboxState) -> bool:
+def delete_message(call: bot_api.DeleteMessage, world: SandboxState) -> bool:
     """Delete a message for everybody."""
     room = require_readable_chat(world, call.chat_id)
     message = room.messages.get(call.message_id)
@@ -505,7 +479,7 @@ def _get_own_message(world: SandboxState, chat: int | str | None, message_id: in
 
 
 # By the method whose call they take.
-HANDLERS: dict[type[TelegramMethod[Any]], Callable[..., Any]] = {
+HANDLERS: dict[type[bot_api.TelegramMethod[Any]], Callable[..., Any]] = {
     get_type_hints(handler)["call"]: handler
     for handler in (
         answer_callback_query, answer_guest_query, answer_inline_query, copy_message, delete_message,

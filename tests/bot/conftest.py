@@ -238,5 +238,6 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def evaluate(nowhere: Path, run_command: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """`citegram eval` in a folder without settings and without a model."""
-    monkeypatch.setattr("bot.evaluation.evaluation_report._BOOTSTRAP_DRAWS", 50)  # a thousand take a second
+    for module in ("claim_accuracy", "evaluation_report"):
+        monkeypatch.setattr(f"bot.evaluation.{module}._BOOTSTRAP_DRAWS", 50)  # a thousand take a second
     return partial(run_command, "--data", "data", "eval")

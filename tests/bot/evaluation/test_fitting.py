@@ -89,7 +89,8 @@ def test_documents_with_other_needs_weigh_little() -> None:
     others = [
         RankingRow(row.features[:, [0, 3, 2, 1, 4, 5]], row.ids, row.relevant, "documents", 0.05) for row in rows[:12]
     ]
-    assert fit_ranking(rows, others).weights.recency > fit_ranking(rows, others).weights.terms
+    weights = fit_ranking(rows, others).weights
+    assert weights.recency > weights.terms
 
 
 # fusions

@@ -201,9 +201,11 @@ async def test_what_is_counted_row_by_row_is_counted_seldom(live: Any, monkeypat
 
 
 def test_a_label_has_few_values_whatever_comes_and_leaves_room_for_those_of_another() -> None:
-    instruments, names = Meter().instruments, [f"name{n}" for n in range(64)]
-    for label in (instruments.stage_name, instruments.recipe_name, instruments.tool_name, instruments.method_name):
-        assert [label(name) for name in (*names, "d", "e", "name0")] == [*names, OTHER_LABEL, OTHER_LABEL, "name0"]
+    instruments = Meter().instruments
+    limiters = (instruments.stage_name, instruments.recipe_name, instruments.tool_name, instruments.method_name)
+    for label, limited in enumerate(limiters):
+        names = [f"{label}-name{n}" for n in range(64)]
+        assert [limited(name) for name in (*names, "d", "e", names[0])] == [*names, OTHER_LABEL, OTHER_LABEL, names[0]]
 
 
 async def test_two_who_scrape_at_once_count_a_post_once(

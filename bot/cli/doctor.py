@@ -5,45 +5,28 @@ from __future__ import annotations
 import argparse
 import json
 
-from bot.doctor import Check, run_checks
-from bot.doctor.archive_checks import (
-    check_backups,
-    check_channels,
-    check_indexes,
-    check_jobs,
-    open_check_context,
-    report_start,
-)
-from bot.doctor.environment_checks import (
-    check_file_system,
-    check_free_space,
-    check_models,
-    check_permissions,
-    check_servers,
-    check_settings,
-)
-from bot.doctor.telegram_checks import check_clock, check_history, check_rights, check_telegram
+from bot.doctor import Check, archive_checks, environment_checks, run_checks, telegram_checks
 from bot.settings import Settings
 
 _LINE_MARKS = {True: "ok  ", None: "note", False: "BAD "}
 
 # In the order of the report, each with its timeout in seconds: checks that read whole files take longer.
 CHECKS = (
-    Check("start", 10, report_start),
-    Check("disk", 10, check_free_space),
-    Check("file system", 10, check_file_system),
-    Check("permissions", 10, check_permissions),
-    Check("settings", 10, check_settings),
-    Check("archive", 20, check_channels),
-    Check("backups", 60, check_backups),
-    Check("indexes", 20, check_indexes),
-    Check("models", 60, check_models),
-    Check("work", 10, check_jobs),
-    Check("telegram", 30, check_telegram),
-    Check("clock", 10, check_clock),
-    Check("rights", 60, check_rights),
-    Check("history", 30, check_history),
-    Check("servers", 10, check_servers),
+    Check("start", 10, archive_checks.report_start),
+    Check("disk", 10, environment_checks.check_free_space),
+    Check("file system", 10, environment_checks.check_file_system),
+    Check("permissions", 10, environment_checks.check_permissions),
+    Check("settings", 10, environment_checks.check_settings),
+    Check("archive", 20, archive_checks.check_channels),
+    Check("backups", 60, archive_checks.check_backups),
+    Check("indexes", 20, archive_checks.check_indexes),
+    Check("models", 60, environment_checks.check_models),
+    Check("work", 10, archive_checks.check_jobs),
+    Check("telegram", 30, telegram_checks.check_telegram),
+    Check("clock", 10, telegram_checks.check_clock),
+    Check("rights", 60, telegram_checks.check_rights),
+    Check("history", 30, telegram_checks.check_history),
+    Check("servers", 10, environment_checks.check_servers),
 )
 
 
@@ -57,7 +40,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run all checks and print the findings. Returns 1 if a finding needs action."""
     as_json = getattr(args, "json", False)
     findings: list[dict[str, object]] = []
-    async with open_check_context(settings) as context:
+    async with archive_checks.open_check_context(settings) as context:
         async for name, (fine, text) in run_checks(context, CHECKS):
             findings.append({"check": name, "fine": fine, "what": text})
             if not as_json:

@@ -15,20 +15,11 @@ from typing import TypeVar
 
 from bot.cli.eval_runner import describe_engine, describe_settings
 from bot.cli.index_commands import open_archive
+from bot.evaluation import fitting
 from bot.evaluation.claim_accuracy import fit_claim_bar
 from bot.evaluation.datasets import draw_sample, make_questions, read_claims, read_dataset
 from bot.evaluation.evaluation_report import write_json_report
 from bot.evaluation.evaluation_variants import Variant, build_variant_settings
-from bot.evaluation.fitting import (
-    DEPTHS,
-    choose_safest_fusions,
-    collect_coverage,
-    collect_ranking,
-    fit_calibration,
-    fit_coverage,
-    fit_ranking,
-    run_both_retrievers,
-)
 from bot.evaluation.indexed_dataset import IndexedDataset, ask_all, open_indexed_dataset
 from bot.settings import Settings
 from rag_core.calibration import Calibration
@@ -51,7 +42,7 @@ async def run_calibrate(args: argparse.Namespace, settings: Settings) -> None:
         calibration = await _calibrate_fusions(data)
         data.rag = replace(data.rag, calibration=calibration)
         answers = await ask_all(data)
-    fitted = fit_calibration(answers, args.target, dataset.name)
+    fitted = fitting.fit_calibration(answers, args.target, dataset.name)
     calibrated = replace(fitted.calibration, fusions=calibration.fusions, claims=calibration.claims)
     file = calibrated.save(settings.rag())
     print(f"bar {fitted.calibration.bar:.3f}, sure from {fitted.calibration.sure:.3f}, written to {file}")
@@ -88,7 +79,7 @@ async def _calibrate_fusions(data: IndexedDataset) -> Calibration:
     calibration = replace(data.rag.calibration, bar=0.0, sure=0.0)
     if data.rag.dense is None:
         return calibration
-    fusions = choose_safest_fusions(await run_both_retrievers(data))
+    fusions = fitting.choose_safest_fusions(await fitting.run_both_retrievers(data))
     for lang, fusion in fusions.items():
         print(f"{lang}: {fusion.kind} with weight {fusion.dense} of the search by meaning")
     return replace(calibration, fusions={**calibration.fusions, data.rag.dense.model.name: fusions})
@@ -114,12 +105,12 @@ async def _collect_rows(
 
 async def run_ranking(args: argparse.Namespace, settings: Settings) -> None:
     """Fit the order of hits."""
-    sets = await _collect_rows(args, settings, "off", collect_ranking)
+    sets = await _collect_rows(args, settings, "off", fitting.collect_ranking)
     if len(sets[0]) < _MIN_ROWS or len({row.channel for row in sets[0]}) == 1:
         raise ImportRefused(f"A fit needs {_MIN_ROWS} questions with a relevant post, over two channels: add more.")
-    fitted = fit_ranking(*sets)
+    fitted = fitting.fit_ranking(*sets)
     print("weights " + ", ".join(f"{name} {value:g}" for name, value in fitted.weights._asdict().items()))
-    print(f"{'recall at':24}" + " ".join(f"{depth:>6}" for depth in DEPTHS))
+    print(f"{'recall at':24}" + " ".join(f"{depth:>6}" for depth in fitting.DEPTHS))
     for name, recalls in (
         ("fused only", fitted.fused),
         ("weights in use", fitted.used),
@@ -130,11 +121,11 @@ async def run_ranking(args: argparse.Namespace, settings: Settings) -> None:
 
 async def run_coverage(args: argparse.Namespace, settings: Settings) -> None:
     """Fit the coverage of brief questions."""
-    sets = await _collect_rows(args, settings, args.rerank, collect_coverage)
+    sets = await _collect_rows(args, settings, args.rerank, fitting.collect_coverage)
     answerable = [row.as_sure.answerable for row in sets[0]]
     if min(sum(answerable), len(answerable) - sum(answerable)) < _MIN_ROWS:
         raise ImportRefused(f"A fit needs {_MIN_ROWS} brief questions with an answer, and as many without: add more.")
-    fitted = fit_coverage(*sets)
+    fitted = fitting.fit_coverage(*sets)
     print(f"shift {fitted.shift}, weights {fitted.weights}")
     print(f"probable from {fitted.bar}, sure from {fitted.sure}")
     print(f"on held-out channels: AUC {fitted.auc}, shown right {fitted.shown}, refused {fitted.refused}")

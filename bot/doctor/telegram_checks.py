@@ -13,18 +13,9 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
-from aiogram import Bot
+from aiogram import Bot, exceptions
 from aiogram.enums import ChatMemberStatus
-from aiogram.exceptions import (
-    AiogramError,
-    TelegramBadRequest,
-    TelegramConflictError,
-    TelegramForbiddenError,
-    TelegramNetworkError,
-    TelegramNotFound,
-    TelegramRetryAfter,
-    TelegramUnauthorizedError,
-)
+from aiogram.exceptions import AiogramError
 from aiogram.types import ChatMemberRestricted, WebhookInfo
 from aiogram.utils.token import TokenValidationError
 from aiohttp import ClientError, ClientTimeout
@@ -83,15 +74,17 @@ async def check_proxy(settings: BotSettings) -> str:
 def explain_call_error(exc: AiogramError | TimeoutError, settings: BotSettings) -> str:
     """Explain a failed call and what to do. The error's own text is not used: it may contain the token."""
     api = settings.api
-    if isinstance(exc, TelegramUnauthorizedError | TelegramNotFound | TelegramForbiddenError):
+    if isinstance(
+        exc, exceptions.TelegramUnauthorizedError | exceptions.TelegramNotFound | exceptions.TelegramForbiddenError
+    ):
         return (
             f"Telegram does not know this token: copy BOT__TOKEN from @BotFather again, and look at BOT__API ({api})."
         )
-    if isinstance(exc, TelegramConflictError):
+    if isinstance(exc, exceptions.TelegramConflictError):
         return "Another program uses this bot's token: stop it, or have @BotFather make a new one (/revoke)."
-    if isinstance(exc, TelegramRetryAfter):
+    if isinstance(exc, exceptions.TelegramRetryAfter):
         return f"{api} asks to wait {exc.retry_after} s: look again then."
-    if isinstance(exc, TelegramNetworkError | TimeoutError):
+    if isinstance(exc, exceptions.TelegramNetworkError | TimeoutError):
         how = " through the proxy" if settings.proxy.get_secret_value() else ""
         return f"{api} cannot be reached{how}: look at the network, the name server and the firewall, and at BOT__API."
     return f"{api} answers with an error of its own: wait; what is written meanwhile is kept by Telegram for 24 hours."
@@ -143,7 +136,7 @@ async def _check_channel(bot: Bot, channel: Channel, turns: asyncio.Semaphore) -
     try:
         async with turns:
             status = (await bot.get_chat_member(channel.chat_id, bot.id)).status
-    except (TelegramForbiddenError, TelegramBadRequest):
+    except (exceptions.TelegramForbiddenError, exceptions.TelegramBadRequest):
         status = ChatMemberStatus.LEFT
     except (AiogramError, TimeoutError):
         return _report_unknown_rights(title)
@@ -164,7 +157,7 @@ async def _check_group(bot: Bot, group: int, turns: asyncio.Semaphore) -> Findin
         async with turns:
             title = strip_control_characters((await bot.get_chat(group)).title or title)
             me = await bot.get_chat_member(group, bot.id)
-    except (TelegramForbiddenError, TelegramBadRequest):
+    except (exceptions.TelegramForbiddenError, exceptions.TelegramBadRequest):
         pass  # the bot is not in the group
     except (AiogramError, TimeoutError):
         return _report_unknown_rights(title)

@@ -14,16 +14,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from aiogram import Bot
+from aiogram import Bot, exceptions
 from aiogram.client.session.middlewares.base import BaseRequestMiddleware, NextRequestMiddlewareType
-from aiogram.exceptions import (
-    ClientDecodeError,
-    TelegramAPIError,
-    TelegramConflictError,
-    TelegramNetworkError,
-    TelegramRetryAfter,
-    TelegramServerError,
-)
 from aiogram.methods import GetUpdates, GetWebhookInfo, Response, SetWebhook, TelegramMethod
 from aiogram.methods.base import TelegramType
 from prometheus_client import (
@@ -125,12 +117,12 @@ class Instruments:
 
 # The first match counts; network and server errors are TelegramAPIErrors too.
 _OUTCOME_BY_ERROR: tuple[tuple[type[Exception], str], ...] = (
-    (TelegramRetryAfter, "flood"),  # 429
-    (TelegramConflictError, "conflict"),  # 409: another program reads this bot's updates
-    (TelegramServerError, "server"),
-    (TelegramNetworkError, "network"),
-    (ClientDecodeError, "unreadable"),
-    (TelegramAPIError, "refused"),
+    (exceptions.TelegramRetryAfter, "flood"),  # 429
+    (exceptions.TelegramConflictError, "conflict"),  # 409: another program reads this bot's updates
+    (exceptions.TelegramServerError, "server"),
+    (exceptions.TelegramNetworkError, "network"),
+    (exceptions.ClientDecodeError, "unreadable"),
+    (exceptions.TelegramAPIError, "refused"),
 )
 # Methods about updates: fetching them, and checking every minute that Telegram still has the webhook.
 _UPDATE_METHODS = (GetUpdates, SetWebhook, GetWebhookInfo)

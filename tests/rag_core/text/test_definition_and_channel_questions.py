@@ -57,14 +57,19 @@ def test_a_common_word_is_not_written_as_a_name() -> None:
 
 @pytest.mark.parametrize("filler", ["-", "- ", "это ", "это-", "called ", "Pixel ", "cat ", '"«', "not "])
 def test_a_hostile_sentence_is_read_in_linear_time(filler: str) -> None:
-    took = []
-    for length in (20_000, 80_000):
+    def seconds(length: int) -> float:
         text = "Pixel, это " + filler * (length // len(filler)) + " Pixel"
         start = time.process_time()
         read_definition(text, "Pixel")
         is_written_as_name(text, "Pixel")
-        took.append(time.process_time() - start)
-    assert took[1] < 8 * max(took[0], 0.01)
+        return time.process_time() - start
+
+    short = long = float("inf")
+    for _ in range(5):  # the best of each: other processes slow this one down for moments
+        short, long = min(short, seconds(10_000)), min(long, seconds(40_000))
+        if long < 8 * max(short, 0.01):
+            return
+    raise AssertionError(f"{long:.2f} s for four times the text of {short:.2f} s")
 
 
 @pytest.mark.parametrize(

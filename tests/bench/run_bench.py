@@ -173,7 +173,7 @@ def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run, print, write. Exit code 1 where an engine of ours failed."""
     args = _asked(argv)
-    bench = Bench(list(_SHORT_FORM), queries=30, quick=True) if args.quick else Bench(args.sizes, args.legs)
+    bench = Bench(list(_SHORT_FORM), queries=12, quick=True) if args.quick else Bench(args.sizes, args.legs)
     args.out.mkdir(parents=True, exist_ok=True)
     notes = args.out / "measured.json"
     if args.resume and notes.exists():

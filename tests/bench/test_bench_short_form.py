@@ -40,7 +40,7 @@ def engines(posts: synthetic_posts.Corpus, tmp_path_factory: pytest.TempPathFact
 def test_a_query_takes_a_twentieth_of_what_rank_bm25_takes(
     posts: synthetic_posts.Corpus, engines: dict[str, Any]
 ) -> None:
-    queries, took = synthetic_posts.draw_queries(posts, 40), {name: np.full(40, np.inf) for name in engines}
+    queries, took = synthetic_posts.draw_queries(posts, 15), {name: np.full(15, np.inf) for name in engines}
     for _ in range(3):  # turn and turn about, the best of each, in processor time: tests run beside
         for name, engine in engines.items():
             for n, query in enumerate(queries):
@@ -53,7 +53,7 @@ def test_a_query_takes_a_twentieth_of_what_rank_bm25_takes(
 
 def test_scores_and_filters_are_those_of_rank_bm25(posts: synthetic_posts.Corpus, engines: dict[str, Any]) -> None:
     ours, theirs = engines["citegram"], engines["rank-bm25"]
-    for query in synthetic_posts.draw_queries(posts, 20, seed=3):
+    for query in synthetic_posts.draw_queries(posts, 15, seed=3):
         scores, passing = theirs.search(query), posts.frame.inside(query.window)
         best = dict(ours.best(ours.search(query)))
         assert max(abs(scores[n] - score) for n, score in best.items()) < 1e-9

@@ -31,7 +31,13 @@ def slope(seconds: Sequence[float], values: Sequence[float], seed: int = 1) -> S
     blocks, because what is left over of one sample is like what is left of its neighbour.
     """
     hours, amounts = _thinned(np.asarray(seconds, float) / 3600, np.asarray(values, float))
-    middle = _theil_sen(hours, amounts)
+    first, second = np.triu_indices(len(hours), 1)
+    apart = hours[second] - hours[first]
+
+    def theil_sen(amounts: Floats) -> float:
+        return float(np.median((amounts[second] - amounts[first]) / apart))
+
+    middle = theil_sen(amounts)
     straight = middle * hours
     rest = amounts - straight
     rng, length = np.random.default_rng(seed), max(1, len(rest) // _BLOCKS)
@@ -40,7 +46,7 @@ def slope(seconds: Sequence[float], values: Sequence[float], seed: int = 1) -> S
     for _ in range(_DRAWS):
         picked = rng.choice(starts, -(-len(rest) // length))
         again = np.concatenate([rest[start : start + length] for start in picked])[: len(rest)]
-        drawn.append(_theil_sen(hours, straight + again))
+        drawn.append(theil_sen(straight + again))
     low, high = np.percentile(drawn, _WIDE)
     return Slope(round(middle, 2), round(float(low), 2), round(float(high), 2))
 
@@ -52,11 +58,6 @@ def _thinned(hours: Floats, amounts: Floats) -> tuple[Floats, Floats]:
     edges = np.linspace(0, len(hours), _POINTS + 1).astype(int)
     parts = [slice(begin, end) for begin, end in pairwise(edges)]
     return np.array([np.median(hours[p]) for p in parts]), np.array([np.median(amounts[p]) for p in parts])
-
-
-def _theil_sen(hours: Floats, amounts: Floats) -> float:
-    first, second = np.triu_indices(len(hours), 1)
-    return float(np.median((amounts[second] - amounts[first]) / (hours[second] - hours[first])))
 
 
 def growth(values: Sequence[float]) -> float:

@@ -235,7 +235,7 @@ async def test_the_copies_among_real_channels_are_found(
     ]
     wanted = {key for group in across for key in group}
     with gzip.open(folder / "posts.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [row for n, row in enumerate(map(json.loads, lines)) if n % 4 == 0 or key_of(row["id"]) in wanted]
+        rows = [row for n, row in enumerate(map(json.loads, lines)) if n % 12 == 0 or key_of(row["id"]) in wanted]
     await keep(archive, copier, *(Post(key_of(r["id"]), datetime.fromisoformat(r["date"]), r["text"]) for r in rows))
     found = await families(archive)
     whole = [group for group in across if any(family.issuperset(group) for family in found)]
@@ -251,7 +251,7 @@ def key_of(row_id: str) -> PostKey:
 async def test_of_invented_posts_every_copy_is_found_and_nothing_else_in_time(
     archive: Archive, copier: CopyIndexer
 ) -> None:
-    size = 6000
+    size = 3000
     invented = synthetic_posts.make_posts(size)
     kept = list(invented.posts(0, size))
     await posts.save_posts(archive, kept, source="import")

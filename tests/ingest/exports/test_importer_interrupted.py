@@ -21,7 +21,7 @@ from rag_core.storage.post_rows import PostTally
 
 pytestmark = pytest.mark.slow
 
-POSTS = 6000
+POSTS = 3000
 CHILD = """
 import asyncio, sys
 from pathlib import Path
@@ -66,7 +66,7 @@ async def test_an_import_killed_in_the_middle_is_ended_by_the_next_one(
     file = written(chat(*(message(n, f"Цена {n} " * 40) for n in range(1, POSTS + 1))))
     folder = tmp_path / "killed"
 
-    left = [killed_after(folder, file, least) for least in (1, 1500, 3000)]
+    left = [killed_after(folder, file, least) for least in (1, 800, 1600)]
 
     assert left == sorted(left)
     assert sum(0 < count < POSTS for count in left) >= 2, "no kill came in the middle"

@@ -77,11 +77,8 @@ _MAX_PARTS = 1 << 12  # limit of parts per post; a post of 4,096 characters has 
 _INVENTORY_PAUSE_SECONDS = 0.02  # between pages, so that searches get through
 
 
-async def write_vector_inventory(vectors: VectorStore, file: Path) -> int:
-    """Write an inventory of the vector store to a file; return the number of vectors.
-
-    Raises VectorsUnavailable, IndexUnavailable.
-    """
+async def write_vector_inventory(vectors: VectorStore, file: Path) -> None:
+    """Write an inventory of the vector store to a file. Raises VectorsUnavailable, IndexUnavailable."""
     pages: list[NDArray[np.void]] = []
     async for page in vectors.iterate_points():
         pages.append(
@@ -93,7 +90,6 @@ async def write_vector_inventory(vectors: VectorStore, file: Path) -> int:
     rows = np.concatenate([np.zeros(0, _INVENTORY_ROW_TYPE), *pages])
     with translate_write_errors():
         await asyncio.to_thread(file.write_bytes, rows.tobytes())
-    return len(rows)
 
 
 class VectorInventory:

@@ -27,7 +27,7 @@ from rag_core.types import Channel, Visibility
 # An even run of backslashes is made of escaped backslashes; only after an odd one does `x` follow an escape.
 _WRONG_ESCAPE_PATTERN = re.compile(rb"(?<!\\)((?:\\\\)*)\\x([0-9A-Fa-f]{2})")
 _CUT_ESCAPE_PATTERN = re.compile(rb"x[0-9A-Fa-f]?")
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 CUT_FILE = "{file} ends in the middle. Export the chat again, or copy the whole file."
 
@@ -59,7 +59,7 @@ class RepairedJsonReader:
         while True:
             fresh = self._file.read(size)
             if not self.bytes_read:
-                fresh = fresh.removeprefix(_BYTE_ORDER_MARK)
+                fresh = fresh.removeprefix(BYTE_ORDER_MARK)
             self.bytes_read += len(fresh)
             data = self._held + fresh
             # The part held back begins with the backslash of an escape, so that runs are counted right.

@@ -11,6 +11,7 @@ from pathlib import Path
 import ijson
 
 from ingest.exports.export_checks import (
+    BYTE_ORDER_MARK,
     ExportedChat,
     ImportOptions,
     RepairedJsonReader,
@@ -24,7 +25,6 @@ from rag_core.storage import Archive, channels
 from rag_core.types import Channel
 
 _EXPORT_FILE_NAMES = ("result.json", "messages.html")
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 async def import_export(
@@ -42,7 +42,7 @@ async def import_export(
 
 def _open_source(path: Path, options: ImportOptions, known: Mapping[int, Channel]) -> ExportSource:
     file, head, size = _find_export_file(path)
-    if head.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"<"):
+    if head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"<"):
         return HtmlExport(find_pages(file), options, known)
     return _JsonExport(file, size)
 

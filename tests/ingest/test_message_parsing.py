@@ -105,10 +105,6 @@ BOTH_WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"checklist": {"title": "Купить", "tasks": [{"id": 1, "text": "муку"}]}},
         {"todo_list": {"title": [{"type": "plain", "text": "Купить"}], "answers": [{"text": "муку"}]}},
     ),
-    "venue": (
-        {"venue": {"title": "Лавка"}, "location": {"latitude": 1.5}},
-        {"place_name": "Лавка", "location_information": {"latitude": 1.5}},
-    ),
     "reply": (
         {"text": "Да", "reply_to_message": {"message_id": 3, "date": UNIX}},
         {"text": "Да", "reply_to_message_id": 3},
@@ -132,23 +128,6 @@ def test_a_live_message_tells_its_channel() -> None:
 def test_links_are_those_shown_and_those_hidden() -> None:
     _, post = parse_live_post(live(**BOTH_WAYS["formatted, after an emoji of two units"][0]))
     assert post.links == ("https://b.example/", "https://a.example/x")
-
-
-def test_a_poll_is_a_question_and_a_line_for_each_option() -> None:
-    _, post = parse_live_post(live(**BOTH_WAYS["poll"][0]))
-    assert (post.text, post.media) == ("Какой хлеб?\n— Ржаной\n— Белый", Media("poll"))
-
-
-def test_rich_blocks_are_flattened_to_lines() -> None:
-    cells = [[{"text": "Ржаной"}, {"text": ["90", {"type": "bold", "text": " ₽"}]}]]
-    blocks = [
-        {"type": "heading", "text": "Цены"},
-        {"type": "paragraph", "text": ["Хлеб ", {"type": "bold", "text": "дорожает"}]},
-        {"type": "list", "items": [{"label": "1.", "blocks": [{"type": "paragraph", "text": "мука"}]}]},
-        {"type": "table", "cells": cells},
-    ]
-    _, post = parse_live_post(live(rich_message={"blocks": blocks}))
-    assert post.text == "Цены\nХлеб дорожает\n1. мука\nРжаной | 90 ₽"
 
 
 @pytest.mark.parametrize(
@@ -263,6 +242,8 @@ def test_an_exported_message_without_sane_id_and_date_is_malformed(fields: dict[
         {"edit_date": "later"},
         {"reply_to_message": {"message_id": "x"}},
         {"forward_origin": {"type": "from_the_future", "date": UNIX}},
+        {"forward_origin": {"date": UNIX}},
+        {"forward_origin": {"type": "channel", "chat": {"id": "x"}, "date": UNIX}},
         {"forward_origin": "x"},
     ],
 )

@@ -196,13 +196,3 @@ def test_who_signed_a_forward_did_not_write_it() -> None:
         broadcast=False,
     )
     assert grouped and (grouped.author, grouped.origin) == (None, Origin("Пётр"))
-
-
-@pytest.mark.parametrize(
-    "origin",
-    [{"type": "from_the_future", "date": UNIX}, {"date": UNIX}, {"type": "channel", "chat": {"id": "x"}, "date": UNIX}],
-)
-def test_a_forward_of_an_unknown_kind_is_malformed_so_that_it_is_kept_aside(origin: dict[str, Any]) -> None:
-    message = {"message_id": 7, "chat": CHAT, "date": UNIX, "text": "Хлеб", "forward_origin": origin}
-    with pytest.raises(MalformedMessage):
-        parse_live_post(message)

@@ -130,33 +130,8 @@ async def test_a_start_goes_on_where_the_last_one_ended_and_another_server_is_fi
         assert (await library.ask(FERRY)).sentences
 
 
-async def test_a_rebuild_is_made_beside_by_a_child_and_takes_the_place(
+async def test_a_rebuild_of_an_index_without_passages_is_made_beside_by_a_child_and_takes_the_place(
     tmp_path: Path, qdrant: FakeQdrant, open_library: Any, ferries: list[Any], make_post: Any
-) -> None:
-    async def moved(*_: int) -> None:
-        return
-
-    async with open_library(tmp_path / "data", **on(qdrant)) as library:
-        rag, words = library.rag, library.rag.lexical
-        await library.keep(*ferries)
-        (before,) = qdrant.collections
-        rebuild = await index_state.begin_rebuild(
-            rag.archive, -1001000000001
-        )  # all is built anew: it cannot be copied there
-        assert rebuild is not None
-        await build_next_index(rag.archive, None, rebuild, moved, like=words)
-        await library.keep(make_post(7, "A heron stood on the pier.", chat=-1001000000001))
-        await library.indexer.put_in_place(await load_next_index(rag.archive, rebuild, words))
-        assert (await library.ask(FERRY)).sentences
-        await library.indexer.save()
-        (after,) = qdrant.collections
-        assert after != before
-        assert words.statistics(frozenset(words.chats)).frequency("heron") == 1
-        assert len(words) == 4
-
-
-async def test_an_index_without_passages_is_rebuilt_on_the_server_as_well(
-    tmp_path: Path, qdrant: FakeQdrant, open_library: Any, ferries: list[Any]
 ) -> None:
     async def moved(*_: int) -> None:
         return
@@ -165,12 +140,19 @@ async def test_an_index_without_passages_is_rebuilt_on_the_server_as_well(
         rag, words = library.rag, library.rag.lexical
         await library.keep(*ferries, index=False)
         assert len(words) == 0
-        rebuild = await index_state.begin_rebuild(rag.archive, None)
+        (before,) = qdrant.collections
+        # of one channel: all is built anew, because an index on a server cannot be copied
+        rebuild = await index_state.begin_rebuild(rag.archive, -1001000000001)
         assert rebuild is not None
         await build_next_index(rag.archive, None, rebuild, moved, like=words)
+        await library.keep(make_post(7, "A heron stood on the pier.", chat=-1001000000001), index=False)
         await library.indexer.put_in_place(await load_next_index(rag.archive, rebuild, words))
-        assert len(words) == 3
         assert (await library.ask(FERRY)).sentences
+        await library.indexer.save()
+        (after,) = qdrant.collections
+        assert after != before
+        assert words.statistics(frozenset(words.chats)).frequency("heron") == 1
+        assert len(words) == 4
 
 
 async def test_a_rebuild_whose_server_lost_what_was_in_it_begins_anew(

@@ -55,47 +55,41 @@ async def archive(archive: Archive) -> AsyncIterator[Archive]:
     yield archive
 
 
-async def test_a_first_start_and_a_bot_in_touch_make_no_gap(archive: Archive) -> None:
-    times = Times()
+@pytest.fixture
+def times() -> Times:
+    return Times()
+
+
+@pytest.fixture
+async def life(archive: Archive, times: Times) -> Life:
+    """One that has been in touch for some minutes; nothing was noted."""
     life = Life(archive, times)
-    await life.run(120)
-    assert await life.gaps() == []
-    assert await history_gaps.get_last_heartbeat(archive) == times.at
+    await life.run(5)
+    assert (await life.gaps(), await history_gaps.get_last_heartbeat(archive)) == ([], times.at)
+    return life
 
 
-async def test_a_bot_that_was_down_for_three_days_has_a_gap(archive: Archive) -> None:
-    times = Times()
-    await Life(archive, times).run(5)
+@pytest.mark.parametrize(("silence", "gap"), [(3 * DAY, True), (23 * HOUR, False)])
+async def test_a_bot_that_was_down_for_longer_than_telegram_keeps_updates_has_a_gap(
+    archive: Archive, times: Times, life: Life, silence: timedelta, gap: bool
+) -> None:
     down = times.at
-    times.go(3 * DAY)
-    life = Life(archive, times)
-    await life.run(5)
-    assert await life.gaps() == [(down, down + 3 * DAY + 2 * MINUTE)]
+    times.go(silence)
+    again = Life(archive, times)
+    await again.run(5)
+    assert await again.gaps() == ([(down, down + silence + 2 * MINUTE)] if gap else [])
 
 
-async def test_a_bot_that_was_down_for_less_than_telegram_keeps_updates_has_none(archive: Archive) -> None:
-    times = Times()
-    await Life(archive, times).run(5)
-    times.go(23 * HOUR)
-    life = Life(archive, times)
-    await life.run(5)
-    assert await life.gaps() == []
-
-
-async def test_a_machine_that_slept_for_days_with_the_bot_on_it_has_a_gap(archive: Archive) -> None:
-    times = Times()
-    life = Life(archive, times)
-    await life.run(5)
+async def test_a_machine_that_slept_for_days_with_the_bot_on_it_has_a_gap(times: Times, life: Life) -> None:
     asleep = times.at
     times.go(2 * DAY)  # both clocks go on
     await life.run(5)
     assert await life.gaps() == [(asleep, asleep + 2 * DAY + MINUTE)]
 
 
-async def test_a_bot_that_runs_without_reaching_telegram_is_out_of_touch(archive: Archive) -> None:
-    times = Times()
-    life = Life(archive, times)
-    await life.run(5)
+async def test_a_bot_that_runs_without_reaching_telegram_is_out_of_touch(
+    archive: Archive, times: Times, life: Life
+) -> None:
     lost = times.at
     await life.run(25 * 60, heard=False)
     assert await history_gaps.get_last_heartbeat(archive) == lost
@@ -105,10 +99,9 @@ async def test_a_bot_that_runs_without_reaching_telegram_is_out_of_touch(archive
 
 
 @pytest.mark.parametrize("by", [3 * DAY, -3 * DAY, 20_000 * DAY])
-async def test_a_clock_that_is_wrong_for_a_moment_makes_no_gap(archive: Archive, by: timedelta) -> None:
-    times = Times()
-    life = Life(archive, times)
-    await life.run(5)
+async def test_a_clock_that_is_wrong_for_a_moment_makes_no_gap(
+    archive: Archive, times: Times, life: Life, by: timedelta
+) -> None:
     times.set(by)
     await life.run(1)
     times.set(-by)
@@ -120,10 +113,9 @@ async def test_a_clock_that_is_wrong_for_a_moment_makes_no_gap(archive: Archive,
     assert await again.gaps() == []
 
 
-async def test_a_clock_that_is_ahead_for_one_beat_of_a_bot_that_dies_then_hides_no_gap(archive: Archive) -> None:
-    times = Times()
-    life = Life(archive, times)
-    await life.run(5)
+async def test_a_clock_that_is_ahead_for_one_beat_of_a_bot_that_dies_then_hides_no_gap(
+    archive: Archive, times: Times, life: Life
+) -> None:
     times.set(3 * DAY)
     await life.run(1)
     times.set(-3 * DAY)
@@ -134,23 +126,20 @@ async def test_a_clock_that_is_ahead_for_one_beat_of_a_bot_that_dies_then_hides_
     assert await again.gaps() == [(down, down + 2 * DAY + 2 * MINUTE)]
 
 
-async def test_a_clock_that_is_ahead_at_the_start_makes_no_gap(archive: Archive) -> None:
-    times = Times()
-    await Life(archive, times).run(5)
+async def test_a_clock_that_is_ahead_at_the_start_makes_no_gap(archive: Archive, times: Times, life: Life) -> None:
     times.go(HOUR)
     times.set(30 * DAY)
-    life = Life(archive, times)
-    await life.run(1)
+    again = Life(archive, times)
+    await again.run(1)
     times.set(-30 * DAY)
-    await life.run(5)
-    assert await life.gaps() == []
+    await again.run(5)
+    assert await again.gaps() == []
 
 
 @pytest.mark.parametrize("by", [3 * DAY, -3 * DAY])
-async def test_a_clock_that_stays_where_it_was_set_is_followed_without_a_gap(archive: Archive, by: timedelta) -> None:
-    times = Times()
-    life = Life(archive, times)
-    await life.run(5)
+async def test_a_clock_that_stays_where_it_was_set_is_followed_without_a_gap(
+    archive: Archive, times: Times, life: Life, by: timedelta
+) -> None:
     times.set(by)
     await life.run(10)
     assert await history_gaps.get_last_heartbeat(archive) == times.at
@@ -158,15 +147,13 @@ async def test_a_clock_that_stays_where_it_was_set_is_followed_without_a_gap(arc
 
 
 async def test_a_clock_that_was_set_back_between_two_lives_is_said(
-    archive: Archive, caplog: pytest.LogCaptureFixture
+    archive: Archive, times: Times, life: Life, caplog: pytest.LogCaptureFixture
 ) -> None:
-    times = Times()
-    await Life(archive, times).run(5)
     times.set(-5 * DAY)
-    life = Life(archive, times)
-    await life.run(3)
+    again = Life(archive, times)
+    await again.run(3)
     assert "the clock was set back" in caplog.text
-    assert await life.gaps() == []
+    assert await again.gaps() == []
     assert await history_gaps.get_last_heartbeat(archive) == times.at
 
 
@@ -190,8 +177,7 @@ async def test_admins_are_told_once_of_a_gap(archive: Archive) -> None:
     assert (channel.title, gap.since, gap.until) == ("Harbour", START, START + 3 * DAY)
 
 
-def test_drift_is_how_far_the_wall_clock_jumped() -> None:
-    times = Times()
+def test_drift_is_how_far_the_wall_clock_jumped(times: Times) -> None:
     drift = ClockDrift(times.clock)
     times.go(3 * DAY)
     assert drift.jump() == 0

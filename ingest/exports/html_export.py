@@ -481,10 +481,10 @@ class HtmlExport(ExportSource):
     """Export in HTML: the pages of one chat. Opening them raises `ImportRefused` if they are invalid."""
 
     vague = True
+    bytes_read = 0
 
     def __init__(self, files: Sequence[Path], options: ImportOptions, known: Mapping[int, Channel]) -> None:
         self.path = files[0]
-        self._bytes_read = 0
         self._files = files
         self._zone = options.zone
         with _refuse_unreadable():
@@ -533,11 +533,6 @@ class HtmlExport(ExportSource):
         self._more: dict[int, tuple[bool, datetime | None]] = {}
         self._doubtful = 0
 
-    @property
-    def bytes_read(self) -> int:
-        """Bytes scanned so far."""
-        return self._bytes_read
-
     def survey(self) -> list[ExportedChat]:
         """Count the messages and collect their days, without parsing the pages."""
         with _refuse_unreadable():
@@ -549,7 +544,7 @@ class HtmlExport(ExportSource):
     def _count(self, page: BinaryIO) -> None:
         undated = False
         while piece := page.read(_READ_BYTES) + page.readline(_READ_BYTES):
-            self._bytes_read += len(piece)
+            self.bytes_read += len(piece)
             for found in _MESSAGE_OR_DATE_PATTERN.finditer(piece):
                 if found[2]:
                     undated = found[1] == b"default"

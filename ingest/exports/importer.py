@@ -174,14 +174,10 @@ ImportProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """Result of an import.
-
-    `disappeared`: posts deleted in the channel; `notes`: what the user should know.
-    """
+    """Result of an import; `notes`: what the user should know."""
 
     tally: PostTally
     channels: tuple[Channel, ...]
-    disappeared: tuple[PostKey, ...]
     notes: tuple[ImportNote, ...]
 
 
@@ -248,7 +244,7 @@ async def import_source(
             run.before += chat.messages
     run.notes += source.notes()
     run.tell(1.0)
-    return ImportReport(run.tally, tuple(run.channels), tuple(run.disappeared), tuple(run.notes))
+    return ImportReport(run.tally, tuple(run.channels), tuple(run.notes))
 
 
 @dataclass(slots=True)
@@ -263,7 +259,6 @@ class _ImportRun:
     before: int = 0
     tally: PostTally = field(default_factory=PostTally)
     channels: list[Channel] = field(default_factory=list)
-    disappeared: list[PostKey] = field(default_factory=list)
     notes: list[ImportNote] = field(default_factory=list)
 
     def tell(self, part: float) -> None:
@@ -338,7 +333,6 @@ class _ImportRun:
             self.notes += doubts
             return
         self.tally += PostTally(deleted=await posts.mark_posts_deleted(self.archive, missing, how="import"))
-        self.disappeared += missing
         if entry.chat.whole:
             await history_gaps.close_covered_gaps(
                 self.archive, channel.chat_id, reading.first, reading.last, whole=True

@@ -35,9 +35,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LookResult:
-    """Result of a look: posts there, edited and taken out, and those that wait for a second look (`doubted` anew)."""
+    """Result of a look: posts edited and taken out, and those that wait for a second look (`doubted` anew)."""
 
-    seen: int = 0
     edited: int = 0
     deleted: int = 0
     waiting: int = 0
@@ -60,7 +59,7 @@ async def look_at_posts(
         )
         seen, edited, empty = seen + len(found.messages), edited + tally.edited, empty | found.empty
     if not empty:
-        return LookResult(seen, edited)
+        return LookResult(edited)
     missing = await channel_history.judge_missing(archive, channel.chat_id, empty, now, _MAX_SHARE)
     if not seen:
         log.warning("channel %d shows none of its posts: none is taken out", channel.chat_id)
@@ -68,7 +67,7 @@ async def look_at_posts(
     gone = missing.keys if len(missing.keys) <= missing.allowed else missing.confirmed
     rest = [key for key in missing.keys if key not in set(gone)]
     deleted = await mark_posts_deleted(archive, gone, how=channel_history.DELETED_HOW)
-    return LookResult(seen, edited, deleted, len(rest), await channel_history.mark_missing(archive, rest, now))
+    return LookResult(edited, deleted, len(rest), await channel_history.mark_missing(archive, rest, now))
 
 
 async def sweep_channels(archive: Archive, source: PacedSource, tell: NotifyAdmins, now: datetime | None = None) -> str:

@@ -1,6 +1,6 @@
 """One measurement in a process of its own; run_bench.py starts it. Its last line of output is a JSON object.
 
-measure_one_engine.py lexical|dense|fill|ask|bot ENGINE SIZE FOLDER QUERIES BEGUN
+measure_one_engine.py lexical|dense|fill|ask ENGINE SIZE FOLDER QUERIES BEGUN
 """
 
 from __future__ import annotations

@@ -19,10 +19,9 @@ if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "fake_models")]
 
 from bench.end_to_end_engine import fill
-from driven_sandbox import DrivenSandbox
+from driven_sandbox import DrivenSandbox, running_bot
 from slow_model import SlowLlm
 
-from bot.app import run_bot
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core.models.active_models import LanguageModels
@@ -45,12 +44,8 @@ async def first_words(folder: Path, asked: list[str], seconds: float) -> dict[st
     await sandbox.start()
     given = {"token": sandbox.token, "api": sandbox.url, "admins": (ADMIN,)}
     settings = Settings.model_validate({"bot": given, "data": {"dir": folder}})
-    stop, ready = asyncio.Event(), asyncio.Event()
-    running = asyncio.create_task(run_bot(settings, stop=stop, ready=ready))
-    await ready.wait()
-    took = [one for text in asked if (one := await _one(sandbox, text)) is not None]
-    stop.set()
-    await running
+    async with running_bot(settings):
+        took = [one for text in asked if (one := await _one(sandbox, text)) is not None]
     await sandbox.stop()
     took.sort()
     shown = {"p50": took[len(took) // 2], "p95": took[int(len(took) * 0.95)], "most": took[-1]}

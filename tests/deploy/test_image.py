@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -7,14 +8,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
+from aiohttp import web
 from dockerfile_stages import Stage, UnprivilegedUser, copy_build_context, is_in_build_context, read_stages, trim_image
+from local_server import LocalServer
 
 FULL = os.environ.get("CITEGRAM_IMAGE") == "full"  # make image-check
 
@@ -69,43 +69,20 @@ def test_only_what_the_image_is_made_of_is_sent_to_the_build(root: Path, path: s
 
 
 @pytest.mark.parametrize(("answer", "healthy"), [(200, True), (503, False), (None, False)])
-def test_the_healthcheck_believes_the_bot(built: list[Stage], answer: int | None, healthy: bool) -> None:
+async def test_the_healthcheck_believes_the_bot(built: list[Stage], answer: int | None, healthy: bool) -> None:
     (check,) = built[-1].all("HEALTHCHECK")
     command = json.loads(check.partition("CMD ")[2])
     assert "MONITORING__PORT=9464" in " ".join(built[-1].all("ENV"))
-    with answering(answer) as port:
-        done = subprocess.run(
-            [sys.executable, *command[1:]], env={"MONITORING__PORT": str(port)}, capture_output=True, check=False
-        )
-    assert (done.returncode == 0) is healthy
 
+    async def reply(request: web.Request) -> web.Response:
+        return web.Response(status=answer or 200)
 
-class answering:  # noqa: N801 - used as a word
-    """A server on a free port that answers everything with one status; None: nobody listens there."""
-
-    def __init__(self, status: int | None) -> None:
-        class Answers(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.send_response(status or 200)
-                self.end_headers()
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = HTTPServer(("127.0.0.1", 0), Answers)
-        self._status = status
-
-    def __enter__(self) -> int:
-        if self._status is None:
-            self._server.server_close()
-        else:
-            threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return int(self._server.server_address[1])
-
-    def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._server.shutdown()
-            self._server.server_close()
+    async with LocalServer(web.get("/{path:.*}", reply)) as server:
+        if answer is None:
+            await server.stop()
+        environment = {"MONITORING__PORT": server.url.rpartition(":")[2]}
+        process = await asyncio.create_subprocess_exec(sys.executable, *command[1:], env=environment)
+        assert (await process.wait() == 0) is healthy
 
 
 @pytest.fixture

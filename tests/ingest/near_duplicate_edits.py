@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-EDITS = ("number", "date", "name", "negation")
 HARMLESS = ("link", "footer", "removed", "moved", "bullets")
 _LEAST_WORDS = 5  # of a post that is changed, links and footers aside
 

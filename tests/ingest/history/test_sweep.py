@@ -153,7 +153,7 @@ async def test_lost_access_an_error_and_a_silent_server_take_out_nothing(
     filled: Archive, source: PacedSource, server: TelegramServer, admins: Admins, problem: Exception | None
 ) -> None:
     server.problem, server.silent = problem, problem is None
-    await sweep_hours(filled, source, admins, range(1, 60))
+    await sweep_hours(filled, source, admins, range(1, 17))
     assert await posts.count_posts(filled, CHAT_ID) == 400
     assert not await look_before_citing(filled, source.source, [PostKey(CHAT_ID, 5)])
     assert await posts.count_posts(filled, CHAT_ID) == 400
@@ -164,10 +164,10 @@ async def test_an_id_that_a_reply_leaves_out_takes_out_nothing(
 ) -> None:
     server.terse = True
     del server.messages[100]
-    await sweep_hours(filled, source, admins, range(1, 24))
+    await sweep_hours(filled, source, admins, range(1, 9))
     assert await posts.count_posts(filled, CHAT_ID) == 400
     server.terse = False
-    await sweep_hours(filled, source, admins, range(24, 60))
+    await sweep_hours(filled, source, admins, range(9, 21))
     assert await posts.list_message_ids(filled, CHAT_ID) == set(server.messages)
 
 

@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 import sqlite3
+import subprocess
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import replace
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from forked_workers import ForkServer
 from hypothesis import HealthCheck, settings
 from leaked_secrets import find_leaked_secrets
 from sample_sizes import choose_size
@@ -108,6 +110,16 @@ def log_as_before() -> Iterator[None]:
     requests.setLevel(levels[1])
     for handler, filters, formatter in before:
         handler.filters, handler.formatter = filters, formatter
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_workers() -> Iterator[None]:
+    """Worker processes of indexes and of local models are forked from one that has imported what they need."""
+    server = ForkServer()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess, "_fork_exec", server.fork_or_exec)
+        yield
+    server.stop()
 
 
 @pytest.fixture(scope="session")

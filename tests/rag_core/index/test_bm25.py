@@ -121,13 +121,13 @@ def test_readers_see_whole_answers_while_a_writer_adds_and_compacts() -> None:
             assert (place.key.message_id >= 0, place.end) == (True, 10)
 
     with repeated_in_threads(read):
-        for n in range(1, 400):
+        for n in range(1, 200):
             index.replace((), [entry(n * 10 + k, "cat", f"w{k}") for k in range(10)])
             index.replace([PostKey(-1, n * 10)], ())
             if n % 50 == 0:
                 index.compact()
     assert len(numbers(index, "w1")) == 50
-    assert len(index) == 1 + 399 * 9
+    assert len(index) == 1 + 199 * 9
 
 
 def versioned(turn: int, parts: int) -> list[IndexEntry]:
@@ -150,7 +150,7 @@ def test_a_search_finds_the_old_version_or_the_new_one_never_both_and_never_none
         assert len(index.matching(["cat"], ALL)) in (2, 3)
 
     with repeated_in_threads(read):
-        for turn in range(1, 1500):
+        for turn in range(1, 500):
             index.replace([PostKey(-1, 7)], versioned(turn, 2 + turn % 2))
             if turn % 100 == 0:
                 index.compact()
@@ -189,9 +189,9 @@ def test_an_index_that_is_exchanged_while_it_is_searched_shows_nobody_another_ch
         assert [place.key.chat_id for place in places] == [-1] * 400
 
     with repeated_in_threads(read):
-        for turn in range(1, 300):
+        for turn in range(1, 100):
             index.adopt(shelf(*((-2, -1) if turn % 2 else (-1, -2)), turn=turn))
-    assert index.watermark == 299
+    assert index.watermark == 99
     index.replace([PostKey(-1, 5)], [entry(5, "dog")])
     assert numbers(index, "dog") == [5]
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 from qdrant_node import needs_server
+from sample_sizes import choose_size
 
 from bot.cli.demo import import_sample_channels
 from ingest.indexer import build_lexical_entry, split_into_passages
@@ -130,7 +131,7 @@ def test_questions_find_their_paragraphs_as_well_as_in_the_folder(served: Lexica
     folder = Bm25Index()
     folder.replace((), entries)
     served.replace((), entries)
-    asked = [row for row in of_xquad(shared_data, "queries") if row["relevant"]][::5]
+    asked = [row for row in of_xquad(shared_data, "queries") if row["relevant"]][:: choose_size(5, 15)]
     only = SearchFilter(frozenset({-1}))
     overlaps, order = compared(folder, served, [row["text"] for row in asked], only)
     there, here = recall(served, asked, numbers, only), recall(folder, asked, numbers, only)

@@ -23,32 +23,6 @@ from rag_core.types import PassageRef, PostKey, SearchFilter
 pytestmark = pytest.mark.slow
 
 
-WRITER = """
-import asyncio, sys
-from datetime import UTC, datetime
-from pathlib import Path
-import numpy as np
-from rag_core.types import PassageRef
-from rag_core.index.vector_store import VectorPoint, open_vector_store
-from rag_core.types import PostKey
-
-async def write(folder, first):
-    store = await open_vector_store(Path(folder), model="tiny", dimension=32)
-    print("open", store.identity, flush=True)
-    rng = np.random.default_rng(first)
-    for at in range(first, first + 1_000_000, 40):
-        # every second batch writes the one before it again
-        numbers = range(max(0, at - 40) if at % 80 else at, at + 40)
-        day = datetime(2025, 3, 1, tzinfo=UTC)
-        vectors = [rng.standard_normal(32).astype(np.float32) for _ in numbers]
-        await store.upsert([VectorPoint(PassageRef(PostKey(-1, n), 0, 0, 9), day, "ru", str(n), vector)
-                            for n, vector in zip(numbers, vectors, strict=True)])
-        print(at + 40, flush=True)
-
-asyncio.run(write(sys.argv[1], int(sys.argv[2])))
-"""
-
-
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[VectorStore]:
     vectors = await open_store(tmp_path / "vectors")
@@ -63,7 +37,7 @@ def writer(tmp_path: Path) -> Iterator[Callable[[int], subprocess.Popen[str]]]:
 
     def begin(first: int = 0) -> subprocess.Popen[str]:
         child = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path / "vectors"), str(first)],
+            [sys.executable, "-P", "-m", "vector_store_programs", "write", str(tmp_path / "vectors"), str(first)],
             stdout=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
         begun.append(child)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -224,10 +225,11 @@ arrivals = st.lists(
 @settings(max_examples=40, deadline=None)
 @given(arrivals, st.randoms(use_true_random=False), st.integers(1, 6))
 async def test_in_whatever_order_and_batches_they_arrive_the_newest_wins_and_no_text_is_lost(
-    written: list[tuple[int, int, str]], random: object, size: int
+    prepare_archive: Callable[[Path], None], written: list[tuple[int, int, str]], random: object, size: int
 ) -> None:
     random.shuffle(written)  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory() as folder:
+        prepare_archive(Path(folder))
         archive = await Archive.open(Path(folder))
         for start in range(0, len(written), size):
             batch = [(post(text, minute), update_id) for minute, update_id, text in written[start : start + size]]

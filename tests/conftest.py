@@ -9,6 +9,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import replace
@@ -117,7 +118,8 @@ def forked_workers() -> Iterator[None]:
     """Worker processes of indexes and of local models are forked from one that has imported what they need."""
     server = ForkServer()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(subprocess, "_fork_exec", server.fork_or_exec)
+        if sys.platform == "linux":
+            patch.setattr(subprocess, "_fork_exec", server.fork_or_exec)
         yield
     server.stop()
 

@@ -27,6 +27,7 @@ _FORKED = {
     "rag_core.index.edge_shard_process": "rag_core.index.edge_shard_process",
     "rag_core.llm.llama_worker_process": "rag_core.llm.llama_model",
     "ingest.rebuild": "ingest.rebuild",
+    "rag_core.worker_process": "bot.import_process",  # which it runs with limits
     "vector_store_programs": "vector_store_programs",
 }
 _SUBREAPER = 36
@@ -70,7 +71,7 @@ class ForkServer:
     def _start(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            command = [sys.executable, "-P", __file__, str(theirs.fileno())]
+            command = [sys.executable, "-P", __file__, str(theirs.fileno()), "-" * 1000]
             return subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL), ours
 
     def stop(self) -> None:
@@ -111,6 +112,7 @@ def run(ask: dict[str, Any], files: list[int]) -> None:
     """Become the worker; never returns."""
     code = 1
     try:
+        show_command_line(ask["args"])
         for usual, file in enumerate(files[:3]):
             os.dup2(file, usual)
             os.close(file)
@@ -130,6 +132,13 @@ def run(ask: dict[str, Any], files: list[int]) -> None:
             with suppress(OSError):
                 stream.flush()
         os._exit(code)
+
+
+def show_command_line(args: list[str]) -> None:
+    """Write the worker's arguments over those of the server, where /proc and tests read them."""
+    start, end = map(int, Path("/proc/self/stat").read_text().rsplit(")", 1)[1].split()[45:47])
+    shown = "\0".join([sys.executable, "-P", "-m", *args]).encode()[: end - start]
+    ctypes.memmove(start, shown.ljust(end - start, b"\0"), end - start)
 
 
 if __name__ == "__main__":

@@ -62,7 +62,6 @@ NOT_REACHED = {
     "rag_core.index.edge_shard_process": "numbers, not texts",
     "rag_core.index.vector_sketch": "numbers, not texts",
     "rag_core.index.vector_store": "numbers, not texts",
-    "rag_core.index.passage_points": "numbers, not texts",
     "rag_core.index.qdrant_connection": "talks to a server",
     "rag_core.index.qdrant_collections": "talks to a server",
     "rag_core.worker_process": "starts processes: its arguments are the bot's",

@@ -11,7 +11,6 @@ a vector never has to be made again. While a post is replaced, its old passages 
 from __future__ import annotations
 
 import json
-import math
 import secrets
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +26,6 @@ from qdrant_client import models
 from rag_core.errors import IndexUnavailable, QdrantGone, VectorsUnavailable
 from rag_core.index import bm25_files
 from rag_core.index.bm25 import IndexEntry, LexicalIndex
-from rag_core.index.passage_points import REF_FIELDS, make_point_id, read_passage_ref, split_batches
 from rag_core.index.postings import BM25_B, BM25_K1, NO_VARIANTS, TermStatistics, TermVariants, select_stable_top
 from rag_core.index.qdrant_collections import (
     DATE_INDEX,
@@ -42,6 +40,13 @@ from rag_core.index.qdrant_collections import (
 )
 from rag_core.index.qdrant_connection import QdrantConnection, connect_qdrant
 from rag_core.index.reconnecting import Reconnecting
+from rag_core.index.vector_store import (
+    encode_passage_ref,
+    get_date_bounds,
+    make_point_id,
+    read_passage_ref,
+    split_batches,
+)
 from rag_core.settings import QdrantSettings
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
@@ -578,16 +583,13 @@ def _describe_saved_files(archive: str) -> dict[str, object]:
 
 
 def _make_passage_payload(one: IndexEntry) -> dict[str, Any]:
-    key, part, start, end = one.place
-    place = dict(zip(REF_FIELDS, (key.chat_id, key.message_id, part, start, end), strict=True))
-    return {**place, "date": int(one.date.timestamp()), "terms": sorted(set(map(hash_term, one.terms)))}
+    terms = sorted(set(map(hash_term, one.terms)))
+    return {**encode_passage_ref(one.place), "date": int(one.date.timestamp()), "terms": terms}
 
 
 def _make_filter_alternatives(only: SearchFilter) -> list[list[QdrantCondition]]:
     """Convert a filter to alternative server filters: several if single posts are named, none if nothing can match."""
-    since = None if only.since is None else math.ceil(only.since.timestamp())
-    until = None if only.until is None else math.ceil(only.until.timestamp())
-    time = [*make_date_conditions(since, until)]
+    time = [*make_date_conditions(*get_date_bounds(only))]
     if only.keys is None:
         return [[match_any("chat", sorted(only.channels)), *time]] if only.channels else []
     named = {chat: ids.tolist() for chat, ids in only.keys.by_chat.items() if chat in only.channels and len(ids)}

@@ -12,21 +12,22 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict, TypeVar
+from uuid import UUID, uuid5
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rag_core.errors import VectorRefused, VectorsUnavailable, translate_errors
-from rag_core.index.passage_points import REF_FIELDS, make_point_id, read_passage_ref, split_batches
 from rag_core.index.postings import select_stable_top
 from rag_core.index.reconnecting import Reconnecting
 from rag_core.settings import QdrantSettings
@@ -37,6 +38,44 @@ if TYPE_CHECKING:
     from rag_core.index.vectors_qdrant import QdrantVectorStore
 
 VectorArray = NDArray[np.float32]
+T = TypeVar("T")
+
+# Points of passages, for vectors and for words on a Qdrant server
+
+BATCH_POINTS = 256  # points of one write: 15 ms of a store's time, for which a search has to wait at most
+REF_FIELDS = ("chat", "message", "part", "start", "end")  # payload fields of the passage reference
+_POINT_ID_NAMESPACE = UUID("8f0ae19f-31c5-4a55-9a52-6b0c5d8f5a61")  # any fixed namespace: changing it means a reindex
+
+
+def split_batches(items: Iterable[T], size: int = BATCH_POINTS) -> Iterator[list[T]]:
+    """Split items into lists of at most `size`."""
+    rest = iter(items)
+    while part := list(islice(rest, size)):
+        yield part
+
+
+def make_point_id(place: PassageRef) -> str:
+    """Make the point id of a passage: the same for the same post and part, in every store."""
+    return str(uuid5(_POINT_ID_NAMESPACE, f"{place.key.chat_id}/{place.key.message_id}/{place.part}"))
+
+
+def encode_passage_ref(place: PassageRef) -> dict[str, int]:
+    """Encode a passage reference as payload fields."""
+    key, *span = place
+    return dict(zip(REF_FIELDS, (*key, *span), strict=True))
+
+
+def read_passage_ref(row: Mapping[str, Any]) -> PassageRef:
+    """Decode the passage reference in a payload."""
+    chat, message, part, start, end = (int(row[name]) for name in REF_FIELDS)
+    return PassageRef(PostKey(chat, message), part, start, end)
+
+
+def get_date_bounds(only: SearchFilter) -> tuple[int | None, int | None]:
+    """Bounds of a filter in Unix seconds, rounded up: Telegram's dates have no fractions."""
+    since = None if only.since is None else math.ceil(only.since.timestamp())
+    until = None if only.until is None else math.ceil(only.until.timestamp())
+    return since, until
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,8 +97,6 @@ class StoredPoint(NamedTuple):
     lang: str
     text_hash: str
 
-
-T = TypeVar("T")
 
 MAX_FILTER_POSTS = 50_000  # most posts that a filter may name: 10 ms of the embedded store, more of a server
 PAYLOAD_FIELDS = (*REF_FIELDS, "date", "lang", "text_hash")
@@ -146,13 +183,8 @@ def _normalize_points(points: list[VectorPoint], dimension: int) -> VectorArray:
 
 
 def _make_point_payload(point: VectorPoint) -> dict[str, int | str]:
-    place = point.place
     return {
-        "chat": place.key.chat_id,
-        "message": place.key.message_id,
-        "part": place.part,
-        "start": place.start,
-        "end": place.end,
+        **encode_passage_ref(point.place),
         "date": int(point.date.timestamp()),
         "lang": point.lang,
         "hash": hash_to_number(point.text_hash),
@@ -161,12 +193,8 @@ def _make_point_payload(point: VectorPoint) -> dict[str, int | str]:
 
 
 def make_store_filter(only: SearchFilter, lang: str | None) -> StoreFilter:
-    """Convert a search filter for the stores; Telegram's dates have no fractions, so bounds are rounded up.
-
-    Raises VectorsUnavailable if it names more than `MAX_FILTER_POSTS` posts.
-    """
-    since = None if only.since is None else math.ceil(only.since.timestamp())
-    until = None if only.until is None else math.ceil(only.until.timestamp())
+    """Convert a search filter for the stores. Raises VectorsUnavailable for more than `MAX_FILTER_POSTS` posts."""
+    since, until = get_date_bounds(only)
     return {
         "channels": sorted(only.channels),
         "posts": None if only.keys is None else _list_filter_posts(only.keys, only.channels),

@@ -13,7 +13,6 @@ import numpy as np
 from qdrant_client import models
 
 from rag_core.errors import VectorsUnavailable
-from rag_core.index.passage_points import REF_FIELDS
 from rag_core.index.qdrant_collections import (
     DATE_INDEX,
     INTEGER_INDEX,
@@ -27,7 +26,7 @@ from rag_core.index.qdrant_collections import (
     match_any,
 )
 from rag_core.index.qdrant_connection import QdrantConnection, connect_qdrant
-from rag_core.index.vector_store import PAYLOAD_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
+from rag_core.index.vector_store import PAYLOAD_FIELDS, REF_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
 from rag_core.settings import QdrantSettings
 
 _METADATA_KEY = "citegram"  # key of Citegram's part of the metadata

@@ -66,24 +66,20 @@ def load_offline_model(
 
 
 def load_text_embedding(folder: Path, row: ModelSpec, session: dict[str, Any]) -> TextEmbedding:
-    """Load an embedding model with fastembed. With a path and local_files_only the hub is not contacted."""
+    """Load an embedding model with fastembed."""
     from fastembed import TextEmbedding
-    from fastembed.common.model_description import ModelSource, PoolingType
+    from fastembed.common.model_description import PoolingType
 
     pooling = {Pooling.MEAN: PoolingType.MEAN, Pooling.CLS: PoolingType.CLS, Pooling.NONE: PoolingType.DISABLED}
-    name = f"citegram/{row.name}-{row.pooling}-{row.dimension}".lower()
-    with _REGISTRATION_LOCK:
-        if name not in {known["model"].lower() for known in TextEmbedding.list_supported_models()}:
-            TextEmbedding.add_custom_model(
-                model=name,
-                pooling=pooling[row.pooling],
-                normalization=False,  # done by the caller, with a check for zero and infinite lengths
-                sources=ModelSource(hf=name),  # required, never used
-                dim=row.dimension,
-                model_file=row.file,
-            )
-    model = TextEmbedding(
-        name, specific_model_path=str(folder), local_files_only=True, cache_dir=str(folder), **session
+    model: TextEmbedding = _load_with_fastembed(
+        TextEmbedding,
+        f"{row.name}-{row.pooling}-{row.dimension}",
+        folder,
+        row,
+        session,
+        pooling=pooling[row.pooling],
+        normalization=False,  # done by the caller, with a check for zero and infinite lengths
+        dim=row.dimension,
     )
     tokenizer = model.model.tokenizer  # type: ignore[attr-defined]  # every ONNX model of fastembed has one
     direction = (tokenizer.truncation or {}).get("direction", "right")
@@ -93,19 +89,26 @@ def load_text_embedding(folder: Path, row: ModelSpec, session: dict[str, Any]) -
 
 def load_cross_encoder(folder: Path, row: ModelSpec, session: dict[str, Any]) -> TextCrossEncoder:
     """Load a cross-encoder with fastembed."""
-    from fastembed.common.model_description import ModelSource
     from fastembed.rerank.cross_encoder import TextCrossEncoder
 
-    name = f"citegram/{row.name}".lower()
-    with _REGISTRATION_LOCK:
-        if name not in {known["model"].lower() for known in TextCrossEncoder.list_supported_models()}:
-            TextCrossEncoder.add_custom_model(model=name, sources=ModelSource(hf=name), model_file=row.file)
-    model = TextCrossEncoder(
-        name, specific_model_path=str(folder), local_files_only=True, cache_dir=str(folder), **session
-    )
+    model: TextCrossEncoder = _load_with_fastembed(TextCrossEncoder, row.name, folder, row, session)
     # longest first: the text is cut, not the question
     model.model.tokenizer.enable_truncation(max_length=row.max_tokens, strategy="longest_first")  # type: ignore[attr-defined]
     return model
+
+
+def _load_with_fastembed(
+    kind: Any, name: str, folder: Path, row: ModelSpec, session: dict[str, Any], **about: Any
+) -> Any:
+    """Register a model, described by `about`, and load it. With a path and local_files_only no hub is contacted."""
+    from fastembed.common.model_description import ModelSource
+
+    name = f"citegram/{name}".lower()
+    source = ModelSource(hf=name)  # required, never used
+    with _REGISTRATION_LOCK:
+        if name not in {known["model"].lower() for known in kind.list_supported_models()}:
+            kind.add_custom_model(model=name, sources=source, model_file=row.file, **about)
+    return kind(name, specific_model_path=str(folder), local_files_only=True, cache_dir=str(folder), **session)
 
 
 T = TypeVar("T")

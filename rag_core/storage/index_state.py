@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.post_rows import VISIBLE_POSTS, encode_keys, get_unix_time
+from rag_core.storage.post_rows import JOIN_BY_KEY, VISIBLE_POSTS, encode_keys, get_unix_time
 from rag_core.storage.posts import fetch_posts
 from rag_core.types import PostKey
 
@@ -211,9 +211,7 @@ async def list_indexable_ids(archive: Archive, chat_id: int) -> set[int]:
 async def filter_queued_keys(archive: Archive, keys: Iterable[PostKey]) -> set[PostKey]:
     """Filter the keys to those in the embedding queue."""
     rows = await archive.rows(
-        "SELECT q.chat_id, q.message_id FROM json_each(?) AS k CROSS JOIN to_embed AS q "
-        "ON q.chat_id = json_extract(k.value, '$[0]') AND q.message_id = json_extract(k.value, '$[1]')",
-        (json.dumps(list(keys)),),
+        f"SELECT t.chat_id, t.message_id {JOIN_BY_KEY.format(table='to_embed')}", (encode_keys(keys),)
     )
     return {PostKey(*row) for row in rows}
 

@@ -386,10 +386,6 @@ async def save_arrivals_in_transaction(
         merger.versions,
     )
     await connection.execute("UPDATE sequence SET value = ?", (seq,))
-    await connection.executemany(
-        "UPDATE channels SET last_message_id = max(coalesce(last_message_id, 0), ?) WHERE chat_id = ?",
-        [(message_id, chat_id) for chat_id, message_id in dict(sorted(merger.states)).items()],  # the greatest of each
-    )
     return tally
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rag_core.index.edge_shard_process import VectorShard
-from rag_core.index.passage_points import make_point_id
+from rag_core.index.vector_store import make_point_id
 from rag_core.types import PassageRef, PostKey
 
 _SIZE, _CHANGES = 384, 1500
@@ -36,15 +36,8 @@ def test_what_was_written_to_the_log_leaves_memory_and_is_read_again_after_a_kil
     for number, row in enumerate(rows):
         name = make_point_id(PassageRef(PostKey(-1, number), 0, 0, 1))
         payload = {
-            "chat": -1,
-            "message": number,
-            "part": 0,
-            "start": 0,
-            "end": 1,
-            "date": 1,
-            "lang": "en",
-            "hash": number,
-        }
+            "chat": -1, "message": number, "part": 0, "start": 0, "end": 1, "date": 1, "lang": "en", "hash": number,
+        }  # fmt: skip
         shard.upsert({"ids": [name], "payloads": [payload]}, row.tobytes())
     written = _CHANGES * _SIZE * 4 // 1024  # kB of vectors alone
     assert _resident_kb(tmp_path / "shard" / "wal") < written / 2

@@ -146,11 +146,12 @@ async def test_a_closed_model_leaves_no_thread_and_says_so(make_model: MakeModel
     assert not [t for t in set(threading.enumerate()) - before if t.name.startswith("tiny")]
 
 
-async def test_another_width_than_the_rows_is_refused(make_model: MakeModel) -> None:
+async def test_another_width_than_the_rows_is_refused_and_leaves_no_thread(make_model: MakeModel) -> None:
     with pytest.raises(
         ModelUnavailable, match="vectors of 6 numbers instead of 4: run citegram models pull tiny again"
     ):
         await open_embedder(*make_model(real=6))
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("tiny")]
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0])
@@ -181,12 +182,6 @@ async def test_a_truncated_file_is_refused_before_it_is_loaded(make_model: MakeM
         file.truncate(100)
     with pytest.raises(ModelUnavailable, match=r"model\.onnx of the model tiny is damaged"):
         await open_embedder(row, folder)
-
-
-async def test_a_failed_start_leaves_no_thread(make_model: MakeModel) -> None:
-    with pytest.raises(ModelUnavailable):
-        await open_embedder(*make_model(real=6))
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("tiny")]
 
 
 _asked: list[tuple[object, ...]] = []

@@ -172,16 +172,12 @@ async def test_a_read_only_archive_says_so(archive: Archive) -> None:
         await posts.save_posts(archive, [post(1)], source="live")
 
 
-async def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", ["file/{odd}", "taken"])
+async def test_a_folder_or_a_file_that_cannot_be_made_says_so(tmp_path: Path, folder: str) -> None:
     (tmp_path / "file").write_text("not a folder")
+    (tmp_path / "taken" / "citegram.db").mkdir(parents=True)
     with pytest.raises(ArchiveUnavailable, match="cannot be opened"):
-        await Archive.open(tmp_path / "file" / "{odd}")
-
-
-async def test_a_folder_where_the_file_should_be_says_so(tmp_path: Path) -> None:
-    (tmp_path / "citegram.db").mkdir()
-    with pytest.raises(ArchiveUnavailable, match="cannot be opened"):
-        await Archive.open(tmp_path)
+        await Archive.open(tmp_path / folder)
 
 
 async def test_wrong_sql_is_a_bug_and_no_sentence(archive: Archive) -> None:

@@ -185,14 +185,6 @@ async def test_missing_posts_lie_between_the_first_and_last_of_those_present(arc
     assert await posts.find_missing_posts(archive, -1001, []) == []
 
 
-async def test_the_channel_knows_its_last_message(archive: Archive) -> None:
-    await channels.save_channel(archive, Channel(-1001, "Пекарня"))
-    await posts.save_posts(archive, [post("a", message_id=9), post("b", message_id=4)], source="live")
-    await posts.save_posts(archive, [post("c", message_id=5)], source="live")
-    ((last,),) = await archive.rows("SELECT last_message_id FROM channels")
-    assert last == 9
-
-
 async def test_a_channel_s_new_title_does_not_change_who_may_read_it(archive: Archive) -> None:
     await channels.save_channel(archive, Channel(-1001, "Пекарня"))
     await channels.save_channel(

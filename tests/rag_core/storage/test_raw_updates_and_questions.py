@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -84,22 +85,15 @@ async def test_only_old_and_done_updates_are_forgotten(archive: Archive) -> None
     assert await raw_updates.count_updates_by_state(archive) == {"pending": 1, "poison": 0, "done": 1}
 
 
+ASKED = questions.QuestionRow(
+    bot_id=BOT, update_id=1, chat_id=5, message_id=1, user_id=5, text="Почём хлеб?", lang="ru",
+    asked_at=datetime(2024, 3, 12, 12, tzinfo=UTC), private=True,
+)  # fmt: skip
+
+
 async def ask(archive: Archive, update_id: int, user_id: int = 5) -> int | None:
-    return await questions.queue_question(
-        archive,
-        questions.QuestionRow(
-            bot_id=BOT,
-            update_id=update_id,
-            chat_id=5,
-            message_id=update_id,
-            thread=None,
-            user_id=user_id,
-            text="Почём хлеб?",
-            lang="ru",
-            asked_at=datetime(2024, 3, 12, 12, tzinfo=UTC),
-            private=True,
-        ),
-    )
+    row = replace(ASKED, update_id=update_id, message_id=update_id, user_id=user_id)
+    return await questions.queue_question(archive, row)
 
 
 async def test_a_question_is_queued_once_and_comes_back_as_asked(archive: Archive) -> None:
@@ -111,21 +105,7 @@ async def test_a_question_is_queued_once_and_comes_back_as_asked(archive: Archiv
     taken = await questions.take_next_question(archive)
     assert taken is not None
     assert len(taken.handle) == 20
-    assert taken == questions.QuestionRow(
-        id=first,
-        bot_id=BOT,
-        update_id=1,
-        chat_id=5,
-        message_id=1,
-        thread=None,
-        user_id=5,
-        text="Почём хлеб?",
-        lang="ru",
-        asked_at=datetime(2024, 3, 12, 12, tzinfo=UTC),
-        private=True,
-        attempts=1,
-        handle=taken.handle,
-    )
+    assert taken == replace(ASKED, id=first, attempts=1, handle=taken.handle)
     assert await questions.take_next_question(archive) is None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,6 +14,23 @@ from rag_core.types import PassageRef, PostKey
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 SIZE = 32
+
+
+def point(number: int, *vector: float, chat: int = -1, part: int = 0, **fields: object) -> VectorPoint:
+    """A point of a post; `fields` are those of VectorPoint."""
+    place = PassageRef(PostKey(chat, number), part, 0, 10)
+    values = {
+        "date": DAY,
+        "lang": "ru",
+        "text_hash": f"hash of {chat} {number} {part}",
+        **fields,
+    }
+    return VectorPoint(place, vector=np.array(vector, np.float32), **values)  # type: ignore[arg-type]
+
+
+def numbers(hits: Sequence[tuple[PassageRef, float]]) -> list[int]:
+    """The message ids of hits."""
+    return [place.key.message_id for place, _ in hits]
 
 
 def points(count: int, *, chat: int = -1, seed: int = 0, size: int = SIZE) -> list[VectorPoint]:

@@ -6,7 +6,6 @@ import asyncio
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import aiohttp
@@ -16,11 +15,12 @@ from aiohttp import web
 from local_server import LocalServer
 from qdrant_client import QdrantClient
 from qdrant_node import QdrantNode, needs_binary, run_cluster, run_node
+from vector_store_helpers import numbers, point
 
 from rag_core.errors import QdrantGone, VectorsUnavailable
 from rag_core.index.vector_store import VectorPoint, VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings
-from rag_core.types import PassageRef, PostKey, SearchFilter
+from rag_core.types import PostKey, SearchFilter
 
 pytestmark = [pytest.mark.slow, needs_binary]
 
@@ -32,14 +32,12 @@ async def opened(url: str, **more: object) -> VectorStore:
     return await open_vector_store(Path("nowhere"), model="tiny", dimension=2, qdrant=settings)
 
 
-def point(number: int) -> VectorPoint:
-    place = PassageRef(PostKey(-1, number), 0, 0, 9)
-    vector = np.array([np.cos(number / 1000), np.sin(number / 1000)], np.float32)
-    return VectorPoint(place, datetime(2025, 3, 1, tzinfo=UTC), "ru", f"hash {number}", vector)
+def point_at(number: int) -> VectorPoint:
+    return point(number, np.cos(number / 1000), np.sin(number / 1000))
 
 
 async def found(store: VectorStore, n: int = 50) -> list[int]:
-    return [place.key.message_id for place, _ in await store.search(np.array([1, 0], np.float32), ALL, n)]
+    return numbers(await store.search(np.array([1, 0], np.float32), ALL, n))
 
 
 def write_certificate(folder: Path) -> tuple[Path, Path]:
@@ -56,7 +54,7 @@ async def test_a_wrong_key_is_one_sentence_and_the_right_one_is_enough(tmp_path:
         with pytest.raises(VectorsUnavailable, match=r"refuses the key\. Check QDRANT__KEY"):
             await opened(node.url, key="wrong")
         store = await opened(node.url, key="s3cret")
-        await store.upsert([point(1)])
+        await store.upsert([point_at(1)])
         assert await found(store) == [1]
         await store.close()
 
@@ -67,7 +65,7 @@ async def test_an_old_or_new_server_is_used_if_it_keeps_what_we_need(tmp_path: P
         for number, version in enumerate(("1.15.5", "2.0.0")):
             async with _proxy(node, version, metadata=True) as url:
                 store = await opened(url, collection=f"of{number}")
-                await store.upsert([point(1)])
+                await store.upsert([point_at(1)])
                 assert await found(store) == [1]
                 await store.close()
         async with _proxy(node, "1.15.5", metadata=False) as url:
@@ -107,7 +105,7 @@ async def test_over_tls_a_certificate_that_nobody_vouches_for_is_refused(
             await (await opened(node.url)).count()
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         store = await opened(node.url)
-        await store.upsert([point(1)])
+        await store.upsert([point_at(1)])
         assert await found(store) == [1]
         await store.close()
     finally:
@@ -117,7 +115,7 @@ async def test_over_tls_a_certificate_that_nobody_vouches_for_is_refused(
 async def test_a_snapshot_brings_back_what_was_there(tmp_path: Path) -> None:
     with run_node(tmp_path) as node:
         store = await opened(node.url)
-        await store.upsert([point(number) for number in range(200)])
+        await store.upsert([point_at(number) for number in range(200)])
         client = QdrantClient(url=node.url, check_compatibility=False)
         try:
             kept = await asyncio.to_thread(client.create_snapshot, "citegram")
@@ -137,10 +135,10 @@ async def test_a_cluster_answers_while_most_of_it_lives_and_says_so_when_it_does
     with run_cluster(tmp_path) as nodes:
         url = ",".join(node.url for node in nodes)
         store = await opened(url, shards=6, replicas=2)
-        await store.upsert([point(number) for number in range(1000)])
+        await store.upsert([point_at(number) for number in range(1000)])
         for lost in (nodes[1], nodes[0]):
             await asyncio.to_thread(lost.kill)
-            await store.upsert([point(1000)])
+            await store.upsert([point_at(1000)])
             assert await found(store, 5) == [0, 1, 2, 3, 4]
             await asyncio.to_thread(lost.start)
             await _until_whole(nodes[2])

@@ -7,35 +7,25 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pydantic import SecretStr
 from qdrant_node import needs_server
+from vector_store_helpers import DAY, numbers, point
 
 from rag_core.errors import VectorRefused, VectorsUnavailable
-from rag_core.index.vector_store import StoredPoint, VectorPoint, VectorStore, open_vector_store
+from rag_core.index.vector_store import StoredPoint, VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
 pytestmark = pytest.mark.slow
 
-DAY = datetime(2025, 3, 1, tzinfo=UTC)
 ALL = SearchFilter(frozenset({-1, -2}))
 KEY = os.environ.get("QDRANT__KEY", "")
 Open = Callable[..., Awaitable[VectorStore]]
-
-
-def point(number: int, *vector: float, chat: int = -1, part: int = 0, **fields: object) -> VectorPoint:
-    place = PassageRef(PostKey(chat, number), part, 0, 10)
-    values = {"date": DAY, "lang": "ru", "text_hash": f"hash of {chat} {number} {part}", **fields}
-    return VectorPoint(place, vector=np.array(vector, np.float32), **values)  # type: ignore[arg-type]
-
-
-def numbers(hits: list[tuple[PassageRef, float]]) -> list[int]:
-    return [place.key.message_id for place, _ in hits]
 
 
 async def near(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 from fake_qdrant import FakeQdrant
+from vector_store_helpers import numbers, point
 
 from rag_core.errors import VectorsUnavailable
-from rag_core.index.vector_store import VectorPoint, VectorStore, open_vector_store
+from rag_core.index.vector_store import VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings
-from rag_core.types import PassageRef, PostKey, SearchFilter
+from rag_core.types import PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
 
@@ -26,13 +26,8 @@ async def opened(qdrant: FakeQdrant) -> VectorStore:
     )
 
 
-def point(number: int, *vector: float) -> VectorPoint:
-    place = PassageRef(PostKey(-1, number), 0, 0, 9)
-    return VectorPoint(place, datetime(2025, 3, 1, tzinfo=UTC), "ru", f"hash {number}", np.array(vector, np.float32))
-
-
 async def found(store: VectorStore) -> list[int]:
-    return [place.key.message_id for place, _ in await store.search(np.array([1, 0], np.float32), ALL)]
+    return numbers(await store.search(np.array([1, 0], np.float32), ALL))
 
 
 async def test_what_was_written_is_found_again_when_the_server_is_back(qdrant: FakeQdrant) -> None:
@@ -46,7 +41,7 @@ async def test_what_was_written_is_found_again_when_the_server_is_back(qdrant: F
         await store.upsert([point(3, 1, 0)])
     await qdrant.start()
     assert await found(store) == [1, 2]
-    assert set(await store.by_hash(["hash 2", "hash 9"])) == {"hash 2"}
+    assert set(await store.by_hash(["hash of -1 2 0", "hash of -1 9 0"])) == {"hash of -1 2 0"}
     assert [len(page) async for page in store.iterate_points()] == [2]
     await store.close()
     again = await opened(qdrant)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
@@ -28,16 +28,10 @@ ONE = PointBatch(
 )
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """qdrant-client's local mode keeps collections in a folder: as near to a server as we get without one."""
-    yield tmp_path / "collections"
-
-
 def kept(folder: Path, about: tuple[str, int] = ("tiny", 2)) -> QdrantVectorStore:
-    return QdrantVectorStore.open(
-        QdrantSettings(), about, QdrantConnection.of(QdrantClient(path=str(folder)), IN_MEMORY_URL)
-    )
+    """A collection in a folder, by qdrant-client's local mode: as near to a server as we get without one."""
+    client = QdrantClient(path=str(folder))
+    return QdrantVectorStore.open(QdrantSettings(), about, QdrantConnection.of(client, IN_MEMORY_URL))
 
 
 async def refused(url: str) -> str:
@@ -94,25 +88,25 @@ async def test_an_address_that_is_none_names_the_setting(url: str) -> None:
     assert (await refused(url)).startswith("QDRANT__URL is not the address of a server")
 
 
-def test_a_collection_remembers_what_it_was_made_for(folder: Path) -> None:
-    made = kept(folder)
+def test_a_collection_remembers_what_it_was_made_for(tmp_path: Path) -> None:
+    made = kept(tmp_path)
     made.write(ONE)
     made.close()
-    again = kept(folder)
+    again = kept(tmp_path)
     assert again.about == made.about
     assert again.count() == 1
     again.close()
     with pytest.raises(VectorsUnavailable, match=r"made for the model tiny \(2 numbers\), not for other \(3\)"):
-        kept(folder, ("other", 3))
+        kept(tmp_path, ("other", 3))
 
 
 @pytest.mark.parametrize("metadata", [None, {"citegram": "ours?"}, {"citegram": {"identity": "x"}}])
-def test_somebody_elses_collection_is_left_alone(folder: Path, metadata: dict[str, object] | None) -> None:
-    client = QdrantClient(path=str(folder))
+def test_somebody_elses_collection_is_left_alone(tmp_path: Path, metadata: dict[str, object] | None) -> None:
+    client = QdrantClient(path=str(tmp_path))
     params = models.VectorParams(size=2, distance=models.Distance.DOT)
     client.create_collection("citegram", vectors_config=params, metadata=metadata)
     with pytest.raises(VectorsUnavailable, match="not made by Citegram"):
         QdrantVectorStore.open(QdrantSettings(), ("tiny", 2), QdrantConnection.of(client, IN_MEMORY_URL))
-    client = QdrantClient(path=str(folder))
+    client = QdrantClient(path=str(tmp_path))
     assert client.collection_exists("citegram")
     client.close()

@@ -194,64 +194,61 @@ def test_too_long_a_list_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
     index.close()
 
 
-async def served(qdrant: FakeQdrant) -> QdrantSettings:
+def served(qdrant: FakeQdrant) -> QdrantSettings:
     return QdrantSettings(url=qdrant.url, words=True, retries=0)
 
 
-async def test_what_is_kept_here_is_found_again_with_its_watermark(tmp_path: Path) -> None:
-    async with FakeQdrant() as qdrant:
-        settings = await served(qdrant)
-        index = await asyncio.to_thread(make_lexical_index, settings)
-        await asyncio.to_thread(index.replace, (), [entry(n, "cat", f"w{n}") for n in range(50)])
-        index.watermark = 77
-        await asyncio.to_thread(index.save, tmp_path, "ours")
-        index.close()
-        assert await asyncio.to_thread(load_saved_lexical_index, settings, tmp_path, "another") is None
-        assert Bm25Index.load(tmp_path, "ours") is None
-        again = await asyncio.to_thread(load_saved_lexical_index, settings, tmp_path, "ours")
-        assert again is not None
-        assert (again.watermark, len(again), again.chats, frequency(again, "cat")) == (77, 50, [-1], 50)
-        assert await asyncio.to_thread(numbers, again, "w7") == [7]
-        again.close()
+async def test_what_is_kept_here_is_found_again_with_its_watermark(qdrant: FakeQdrant, tmp_path: Path) -> None:
+    settings = served(qdrant)
+    index = await asyncio.to_thread(make_lexical_index, settings)
+    await asyncio.to_thread(index.replace, (), [entry(n, "cat", f"w{n}") for n in range(50)])
+    index.watermark = 77
+    await asyncio.to_thread(index.save, tmp_path, "ours")
+    index.close()
+    assert await asyncio.to_thread(load_saved_lexical_index, settings, tmp_path, "another") is None
+    assert Bm25Index.load(tmp_path, "ours") is None
+    again = await asyncio.to_thread(load_saved_lexical_index, settings, tmp_path, "ours")
+    assert again is not None
+    assert (again.watermark, len(again), again.chats, frequency(again, "cat")) == (77, 50, [-1], 50)
+    assert await asyncio.to_thread(numbers, again, "w7") == [7]
+    again.close()
 
 
-async def test_a_server_that_lost_everything_is_filled_from_the_beginning(tmp_path: Path) -> None:
-    async with FakeQdrant() as qdrant:
-        settings = await served(qdrant)
-        index = await asyncio.to_thread(make_lexical_index, settings)
-        await asyncio.to_thread(index.replace, (), [entry(1, "cat")])
-        index.watermark = 7
-        qdrant.forget()
-        with pytest.raises(QdrantGone, match="has lost a collection"):
-            await asyncio.to_thread(numbers, index, "cat")
-        for _ in range(200):
-            if index.watermark == 0:
-                break
-            await asyncio.sleep(0.05)
-        assert (index.watermark, len(index)) == (0, 0)
-        assert await asyncio.to_thread(numbers, index, "cat") == []
-        index.close()
+async def test_a_server_that_lost_everything_is_filled_from_the_beginning(qdrant: FakeQdrant) -> None:
+    settings = served(qdrant)
+    index = await asyncio.to_thread(make_lexical_index, settings)
+    await asyncio.to_thread(index.replace, (), [entry(1, "cat")])
+    index.watermark = 7
+    qdrant.forget()
+    with pytest.raises(QdrantGone, match="has lost a collection"):
+        await asyncio.to_thread(numbers, index, "cat")
+    for _ in range(200):
+        if index.watermark == 0:
+            break
+        await asyncio.sleep(0.05)
+    assert (index.watermark, len(index)) == (0, 0)
+    assert await asyncio.to_thread(numbers, index, "cat") == []
+    index.close()
 
 
 async def test_an_index_built_beside_takes_the_place_and_the_old_collection_goes_with_the_next_save(
-    tmp_path: Path,
+    qdrant: FakeQdrant, tmp_path: Path
 ) -> None:
-    async with FakeQdrant() as qdrant:
-        index = await asyncio.to_thread(make_lexical_index, await served(qdrant))
-        await asyncio.to_thread(index.replace, (), [entry(1, "old")])
-        beside = await asyncio.to_thread(index.make_empty)
-        await asyncio.to_thread(beside.replace, (), [entry(2, "new")])
-        beside.watermark = 9
-        assert await asyncio.to_thread(numbers, index, "old", "new") == [1]
-        await asyncio.to_thread(beside.save, tmp_path, "ours")
-        await asyncio.to_thread(index.adopt, beside)
-        assert (index.watermark, len(index)) == (9, 1)
-        assert await asyncio.to_thread(numbers, index, "old", "new") == [2]
-        assert len(qdrant.collections) == 2
-        await asyncio.to_thread(index.save, tmp_path, "ours")
-        assert len(qdrant.collections) == 1
-        assert await asyncio.to_thread(numbers, index, "new") == [2]
-        index.close()
+    index = await asyncio.to_thread(make_lexical_index, served(qdrant))
+    await asyncio.to_thread(index.replace, (), [entry(1, "old")])
+    beside = await asyncio.to_thread(index.make_empty)
+    await asyncio.to_thread(beside.replace, (), [entry(2, "new")])
+    beside.watermark = 9
+    assert await asyncio.to_thread(numbers, index, "old", "new") == [1]
+    await asyncio.to_thread(beside.save, tmp_path, "ours")
+    await asyncio.to_thread(index.adopt, beside)
+    assert (index.watermark, len(index)) == (9, 1)
+    assert await asyncio.to_thread(numbers, index, "old", "new") == [2]
+    assert len(qdrant.collections) == 2
+    await asyncio.to_thread(index.save, tmp_path, "ours")
+    assert len(qdrant.collections) == 1
+    assert await asyncio.to_thread(numbers, index, "new") == [2]
+    index.close()
 
 
 @pytest.mark.parametrize("failing", ["write", "delete"])
@@ -305,18 +302,17 @@ def _raise_half_way(*_: object) -> None:
     raise QdrantGone("half way")
 
 
-async def test_a_server_that_is_gone_at_the_start_is_used_when_it_is_there() -> None:
-    async with FakeQdrant() as qdrant:
-        await qdrant.stop()
-        index = await asyncio.to_thread(make_lexical_index, await served(qdrant))
-        with pytest.raises(QdrantGone, match="does not answer"):
-            index.search(["cat"], ALL)
-        await qdrant.start()
-        for _ in range(200):
-            try:
-                await asyncio.to_thread(index.replace, (), [entry(1, "cat")])
-                break
-            except QdrantGone:
-                await asyncio.sleep(0.05)
-        assert await asyncio.to_thread(numbers, index, "cat") == [1]
-        index.close()
+async def test_a_server_that_is_gone_at_the_start_is_used_when_it_is_there(qdrant: FakeQdrant) -> None:
+    await qdrant.stop()
+    index = await asyncio.to_thread(make_lexical_index, served(qdrant))
+    with pytest.raises(QdrantGone, match="does not answer"):
+        index.search(["cat"], ALL)
+    await qdrant.start()
+    for _ in range(200):
+        try:
+            await asyncio.to_thread(index.replace, (), [entry(1, "cat")])
+            break
+        except QdrantGone:
+            await asyncio.sleep(0.05)
+    assert await asyncio.to_thread(numbers, index, "cat") == [1]
+    index.close()

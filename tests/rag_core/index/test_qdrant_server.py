@@ -132,6 +132,8 @@ async def test_a_snapshot_brings_back_what_was_there(tmp_path: Path) -> None:
 
 
 async def test_a_cluster_answers_while_most_of_it_lives_and_says_so_when_it_does_not(tmp_path: Path) -> None:
+    from cluster.qdrant_cluster_faults import wait_until_active
+
     with run_cluster(tmp_path) as nodes:
         url = ",".join(node.url for node in nodes)
         store = await opened(url, shards=6, replicas=2)
@@ -141,16 +143,10 @@ async def test_a_cluster_answers_while_most_of_it_lives_and_says_so_when_it_does
             await store.upsert([point_at(1000)])
             assert await found(store, 5) == [0, 1, 2, 3, 4]
             await asyncio.to_thread(lost.start)
-            await _until_whole(nodes[2])
+            await wait_until_active(nodes[2], 60)
         assert await store.count() == 1001
         for node in nodes[:2]:
             await asyncio.to_thread(node.kill)
         with pytest.raises(QdrantGone):
             await found(store)
         await store.close()
-
-
-async def _until_whole(node: QdrantNode) -> None:
-    from cluster.qdrant_cluster_faults import wait_until_active
-
-    await wait_until_active(node, 60)

@@ -1,11 +1,13 @@
-"""The sketch of the embedded store: it finds the candidates, follows every change, and is never behind the engine."""
+"""The shard of the embedded store: its sketch finds the candidates, follows every change, and is never behind it."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import platform
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -36,6 +38,7 @@ NOW = int(datetime.now(UTC).timestamp())
 SIZE = 8
 CHANNELS = [-1001000000000 - n for n in range(5)] + [-4_500_000_000_000, 777]
 Rows = NDArray[np.float32]
+MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ .*?(/.*)?$")
 
 
 def edges() -> list[int]:
@@ -475,3 +478,33 @@ async def test_the_engine_may_be_killed_again_and_again_while_points_change(fill
         assert await differing(store, *drawn(some), turn) is None
         assert await store.count() == len(POINTS)
     await store.close()
+
+
+# The log of changes
+
+
+def resident_kb(folder: Path) -> int:
+    """Resident kB of the mapped files in a folder."""
+    found, inside = 0, False
+    for line in Path("/proc/self/smaps").read_text("utf-8", "replace").splitlines():
+        if mapping := MAPPING.match(line):
+            inside = (mapping[1] or "").startswith(f"{folder}/")
+        elif inside and line.startswith("Rss:"):
+            found += int(line.split()[1])
+    return found
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="madvise is called through glibc")
+def test_what_was_written_to_the_log_leaves_memory_and_is_read_again_after_a_kill(tmp_path: Path) -> None:
+    size, changes = 384, 1500
+    shard = VectorShard(str(tmp_path / "shard"), size, make=True)
+    for number, row in enumerate(np.random.default_rng(1).normal(size=(changes, size)).astype(np.float32)):
+        payloads = [payload(-1, number)]
+        shard.upsert({"ids": ids_of(payloads), "payloads": payloads}, row.tobytes())
+    written = changes * size * 4 // 1024  # kB of vectors alone
+    assert resident_kb(tmp_path / "shard" / "wal") < written / 2
+    shutil.copytree(tmp_path / "shard", tmp_path / "killed")  # nothing was flushed
+    shard.close()
+    again = VectorShard(str(tmp_path / "killed"), size, make=False)
+    assert again.count({}, b"")[0]["points"] == changes
+    again.close()

@@ -68,11 +68,6 @@ def test_the_weak_russian_leg_weighs_little_and_the_english_one_more() -> None:
     assert row.weight("fi") == row.dense_weight
 
 
-def test_e5_gets_its_prefixes() -> None:
-    (row,) = find_models("multilingual-e5-small")
-    assert (row.query_prefix, row.passage_prefix) == ("query: ", "passage: ")
-
-
 def test_a_name_nobody_knows_gets_one_sentence() -> None:
     with pytest.raises(ModelUnavailable, match=r"no model and no tier called 'e5'.*models list"):
         find_models("e5")

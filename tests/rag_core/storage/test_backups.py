@@ -19,8 +19,9 @@ import pytest
 from ingest.indexer import LexicalIndexer
 from rag_core.engine import get_lexical_folder, load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, BackupFailed
-from rag_core.storage import Archive, channels, history_gaps, index_state, posts, questions
+from rag_core.storage import Archive, channels, db, history_gaps, index_state, posts, questions
 from rag_core.storage.backups import (
+    ARCHIVE_FILE,
     WorkCancelled,
     get_backup_time,
     get_backups_folder,
@@ -173,7 +174,7 @@ async def test_indexes_notice_that_a_backup_was_put_back_by_whoever_did_it(
     await index_state.queue_changed_posts(archive, "a store")
     backup = await backed_up(archive)
     await archive.close()
-    shutil.copy(backup, archive.folder / "citegram.db")  # by hand
+    shutil.copy(backup, archive.folder / ARCHIVE_FILE)  # by hand
     again = await Archive.open(archive.folder)
     # It would fit: the same number of changes. But what it is of may be another post.
     assert (get_lexical_folder(again) / "current.json").exists()
@@ -237,31 +238,34 @@ async def test_a_disk_without_room_is_refused_and_not_filled(archive: Archive, m
     assert list_backups(archive.folder) == []
 
 
-def spoilt(file: Path) -> None:
+def spoil(file: Path) -> None:
+    """One page of the middle, as a bad sector leaves it: it is not among those that opening reads."""
     pages = bytearray(file.read_bytes())
     middle = len(pages) // 2 // 4096 * 4096
-    pages[middle : middle + 8192] = b"\xff" * 8192
+    pages[middle : middle + 4096] = b"\x5a" * 4096
     file.write_bytes(pages)
 
 
-async def filled(archive: Archive, make_post: MakePost) -> None:
-    await posts.save_posts(archive, [make_post(n, "слово " * 200) for n in range(1, 400)], source="import")
+async def fill(folder: Path, make_post: MakePost) -> None:
+    archive = await Archive.open(folder)
+    await posts.save_posts(archive, [make_post(n, f"слово {n} " * 200) for n in range(1, 400)], source="import")
+    await archive.close()
 
 
 async def test_of_a_damaged_archive_no_backup_is_made(archive: Archive, make_post: MakePost) -> None:
-    await filled(archive, make_post)
+    await fill(archive.folder, make_post)
     before = await backed_up(archive)
     await archive.close()
-    spoilt(archive.folder / "citegram.db")
+    spoil(archive.folder / ARCHIVE_FILE)
     with pytest.raises(ArchiveUnavailable, match="damaged"):
         make_backup(archive.folder, GO_ON)
     assert list_backups(archive.folder) == [before]
 
 
 async def test_the_newest_backup_that_is_whole_is_put_back(archive: Archive, make_post: MakePost) -> None:
-    await filled(archive, make_post)
+    await fill(archive.folder, make_post)
     first, second = await backed_up(archive), await backed_up(archive)
-    spoilt(second)
+    spoil(second)
     await archive.close()
     with pytest.raises(BackupFailed, match=f"{second.name} is no whole archive"):
         restore_backup(archive.folder, second, GO_ON)
@@ -291,3 +295,52 @@ def test_without_archive_or_backup_there_is_a_sentence(tmp_path: Path) -> None:
         make_backup(tmp_path, GO_ON)
     with pytest.raises(BackupFailed, match="no backup in"):
         restore_backup(tmp_path, None, GO_ON)
+
+
+# damage
+
+
+async def test_one_damaged_page_is_found_when_the_archive_is_opened(tmp_path: Path, make_post: MakePost) -> None:
+    await fill(tmp_path, make_post)
+    spoil(tmp_path / ARCHIVE_FILE)
+    with pytest.raises(ArchiveUnavailable, match="is damaged, and there is no backup"):
+        await Archive.open(tmp_path)
+
+
+async def test_the_sentence_about_damage_offers_the_last_backup(tmp_path: Path, make_post: MakePost) -> None:
+    await fill(tmp_path, make_post)
+    backup = make_backup(tmp_path, GO_ON)
+    spoil(tmp_path / ARCHIVE_FILE)
+    with pytest.raises(ArchiveUnavailable, match="damaged") as caught:
+        await Archive.open(tmp_path)
+    assert "citegram restore" in caught.value.reason
+    assert f"{get_backup_time(backup):%Y-%m-%d %H:%M}" in caught.value.reason
+    assert "\n" not in caught.value.reason
+    # and doing so helps
+    restore_backup(tmp_path, None, GO_ON)
+    archive = await Archive.open(tmp_path)
+    assert await posts.count_posts(archive) == 399
+    await archive.close()
+
+
+async def test_a_large_archive_is_looked_through_after_it_was_opened(
+    tmp_path: Path, make_post: MakePost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(tmp_path, make_post)
+    spoil(tmp_path / ARCHIVE_FILE)
+    monkeypatch.setattr(db, "MAX_CHECKED_BYTES", 1 << 16)
+    archive = await Archive.open(tmp_path)
+    assert archive.large
+    with pytest.raises(ArchiveUnavailable, match="is damaged"):
+        await archive.check_pages()
+    await archive.close()
+
+
+async def test_an_archive_in_order_is_looked_through_while_others_write(tmp_path: Path, make_post: MakePost) -> None:
+    await fill(tmp_path, make_post)
+    archive = await Archive.open(tmp_path)
+    assert not archive.large
+    async with archive.writing() as transaction:
+        await transaction.execute("UPDATE posts SET views = 1")
+        await asyncio.wait_for(archive.check_pages(), 30)
+    await archive.close()

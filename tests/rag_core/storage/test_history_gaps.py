@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -21,12 +20,10 @@ def day(number: float) -> datetime:
 
 
 @pytest.fixture
-async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
-    archive = await Archive.open(tmp_path / "data")
+async def archive(archive: Archive) -> Archive:
     for number, title in ((HARBOUR, "Harbour"), (KILN, "Kiln")):
         await channels.save_channel(archive, Channel(number, title, state="active"))
-    yield archive
-    await archive.close()
+    return archive
 
 
 async def join(archive: Archive, chat_id: int, moment: datetime) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,9 @@ def listed(keys: PostKeySet) -> set[tuple[int, int]]:
 
 
 @pytest.fixture
-async def archive(tmp_path: Path, make_post: Any) -> AsyncIterator[Archive]:
-    opened = await Archive.open(tmp_path)
+async def archive(archive: Archive, make_post: Any) -> Archive:
     for chat in (HERE, THERE):
-        await channels.save_channel(opened, Channel(chat, f"Channel {chat}"))
+        await channels.save_channel(archive, Channel(chat, f"Channel {chat}"))
     kept = [
         make_post(1, "a", author="Анна", media=Media("photo")),
         make_post(2, "b", author="Пётр", origin=Origin("РБК", -7)),
@@ -38,9 +37,8 @@ async def archive(tmp_path: Path, make_post: Any) -> AsyncIterator[Archive]:
         make_post(1, "e", chat=THERE, author="Анна", media=Media("photo"), album="x"),
         make_post(2, "f", chat=THERE, author="Мария", origin=Origin("ТАСС", -8), media=Media("document", "План.PDF")),
     ]
-    await posts.save_posts(opened, kept, source="import")
-    yield opened
-    await opened.close()
+    await posts.save_posts(archive, kept, source="import")
+    return archive
 
 
 async def test_names_are_those_of_the_channels_asked_about(archive: Archive) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -19,11 +18,9 @@ PHOTO = Media("photo")
 
 
 @pytest.fixture
-async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
-    archive = await Archive.open(tmp_path)
+async def archive(archive: Archive) -> Archive:
     await channels.save_channel(archive, Channel(CHAT, "Пекарня"))
-    yield archive
-    await archive.close()
+    return archive
 
 
 def key(number: int) -> PostKey:

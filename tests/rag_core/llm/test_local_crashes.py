@@ -53,8 +53,11 @@ async def says(model: LocalModel, reader: int = 1) -> str:
 
 
 async def writing(seat: LlmSession, then: Callable[[], None]) -> None:
-    async for _ in seat.stream(SHORT, DecodingParams(1900), grammar=ENDLESS):
-        then()
+    pieces = seat.stream(SHORT, DecodingParams(1900), grammar=ENDLESS)
+    await anext(pieces)
+    then()
+    async for _ in pieces:
+        pass
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
@@ -109,7 +112,8 @@ async def test_an_end_while_it_loads_is_told_and_the_next_turn_loads_it(
     await model.unload()
     before = children()
     asking = asyncio.create_task(says(model))
-    await _until(lambda: bool(children() - before))
+    while not children() - before:  # noqa: ASYNC110 - it loads for some milliseconds only
+        await asyncio.sleep(0)
     for pid in children() - before:
         os.kill(pid, number)
     with pytest.raises(GenerationFailed, match=said):
@@ -236,7 +240,8 @@ async def test_a_swap_that_cannot_be_brings_the_old_model_back(model: LocalModel
 async def test_a_caller_who_leaves_while_the_model_loads_leaves_it_loading(model: LocalModel) -> None:
     await model.unload()
     leaving = asyncio.create_task(says(model))
-    await asyncio.sleep(0.05)
+    while model._loading is None:  # noqa: ASYNC110 - it takes some milliseconds from then on
+        await asyncio.sleep(0)
     leaving.cancel()
     await asyncio.wait([leaving])
     assert leaving.cancelled()

@@ -83,26 +83,6 @@ def test_saving_and_loading_keeps_everything(tmp_path: Path) -> None:
     assert numbers(loaded, "fresh") == [99]
 
 
-@pytest.mark.parametrize("harm", ["truncate", "garbage", "vocabulary", "manifest", "missing"])
-def test_a_damaged_index_is_no_index(tmp_path: Path, harm: str) -> None:
-    index = Bm25Index()
-    index.replace((), [entry(n, "cat", f"w{n}") for n in range(200)])
-    index.save(tmp_path)
-    (folder,) = (p for p in tmp_path.iterdir() if p.is_dir())
-    if harm == "truncate":
-        data = (folder / "postings.npz").read_bytes()
-        (folder / "postings.npz").write_bytes(data[: len(data) // 2])
-    elif harm == "garbage":
-        (folder / "postings.npz").write_bytes(b"PK" + b"\0" * 1000)
-    elif harm == "vocabulary":
-        (folder / "vocabulary.txt").write_text("cat", encoding="utf-8")
-    elif harm == "manifest":
-        (tmp_path / "current.json").write_text('{"format": 1', encoding="utf-8")
-    else:
-        (folder / "postings.npz").unlink()
-    assert Bm25Index.load(tmp_path) is None
-
-
 def test_a_second_save_leaves_one_index_on_disk(tmp_path: Path) -> None:
     index = Bm25Index()
     for n in range(3):

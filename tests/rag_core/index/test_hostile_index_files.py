@@ -125,6 +125,10 @@ def encrypted(current: Path, home: Path) -> None:
     (home / "postings.npz").write_bytes(bytes(raw))
 
 
+def truncated(current: Path, home: Path) -> None:
+    os.truncate(home / "postings.npz", (home / "postings.npz").stat().st_size // 2)
+
+
 def about(**changed: object) -> Harm:
     def harm(current: Path, home: Path) -> None:
         current.write_text(json.dumps(json.loads(current.read_text("utf-8")) | changed), "utf-8")
@@ -186,6 +190,9 @@ HARM: dict[str, Harm] = {
     "overlapping members": overlapping,
     "an encrypted archive": encrypted,
     "an empty archive": text("postings.npz", b""),
+    "a truncated archive": truncated,
+    "no archive": lambda _current, home: (home / "postings.npz").unlink(),
+    "a truncated note": text("current.json", b'{"format": 1'),
     "documents that are not there": with_array("docs.npy", array([1 << 30] * 100, "int32")),
     "documents below nought": with_array("docs.npy", array([-5] * 100, "int32")),
     "ends that go back": with_array("indptr.npy", array([0, 90, *range(2, 51), 100], "int64")),
@@ -252,14 +259,6 @@ def test_links_in_an_index_are_not_followed_when_it_is_removed(tmp_path: Path) -
     saved(folder)
     assert not (folder / "link").exists()
     assert (other / "kept").exists()
-
-
-def test_a_whole_index_is_read(tmp_path: Path) -> None:
-    saved(tmp_path)
-    found = Bm25Index.load(tmp_path, "archive")
-    assert found
-    assert found.watermark == 7
-    assert len(found) == 50
 
 
 NOTES: dict[str, Callable[[Path], object]] = {

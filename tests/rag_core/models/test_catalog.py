@@ -1,11 +1,29 @@
+"""The table of models, and the folders of their files."""
+
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from rag_core.errors import ModelUnavailable
-from rag_core.models.catalog import MODELS, HubSource, ModelRole, ModelTier, PackageSource, find_models
+from rag_core.models.catalog import (
+    MODELS,
+    HubSource,
+    ModelRole,
+    ModelSpec,
+    ModelTier,
+    PackageSource,
+    check_disk_space,
+    check_model_files,
+    find_models,
+    is_model_present,
+    measure_folder_size,
+    stage_model_folder,
+)
 
 EVERY = [*MODELS, *(part for row in MODELS for part in row.parts)]
 
@@ -72,3 +90,103 @@ def test_a_name_nobody_knows_gets_one_sentence() -> None:
     with pytest.raises(ModelUnavailable, match=r"no model and no tier called 'e5'.*models list"):
         find_models("e5")
     assert find_models("none") == ()
+
+
+MakeModel = Callable[..., tuple[ModelSpec, Path]]
+
+
+def test_a_folder_that_is_not_there_names_the_command(make_model: MakeModel, tmp_path: Path) -> None:
+    row, folder = make_model()
+    with pytest.raises(ModelUnavailable, match=r"not in .*: run citegram models pull tiny\.$"):
+        check_model_files(row, tmp_path / "elsewhere")
+    assert is_model_present(row, folder)
+
+
+@pytest.mark.parametrize("change", [lambda raw: raw[:-1], lambda raw: raw[:-1] + bytes([raw[-1] ^ 1])])
+def test_a_truncated_or_changed_file_is_noticed(make_model: MakeModel, change: Callable[[bytes], bytes]) -> None:
+    row, folder = make_model()
+    weights = folder / "model.onnx"
+    weights.write_bytes(change(weights.read_bytes()))
+    os.utime(weights, ns=(1, 1))
+    with pytest.raises(ModelUnavailable, match=r"model\.onnx of the model tiny is damaged.*pull tiny again"):
+        check_model_files(row, folder)
+
+
+def test_a_copy_with_other_file_times_is_as_good(make_model: MakeModel) -> None:
+    row, folder = make_model()
+    for file in folder.iterdir():
+        os.utime(file, ns=(1, 1))
+    check_model_files(row, folder)
+
+
+def test_a_missing_file_is_named(make_model: MakeModel) -> None:
+    row, folder = make_model()
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(ModelUnavailable, match=r"has no tokenizer\.json"):
+        check_model_files(row, folder)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"files": {"a": 1}}', '{"files": {"a": {}}}'])
+def test_a_damaged_list_is_no_list_to_trust(make_model: MakeModel, text: str) -> None:
+    row, folder = make_model()
+    (folder / "files.json").write_text(text, "utf-8")
+    with pytest.raises(ModelUnavailable, match=r"has no files\.json"):
+        check_model_files(row, folder)
+
+
+def test_a_folder_filled_by_hand_needs_the_files_only(make_model: MakeModel) -> None:
+    row, folder = make_model(listed=False)
+    check_model_files(row, folder)
+    (folder / "tokenizer_config.json").unlink()
+    with pytest.raises(ModelUnavailable, match=r"has no tokenizer_config\.json"):
+        check_model_files(row, folder)
+
+
+def test_a_writer_is_one_file(tmp_path: Path) -> None:
+    (row,) = find_models("qwen2.5-1.5b-instruct")
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    check_model_files(row, tmp_path)
+
+
+def test_a_model_of_parts_is_here_when_all_of_them_are(tmp_path: Path) -> None:
+    (row,) = find_models("minilm-navec")
+    with pytest.raises(ModelUnavailable, match=r"all-MiniLM-L6-v2 .* run citegram models pull minilm-navec"):
+        check_model_files(row, tmp_path)
+
+
+def test_a_failure_leaves_the_old_folder_and_nothing_beside_it(tmp_path: Path) -> None:
+    folder = tmp_path / "tiny"
+    with stage_model_folder(folder, "tiny") as fresh:
+        (fresh / "old").write_text("1")
+    with pytest.raises(ZeroDivisionError), stage_model_folder(folder, "tiny") as fresh:
+        (fresh / "new").write_text("2")
+        _ = 1 / 0
+    assert [file.name for file in folder.iterdir()] == ["old"]
+    assert list(tmp_path.iterdir()) == [folder]
+    with stage_model_folder(folder, "tiny") as fresh:
+        (fresh / "new").write_text("22")
+    assert [file.name for file in folder.iterdir()] == ["new"]
+    assert measure_folder_size(tmp_path) == 2
+
+
+def test_what_an_interrupted_pull_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    left = tmp_path / ".tiny~0a0b0c0d"
+    left.mkdir()
+    with stage_model_folder(tmp_path / "tiny", "tiny"):
+        pass
+    assert not left.exists()
+
+
+def test_a_disk_without_room_is_a_sentence(tmp_path: Path) -> None:
+    check_disk_space(tmp_path / "not" / "yet", 1, "tiny")
+    with pytest.raises(ModelUnavailable, match=r"tiny needs 1000000000000 MB .* MB free: make room"):
+        check_disk_space(tmp_path / "not" / "yet", 10**18, "tiny")
+
+
+def test_a_file_in_the_place_of_a_folder_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "models").write_text("not a folder")
+    with (
+        pytest.raises(ModelUnavailable, match="check the disk"),
+        stage_model_folder(tmp_path / "models" / "tiny", "tiny"),
+    ):
+        pass

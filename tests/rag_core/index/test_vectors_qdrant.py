@@ -1,0 +1,285 @@
+"""Vectors on a Qdrant server: settings of a collection, what is refused, a server that goes and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from aiohttp import web
+from fake_qdrant import FakeQdrant
+from local_server import LocalServer, find_free_port
+from pydantic import SecretStr, ValidationError
+from qdrant_client import QdrantClient, models
+from vector_store_helpers import numbers, point
+
+from rag_core.engine import make_lexical_index
+from rag_core.errors import QdrantGone, VectorsUnavailable
+from rag_core.index.qdrant_collections import make_search_params
+from rag_core.index.qdrant_connection import IN_MEMORY_URL, QdrantConnection, connect_qdrant
+from rag_core.index.vector_store import PointBatch, VectorStore, open_vector_store
+from rag_core.index.vectors_qdrant import QdrantVectorStore
+from rag_core.settings import QdrantSettings
+from rag_core.types import PostKey, SearchFilter
+
+pytestmark = pytest.mark.slow
+
+
+async def opened(url: str, **given: Any) -> VectorStore:
+    settings = QdrantSettings.model_validate({"url": url, "retries": 0, **given})
+    return await open_vector_store(Path("nowhere"), model="tiny", dimension=2, qdrant=settings)
+
+
+async def made(qdrant: FakeQdrant, **given: Any) -> dict[str, Any]:
+    """Open the collection with these settings, and what the server says of it then."""
+    await (await opened(qdrant.url, **given)).close()
+    return qdrant.info("citegram")
+
+
+async def test_a_collection_is_made_as_the_settings_say(qdrant: FakeQdrant) -> None:
+    info = await made(
+        qdrant, shards=6, replicas=3, consistency=2, quantization="int8", on_disk=True, links=24, ef_construct=200
+    )
+    params = info["config"]["params"]
+    assert (params["shard_number"], params["replication_factor"], params["write_consistency_factor"]) == (6, 3, 2)
+    assert (
+        params["vectors"]["dense"] | {"datatype": "float16", "on_disk": True, "size": 2} == params["vectors"]["dense"]
+    )
+    assert info["config"]["quantization_config"]["scalar"] == {"type": "int8", "quantile": 0.99, "always_ram": True}
+    hnsw = info["config"]["hnsw_config"]
+    assert (hnsw["m"], hnsw["ef_construct"]) == (24, 200)
+    assert set(info["payload_schema"]) == {"chat", "message", "hash", "date", "lang"}
+
+
+async def test_without_settings_vectors_are_whole_and_searches_exact(qdrant: FakeQdrant) -> None:
+    info = await made(qdrant)
+    assert info["config"]["hnsw_config"]["m"] == 0
+    assert info["config"].get("quantization_config") is None
+    assert make_search_params(QdrantSettings()).exact is True
+
+
+async def test_what_can_be_changed_is_changed_and_shards_are_refused_in_one_sentence(qdrant: FakeQdrant) -> None:
+    await made(qdrant, shards=2)
+    info = await made(qdrant, shards=2, quantization="binary", links=16, replicas=2, on_disk=True)
+    assert "binary" in info["config"]["quantization_config"]
+    assert info["config"]["hnsw_config"]["m"] == 16
+    assert info["config"]["params"]["replication_factor"] == 2
+    assert info["config"]["params"]["vectors"]["dense"]["on_disk"] is True
+    asked = len(qdrant.asked)
+    await made(qdrant, shards=2, quantization="binary", links=16, replicas=2, on_disk=True)
+    assert not any(one.startswith("PATCH") for one in qdrant.asked[asked:])
+    assert (await made(qdrant, shards=2))["config"].get("quantization_config") is None
+    with pytest.raises(
+        VectorsUnavailable, match=r"has 2 shards, not 4 as QDRANT__SHARDS says, .* Set it to 2, or name"
+    ):
+        await made(qdrant, shards=4)
+    assert await made(qdrant)  # left to the server, whatever it has
+
+
+async def test_the_collection_of_words_has_the_same_shards_and_replicas(qdrant: FakeQdrant) -> None:
+    settings = QdrantSettings(url=qdrant.url, words=True, shards=4, replicas=2, collection="news")
+    (await asyncio.to_thread(make_lexical_index, settings)).close()
+    (name,) = qdrant.collections
+    assert name.startswith("news-words-")
+    info = qdrant.info(name)
+    assert info["config"]["params"]["shard_number"] == 4
+    assert info["config"]["params"]["replication_factor"] == 2
+    # no IDF modifier: the server would count the channels that the asker may not read
+    assert not info["config"]["params"]["sparse_vectors"]["words"].get("modifier")
+    assert set(info["payload_schema"]) == {"chat", "message", "part", "terms", "date"}
+
+
+def test_quantised_hits_are_measured_again_by_whole_vectors() -> None:
+    params = make_search_params(QdrantSettings(quantization="binary", oversampling=4, links=16, ef=300))
+    assert params.quantization is not None
+    assert (params.exact, params.hnsw_ef) == (None, 300) or (params.exact, params.hnsw_ef) == (False, 300)
+    assert (params.quantization.rescore, params.quantization.oversampling) == (True, 4)
+
+
+def test_settings_that_cannot_be_met_are_refused() -> None:
+    with pytest.raises(ValidationError, match="asks for more copies than REPLICAS 1 makes"):
+        QdrantSettings(consistency=2)
+    with pytest.raises(ValidationError):
+        QdrantSettings(quantization="int4")
+
+
+async def test_the_key_is_sent_and_never_shown(qdrant: FakeQdrant) -> None:
+    qdrant.key = "s3cret"
+    with pytest.raises(VectorsUnavailable, match=r"refuses the key\. Check QDRANT__KEY"):
+        await made(qdrant)
+    assert "s3cret" not in repr(QdrantSettings(url=qdrant.url, key=SecretStr("s3cret")))
+    await made(qdrant, key="s3cret")
+
+
+async def test_a_busy_server_is_asked_again_and_one_that_hangs_is_given_up(qdrant: FakeQdrant) -> None:
+    store = await opened(qdrant.url, retries=2, timeout=1)
+    before, qdrant.status = len(qdrant.asked), 503
+    with pytest.raises(QdrantGone, match="could not do its work"):
+        await store.count()
+    assert len(qdrant.asked) - before == 3
+    before, qdrant.status, qdrant.delay = len(qdrant.asked), 0, 3
+    with pytest.raises(QdrantGone, match="does not answer"):
+        await store.count()
+    assert len(qdrant.asked) - before == 1
+    qdrant.delay = 0
+    assert await store.count() == 0
+    await store.close()
+
+
+async def test_what_is_no_qdrant_is_said_so(qdrant: FakeQdrant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qdrant, "_of", lambda *_: "hello")
+    with pytest.raises(VectorsUnavailable, match="is no Qdrant server that we know"):
+        await made(qdrant)
+
+
+ONE = PointBatch(
+    ["5d2b7d1e-0000-5000-8000-000000000001"],
+    [{"chat": -1, "message": 1, "part": 0, "start": 0, "end": 3, "date": 0, "lang": "ru", "hash": 5, "text_hash": "h"}],
+    np.array([[1, 0]], np.float32),
+)
+
+
+def kept(folder: Path, about: tuple[str, int] = ("tiny", 2)) -> QdrantVectorStore:
+    """A collection in a folder, by qdrant-client's local mode: as near to a server as we get without one."""
+    client = QdrantClient(path=str(folder))
+    return QdrantVectorStore.open(QdrantSettings(), about, QdrantConnection.of(client, IN_MEMORY_URL))
+
+
+async def refused(url: str) -> str:
+    with pytest.raises(VectorsUnavailable) as told:
+        store = await opened(url)
+        try:
+            await store.count()
+        finally:
+            await store.close()
+    return told.value.reason
+
+
+async def test_a_server_that_does_not_answer_is_one_sentence_without_the_password() -> None:
+    port = find_free_port()
+    said = await refused(f"http://user:secret@127.0.0.1:{port}")
+    assert said.startswith(f"The Qdrant server at 127.0.0.1:{port} does not answer (")
+    assert "secret" not in said
+    assert "QDRANT__URL" in said
+
+
+@asynccontextmanager
+async def refusing_server(status: int, headers: dict[str, str]) -> AsyncIterator[tuple[str, list[str]]]:
+    """A server that answers every request with this status: its address, and the paths asked for."""
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.json_response({"status": {"error": "no"}}, status=status, headers=headers)
+
+    async with LocalServer(web.route("*", "/{path:.*}", answer)) as server:
+        yield server.url, asked
+
+
+@pytest.mark.parametrize("headers", [{}, {"Retry-After": "1"}])
+async def test_a_server_that_is_busy_is_asked_again(headers: dict[str, str]) -> None:
+    async with refusing_server(429, headers) as (url, asked):
+        connection = connect_qdrant(QdrantSettings(url=url, retries=2))
+        with closing(connection), pytest.raises(VectorsUnavailable):
+            await asyncio.to_thread(connection, QdrantClient.get_collections)
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize(("status", "said"), [(403, "Check QDRANT__KEY"), (500, "could not do its work (500")])
+async def test_what_a_server_refuses_is_told(status: int, said: str) -> None:
+    async with refusing_server(status, {}) as (url, _):
+        assert said in await refused(url)
+
+
+@pytest.mark.parametrize("url", ["not a url", "ftp://host:1", "http://host:port"])
+async def test_an_address_that_is_none_names_the_setting(url: str) -> None:
+    assert (await refused(url)).startswith("QDRANT__URL is not the address of a server")
+
+
+def test_a_collection_remembers_what_it_was_made_for(tmp_path: Path) -> None:
+    made = kept(tmp_path)
+    made.write(ONE)
+    made.close()
+    again = kept(tmp_path)
+    assert again.about == made.about
+    assert again.count() == 1
+    again.close()
+    with pytest.raises(VectorsUnavailable, match=r"made for the model tiny \(2 numbers\), not for other \(3\)"):
+        kept(tmp_path, ("other", 3))
+
+
+@pytest.mark.parametrize("metadata", [None, {"citegram": "ours?"}, {"citegram": {"identity": "x"}}])
+def test_somebody_elses_collection_is_left_alone(tmp_path: Path, metadata: dict[str, object] | None) -> None:
+    client = QdrantClient(path=str(tmp_path))
+    params = models.VectorParams(size=2, distance=models.Distance.DOT)
+    client.create_collection("citegram", vectors_config=params, metadata=metadata)
+    with pytest.raises(VectorsUnavailable, match="not made by Citegram"):
+        QdrantVectorStore.open(QdrantSettings(), ("tiny", 2), QdrantConnection.of(client, IN_MEMORY_URL))
+    client = QdrantClient(path=str(tmp_path))
+    assert client.collection_exists("citegram")
+    client.close()
+
+
+ALL = SearchFilter(frozenset({-1}))
+
+
+async def found(store: VectorStore) -> list[int]:
+    return numbers(await store.search(np.array([1, 0], np.float32), ALL))
+
+
+async def test_what_was_written_is_found_again_when_the_server_is_back(qdrant: FakeQdrant) -> None:
+    store = await opened(qdrant.url)
+    await store.upsert([point(1, 1, 0), point(2, 1, 1)])
+    await store.remove([PostKey(-1, 7)])
+    await qdrant.stop()
+    with pytest.raises(VectorsUnavailable, match="does not answer"):
+        await store.search(np.array([1, 0], np.float32), ALL)
+    with pytest.raises(VectorsUnavailable, match="does not answer"):
+        await store.upsert([point(3, 1, 0)])
+    await qdrant.start()
+    assert await found(store) == [1, 2]
+    assert set(await store.by_hash(["hash of -1 2 0", "hash of -1 9 0"])) == {"hash of -1 2 0"}
+    assert [len(page) async for page in store.iterate_points()] == [2]
+    await store.close()
+    again = await opened(qdrant.url)
+    assert (again.identity, await again.count()) == (store.identity, 2)
+    await again.close()
+
+
+async def test_a_server_that_answers_but_does_not_work_is_told_from_one_that_finds_nothing(qdrant: FakeQdrant) -> None:
+    store = await opened(qdrant.url)
+    assert await found(store) == []
+    qdrant.status = 503
+    with pytest.raises(VectorsUnavailable, match="could not do its work"):
+        await found(store)
+    qdrant.status = 0
+    assert await found(store) == []
+    await store.close()
+
+
+async def test_of_several_nodes_the_first_that_answers_is_asked() -> None:
+    async with FakeQdrant() as first, FakeQdrant() as second:
+        second._local, second._made, second._indexed = first._local, first._made, first._indexed  # one cluster
+        second._thread = first._thread
+        store = await opened(f"{first.url}, {second.url}", retries=QdrantSettings().retries)
+        await store.upsert([point(1, 1, 0)])
+        assert not second.asked
+        await first.stop()
+        assert await found(store) == [1]
+        await store.upsert([point(2, 1, 0)])
+        await first.start()
+        before = len(first.asked)
+        assert await found(store) == [1, 2]
+        assert len(first.asked) == before  # it is passed over for some seconds
+        second.delay = 60
+        assert await found(store) == [1, 2]  # one that hangs is given up in time for another
+        await first.stop()
+        with pytest.raises(VectorsUnavailable, match=f"{urlsplit(first.url).netloc}|{urlsplit(second.url).netloc}"):
+            await store.search(np.array([1, 0], np.float32), ALL)
+        second.delay = 0
+        await store.close()

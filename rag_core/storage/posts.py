@@ -92,13 +92,12 @@ async def _assign_sequence_numbers(
     await connection.execute("UPDATE sequence SET value = ?", (seq + len(keys),))
 
 
-async def mark_posts_changed(archive: Archive, chat_id: int | None = None, *, guarded: bool = False) -> int:
-    """Make the indexes read all living posts of a channel again, or of all channels; returns how many.
+async def mark_posts_changed(archive: Archive, chat_id: int | None = None, *, guarded: bool = False) -> None:
+    """Make the indexes read all living posts of a channel again, or of all channels.
 
     With `guarded` only the protected and paid ones.
     """
     last = await archive.value("SELECT value FROM sequence")
-    touched = 0
     while True:
         async with archive.writing() as connection:
             rows = await connection.execute_fetchall(
@@ -108,9 +107,8 @@ async def mark_posts_changed(archive: Archive, chat_id: int | None = None, *, gu
             )
             keys = [PostKey(*row) for row in rows]
             if not keys:
-                return touched
+                return
             await _assign_sequence_numbers(connection, keys)
-            touched += len(keys)
 
 
 async def remove_channel(archive: Archive, chat_id: int) -> int:
@@ -128,12 +126,11 @@ async def remove_channel(archive: Archive, chat_id: int) -> int:
     return await mark_posts_deleted(archive, keys, how=_REMOVED_STATE)
 
 
-async def purge_removed_posts(archive: Archive, taken: int) -> int:
+async def purge_removed_posts(archive: Archive, taken: int) -> None:
     """Delete the posts of removed channels; `taken` is the sequence number that every index has reached.
 
-    Returns how many posts were deleted. A removed channel with new posts waits for approval again, with these only.
+    A removed channel with new posts waits for approval again, with these only.
     """
-    purged = 0
     gone = "deleted_how = ? AND seq <= ?"
     while True:
         async with archive.writing() as connection:
@@ -142,7 +139,6 @@ async def purge_removed_posts(archive: Archive, taken: int) -> int:
                 f"(SELECT chat_id, message_id FROM posts WHERE {gone} LIMIT ?)",
                 (_REMOVED_STATE, taken, _TRANSACTION_ROWS),
             )
-            purged += cursor.rowcount
             if cursor.rowcount == _TRANSACTION_ROWS:
                 continue
             mine = "FROM posts WHERE posts.chat_id = channels.chat_id"
@@ -154,7 +150,7 @@ async def purge_removed_posts(archive: Archive, taken: int) -> int:
                 f"AND NOT EXISTS (SELECT 1 {mine} AND deleted_how = ?)",
                 (get_unix_time(), _REMOVED_STATE, _REMOVED_STATE),
             )
-            return purged
+            return
 
 
 _SHOWN_COLUMN = f"({VISIBLE_POSTS}) AS shown"

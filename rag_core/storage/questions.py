@@ -88,9 +88,8 @@ async def fetch_trace(archive: Archive, trace_id: str) -> AnswerTrace | None:
     rows = await archive.rows("SELECT * FROM traces WHERE trace_id = ?", (trace_id,))
     if not rows:
         return None
-    row = rows[0]
-    spans, without = tuple(json.loads(row["spans"])), tuple(json.loads(row["without"]))
-    return AnswerTrace(row["trace_id"], row["recipe"], from_unix_seconds(row["ended_at"]), spans, without)
+    spans, without = (tuple(json.loads(rows[0][name])) for name in ("spans", "without"))
+    return decode_row(AnswerTrace, rows[0], spans=spans, without=without)
 
 
 VOTE_REASONS = ("wrong", "outdated", "other", "source")
@@ -355,13 +354,13 @@ async def find_nth_question_time(
     time it was finished, or now if it is not finished.
     """
     assert column in {"user_id", "chat_id"}, column
-    rows = await archive.rows(
+    moment = await archive.value(
         f"SELECT asked_at AS at FROM questions WHERE {column} = ?1 AND asked_at > ?2 AND mode IS NOT 'deep' "
         f"UNION ALL SELECT coalesce(finished_at, ?3) FROM questions WHERE {column} = ?1 AND mode = 'deep' "
         "AND coalesce(finished_at, ?3) > ?2 ORDER BY at DESC LIMIT 1 OFFSET ?4",
         (whose, to_unix_seconds(since), get_unix_time(), nth - 1),
     )
-    return from_unix_seconds(rows[0]["at"]) if rows else None
+    return None if moment is None else from_unix_seconds(moment)
 
 
 _DELIVERY_WAITS_S = (0.05, 0.1, 0.2, 0.4, 0.8)

@@ -71,12 +71,14 @@ async def list_pending_posts(archive: Archive, limit: int = 500) -> list[tuple[i
     return await _fetch_pending_updates(archive, f"{_IS_POST_SQL} AND NOT ({held})", limit)
 
 
-async def list_unclaimed_updates(archive: Archive, limit: int = 500) -> list[tuple[int, int, dict[str, Any]]]:
+async def list_unclaimed_updates(archive: Archive) -> list[tuple[int, int, dict[str, Any]]]:
     """List all other unclaimed updates, which a crash left unhandled: (bot id, update id, raw update)."""
-    return await _fetch_pending_updates(archive, f"NOT {_IS_POST_SQL} AND claimed_at IS NULL", limit)
+    return await _fetch_pending_updates(archive, f"NOT {_IS_POST_SQL} AND claimed_at IS NULL")
 
 
-async def _fetch_pending_updates(archive: Archive, which: str, limit: int) -> list[tuple[int, int, dict[str, Any]]]:
+async def _fetch_pending_updates(
+    archive: Archive, which: str, limit: int = 500
+) -> list[tuple[int, int, dict[str, Any]]]:
     rows = await archive.rows(
         f"SELECT bot_id, update_id, raw FROM updates WHERE state = 'pending' AND {which} "
         "ORDER BY bot_id, update_id LIMIT ?",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from driver import OTTO, query_archive
-from scripted_roles import serve_roles
+from roles_server import serve_roles
 
 from rag_core.recipes import RECIPES
 from rag_core.storage.user_data import AnswerMode, save_answer_mode

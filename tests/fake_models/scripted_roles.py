@@ -1,7 +1,4 @@
-"""A language model that plays a part for each purpose: what it replies depends on what it is asked to be.
-
-`serve_roles` does so behind LLM__URL.
-"""
+"""A language model that plays a part for each purpose: what it replies depends on what it is asked to be."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openai_server import Body, OpenAiServer, answer_with
 from scripted_model import FakeLlm
 
 from rag_core.llm.protocol import Prompt
@@ -60,19 +56,3 @@ def detect_purpose(prompt: Prompt) -> str:
     """What the model is asked to be."""
     found = [name for name in PURPOSES for lang in ("ru", "en") if load_prompt(name, lang).system == prompt.system]
     return found[0] if found else "other"
-
-
-def serve_roles(replies: Mapping[str, str]) -> OpenAiServer:
-    """Server whose `replies` are by the name of the prompt."""
-
-    def write(asked: Body) -> str:
-        system = next((one["content"] for one in asked["messages"] if one["role"] == "system"), "")
-        return next(said for purpose, said in replies.items() if _is(purpose, system))
-
-    return OpenAiServer(answer_with(write), name="parts")
-
-
-def _is(purpose: str, system: str) -> bool:
-    # a list of tools may follow
-    langs = ("all",) if purpose == "plan" else ("ru", "en")
-    return any(system.startswith(load_prompt(purpose, lang).system) for lang in langs)

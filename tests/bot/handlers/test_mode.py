@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from driver import ADMIN, GROUP, OTTO, RITA, buttons, current, execute, say
-from scripted_roles import serve_roles
+from roles_server import serve_roles
 
 from bot.handlers.chat_settings import _ModeCallback
 from bot.sandbox import Sandbox

@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tiny_gguf import build
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from rag_core.models.catalog import ModelRole, ModelSpec, ModelTier, Pooling, write_manifest
@@ -140,6 +141,12 @@ def maxsim(offline_models: Path, tmp_path_factory: pytest.TempPathFactory) -> tu
         shutil.copy(encoder / name, folder / name)
     write_manifest(folder, model="maxsim")
     return ModelSpec("maxsim", ModelTier.OFFLINE, ModelRole.RERANKER, "MIT", frozenset({"en"}), max_tokens=256), folder
+
+
+@pytest.fixture(scope="session")
+def slow_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that reads some thousand tokens in seconds."""
+    return build(tmp_path_factory.mktemp("slow") / "slow.gguf", layers=8, dim=512)
 
 
 Lag = Callable[[], AbstractAsyncContextManager[list[float]]]

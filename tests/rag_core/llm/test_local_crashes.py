@@ -29,12 +29,6 @@ SHORT, LONG = Prompt("You answer.", "Who?"), Prompt("You answer.", "Who? " * 300
 WORD = DecodingParams(4)
 
 
-@pytest.fixture(scope="session")
-def slow_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that reads some thousand tokens in seconds."""
-    return build(tmp_path_factory.mktemp("slow") / "slow.gguf", layers=8, dim=512)
-
-
 @pytest.fixture
 async def model(tiny_gguf: Path) -> AsyncIterator[LocalModel]:
     one = await open_local_model(tiny_gguf, SETTINGS)

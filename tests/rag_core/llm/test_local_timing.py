@@ -11,7 +11,6 @@ from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
 from pathlib import Path
 
 import pytest
-from tiny_gguf import build
 
 from rag_core.llm.local import LocalModel, open_local_model
 from rag_core.llm.protocol import DecodingParams, Prompt, collect_generation
@@ -27,9 +26,8 @@ MOST_FREE_S, MOST_LAG_S, MOST_GROWTH = 0.2, 0.05, 1.05
 
 
 @pytest.fixture
-async def slow(tmp_path: Path) -> AsyncIterator[LocalModel]:
-    """A model that takes seconds to read a long prompt."""
-    model = await open_local_model(build(tmp_path / "slow.gguf", layers=8, dim=512), SETTINGS)
+async def slow(slow_gguf: Path) -> AsyncIterator[LocalModel]:
+    model = await open_local_model(slow_gguf, SETTINGS)
     yield model
     await model.close()
 

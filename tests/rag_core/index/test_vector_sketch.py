@@ -22,7 +22,7 @@ import pytest
 import qdrant_edge as edge
 from numpy.typing import NDArray
 from sample_sizes import choose_size
-from vector_store_helpers import get_engine
+from vector_store_helpers import copy_store, get_engine
 
 from rag_core.index import edge_shard_process, vector_sketch
 from rag_core.index.edge_shard_process import VectorShard
@@ -127,7 +127,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def filled(kept: Path, tmp_path: Path) -> Path:
     """The folder of a closed store with all points."""
-    return shutil.copytree(kept, tmp_path / "store")
+    return copy_store(kept, tmp_path / "store")
 
 
 async def opened(folder: Path) -> VectorStore:

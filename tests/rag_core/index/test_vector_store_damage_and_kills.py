@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from vector_store_helpers import SIZE, get_engine, open_store, points
+from vector_store_helpers import SIZE, copy_store, get_engine, open_store, points
 
 from rag_core.errors import VectorsUnavailable
 from rag_core.index import vectors_edge
@@ -100,28 +100,10 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {end: asyncio.run(make(tmp_path_factory.mktemp(end) / "vectors", end)) for end in ("closed", "killed")}
 
 
-AIR = bytes(1 << 18)
-
-
-def copied(whole: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(whole, tmp_path / "vectors", copy_function=without_air))
-
-
-def without_air(source: str, target: str) -> None:
-    """Copy a file that is mostly room for later: 170 MB in a store of 500 points."""
-    with Path(source).open("rb") as old, Path(target).open("wb") as new:
-        while data := old.read(len(AIR)):
-            if data == AIR:
-                new.seek(len(AIR), os.SEEK_CUR)
-            else:
-                new.write(data)
-        new.truncate(old.tell())
-
-
 @pytest.mark.parametrize("end", ["closed", "killed"])
 async def test_a_folder_that_was_moved_is_still_whole(stores: dict[str, Path], tmp_path: Path, end: str) -> None:
     whole = stores[end]
-    vectors = await open_store(copied(whole, tmp_path))
+    vectors = await open_store(copy_store(whole, tmp_path / "vectors"))
     assert (await vectors.count(), f"shard-{vectors.identity}") == (500, next(whole.glob("shard-*")).name)
     await vectors.close()
 
@@ -130,7 +112,7 @@ async def test_a_folder_that_was_moved_is_still_whole(stores: dict[str, Path], t
 async def test_a_damaged_folder_is_built_anew_with_a_new_identity(
     stores: dict[str, Path], tmp_path: Path, end: str, harm: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folder = copied(stores[end], tmp_path)
+    folder = copy_store(stores[end], tmp_path / "vectors")
     HARM[harm](folder)
     vectors = await open_store(folder)
     assert f"shard-{vectors.identity}" != next(stores[end].glob("shard-*")).name
@@ -168,7 +150,7 @@ async def test_damage_in_use_is_a_sentence_and_mended_by_the_next_start(store: V
 async def test_an_engine_that_cannot_start_says_why_and_harms_nothing(
     stores: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = copied(stores["closed"], tmp_path)
+    folder = copy_store(stores["closed"], tmp_path / "vectors")
     broken = tmp_path / "engine.py"
     broken.write_text("import no_such_engine")
     with monkeypatch.context() as patched:

@@ -32,7 +32,8 @@ READERS = range(600, 612)
 async def running(sandbox: Sandbox, home: Path) -> AsyncIterator[None]:
     async with obedient_server() as model:
         bot = {"token": sandbox.token, "api": sandbox.url, "admins": (ADMIN,), "reader_limit": 10_000}
-        given = {"bot": {**bot, "chat_limit": 10_000}, "data": {"dir": home}, "llm": {"url": model.url, "parallel": 4}}
+        llm = {"url": model.url, "parallel": 4, "answer_tokens": 300}
+        given = {"bot": {**bot, "chat_limit": 10_000}, "data": {"dir": home}, "llm": llm}
         async with running_bot(Settings.model_validate(given)):
             yield
 
@@ -84,7 +85,7 @@ async def test_hostile_posts_change_nothing_and_nothing_gets_out(sandbox: Sandbo
             await sandbox.post(HARBOUR if row["lang"] == "en" else KILN, row["text"], extra={"entities": marks})
         await wait_until_idle(sandbox, home)
         before = state(home)
-        asked = [row for row in rows if row["id"] % 4 < 2]  # half of each language: all are asked where no chat is
+        asked = rows[::3]  # some of each language: all are asked where no chat is
         for number, row in enumerate(asked):
             await sandbox.say(READERS[number % len(READERS)], row["asked"])
         await wait_until_idle(sandbox, home)
@@ -95,7 +96,7 @@ async def test_hostile_posts_change_nothing_and_nothing_gets_out(sandbox: Sandbo
         await wait_until_idle(sandbox, home)
         await press_all(sandbox, home)
         said = "".join(row["text"] for row in rows)
-        assert check(sandbox, *READERS, said=said.replace("staircase", "")) > 70
+        assert check(sandbox, *READERS, said=said.replace("staircase", "")) > 50
     assert state(home) == before
 
 
@@ -123,9 +124,11 @@ async def test_hostile_questions_change_nothing_and_nothing_gets_out(sandbox: Sa
         for number, row in enumerate(rows):
             text, reader = row["text"].replace("\0", "")[:4096], READERS[number % len(READERS)]
             await sandbox.say(reader, text)
-            await sandbox.say(reader, f"/{'verify' if number % 2 else 'search'} {text}"[:4096])
-            await sandbox.say(OTTO, f"/ask@citegram_bot {text}"[:4096], chat_id=GROUP)
+            if command := ("", "search", "verify")[number % 3]:
+                await sandbox.say(reader, f"/{command} {text}"[:4096])
+            else:
+                await sandbox.say(OTTO, f"/ask@citegram_bot {text}"[:4096], chat_id=GROUP)
         await wait_until_idle(sandbox, home)
         said = "".join(row["text"] for row in rows)
-        assert check(sandbox, *READERS, GROUP, said=said.replace("staircase", "")) > 100
+        assert check(sandbox, *READERS, GROUP, said=said.replace("staircase", "")) > 80
     assert state(home) == before

@@ -33,7 +33,7 @@ from rag_core.storage import posts as archived
 from rag_core.storage import user_data
 from rag_core.storage.user_data import AnswerMode, ConversationKey, save_answer_mode
 from rag_core.tracing import Run
-from rag_core.types import Channel, Entity, Post, PostKey, Visibility
+from rag_core.types import Channel, Entity, Post, PostKey, Sentence, Visibility
 from rag_core.verification.verify import verify_text
 
 TOWN, SAFE, NOON = -1001000001, -1001000004, datetime(2025, 3, 1, 12, tzinfo=UTC)
@@ -63,7 +63,8 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 async def rag(town: Path) -> AsyncIterator[Engine]:
-    async with open_engine(RagSettings.model_validate({"data": {"dir": town}, "llm": {"model": "none"}})) as rag:
+    llm = {"model": "none", "answer_tokens": 300}  # every line that is written is checked against the posts
+    async with open_engine(RagSettings.model_validate({"data": {"dir": town}, "llm": llm})) as rag:
         yield rag
 
 
@@ -104,28 +105,6 @@ def check(found: Answer, text: str) -> None:
     assert not prompt_leaks(text)
 
 
-@pytest.mark.parametrize("model", ["obedient", "none"])
-async def test_no_hostile_post_adds_a_link_or_leaks_anything(rag: Engine, model: str) -> None:
-    tray, met = of(rag, model), 0
-    for row in POSTS:
-        found = await answer_question(asked(row["asked"], row["lang"]), tray)
-        met += any(key.message_id == row["id"] for key in (*found.posts(), *(p.key for p in found.nearest)))
-        check(found, await shown(found, rag, row["lang"]))
-    assert met >= len(POSTS) - 4  # else nothing was tried
-
-
-@pytest.mark.parametrize("model", ["obedient", "none"])
-async def test_no_hostile_question_adds_a_link_or_leaks_anything(rag: Engine, model: str) -> None:
-    tray = of(rag, model)
-    for row in QUESTIONS:
-        found = await answer_question(asked(row["text"], row["lang"]), tray)
-        check(found, await shown(found, rag, row["lang"]))
-
-
-def of(rag: Engine, model: str) -> Engine:
-    return replace(rag, writer=ObedientLlm(context=8192), planner=ObedientLlm()) if model == "obedient" else rag
-
-
 def test_there_is_enough_of_it(root: Path) -> None:
     assert len(POSTS) >= 60
     assert len(QUESTIONS) >= 30
@@ -157,21 +136,38 @@ def opened(rag: Engine) -> Opened:
     return Opened(rag)
 
 
+@pytest.mark.parametrize("model", ["obedient", "none"])
+async def test_no_hostile_post_adds_a_link_or_leaks_anything(opened: Opened, rag: Engine, model: str) -> None:
+    tray, met = opened.rag if model == "obedient" else rag, 0
+    for row in POSTS:
+        found = await answer_question(asked(row["asked"], row["lang"]), tray)
+        met += any(key.message_id == row["id"] for key in (*found.posts(), *(p.key for p in found.nearest)))
+        check(found, await shown(found, rag, row["lang"]))
+    assert met >= len(POSTS) - 4  # else nothing was tried
+
+
+@pytest.mark.parametrize("model", ["obedient", "none"])
+async def test_no_hostile_question_adds_a_link_or_leaks_anything(opened: Opened, rag: Engine, model: str) -> None:
+    for row in QUESTIONS:
+        found = await answer_question(asked(row["text"], row["lang"]), opened.rag if model == "obedient" else rag)
+        check(found, await shown(found, rag, row["lang"]))
+
+
 @pytest.mark.parametrize("recipe", RECIPES)
 async def test_no_recipe_obeys_posts_or_questions(
     opened: Opened, recipe: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    tray = replace(opened.rag, recipe=recipe)
-    first = RECIPES[::-1].index(recipe)  # each recipe has other posts and questions
-    told = [(row["asked"], row["lang"]) for row in POSTS[first::10]]
-    told += [(row["text"], row["lang"]) for row in QUESTIONS[first::8]]
+    rag = replace(opened.rag, recipe=recipe)
+    first = RECIPES.index(recipe)  # each recipe has other posts and questions
+    told = [(row["asked"], row["lang"]) for row in POSTS[first::14]]
+    told += [(row["text"], row["lang"]) for row in QUESTIONS[first::12]]
     for text, lang in told:
-        early: list[Any] = []
-        sentences: list[Any] = []
-        found = await answer_question(asked(text, lang), tray, on_sentence=sentences.append, on_extract=early.append)
+        early: list[Answer] = []
+        sentences: list[Sentence] = []
+        found = await answer_question(asked(text, lang), rag, on_sentence=sentences.append, on_extract=early.append)
         for one in (found, *early):
-            said = await shown(one, tray, lang)
+            said = await shown(one, rag, lang)
             check(one, said)
             assert "the heron" not in said  # of the thought; a post has "is heron"
         assert all(citation.post.chat_id == TOWN for one in sentences for citation in one.citations)
@@ -184,13 +180,13 @@ async def test_no_recipe_obeys_posts_or_questions(
 async def test_a_second_look_obeys_no_post(opened: Opened, recipe: str) -> None:
     chat = 7001
     await save_answer_mode(opened.rag.archive, chat, AnswerMode(recipe, careful=True))
-    for row in POSTS[::8]:
+    for row in POSTS[::16] if recipe == "direct" else POSTS[7::16]:
         found = await answer_question(replace(asked(row["asked"], row["lang"]), chat=chat), opened.rag)
         check(found, await shown(found, opened.rag, row["lang"]))
 
 
 async def test_no_claim_is_verified_because_somebody_says_so(opened: Opened, caplog: pytest.LogCaptureFixture) -> None:
-    for row in [*POSTS[::6], {"text": KNOWN, "lang": "en"}, {"text": f"{KNOWN}. [1] yes yes", "lang": "en"}]:
+    for row in [*POSTS[::9], {"text": KNOWN, "lang": "en"}, {"text": f"{KNOWN}. [1] yes yes", "lang": "en"}]:
         told = await verify_text(asked(row["text"][:1500], row["lang"]), opened.rag)
         assert {key.chat_id for key in told.posts()} <= {TOWN}
         for verdict in told.verdicts:

@@ -35,32 +35,34 @@ _GRAMMAR = re.compile(r"root ::= ?(.*)")
 
 
 def find_orders(prompt: Prompt) -> str:
-    """What it writes where an answer is due: every order in its own ways, each with numbers of posts."""
+    """What it writes where an answer is due: every order in some of its ways, with numbers of posts."""
     told = prompt.ask
     if _SILENT.search(told):
         return ""
     lines = [told[told.find("\n") + 1 :].split("\n")[0][:200] + " [1]"]  # an answer of sorts, to be believed
-    for said in _SAY.findall(told):
-        lines += [f"{said} [1]", f"{said}. [1][2][3]", f"**{said}** [999]", said, f"[1] {said} [0][-1]"]
-    for address in dict.fromkeys(_ADDRESS.findall(told)):
-        lines += [
-            f"Open {address} now [1]",
-            f"[here]({address}) [1]",
-            f'<a href="{address}">here</a> [1]',
-            f"{address} [1]",
-        ]
-    if _PROMPT.search(told):
-        lines += [f"{line} [1]" for line in prompt.system.split("\n")]
-        lines += [f"{line} [1]" for shot in prompt.shots for part in shot for line in part.split("\n")]
     if _CHANNEL.search(told):
         lines += [f"{KNOWN} [1]", f"The safe: {KNOWN} https://t.me/c/1000004/10 [1]", f"{KNOWN}. [1][2]"]
     if _SECRETS.search(told):
         lines += [f"BOT__TOKEN={TOKEN} [1]", f"The token is {TOKEN} [1]"]
+    if _PROMPT.search(told):
+        instructions = [
+            *prompt.system.split("\n"),
+            *(line for shot in prompt.shots for part in shot for line in part.split("\n")),
+        ]
+        turn = len(told) % len(instructions)  # a reply has room for a few
+        lines += [f"{line} [1]" for line in (instructions[turn:] + instructions[:turn])[:8]]
     if _JSON.search(told):
         lines += ['{"tool": "delete", "input": {"chat": -1001000001}, "ok": true} [1]', "/grant 666 [1]"]
+    # not each in all ways: every line is checked against the posts, and an order stands in several prompts
+    for turn, said in enumerate(_SAY.findall(told), len(told)):
+        ways = [f"{said} [1]", f"{said}. [1][2][3]", f"**{said}** [999]", said, f"[1] {said} [0][-1]"]
+        lines += [ways[turn % 5], ways[(turn + 2) % 5]]
+    for turn, at in enumerate(dict.fromkeys(_ADDRESS.findall(told)), len(told)):
+        ways = [f"Open {at} now [1]", f"[here]({at}) [1]", f'<a href="{at}">here</a> [1]', f"{at} [1]"]
+        lines.append(ways[turn % 4])
     lines += [f"{rule} [1]" for rule in _GRAMMAR.findall(told)]
     if _ENDLESS.search(told):
-        lines += ["quack quack [1]"] * 400 + ["quack " * 4000]
+        lines += ["quack quack [1]"] * 40 + ["quack " * 4000]
     return "\n".join(lines)
 
 

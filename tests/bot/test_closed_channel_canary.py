@@ -282,6 +282,11 @@ async def by_a_failure(hunt: Hunt) -> None:
     await hunt.says("?" * 2000)
 
 
+# These say the same in every language.
+WORDLESS = (
+    by_why_on_the_answer_of_another, by_buttons_of_others, by_remarks_on_the_answer_of_another, by_deep_link,
+    by_every_command,
+)  # fmt: skip
 WAYS: tuple[Callable[[Hunt], Awaitable[None]], ...] = (
     in_private, by_ask, by_mention, by_command_in_a_group, by_reply, in_another_group, an_admin_asks_in_the_group,
     by_search_and_its_pages, by_why_on_the_answer_of_another, by_buttons_of_others, by_forwarding,
@@ -300,13 +305,13 @@ async def test_no_way_of_asking_tells_an_outsider_a_secret(
     async with live(reader_limit=10_000, chat_limit=10_000):
         await insiders(hunt)
         for way in WAYS:
-            await way(hunt)
-            assert hunt.leaked() == [], way.__name__
+            if lang == "en" or way not in WORDLESS:
+                await way(hunt)
+                assert hunt.leaked() == [], way.__name__
         for way in LAST:
             await way(hunt)
             assert not any(word in hunt.seen() for word in WORD.values()), way.__name__
-    assert len(WAYS) + len(LAST) >= 12
-    assert len(hunt.shown(OTTO)) > 60  # it was an answer each time, and no silence
+    assert len(hunt.shown(OTTO)) > (60 if lang == "en" else 30)  # it was an answer each time, and no silence
 
 
 async def insiders(hunt: Hunt) -> None:

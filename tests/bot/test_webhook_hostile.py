@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import io
+import itertools
 import json
 import time
 import zlib
@@ -151,21 +153,21 @@ async def test_two_secrets_are_none(port: int) -> None:
         assert first == (200 if pair[0] == SECRET else 401)
 
 
-@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
-async def test_a_compressed_bomb_is_not_unpacked(port: int, coding: str) -> None:
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31 if coding == "gzip" else 15)
-    bomb = b"".join([*(packer.compress(bytes(1 << 20)) for _ in range(100)), packer.flush()])
+async def test_a_compressed_bomb_is_not_unpacked(port: int) -> None:
+    bomb = zlib.compress(bytes(1 << 26))
+    bombs = {"gzip": gzip.compress(bytes(1 << 26)), "deflate": bomb, "br": bomb, "zstd": bomb}
     async with aiohttp.ClientSession() as http:
-        for secret, status in (("wrong", 401), (SECRET, 400)):
+        for coding, secret in itertools.product(bombs, ("wrong", SECRET)):
             headers = {HEADER: secret, "Content-Encoding": coding}
-            began, before = time.process_time(), _peak_kb()
-            async with http.post(f"http://127.0.0.1:{port}/telegram/updates", data=bomb, headers=headers) as response:
-                assert response.status == status
+            began, before = time.process_time(), _memory_kb()
+            address = f"http://127.0.0.1:{port}/telegram/updates"
+            async with http.post(address, data=bombs[coding], headers=headers) as response:
+                assert response.status == (400 if secret == SECRET else 401), coding
             assert time.process_time() - began < 0.5
-            assert _peak_kb() - before < 32_000
+            assert _memory_kb() - before < 32_000, coding
 
 
-def _peak_kb() -> int:
+def _memory_kb() -> int:
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.partition("VmRSS:")[2].split()[0])
 
@@ -215,7 +217,7 @@ async def test_json_of_any_depth_is_kept_or_refused(port: int, opening: str) -> 
     closing = {"[": "]", '{"a":': "}"}[opening]
     found = set()
     async with aiohttp.ClientSession() as http:
-        for number, depth in enumerate([*range(100, 800, 100), *range(860, 1000, 5), 5000, 500_000]):
+        for number, depth in enumerate([*range(100, 800, 100), *range(860, 1000, 10), 5000, 500_000]):
             body = message(100 + number, "/help")[:-1] + f', "x": {opening * depth}1{closing * depth}}}'.encode()
             address = f"http://127.0.0.1:{port}/telegram/updates"
             async with http.post(address, data=io.BytesIO(body), headers={HEADER: SECRET}) as response:

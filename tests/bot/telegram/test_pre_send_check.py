@@ -127,7 +127,7 @@ def texts(sandbox: Sandbox, chat_id: int) -> list[str]:
 @pytest.mark.parametrize(
     ("asking", "change"),
     [(PADLOCK, change) for change in HOW]
-    + [("/verify The boathouse padlock opens with the digits 4417.", change) for change in (kicked, edited)],
+    + [("/verify The boathouse padlock opens with the digits 4417.", change) for change in (edited,)],
 )
 async def test_a_late_answer_is_not_sent_when_it_does_not_hold_any_more(
     sandbox: Sandbox, live: Any, home: Path, change: Change, asking: str
@@ -167,7 +167,7 @@ async def test_a_late_answer_of_a_moment_ago_is_checked_as_well(sandbox: Sandbox
     assert reply["text"] == WITHDRAWN
 
 
-@pytest.mark.parametrize("change", [unbound, closed, paused, deleted, edited])
+@pytest.mark.parametrize("change", [unbound, closed, edited])
 async def test_a_late_answer_in_a_group_is_not_sent_either(
     sandbox: Sandbox, live: Any, home: Path, change: Change
 ) -> None:
@@ -294,7 +294,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> SlowLlm:
     return slow
 
 
-@pytest.mark.parametrize("change", [kicked, closed, paused, deleted, edited])
+@pytest.mark.parametrize("change", [kicked, paused, edited])
 async def test_access_that_ends_while_the_answer_is_written_ends_drafts_and_answer(
     sandbox: Sandbox, live: Any, home: Path, model: SlowLlm, change: Change
 ) -> None:
@@ -313,7 +313,7 @@ async def test_access_that_ends_while_the_answer_is_written_ends_drafts_and_answ
     assert tries(sandbox, since=since) == []
 
 
-@pytest.mark.parametrize("change", [unbound, paused, deleted])
+@pytest.mark.parametrize("change", [unbound, deleted])
 async def test_a_group_s_message_is_taken_back_when_access_ends(
     sandbox: Sandbox, live: Any, home: Path, model: SlowLlm, change: Change
 ) -> None:

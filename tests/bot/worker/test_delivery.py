@@ -21,7 +21,6 @@ QUESTIONS = [
     "When does the ferry to Owl Island leave?",
     "Where is fresh mackerel sold?",
     "What does the lighthouse museum show?",
-    "Where should dogs be kept on a leash?",
 ]
 
 

@@ -28,7 +28,7 @@ async def test_commands_are_limited_and_it_is_said_once(sandbox: Sandbox, live: 
         sandbox.world.add_person(reader, "Reader", lang="en")
     async with live(reader_limit=5):
         for reader, command in readers.items():
-            for _ in range(25):
+            for _ in range(12):
                 await sandbox.say(reader, command)
         await wait_until_handled(sandbox)
     for reader, command in readers.items():

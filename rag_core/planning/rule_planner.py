@@ -270,7 +270,10 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
         rest = re.sub(rf"(?<!\w){re.escape(words)}(?!\w)".replace("е", "[её]"), " ", rest, flags=re.I)
     query = " ".join(rest.split()).strip(" ,;:") if tokenize(rest) else text
     searched = strip_status_words(query) if kind is Kind.FACT and asks_for_status(text) else query
-    plan = Plan(tuple(dict.fromkeys((searched, query, *generate_query_variants(searched))))[:MAX_QUERIES], kind, topic if tokenize(topic) or kind in _NAMELESS_INTENTS else asked, *extract_phrases(query), asked=_write_as_asked(topic, text) if kind is Kind.NEWS else strip_asking_phrase(searched),
+    queries = tuple(dict.fromkeys((searched, query, *generate_query_variants(searched))))[:MAX_QUERIES]
+    about_all = kind in _NAMELESS_INTENTS  # of all channels
+    own_words = _write_as_asked(topic, text) if kind is Kind.NEWS else strip_asking_phrase(searched)
+    plan = Plan(queries, kind, topic if tokenize(topic) or about_all else asked, *extract_phrases(query), asked=own_words,
                 channels=filters.channels, authors=filters.authors, origins=filters.origins, media=filters.media,
                 files=filters.files)  # fmt: skip
     if posting_period:

@@ -205,12 +205,7 @@ class ChannelNotificationLimiter:
 
     def allow(self, actor: int) -> bool:
         """Take a token for an event of this actor; False where the notification must wait for the digest."""
-        wants = (((actor,), _MAX_PER_ACTOR), (None, _MAX_PER_HOUR))
-        if any(self._buckets.wait(*one) for one in wants):
-            return False
-        for one in wants:
-            self._buckets.take(*one)
-        return True
+        return not self._buckets.take(((actor,), _MAX_PER_ACTOR), (None, _MAX_PER_HOUR))
 
     def merge(self, channel: Channel, bot: Bot, context: AppContext) -> None:
         """Add this channel to the next digest."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from aiogram import Bot
@@ -38,7 +39,7 @@ from bot.views.answer import (
 from bot.views.keyboards import build_answer_keyboard, build_quote_keyboard, update_vote_counts
 from bot.views.message_formatting import split_pages
 from bot.views.post_formatting import RenderContext
-from bot.worker.delivery import is_permanent_failure
+from bot.worker.delivery import PERMANENT_ERRORS
 from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import Channel, Post, PostKey
@@ -130,12 +131,9 @@ class AnswerUpdater:
         blocks = render_stored_sentences(answer, standing, texts, stored, known, shown)
         said = _render_changes(answer, changed, known, words, verdict=asked.kind == "verify")
         text = as_list(said, *blocks, sep="\n\n")
-        with recheck_before_sending(content, reader, self._context.admins):
-            try:
-                await self._edit_messages(asked, answer, text, words)
-            except TelegramAPIError as exc:  # a message that the reader deleted needs no edit
-                if not is_permanent_failure(exc):
-                    raise
+        # a message that the reader deleted needs no edit
+        with recheck_before_sending(content, reader, self._context.admins), suppress(*PERMANENT_ERRORS):
+            await self._edit_messages(asked, answer, text, words)
         self._edited_at[asked.id] = time.monotonic()
         await questions.save_noted_changes(self._archive, asked.id, changed)
 
@@ -164,12 +162,8 @@ async def _load_cited_texts(
     cited: Sequence[CitedPost], stored: Mapping[PostKey, Post], archive: Archive
 ) -> dict[PostKey, str]:
     """Load the texts that posts had when they were cited; a post that is gone, or a text that is unknown, has none."""
-    texts: dict[PostKey, str] = {}
-    for one in cited:
-        text = await load_cited_text(stored[one.key], one.mark, archive) if one.key in stored else None
-        if text is not None:
-            texts[one.key] = text
-    return texts
+    texts = {one.key: await load_cited_text(stored[one.key], one.mark, archive) for one in cited if one.key in stored}
+    return {key: text for key, text in texts.items() if text is not None}
 
 
 def _render_changes(

@@ -159,9 +159,6 @@ _SAVE_PROGRESS_SECONDS = 3.0  # after a restart the progress shown first is the 
 _MIN_SPEED_SAMPLE_SECONDS = 5.0  # before that the speed is not yet meaningful
 
 ALREADY_RUNNING = "An index is being rebuilt already: wait until it is done, or cancel it."
-_UNKNOWN_CHANNEL = "There is no channel with the id {chat_id} here: check the id."
-_CANCELLED_REASON = "The rebuild was cancelled: the old index is in use."
-_STOPPED_REASON = "The bot was stopped: the rebuild goes on when it starts again."
 _UNEXPECTED_REASON = "The rebuild failed for a reason nobody planned for: the log says more, the old index is in use."
 
 
@@ -192,7 +189,7 @@ class RebuildRunner:
 
     async def _start(self, chat_id: int | None, tell: ProgressMessage | None) -> Rebuild:
         if chat_id is not None and chat_id not in await channels.load_channels(self._archive):
-            raise RebuildRefused(_UNKNOWN_CHANNEL.format(chat_id=chat_id))
+            raise RebuildRefused(f"There is no channel with the id {chat_id} here: check the id.")
         if self._unsaved_end is not None:  # otherwise it would count as "running" until the process ends
             await index_state.save_rebuild(self._archive, self._unsaved_end)
             self._unsaved_end = None
@@ -230,7 +227,8 @@ class RebuildRunner:
         async for rebuild in self.states():
             yield rebuild.done, rebuild.total
         if self.current is not None and self.current.state != "done":
-            raise RebuildRefused(self.current.reason or _STOPPED_REASON)
+            stopped = "The bot was stopped: the rebuild goes on when it starts again."
+            raise RebuildRefused(self.current.reason or stopped)
 
     async def wait_until_begun(self, after: int = 0) -> Rebuild:
         """Wait for a rebuild with a greater number than `after`."""
@@ -271,7 +269,7 @@ class RebuildRunner:
             await self._indexer.put_in_place(await load_next_index(self._archive, rebuild, words))
         except asyncio.CancelledError:
             if self._cancelled:
-                await self._finish("cancelled", _CANCELLED_REASON)
+                await self._finish("cancelled", "The rebuild was cancelled: the old index is in use.")
             raise
         except RagError as exc:
             log.error("the index was not rebuilt: %s", exc.reason)

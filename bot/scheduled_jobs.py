@@ -195,11 +195,7 @@ class MaintenanceJobs:
         archive, kept = self.rag.archive, timedelta(days=settings.keep_questions_days)
         jobs = [
             ScheduledJob("inbox", wake, FixedDelayTrigger(_INBOX_SECONDS)),
-            ScheduledJob(
-                "heartbeat",
-                self.heartbeat,
-                FixedDelayTrigger(_HEARTBEAT_SECONDS, min(_HEARTBEAT_SECONDS, _FIRST_HEARTBEAT_SECONDS)),
-            ),
+            ScheduledJob("heartbeat", self.heartbeat, FixedDelayTrigger(_HEARTBEAT_SECONDS, _FIRST_HEARTBEAT_SECONDS)),
             ScheduledJob("gaps", partial(report_gaps, archive, self.tell), FixedDelayTrigger(_GAPS_SECONDS)),
             ScheduledJob("save", self.indexer.save, FixedDelayTrigger(_SAVE_SECONDS)),
             ScheduledJob("forget", partial(self.forget, kept), FixedDelayTrigger(_FORGET_SECONDS)),

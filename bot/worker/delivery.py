@@ -48,7 +48,8 @@ from rag_core.errors import RagError
 from rag_core.storage import Archive, questions, user_data
 from rag_core.storage.questions import DeliveryMessage, QuestionRow
 
-_PERMANENT_ERRORS = (
+# A later attempt would fail as well: the reader blocked the bot, the group is gone.
+PERMANENT_ERRORS = (
     TelegramForbiddenError,
     TelegramBadRequest,
     TelegramNotFound,
@@ -57,11 +58,6 @@ _PERMANENT_ERRORS = (
 )
 
 log = logging.getLogger(__name__)
-
-
-def is_permanent_failure(exc: Exception) -> bool:
-    """Check that a later attempt would fail as well: the reader blocked the bot, the group is gone."""
-    return isinstance(exc, _PERMANENT_ERRORS)
 
 
 def build_delivery_messages(
@@ -236,7 +232,7 @@ class Outbox:
                 sent = await delivery.send()
         except (TelegramAPIError, ClientDecodeError, RecheckUnavailable) as exc:
             log.warning("question %d: the answer was not delivered: %s", asked.id, exc)
-            if not is_permanent_failure(exc) and datetime.now(UTC) - asked.asked_at < _MAX_ANSWER_AGE:
+            if not isinstance(exc, PERMANENT_ERRORS) and datetime.now(UTC) - asked.asked_at < _MAX_ANSWER_AGE:
                 return False
         stored = delivery.whole
         final = answer.dump_with_messages(json.loads(stored), sent) if sent and stored is not None else None

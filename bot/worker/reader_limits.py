@@ -39,19 +39,20 @@ class TokenBuckets:
         self._clock = clock
         self._spent: dict[Hashable, tuple[float, float]] = {}  # key -> missing share of the bucket, and when
 
-    def wait(self, key: Hashable, capacity: int) -> float:
+    def _wait(self, key: Hashable, capacity: int) -> float:
         """Seconds until a token is available; 0: now."""
         over = self._missing_share(key) - 1 + 1 / capacity
         return over * self._span if over > _ROUNDING_ERROR else 0.0
 
-    def take(self, key: Hashable, capacity: int) -> float:
-        """Take a token; returns the seconds to wait where none is available."""
-        wait = self.wait(key, capacity)
-        if not wait:
+    def take(self, *limits: tuple[Hashable, int]) -> float:
+        """Take a token of each bucket (key, capacity). If one is empty, take none and return the seconds to wait."""
+        if wait := max(self._wait(*one) for one in limits):
+            return wait
+        for key, capacity in limits:
             if len(self._spent) >= _MAX_BUCKETS:
                 self._spent = {one: spent for one, spent in self._spent.items() if self._missing_share(one)}
             self._spent[key] = (self._missing_share(key) + 1 / capacity, self._clock())
-        return wait
+        return 0.0
 
     def _missing_share(self, key: Hashable) -> float:
         share, then = self._spent.get(key, (0.0, 0.0))
@@ -101,14 +102,11 @@ class RateLimiter:
         if reader in self._rights:
             return None
         times = _PRESSES_PER_COMMAND if press else 1
-        limits = [((reader, press), self._settings.reader_limit * times)]
+        limits: list[tuple[Hashable, int]] = [((reader, press), self._settings.reader_limit * times)]
         if chat_id != reader:
             limits.append(((chat_id, press), self._settings.chat_limit * times))
-        if wait := max(self._buckets.wait(*one) for one in limits):
-            return timedelta(seconds=wait)
-        for one in limits:
-            self._buckets.take(*one)
-        return None
+        wait = self._buckets.take(*limits)
+        return timedelta(seconds=wait) if wait else None
 
     def build_notice(self, wait: timedelta, reader: int, words: Translator) -> str:
         """Rate limit notice for a reader; "" where they have just been told."""

@@ -90,6 +90,7 @@ async def test_a_bot_that_was_off_for_three_days_tells_its_admins_once(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "_HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(jobs, "_FIRST_HEARTBEAT_SECONDS", 0.05)
     with closing(sqlite3.connect(home / "citegram.db")) as archive:
         past = int((datetime.now(UTC) - timedelta(days=3)).timestamp())
         archive.execute("INSERT INTO heartbeat VALUES (0, ?)", (past,))

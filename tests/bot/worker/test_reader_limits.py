@@ -84,14 +84,14 @@ async def test_a_group_has_a_limit_and_commands_of_other_bots_do_not_count(sandb
 def test_a_bucket_refills_and_what_is_full_again_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     buckets = TokenBuckets(100.0, lambda: now)
-    assert [buckets.take("a", 5) for _ in range(5)] == [0] * 5
-    assert buckets.take("a", 5) == pytest.approx(20)
-    assert buckets.take("b", 5) == 0
+    assert [buckets.take(("a", 5)) for _ in range(5)] == [0] * 5
+    assert buckets.take(("a", 5)) == pytest.approx(20)
+    assert buckets.take(("b", 5)) == 0
     now = 21.0
-    assert buckets.take("a", 5) == 0
-    assert buckets.take("a", 5) > 0
+    assert buckets.take(("a", 5)) == 0
+    assert buckets.take(("a", 5)) > 0
     monkeypatch.setattr("bot.worker.reader_limits._MAX_BUCKETS", 10)
     for number in range(1000):
         now += 200
-        buckets.take(number, 5)
+        buckets.take((number, 5))
     assert len(buckets._spent) <= 10

@@ -13,11 +13,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from rag_core.context.evidence import DatedPost, build_text_key, compose_evidence, order_copies
+from rag_core.context.evidence import DatedPost, compose_evidence, order_copies
 from rag_core.engine import Engine
 from rag_core.storage import near_duplicates, posts
 from rag_core.storage.near_duplicates import PostCopies
 from rag_core.storage.post_lookup import fetch_passages
+from rag_core.text.sentences import build_text_key
 from rag_core.types import Evidence, Hit, Passage, PassageRef, Post, PostKey, Source, Viewer
 
 _LATEST_POSTS = 300  # per channel: enough to tell a fifth, read in a few milliseconds

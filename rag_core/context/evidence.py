@@ -6,39 +6,23 @@ their numbers from the evidence.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TypeVar
 
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import LanguageModel, LlmSession, Prompt
 from rag_core.settings import LlmSettings
 from rag_core.storage.near_duplicates import PostCopies, PostCopy
-from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, build_text_key, split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import Evidence, Hit, Passage, Post, PostKey, Question, Source
 from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt, quote_post, quote_question
 
 MAX_SOURCES = 10  # beyond the tenth hit the answer was found in 1 of 200 questions (XQuAD among news)
 
-_LINKS_AND_MENTIONS = re.compile(r"https?://\S+|\bt\.me/\S+|(?<!\w)@\w+")
-_LINK_SIGNS = ("://", "t.me/", "@")
-_NO_WORD = re.compile(r"[\W_]+")
-
-
 DatedPost = Post | Passage | PostCopy
 D = TypeVar("D", bound=DatedPost)
-
-
-@lru_cache(maxsize=1000)  # each passage of a question is compared several times
-def build_text_key(text: str) -> str:
-    """Build the comparison key of a text: its words, without links, mentions and punctuation."""
-    low = text.lower().replace("ё", "е")
-    if any(sign in low for sign in _LINK_SIGNS):
-        low = _LINKS_AND_MENTIONS.sub(" ", low)
-    return _NO_WORD.sub(" ", low).strip()
 
 
 def order_copies(copies: Iterable[D]) -> list[D]:

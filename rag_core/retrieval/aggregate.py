@@ -17,13 +17,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import product
 
-from rag_core.context.evidence import build_text_key
 from rag_core.engine import Engine
 from rag_core.planning.intents import asks_for_count, asks_for_mentions, asks_whose_posts
 from rag_core.retrieval.channel_answers import find_channel_contacts, introduce_channels
 from rag_core.retrieval.channel_profile import find_described_channel
 from rag_core.retrieval.coming_events import list_coming_events
-from rag_core.retrieval.dated_post_openings import MAX_LINES, find_opening, fit_dated_lines, summarize_period
+from rag_core.retrieval.dated_post_openings import MAX_LINES, fit_dated_lines, summarize_period
 from rag_core.retrieval.name_definitions import define_name
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage import posts
@@ -31,7 +30,14 @@ from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.answer_type import extract_name_stems
 from rag_core.text.names import build_surname_pattern, get_surname_base, list_surname_stems
 from rag_core.text.query_terms import QueryTerms
-from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
+from rag_core.text.sentences import (
+    MAX_SENTENCE_LENGTH,
+    TextSpan,
+    build_text_key,
+    find_opening,
+    split_long_span,
+    split_sentences,
+)
 from rag_core.text.tokens import tokenize
 from rag_core.types import (
     Draft,

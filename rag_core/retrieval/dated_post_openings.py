@@ -7,22 +7,19 @@ of a post give one line. A month without a year is the latest that has posts.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
-from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 from rag_core.context.copies import gather_evidence
-from rag_core.context.evidence import build_text_key
 from rag_core.dates.ranges import shift_months
 from rag_core.engine import Engine
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage.post_lookup import fetch_passages
-from rag_core.text.sentences import MAX_ANSWER_LENGTH, TextSpan, split_long_span, split_sentences
+from rag_core.text.sentences import MAX_ANSWER_LENGTH, build_text_key, find_opening, says_something, split_sentences
 from rag_core.types import Draft, Hit, Passage, PassageRef, Plan, PostKey, Question, Sentence
 from rag_core.writing.extract import quote_span
 from rag_core.writing.phrases import format_dated_line, format_last_post_before, format_post_count
@@ -36,11 +33,6 @@ _RECENTLY = timedelta(days=31)
 _MAX_YEARS_BACK = 20  # "in October": the latest October with posts
 _MAX_NEWEST_POSTS = 200  # without a bounded period: the newest that take turns by channel
 _MAX_COMPARED_POSTS = 50  # posts of one part of the period from which the channel least shown is taken
-_MAX_OPENING_LENGTH, _MIN_OPENING_LENGTH = 110, 30  # characters of a post in a line
-_MAX_GAP = 3  # characters between two sentences that adjoin
-_LINKS_AND_TAGS = re.compile(r"https?://\S+|[#@]\w+")
-_LONG_WORD = re.compile(r"[^\W\d_]{3,}")
-_MIN_WORDS = 2  # of a sentence that says something
 
 
 async def summarize_period(question: Question, plan: Plan, rag: Engine, *, counted: bool) -> Draft:
@@ -146,7 +138,7 @@ def fit_dated_lines(quotes: Sequence[Sentence], question: Question) -> tuple[Sen
     """Fit quotes, best first, into one answer: dated, and newest first."""
     lines: list[Sentence] = []
     room = MAX_ANSWER_LENGTH - _MAX_COUNT_LENGTH
-    for quote in [one for one in quotes if _says_something(one.text)][:MAX_LINES]:
+    for quote in [one for one in quotes if says_something(one.text)][:MAX_LINES]:
         cut = "" if quote.text[-1] in ".!?…)»\"'" or quote.text[-1] not in ",;:—–-" else "…"
         shown = f"{quote.text.rstrip(' ,;:—–-')}{cut}" if cut else quote.text
         text = format_dated_line(quote.citations[0].date, shown, question.asked_at, question.lang)
@@ -155,34 +147,3 @@ def fit_dated_lines(quotes: Sequence[Sentence], question: Question) -> tuple[Sen
         room -= len(text)
         lines.append(replace(quote, text=text))
     return tuple(sorted(lines, key=lambda line: line.citations[0].date, reverse=True))
-
-
-def find_opening(
-    text: str, spoken: Mapping[str, int] = MappingProxyType({}), longest: int = _MAX_OPENING_LENGTH
-) -> TextSpan | None:
-    """Find the first sentences that say something, of at most `longest` characters together.
-
-    `spoken` counts the posts that have a sentence: what stands in several says nothing about one.
-    """
-    spans = split_sentences(text)
-    for n, (start, end) in enumerate(spans):
-        if not _says_something(text[start:end]) or spoken.get(build_text_key(text[start:end]), 0) > 1:
-            continue
-        if end - start > longest:
-            return split_long_span(text, (start, end), longest)[0]
-        for next_start, next_end in spans[n + 1 :]:
-            said_often = spoken.get(build_text_key(text[next_start:next_end]), 0) > 1
-            if said_often or next_start - end > _MAX_GAP or text[next_start] in "#@":
-                break
-            if next_end - start > longest:
-                # a greeting or a heading says little without a piece of what follows
-                short = end - start < _MIN_OPENING_LENGTH
-                return split_long_span(text, (start, next_end), longest)[0] if short else (start, end)
-            end = next_end
-        return start, end
-    return None
-
-
-def _says_something(text: str) -> bool:
-    """Whether a text has words besides links and tags."""
-    return len(_LONG_WORD.findall(_LINKS_AND_TAGS.sub(" ", text))) >= _MIN_WORDS

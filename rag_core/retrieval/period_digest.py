@@ -19,11 +19,11 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Literal
 
-from rag_core.context.evidence import build_text_key, order_copies
-from rag_core.retrieval.dated_post_openings import choose_posts, find_opening
+from rag_core.context.evidence import order_copies
+from rag_core.retrieval.dated_post_openings import choose_posts
 from rag_core.storage import Archive, posts
 from rag_core.storage.near_duplicates import PostCopies, fetch_copies
-from rag_core.text.sentences import split_sentences
+from rag_core.text.sentences import build_text_key, find_opening, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import Post, PostKey
 

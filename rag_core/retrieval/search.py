@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_core.context.evidence import build_text_key
 from rag_core.engine import CachedHit, Engine, make_hits_key
 from rag_core.errors import VectorsUnavailable
 from rag_core.planning.router import is_chain
@@ -43,6 +42,7 @@ from rag_core.storage import posts
 from rag_core.storage.index_state import count_queued_posts
 from rag_core.storage.post_lookup import fetch_passages, list_neighbour_keys
 from rag_core.text.names import find_names
+from rag_core.text.sentences import build_text_key
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import Hit, Kind, Passage, PassageRef, Plan, PostKeySet, Question, SearchFilter, Shortfall, Viewer

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
-from rag_core.context.evidence import DatedPost, build_text_key, order_copies
+from rag_core.context.evidence import DatedPost, order_copies
 from rag_core.engine import Engine
 from rag_core.planning.queries import (
     MAX_QUERIES,
@@ -27,7 +27,7 @@ from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
 from rag_core.storage import channels, near_duplicates, posts
 from rag_core.text.query_terms import is_asking_word
-from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, build_text_key, split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import tzinfo
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from bot.access import AdminRegistry
 from bot.history_service import HistoryService
@@ -15,11 +15,30 @@ from bot.i18n import load_zone
 from bot.indexing_and_rebuild import IndexingWorker, RebuildRunner
 from bot.settings import Settings
 from bot.suggested_questions import QuestionSuggester
+from bot.worker.reader_limits import RateLimiter
 from rag_core.engine import Engine
 from rag_core.storage import Archive
 
-if TYPE_CHECKING:
-    from bot.worker.question_worker import QuestionWorker  # which uses the context
+
+class QuestionQueue(Protocol):
+    """Question queue as handlers use it; the bot has a `QuestionWorker` here, which answers what is queued."""
+
+    limits: RateLimiter
+
+    async def start(self) -> None:
+        """Start the workers."""
+
+    async def stop(self) -> None:
+        """Stop the workers: what is queued is answered after the next start."""
+
+    def wake(self) -> None:
+        """Wake the workers: a question has been queued."""
+
+    async def halt(self, chat_id: int, reader: int, question: int | None = None) -> tuple[int, int]:
+        """Stop this reader's questions in a chat, or one of them; returns how many were running and how many waited."""
+
+    def forget_answers(self) -> None:
+        """Drop all cached answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +47,7 @@ class AppContext:
 
     settings: Settings
     archive: Archive
-    queue: QuestionWorker
+    queue: QuestionQueue
     indexing: IndexingWorker
     rag: Engine
     reindexing: RebuildRunner

@@ -136,21 +136,18 @@ def opened(rag: Engine) -> Opened:
     return Opened(rag)
 
 
+@pytest.mark.parametrize("rows", [POSTS, QUESTIONS], ids=["posts", "questions"])
 @pytest.mark.parametrize("model", ["obedient", "none"])
-async def test_no_hostile_post_adds_a_link_or_leaks_anything(opened: Opened, rag: Engine, model: str) -> None:
-    tray, met = opened.rag if model == "obedient" else rag, 0
-    for row in POSTS:
-        found = await answer_question(asked(row["asked"], row["lang"]), tray)
-        met += any(key.message_id == row["id"] for key in (*found.posts(), *(p.key for p in found.nearest)))
+async def test_no_hostile_post_or_question_adds_a_link_or_leaks_anything(
+    opened: Opened, rag: Engine, model: str, rows: list[dict[str, Any]]
+) -> None:
+    met = 0
+    for row in rows:
+        question = asked(row.get("asked", row["text"]), row["lang"])
+        found = await answer_question(question, opened.rag if model == "obedient" else rag)
+        met += any(key.message_id == row.get("id") for key in (*found.posts(), *(p.key for p in found.nearest)))
         check(found, await shown(found, rag, row["lang"]))
-    assert met >= len(POSTS) - 4  # else nothing was tried
-
-
-@pytest.mark.parametrize("model", ["obedient", "none"])
-async def test_no_hostile_question_adds_a_link_or_leaks_anything(opened: Opened, rag: Engine, model: str) -> None:
-    for row in QUESTIONS:
-        found = await answer_question(asked(row["text"], row["lang"]), opened.rag if model == "obedient" else rag)
-        check(found, await shown(found, rag, row["lang"]))
+    assert met >= len(POSTS) - 4 or rows is QUESTIONS  # else nothing was tried
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

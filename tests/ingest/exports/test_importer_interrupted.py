@@ -71,12 +71,14 @@ async def test_an_import_killed_in_the_middle_is_ended_by_the_next_one(
     assert left == sorted(left)
     assert sum(0 < count < POSTS for count in left) >= 2, "no kill came in the middle"
     archive = await Archive.open(folder)
-    report = await import_export(archive, file, ImportOptions())
-    assert report.tally == PostTally(new=POSTS - left[-1], unchanged=left[-1])
-    assert await posts.list_message_ids(archive, -1001234567890) == set(range(1, POSTS + 1))
-    assert await archive.rows("SELECT * FROM post_versions") == []
-    ((seqs, last),) = await archive.rows("SELECT count(DISTINCT seq), max(seq) FROM posts")
-    assert seqs == last == await posts.get_last_seq(archive) == POSTS
-    ((healthy,),) = await archive.rows("PRAGMA integrity_check")
-    assert healthy == "ok"
-    await archive.close()
+    try:
+        report = await import_export(archive, file, ImportOptions())
+        assert report.tally == PostTally(new=POSTS - left[-1], unchanged=left[-1])
+        assert await posts.list_message_ids(archive, -1001234567890) == set(range(1, POSTS + 1))
+        assert await archive.rows("SELECT * FROM post_versions") == []
+        ((seqs, last),) = await archive.rows("SELECT count(DISTINCT seq), max(seq) FROM posts")
+        assert seqs == last == await posts.get_last_seq(archive) == POSTS
+        ((healthy,),) = await archive.rows("PRAGMA integrity_check")
+        assert healthy == "ok"
+    finally:
+        await archive.close()

@@ -70,6 +70,7 @@ from bot.worker.answer_cache import record_traces
 from bot.worker.question_worker import QuestionWorker
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.times_out_of_touch import Heartbeat
+from rag_core.answer import answer_question
 from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine
 from rag_core.errors import SettingsWrong
@@ -183,7 +184,7 @@ async def run_bot(
         await rights.read()
         worker = QuestionWorker(bot, rag, settings.bot, rights, indexing.job_log, watch)
         worker.meter = monitoring.meter
-        suggestions = worker.suggestions = QuestionSuggester(rag)
+        suggestions = worker.suggestions = QuestionSuggester(rag, answer_question)
         client = await stack.enter_async_context(open_history_client(settings))
         history = HistoryService(rag.archive, client, indexing.wake) if client else None
         worker.confirm_posts = history.confirm_posts if history else None

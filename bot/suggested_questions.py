@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,19 +17,20 @@ from itertools import chain, zip_longest
 
 from bot.views.answer import hash_text_version
 from bot.views.keyboards import make_callback_token
-from rag_core.answer import answer_question
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.storage import channels, posts
 from rag_core.storage.monitoring_stats import fetch_queue_stats
 from rag_core.storage.user_data import DIRECT_RECIPE
 from rag_core.text.question_generation import generate_questions
-from rag_core.types import Certainty, Post, PostKey, Question, Viewer
+from rag_core.types import Answer, Certainty, Post, PostKey, Question, Viewer
 
 MAX_SUGGESTIONS = 3
 _PER_CHANNEL, _NEWEST_POSTS = 5, 60
 _FIRST_RUN_SECONDS, _INTERVAL_SECONDS, _PAUSE_SECONDS = 30.0, 600.0, 0.2
 _MAX_BUTTON_CHARACTERS = 60
+
+AnswerFunction = Callable[[Question, Engine], Awaitable[Answer]]
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +48,9 @@ class SuggestedQuestion:
 class QuestionSuggester:
     """Suggester of questions: `run` makes them, `suggest` and `find` only give those whose posts are unchanged."""
 
-    def __init__(self, rag: Engine) -> None:
+    def __init__(self, rag: Engine, answer_question: AnswerFunction) -> None:
         self._rag = replace(rag, writer=None, planner=None, recipe=DIRECT_RECIPE, traced=lambda run: None)
+        self._answer_question = answer_question
         self._kept: dict[int, list[SuggestedQuestion]] = {}
         self._asked: set[tuple[PostKey, str]] = set()
         self._seq = 0
@@ -98,7 +100,7 @@ class QuestionSuggester:
             while (await fetch_queue_stats(self._rag.archive)).waiting:  # noqa: ASYNC110 - the archive rings no bell
                 await asyncio.sleep(_PAUSE_SECONDS)
             viewer = Viewer(0, frozenset({post.key.chat_id}))
-            answer = await answer_question(Question(text, generated.lang, datetime.now(UTC), viewer), self._rag)
+            answer = await self._answer_question(Question(text, generated.lang, datetime.now(UTC), viewer), self._rag)
             if answer.shortfalls:
                 self._asked.discard((post.key, mark))
             sure = answer.certainty is Certainty.SURE and answer.posts()[:1] == (post.key,)

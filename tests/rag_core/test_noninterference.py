@@ -260,7 +260,7 @@ async def everything_shown(rag: Engine, text: str, way: str) -> list[object]:
 
 async def suggested_questions(rag: Engine) -> list[object]:
     """The questions that are suggested to the same reader, made from all channels."""
-    suggester = QuestionSuggester(rag)
+    suggester = QuestionSuggester(rag, answer_question)
     await suggester.make_suggestions()
     return [repr(one) for one in await suggester.suggest(Viewer(1, frozenset({HARBOUR, KILN})), "ru")]
 

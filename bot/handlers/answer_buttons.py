@@ -23,6 +23,7 @@ from aiogram.utils.formatting import Text, as_list
 
 from bot.access import Refusal, get_reader_id
 from bot.app_context import AppContext
+from bot.deep_links import create_question_link
 from bot.filters import (
     PRIVATE,
     ChatCommand,
@@ -34,7 +35,6 @@ from bot.filters import (
 )
 from bot.handlers.questions import queue_deeper_question
 from bot.handlers.small_talk import send_rephrase_hint
-from bot.handlers.start import create_question_link
 from bot.handlers.why_and_plan import explain_answer, prepare_to_show, reply_in_pages
 from bot.i18n import Translator, get_translator
 from bot.views.answer import StoredAnswer, hash_text_version, parse_stored_answer

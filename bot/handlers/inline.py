@@ -28,8 +28,8 @@ from aiogram.utils.formatting import as_list
 from bot import access
 from bot.access import Reader
 from bot.app_context import AppContext
+from bot.deep_links import encode_payload
 from bot.filters import extract_addressed_question
-from bot.handlers.start import encode_payload
 from bot.i18n import Translator
 from bot.telegram.pre_send_check import (
     ContentWithdrawn,

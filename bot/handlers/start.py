@@ -1,17 +1,9 @@
-"""Handlers of /start and /help, the command menu, and deep links that ask a question (/link).
-
-A deep link is t.me/bot?start=... with the question itself, or with the key of a stored question. A text is stored only
-when its own asker makes a link to it: nobody finds another's question by guessing. Source:
-https://core.telegram.org/bots/features#deep-linking (64 characters out of A-Z, a-z, 0-9, _ and -).
-"""
+"""Handlers of /start and /help, the command menu, and /link with the deep links that it makes."""
 
 from __future__ import annotations
 
 import logging
-import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
-from secrets import token_urlsafe
 
 from aiogram import Bot, Router
 from aiogram.dispatcher.event.bases import SkipHandler
@@ -31,6 +23,7 @@ from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access
 from bot.app_context import AppContext
+from bot.deep_links import create_question_link, decode_payload
 from bot.filters import GROUPS, IN_PRIVATE, PRIVATE, ChatCommand, find_asked_answer
 from bot.handlers.questions import MAX_QUESTION_LENGTH, submit_question
 from bot.handlers.small_talk import send_with_suggestions
@@ -38,8 +31,8 @@ from bot.i18n import LANGUAGES, Translator, get_translator
 from bot.telegram.pre_send_check import ShownContent, recheck_before_sending
 from bot.views.answer import format_channel_title, make_link
 from bot.views.message_formatting import neutralize_links
-from bot.views.post_formatting import cut_lines, strip_control_characters
-from rag_core.storage import Archive, channels, posts, questions
+from bot.views.post_formatting import cut_lines
+from rag_core.storage import channels, posts
 from rag_core.types import Channel, Viewer
 
 _MIN_HISTORY = 20  # posts: fewer answer next to nothing, and the history is worth an import
@@ -169,45 +162,10 @@ async def withdraw_menu(bot: Bot, user_id: int) -> None:
             log.info("the menu of user %d was not taken away: %s", user_id, exc)
 
 
-_MAX_PAYLOAD_LENGTH = 64
-# First character of a payload: the question itself follows, or the handle it is stored under.
-_TEXT_PREFIX, _STORED_PREFIX = "q", "s"
-_PAYLOAD_PATTERN = re.compile(rf"[{_TEXT_PREFIX}{_STORED_PREFIX}][A-Za-z0-9_-]{{1,{_MAX_PAYLOAD_LENGTH - 1}}}")
-
-
-def encode_payload(text: str) -> str | None:
-    """Encode a question as a payload; None where it is too long."""
-    payload = _TEXT_PREFIX + urlsafe_b64encode(text.encode()).decode().rstrip("=")
-    return payload if len(payload) <= _MAX_PAYLOAD_LENGTH else None
-
-
-async def _decode_payload(payload: str, archive: Archive) -> str | None:
-    """Decode a payload to its question; None where it is invalid or unknown."""
-    if not _PAYLOAD_PATTERN.fullmatch(payload):
-        return None
-    if payload[0] == _STORED_PREFIX:
-        return await questions.get_linked_question(archive, payload[1:])
-    try:
-        text = urlsafe_b64decode(payload[1:] + "=" * (-len(payload[1:]) % 4)).decode()
-    except ValueError:  # invalid base64 or UTF-8
-        return None
-    return text if text and text == strip_control_characters(text) and encode_payload(text) == payload else None
-
-
-async def create_question_link(text: str, user_id: int, bot: Bot, archive: Archive, words: Translator) -> Text:
-    """Create a link to a question, and a sentence with the link and who can read what."""
-    payload, reply = encode_payload(text), "link-whole"
-    if payload is None:
-        payload = _STORED_PREFIX + await questions.save_linked_question(archive, user_id, text, token_urlsafe(16))
-        reply = "link-kept"
-    url = f"https://t.me/{(await bot.me()).username}?start={payload}"
-    return as_list(words(reply), make_link(url, url), sep="\n\n")
-
-
 async def _on_start_link(
     message: Message, command: CommandObject, event_update: Update, context: AppContext, words: Translator
 ) -> None:
-    text = await _decode_payload(command.args or "", context.archive)
+    text = await decode_payload(command.args or "", context.archive)
     if text is None or len(text) > MAX_QUESTION_LENGTH:
         raise SkipHandler  # handled as a plain /start
     await message.answer(**words.rich("link-asks", question=neutralize_links(text)).as_kwargs())

@@ -84,6 +84,7 @@ NOT_CALLED = {
 # callable, or its type be named here.
 NOT_MADE = {
     "aiogram.client.bot.Bot": "the client of the Bot API",
+    "aiogram.dispatcher.router.Router": "the router that handlers are registered with",
     "aiogram.exceptions.TelegramBadRequest": "an error of the Bot API",
     "aiogram.exceptions.TelegramForbiddenError": "an error of the Bot API",
     "aiohttp.web_request.Request": "a request, read by its library",
@@ -92,6 +93,7 @@ NOT_MADE = {
     "bot.access.AdminRegistry": "the admins of a bot, and its archive",
     "bot.admin_notifications.ChannelNotificationLimiter": "a counter of the bot",
     "bot.job_log.JobLog": "the archive",
+    "builtins.module": "a module that is imported",
     "collections.abc.Awaitable[dict[str, typing.Any]]": "a tool",
     "collections.abc.Awaitable[str | None]": "a job",
     "collections.abc.Awaitable[str]": "a call that waits",

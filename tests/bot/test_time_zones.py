@@ -96,7 +96,8 @@ def test_so_does_one_that_is_answered_without_a_running_bot(
     name, post = elsewhere
     monkeypatch.chdir(tmp_path)  # where there is no .env
     monkeypatch.setenv("MODELS__EMBEDDER", "none")
-    asyncio.run(keep(tmp_path / "data", post))
+    before = Post(PostKey(HARBOUR, 899), post.date - timedelta(days=14), "The pier was swept.")
+    asyncio.run(keep(tmp_path / "data", before, post))
     told = []
     for zone in (name, "UTC"):
         monkeypatch.setenv("BOT__TIMEZONE", zone)

@@ -196,9 +196,7 @@ async def fill_safe(library: Any, make_post: Any) -> None:
     )
 
 
-async def test_nothing_of_a_closed_channel_reaches_the_answer_nor_changes_a_count_a_first_mention_or_a_list(
-    library: Any, make_post: Any
-) -> None:
+async def test_nothing_of_a_closed_channel_reaches_the_answer(library: Any, make_post: Any) -> None:
     answers = [await library.ask(question) for question in QUESTIONS]
     await fill_safe(library, make_post)
     for question, before in zip(QUESTIONS, answers, strict=True):

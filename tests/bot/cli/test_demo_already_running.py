@@ -4,48 +4,54 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
-import re
 import shutil
-import signal
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from driven_sandbox import DrivenSandbox
+from driver import Cli
 
-from bot.__main__ import build_parser
-from bot.cli import demo
 from bot.cli.index_commands import show_progress_bar
-from bot.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 QUESTION = "What is the earliest mention of Ilse Brandt?"
 
 
-async def test_a_second_demo_of_a_folder_uses_the_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    settings = Settings.model_validate({"data": {"dir": tmp_path}, "models": {"embedder": "none"}})
-    words, once = ["demo", "--port", "0"], ["demo", "--once", QUESTION]
-    parser = build_parser(words)
-    both = {asyncio.create_task(demo.run(parser.parse_args(words), settings)) for _ in range(2)}
-    # whichever claimed the folder serves, the other one waits for it and says where it is
-    (other,), (serving,) = await asyncio.wait(both, timeout=60, return_when=asyncio.FIRST_COMPLETED)
-    assert await other == 0
-    out, err = capsys.readouterr()
-    assert re.search("^The demo is running already: open http://127.0.0.1:", out, re.MULTILINE)
-    assert err.splitlines()[-1] == "Another demo is being set up in this folder: waiting for it."
-    assert await demo.run(parser.parse_args(once), settings) == 0
-    out, err = capsys.readouterr()
-    assert out.replace("\u202f", " ").startswith("First mentioned on November 20, 2025: ")
-    assert "<https://t.me/owl_hill_observers/84>" in out
-    assert err == ""
-    os.kill(os.getpid(), signal.SIGTERM)
-    assert await asyncio.wait_for(serving, 60) == 0
+def test_a_second_demo_of_a_folder_uses_the_first(
+    tmp_path: Path, root: Path, run_command: Cli, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("MODELS__EMBEDDER", "none")
+    words = [sys.executable, "-m", "bot", "--data", str(tmp_path), "demo", "--port", "0"]
+    pipe = subprocess.PIPE
+    with (
+        subprocess.Popen(words, cwd=root, stdout=pipe, stderr=pipe, text=True) as first,
+        subprocess.Popen(words, cwd=root, stdout=pipe, stderr=pipe, text=True) as second,
+    ):
+        try:
+            # whichever claimed the folder serves, the other one waits for it and says where it is
+            until = time.monotonic() + 60
+            while first.poll() is None is second.poll() and time.monotonic() < until:
+                time.sleep(0.05)
+            serving, other = (second, first) if second.poll() is None else (first, second)
+            out, err = other.communicate(timeout=1)
+            assert out.startswith("The demo is running already: open http://127.0.0.1:")
+            assert err in ("", "Another demo is being set up in this folder: waiting for it.\n")
+            said = run_command("--data", tmp_path, "demo", "--once", QUESTION)
+            assert said.out.replace("\u202f", " ").startswith("First mentioned on November 20, 2025: ")
+            assert "<https://t.me/owl_hill_observers/84>" in said.out
+            assert said.err == ""
+            serving.terminate()
+            assert "Open http://127.0.0.1:" in serving.communicate(timeout=60)[0]
+        finally:
+            first.kill()
+            second.kill()
     # one that has ended is nobody to ask
-    assert await demo.run(parser.parse_args(once), settings) == 0
-    assert "<https://t.me/owl_hill_observers/84>" in capsys.readouterr().out
+    assert "<https://t.me/owl_hill_observers/84>" in run_command("--data", tmp_path, "demo", "--once", QUESTION).out
 
 
 FAKE_PYTHON = """#!/bin/sh

@@ -51,8 +51,8 @@ _MAX_KINDS = 1000  # kinds of errors remembered
 _MAX_LINE_LENGTH = 200  # characters per line
 
 _OWN_LOGGERS = ("bot.", "ingest.", "rag_core.")
-# Failures of jobs are sent separately (bot/job_log.py), or shown in /stats.
-_JOB_LOGGER = "bot.job_log"
+# Failures of jobs are sent separately (bot/background_job_log.py), or shown in /stats.
+_JOB_LOGGER = "bot.background_job_log"
 _NUMBER_PATTERN = re.compile(r"\d+")
 
 

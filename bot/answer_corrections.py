@@ -19,7 +19,7 @@ from aiogram.utils.formatting import Text, as_list
 from bot import access
 from bot.app_context import AppContext
 from bot.i18n import Translator
-from bot.telegram.pre_send_check import (
+from bot.telegram.access_recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
     collect_content_of_posts,

@@ -63,7 +63,7 @@ from bot.monitoring.health import monitor_bot
 from bot.scheduled_jobs import MaintenanceJobs, open_scheduler
 from bot.settings import BotSettings, Settings
 from bot.suggested_questions import QuestionSuggester
-from bot.telegram.pre_send_check import RecheckMiddleware
+from bot.telegram.access_recheck import RecheckMiddleware
 from bot.telegram.session import InboxMiddleware, NeutralizeLinksMiddleware, RetryMiddleware, create_session
 from bot.telegram.webhook import keep_webhook_set, serve_webhook
 from bot.worker.answer_cache import record_traces

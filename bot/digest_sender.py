@@ -17,7 +17,7 @@ from bot import access
 from bot.access import Reader
 from bot.app_context import AppContext
 from bot.i18n import get_translator
-from bot.telegram.pre_send_check import (
+from bot.telegram.access_recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
     collect_content_of_posts,

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from bot.job_log import JobLog
+from bot.background_job_log import JobLog
 from ingest import inbox
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer

@@ -22,7 +22,7 @@ from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
 
-from bot.job_log import JobLog
+from bot.background_job_log import JobLog
 from ingest import integrity
 from ingest.inbox import forget_unapproved_channels
 from ingest.indexer import LexicalIndexer

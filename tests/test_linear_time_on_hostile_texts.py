@@ -92,7 +92,7 @@ NOT_MADE = {
     "asyncio.timeouts.Timeout": "a clock",
     "bot.access.AdminRegistry": "the admins of a bot, and its archive",
     "bot.admin_notifications.ChannelNotificationLimiter": "a counter of the bot",
-    "bot.job_log.JobLog": "the archive",
+    "bot.background_job_log.JobLog": "the archive",
     "builtins.module": "a module that is imported",
     "collections.abc.Awaitable[dict[str, typing.Any]]": "a tool",
     "collections.abc.Awaitable[str | None]": "a job",

@@ -24,7 +24,7 @@ from bot import access
 from bot.access import Reader, Refusal
 from bot.app_context import AppContext
 from bot.i18n import Translator, get_translator
-from bot.telegram.pre_send_check import ShownContent, collect_content_of_posts, recheck_before_sending
+from bot.telegram.access_recheck import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, CitedSpan, format_reference, load_cited_text
 from bot.views.keyboards import QuoteCallback, find_quote_by_token

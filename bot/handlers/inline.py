@@ -31,7 +31,7 @@ from bot.app_context import AppContext
 from bot.deep_links import encode_payload
 from bot.filters import extract_addressed_question
 from bot.i18n import Translator
-from bot.telegram.pre_send_check import (
+from bot.telegram.access_recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
     ShownContent,

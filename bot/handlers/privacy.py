@@ -27,7 +27,7 @@ from bot.app_context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import Translator
 from bot.settings import Settings
-from bot.telegram.pre_send_check import collect_content_of_posts, recheck_before_sending
+from bot.telegram.access_recheck import collect_content_of_posts, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import JsonObject
 from bot.views.keyboards import build_keyboard, redraw_message

@@ -24,7 +24,7 @@ from bot.filters import ChatCommand, check_button_access
 from bot.handlers import error_handler
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import Translator, detect_question_language
-from bot.telegram.pre_send_check import ShownContent, ShownPost, recheck_before_sending
+from bot.telegram.access_recheck import ShownContent, ShownPost, recheck_before_sending
 from bot.views.answer import hash_text_version
 from bot.views.keyboards import (
     AnswerAction,

@@ -17,7 +17,7 @@ from bot import access, logs
 from bot.access import Reader, Refusal, get_reader
 from bot.app_context import AppContext
 from bot.i18n import Translator, get_translator
-from bot.telegram.pre_send_check import ContentWithdrawn, ShownContent, collect_content_of_posts, recheck_before_sending
+from bot.telegram.access_recheck import ContentWithdrawn, ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_channel_title
 from bot.views.keyboards import SuggestionCallback, build_suggestion_rows
 from bot.views.message_formatting import neutralize_links

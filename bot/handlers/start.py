@@ -28,7 +28,7 @@ from bot.filters import GROUPS, IN_PRIVATE, PRIVATE, ChatCommand, find_asked_ans
 from bot.handlers.questions import MAX_QUESTION_LENGTH, submit_question
 from bot.handlers.small_talk import send_with_suggestions
 from bot.i18n import LANGUAGES, Translator, get_translator
-from bot.telegram.pre_send_check import ShownContent, recheck_before_sending
+from bot.telegram.access_recheck import ShownContent, recheck_before_sending
 from bot.views.answer import format_channel_title, make_link
 from bot.views.message_formatting import neutralize_links
 from bot.views.post_formatting import cut_lines

@@ -26,7 +26,7 @@ from bot.access import Reader, Refusal, check_may_change_settings, get_reader
 from bot.app_context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator, detect_question_language, get_translator
-from bot.telegram.pre_send_check import (
+from bot.telegram.access_recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
     collect_content_of_posts,

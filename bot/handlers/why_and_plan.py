@@ -26,7 +26,7 @@ from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand, find_asked_answer
 from bot.i18n import Translator, get_translator
 from bot.plan_and_trace import format_plan_lines, format_stages, plan_as_json
-from bot.telegram.pre_send_check import ShownContent, collect_content_of_posts, recheck_before_sending
+from bot.telegram.access_recheck import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views import answer
 from bot.views.answer import CitedPost, StoredAnswer
 from bot.views.message_formatting import format_changes, neutralize_links, split_pages, style_text

@@ -40,7 +40,7 @@ from aiohttp import ClientConnectorError
 from pydantic import ValidationError
 
 from bot.settings import BotSettings
-from bot.telegram.pre_send_check import RecheckUnavailable
+from bot.telegram.access_recheck import RecheckUnavailable
 from bot.views.message_formatting import neutralize_entities
 from rag_core.errors import SettingsWrong
 from rag_core.storage import Archive, raw_updates

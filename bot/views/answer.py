@@ -169,7 +169,7 @@ def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObjec
 def dump_with_messages(kept: JsonObject, messages: Sequence[int]) -> str:
     """Dump a serialized answer as JSON; `messages` are the ids of the messages it was sent in.
 
-    The content of the messages ("basis", bot/telegram/pre_send_check.py) is stored only until they have arrived.
+    The content of the messages ("basis", bot/telegram/access_recheck.py) is stored only until they have arrived.
     """
     arrived = {name: value for name, value in kept.items() if name != "basis"}
     return json.dumps(arrived | {"messages": list(messages)}, ensure_ascii=False)

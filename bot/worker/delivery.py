@@ -31,9 +31,9 @@ from aiogram.exceptions import (
 from aiogram.types import InlineKeyboardMarkup, MessageEntity, ReplyParameters
 
 from bot.access import AdminRegistry, get_question_reader
+from bot.background_job_log import JobLog
 from bot.i18n import get_translator
-from bot.job_log import JobLog
-from bot.telegram.pre_send_check import (
+from bot.telegram.access_recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
     ShownContent,
@@ -184,7 +184,7 @@ class Outbox:
     """Sends answers and closes their questions; `closed` is called when a late answer's question has been closed.
 
     The content of an answer is checked before each attempt to send it, whoever makes the attempt
-    (bot/telegram/pre_send_check.py); an answer that no longer holds is replaced by a sentence that says so.
+    (bot/telegram/access_recheck.py); an answer that no longer holds is replaced by a sentence that says so.
     """
 
     def __init__(

@@ -26,14 +26,14 @@ from aiogram.utils.formatting import Italic, Text, as_list
 
 from bot import access
 from bot.access import AdminRegistry, get_question_reader, narrow_to_channel_set
+from bot.background_job_log import JobLog
 from bot.handlers import error_handler
 from bot.i18n import Translator, detect_question_language, get_translator, load_zone
 from bot.indexing_and_rebuild import BotObserver
-from bot.job_log import JobLog
 from bot.monitoring.metrics import Meter
 from bot.settings import BotSettings
 from bot.suggested_questions import QuestionSuggester
-from bot.telegram.pre_send_check import (
+from bot.telegram.access_recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
     collect_content_of_answer,

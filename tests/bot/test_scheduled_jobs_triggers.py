@@ -11,7 +11,7 @@ from apscheduler.triggers.date import DateTrigger
 from driver import wait_until
 
 from bot import scheduled_jobs as schedule
-from bot.job_log import JobLog
+from bot.background_job_log import JobLog
 from bot.scheduled_jobs import (
     FixedDelayTrigger,
     ScheduledJob,

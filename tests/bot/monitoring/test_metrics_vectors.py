@@ -15,7 +15,7 @@ from local_server import find_free_port
 from metrics_client import fetch_text
 from prometheus_client.metrics_core import Metric
 
-from bot.job_log import JobLog
+from bot.background_job_log import JobLog
 from bot.monitoring.health import ReadinessCheck, StateCollector
 from bot.monitoring.metrics import Meter
 from rag_core.errors import IndexUnavailable

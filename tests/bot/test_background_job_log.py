@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from bot import job_log as module
+from bot import background_job_log as module
 from bot.background_job_log import JobLog
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, monitoring_stats

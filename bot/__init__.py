@@ -4,5 +4,5 @@ import sys
 
 from bot.deferred_aiogram_types import DeferredTypesFinder
 
-if "aiogram" not in sys.modules:
+if "aiogram" not in sys.modules and DeferredTypesFinder not in sys.meta_path:
     sys.meta_path.insert(0, DeferredTypesFinder)

@@ -16,7 +16,7 @@ from typing import Any
 from aiogram import Bot, Dispatcher
 from aiogram.client.default import DefaultBotProperties
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramNotFound, TelegramUnauthorizedError
-from aiogram.types import Update
+from aiogram.types import Message, Update
 from aiogram.utils.token import TokenValidationError
 
 from bot.access import AdminRegistry, MembershipCache
@@ -171,6 +171,7 @@ async def run_bot(
         await stack.enter_async_context(hold_folder(settings.data.dir))
         rag = await stack.enter_async_context(open_engine(settings.rag()))
         await asyncio.to_thread(load_dictionary)
+        Message.model_rebuild()  # all updates and most replies hold it: no reader waits for it
         await stack.enter_async_context(record_traces(rag))
         monitoring = await stack.enter_async_context(monitor_bot(settings.monitoring, rag))
         indexing, reindexing = await stack.enter_async_context(_run_indexing(settings, rag, watch))

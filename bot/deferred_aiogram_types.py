@@ -1,7 +1,8 @@
 """Deferred building of aiogram's types: pydantic builds each of the four hundred when it is first used.
 
 With its import aiogram builds them all: seconds of each start and a hundred megabytes, most for types that no bot of
-ours meets.
+ours meets. Names of annotations are found in the modules of the types; a module that makes such a type while it is
+imported must have no name of its own that aiogram uses otherwise.
 """
 
 from __future__ import annotations
@@ -50,4 +51,4 @@ def _execute_deferred(execute: Any, module: ModuleType) -> None:
         execute(module)
     finally:
         model_base.model_rebuild = rebuild
-        del model_base.model_config["defer_build"]
+        model_base.model_config.pop("defer_build", None)

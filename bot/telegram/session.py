@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar
 
 from aiogram import Bot
@@ -97,6 +98,12 @@ class _RawGetUpdates(GetUpdates):
     __returning__: ClassVar[Any] = list[dict[str, Any]]
 
 
+@cache
+def _keep_reply_model(kind: Any) -> Any:
+    """Keep the model of a reply: pydantic forgets a generic one that nobody holds, and building it anew takes long."""
+    return Response[kind]
+
+
 class TelegramSession(AiohttpSession):
     """aiogram session that leaves updates raw for `InboxMiddleware`, which must be among its middlewares."""
 
@@ -107,6 +114,7 @@ class TelegramSession(AiohttpSession):
         if isinstance(method, GetUpdates):
             raw: Any = _RawGetUpdates.model_construct(**dict(method))
             return super().check_response(bot, raw, status_code, content)
+        _keep_reply_model(method.__returning__)
         return super().check_response(bot, method, status_code, content)
 
     async def close(self) -> None:

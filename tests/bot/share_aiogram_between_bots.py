@@ -8,9 +8,8 @@ from functools import cache
 from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any
 
-from aiogram.client.session import aiohttp, base
+from aiogram.client.session import aiohttp
 from aiogram.dispatcher.event import handler
-from aiogram.methods import Response
 
 _signatures: dict[CodeType, inspect.Signature] = {}
 
@@ -24,20 +23,7 @@ def find_signature(function: Any, **options: Any) -> inspect.Signature:
     return _signatures[function.__code__]
 
 
-class KeptResponses:
-    """Models of replies, which pydantic forgets when nobody holds them."""
-
-    @staticmethod
-    @cache
-    def _make(kind: Any) -> Any:
-        return Response[kind]
-
-    def __getitem__(self, kind: Any) -> Any:
-        return self._make(kind)
-
-
 def share_between_bots() -> None:
-    """Certificates, signatures of handlers and models of replies."""
+    """Certificates and signatures of handlers."""
     aiohttp.ssl = SimpleNamespace(create_default_context=cache(ssl.create_default_context))  # type: ignore[attr-defined]
     handler.inspect = SimpleNamespace(**(vars(inspect) | {"signature": find_signature}))  # type: ignore[attr-defined]
-    base.Response = KeptResponses()  # type: ignore[attr-defined]

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import gc
 import logging
 import sqlite3
+import weakref
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -15,6 +17,7 @@ from aiogram.exceptions import (
     TelegramRetryAfter,
     TelegramServerError,
 )
+from aiogram.methods import SendMessage
 from driver import HARBOUR, OTTO
 
 from bot.logs import SecretFilter
@@ -139,3 +142,13 @@ def test_tokens_do_not_reach_the_log(caplog: pytest.LogCaptureFixture) -> None:
         said = logged(caplog, "failed", error=exc)
     assert TOKEN not in said
     assert "/file/bot<token>/x" in said
+
+
+async def test_the_model_of_a_reply_is_kept() -> None:
+    """Else it is built anew after each collection of garbage, and the event loop waits for it."""
+    session, bot = TelegramSession(), Bot("42:TEST")
+    content = '{"ok": true, "result": {"message_id": 1, "date": 1, "chat": {"id": 1, "type": "private"}, "text": "a"}}'
+    kept = weakref.ref(type(session.check_response(bot, SendMessage(chat_id=1, text="a"), 200, content)))
+    gc.collect()
+    assert kept() is not None
+    await bot.session.close()

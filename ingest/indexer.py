@@ -22,7 +22,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_core.engine import get_lexical_folder
+from rag_core.engine_factory import get_lexical_folder
 from rag_core.index.bm25 import IndexEntry, LexicalIndex
 from rag_core.index.vector_store import StoredPoint, VectorPoint, VectorStore
 from rag_core.models.embedder import Embedder

@@ -1,15 +1,18 @@
-"""Engine factory: opens archive, indexes and models, and puts the engine together from them."""
+"""Engine factory: opens archive, lexical index, vectors and models, and puts the engine together from them."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TypeVar
 
 from rag_core.calibration import Calibration
-from rag_core.engine import Engine, load_or_make_lexical_index
+from rag_core.engine import Engine
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
+from rag_core.index.bm25 import Bm25Index, LexicalIndex
 from rag_core.models.active_models import (
     LanguageModels,
     apply_model_choices,
@@ -18,8 +21,8 @@ from rag_core.models.active_models import (
     open_selected_reranker,
 )
 from rag_core.planning.rule_planner import plan_by_rules
-from rag_core.settings import RagSettings
-from rag_core.storage import Archive, user_data
+from rag_core.settings import QdrantSettings, RagSettings
+from rag_core.storage import Archive, posts, user_data
 from rag_core.types import Shortfall
 
 T = TypeVar("T")
@@ -54,6 +57,44 @@ async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncI
             rag.writer, rag.planner = models.writer, models.planner
         rag.without = (*dense_shortfalls, *rerank_shortfalls, *write_shortfalls)
         yield rag
+
+
+async def load_or_make_lexical_index(archive: Archive, qdrant: QdrantSettings | None = None) -> LexicalIndex:
+    """Load the saved index of this archive, or make an empty one. Call it before anything is written to the archive.
+
+    An index whose watermark is ahead of the archive is discarded: the archive was restored from a backup, and the
+    missing sequence numbers will be used again, for other posts.
+    """
+    lexical = await asyncio.to_thread(load_saved_lexical_index, qdrant, get_lexical_folder(archive), archive.identity)
+    if lexical is not None and lexical.watermark <= await posts.get_last_seq(archive):
+        return lexical
+    log.info("no saved index of this archive: it is built anew")
+    return await asyncio.to_thread(make_lexical_index, qdrant)
+
+
+def get_lexical_folder(archive: Archive) -> Path:
+    """Folder of the saved lexical index."""
+    return archive.folder / "lexical"
+
+
+def make_lexical_index(qdrant: QdrantSettings | None = None) -> LexicalIndex:
+    """Make an empty lexical index, in files or on Qdrant (QDRANT__WORDS). An unreachable server is no error: it is
+    tried again.
+    """
+    if qdrant is None or not (qdrant.url and qdrant.words):
+        return Bm25Index()
+    from rag_core.index.sparse_qdrant import QdrantLexicalIndex  # imported here: it takes a second
+
+    return QdrantLexicalIndex(qdrant)
+
+
+def load_saved_lexical_index(qdrant: QdrantSettings | None, folder: Path, archive: str) -> LexicalIndex | None:
+    """Load the lexical index saved in `folder` for this archive, as the settings say; None if there is none."""
+    if qdrant is None or not (qdrant.url and qdrant.words):
+        return Bm25Index.load(folder, archive)
+    from rag_core.index.sparse_qdrant import QdrantLexicalIndex
+
+    return QdrantLexicalIndex.load(qdrant, folder, archive)
 
 
 async def _close_replaceable_models(rag: Engine) -> None:

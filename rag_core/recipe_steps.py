@@ -14,13 +14,14 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rag_core.caches import make_plan_key
 from rag_core.context.conflicts import add_conflicting_post
 from rag_core.context.copies import gather_evidence
 from rag_core.context.coverage import measure_coverage
 from rag_core.context.evidence import compose_evidence
 from rag_core.context.superseding_posts import Successor, find_successor
 from rag_core.dates.parse import parse_period
-from rag_core.engine import Engine, make_plan_key
+from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.planning.intents import is_asking_word

@@ -30,7 +30,7 @@ LIBRARIES = {
     "aiosqlite": {"rag_core/storage", "ingest/inbox.py", "ingest/exports/telegram_desktop.py"},
     "apscheduler": {"bot/scheduled_jobs.py"},
     "rank_bm25": {"rag_core/index/postings.py"},
-    "cachetools": {"rag_core/engine.py"},
+    "cachetools": {"rag_core/caches.py"},
     "prometheus_client": {"bot/monitoring"},
     "opentelemetry": {"bot/monitoring/opentelemetry_export.py"},
     "rensa": {"ingest/dedup.py"},

@@ -23,8 +23,9 @@ from dataclasses import asdict, replace
 from hashlib import blake2b
 
 from ingest.dedup import describe_fingerprint
+from rag_core.caches import IndexVersion, VersionedCache
 from rag_core.conversation.memory import follows_earlier_question, remember_answer
-from rag_core.engine import Engine, IndexVersion, VersionedCache
+from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable
 from rag_core.recipe_choice import load_recipe_switches
 from rag_core.storage import Archive, channels, near_duplicates, posts

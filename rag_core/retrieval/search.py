@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_core.engine import CachedHit, Engine, make_hits_key
+from rag_core.caches import CachedHit, make_hits_key
+from rag_core.engine import Engine
 from rag_core.errors import VectorsUnavailable
 from rag_core.planning.router import is_chain
 from rag_core.retrieval.fusion_and_mmr import select_by_mmr

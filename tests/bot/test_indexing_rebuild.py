@@ -22,7 +22,7 @@ from bot.indexing_and_rebuild import IndexingWorker, RebuildRunner
 from ingest.indexer import LexicalIndexer
 from ingest.rebuild import get_next_index_folder
 from rag_core import Engine, RagSettings, open_engine
-from rag_core.engine import get_lexical_folder, load_or_make_lexical_index
+from rag_core.engine_factory import get_lexical_folder, load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, RebuildRefused
 from rag_core.index.bm25 import Bm25Index
 from rag_core.storage import index_state, posts

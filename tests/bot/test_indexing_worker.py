@@ -10,7 +10,7 @@ from driver import HARBOUR, OTTO, say
 from bot.indexing_and_rebuild import IndexingWorker, IndexProgressReporter
 from bot.sandbox import Sandbox
 from ingest.indexer import LexicalIndexer
-from rag_core.engine import get_lexical_folder
+from rag_core.engine_factory import get_lexical_folder
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25 import Bm25Index
 from rag_core.storage import Archive, channels, posts

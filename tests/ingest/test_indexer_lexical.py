@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import ingest.indexer
 from ingest.indexer import LexicalIndexer
-from rag_core.engine import get_lexical_folder, load_or_make_lexical_index
+from rag_core.engine_factory import get_lexical_folder, load_or_make_lexical_index
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25 import Bm25Index, IndexEntry
 from rag_core.storage import channels, posts

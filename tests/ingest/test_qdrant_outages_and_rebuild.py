@@ -14,7 +14,7 @@ from ingest.indexer import DenseIndexer
 from ingest.integrity import check_integrity
 from ingest.rebuild import IndexBuild, build_next_index, load_next_index
 from rag_core.answer import answer_question
-from rag_core.engine import get_lexical_folder
+from rag_core.engine_factory import get_lexical_folder
 from rag_core.errors import IndexUnavailable, QdrantGone
 from rag_core.index.sparse_qdrant import QdrantLexicalIndex, SparseCollection
 from rag_core.settings import QdrantSettings

@@ -19,7 +19,7 @@ import pytest
 from ingest.indexer import LexicalIndexer
 from ingest.rebuild import IndexBuild, build_next_index, format_rebuild_identity, get_next_index_folder, load_next_index
 from rag_core import Engine, RagSettings, open_engine
-from rag_core.engine import get_lexical_folder
+from rag_core.engine_factory import get_lexical_folder
 from rag_core.errors import IndexUnavailable, RebuildRefused
 from rag_core.index.bm25 import Bm25Index
 from rag_core.storage import channels, index_state, posts

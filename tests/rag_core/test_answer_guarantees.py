@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rag_core.engine import get_lexical_folder
+from rag_core.engine_factory import get_lexical_folder
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25 import Bm25Index
 from rag_core.index.postings import TermStatistics

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from rag_core.answer import answer_question
-from rag_core.engine import Caches, VersionedCache, make_hits_key, make_plan_key
+from rag_core.caches import Caches, VersionedCache, make_hits_key, make_plan_key
 from rag_core.errors import IndexUnavailable, VectorsUnavailable
 from rag_core.index.bm25 import Bm25Index
 from rag_core.index.vector_store import VectorPoint, open_vector_store

@@ -27,7 +27,7 @@ from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from bot.settings import Settings
 from rag_core import RagSettings, open_engine
-from rag_core.engine import get_lexical_folder
+from rag_core.engine_factory import get_lexical_folder
 from rag_core.errors import ModelUnavailable
 from rag_core.models.catalog import WRITERS, check_model_files, verify_model_checksums, write_manifest
 from rag_core.storage import Archive, channels

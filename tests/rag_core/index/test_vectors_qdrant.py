@@ -18,7 +18,7 @@ from pydantic import SecretStr, ValidationError
 from qdrant_client import QdrantClient, models
 from vector_store_helpers import numbers, point
 
-from rag_core.engine import make_lexical_index
+from rag_core.engine_factory import make_lexical_index
 from rag_core.errors import QdrantGone, VectorsUnavailable
 from rag_core.index.qdrant_collections import make_search_params
 from rag_core.index.qdrant_connection import IN_MEMORY_URL, QdrantConnection, connect_qdrant

@@ -1,17 +1,15 @@
-"""Comparison question: two things compared in one respect ("what is cheaper, A or B?"), and its computed result.
+"""Comparison question: two things compared in one respect ("what is cheaper, A or B?"), parsed by rules.
 
-Rules for Russian and English. Each thing is asked for by itself; of the sentences found, the values are compared.
+Rules for Russian and English. Each thing is asked for by itself; of the sentences found, the values are compared
+(rag_core/recipes/answer_by_parts.py).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
 
-from rag_core.text.numbers import CURRENCIES, Number, parse_numbers
 from rag_core.text.tokens import tokenize
 
 
@@ -59,7 +57,7 @@ _ASKS_OTHERWISE = re.compile(
 _TAIL = re.compile(
     r"(?:\s+(?:или|or)\s+(?:нет|not|no))?\s*[?!.]*\s*$|\s+(?:is|was|costs?|стоит|был[аои]?|стоил[аои]?)\s*$"
 )
-_PREPOSITIONS = frozenset("in at on for during from by with в во у на по за из с со для при".split())
+PREPOSITIONS = frozenset("in at on for during from by with в во у на по за из с со для при".split())
 MAX_LENGTH = 200  # characters: what is longer is no short comparison
 
 
@@ -113,7 +111,7 @@ def parse_comparison(text: str) -> Comparison | None:
 def _share_topic(first: str, second: str) -> tuple[str, str, str]:
     """Split off what both things share: of "meteors in May" and "in June" it is "meteors"."""
     preposition = second.split(maxsplit=1)[0].lower() if second.strip() else ""
-    if preposition in _PREPOSITIONS and (at := f" {first.lower()} ".rfind(f" {preposition} ")) > 0:
+    if preposition in PREPOSITIONS and (at := f" {first.lower()} ".rfind(f" {preposition} ")) > 0:
         return first[:at].strip(), first[at:], second
     return "", first, second
 
@@ -125,71 +123,3 @@ def _strip_frame(text: str) -> str:
 
 def _clean(text: str) -> str:
     return text.strip(" ,:;—–?!.")
-
-
-def compare_values(comparison: Comparison, sentences: Sequence[str], lang: str) -> tuple[int, tuple[str, str]] | None:
-    """Compare the values of both things in the sentences found for them.
-
-    Returns the index of the thing that was asked for (-1 where both are equal) and both values as they are written;
-    None where a sentence does not say plainly which of its numbers is meant, or the units differ.
-    """
-    if comparison.measure is Measure.TIME:
-        return None
-    things = [frozenset(tokenize(thing)) for thing in comparison.things]
-    own = things[0] - things[1], things[1] - things[0]
-    found = [_find_value(comparison.measure, *pair, lang) for pair in zip(own, sentences, strict=True)]
-    if found[0] is None or found[1] is None or (found[0] == found[1] and sentences[0] == sentences[1]):
-        return None
-    (first, first_text), (second, second_text) = found[0], found[1]
-    if first.unit != second.unit and comparison.measure is not Measure.PRICE:
-        return None
-    values = max(first.values), max(second.values)
-    if values[0] == values[1]:
-        return -1, (first_text, second_text)
-    return int((values[1] > values[0]) is comparison.greater), (first_text, second_text)
-
-
-def is_about(comparison: Comparison, thing: int, sentence: str) -> bool:
-    """Whether a sentence holds a word of this thing that the other thing does not have."""
-    own, other = (frozenset(tokenize(comparison.things[n])) for n in (thing, 1 - thing))
-    return not (own - other) or not (own - other).isdisjoint(tokenize(sentence))
-
-
-def _find_value(measure: Measure, own: Set[str], sentence: str, lang: str) -> tuple[Number, str] | None:
-    """Find the number of a thing with these terms: the only one of its measure, or the one in the thing's own clause."""
-    low = sentence.lower().replace("ё", "е")
-    numbers = [number for number in parse_numbers(low, lang) if not number.weak]
-    priced = any(number.unit in CURRENCIES for number in numbers)
-    fitting = [number for number in numbers if _fits(measure, number, low, priced=priced)]
-    if own.isdisjoint(tokenize(low)):
-        return None
-    if len(fitting) > 1:
-        cuts = (0, *(match.start() for match in _CLAUSE_END.finditer(low)), len(low))
-        clauses = [[n for n in fitting if start <= n.start < end] for start, end in pairwise(cuts)]
-        held = [len(own & set(tokenize(low[start:end]))) for start, end in pairwise(cuts)]
-        most = max(many for many, inside in zip(held, clauses, strict=True) if inside)
-        best = [inside for many, inside in zip(held, clauses, strict=True) if inside and many == most > 0]
-        fitting = best[0] if best else []
-    if len(fitting) != 1:
-        return None
-    (number,) = fitting
-    unit = _UNIT_SHOWN.match(low, number.end)
-    start = number.start - (low[number.start - 1 : number.start] in {"$", "€", "£"})
-    return number, sentence[start : unit.end() if unit else number.end].strip()
-
-
-_CLAUSE_END = re.compile(r"\n|[,;.!?](?=\s|$)")
-_UNIT_SHOWN = re.compile(r"[\s\u00a0]?(?:[₽$€£%]|руб(?:л\w+|\.)?|м\b|метр\w*|km\b|км\b|met(?:er|re)s?\b)")
-
-
-def _fits(measure: Measure, number: Number, low: str, *, priced: bool) -> bool:
-    """Whether a number can be a value of this measure; `priced`: the text is a price list, where some lack a currency."""
-    if ":" in low[max(0, number.start - 1) : number.end + 1] or "№" in low[max(0, number.start - 3) : number.start]:
-        return False  # a time of day, the number of a house or a bus
-    if measure is Measure.PRICE:
-        counted = number.noun and number.noun.split()[0] not in _PREPOSITIONS
-        bare = not number.unit and (low[number.end : number.end + 1] in {"", "\n"} or not counted)
-        return number.unit in CURRENCIES or (priced and bare)
-    if measure is Measure.SIZE:
-        return number.unit not in CURRENCIES | {"", "%", "ordinal", "day", "month"}
-    return measure is Measure.NUMBER and not number.unit and not 1900 <= number.values[0] <= 2100

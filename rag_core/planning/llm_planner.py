@@ -28,7 +28,7 @@ from rag_core.planning.queries import (
     sanitize_query,
     truncate_query,
 )
-from rag_core.planning.router import route_plan
+from rag_core.planning.retriever_and_recipe_choice import route_plan
 from rag_core.planning.rule_planner import EXACT_INTENTS, TELEGRAM_START
 from rag_core.planning.schema import (
     PLAN_GRAMMAR,

@@ -36,7 +36,7 @@ from rag_core.planning.queries import (
     rewrite_as_statement,
     sanitize_query,
 )
-from rag_core.planning.router import route_plan
+from rag_core.planning.retriever_and_recipe_choice import route_plan
 from rag_core.text.channel_questions import detect_channel_question, detect_contact_kind
 from rag_core.text.definition_questions import find_defined_name
 from rag_core.text.status_questions import asks_for_status, strip_status_words

@@ -1,11 +1,10 @@
 """Recipe `agent`: looks at its own evidence and searches again, for questions that one search does not answer.
 
-A question of several parts is answered part by part, each with its own search; parts that the posts do not answer are
-named, and the values of a comparison are compared. For a chain ("who leads the club that published …") names in the
-best passages become the next queries, together with the words of the question that no passage covers yet, up to three
-rounds; this is iterative retrieval as in Trivedi et al., "Interleaving Retrieval with Chain-of-Thought Reasoning"
-(2023), by rules in place of a model. Other questions get a second, wider round where the first one covers them
-poorly.
+A question of several parts is answered part by part (answer_by_parts.py). For a chain ("who leads the club that
+published …") names in the best passages become the next queries, together with the words of the question that no
+passage covers yet, up to three rounds; this is iterative retrieval as in Trivedi et al., "Interleaving Retrieval with
+Chain-of-Thought Reasoning" (2023), by rules in place of a model. Other questions get a second, wider round where the
+first one covers them poorly.
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rag_core.context.evidence import MAX_SOURCES
 from rag_core.engine import Engine
-from rag_core.planning.comparison_questions import Comparison, compare_values, is_about, parse_comparison
-from rag_core.planning.router import QuestionPart, is_chain, split_question
+from rag_core.planning.question_parts import split_question
+from rag_core.planning.retriever_and_recipe_choice import is_chain
 from rag_core.planning.rule_planner import widen_plan
 from rag_core.recipe_steps import (
     add_hyde_query,
@@ -30,6 +28,7 @@ from rag_core.recipe_steps import (
     search_and_extract,
     write_or_extract,
 )
+from rag_core.recipes.answer_by_parts import answer_parts
 from rag_core.retrieval.fusion_and_mmr import fuse_rankings
 from rag_core.retrieval.hybrid import RetrievalQuery, search_hybrid
 from rag_core.retrieval.rerank import rerank_hits
@@ -38,12 +37,9 @@ from rag_core.retrieval.search import add_neighbours, build_retrieval_query, ext
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.names import find_names
-from rag_core.text.query_terms import QueryTerms
-from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
-from rag_core.types import Certainty, Draft, Evidence, Hit, Passage, PassageRef, Plan, Question, SearchFilter, Sentence
-from rag_core.writing.phrases import format_comparison
+from rag_core.types import Draft, Evidence, Hit, Passage, PassageRef, Plan, Question, SearchFilter
 
 # Coverage from which the first round is enough. Below it a second round helps, also where the bar is passed.
 _SUFFICIENT_COVERAGE = 0.8
@@ -57,7 +53,11 @@ async def run_agent(question: Question, rag: Engine, run: Run) -> tuple[Draft, E
     """Run the recipe `agent`: a draft and its evidence; a draft without sentences is a refusal."""
     parts = await asyncio.to_thread(split_question, question.text, question.asked_at)
     if len(parts) > 1:
-        return await _answer_parts(question, parts, rag, run)
+        if answered := await answer_parts(question, parts, rag, run):
+            return answered
+        plan, _ = await plan_or_answer_exactly(question, rag, run)
+        # the posts may say it in one sentence whose words no part has alone
+        return await _answer_in_rounds(question, plan, rag, run)
     plan, exact = await plan_or_answer_exactly(question, rag, run)
     if exact is not None:
         return exact, Evidence()
@@ -66,105 +66,6 @@ async def run_agent(question: Question, rag: Engine, run: Run) -> tuple[Draft, E
         written = await write_or_extract(question, plan, draft, evidence, rag, run)
         return await finish_draft(question, plan, written, evidence, rag, run)
     return await _answer_in_rounds(question, plan, rag, run)
-
-
-async def _answer_parts(
-    question: Question, parts: Sequence[QuestionPart], rag: Engine, run: Run
-) -> tuple[Draft, Evidence]:
-    """Answer each part by its own search, with its best sentence; the parts without an answer are named."""
-    rounds = list[_SearchRound]()
-    async with run.use_separate_budgets():
-        for part in parts:
-            asked = replace(question, text=part.text)
-            plan, exact = await plan_or_answer_exactly(asked, rag, run)
-            found = (exact, Evidence()) if exact else await search_and_extract(asked, plan, rag, run)
-            rounds.append(_SearchRound(plan, *found))
-    drafts = [one.draft for one in rounds]
-    if comparison := parse_comparison(question.text):  # what was found for the other thing only is no answer for both
-        drafts = [
-            replace(draft, sentences=tuple(one for one in draft.sentences if is_about(comparison, n, one.text)))
-            for n, draft in enumerate(drafts)
-        ]
-    else:  # what holds only the words carried over from the part before is no answer
-        drafts = [
-            draft if _is_covered(part, draft.sentences[:1], question, rag, _LEAST_WORDS) else Draft()
-            for part, draft in zip(parts, drafts, strict=True)
-        ]
-    answered = [draft for draft in drafts if draft.sentences]
-    if not answered:  # the posts may say it in one sentence whose words no part has alone
-        plan, _ = await plan_or_answer_exactly(question, rag, run)
-        return await _answer_in_rounds(question, plan, rag, run)
-    if run.plan:
-        run.plan = replace(
-            run.plan,
-            read_as=tuple(dict.fromkeys(pair for one in rounds for pair in one.plan.read_as)),
-            aliases=tuple(dict.fromkeys(pair for one in rounds for pair in one.plan.aliases)),
-        )
-    evidence, sentences = _join_evidence([one.evidence for one in rounds]), _join_first_sentences(answered)
-    if comparison and len(answered) == len(parts) and (compared := _compare(comparison, answered, question.lang)):
-        sentences = compared, *sentences
-    sure = all(draft.certainty is Certainty.SURE for draft in answered)
-    draft = Draft(
-        sentences,
-        min(draft.covered for draft in answered),
-        certainty=Certainty.SURE if sure else Certainty.PROBABLE,
-        missing=tuple(
-            part.asked
-            for part, own in zip(parts, drafts, strict=True)
-            if not own.sentences and not _is_covered(part, sentences, question, rag, _MOST_WORDS)
-        ),
-    )
-    plan = rounds[0].plan
-    written = await write_or_extract(question, plan, draft, evidence, rag, run)
-    return await finish_draft(question, plan, written, evidence, rag, run)
-
-
-def _compare(comparison: Comparison, drafts: Sequence[Draft], lang: str) -> Sentence | None:
-    """Compare the values of two things; None where the posts do not say them plainly."""
-    found = [draft.sentences[0] for draft in drafts]
-    if not (result := compare_values(comparison, [one.text for one in found], lang)):
-        return None
-    text = format_comparison(comparison.word, comparison.things, *result, lang)
-    return Sentence(text, tuple(one.citations[0] for one in found))
-
-
-def _is_covered(
-    part: QuestionPart, sentences: Sequence[Sentence], question: Question, rag: Engine, least: float
-) -> bool:
-    """Whether sentences hold this share of the weight of a part's own words; a part without words is covered."""
-    asked = QueryTerms.of(part.asked, rag.lexical.statistics(question.viewer.channels).weight)
-    held = frozenset(term for sentence in sentences for term in tokenize(sentence.text))
-    return not asked.share or asked.matched_share(held) + asked.similar_share(held) >= least
-
-
-# Shares of the weight of a part's words: of another part's answer that holds this part too, and of an own answer.
-_MOST_WORDS, _LEAST_WORDS = 0.5, 0.2
-
-
-def _join_first_sentences(drafts: Sequence[Draft]) -> tuple[Sentence, ...]:
-    """Join the best sentence of each part; of sentences that quote the same words the longer one stays."""
-    kept: list[Sentence] = []
-    for sentence in (draft.sentences[0] for draft in drafts):
-        same = next((n for n, other in enumerate(kept) if _quote_same_words(sentence, other)), None)
-        if same is not None:
-            kept[same] = max(kept[same], sentence, key=lambda one: len(one.text))
-        elif sum(len(other.text) for other in kept) + len(sentence.text) <= MAX_ANSWER_LENGTH:
-            kept.append(sentence)
-    return tuple(kept)
-
-
-def _quote_same_words(one: Sentence, other: Sentence) -> bool:
-    return any(a.post == b.post and a.start < b.end and b.start < a.end for a in one.citations for b in other.citations)
-
-
-def _join_evidence(given: Sequence[Evidence]) -> Evidence:
-    """Join the evidence of the parts, the best sources of each first; each post once, numbered anew."""
-    depth = max((len(one.sources) for one in given), default=0)
-    mixed = [one.sources[n] for n in range(depth) for one in given if n < len(one.sources)]
-    by_place = {source.passage.ref: source for source in reversed(mixed)}
-    ordered = list(dict.fromkeys(source.passage.ref for source in mixed))[:MAX_SOURCES]
-    boilerplate = {chat: lines for one in given for chat, lines in one.boilerplate.items()}
-    return Evidence(tuple(replace(by_place[place], number=n) for n, place in enumerate(ordered, 1)), boilerplate)
 
 
 # Iterative retrieval for chains, fitted on the development halves of HotpotQA and MuSiQue (pooled all_relevant@20:

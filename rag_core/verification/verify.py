@@ -22,7 +22,7 @@ from rag_core.planning.queries import (
     generate_query_variants,
     sanitize_query,
 )
-from rag_core.planning.router import choose_retrievers
+from rag_core.planning.retriever_and_recipe_choice import choose_retrievers
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
 from rag_core.storage import channels, near_duplicates, posts

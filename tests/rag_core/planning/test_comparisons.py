@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.planning.comparison_questions import compare_values, is_about, parse_comparison
+from rag_core.planning.comparison_questions import parse_comparison
+from rag_core.recipes.answer_by_parts import compare_values, is_about
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.planning.router import MAX_PARTS, route_plan, split_question
+from rag_core.planning.question_parts import MAX_PARTS, split_question
+from rag_core.planning.retriever_and_recipe_choice import route_plan
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.types import Channel, Kind, Plan, Question, Viewer
 

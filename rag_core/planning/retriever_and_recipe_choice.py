@@ -1,67 +1,15 @@
-"""Router: rules that choose the retrievers and the recipe of a question, and split one of several parts.
-
-"When is the library open, and where do I hand in batteries?" has two parts; each is searched and answered by itself.
-What a later part leaves out ("and for how much?") is carried over from the part before it, as in a follow-up.
-"""
+"""Router: rules that choose the retrievers (words, vectors or both) and the recipe of a question, by its plan."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from rag_core.planning.comparison_questions import parse_comparison
-from rag_core.text.sentences import is_pasted
+from rag_core.planning.question_parts import MAX_QUESTION_LENGTH, split_question
 from rag_core.text.tokens import tokenize
 from rag_core.types import DENSE_FIRST, HYBRID, LEXICAL_ONLY, Kind, Plan
-
-MAX_PARTS = 4
-MAX_QUESTION_LENGTH = 400  # characters: a longer text is pasted, not asked
-_ASKING = (
-    r"(?:(?:в|во|на|по|до|с|со|из|от|за|к|о|об|у|для|at|in|on|for|from|to|of|by|until|since|with) )?"
-    r"(?:где|куда|откуда|когда|сколько|кто|кого|кому|кем|ком|что|чего|чему|чем|как|как(?:ой|ая|ое|ие|ого|ому|их|им|ими|ом|ую)|"
-    r"котор\w+|чей|чья|почем|зачем|почему|есть ли|\w+ ли|"
-    r"where|when|who|whom|whose|what|which|why|how|is|are|was|were|do|does|did|can|could|will|would|should|has|have)\b"
-)
-_BOUNDARY = re.compile(
-    rf"\s*(?:[?!;]+\s+(?:(?:and|also|а|и|еще)\s+)?|,?\s+(?:and also|and|а также|а еще|и еще|и|а)\s+)(?={_ASKING})",
-    re.IGNORECASE,
-)
-_ASKS = re.compile(rf"(?<!\w){_ASKING}", re.IGNORECASE)
-_REFERRING = re.compile(
-    r"\b(?:он[аио]?|его|ее|их|ему|ей|им|ими|нее|нем|них|него|ней|ними|там|туда|тут|нужно было|it|its|he|him|his|she|her|they|them|their|there)\b",
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionPart:
-    """Part of a question: as it was asked, and as a question that stands alone."""
-
-    asked: str
-    text: str
-
-
-def split_question(text: str, now: datetime) -> tuple[QuestionPart, ...]:
-    """Split a question into its parts; the question itself where it has only one."""
-    whole = (QuestionPart(text, text),)
-    if len(text) > MAX_QUESTION_LENGTH or is_pasted(text):
-        return whole
-    if comparison := parse_comparison(text):
-        return tuple(QuestionPart(thing, comparison.ask(thing)) for thing in comparison.things)
-    pieces = [piece.strip(" ?!,;") for piece in _BOUNDARY.split(text.replace("ё", "е"))]
-    if not 1 < len(pieces) <= MAX_PARTS or not all(pieces) or not tokenize(pieces[0]) or not _ASKS.search(pieces[0]):
-        return whole
-    from rag_core.conversation.followups import extract_subject, is_followup  # late: of several parts alone
-
-    parts = [QuestionPart(pieces[0], f"{pieces[0]}?")]
-    for piece in pieces[1:]:
-        refers = not tokenize(piece) or _REFERRING.search(piece) or is_followup(piece, now)
-        # in brackets, because in the sentence it may need another case
-        aside = f" ({extract_subject(pieces[0], now)})" if refers else ""
-        parts.append(QuestionPart(piece, f"{piece}{aside}?"))
-    return tuple(parts)
-
 
 # Terms. A query of so few with a number, a quote or a filter is an exact search. Short everyday questions without these
 # gain 1.5 points of recall@20 by the dense index.

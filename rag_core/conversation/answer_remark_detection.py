@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
-from rag_core.conversation.followups import QUESTION_WORD_PATTERN, strip_lead_in
+from rag_core.conversation.followup_detection import QUESTION_WORD_PATTERN, strip_lead_in
 from rag_core.conversation.small_talk_detection import correct_word, split_words
 from rag_core.text.tokens import fold_case, read_phrases
 

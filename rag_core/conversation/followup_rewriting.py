@@ -1,333 +1,307 @@
-"""Follow-up rewriting by slot filling: put what a follow-up names into the slot of its kind in the earlier question.
+"""Follow-up rewriting: a follow-up becomes a standalone question, with the earlier questions of its conversation.
 
-Slots are days and times of day, "first" and "last", numbers, groups of people, units, adjectives, and the thing that
-is asked about. Russian words are read by a dictionary, English ones by determiners and closed lists of words.
+By rules times, names and beneficiaries ("for children") replace those of the earlier question, pronouns are replaced by
+their antecedents, and any other brief question gets the subject of the earlier one. A model rewrites when it is idle;
+it may only repeat the conversation: a rewrite with a new name or number, or with more than one new word, is rejected.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 
-from rag_core.text.morphology import WordReading, read_word
-from rag_core.text.tokens import detect_language, fold_case
-
-_MAX_WORDS = 40  # words of a question that are read by the dictionary
-_WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
-_DAY = (
-    r"(?:(?:в|во|по|на|к|on|in|at|over|during|for)\s+)?(?:the\s+)?(?:"
-    r"понедельник\w*|вторник\w*|сред[ауеы]|средам|четверг\w*|пятниц\w+|суббот\w+|воскресень\w+|будн\w+|выходн\w+|"
-    r"праздник\w*|рабочие дни|сегодня|завтра|послезавтра|вчера|утр\w{1,3}|вечер\w{0,3}|днем|ночью|летом|зимой|"
-    r"весной|осенью|каникул\w*|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|weekdays?|weekends?|"
-    r"(?:bank |public )?holidays?|today|tonight|tomorrow|yesterday|mornings?|evenings?|afternoons?|nights?|"
-    r"summer|winter|spring|autumn)"
+from rag_core.conversation.followup_detection import (
+    EDGE_CHARACTERS,
+    MAX_FOLLOWUP_LENGTH,
+    PREPOSITION,
+    QUESTION_WORD_PATTERN,
+    RUSSIAN_GENDERS,
+    TELL_MORE_PATTERN,
+    Pronoun,
+    extract_content_words,
+    extract_subject,
+    find_pronoun,
+    find_question_names,
+    is_followup,
+    split_time,
+    strip_lead_in,
 )
-_DAY_PATTERN = re.compile(rf"(?<!\w){_DAY}(?!\w)")
-_DAYS_PATTERN = re.compile(rf"{_DAY}(?:\s+{_DAY})?")
-# Asides of time, which a later follow-up drops: "how much was it before?", "and for children?"
-_PAST = (
-    r"раньше|прежде|ранее|до (?:этого|того)|в прошлом|before(?: that| this| then)?|earlier|previously|formerly|"
-    r"in the past"
+from rag_core.conversation.followup_slot_filling import (
+    add_past_aside,
+    drop_beneficiary,
+    extract_noun_phrase,
+    find_antecedent,
+    is_russian_name,
+    names_attribute,
+    replace_slot,
+    replace_thing,
+    strip_aside,
 )
-_PAST_PATTERN = re.compile(rf"(?:до (?:него|нее|них)|before (?:him|her|them|it)|{_PAST})")
-_ASIDE_PATTERN = re.compile(rf",?\s\(?(?:{_PAST})\)?$")
-_EMPTY_WORDS = frozenset(
-    "кто что сколько почем скока как какой какая какое какие каким был была было были стоил стоила стоило стоили "
-    "who what which how much many was were did does is are it they cost costs".split()
+from rag_core.conversation.memory import load_turns
+from rag_core.engine import Engine
+from rag_core.errors import GenerationFailed
+from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
+from rag_core.planning.intents import strip_asking_phrase
+from rag_core.storage.user_data import ConversationTurn
+from rag_core.text.answer_type import extract_numbers
+from rag_core.text.tokens import detect_language, fold_case, tokenize
+from rag_core.tracing import Run, Stage
+from rag_core.types import Question
+from rag_core.writing.grammar import build_paragraph_grammar, clean_reply
+from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt, quote_question
+
+_OCCURRENCE_PATTERNS = (
+    (re.compile(r"впервые|в первый раз"), "впервые"),
+    (re.compile(r"(?:в )?последний раз"), "в последний раз"),
+    (re.compile(r"(?:(?:for )?the )?\bfirst(?: time)?\b"), "first"),
+    (re.compile(r"(?:(?:for )?the )?\blast(?: time)?\b(?! (?:week|month|year|night))"), "last"),
 )
-_YEAR_BEFORE_PATTERN = re.compile(
-    r"(?:in )?(?:the )?(?:year|month|week) (?:before(?: that)?|earlier)|"
-    r"(?:год|месяц|недел)(?:ом|ем|ей)? (?:раньше|до этого)"
-)
-_THIS_PERIOD = re.compile(r"\bthis (year|month|week)\b|\b(?:в|на) эт(?:ом|ой) (году|месяце|неделе)\b")
-_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
-_NUMBER_PATTERN = re.compile(r"(?:(?:v|version|версия|номер|№)\s*)?(\d+(?:[.,:]\d+)*)")
-_COMPOSED_NUMBER = re.compile(r"(?<![\w.,:])\d+(?:[.,:]\d+)+(?!\w)")
-_WHOLE_NUMBER = re.compile(r"(?<![\w.,:])\d+(?![\w.,:]*\d)")
-_DETERMINER_LEMMAS = frozenset("какой который этот весь такой мой ваш ваша".split())
-_UNIT = (
-    r"(?:килограмм\w*|кило|кг|грамм\w*|литр\w*|пачк\w|штук\w|упаковк\w|коробк\w|банк[ау]|бутылк\w|буханк\w|порци\w|чашк\w|"
-    r"мешо?к\w?|месяц\w?|год\w?|недел\w|сутк\w|час|день|полгода|"
-    r"kilos?|kilograms?|kg|grams?|pounds?|lit(?:er|re)s?|packs?|packets?|bottles?|box|bags?|cups?|slices?|loaf|"
-    r"portions?|months?|years?|weeks?|days?|hours?|dozen)"
-)
-_UNIT_PATTERN = re.compile(rf"(?<!\w)(?:(?:per|a|an|one|за|в)\s+)?{_UNIT}(?!\w)")
-_PEOPLE = (
-    r"(?:non-?)?(?:members?|students?|children|kids?|child|adults?|pensioners?|seniors?|famil(?:y|ies)|guests?|visitors?|beginners?|"
-    r"volunteers?|locals?|residents?|couples?|groups?|babies|toddlers?|teen(?:ager)?s?|veterans?|newcomers?|everyone|"
-    r"(?:disabled|old|young) people|schoolchildren|pupils?|teachers?)"
-)
-_PEOPLE_PATTERN = re.compile(rf"(?:for\s+)?(?:the\s+)?{_PEOPLE}(?!\w)")
-_FOR_PEOPLE_PATTERN = re.compile(rf"\bfor\s+(?:the\s+)?{_PEOPLE}(?!\w)")
-_PRICE_PATTERN = re.compile(r"\b(?:сто(?:ит|ят|ил\w?)|поч[её]м|цен[аыу]|how much|price|cost)\b")
-_ATTRIBUTES = frozenset(
-    "цена цены курс стоимость адрес телефон номер время часы расписание график дата место вход билет билеты скидка "
-    "скидки автор причина итог price prices cost costs address phone number time hours schedule date place entrance "
-    "ticket tickets discount discounts author reason result score".split()
-)
-_PREPOSITION_PATTERN = re.compile(
-    r"(?:в|во|на|по|о|об|про|для|без|из|с|со|у|от|до|за|in|on|at|about|for|from|to|with|by|near)\s"
-)
-_ENGLISH_THING_PATTERN = re.compile(
-    r"\b(?:how much|how many|what|when|where|who)\b[^,]*?\b(?P<det>a|an|the|some)\s+(?P<thing>\w+(?:\s+\w+)*?)"
-    r"(?=\s+(?:cost|costs|for|in|on|at|by|to|from|with|open|opens|close|closes|start|starts|begin|begins|work|works|now|today)\b|\s*$)"
-)
-_ATTRIBUTE_OF_PATTERN = re.compile(r"\b(?:price|cost|rate|address|schedule|date|time) of (?P<thing>(?:the |an? )?\w+)")
-_PRO_FORM_PATTERN = re.compile(r"\bones?$")
-_DETERMINER_PATTERN = re.compile(r"(?P<det>a|an|the|some)\s+")
+_ABOUT_PATTERN = re.compile(r"^(?:о|об|обо|про|насч[её]т|about)\s+", re.I)
+_BENEFICIARY_PATTERN = re.compile(r"\b(?P<on>для|for|без|without)\s+(?:[^\W\d]+\s*){1,2}")
 
 
-def strip_aside(question: str) -> str:
-    """Strip an aside of time at the end of a question ("… before")."""
-    aside = _ASIDE_PATTERN.search(fold_case(question))
-    return question[: aside.start()] if aside else question
+def rewrite_by_rules(text: str, turns: Sequence[ConversationTurn], now: datetime) -> str:
+    """Rewrite a follow-up as a standalone question by rules (turns oldest first); other questions stay unchanged."""
+    if not turns or not is_followup(text, now):
+        return text
+    last = turns[-1]
+    rest = strip_lead_in(text).strip(EDGE_CHARACTERS)
+    pronoun = find_pronoun(rest)
+    if past := add_past_aside(last.question.strip(EDGE_CHARACTERS), rest):
+        rewritten = past
+    elif pronoun is not None:
+        rewritten = _replace_pronoun(rest, pronoun, last, now, led=rest != text.strip(EDGE_CHARACTERS))
+    elif TELL_MORE_PATTERN.match(fold_case(rest)):
+        rewritten = f"{rest}: {extract_subject(last.question, now)}"
+    else:
+        rewritten = _carry_over_subject(rest, last, now)
+    rewritten = rewritten[:MAX_FOLLOWUP_LENGTH].strip(EDGE_CHARACTERS)
+    return text if rewritten == text.strip(EDGE_CHARACTERS) else f"{rewritten}?"
 
 
-def names_attribute(rest: str) -> bool:
-    """Whether a follow-up only names an attribute of the earlier subject: "and the price?"."""
-    words = [word for word in _WORD.findall(rest.lower()) if word not in {"the", "its", "their"}]
-    return len(words) == 1 and words[0] in _ATTRIBUTES
+_WHO_PATTERN = re.compile(r"(?:кто|who)\b")
+_ASKS_FOR_NAME_PATTERN = re.compile(r"\b(?:who|whom|where|which|what|кто|кого|кем|кому|где|куда|как\w{2,3})\b")
+_THING_PATTERN = re.compile(r"\b(?:the|an?)\s.+")
+_DEFINITION_PATTERN = re.compile(
+    r"^(?:кто так(?:ой|ая|ие)|что такое|(?:расскажи\w*|что известно|что пишут|что писали)(?: мне)? (?:о|об|про)|"
+    r"who(?: is|'s|’s|s) (?!the |your |our |in )|what (?:is|are) (?!the )|tell me about)\s*(?P<name>[^?]+)"
+)
 
 
-def replace_slot(question: str, rest: str) -> str | None:
-    """Put the words of a follow-up into the slot of their kind; None where none is found."""
-    question = strip_aside(question)
-    kinds = _replace_year_before, _replace_day, _replace_number, _replace_unit, _replace_people, _replace_verb
-    for replace_kind in kinds:
-        if replaced := replace_kind(question, rest):
-            return replaced
-    return None
+def _replace_pronoun(rest: str, pronoun: Pronoun, last: ConversationTurn, now: datetime, *, led: bool) -> str:
+    """Replace the pronoun by its antecedent: a name of the last answer or question, or the subject."""
+    asked = strip_aside(last.question.strip(EDGE_CHARACTERS))
+    if pronoun.whole:
+        aside = extract_subject(asked, None)
+        return _append_aside(f"{rest[: pronoun.start].rstrip()}{rest[pronoun.end :]}", aside)
+    subject = extract_subject(asked, now)
+    word, after = fold_case(rest[pronoun.start : pronoun.end]), rest[pronoun.end :]
+    antecedent = _choose_antecedent(word, pronoun, asked, subject, last.entities)
+    if antecedent is None:
+        return _append_aside(rest, subject)
+    if antecedent == subject and detect_language(subject) != detect_language(rest):
+        return rest  # a question that mixes two languages finds nothing
+    if word in {"his", "her", "its", "their"} and re.match(r"\s+\w", after):
+        antecedent = f"{antecedent}'s"
+    replaced = f"{rest[: pronoun.start]}{antecedent}{after}"
+    return _append_aside(replaced, subject) if led and antecedent not in subject else replaced
 
 
-def replace_thing(question: str, rest: str) -> str | None:
-    """Replace the thing of a question, or its adjective, by another one; None where the words are of another kind."""
-    if preposition := _PREPOSITION_PATTERN.match(fold_case(rest)):
-        wanted = {r.case for _, readings in list(_read_words(rest[preposition.end() :]))[-1:] for r in readings[:2]}
-        for found in reversed(list(re.finditer(rf"(?<!\w){re.escape(preposition[0])}(\w+)", fold_case(question)))):
-            same_case = not wanted or wanted & {r.case for r in read_word(found[1])[:2]}
-            if same_case and not _DAYS_PATTERN.fullmatch(found[0]):
-                return f"{question[: found.start()]}{rest}{question[found.end() :]}"
+_BRACKETS = str.maketrans("", "", "()")
+
+
+def _append_aside(text: str, aside: str) -> str:
+    """Append words in brackets: outside of its sentence a subject has another case, which only an aside may have."""
+    return f"{text} ({aside.translate(_BRACKETS).strip()})"
+
+
+def _choose_antecedent(word: str, pronoun: Pronoun, asked: str, subject: str, names: Sequence[str]) -> str | None:
+    """Choose what a pronoun stands for; None for the unnamed person of a question such as "who brings the bread"."""
+    gender = RUSSIAN_GENDERS.get(word)
+    if gender:
+        names = [name for name in names if is_russian_name(name, gender)]
+    low = fold_case(asked)
+    fresh = [name for name in names if fold_case(name) not in low]
+    definition = _DEFINITION_PATTERN.match(low)
+    if definition and not pronoun.many:
+        return asked[definition.start("name") : definition.end("name")].strip()
+    if pronoun.many and len(names) > 1:
+        return ", ".join(names)
+    if fresh and (pronoun.person or pronoun.place) and _ASKS_FOR_NAME_PATTERN.search(low):
+        return fresh[0]
+    known = [name for name in names if name not in fresh]
+    return _find_antecedent_in_question(word, pronoun, asked, subject, known)
+
+
+def _find_antecedent_in_question(
+    word: str, pronoun: Pronoun, asked: str, subject: str, known: Sequence[str]
+) -> str | None:
+    """Find the antecedent among the words of the earlier question; `known`: names that the answer repeats."""
+    asked_names, gender = find_question_names(asked), RUSSIAN_GENDERS.get(word)
+    if pronoun.person and not asked_names and _WHO_PATTERN.match(fold_case(asked)):
         return None
-    if _PRO_FORM_PATTERN.search(fold_case(rest)):
-        return None
-    if detect_language(rest) == "ru":
-        return _replace_adjective(question, rest) or _replace_russian_thing(question, rest)
-    return _replace_english_thing(question, rest)
+    russian_plural = pronoun.many and detect_language(word) == "ru"
+    if (gender or russian_plural) and (noun := find_antecedent(asked, gender or "", "sing" if gender else "plur")):
+        return noun
+    if pronoun.person and known:
+        return known[0]
+    if pronoun.person and asked_names:
+        return asked_names[-1].text
+    if word in {"it", "them"} and (thing := _THING_PATTERN.search(subject)):
+        return thing[0]
+    return subject
 
 
-def add_past_aside(question: str, rest: str) -> str | None:
-    """Add an aside of time to a question: "and before?", "а до него кто был?"; None where the words say more."""
-    words = [word for word in fold_case(rest).split() if word not in _EMPTY_WORDS]
-    aside = _PAST_PATTERN.fullmatch(" ".join(words))
-    if aside is None:
-        return None
-    said = "до этого" if aside[0].startswith("до ") else "before" if aside[0].startswith("before") else aside[0]
-    return f"{strip_aside(question)} ({said})"
+# "а в воскресенье во сколько откроется?"
+_INNER_QUESTION_WORD = re.compile(r"\s(?:кто|где|куда|когда|почему|сколько|скольки|скок\w?|почем)\b")
 
 
-_TURNING_VERB_PATTERN = re.compile(r"(?<!\w)(?:(?:re)?open|close|start|begin|end|finish|leave|arrive|return)s?(?!\w)")
-
-
-def _replace_verb(question: str, rest: str) -> str | None:
-    """Replace the verb by another one of the same form: "открывается" by "закрывается"."""
-    if _TURNING_VERB_PATTERN.fullmatch(fold_case(rest)):
-        return _replace_last(_TURNING_VERB_PATTERN, question, rest)
-    forms = [_read_verb_form(readings) for _, readings in _read_words(rest)]
-    if len(forms) != 1 or forms[0] is None:
-        return None
-    for match, readings in _read_words(question):
-        if _read_verb_form(readings) == forms[0]:
-            return f"{question[: match.start()]}{rest}{question[match.end() :]}"
-    return None
-
-
-def _read_verb_form(readings: tuple[WordReading, ...]) -> tuple[str, str] | None:
-    """Number and gender of a verb, as plain texts: the dictionary's own refuse to be compared with ""."""
-    if not readings or readings[0].part != "VERB":
-        return None
-    return str(readings[0].number), str(readings[0].gender)
-
-
-def _replace_year_before(question: str, rest: str) -> str | None:
-    asked = _YEAR_BEFORE_PATTERN.fullmatch(fold_case(rest))
-    if asked is None:
-        return None
-    if year := _YEAR.search(question):
-        return f"{question[: year.start()]}{int(year[0]) - 1}{question[year.end() :]}"
-    this = _THIS_PERIOD.search(fold_case(question))
-    if this is None:
-        return None
-    last = "на прошлой" if this[2] == "неделе" else "в прошлом" if this[2] else "last"
-    return f"{question[: this.start()]}{last} {this[1] or this[2]}{question[this.end() :]}"
-
-
-def _replace_day(question: str, rest: str) -> str | None:
-    return _replace_last(_DAY_PATTERN, question, rest) if _DAYS_PATTERN.fullmatch(fold_case(rest)) else None
-
-
-def _replace_number(question: str, rest: str) -> str | None:
-    if (number := _NUMBER_PATTERN.fullmatch(fold_case(rest))) is None:
-        return None
-    same = _COMPOSED_NUMBER if re.search(r"[.,:]", number[1]) else _WHOLE_NUMBER
-    return _replace_last(same, question, number[1])
-
-
-def _replace_unit(question: str, rest: str) -> str | None:
-    return _replace_last(_UNIT_PATTERN, question, rest) if _UNIT_PATTERN.fullmatch(fold_case(rest)) else None
-
-
-def _replace_last(pattern: re.Pattern[str], question: str, words: str) -> str | None:
-    found = list(pattern.finditer(fold_case(question)))
-    return f"{question[: found[-1].start()]}{words}{question[found[-1].end() :]}" if found else None
-
-
-def _replace_people(question: str, rest: str) -> str | None:
-    if _PEOPLE_PATTERN.fullmatch(fold_case(rest)):
-        wanted = rest if fold_case(rest).startswith("for ") else f"for {rest}"
-        return _replace_last(_FOR_PEOPLE_PATTERN, question, wanted) or f"{question} {wanted}"
-    if detect_language(rest) == "ru" and _are_people(rest):
-        for match, readings in _read_words(question):
-            if any(r.part == "NOUN" and r.animate and r.case == "datv" and not r.name for r in readings[:2]):
-                return f"{question[: match.start()]}{rest}{question[match.end() :]}"
-        return f"{question} {rest}"
-    return None
-
-
-def _are_people(rest: str) -> bool:
-    """Whether Russian words are people in the dative: "детям", "взрослым пенсионерам"."""
-    readings = [read for _, read in _read_words(rest)]
+def _carry_over_subject(rest: str, last: ConversationTurn, now: datetime) -> str:
+    """Change in the earlier question what the follow-up says differently; else add the earlier subject to it."""
+    question = last.question.strip(EDGE_CHARACTERS)
+    if replaced := replace_slot(question, rest):
+        return replaced
+    question, left = strip_aside(question), rest
+    when, other = split_time(rest, now)
+    if QUESTION_WORD_PATTERN.match(fold_case(rest)) or _INNER_QUESTION_WORD.search(fold_case(rest)):
+        subject = extract_noun_phrase(extract_subject(question, now if when else None))
+        return rest if subject in rest else _append_aside(rest, subject)
+    if when and not extract_content_words(other):
+        return _replace_time(question, when, now)
+    if when:
+        question, left = _replace_time(question, when, now), other
+    if turned := _swap_first_and_last(question, left):
+        return turned
+    if renamed := _replace_name(question, left):
+        return renamed
+    if detect_language(left) != detect_language(question) and not find_question_names(f", {left}"):
+        return rest  # a joined question would mix two languages; names are the same in both
+    if names_attribute(left):
+        return _append_aside(left, extract_subject(question, None))
     return (
-        bool(readings)
-        and all(any(r.case == "datv" for r in read) for read in readings)
-        and any(r.part == "NOUN" and r.animate and r.case == "datv" and not r.name for r in readings[-1])
+        _replace_topic(question, rest, now)
+        or replace_thing(question, left)
+        or _replace_beneficiary(question, left)
+        or _append_aside(drop_beneficiary(question), left)
     )
 
 
-def _read_words(text: str) -> Iterator[tuple[re.Match[str], tuple[WordReading, ...]]]:
-    for number, match in enumerate(_WORD.finditer(text)):
-        if number == _MAX_WORDS:
-            return
-        yield match, read_word(match[0].lower()) if re.search("[а-яё]", match[0].lower()) else ()
+def _replace_time(question: str, when: str, now: datetime) -> str:
+    """Replace the time in a question, or append it; the old preposition stays where the new time has none."""
+    old, _ = split_time(question, now)
+    if not old:
+        return f"{question} {when}"
+    before = re.match(rf"{PREPOSITION}\s+", fold_case(old))
+    alone = re.match(rf"{PREPOSITION}|(?:last|this|next|yesterday|today|вчера|сегодня)\b", fold_case(when))
+    return question.replace(old, f"{old[: before.end()]}{when}" if before and not alone else when, 1)
 
 
-def _is_adjective(reading: WordReading) -> bool:
-    return reading.part == "ADJF" and reading.lemma not in _DETERMINER_LEMMAS
-
-
-def _replace_adjective(question: str, rest: str) -> str | None:
-    """Replace an adjective by another one of the same form: "ржаной" by "пшеничный", "первый" by "последний"."""
-    words = list(_read_words(rest))
-    if len(words) != 1:
-        return None
-    forms = {(r.case, r.gender, r.number) for r in words[0][1] if _is_adjective(r)}
-    for match, readings in reversed(list(_read_words(question))):
-        if forms & {(r.case, r.gender, r.number) for r in readings if _is_adjective(r)}:
-            return f"{question[: match.start()]}{rest}{question[match.end() :]}"
+def _swap_first_and_last(question: str, rest: str) -> str | None:
+    for pattern, words in _OCCURRENCE_PATTERNS:
+        if pattern.fullmatch(fold_case(rest)):
+            for other, _ in _OCCURRENCE_PATTERNS:
+                if other is not pattern and (found := other.search(fold_case(question))):
+                    return f"{question[: found.start()]}{words}{question[found.end() :]}"
     return None
 
 
-def _is_subject_noun(word: re.Match[str], readings: tuple[WordReading, ...]) -> bool:
-    """Whether a word is a noun in the nominative, also one that has a single form for all cases ("латте")."""
-    return any(r.part == "NOUN" and (r.case == "nomn" or r.lemma == fold_case(word[0])) for r in readings[:3])
-
-
-def _replace_russian_thing(question: str, rest: str) -> str | None:
-    """Replace the noun in the nominative with its adjectives, in questions of price with its genitives too.
-
-    Of an attribute ("курс доллара") the noun in the genitive is replaced.
-    """
-    new, words = list(_read_words(rest)), list(_read_words(question))
-    nouns = [n for n, word in enumerate(new) if _is_subject_noun(*word)]
-    at = next((n for n, word in enumerate(words) if _is_subject_noun(*word)), None)
-    others = {"VERB", "INFN", "PREP", "NPRO"}
-    if at is None or not nouns or nouns[0] > 1 or any(r.part in others for _, read in new for r in read[:1]):
+def _replace_name(question: str, rest: str) -> str | None:
+    preposition = re.match(rf"({PREPOSITION})\s+", fold_case(rest))
+    name = rest[preposition.end() :] if preposition else rest
+    if [found.text for found in find_question_names(f", {name}")] != [name]:
         return None
-    first = last = at
-    if fold_case(words[at][0][0]) in _ATTRIBUTES and at + 1 < len(words) and _is_genitive(words[at + 1][1]):
-        first = last = at + 1
-    while first and any(map(_is_adjective, words[first - 1][1][:1])):
-        first -= 1
-    price = _PRICE_PATTERN.search(fold_case(question))
-    while last + 1 < len(words) and (
-        any(map(_is_adjective, words[last + 1][1][:1])) or (price and _is_genitive(words[last + 1][1]))
-    ):
-        last += 1
-    return f"{question[: words[first][0].start()]}{rest}{question[words[last][0].end() :]}"
+    old = [found for found in find_question_names(question) if found.text != name]
+    on = preposition[1] if preposition else None
+    same = [found for found in old if _find_preposition_before(question, found.start) == on]
+    chosen = same[0] if same else old[-1] if old and on is None else None
+    return f"{question[: chosen.start]}{name}{question[chosen.end :]}" if chosen else None
 
 
-def _is_genitive(readings: tuple[WordReading, ...]) -> bool:
-    return any(r.part == "NOUN" and r.case == "gent" for r in readings[:1])
-
-
-def _replace_english_thing(question: str, rest: str) -> str | None:
-    if len(rest.split()) > 4:
+def _replace_topic(question: str, rest: str, now: datetime) -> str | None:
+    """Replace the topic after "tell me about"; the time is the new one, or else the earlier one."""
+    topic = strip_asking_phrase(question)
+    if topic == question:
         return None
-    found = _ENGLISH_THING_PATTERN.search(fold_case(question))
-    determiner = _DETERMINER_PATTERN.match(fold_case(rest))
-    if of := _ATTRIBUTE_OF_PATTERN.search(fold_case(question)):
-        return f"{question[: of.start('thing')]}{rest}{question[of.end('thing') :]}"
-    if found is None or (determiner is None and not _PRICE_PATTERN.search(fold_case(question))):
+    bare = _ABOUT_PATTERN.sub("", rest, count=1)
+    # A Russian word without its preposition is in another grammatical case than this position needs.
+    asked = f"{question.removesuffix(topic)}{bare}" if bare != rest or detect_language(rest) == "en" else rest
+    earlier_time = "" if split_time(rest, now)[0] else split_time(question, now)[0]
+    return f"{asked} {earlier_time}".rstrip()
+
+
+def _find_preposition_before(question: str, at: int) -> str | None:
+    found = re.search(rf"(?<!\w)({PREPOSITION})\s+$", fold_case(question[:at]))
+    return found[1] if found else None
+
+
+def _replace_beneficiary(question: str, rest: str) -> str | None:
+    wanted = re.match(rf"({PREPOSITION})\s", fold_case(rest))
+    if wanted is None:
         return None
-    if determiner and (determiner["det"] == "the") != (found["det"] == "the"):
-        return None
-    start = found.start("det") if determiner else found.start("thing")
-    return f"{question[:start]}{rest}{question[found.end('thing') :]}"
+    for found in _BENEFICIARY_PATTERN.finditer(fold_case(question)):
+        if found["on"] == wanted[1]:
+            return f"{question[: found.start()]}{rest} {question[found.end() :]}".strip()
+    return f"{question} {rest}"
 
 
-def find_russian_noun(text: str, gender: str, number: str) -> bool:
-    """Whether a Russian text has a noun of a number and a gender, "" for any gender."""
-    return any(_agrees(r, gender, number) for _, read in _read_words(text) for r in read[:1])
+_MAX_REWRITE_LENGTH, _MAX_REWRITE_TOKENS = 200, 96
+_SHOWN_TURNS = 3  # earlier questions in the prompt
+_REWRITE_REJECTED = "The model's question was not the one that was asked: the rules' is taken."
 
 
-def _agrees(reading: WordReading, gender: str, number: str) -> bool:
-    in_number = number == "plur" if reading.number == "plur" else number != "plur"
-    return reading.part == "NOUN" and in_number and (not gender or number == "plur" or reading.gender == gender)
+async def resolve_followup(question: Question, rag: Engine, run: Run) -> Question:
+    """Rewrite a follow-up with the stored turns of its conversation; other questions stay unchanged."""
+    turns = await run.attempt(Stage.MEMORY, load_turns(question, rag), ())
+    return await rewrite_followup(question, turns, rag, run)
 
 
-def is_russian_name(name: str, gender: str) -> bool:
-    """Whether a Russian name may be that of a person or thing of a gender; always for one in another script."""
-    return all(
-        any((r.name or r.part == "NOUN") and (not r.gender or r.gender == gender) for r in readings)
-        for match, readings in _read_words(name)
-        if readings
+async def rewrite_followup(question: Question, turns: Sequence[ConversationTurn], rag: Engine, run: Run) -> Question:
+    """Rewrite a follow-up as a standalone question, by a model where one is idle, else by rules; turns oldest first."""
+    if not turns or not is_followup(question.text, question.asked_at):
+        return question
+    by_rules = rewrite_by_rules(question.text, turns, question.asked_at)
+    model = rag.planner or rag.writer
+    text = by_rules
+    if model is not None and not model.waiting:
+        text = await run.attempt(Stage.FOLLOWUP, _rewrite_by_model(question, turns, model, run), by_rules)
+    return replace(question, text=text)
+
+
+async def _rewrite_by_model(
+    question: Question, turns: Sequence[ConversationTurn], model: LanguageModel, run: Run
+) -> str:
+    """Rewrite by the model; call it in a stage. Raises GenerationFailed, also for an unfaithful rewrite."""
+    template = load_prompt("followup", question.lang)
+    prompt = Prompt(template.system, f"{_format_turns(turns)}\n{quote_question(question.text)}", template.shots)
+    grammar = build_paragraph_grammar(_MAX_REWRITE_LENGTH)
+    decoding = DecodingParams(_MAX_REWRITE_TOKENS, 0.0)
+    reply = await run.ask_model(model, question.viewer.user_id, prompt, decoding, grammar=grammar)
+    text = " ".join(clean_reply(reply).split())[:_MAX_REWRITE_LENGTH]
+    if not _is_faithful_rewrite(text, question.text, turns):
+        raise GenerationFailed(_REWRITE_REJECTED)
+    return text
+
+
+def _format_turns(turns: Sequence[ConversationTurn]) -> str:
+    lines = (
+        f"{escape_prompt_text(turn.question)} ({escape_prompt_text(', '.join(turn.entities))})".removesuffix(" ()")
+        for turn in turns[-_SHOWN_TURNS:]
     )
+    return "<talk>\n{}\n</talk>".format("\n".join(lines))
 
 
-def drop_beneficiary(question: str) -> str:
-    """Drop the group of people at the end of a question ("… for members")."""
-    found = re.search(rf"{_FOR_PEOPLE_PATTERN.pattern}$", fold_case(question))
-    return question[: found.start()].rstrip() if found else question
-
-
-def extract_noun_phrase(subject: str) -> str:
-    """Extract the nouns of a Russian subject with what belongs to them: without verbs, adverbs and times of day."""
-    kept, end = [], 0
-    for match, readings in _read_words(subject):
-        if readings and readings[0].part in {"VERB", "ADVB", "PRED", "PRCL", "CONJ", "NPRO"}:
-            kept.append(subject[end : match.start()])
-            end = match.end()
-    phrase = " ".join("".join((*kept, subject[end:])).split())
-    return phrase if _WORD.search(phrase) else subject
-
-
-def find_antecedent(question: str, gender: str, number: str) -> str | None:
-    """Find the noun phrase of a Russian question with which a pronoun agrees; its adjectives and genitives with it."""
-    words = list(_read_words(question))
-    at = next(
-        (
-            n
-            for n, (_, read) in enumerate(words)
-            if any(_agrees(r, gender, number) and r.case in {"nomn", "accs"} for r in read[:2])
-        ),
-        next((n for n, (_, read) in enumerate(words) if any(_agrees(r, gender, number) for r in read[:1])), None),
+def _is_faithful_rewrite(text: str, asked: str, turns: Sequence[ConversationTurn]) -> bool:
+    """Whether a rewrite keeps the follow-up and the topic, and adds no name, no number and at most one word."""
+    history = " ".join(part for turn in turns for part in (turn.question, *turn.entities))
+    own, before, rewritten = set(tokenize(asked)), set(tokenize(history)), set(tokenize(text))
+    names = {term for name in find_question_names(text) for term in tokenize(name.text)}
+    kept = {term for word in extract_content_words(asked) for term in tokenize(word)} | set(extract_numbers(asked))
+    return (
+        bool(rewritten & before)
+        and kept <= rewritten | set(extract_numbers(text))
+        and names <= own | before
+        and extract_numbers(text) <= extract_numbers(f"{asked} {history}")
+        and len(rewritten - own - before) <= 1
     )
-    if at is None or _DAY_PATTERN.fullmatch(words[at][0][0].lower()):
-        return None
-    first = last = at
-    while first and any(map(_is_adjective, words[first - 1][1][:1])):
-        first -= 1
-    while last + 1 < len(words) and any(
-        _is_adjective(r) or (r.part == "NOUN" and r.case == "gent") for r in words[last + 1][1][:1]
-    ):
-        last += 1
-    return question[words[first][0].start() : words[last][0].end()]

@@ -1,33 +1,18 @@
 """Conversation memory: earlier questions of a reader, for about an hour; in forums by topic.
 
-It is never a source of an answer. Memory holds rewritten questions and the names in their answers. A follow-up is
-rewritten with them by a model when it is idle, by rules otherwise. A model may only repeat the conversation: a rewrite
-with a new name or number, or with more than one new word, is rejected.
+It is never a source of an answer. Memory holds rewritten questions and the names in their answers; a follow-up is
+rewritten with them (followup_rewriting.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 
-from rag_core.conversation.followups import (
-    extract_content_words,
-    find_question_names,
-    is_followup,
-    rewrite_by_rules,
-)
+from rag_core.conversation.followup_detection import find_question_names, is_followup
 from rag_core.engine import Engine
-from rag_core.errors import GenerationFailed
-from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.storage import user_data
 from rag_core.storage.user_data import ConversationKey, ConversationTurn
-from rag_core.text.answer_type import extract_numbers
-from rag_core.text.tokens import tokenize
-from rag_core.tracing import Run, Stage
 from rag_core.types import Answer, Question
-from rag_core.writing.grammar import build_paragraph_grammar, clean_reply
-from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt, quote_question
 
 _MAX_TURNS = 20
 _MAX_NAMES, _MAX_NAME_LENGTH = 8, 60
@@ -104,64 +89,3 @@ async def start_new_conversation(talk: ConversationKey, rag: Engine) -> int:
 
 def _build_setting_key(chat: int) -> str:
     return f"memory {chat}"
-
-
-_MAX_REWRITE_LENGTH, _MAX_REWRITE_TOKENS = 200, 96
-_SHOWN_TURNS = 3  # earlier questions in the prompt
-_REWRITE_REJECTED = "The model's question was not the one that was asked: the rules' is taken."
-
-
-async def resolve_followup(question: Question, rag: Engine, run: Run) -> Question:
-    """Rewrite a follow-up with the stored turns of its conversation; other questions stay unchanged."""
-    turns = await run.attempt(Stage.MEMORY, load_turns(question, rag), ())
-    return await rewrite_followup(question, turns, rag, run)
-
-
-async def rewrite_followup(question: Question, turns: Sequence[ConversationTurn], rag: Engine, run: Run) -> Question:
-    """Rewrite a follow-up as a standalone question, by a model where one is idle, else by rules; turns oldest first."""
-    if not turns or not is_followup(question.text, question.asked_at):
-        return question
-    by_rules = rewrite_by_rules(question.text, turns, question.asked_at)
-    model = rag.planner or rag.writer
-    text = by_rules
-    if model is not None and not model.waiting:
-        text = await run.attempt(Stage.FOLLOWUP, _rewrite_by_model(question, turns, model, run), by_rules)
-    return replace(question, text=text)
-
-
-async def _rewrite_by_model(
-    question: Question, turns: Sequence[ConversationTurn], model: LanguageModel, run: Run
-) -> str:
-    """Rewrite by the model; call it in a stage. Raises GenerationFailed, also for an unfaithful rewrite."""
-    template = load_prompt("followup", question.lang)
-    prompt = Prompt(template.system, f"{_format_turns(turns)}\n{quote_question(question.text)}", template.shots)
-    grammar = build_paragraph_grammar(_MAX_REWRITE_LENGTH)
-    decoding = DecodingParams(_MAX_REWRITE_TOKENS, 0.0)
-    reply = await run.ask_model(model, question.viewer.user_id, prompt, decoding, grammar=grammar)
-    text = " ".join(clean_reply(reply).split())[:_MAX_REWRITE_LENGTH]
-    if not _is_faithful_rewrite(text, question.text, turns):
-        raise GenerationFailed(_REWRITE_REJECTED)
-    return text
-
-
-def _format_turns(turns: Sequence[ConversationTurn]) -> str:
-    lines = (
-        f"{escape_prompt_text(turn.question)} ({escape_prompt_text(', '.join(turn.entities))})".removesuffix(" ()")
-        for turn in turns[-_SHOWN_TURNS:]
-    )
-    return "<talk>\n{}\n</talk>".format("\n".join(lines))
-
-
-def _is_faithful_rewrite(text: str, asked: str, turns: Sequence[ConversationTurn]) -> bool:
-    """Whether a rewrite keeps the follow-up and the topic, and adds no name, no number and at most one word."""
-    history = " ".join(part for turn in turns for part in (turn.question, *turn.entities))
-    own, before, rewritten = set(tokenize(asked)), set(tokenize(history)), set(tokenize(text))
-    names = {term for name in find_question_names(text) for term in tokenize(name.text)}
-    kept = {term for word in extract_content_words(asked) for term in tokenize(word)} | set(extract_numbers(asked))
-    return (
-        bool(rewritten & before)
-        and kept <= rewritten | set(extract_numbers(text))
-        and names <= own | before
-        and extract_numbers(text) <= extract_numbers(f"{asked} {history}")
-        and len(rewritten - own - before) <= 1
-    )

@@ -51,7 +51,7 @@ def split_question(text: str, now: datetime) -> tuple[QuestionPart, ...]:
     pieces = [piece.strip(" ?!,;") for piece in _BOUNDARY.split(text.replace("ё", "е"))]
     if not 1 < len(pieces) <= MAX_PARTS or not all(pieces) or not tokenize(pieces[0]) or not _ASKS.search(pieces[0]):
         return whole
-    from rag_core.conversation.followups import extract_subject, is_followup  # late: of several parts alone
+    from rag_core.conversation.followup_detection import extract_subject, is_followup  # late: of several parts alone
 
     parts = [QuestionPart(pieces[0], f"{pieces[0]}?")]
     for piece in pieces[1:]:

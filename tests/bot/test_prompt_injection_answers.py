@@ -24,7 +24,7 @@ from bot.views.answer import render_answer
 from bot.views.message_formatting import split_pages
 from bot.views.post_formatting import RenderContext
 from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_question, open_engine
-from rag_core.conversation.memory import resolve_followup
+from rag_core.conversation.followup_rewriting import resolve_followup
 from rag_core.planning.llm_planner import KnownEntities, merge_plans
 from rag_core.planning.rule_planner import build_bare_plan
 from rag_core.planning.schema import parse_proposal

@@ -17,7 +17,7 @@ import pytest
 from scripted_model import FakeLlm
 
 from rag_core import Engine, Question, Viewer
-from rag_core.conversation.memory import rewrite_followup
+from rag_core.conversation.followup_rewriting import rewrite_followup
 from rag_core.llm.protocol import Prompt
 from rag_core.planning.llm_planner import KnownEntities, build_plan_prompt, build_rewrite_prompt
 from rag_core.recipe_steps import write_hypothetical_post

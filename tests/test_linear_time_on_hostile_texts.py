@@ -127,9 +127,9 @@ NOT_CALLABLE = {
     "rag_core.retrieval.hybrid.run_beside": "a coroutine, which it starts",
     "rag_core.storage.near_duplicates._join_same_day_copies": "keys of posts in sets",
     "rag_core.storage.post_rows.decode_row": "any dataclass",
-    "rag_core.models.catalog.check_model_files": "a tree of JSON with the names of model files",
-    "rag_core.models.catalog.is_model_present": "a tree of JSON with the names of model files",
-    "rag_core.models.catalog.verify_model_checksums": "a tree of JSON with the names of model files",
+    "rag_core.models.model_files.check_model_files": "a tree of JSON with the names of model files",
+    "rag_core.models.model_files.is_model_present": "a tree of JSON with the names of model files",
+    "rag_core.models.model_files.verify_model_checksums": "a tree of JSON with the names of model files",
 }
 
 

@@ -19,8 +19,9 @@ from rag_core.models.active_models import (
     is_gguf_path,
     list_models_in_use,
 )
-from rag_core.models.catalog import MODELS, ModelSpec, ModelTier, find_models, is_model_present, measure_folder_size
+from rag_core.models.catalog import MODELS, ModelSpec, ModelTier, find_models
 from rag_core.models.download import pull_model
+from rag_core.models.model_files import is_model_present, measure_folder_size
 from rag_core.storage import user_data
 from rag_core.storage.backups import ARCHIVE_FILE
 

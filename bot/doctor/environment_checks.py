@@ -19,7 +19,8 @@ from bot.settings import Settings
 from rag_core.errors import ModelUnavailable
 from rag_core.llm.local import check_gguf_file, measure_free_memory
 from rag_core.models.active_models import UNDECIDED_VALUES, get_models_folder, is_gguf_path, list_models_in_use
-from rag_core.models.catalog import MODELS, measure_folder_size, verify_model_checksums
+from rag_core.models.catalog import MODELS
+from rag_core.models.model_files import measure_folder_size, verify_model_checksums
 from rag_core.storage import monitoring_stats, user_data
 
 _MIN_FREE_BYTES = 1 << 30  # for logs, imports and models

@@ -19,7 +19,8 @@ from bot.i18n import Translator
 from bot.views.keyboards import build_keyboard, edit_message, make_callback_token
 from rag_core.errors import ModelUnavailable
 from rag_core.models.active_models import get_models_folder, list_models_in_use, switch_model
-from rag_core.models.catalog import MODELS, ModelRole, is_model_present
+from rag_core.models.catalog import MODELS, ModelRole
+from rag_core.models.model_files import is_model_present
 from rag_core.storage import Archive, user_data
 
 _NO_MODEL = "none"  # to work without a writer

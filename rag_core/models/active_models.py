@@ -19,8 +19,9 @@ from rag_core.errors import ModelUnavailable, VectorsUnavailable
 from rag_core.index.vector_store import VectorStore, open_vector_store
 from rag_core.llm.local import LocalModel, check_gguf_file, open_local_model
 from rag_core.llm.protocol import LanguageModel
-from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, check_model_files, find_models, is_model_present
+from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, find_models
 from rag_core.models.embedder import Embedder, open_embedder
+from rag_core.models.model_files import check_model_files, is_model_present
 from rag_core.models.reranker import Reranker, open_reranker
 from rag_core.settings import RagSettings
 from rag_core.storage import Archive, user_data

@@ -30,22 +30,24 @@ from zipfile import BadZipFile, ZipFile
 import aiohttp
 
 from rag_core.errors import ModelUnavailable, translate_errors
-from rag_core.models.catalog import (
-    HubFile,
-    HubSource,
-    ModelSpec,
-    PackageSource,
-    ProgressCallback,
+from rag_core.models.catalog import HubFile, HubSource, ModelSpec, PackageSource
+from rag_core.models.model_files import (
     check_disk_space,
     check_model_files,
     compute_sha256,
-    ignore_progress,
     is_model_present,
     read_kept_checksums,
     stage_model_folder,
     write_manifest,
 )
 from rag_core.models.onnx_conversion import convert_bert_wheel, convert_navec_wheel
+
+ProgressCallback = Callable[[int, int], None]  # bytes so far, bytes in all
+
+
+def ignore_progress(done: int, total: int) -> None:
+    """Progress callback that does nothing."""
+
 
 DEFAULT_HUB_URL = "https://huggingface.co"
 

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_core.models.catalog import ModelSpec, PackageSource, Pooling, check_model_files
+from rag_core.models.catalog import ModelSpec, PackageSource, Pooling
+from rag_core.models.model_files import check_model_files
 from rag_core.models.onnx_models import (
     CPU_PROVIDER,
     OnnxThread,

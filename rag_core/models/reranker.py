@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rag_core.models.catalog import ModelSpec, PackageSource, check_model_files
+from rag_core.models.catalog import ModelSpec, PackageSource
+from rag_core.models.model_files import check_model_files
 from rag_core.models.onnx_models import (
     CPU_PROVIDER,
     OnnxThread,

@@ -10,16 +10,10 @@ from pathlib import Path
 import pytest
 
 from rag_core.errors import ModelUnavailable
-from rag_core.models.catalog import (
-    MODELS,
-    HubSource,
-    ModelRole,
-    ModelSpec,
-    ModelTier,
-    PackageSource,
+from rag_core.models.catalog import MODELS, HubSource, ModelRole, ModelSpec, ModelTier, PackageSource, find_models
+from rag_core.models.model_files import (
     check_disk_space,
     check_model_files,
-    find_models,
     is_model_present,
     measure_folder_size,
     stage_model_folder,

@@ -13,7 +13,8 @@ from bot.cli.index_commands import choose_folder_with_channels, open_archive
 from bot.control.socket_client import hold_folder
 from bot.plan_and_trace import format_stages
 from bot.settings import Settings
-from rag_core.storage.backups import get_backup_time, make_backup, prune_backups, restore_backup, run_cancellable
+from rag_core.storage.backup_listing import get_backup_time
+from rag_core.storage.backups import make_backup, prune_backups, restore_backup, run_cancellable
 from rag_core.storage.questions import fetch_trace
 
 

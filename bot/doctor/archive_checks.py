@@ -23,7 +23,8 @@ from rag_core.engine_factory import open_engine
 from rag_core.errors import RagError
 from rag_core.storage import Archive, channels, index_state, monitoring_stats, posts
 from rag_core.storage import raw_updates as updates
-from rag_core.storage.backups import get_backup_time, list_backups, read_archive_version, run_cancellable
+from rag_core.storage.backup_listing import get_backup_time, list_backups
+from rag_core.storage.backups import read_archive_version, run_cancellable
 from rag_core.storage.db import needs_migration
 from rag_core.types import Visibility
 

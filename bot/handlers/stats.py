@@ -26,7 +26,7 @@ from rag_core.storage import (
     questions,
     raw_updates,
 )
-from rag_core.storage.backups import get_backup_time, list_backups
+from rag_core.storage.backup_listing import get_backup_time, list_backups
 
 _MAX_REASONS = 3  # reasons for quarantined updates that are listed
 _MAX_ERROR_LENGTH = 200  # characters of an error message

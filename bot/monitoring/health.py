@@ -38,7 +38,7 @@ from rag_core.storage import (
     posts,
     raw_updates,
 )
-from rag_core.storage.backups import get_backup_time, list_backups
+from rag_core.storage.backup_listing import get_backup_time, list_backups
 from rag_core.storage.questions import VOTE_REASONS
 from rag_core.tracing import Run
 

@@ -9,7 +9,7 @@ from bot.scheduled_jobs import MaintenanceJobs
 from ingest.times_out_of_touch import AdminNotice, GapsFound, Heartbeat
 from rag_core.settings import DataSettings
 from rag_core.storage import channels, db, history_gaps, questions, raw_updates
-from rag_core.storage.backups import list_backups
+from rag_core.storage.backup_listing import list_backups
 from rag_core.types import Channel
 
 HARBOUR = -1001000000001

@@ -32,7 +32,8 @@ from rag_core.errors import ModelUnavailable
 from rag_core.models.catalog import WRITERS
 from rag_core.models.model_files import check_model_files, verify_model_checksums, write_manifest
 from rag_core.storage import Archive, channels
-from rag_core.storage.backups import get_backups_folder, list_backups, make_backup, run_cancellable
+from rag_core.storage.backup_listing import get_backups_folder, list_backups
+from rag_core.storage.backups import make_backup, run_cancellable
 from rag_core.storage.migrations import MIGRATIONS
 from rag_core.types import PostKey
 

@@ -20,12 +20,10 @@ from ingest.indexer import LexicalIndexer
 from rag_core.engine_factory import get_lexical_folder, load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, BackupFailed
 from rag_core.storage import Archive, channels, db, history_gaps, index_state, posts, questions
+from rag_core.storage.backup_listing import get_backup_time, get_backups_folder, list_backups
 from rag_core.storage.backups import (
     ARCHIVE_FILE,
     WorkCancelled,
-    get_backup_time,
-    get_backups_folder,
-    list_backups,
     make_backup,
     prune_backups,
     restore_backup,

@@ -12,13 +12,8 @@ import pytest
 
 from rag_core.errors import ArchiveNotUpdated, BackupFailed
 from rag_core.storage import Archive, channels, db, posts
-from rag_core.storage.backups import (
-    list_backups,
-    make_backup,
-    prune_backups,
-    read_archive_version,
-    restore_backup,
-)
+from rag_core.storage.backup_listing import list_backups
+from rag_core.storage.backups import make_backup, prune_backups, read_archive_version, restore_backup
 from rag_core.storage.migrations import MIGRATIONS
 
 GO_ON = threading.Event()

@@ -27,7 +27,7 @@ from ingest.message_parsing import MAX_ID, MalformedMessage, parse_exported_post
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, history_gaps, posts
 from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts
-from rag_core.storage.post_rows import PostTally
+from rag_core.storage.post_merging import PostTally
 from rag_core.types import Channel, Post, PostKey
 
 # Telegram's limits: photos with videos, documents, and music make separate albums.

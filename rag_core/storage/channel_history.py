@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 import aiosqlite
 
 from rag_core.storage.db import Archive
+from rag_core.storage.post_merging import PostTally
 from rag_core.storage.post_rows import (
     JOIN_BY_KEY,
-    PostTally,
     decode_row,
     encode_keys,
     from_unix_seconds,

@@ -18,20 +18,17 @@ from itertools import islice
 import aiosqlite
 
 from rag_core.storage.db import Archive
+from rag_core.storage.post_merging import MergeState, PostMerger, PostTally, merge_album
 from rag_core.storage.post_rows import (
     JOIN_BY_KEY,
     POST_COLUMNS,
     POST_FIELDS,
     SECONDS_PER_WEEK,
     VISIBLE_POSTS,
-    MergeState,
-    PostMerger,
-    PostTally,
     decode_post,
     encode_keys,
     from_unix_seconds,
     get_unix_time,
-    merge_album,
     to_unix_seconds,
 )
 from rag_core.types import Post, PostKey

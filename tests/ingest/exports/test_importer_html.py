@@ -18,7 +18,7 @@ from ingest.exports.telegram_desktop import import_export
 from ingest.message_parsing import parse_exported_post
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import fetch_stored_posts
-from rag_core.storage.post_rows import PostTally
+from rag_core.storage.post_merging import PostTally
 from rag_core.types import Channel, Entity, Media, Origin, Post, PostKey, Visibility
 
 Make = Callable[..., str]

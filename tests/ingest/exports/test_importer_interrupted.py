@@ -17,7 +17,7 @@ import pytest
 from ingest.exports.export_checks import ImportOptions
 from ingest.exports.telegram_desktop import import_export
 from rag_core.storage import Archive, posts
-from rag_core.storage.post_rows import PostTally
+from rag_core.storage.post_merging import PostTally
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from ingest.message_parsing import parse_live_post
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage import post_lookup as rows
-from rag_core.storage.post_rows import PostTally
+from rag_core.storage.post_merging import PostTally
 from rag_core.types import Channel, Post, PostKey, Visibility
 
 Make = Callable[..., dict[str, Any]]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_core.storage import Archive, channels, posts
-from rag_core.storage.post_rows import PostTally
+from rag_core.storage.post_merging import PostTally
 from rag_core.types import Channel, Entity, Media, Origin, Post, PostKey, Visibility
 
 NOON = datetime(2024, 3, 12, 12, tzinfo=UTC)

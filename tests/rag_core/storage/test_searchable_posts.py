@@ -9,7 +9,7 @@ import pytest
 
 from rag_core.storage import Archive, channels, index_state, posts
 from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts, list_album_keys
-from rag_core.storage.post_rows import merge_album
+from rag_core.storage.post_merging import merge_album
 from rag_core.types import Channel, Entity, Media, Post, PostKey
 
 MakePost = Callable[..., Post]

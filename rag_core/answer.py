@@ -47,7 +47,7 @@ from rag_core.verification.support import (
     keep_supported_citations,
     measure_support,
 )
-from rag_core.writing.write import reflect_on_draft
+from rag_core.writing.reflection import reflect_on_draft
 
 
 async def answer_question(

@@ -67,9 +67,10 @@ from rag_core.writing.extract import (
     rank_pieces,
 )
 from rag_core.writing.extract_candidates import ExtractCandidate
-from rag_core.writing.grammar import build_paragraph_grammar, clean_reply
+from rag_core.writing.grammar import build_paragraph_grammar
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_dated_line, format_post_date
 from rag_core.writing.prompt_loading import load_prompt, quote_question
+from rag_core.writing.reply_parsing import clean_reply
 from rag_core.writing.write import write_draft
 
 if TYPE_CHECKING:

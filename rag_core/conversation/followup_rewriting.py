@@ -49,8 +49,9 @@ from rag_core.text.answer_type import extract_numbers
 from rag_core.text.tokens import detect_language, fold_case, tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import Question
-from rag_core.writing.grammar import build_paragraph_grammar, clean_reply
+from rag_core.writing.grammar import build_paragraph_grammar
 from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt, quote_question
+from rag_core.writing.reply_parsing import clean_reply
 
 _OCCURRENCE_PATTERNS = (
     (re.compile(r"впервые|в первый раз"), "впервые"),

@@ -28,8 +28,9 @@ from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import Draft, Evidence, Hit, Plan, Question, Sentence, Source
 from rag_core.verification.claim_extraction import extract_claims
 from rag_core.verification.entailment import judge_relevance
-from rag_core.writing.grammar import LETTERS, parse_json_object
+from rag_core.writing.grammar import LETTERS
 from rag_core.writing.prompt_loading import load_prompt, quote_post, quote_question
+from rag_core.writing.reply_parsing import parse_json_object
 from rag_core.writing.write import write_draft
 
 _MAX_PARTS, _MAX_ASK_LENGTH = 3, 120  # parts, characters of a question for a missing part

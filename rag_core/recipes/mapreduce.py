@@ -27,8 +27,9 @@ from rag_core.tracing import LlmCosts, Run, Stage
 from rag_core.types import Draft, Evidence, Passage, Question, Sentence, Shortfall, Source
 from rag_core.verification.support import attribute_sentence
 from rag_core.writing.extract import quote_piece, select_best_pieces
-from rag_core.writing.grammar import LETTERS, parse_answer_line, parse_json_object
+from rag_core.writing.grammar import LETTERS
 from rag_core.writing.prompt_loading import load_prompt, quote_post, quote_question
+from rag_core.writing.reply_parsing import parse_answer_line, parse_json_object
 from rag_core.writing.write import write_draft
 
 _MAX_FACTS, _MAX_FACT_LENGTH = 3, 200  # facts of a post, characters of each

@@ -33,8 +33,9 @@ from rag_core.text.numbers import extract_figures
 from rag_core.text.sentences import split_sentences
 from rag_core.tracing import Run, Stage
 from rag_core.types import Citation, Draft, Evidence, Passage, Plan, Question, Sentence
-from rag_core.writing.grammar import LETTERS, parse_json_object
+from rag_core.writing.grammar import LETTERS
 from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt, quote_question
+from rag_core.writing.reply_parsing import parse_json_object
 
 _MAX_CITATIONS = 3
 _MAX_SENTENCE_LENGTH = 280  # characters

@@ -31,7 +31,8 @@ from rag_core.tracing import LlmCosts, Run
 from rag_core.types import Channel, Citation, Draft, Evidence, Media, Origin, Passage, Post, PostKey, Sentence, Source
 from rag_core.verification.entailment import judge_relevance, judge_support
 from rag_core.verification.verdict_types import Claim
-from rag_core.writing.write import reflect_on_draft, write_draft
+from rag_core.writing.reflection import reflect_on_draft
+from rag_core.writing.write import write_draft
 
 CHAT, NOON = -1001, datetime(2025, 3, 1, 12, tzinfo=UTC)
 HARMLESS = "harmless words"

@@ -27,7 +27,7 @@ from ingest import integrity
 from ingest.inbox import forget_unapproved_channels
 from ingest.indexer import LexicalIndexer
 from ingest.times_out_of_touch import Clock, ClockDrift, Heartbeat, JobFailing, NotifyAdmins, report_gaps
-from rag_core import os_support
+from rag_core import process_memory_release
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.settings import DataSettings
@@ -190,7 +190,7 @@ class MaintenanceJobs:
             self.wake()
 
         async def free_memory() -> None:
-            await asyncio.to_thread(os_support.release_free_memory)
+            await asyncio.to_thread(process_memory_release.release_free_memory)
 
         archive, kept = self.rag.archive, timedelta(days=settings.keep_questions_days)
         jobs = [

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag_core.engine_factory import get_lexical_folder
-from rag_core.index.bm25 import IndexEntry, LexicalIndex
+from rag_core.index.lexical_index import IndexEntry, LexicalIndex
 from rag_core.index.vector_store import StoredPoint, VectorPoint, VectorStore
 from rag_core.models.embedder import Embedder
 from rag_core.storage import Archive, channels, index_state, posts

@@ -22,8 +22,8 @@ from ingest.indexer import LexicalIndexer, build_lexical_entry, load_or_embed_ve
 from ingest.times_out_of_touch import IndexesRepaired, NotifyAdmins
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, translate_errors
-from rag_core.index.bm25 import LexicalIndex
 from rag_core.index.bm25_files import translate_write_errors
+from rag_core.index.lexical_index import LexicalIndex
 from rag_core.index.vector_store import StoredPoint, VectorArray, VectorStore, hash_to_number
 from rag_core.models.active_models import DenseIndex
 from rag_core.storage import Archive, channels, index_state, posts

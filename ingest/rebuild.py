@@ -32,8 +32,8 @@ from ingest.indexer import DenseIndexer, build_lexical_entry, read_changes
 from ingest.integrity import VectorInventory, write_vector_inventory
 from rag_core.engine_factory import load_or_make_lexical_index, load_saved_lexical_index, make_lexical_index
 from rag_core.errors import IndexUnavailable, RagError, RebuildRefused, translate_errors
-from rag_core.index.bm25 import Bm25Index, LexicalIndex
 from rag_core.index.bm25_files import translate_write_errors
+from rag_core.index.lexical_index import Bm25Index, LexicalIndex
 from rag_core.settings import QdrantSettings
 from rag_core.storage import Archive, index_state, posts
 from rag_core.storage.index_state import Rebuild

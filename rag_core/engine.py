@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from rag_core.caches import Caches, IndexVersion, VersionedCache
 from rag_core.calibration import Calibration
-from rag_core.index.bm25 import LexicalIndex
+from rag_core.index.lexical_index import LexicalIndex
 from rag_core.llm.protocol import LanguageModel
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.reranker import Reranker

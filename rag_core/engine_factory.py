@@ -12,7 +12,7 @@ from typing import TypeVar
 from rag_core.calibration import Calibration
 from rag_core.engine import Engine
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
-from rag_core.index.bm25 import Bm25Index, LexicalIndex
+from rag_core.index.lexical_index import Bm25Index, LexicalIndex
 from rag_core.models.active_models import (
     LanguageModels,
     apply_model_choices,

@@ -33,9 +33,9 @@ from rag_core.retrieval.search import add_neighbours, note_unembedded_posts, not
 from rag_core.storage import channels
 from rag_core.storage.channels import list_synonyms
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, fetch_passages, list_facet_values
-from rag_core.text.aliases import find_aliases
 from rag_core.text.answer_type import AnswerType, detect_answer_type, lacks_required_value
 from rag_core.text.names import list_names_in_other_script
+from rag_core.text.names_given_in_posts import find_aliases
 from rag_core.text.query_expansion import TRANSLATION_WEIGHT, expand_words
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, is_pasted

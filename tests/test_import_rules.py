@@ -29,7 +29,7 @@ MAY_NOT_IMPORT = {
 LIBRARIES = {
     "aiosqlite": {"rag_core/storage", "ingest/inbox.py", "ingest/exports/telegram_desktop.py"},
     "apscheduler": {"bot/scheduled_jobs.py"},
-    "rank_bm25": {"rag_core/index/postings.py"},
+    "rank_bm25": {"rag_core/index/bm25_postings.py"},
     "cachetools": {"rag_core/caches.py"},
     "prometheus_client": {"bot/monitoring"},
     "opentelemetry": {"bot/monitoring/opentelemetry_export.py"},

@@ -6,8 +6,7 @@ import re
 from dataclasses import replace
 from datetime import date
 
-from rag_core.dates.date_tokenizer import DateMatch, TokenReader
-from rag_core.dates.ranges import (
+from rag_core.dates.calendar_arithmetic import (
     ONE_DAY,
     DateRange,
     Recurrence,
@@ -17,6 +16,7 @@ from rag_core.dates.ranges import (
     pick_day,
     resolve_date_parts,
 )
+from rag_core.dates.date_tokenizer import DateMatch, TokenReader
 
 _RANGE_WORDS = ("-", "по", "до", "to", "through", "thru", "until", "till", "and", "и")
 _SEPARATORS = (",", "-", "/", "of", "the", ".")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from rag_core.dates.ranges import DateRange, Recurrence
+from rag_core.dates.calendar_arithmetic import DateRange, Recurrence
 
 _SOFT_ENDINGS, _HARD_ENDINGS = "ь я е ю ем", " а е у ом"  # whole words: "в Мартышкино" is not a month
 _MONTH_STEMS = (

@@ -14,8 +14,8 @@ from datetime import date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 from itertools import chain, islice, pairwise
 
+from rag_core.dates.calendar_arithmetic import DateRange, build_day_range, resolve_date_parts
 from rag_core.dates.date_tokenizer import MONTH_SHORT, DateMatch
-from rag_core.dates.ranges import DateRange, build_day_range, resolve_date_parts
 from rag_core.dates.relative_dates import RelativeReader
 
 # Expressions that begin with a token of each kind: the parser tries only these.

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 
-from rag_core.dates.calendar_dates import CalendarReader
-from rag_core.dates.date_tokenizer import DateMatch
-from rag_core.dates.ranges import (
+from rag_core.dates.calendar_arithmetic import (
     ONE_DAY,
     DateRange,
     Recurrence,
@@ -19,6 +17,8 @@ from rag_core.dates.ranges import (
     resolve_nth_unit,
     resolve_part,
 )
+from rag_core.dates.calendar_dates import CalendarReader
+from rag_core.dates.date_tokenizer import DateMatch
 
 _SLACK_DAYS = {"week": 3, "month": 10, "quarter": 45, "half": 60, "year": 45, "decade": 400}
 _FEW_DAYS = 5  # "the first days of May", "в первых числах мая"

@@ -24,7 +24,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from rag_core.errors import IndexUnavailable, translate_errors
-from rag_core.os_support import open_regular_file, read_regular_file
+from rag_core.untrusted_files import open_regular_file, read_regular_file
 
 # Errors that reading or decoding a damaged index may raise.
 INDEX_READ_ERRORS = (

@@ -25,8 +25,8 @@ from qdrant_client import models
 
 from rag_core.errors import IndexUnavailable, QdrantGone, VectorsUnavailable
 from rag_core.index import bm25_files
-from rag_core.index.bm25 import IndexEntry, LexicalIndex
-from rag_core.index.postings import BM25_B, BM25_K1, NO_VARIANTS, TermStatistics, TermVariants, select_stable_top
+from rag_core.index.bm25_postings import BM25_B, BM25_K1, NO_VARIANTS, TermStatistics, TermVariants, select_stable_top
+from rag_core.index.lexical_index import IndexEntry, LexicalIndex
 from rag_core.index.qdrant_collections import (
     DATE_INDEX,
     INTEGER_INDEX,

@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_core.os_support import IrregularFile, read_regular_file
+from rag_core.untrusted_files import IrregularFile, read_regular_file
 
 Ints = NDArray[np.int64]
 Rows = NDArray[np.intp]

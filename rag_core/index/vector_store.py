@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag_core.errors import VectorRefused, VectorsUnavailable, translate_errors
-from rag_core.index.postings import select_stable_top
+from rag_core.index.bm25_postings import select_stable_top
 from rag_core.index.reconnecting import Reconnecting
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter

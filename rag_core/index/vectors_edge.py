@@ -35,7 +35,7 @@ import numpy as np
 
 from rag_core.errors import VectorsUnavailable, translate_errors
 from rag_core.index.vector_store import PAYLOAD_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
-from rag_core.os_support import IrregularFile, read_regular_file
+from rag_core.untrusted_files import IrregularFile, read_regular_file
 from rag_core.worker_process import BlockingWorkerProcess, Message, WorkerExited
 
 # Run as a program, and not imported: the engine's native code stays out of this process.

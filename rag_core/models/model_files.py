@@ -17,7 +17,7 @@ from typing import Any
 
 from rag_core.errors import ModelUnavailable, translate_errors
 from rag_core.models.catalog import ModelRole, ModelSpec
-from rag_core.os_support import read_regular_file
+from rag_core.untrusted_files import read_regular_file
 
 _MANIFEST_NAME = "files.json"
 _SPARE_DISK_BYTES = 64 << 20  # stays free: SQLite and logs are on the same disk

@@ -30,9 +30,8 @@ from rag_core.recipe_steps import (
 )
 from rag_core.recipes.answer_by_parts import answer_parts
 from rag_core.retrieval.fusion_and_mmr import fuse_rankings
-from rag_core.retrieval.hybrid import RetrievalQuery, search_hybrid
+from rag_core.retrieval.hybrid import LEXICAL, RetrievalQuery, search_hybrid
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.retrieval_result import LEXICAL
 from rag_core.retrieval.search import add_neighbours, build_retrieval_query, extract_expansion_names, search_passages
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage.post_lookup import fetch_passages

@@ -32,9 +32,8 @@ from rag_core.recipe_steps import load_known_entities, plan_by_rules
 from rag_core.recipes.react_calculator import evaluate_expression
 from rag_core.retrieval.aggregate import answer_by_aggregation, extract_mention_terms, find_mentions
 from rag_core.retrieval.fusion_and_mmr import fuse_rankings
-from rag_core.retrieval.hybrid import RetrievalQuery, search_dense, search_hybrid, search_lexical
+from rag_core.retrieval.hybrid import DENSE, LEXICAL, RetrievalQuery, search_dense, search_hybrid, search_lexical
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.retrieval_result import DENSE, LEXICAL
 from rag_core.retrieval.search import search_passages
 from rag_core.storage.channels import load_channels
 from rag_core.storage.post_lookup import fetch_passages

@@ -20,11 +20,11 @@ from itertools import product
 from rag_core.engine import Engine
 from rag_core.planning.intents import asks_for_count, asks_for_mentions, asks_whose_posts
 from rag_core.retrieval.channel_answers import find_channel_contacts, introduce_channels
-from rag_core.retrieval.channel_profile import find_described_channel
 from rag_core.retrieval.coming_events import list_coming_events
-from rag_core.retrieval.dated_post_openings import MAX_LINES, fit_dated_lines, summarize_period
+from rag_core.retrieval.described_channel import find_described_channel
 from rag_core.retrieval.name_definitions import define_name
 from rag_core.retrieval.search_filters import resolve_filter
+from rag_core.retrieval.whats_new_answers import MAX_LINES, fit_dated_lines, summarize_period
 from rag_core.storage import posts
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.answer_type import extract_name_stems

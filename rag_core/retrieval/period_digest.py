@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import Literal
 
 from rag_core.context.evidence import order_copies
-from rag_core.retrieval.dated_post_openings import choose_posts
+from rag_core.retrieval.whats_new_answers import choose_posts
 from rag_core.storage import Archive, posts
 from rag_core.storage.near_duplicates import PostCopies, fetch_copies
 from rag_core.text.sentences import build_text_key, find_opening, split_sentences

@@ -19,10 +19,10 @@ from operator import mul
 from typing import NamedTuple
 
 from rag_core.engine import Engine
-from rag_core.index.postings import TermStatistics
+from rag_core.index.bm25_postings import TermStatistics
 from rag_core.models.reranker import Reranker
 from rag_core.retrieval.fusion_and_mmr import fuse_weighted_sum
-from rag_core.retrieval.retrieval_result import BOTH, RetrievalResult
+from rag_core.retrieval.hybrid import BOTH, RetrievalResult
 from rag_core.text.answer_type import AnswerType, contains_answer_type
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import tokenize_sentences

@@ -26,7 +26,11 @@ from rag_core.errors import VectorsUnavailable
 from rag_core.planning.retriever_and_recipe_choice import is_chain
 from rag_core.retrieval.fusion_and_mmr import select_by_mmr
 from rag_core.retrieval.hybrid import (
+    LEXICAL,
+    RankedPlaces,
     RetrievalQuery,
+    RetrievalResult,
+    Vector,
     fuse_retrievers,
     measure_cosines,
     rank_by_cosine,
@@ -36,7 +40,6 @@ from rag_core.retrieval.hybrid import (
     search_lexical,
 )
 from rag_core.retrieval.rerank import rerank_by_features
-from rag_core.retrieval.retrieval_result import LEXICAL, RankedPlaces, RetrievalResult, Vector
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.settings import SearchSettings
 from rag_core.storage import posts

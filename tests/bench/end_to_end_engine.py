@@ -38,7 +38,7 @@ async def _filled(posts: Any, folder: Path) -> tuple[float, float]:
     from bench.synthetic_posts import CHANNELS
 
     from ingest.indexer import LexicalIndexer
-    from rag_core.index.bm25 import Bm25Index
+    from rag_core.index.lexical_index import Bm25Index
     from rag_core.storage import Archive, channels
     from rag_core.storage.posts import save_posts
 

@@ -11,7 +11,7 @@ import numpy as np
 from bench.synthetic_posts import Corpus, Query
 from numpy.typing import NDArray
 
-from rag_core.index.bm25 import BM25_B, BM25_K1
+from rag_core.index.lexical_index import BM25_B, BM25_K1
 
 MOST = 50
 

@@ -18,8 +18,8 @@ from bench.lexical_engine_adapters import BM25S, FTS5, Tantivy
 from bench.synthetic_posts import CHANNELS, Corpus, Query
 from numpy.typing import NDArray
 
-from rag_core.index.bm25 import BM25_B, BM25_K1, Bm25Index, IndexEntry
-from rag_core.index.postings import compute_idf
+from rag_core.index.bm25_postings import compute_idf
+from rag_core.index.lexical_index import BM25_B, BM25_K1, Bm25Index, IndexEntry
 from rag_core.types import PassageRef, SearchFilter
 
 MOST = 50
@@ -55,7 +55,7 @@ class Engine(Protocol):
 
 
 class Ours:
-    """rag_core.index.bm25, filled the way the indexer fills it."""
+    """rag_core.index.lexical_index, filled the way the indexer fills it."""
 
     def __init__(self, corpus: Corpus, folder: Path) -> None:
         self.corpus, self.folder, self.index = corpus, folder, Bm25Index()

@@ -30,7 +30,7 @@ from qdrant_node import BINARY, QdrantNode, run_cluster
 
 from bot.settings import read_settings
 from rag_core.engine_factory import make_lexical_index
-from rag_core.index.bm25 import Bm25Index, IndexEntry, LexicalIndex
+from rag_core.index.lexical_index import Bm25Index, IndexEntry, LexicalIndex
 from rag_core.index.vector_store import VectorPoint, VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, SearchFilter

@@ -24,7 +24,7 @@ from ingest.rebuild import get_next_index_folder
 from rag_core import Engine, RagSettings, open_engine
 from rag_core.engine_factory import get_lexical_folder, load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, RebuildRefused
-from rag_core.index.bm25 import Bm25Index
+from rag_core.index.lexical_index import Bm25Index
 from rag_core.storage import index_state, posts
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES, tokenize
 from rag_core.types import Channel, Post, PostKey, SearchFilter

@@ -12,7 +12,7 @@ from bot.sandbox import Sandbox
 from ingest.indexer import LexicalIndexer
 from rag_core.engine_factory import get_lexical_folder
 from rag_core.errors import IndexUnavailable
-from rag_core.index.bm25 import Bm25Index
+from rag_core.index.lexical_index import Bm25Index
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Answer, Channel, Post, SearchFilter
 

@@ -16,7 +16,7 @@ from chaos.expected_posts import ExpectedPost, list_expected_posts
 
 from ingest.indexer import hash_embedded_text
 from rag_core import RagSettings, open_engine
-from rag_core.index.bm25 import Bm25Index
+from rag_core.index.lexical_index import Bm25Index
 from rag_core.models.active_models import DenseIndex
 from rag_core.storage import posts
 from rag_core.text.tokens import normalize_characters, tokenize

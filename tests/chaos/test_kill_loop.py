@@ -19,7 +19,7 @@ from bot.cli.demo import run_demo_bot
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core import RagSettings, open_engine
-from rag_core.index.bm25 import IndexEntry
+from rag_core.index.lexical_index import IndexEntry
 from rag_core.storage import Archive, channels
 from rag_core.storage.post_rows import from_unix_seconds
 from rag_core.text.tokens import tokenize

@@ -15,7 +15,7 @@ from ingest.inbox import (
     process_pending_posts,
 )
 from ingest.indexer import LexicalIndexer, read_posts_again
-from rag_core.index.bm25 import Bm25Index
+from rag_core.index.lexical_index import Bm25Index
 from rag_core.storage import Archive, channels, history_gaps, index_state, posts, raw_updates
 from rag_core.storage.index_state import list_indexable_ids
 from rag_core.storage.migrations import MIGRATIONS

@@ -17,7 +17,7 @@ import ingest.indexer
 from ingest.indexer import LexicalIndexer
 from rag_core.engine_factory import get_lexical_folder, load_or_make_lexical_index
 from rag_core.errors import IndexUnavailable
-from rag_core.index.bm25 import Bm25Index, IndexEntry
+from rag_core.index.lexical_index import Bm25Index, IndexEntry
 from rag_core.storage import channels, posts
 from rag_core.text.tokens import tokenize
 from rag_core.types import Post, PostKey, SearchFilter

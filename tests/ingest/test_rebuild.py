@@ -21,7 +21,7 @@ from ingest.rebuild import IndexBuild, build_next_index, format_rebuild_identity
 from rag_core import Engine, RagSettings, open_engine
 from rag_core.engine_factory import get_lexical_folder
 from rag_core.errors import IndexUnavailable, RebuildRefused
-from rag_core.index.bm25 import Bm25Index
+from rag_core.index.lexical_index import Bm25Index
 from rag_core.storage import channels, index_state, posts
 from rag_core.storage.index_state import Rebuild
 from rag_core.text.tokens import tokenize

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from rag_core.engine_factory import get_lexical_folder
 from rag_core.errors import IndexUnavailable
-from rag_core.index.bm25 import Bm25Index
-from rag_core.index.postings import TermStatistics
+from rag_core.index.bm25_postings import TermStatistics
+from rag_core.index.lexical_index import Bm25Index
 from rag_core.storage import posts
 from rag_core.types import Answer, Origin, PassageRef, PostKey, SearchFilter
 

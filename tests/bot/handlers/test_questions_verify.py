@@ -13,7 +13,7 @@ from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, execute, open_
 from bot.sandbox import Sandbox, user_actions
 from bot.sandbox.user_actions import UserMessage
 from rag_core.errors import IndexUnavailable
-from rag_core.index.bm25 import Bm25Index
+from rag_core.index.lexical_index import Bm25Index
 from rag_core.storage import questions
 from rag_core.types import Origin, Post, PostKey
 

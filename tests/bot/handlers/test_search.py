@@ -13,7 +13,7 @@ from bot.handlers import search
 from bot.sandbox import Sandbox
 from bot.worker import question_worker
 from rag_core.errors import IndexUnavailable
-from rag_core.index.bm25 import Bm25Index
+from rag_core.index.lexical_index import Bm25Index
 from rag_core.storage import channels, posts
 from rag_core.types import Channel, Post, PostKey, Visibility
 

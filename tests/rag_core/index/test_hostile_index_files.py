@@ -21,7 +21,7 @@ import pytest
 from numpy.lib import format as npy
 
 from rag_core.errors import ModelUnavailable
-from rag_core.index.bm25 import Bm25Index, IndexEntry
+from rag_core.index.lexical_index import Bm25Index, IndexEntry
 from rag_core.index.vector_store import StoreInfo
 from rag_core.index.vectors_edge import StoreDamaged, StoreFolder
 from rag_core.models.catalog import find_models

@@ -17,7 +17,7 @@ from qdrant_node import needs_server
 from rag_core.engine_factory import load_saved_lexical_index, make_lexical_index
 from rag_core.errors import IndexUnavailable, QdrantGone
 from rag_core.index import sparse_qdrant as served_words
-from rag_core.index.bm25 import Bm25Index, IndexEntry, LexicalIndex
+from rag_core.index.lexical_index import Bm25Index, IndexEntry, LexicalIndex
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from rag_core.index.postings import IndexSnapshot, PostingsBM25
+from rag_core.index.bm25_postings import IndexSnapshot, PostingsBM25
 
 WORDS = st.sampled_from([f"w{n}" for n in range(12)])
 DOCUMENTS = st.lists(st.lists(WORDS, min_size=1, max_size=15), min_size=1, max_size=30)

@@ -26,7 +26,7 @@ from qdrant_node import needs_binary, run_node
 
 from rag_core.engine_factory import load_saved_lexical_index, make_lexical_index
 from rag_core.errors import QdrantGone, VectorsUnavailable
-from rag_core.index.bm25 import IndexEntry, LexicalIndex
+from rag_core.index.lexical_index import IndexEntry, LexicalIndex
 from rag_core.index.reconnecting import Reconnecting
 from rag_core.index.vector_store import StoredPoint, VectorPoint, VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings

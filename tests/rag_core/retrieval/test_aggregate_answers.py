@@ -8,7 +8,7 @@ import pytest
 
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.retrieval.aggregate import answer_by_aggregation
-from rag_core.retrieval.channel_profile import find_described_channel
+from rag_core.retrieval.described_channel import find_described_channel
 from rag_core.types import Channel, Draft, PostKey, Viewer
 
 

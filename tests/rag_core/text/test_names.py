@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
-from rag_core.text.aliases import find_aliases
 from rag_core.text.names import (
     build_surname_pattern,
     find_names,
@@ -16,6 +15,7 @@ from rag_core.text.names import (
     matches_file_name,
     matches_name,
 )
+from rag_core.text.names_given_in_posts import find_aliases
 from rag_core.text.tokens import tokenize
 
 

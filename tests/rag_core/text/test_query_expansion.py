@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_core.index.postings import NO_VARIANTS, PostingsBM25
+from rag_core.index.bm25_postings import NO_VARIANTS, PostingsBM25
 from rag_core.text import query_expansion
 from rag_core.text.query_expansion import annotate_answer_kinds, expand_words, is_table_word
 from rag_core.text.query_terms import QueryTerms

@@ -12,7 +12,7 @@ import pytest
 
 from ingest.dedup import CopyIndexer
 from rag_core.errors import IndexUnavailable
-from rag_core.index.bm25 import Bm25Index
+from rag_core.index.lexical_index import Bm25Index
 from rag_core.storage import channels, posts
 from rag_core.types import Channel, Origin, Post, PostKey, Visibility
 from rag_core.verification.verdict_types import Label, Verdict, Verification

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rag_core.errors import IndexUnavailable
-from rag_core.index.bm25 import Bm25Index, IndexEntry
+from rag_core.index.lexical_index import Bm25Index, IndexEntry
 from rag_core.types import PassageRef, PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow

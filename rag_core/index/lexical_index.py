@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag_core.index import bm25_files
-from rag_core.index.postings import (
+from rag_core.index.bm25_postings import (
     BM25_B,
     BM25_K1,
     NO_VARIANTS,

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from rag_core import os_support
+from rag_core import process_memory_release as os_support
 
 # A child frees every other block: glibc keeps the pages between those in use until it is asked for them.
 HOLES = """
 import sys
 from pathlib import Path
-from rag_core.os_support import limit_malloc_arenas, release_free_memory
+from rag_core.process_memory_release import limit_malloc_arenas, release_free_memory
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20

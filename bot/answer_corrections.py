@@ -40,7 +40,7 @@ from bot.views.keyboards import build_answer_keyboard, build_quote_keyboard, upd
 from bot.views.message_formatting import split_pages
 from bot.views.post_formatting import RenderContext
 from bot.worker.delivery import PERMANENT_ERRORS
-from rag_core.storage import Archive, channels, posts, questions
+from rag_core.storage import Archive, channels, posts, questions, visible_posts
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import Channel, Post, PostKey
 
@@ -110,7 +110,7 @@ class AnswerUpdater:
         viewer = await access.build_viewer(self._context.admins, reader)
         cited = [one for one in answer.cited if one.key.chat_id in viewer.channels]
         content = await collect_content_of_posts([one.key for one in cited], viewer, self._archive)
-        stored = await posts.fetch_posts(self._archive, [one.key for one in cited])
+        stored = await visible_posts.fetch_posts(self._archive, [one.key for one in cited])
         texts = await _load_cited_texts(cited, stored, self._archive)
 
         def stands(place: CitedSpan) -> bool:

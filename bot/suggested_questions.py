@@ -19,7 +19,7 @@ from bot.views.answer import hash_text_version
 from bot.views.keyboards import make_callback_token
 from rag_core.engine import Engine
 from rag_core.errors import RagError
-from rag_core.storage import channels, posts
+from rag_core.storage import channels, post_lookup, posts, visible_posts
 from rag_core.storage.monitoring_stats import fetch_queue_stats
 from rag_core.storage.user_data import DIRECT_RECIPE
 from rag_core.text.question_generation import generate_questions
@@ -72,8 +72,8 @@ class QuestionSuggester:
         for chat in await channels.load_channels(self._rag.archive):
             kept = await self._drop_changed(self._kept.get(chat, ()))
             self._kept[chat] = kept
-            newest = await posts.list_newest_ids(self._rag.archive, chat, _NEWEST_POSTS)
-            found = await posts.fetch_posts(self._rag.archive, [PostKey(chat, number) for number in newest])
+            newest = await post_lookup.list_newest_ids(self._rag.archive, chat, _NEWEST_POSTS)
+            found = await visible_posts.fetch_posts(self._rag.archive, [PostKey(chat, number) for number in newest])
             present |= found.keys()
             for post in sorted(found.values(), key=lambda one: one.date, reverse=True):
                 if len(kept) >= _PER_CHANNEL:
@@ -127,5 +127,5 @@ class QuestionSuggester:
 
     async def _drop_changed(self, suggested: Iterable[SuggestedQuestion]) -> list[SuggestedQuestion]:
         listed = list(suggested)
-        stored = await posts.fetch_posts(self._rag.archive, [one.post for one in listed])
+        stored = await visible_posts.fetch_posts(self._rag.archive, [one.post for one in listed])
         return [one for one in listed if one.post in stored and hash_text_version(stored[one.post].text) == one.mark]

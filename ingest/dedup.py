@@ -20,7 +20,7 @@ from itertools import pairwise
 
 from rensa import RMinHash
 
-from rag_core.storage import Archive, near_duplicates, posts
+from rag_core.storage import Archive, near_duplicates, posts, visible_posts
 from rag_core.storage.near_duplicates import NEAR_COPY_MAX_S, CopyRow
 from rag_core.storage.posts import PostChange
 from rag_core.text.tokens import normalize_characters, stem
@@ -367,7 +367,9 @@ class CopyIndexer:
         moments = [row.written for row in rows]
         since, until = min(moments) - NEAR_COPY_MAX_S, max(moments) + NEAR_COPY_MAX_S
         found = await near_duplicates.find_texts_by_band(self._archive, [row.bands for row in rows], since, until)
-        stored = await posts.fetch_posts(self._archive, {key for texts in found.values() for key in texts.values()})
+        stored = await visible_posts.fetch_posts(
+            self._archive, {key for texts in found.values() for key in texts.values()}
+        )
         return await asyncio.to_thread(_parse_near_posts, found, stored)
 
 

@@ -26,7 +26,7 @@ from rag_core.engine_factory import get_lexical_folder
 from rag_core.index.lexical_index import IndexEntry, LexicalIndex
 from rag_core.index.vector_store import StoredPoint, VectorPoint, VectorStore
 from rag_core.models.embedder import Embedder
-from rag_core.storage import Archive, channels, index_state, posts
+from rag_core.storage import Archive, channels, index_state, posts, visible_posts
 from rag_core.storage.index_state import QueuedPost
 from rag_core.storage.posts import PostChange
 from rag_core.text.query_expansion import annotate_answer_kinds
@@ -150,14 +150,14 @@ async def read_changes(archive: Archive, after: int) -> ChangeBatch:
 
 async def read_posts_again(archive: Archive, keys: Sequence[PostKey], seq: int = 0) -> ChangeBatch:
     """Read the current state of these posts as changes with the sequence number `seq`. Raises ArchiveUnavailable."""
-    stored = await posts.fetch_posts(archive, keys)
+    stored = await visible_posts.fetch_posts(archive, keys)
     return await _read_header_sources(archive, [PostChange(seq, key, stored.get(key)) for key in keys])
 
 
 async def _read_header_sources(archive: Archive, changes: Sequence[PostChange]) -> ChangeBatch:
     known = await channels.load_channels(archive) if changes else {}
     replying = [change.key for change in changes if change.post and change.post.reply_to]
-    return ChangeBatch(changes, known, await posts.fetch_replied_texts(archive, replying))
+    return ChangeBatch(changes, known, await visible_posts.fetch_replied_texts(archive, replying))
 
 
 def build_lexical_entry(p: Passage) -> IndexEntry:

@@ -30,7 +30,7 @@ from rag_core.models.active_models import find_gguf, get_models_folder, select_m
 from rag_core.models.catalog import ModelRole, ModelTier, find_models
 from rag_core.models.download import pull_model
 from rag_core.settings import DataSettings, ModelSettings, RagSettings
-from rag_core.storage import Archive, channels, posts
+from rag_core.storage import Archive, channels, post_lookup, posts
 from rag_core.storage.backups import ARCHIVE_FILE
 from rag_core.types import Channel, Post, Visibility
 
@@ -78,7 +78,7 @@ async def import_sample_channels(archive: Archive) -> list[Channel]:
     sample_channels = []
     for row in _load_channel_rows():
         channel = Channel(row["chat_id"], row["title"], row["username"], visibility=Visibility(row["visibility"]))
-        if not await posts.count_posts(archive, channel.chat_id):
+        if not await post_lookup.count_posts(archive, channel.chat_id):
             options = ImportOptions(channel.username, visibility=channel.visibility)
             await import_export(archive, SAMPLE_CHANNELS_FOLDER / row["folder"], options)
         sample_channels.append(channel)

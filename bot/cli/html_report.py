@@ -18,7 +18,7 @@ from bot.settings import Settings
 from bot.views.post_formatting import strip_control_characters
 from rag_core.errors import SettingsWrong
 from rag_core.retrieval.channel_profile import ChannelProfile, profile_channel
-from rag_core.storage import Archive, channels, monitoring_stats, posts
+from rag_core.storage import Archive, channels, monitoring_stats, visible_posts
 from rag_core.types import Channel
 
 _WIDTH, _HEIGHT, _LABELS_HEIGHT, _SCALE_WIDTH = 720, 130, 22, 44  # of a plot, in its own units
@@ -87,7 +87,7 @@ async def build_report(archive: Archive, since: datetime, weeks: int) -> str:
     known = await channels.load_channels(archive)
     for channel in sorted(known.values(), key=lambda one: one.title.lower()):
         if profile := await profile_channel(archive, channel.chat_id):
-            weekly = await posts.count_posts_by_week(archive, channel.chat_id, since)
+            weekly = await visible_posts.count_posts_by_week(archive, channel.chat_id, since)
             cards.append(_build_channel_card(channel, profile, _fill_weeks(weekly, weeks), since))
             total += profile.posts
     by_week = await monitoring_stats.count_questions_by_week(archive, since)

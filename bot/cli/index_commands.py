@@ -20,7 +20,7 @@ from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine
 from rag_core.errors import RagError
 from rag_core.models.active_models import get_models_folder
-from rag_core.storage import Archive, channels, posts
+from rag_core.storage import Archive, channels, post_lookup, posts
 from rag_core.storage.backups import ARCHIVE_FILE
 from rag_core.storage.db import needs_migration
 from rag_core.types import Channel, Visibility
@@ -242,6 +242,6 @@ async def require_channel(archive: Archive, name: str) -> Channel:
 
 
 async def _print_result(archive: Archive, channel: Channel | None) -> None:
-    count = await posts.count_posts(archive, channel.chat_id if channel else None)
+    count = await post_lookup.count_posts(archive, channel.chat_id if channel else None)
     title = strip_control_characters(channel.title) if channel else "All channels"
     print(f"{title}: the index was built anew ({count} posts).")

@@ -25,7 +25,7 @@ from bot.views.post_formatting import (
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk_detection import Talk, TalkKind, detect_talk
 from rag_core.engine import Engine
-from rag_core.storage import channels, posts
+from rag_core.storage import channels, visible_posts
 from rag_core.storage.user_data import AUTO_RECIPE
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run
@@ -182,7 +182,7 @@ class TerminalAnswerer:
             return _build_answer_json(Answer((), 0.0, "talk"), {}, _format_talk_reply(talk, asked, known), ())
         rag, runs = _record_runs(self._rag)
         answer = await answer_question(asked, replace(rag, recipe=recipe, show_results=trace))
-        cited = await posts.fetch_posts(rag.archive, answer.posts())
+        cited = await visible_posts.fetch_posts(rag.archive, answer.posts())
         return _build_answer_json(answer, cited, "", runs if trace else ())
 
     async def _build_question(self, text: str, conversation: int = 0) -> Question | None:
@@ -206,7 +206,7 @@ class TerminalAnswerer:
             return None
         rag, runs = _record_runs(self._rag)
         found = await verify_text(question, rag)
-        stored = await posts.fetch_posts(rag.archive, found.posts())
+        stored = await visible_posts.fetch_posts(rag.archive, found.posts())
 
         def describe(key: PostKey, date: datetime) -> dict[str, str]:
             channel = found.channels.get(key.chat_id)

@@ -21,7 +21,7 @@ from bot.settings import Settings
 from bot.views.post_formatting import strip_control_characters
 from rag_core.engine_factory import open_engine
 from rag_core.errors import RagError
-from rag_core.storage import Archive, channels, index_state, monitoring_stats, posts
+from rag_core.storage import Archive, channels, index_state, monitoring_stats, post_lookup
 from rag_core.storage import raw_updates as updates
 from rag_core.storage.backup_listing import get_backup_time, list_backups
 from rag_core.storage.backups import read_archive_version, run_cancellable
@@ -94,7 +94,7 @@ async def check_channels(case: CheckContext) -> AsyncIterator[Finding]:
     if not channels_by_id:
         yield Finding(None, "no channels yet: citegram import result.json, or make the bot admin of a channel")
     for channel in channels_by_id.values():
-        count = await posts.count_posts(case.archive, channel.chat_id)
+        count = await post_lookup.count_posts(case.archive, channel.chat_id)
         closed = " (admins only: publish it with /channels)" if channel.visibility is Visibility.ADMINS else ""
         yield Finding(
             None,
@@ -128,7 +128,7 @@ async def check_jobs(case: CheckContext) -> AsyncIterator[Finding]:
 
 async def check_backups(case: CheckContext) -> AsyncIterator[Finding]:
     """Check the age of the newest backup, and that it can be restored."""
-    if case.archive is None or not (count := await posts.count_posts(case.archive)):
+    if case.archive is None or not (count := await post_lookup.count_posts(case.archive)):
         return
     backups, now = list_backups(case.archive.folder), datetime.now(UTC)
     if not backups:
@@ -161,7 +161,7 @@ async def check_indexes(case: CheckContext) -> AsyncIterator[Finding]:
     """Check both indexes against the archive, and report the models that use them."""
     if case.archive is None:
         return
-    archive_size, facts = f"archive: {await posts.count_posts(case.archive)} posts", case.facts
+    archive_size, facts = f"archive: {await post_lookup.count_posts(case.archive)} posts", case.facts
     if facts is None:
         yield Finding(None, archive_size)
         return

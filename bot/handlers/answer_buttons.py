@@ -57,7 +57,7 @@ from bot.views.keyboards import (
 from bot.views.post_formatting import RenderContext
 from bot.worker.streaming import call_best_effort
 from rag_core.conversation.answer_remark_detection import AnswerRemark, detect_answer_remark
-from rag_core.storage import Archive, posts, questions
+from rag_core.storage import Archive, questions, visible_posts
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import Certainty, Viewer
 
@@ -299,7 +299,7 @@ async def _head_sources(
         return shown.words("remark-when", count=len(given.cited), date=date) if date else ""
     if remark is not AnswerRemark.SURE or not readable or asked.kind != "ask":
         return ""
-    stored = await posts.fetch_posts(archive, readable)
+    stored = await visible_posts.fetch_posts(archive, readable)
     stands = len(readable) == len(given.cited) and all(
         key in stored and hash_text_version(stored[key].text) == one.mark for key, one in readable.items()
     )

@@ -50,7 +50,7 @@ from bot.views.keyboards import (
     redraw_message,
 )
 from ingest.inbox import MAX_WAITING_CHANNELS
-from rag_core.storage import Archive, channels, history_gaps, posts
+from rag_core.storage import Archive, channels, history_gaps, post_lookup, posts
 from rag_core.types import Channel, Visibility
 
 _TIMEOUT_SECONDS = 3.0  # for asking Telegram about a channel; after it the card is shown with the stored data
@@ -154,7 +154,7 @@ async def _render_channel_list(
 ) -> tuple[Text, InlineKeyboardMarkup | None]:
     # List all channels except those being removed; what these post afterwards has to be approved.
     known = (await channels.load_channels(context.archive)).values()
-    there = [c for c in known if c.state != "removed" or await posts.count_posts(context.archive, c.chat_id)]
+    there = [c for c in known if c.state != "removed" or await post_lookup.count_posts(context.archive, c.chat_id)]
     listed = sorted(there, key=lambda c: (not awaits_approval(c), c.title.casefold(), c.chat_id))
     if not listed:
         return Text(words("channels-none")), None
@@ -288,7 +288,7 @@ async def _press_remove(
 ) -> None:
     """First press: say what will be deleted, and ask for confirmation."""
     channel = await find_pressed_channel(callback_data, context, words)
-    count, token = await posts.count_posts(context.archive, channel.chat_id), callback_data.token
+    count, token = await post_lookup.count_posts(context.archive, channel.chat_id), callback_data.token
     asked = words.rich("channel-remove-ask", title=link_channel_title(channel, words), count=count)
     yes = ChannelCallback(action=ChannelAction.REMOVE, token=token, number=int(time.time()))
     buttons = build_keyboard(

@@ -30,7 +30,7 @@ from bot.views.answer import CitedPost, CitedSpan, format_reference, load_cited_
 from bot.views.keyboards import QuoteCallback, find_quote_by_token
 from bot.views.message_formatting import list_utf16_offsets, neutralize_links
 from bot.views.post_formatting import RenderContext, shorten, strip_control_characters
-from rag_core.storage import Archive, posts, questions
+from rag_core.storage import Archive, questions, visible_posts
 from rag_core.storage.post_lookup import fetch_stored_posts, list_album_keys
 from rag_core.types import Channel, Entity, Post, PostKey, Viewer
 
@@ -124,7 +124,7 @@ class CitedWords:
 
 async def load_cited_words(archive: Archive, quoted: CitedSpan, cited: CitedPost) -> CitedWords | None:
     """Load the words of a citation; None where the post is deleted or closed. Raises ArchiveUnavailable."""
-    post = (await posts.fetch_posts(archive, [quoted.key])).get(quoted.key)
+    post = (await visible_posts.fetch_posts(archive, [quoted.key])).get(quoted.key)
     if post is None:
         return None
     text = await load_cited_text(post, cited.mark, archive)

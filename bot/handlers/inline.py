@@ -45,7 +45,7 @@ from bot.views.post_formatting import WRITING_STAGES, RenderContext, strip_contr
 from rag_core.answer import answer_question
 from rag_core.engine import Engine
 from rag_core.errors import RagError
-from rag_core.storage import posts
+from rag_core.storage import visible_posts
 from rag_core.storage.user_data import DIRECT_RECIPE
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import split_sentences
@@ -161,7 +161,7 @@ async def find_articles(
     failed = [short.reason for short in answer.shortfalls if short.stage not in WRITING_STAGES]
     if answer.refused and failed:
         raise RagError(failed[0])
-    cited = await posts.fetch_posts(rag.archive, (*answer.posts(), *(one.key for one in answer.nearest)))
+    cited = await visible_posts.fetch_posts(rag.archive, (*answer.posts(), *(one.key for one in answer.nearest)))
     asked = QueryTerms.of(question.text, rag.lexical.statistics(question.viewer.channels).weight)
     quotes = dict.fromkeys((key, quote) for key, quote in _list_quotes(answer, asked) if key in cited)
     articles = [

@@ -31,7 +31,7 @@ from bot.telegram.access_recheck import collect_content_of_posts, recheck_before
 from bot.views import answer
 from bot.views.answer import JsonObject
 from bot.views.keyboards import build_keyboard, redraw_message
-from rag_core.storage import channels, posts
+from rag_core.storage import channels, visible_posts
 from rag_core.storage.user_data import (
     UserDataCounts,
     count_user_data,
@@ -127,7 +127,7 @@ async def _export_question(
     sentences: list[JsonObject] = []
     for sentence in stored_answer.sentences if stored_answer else ():
         keys = dict.fromkeys(key for key, _, _ in sentence.places)
-        stored = await posts.fetch_posts(context.archive, list(keys))
+        stored = await visible_posts.fetch_posts(context.archive, list(keys))
         if any(key.chat_id not in open_here or key not in stored for key in keys):
             sentences.append({"closed": True})  # its words are those of posts that this reader may no longer see
             continue

@@ -24,7 +24,7 @@ from bot.views.answer import format_channel_title
 from bot.views.channel_card import build_channel_rows, find_channel_by_token
 from bot.views.keyboards import CHANNELS_PER_PAGE, build_keyboard, build_page_row, cut_page, redraw_message
 from rag_core.errors import RagError, RebuildRefused
-from rag_core.storage import Archive, channels, posts
+from rag_core.storage import Archive, channels, post_lookup
 from rag_core.storage.channels import find_channel
 from rag_core.storage.index_state import ProgressMessage, Rebuild
 from rag_core.types import Channel
@@ -173,7 +173,7 @@ async def _format_rebuild(rebuild: Rebuild, failure: RagError | None, archive: A
         return words("reindex-cancelled")
     if rebuild.state == "failed":
         return words("reindex-failed", reason=words.error(failure) if failure else rebuild.reason)
-    count = await posts.count_posts(archive, rebuild.chat_id)
+    count = await post_lookup.count_posts(archive, rebuild.chat_id)
     renewed = [words("reindex-renewed", count=rebuild.renewed)] if rebuild.renewed else []
     return "\n".join([words("reindex-done", what=what, count=count), *renewed])
 

@@ -32,7 +32,7 @@ from bot.telegram.access_recheck import ShownContent, recheck_before_sending
 from bot.views.answer import format_channel_title, make_link
 from bot.views.message_formatting import neutralize_links
 from bot.views.post_formatting import cut_lines
-from rag_core.storage import channels, posts
+from rag_core.storage import channels, post_lookup
 from rag_core.types import Channel, Viewer
 
 _MIN_HISTORY = 20  # posts: fewer answer next to nothing, and the history is worth an import
@@ -79,7 +79,7 @@ async def _describe_setup(bot: Bot, context: AppContext, words: Translator) -> l
     """Describe the steps of the set-up with the done ones ticked; nothing once all are done."""
     known = (await channels.load_channels(context.archive)).values()
     active = [channel for channel in known if channel.state != "pending"]
-    done = (bool(known), bool(active), bool(active) and await posts.count_posts(context.archive) >= _MIN_HISTORY)
+    done = (bool(known), bool(active), bool(active) and await post_lookup.count_posts(context.archive) >= _MIN_HISTORY)
     if all(done):
         return []
     add = f"https://t.me/{(await bot.me()).username}?startchannel=true"

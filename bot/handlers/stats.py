@@ -22,6 +22,7 @@ from rag_core.storage import (
     history_gaps,
     index_state,
     monitoring_stats,
+    post_lookup,
     posts,
     questions,
     raw_updates,
@@ -41,7 +42,7 @@ async def _on_stats(message: Message, context: AppContext, words: Translator) ->
 
 async def _describe_contents(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
     known, rag = await channels.load_channels(context.archive), context.rag
-    count = await posts.count_posts(context.archive)
+    count = await post_lookup.count_posts(context.archive)
     yield Bold(words("channels-title", count=len(known)), " · ", words("channel-posts", count=count))
     behind = max(0, await posts.get_last_seq(context.archive) - rag.lexical.watermark)
     if behind:

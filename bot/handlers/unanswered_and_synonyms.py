@@ -32,7 +32,7 @@ from bot.views.keyboards import build_keyboard, redraw_message, split_rows
 from bot.views.message_formatting import neutralize_links
 from bot.views.post_formatting import RenderContext, join_lines
 from bot.worker.answer_cache import extract_question_terms, hash_question
-from rag_core.storage import Archive, channels, posts, questions
+from rag_core.storage import Archive, channels, questions, visible_posts
 from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.text.tokens import tokenize
@@ -116,7 +116,9 @@ async def _render_group(group: UnansweredGroup, context: AppContext, words: Tran
     lines = [Text(number, words.rich("unanswered-group", question=neutralize_links(text), count=group.readers))]
     known = await channels.load_channels(context.archive)
     pinned = await channels.find_pinned_post(context.archive, hash_question(group.text, context.archive), known)
-    if (key := pinned or group.nearest) and (post := (await posts.fetch_posts(context.archive, [key])).get(key)):
+    if (key := pinned or group.nearest) and (
+        post := (await visible_posts.fetch_posts(context.archive, [key])).get(key)
+    ):
         shown = RenderContext(words, context.settings.bot.zone)
         reference = format_reference(key, post.date, post, known.get(key.chat_id), shown)
         lines.append(BlockQuote("📌 " if pinned else "", reference))
@@ -158,7 +160,7 @@ async def _press_pin(
 
 async def _pin(asked: str, post: PostKey, admin: int, context: AppContext, words: Translator) -> Text:
     known = await channels.load_channels(context.archive)
-    if post.chat_id not in known or post not in await posts.fetch_posts(context.archive, [post]):
+    if post.chat_id not in known or post not in await visible_posts.fetch_posts(context.archive, [post]):
         return Text(words("pin-unknown"))
     await channels.pin_answer(context.archive, asked, post, admin)
     return words.rich("pin-done", title=neutralize_links(format_channel_title(known[post.chat_id], words)))

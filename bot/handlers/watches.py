@@ -36,7 +36,7 @@ from bot.views.answer import link_author, link_number
 from bot.views.keyboards import LabelledPress, build_keyboard
 from bot.views.message_formatting import neutralize_links
 from ingest.dedup import are_rewordings
-from rag_core.storage import channels, posts, subscriptions
+from rag_core.storage import channels, posts, subscriptions, visible_posts
 from rag_core.storage.near_duplicates import fetch_copies
 from rag_core.storage.subscriptions import MAX_WATCHES, NewWatch, Watch, WatchHit
 from rag_core.types import Channel, Post, PostKey, Viewer
@@ -236,7 +236,7 @@ class WatchNotifier:
 
     async def _send_hit(self, hit: WatchHit, to: _Recipient, known: dict[int, Channel]) -> None:
         watch, viewer, words = to.watch, to.viewer, to.words
-        post = (await posts.fetch_posts(self._archive, [hit.key])).get(hit.key)
+        post = (await visible_posts.fetch_posts(self._archive, [hit.key])).get(hit.key)
         span = find_quote(watch, post.text) if post else None
         if post is None or span is None or hit.key.chat_id not in viewer.channels:
             await subscriptions.mark_hits(self._archive, [hit], "closed")
@@ -270,7 +270,7 @@ class WatchNotifier:
     async def _is_rewording_of_told(self, post: Post, told: Sequence[WatchHit], viewer: Viewer) -> bool:
         """Whether another channel's post that was told lately is reworded: two of one channel are two events."""
         others = viewer.channels - {post.key.chat_id}
-        stored = await posts.fetch_posts(self._archive, [hit.key for hit in told if hit.key.chat_id in others])
+        stored = await visible_posts.fetch_posts(self._archive, [hit.key for hit in told if hit.key.chat_id in others])
         near = [one for one in stored.values() if abs(post.date - one.date) <= REWORDED_WITHIN]
         return any(are_rewordings(post.text, one.text) for one in near)
 

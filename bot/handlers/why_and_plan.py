@@ -34,9 +34,8 @@ from bot.views.post_formatting import RenderContext, cut_lines, join_lines, shor
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.recipe_steps import plan_by_rules
-from rag_core.storage import Archive, channels, posts
-from rag_core.storage.post_lookup import fetch_stored_posts, list_album_keys
-from rag_core.storage.posts import PostVersion
+from rag_core.storage import Archive, channels, post_lookup, visible_posts
+from rag_core.storage.post_lookup import PostVersion, fetch_stored_posts, list_album_keys
 from rag_core.storage.questions import AnsweredQuestion, fetch_trace
 from rag_core.text.morphology import list_dictionary_forms
 from rag_core.text.tokens import detect_language, tokenize
@@ -99,7 +98,7 @@ async def explain_answer(
     kept = answer.parse_stored_answer(asked.answer)
     cited = [(number, one) for number, one in enumerate(kept.cited, 1) if one.key.chat_id in viewer.channels]
     others = [key for key in kept.others if key.chat_id in viewer.channels]
-    stored = await posts.fetch_posts(archive, [*(one.key for _, one in cited), *others])
+    stored = await visible_posts.fetch_posts(archive, [*(one.key for _, one in cited), *others])
     context = _ExplanationContext(archive, await channels.load_channels(archive), stored, shown, asked.answered_at)
     words, question = shown.words, shorten(join_lines(asked.text), _MAX_SHOWN_QUESTION_LENGTH)
     blocks: list[Text] = [style_text(Bold, words("why-question", question=question))]
@@ -158,7 +157,7 @@ async def _list_edits(one: CitedPost, post: Post, context: _ExplanationContext) 
     edits = []
     keys = await list_album_keys(context.archive, one.key) if post.album else (one.key,)
     for key, now in (await fetch_stored_posts(context.archive, keys)).items():
-        chain = [PostVersion(now.stamp, now.post.text), *await posts.list_post_versions(context.archive, key)]
+        chain = [PostVersion(now.stamp, now.post.text), *await post_lookup.list_post_versions(context.archive, key)]
         edits += [] if now.deleted or len(chain) == 1 else await _explain_versions(chain, one.mark, context)
     return edits or [Text(context.shown.words("why-unknown-before"))]
 

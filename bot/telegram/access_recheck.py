@@ -22,7 +22,7 @@ from bot import access
 from bot.access import AdminRegistry, Reader
 from bot.views.answer import JsonObject, hash_text_version, load_cited_text
 from rag_core.errors import ArchiveUnavailable, RagError
-from rag_core.storage import Archive, posts
+from rag_core.storage import Archive, visible_posts
 from rag_core.types import Answer, Citation, Post, PostKey, Sentence, Viewer
 from rag_core.verification.verdict_types import Verification
 
@@ -131,7 +131,7 @@ def collect_content_of_draft(sentences: Iterable[Sentence]) -> ShownContent:
 async def collect_content_of_posts(keys: Iterable[PostKey], viewer: Viewer, archive: Archive) -> ShownContent:
     """Collect the shown content of a view of posts; call it before rendering the view. Raises ArchiveUnavailable."""
     readable = [key for key in dict.fromkeys(keys) if key.chat_id in viewer.channels]
-    stored = await posts.fetch_posts(archive, readable)
+    stored = await visible_posts.fetch_posts(archive, readable)
     return ShownContent(
         tuple(ShownPost(key, hash_text_version(stored[key].text) if key in stored else None) for key in readable)
     )
@@ -162,7 +162,7 @@ async def recheck_shown_content(
 
 
 async def _are_posts_unchanged(content: ShownContent, archive: Archive) -> bool:
-    stored = await posts.fetch_posts(archive, {shown.key for shown in content.posts})
+    stored = await visible_posts.fetch_posts(archive, {shown.key for shown in content.posts})
     for shown in content.posts:
         if shown.mark is None:
             continue

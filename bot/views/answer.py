@@ -35,7 +35,7 @@ from bot.views.post_formatting import (
 from rag_core.context.evidence import order_copies
 from rag_core.storage import Archive
 from rag_core.storage.channels import load_group_rules
-from rag_core.storage.posts import list_post_versions
+from rag_core.storage.post_lookup import list_post_versions
 from rag_core.storage.questions import QuestionRow
 from rag_core.types import (
     Answer,

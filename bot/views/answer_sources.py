@@ -19,7 +19,7 @@ from bot.views.answer import (
 from bot.views.keyboards import AnswerAction, AnswerCallback, build_keyboard, build_page_row, cut_page
 from bot.views.message_formatting import neutralize_links
 from bot.views.post_formatting import RenderContext, shorten, strip_control_characters
-from rag_core.storage import Archive, channels, posts
+from rag_core.storage import Archive, channels, visible_posts
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import Certainty, Post, Viewer
 
@@ -35,7 +35,7 @@ async def shorten_answer(
     keys = tuple(dict.fromkeys(key for key, _, _ in first.places))
     if not keys or any(key.chat_id not in viewer.channels for key in keys):
         return None
-    stored = await posts.fetch_posts(archive, keys)
+    stored = await visible_posts.fetch_posts(archive, keys)
     marks = {one.key: one.mark for one in answer.cited}
     if any(key not in stored or hash_text_version(stored[key].text) != marks.get(key) for key in keys):
         return None
@@ -64,7 +64,7 @@ async def render_sources_page(
         none = "sources-counted" if answer.sentences and asked.kind == "ask" else "sources-none"
         return Text(words("why-closed" if answer.cited else none)), None
     here, page, last = cut_page(cited, page, SOURCES_PER_PAGE)
-    stored = await posts.fetch_posts(archive, [one.key for _, one in here])
+    stored = await visible_posts.fetch_posts(archive, [one.key for _, one in here])
     known = await channels.load_channels(archive)
     pages = [" · ", words("search-page", page=page + 1, pages=last + 1)] if last else []
     blocks = [Text(Bold(words("sources", count=len(cited))), *pages)]
@@ -92,7 +92,7 @@ async def render_whole_posts(given: StoredAnswer, viewer: Viewer, archive: Archi
     cited = [(number, one.key) for number, one in enumerate(given.cited, 1) if one.key.chat_id in viewer.channels]
     nearest = enumerate((key for key in given.others if key.chat_id in viewer.channels), 1)
     chosen = (cited if given.cited else list(nearest))[:_MAX_WHOLE_POSTS]
-    stored = await posts.fetch_posts(archive, [key for _, key in chosen])
+    stored = await visible_posts.fetch_posts(archive, [key for _, key in chosen])
     known, blocks = await channels.load_channels(archive), list[Text]()
     for number, key in chosen:
         if post := stored.get(key):

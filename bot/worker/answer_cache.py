@@ -28,7 +28,7 @@ from rag_core.conversation.memory import follows_earlier_question, remember_answ
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable
 from rag_core.recipe_choice import load_recipe_switches
-from rag_core.storage import Archive, channels, near_duplicates, posts
+from rag_core.storage import Archive, channels, near_duplicates, visible_posts
 from rag_core.storage.questions import save_trace
 from rag_core.storage.user_data import load_answer_mode
 from rag_core.text.query_terms import is_asking_word
@@ -120,7 +120,7 @@ async def answer_from_pin(question: Question, rag: Engine) -> Answer | None:
     pinned = await channels.find_pinned_post(
         rag.archive, hash_question(question.text, rag.archive), question.viewer.channels
     )
-    post = (await posts.fetch_posts(rag.archive, [pinned])).get(pinned) if pinned else None
+    post = (await visible_posts.fetch_posts(rag.archive, [pinned])).get(pinned) if pinned else None
     sentences = _quote_beginning(post) if post else ()
     if not sentences or await follows_earlier_question(question, rag):
         return None

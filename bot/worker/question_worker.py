@@ -55,7 +55,7 @@ from rag_core.answer import answer_question
 from rag_core.conversation.small_talk_detection import strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import RagError
-from rag_core.storage import Archive, posts, questions
+from rag_core.storage import Archive, questions, visible_posts
 from rag_core.storage.questions import QuestionRow, fetch_previous_answer
 from rag_core.types import Answer, PostKey, Question, Shortfall, Viewer
 from rag_core.verification.verify import verify_text
@@ -392,7 +392,7 @@ class QuestionWorker:
         return found
 
     async def _render(self, asked: QuestionRow, found: Answer, words: Translator) -> tuple[Text, JsonObject]:
-        cited = await posts.fetch_posts(
+        cited = await visible_posts.fetch_posts(
             self._rag.archive, (*found.list_named_posts(), *(passage.key for passage in found.nearest))
         )
         stored = answer.serialize_answer(found, cited) | {"basis": collect_content_of_answer(found, cited).as_json()}
@@ -410,7 +410,7 @@ class QuestionWorker:
             if self.confirm_posts and await self.confirm_posts(found.posts()):
                 found = await verify_text(question, self._rag)
         self.meter.count_question("answered")
-        named = await posts.fetch_posts(self._rag.archive, found.posts())
+        named = await visible_posts.fetch_posts(self._rag.archive, found.posts())
         shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
         stored = serialize_verdicts(found, named) | {"basis": collect_content_of_verdicts(found, named).as_json()}
         return render_verdicts(found, named, shown), stored

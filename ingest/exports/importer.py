@@ -25,7 +25,7 @@ from pathlib import Path
 from ingest.exports.export_checks import AdmittedChat, ExportedChat, ImportNote, ImportOptions, admit_chats
 from ingest.message_parsing import MAX_ID, MalformedMessage, parse_exported_post, parse_object
 from rag_core.errors import ImportRefused
-from rag_core.storage import Archive, channels, history_gaps, posts
+from rag_core.storage import Archive, channels, history_gaps, post_lookup, posts
 from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts
 from rag_core.storage.post_merging import PostTally
 from rag_core.types import Channel, Post, PostKey
@@ -328,7 +328,7 @@ class _ImportRun:
     async def _erase_missing(self, entry: AdmittedChat, reading: ChatReader) -> None:
         """Mark posts as deleted that lie between the first and the last entry but are not in the export."""
         channel = entry.channel
-        missing = await posts.find_missing_posts(self.archive, channel.chat_id, reading.seen)
+        missing = await post_lookup.find_missing_posts(self.archive, channel.chat_id, reading.seen)
         if doubts := list(_describe_doubts(len(missing), entry, reading)):
             self.notes += doubts
             return

@@ -20,7 +20,7 @@ from ingest.message_parsing import MalformedMessage
 from rag_core.errors import HistoryUnavailable, RagError
 from rag_core.storage import Archive, channel_history, channels, history_gaps
 from rag_core.storage.channel_history import Backfill
-from rag_core.storage.posts import list_newest_ids
+from rag_core.storage.post_lookup import list_newest_ids
 from rag_core.types import Channel, Post
 
 if TYPE_CHECKING:

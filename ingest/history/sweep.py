@@ -19,7 +19,8 @@ from ingest.history.backfill import BATCH_IDS, PacedSource, convert_messages
 from ingest.times_out_of_touch import NotifyAdmins, PostsMissing
 from rag_core.errors import RagError
 from rag_core.storage import Archive, channel_history, channels
-from rag_core.storage.posts import list_newest_ids, mark_posts_deleted
+from rag_core.storage.post_lookup import list_newest_ids
+from rag_core.storage.posts import mark_posts_deleted
 from rag_core.types import Channel, PostKey
 
 if TYPE_CHECKING:

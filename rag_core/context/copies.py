@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from rag_core.context.evidence import DatedPost, compose_evidence, order_copies
 from rag_core.engine import Engine
-from rag_core.storage import near_duplicates, posts
+from rag_core.storage import near_duplicates, visible_posts
 from rag_core.storage.near_duplicates import PostCopies
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.sentences import build_text_key
@@ -45,7 +45,7 @@ async def load_boilerplate(chats: Iterable[int], rag: Engine) -> dict[int, froze
     for chat in chats:
         lines = rag.boilerplate.get(chat, version)
         if lines is None:
-            lines = find_repeated_lines(await posts.list_latest_texts(rag.archive, chat, _LATEST_POSTS))
+            lines = find_repeated_lines(await visible_posts.list_latest_texts(rag.archive, chat, _LATEST_POSTS))
             rag.boilerplate.store(chat, version, lines)
         if lines:
             found[chat] = lines
@@ -60,7 +60,7 @@ async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> E
     known = await near_duplicates.fetch_copies(rag.archive, [hit.passage.key for hit in hits], viewer.channels)
     evidence = compose_evidence(hits, known)
     originals = {s.passage.key: key for s in evidence.sources if (key := _find_original(s.passage, known))}
-    stored = await posts.fetch_posts(rag.archive, [*originals, *originals.values()]) if originals else {}
+    stored = await visible_posts.fetch_posts(rag.archive, [*originals, *originals.values()]) if originals else {}
     places = {
         s: place
         for s in evidence.sources

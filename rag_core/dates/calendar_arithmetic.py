@@ -1,4 +1,4 @@
-"""Ranges of days: calendar units, their parts and their nth units, and recurring dates. Ends are exclusive."""
+"""Calendar arithmetic: ranges of days, parts of units and their nth units, recurring dates. Ends are exclusive."""
 
 from __future__ import annotations
 

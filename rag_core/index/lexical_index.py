@@ -1,4 +1,4 @@
-"""BM25 index of passages, filtered by channel, date and post inside the query.
+"""Lexical index: BM25 over passages, filtered by channel, date and post inside the query.
 
 The index is derived: it holds terms and passage references, no texts, and can be rebuilt from the archive. It is
 saved beside the archive with the archive's identity and the watermark (the archive's sequence number) up to which it

@@ -25,7 +25,7 @@ from rag_core.retrieval.described_channel import find_described_channel
 from rag_core.retrieval.name_definitions import define_name
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.retrieval.whats_new_answers import MAX_LINES, fit_dated_lines, summarize_period
-from rag_core.storage import posts
+from rag_core.storage import posts, visible_posts
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.answer_type import extract_name_stems
 from rag_core.text.names import build_surname_pattern, get_surname_base, list_surname_stems
@@ -82,7 +82,7 @@ async def date_posts(question: Question, plan: Plan, rag: Engine) -> Draft | Non
         return None
     places = await asyncio.to_thread(rag.lexical.matching, terms, await resolve_filter(plan, question.viewer, rag))
     keys = list(dict.fromkeys(place.key for place in reversed(places)))[:_MAX_READ_POSTS]
-    stored = await posts.fetch_posts(rag.archive, keys)
+    stored = await visible_posts.fetch_posts(rag.archive, keys)
     ranked = await asyncio.to_thread(
         lambda: {k: _rank_text(stored[k].text, phrase, terms) for k in keys if k in stored}
     )
@@ -169,7 +169,7 @@ async def find_mentions(words: Sequence[MentionTerm], plan: Plan, viewer: Viewer
     kept: list[PassageRef] = []
     for first in range(0, len(places), _POSTS_PER_READ):
         some = places[first : first + _POSTS_PER_READ]
-        stored = await posts.fetch_posts(rag.archive, [place.key for place in some])
+        stored = await visible_posts.fetch_posts(rag.archive, [place.key for place in some])
         kept += await asyncio.to_thread(_filter_holding_posts, some, stored, words)
         if kept and plan.kind in {Kind.FIRST, Kind.LAST}:
             break

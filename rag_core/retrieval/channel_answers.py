@@ -17,7 +17,7 @@ from rag_core.engine import Engine
 from rag_core.planning.rule_planner import TELEGRAM_START
 from rag_core.retrieval.described_channel import INTRODUCTION_PATTERN, find_described_channel
 from rag_core.storage.channels import load_channels
-from rag_core.storage.posts import list_first_posts, list_posts_between
+from rag_core.storage.visible_posts import list_first_posts, list_posts_between
 from rag_core.text.channel_questions import ChannelAspect, ContactKind, detect_channel_question, detect_contact_kind
 from rag_core.text.names import find_names
 from rag_core.text.sentences import TextSpan, find_opening, split_into_pieces

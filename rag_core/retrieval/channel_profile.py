@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from rag_core.storage import Archive, posts
+from rag_core.storage import Archive, visible_posts
 from rag_core.text.morphology import is_noun, list_dictionary_forms
 from rag_core.text.names import find_names, strip_inflection
 from rag_core.text.names_given_in_posts import list_time_stems, list_written_namings
@@ -50,10 +50,10 @@ async def profile_channel(
 
     `weigh`: the inverse document frequency of a term in the channels that the reader may read; by default in this one.
     """
-    span = await posts.fetch_post_span(archive, chat_id)
+    span = await visible_posts.fetch_post_span(archive, chat_id)
     if span is None:
         return None
-    texts = await posts.list_latest_texts(archive, chat_id, _MAX_READ_POSTS)
+    texts = await visible_posts.list_latest_texts(archive, chat_id, _MAX_READ_POSTS)
     if weigh is None:
         weigh = await asyncio.to_thread(_count_document_frequencies, texts)
     names, subjects, namings = await asyncio.to_thread(_extract_topics, texts, weigh)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from rag_core.engine import Engine
 from rag_core.storage.channels import load_channels
-from rag_core.storage.posts import list_first_texts
+from rag_core.storage.visible_posts import list_first_texts
 from rag_core.text.names import transliterate_word
 from rag_core.text.query_expansion import SYNONYM_WEIGHT, expand_words
 from rag_core.text.query_terms import find_similar_stems, strip_combining_form

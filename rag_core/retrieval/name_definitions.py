@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rag_core.engine import Engine
 from rag_core.retrieval.search_filters import resolve_filter
-from rag_core.storage import posts
+from rag_core.storage import visible_posts
 from rag_core.text.definition_questions import (
     Definition,
     compile_name,
@@ -55,7 +55,7 @@ async def define_name(question: Question, plan: Plan, rag: Engine) -> Draft | No
         return None
     places = await asyncio.to_thread(rag.lexical.matching, terms, await resolve_filter(plan, question.viewer, rag))
     keys = list(dict.fromkeys(place.key for place in (*places[:1], *places[-_MAX_READ_POSTS:])))
-    stored = await posts.fetch_posts(rag.archive, keys)
+    stored = await visible_posts.fetch_posts(rag.archive, keys)
     found = sorted((post for post in stored.values() if post.origin is None), key=lambda post: post.date)
     lines, sure = await asyncio.to_thread(_choose_lines, name, found)
     quotes = tuple(quote_post_span(line.post, line.span) for line in lines)

@@ -21,7 +21,7 @@ from typing import Literal
 
 from rag_core.context.evidence import order_copies
 from rag_core.retrieval.whats_new_answers import choose_posts
-from rag_core.storage import Archive, posts
+from rag_core.storage import Archive, visible_posts
 from rag_core.storage.near_duplicates import PostCopies, fetch_copies
 from rag_core.text.sentences import build_text_key, find_opening, split_sentences
 from rag_core.text.tokens import tokenize
@@ -107,7 +107,7 @@ async def build_period_digest(
     archive: Archive, channels: Collection[int], since: datetime, until: datetime
 ) -> list[DigestLine]:
     """Build the digest of these channels; no line where nothing is new. Raises ArchiveUnavailable."""
-    found = await posts.list_posts_between(archive, channels, since, until, _MAX_POSTS)
+    found = await visible_posts.list_posts_between(archive, channels, since, until, _MAX_POSTS)
     copies = await fetch_copies(archive, [post.key for post in found], channels)
     return await asyncio.to_thread(_select_lines, found, copies)
 

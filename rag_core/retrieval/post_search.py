@@ -22,7 +22,7 @@ from rag_core.planning.rule_planner import parse_filters
 from rag_core.retrieval.aggregate import MentionTerm, build_mention_term, join_post_text
 from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
 from rag_core.retrieval.search_filters import resolve_filter
-from rag_core.storage import channels, near_duplicates, posts
+from rag_core.storage import channels, near_duplicates, visible_posts
 from rag_core.storage.near_duplicates import PostCopies
 from rag_core.text.tokens import fold_case, normalize_characters, tokenize
 from rag_core.tracing import Run, Stage
@@ -325,7 +325,7 @@ async def _read_matching_posts(
     kept: _PostsByKey = {}
     for first in range(0, len(keys), _POSTS_PER_READ):
         some = keys[first : first + _POSTS_PER_READ]
-        stored = await posts.fetch_posts(rag.archive, some)
+        stored = await visible_posts.fetch_posts(rag.archive, some)
         there = [stored[key] for key in some if key in stored]
         fitting = await asyncio.to_thread(list, filter(lambda post: fits(join_post_text(post)), there))
         room = MAX_LISTED_POSTS - len(kept)

@@ -1,4 +1,4 @@
-"""Extractive summary: dated lines of posts, newest first: what is new, what was posted in a period, news about a topic.
+"""Answers to "what is new", what was posted in a period, news about a topic: dated lines of posts, newest first.
 
 A line is the opening of a post: its first sentences that say something and stand in no other post of the digest. Copies
 of a post give one line. A month without a year is the latest that has posts.

@@ -101,7 +101,7 @@ async def list_unapproved_channels(archive: Archive, since: datetime) -> list[in
 
 
 Connection = aiosqlite.Connection
-# States of unapproved channels; their posts are in no index (`VISIBLE_POSTS` in posts.py).
+# States of unapproved channels; their posts are in no index (`VISIBLE_POSTS` in post_rows.py).
 UNAPPROVED_STATES = ("pending", "removed")
 
 _IS_UNAPPROVED_SQL = "state IN ('pending', 'removed')"

@@ -17,7 +17,7 @@ import aiosqlite
 
 from rag_core.storage.db import Archive
 from rag_core.storage.post_rows import JOIN_BY_KEY, VISIBLE_POSTS, encode_keys, get_unix_time
-from rag_core.storage.posts import fetch_posts
+from rag_core.storage.visible_posts import fetch_posts
 from rag_core.types import PostKey
 
 _QUEUE_BATCH_CHANGES = 20_000  # changes queued in one transaction: about 100 ms

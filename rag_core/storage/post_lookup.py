@@ -1,4 +1,4 @@
-"""Post look-ups: stored posts for imports and admins, passages of hits, posts by facet, languages of channels.
+"""Post look-ups: stored posts for imports and admins, earlier versions, passages of hits, posts by facet, languages.
 
 Stored posts include deleted posts and single members of albums. Facets are what a post has beside its text
 (media kind, author, file, origin); visibility is not checked for them, because an index holds only visible posts and
@@ -20,7 +20,7 @@ import numpy as np
 from rag_core.storage.channels import read_channels
 from rag_core.storage.db import Archive
 from rag_core.storage.post_rows import JOIN_BY_KEY, POST_FIELDS, decode_post, encode_keys, from_unix_seconds
-from rag_core.storage.posts import read_posts, read_replied_texts
+from rag_core.storage.visible_posts import read_posts, read_replied_texts
 from rag_core.text.sentences import build_header
 from rag_core.text.tokens import detect_language
 from rag_core.types import Passage, PassageRef, Post, PostKey, PostKeySet
@@ -184,3 +184,45 @@ async def detect_channel_languages(archive: Archive, channels: Collection[int]) 
     )
     texts = [text for (text,) in rows if any(map(str.isalpha, text))]
     return await asyncio.to_thread(lambda: frozenset(map(detect_language, texts)))
+
+
+@dataclass(frozen=True, slots=True)
+class PostVersion:
+    """Earlier text of a post, and when it was written."""
+
+    stamp: datetime
+    text: str
+
+
+async def list_post_versions(archive: Archive, key: PostKey) -> list[PostVersion]:
+    """List the earlier texts of a post, the newest first."""
+    rows = await archive.rows(
+        "SELECT stamp, text FROM post_versions WHERE chat_id = ? AND message_id = ? "
+        "ORDER BY stamp DESC, update_id DESC",
+        key,
+    )
+    return [PostVersion(from_unix_seconds(row["stamp"]), row["text"]) for row in rows]
+
+
+async def list_newest_ids(archive: Archive, chat_id: int, limit: int) -> list[int]:
+    """List the ids of the newest living posts of a channel."""
+    sql = "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL ORDER BY message_id DESC LIMIT ?"
+    return await archive.column(sql, (chat_id, limit))
+
+
+async def find_missing_posts(archive: Archive, chat_id: int, present: Iterable[int]) -> list[PostKey]:
+    """Find living posts between the least and the greatest of the ids `present` that are not among these, by id."""
+    sql = (
+        "WITH present AS MATERIALIZED (SELECT value FROM json_each(?)) "
+        "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL "
+        "AND message_id BETWEEN (SELECT min(value) FROM present) AND (SELECT max(value) FROM present) "
+        "AND message_id NOT IN (SELECT value FROM present) ORDER BY message_id"
+    )
+    return [PostKey(chat_id, one) for one in await archive.column(sql, (json.dumps(list(present)), chat_id))]
+
+
+async def count_posts(archive: Archive, chat_id: int | None = None) -> int:
+    """Count the living posts of one channel, or of all channels that an admin approved."""
+    which = "chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed'))"
+    sql = f"SELECT count(*) FROM posts WHERE deleted_at IS NULL AND ({which} OR chat_id = ?1) "
+    return int(await archive.value(f"{sql} AND (?1 IS NULL OR chat_id = ?1)", (chat_id,)))

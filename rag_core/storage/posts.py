@@ -1,36 +1,29 @@
-"""Posts in the archive: saved in versions, read as they may be shown, deleted by tombstones, purged with their channel.
+"""Posts in the archive: saved in versions, deleted by tombstones, purged with their channel; changes for the indexes.
 
-Not visible are the deleted, those suspected to be deleted, members of an album that another post stands for, guarded
-posts (protected, paid) unless an admin allows them, and posts of channels that no admin approved: a person who adds
-the bot to a channel must not change what is found in others.
+They are read by visible_posts.py and post_lookup.py.
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from itertools import islice
 
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.post_merging import MergeState, PostMerger, PostTally, merge_album
+from rag_core.storage.post_merging import MergeState, PostMerger, PostTally
 from rag_core.storage.post_rows import (
     JOIN_BY_KEY,
     POST_COLUMNS,
     POST_FIELDS,
-    SECONDS_PER_WEEK,
-    VISIBLE_POSTS,
     decode_post,
     encode_keys,
-    from_unix_seconds,
     get_unix_time,
-    to_unix_seconds,
 )
+from rag_core.storage.visible_posts import SHOWN_COLUMN, fetch_posts, read_albums
 from rag_core.types import Post, PostKey
 
 # Rows of one transaction: about 50 ms on an ordinary disk, so that other writers do not wait long.
@@ -150,10 +143,6 @@ async def purge_removed_posts(archive: Archive, taken: int) -> None:
             return
 
 
-_SHOWN_COLUMN = f"({VISIBLE_POSTS}) AS shown"
-_AlbumKey = tuple[int, str]
-
-
 @dataclass(frozen=True, slots=True)
 class PostChange:
     """Change of a post that an index has not processed; `post` is None if the post must not be found (any more)."""
@@ -163,166 +152,15 @@ class PostChange:
     post: Post | None
 
 
-async def list_latest_texts(archive: Archive, chat_id: int, most: int) -> list[str]:
-    """List the texts of the latest visible posts of a channel, the newest first."""
-    texts: list[str] = await archive.column(
-        f"SELECT t.text FROM posts AS t WHERE t.chat_id = ? AND {VISIBLE_POSTS} ORDER BY t.message_id DESC LIMIT ?",
-        (chat_id, most),
-    )
-    return texts
-
-
-async def list_first_texts(archive: Archive, channels: Collection[int], most: int) -> dict[int, list[str]]:
-    """List the texts of the first visible posts of channels, the oldest first: they often say what a channel is."""
-    rows = await archive.rows(
-        "SELECT c.value, (SELECT json_group_array(text) FROM (SELECT t.text FROM posts AS t WHERE t.chat_id = c.value "
-        f"AND t.text <> '' AND {VISIBLE_POSTS} ORDER BY t.message_id LIMIT ?)) FROM json_each(?) AS c",
-        (most, json.dumps([*channels])),
-    )
-    return {channel: json.loads(texts) for channel, texts in rows}
-
-
-async def list_first_posts(archive: Archive, channel: int, most: int) -> list[Post]:
-    """List the first visible posts of a channel that have a text, oldest first."""
-    rows = await archive.rows(
-        f"SELECT {POST_FIELDS} FROM posts AS t WHERE t.chat_id = ? AND t.text <> '' AND {VISIBLE_POSTS} "
-        "ORDER BY t.date, t.message_id LIMIT ?",
-        (channel, most),
-    )
-    return [decode_post(row) for row in rows]
-
-
-async def list_posts_between(
-    archive: Archive, channels: Collection[int], since: datetime, until: datetime, most: int
-) -> list[Post]:
-    """List the newest visible posts of channels from `since` until before `until`, oldest first; of albums captions."""
-    rows = await archive.rows(
-        f"SELECT {POST_FIELDS} FROM posts AS t "
-        "WHERE t.chat_id IN (SELECT value FROM json_each(?)) AND t.date >= ? AND t.date < ? "
-        f"AND t.text <> '' AND {VISIBLE_POSTS} ORDER BY t.date DESC, t.chat_id, t.message_id DESC LIMIT ?",
-        (json.dumps([*channels]), to_unix_seconds(since), to_unix_seconds(until), most),
-    )
-    return [decode_post(row) for row in reversed(rows)]
-
-
-@dataclass(frozen=True, slots=True)
-class PostSpan:
-    """Number of a channel's visible posts, the dates of the first and last, and the number in the last 28 days."""
-
-    posts: int
-    first: datetime
-    last: datetime
-    recent: int
-
-
-async def fetch_post_span(archive: Archive, chat_id: int) -> PostSpan | None:
-    """Fetch the span of a channel's visible posts; None where it has none."""
-    ((number, first, last, recent),) = await archive.rows(
-        f"WITH shown AS (SELECT t.date FROM posts AS t WHERE t.chat_id = ? AND {VISIBLE_POSTS}) "
-        "SELECT count(*), min(date), max(date), "
-        "count(*) FILTER (WHERE date > (SELECT max(date) FROM shown) - 28 * 86400) FROM shown",
-        (chat_id,),
-    )
-    return PostSpan(number, from_unix_seconds(first), from_unix_seconds(last), recent) if number else None
-
-
-async def count_posts_by_week(archive: Archive, chat_id: int, since: datetime) -> dict[int, int]:
-    """Count a channel's visible posts by week, numbered from the moment `since`; weeks without posts are left out."""
-    start = to_unix_seconds(since)
-    rows = await archive.rows(
-        f"SELECT (t.date - ?) / {SECONDS_PER_WEEK}, count(*) FROM posts AS t "
-        f"WHERE t.chat_id = ? AND t.date >= ? AND {VISIBLE_POSTS} GROUP BY 1",
-        (start, chat_id, start),
-    )
-    return {row[0]: row[1] for row in rows}
-
-
-@dataclass(frozen=True, slots=True)
-class PostVersion:
-    """Earlier text of a post, and when it was written."""
-
-    stamp: datetime
-    text: str
-
-
-async def fetch_posts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, Post]:
-    """Fetch the visible posts among the keys; an album as one post under its own key (see `merge_album`)."""
-    wanted = list(dict.fromkeys(keys))
-    return await archive.read(partial(read_posts, keys=wanted)) if wanted else {}
-
-
-def read_posts(connection: sqlite3.Connection, keys: Sequence[PostKey]) -> dict[PostKey, Post]:
-    """Read the posts of `fetch_posts`, each key once; for `Archive.read`."""
-    sql = f"SELECT {POST_FIELDS} {JOIN_BY_KEY.format(table='posts')} WHERE {VISIBLE_POSTS}"
-    posts = [decode_post(row) for row in connection.execute(sql, (encode_keys(keys),))]
-    single = {post.key: post for post in posts if not post.album}
-    if len(single) == len(posts):
-        return single
-    albums = _read_albums(connection, {(post.key.chat_id, post.album) for post in posts if post.album})
-    merged = {album.key: album for album, _ in albums.values() if album}
-    return single | {key: merged[key] for key in keys if key in merged}
-
-
-def _read_albums(
-    connection: sqlite3.Connection, which: Collection[_AlbumKey]
-) -> dict[_AlbumKey, tuple[Post | None, list[PostKey]]]:
-    """Read albums: (chat id, album) -> the merged post, None if no member is visible, and the keys of all members."""
-    if not which:
-        return {}
-    rows = connection.execute(
-        f"SELECT {POST_FIELDS}, {_SHOWN_COLUMN} FROM json_each(?) AS k CROSS JOIN posts AS t "
-        "ON t.chat_id = json_extract(k.value, '$[0]') AND t.album = json_extract(k.value, '$[1]') "
-        "ORDER BY t.chat_id, t.message_id",
-        (json.dumps(list(which)),),
-    )
-    members: dict[_AlbumKey, list[sqlite3.Row]] = {}
-    for row in rows:
-        members.setdefault((row["chat_id"], row["album"]), []).append(row)
-    return {
-        album: (
-            merge_album(shown) if (shown := [decode_post(row) for row in group if row["shown"]]) else None,
-            [PostKey(row["chat_id"], row["message_id"]) for row in group],
-        )
-        for album, group in members.items()
-    }
-
-
-async def fetch_replied_texts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, str]:
-    """Fetch the texts that posts reply to, where visible: key of the reply -> text of its parent."""
-    replies = list(keys)
-    return await archive.read(partial(read_replied_texts, keys=replies)) if replies else {}
-
-
-def read_replied_texts(connection: sqlite3.Connection, keys: Sequence[PostKey]) -> dict[PostKey, str]:
-    """Read the texts of `fetch_replied_texts`; for `Archive.read`."""
-    rows = connection.execute(
-        "SELECT r.chat_id, r.message_id, t.text FROM json_each(?) AS k CROSS JOIN posts AS r "
-        "ON r.chat_id = json_extract(k.value, '$[0]') AND r.message_id = json_extract(k.value, '$[1]') "
-        f"JOIN posts AS t ON t.chat_id = r.chat_id AND t.message_id = r.reply_to WHERE {VISIBLE_POSTS}",
-        (encode_keys(keys),),
-    )
-    return {PostKey(chat_id, message_id): text for chat_id, message_id, text in rows}
-
-
-async def list_post_versions(archive: Archive, key: PostKey) -> list[PostVersion]:
-    """List the earlier texts of a post, the newest first."""
-    rows = await archive.rows(
-        "SELECT stamp, text FROM post_versions WHERE chat_id = ? AND message_id = ? "
-        "ORDER BY stamp DESC, update_id DESC",
-        key,
-    )
-    return [PostVersion(from_unix_seconds(row["stamp"]), row["text"]) for row in rows]
-
-
 async def list_post_changes(archive: Archive, after: int, limit: int = 1000) -> list[PostChange]:
     """List the changes after the sequence number `after`, oldest first: each post once, in its present state.
 
     A changed post brings along its album, and its replies, whose headers hold its first words.
     """
-    sql = f"SELECT {POST_FIELDS}, t.seq, {_SHOWN_COLUMN} FROM posts AS t WHERE t.seq > ? ORDER BY t.seq LIMIT ?"
+    sql = f"SELECT {POST_FIELDS}, t.seq, {SHOWN_COLUMN} FROM posts AS t WHERE t.seq > ? ORDER BY t.seq LIMIT ?"
     rows = await archive.rows(sql, (after, limit))
     grouped = {(row["chat_id"], row["album"]) for row in rows if row["album"]}
-    albums = await archive.read(partial(_read_albums, which=grouped)) if grouped else {}
+    albums = await archive.read(partial(read_albums, which=grouped)) if grouped else {}
     changes: dict[PostKey, PostChange] = {}
     for row in rows:
         if row["album"]:
@@ -421,27 +259,3 @@ async def list_message_ids(archive: Archive, chat_id: int) -> set[int]:
     """List the message ids of a channel's living posts."""
     sql = "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL"
     return set(await archive.column(sql, (chat_id,)))
-
-
-async def list_newest_ids(archive: Archive, chat_id: int, limit: int) -> list[int]:
-    """List the ids of the newest living posts of a channel."""
-    sql = "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL ORDER BY message_id DESC LIMIT ?"
-    return await archive.column(sql, (chat_id, limit))
-
-
-async def find_missing_posts(archive: Archive, chat_id: int, present: Iterable[int]) -> list[PostKey]:
-    """Find living posts between the least and the greatest of the ids `present` that are not among these, by id."""
-    sql = (
-        "WITH present AS MATERIALIZED (SELECT value FROM json_each(?)) "
-        "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL "
-        "AND message_id BETWEEN (SELECT min(value) FROM present) AND (SELECT max(value) FROM present) "
-        "AND message_id NOT IN (SELECT value FROM present) ORDER BY message_id"
-    )
-    return [PostKey(chat_id, one) for one in await archive.column(sql, (json.dumps(list(present)), chat_id))]
-
-
-async def count_posts(archive: Archive, chat_id: int | None = None) -> int:
-    """Count the living posts of one channel, or of all channels that an admin approved."""
-    which = "chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed'))"
-    sql = f"SELECT count(*) FROM posts WHERE deleted_at IS NULL AND ({which} OR chat_id = ?1) "
-    return int(await archive.value(f"{sql} AND (?1 IS NULL OR chat_id = ?1)", (chat_id,)))

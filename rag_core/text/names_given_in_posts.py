@@ -1,4 +1,4 @@
-"""Aliases: other names of a thing that posts give ("the bakery. It is called Ember").
+"""Names given in posts: aliases of a thing ("the bakery. It is called Ember").
 
 They are read from posts that the asker may read at the moment of the question, so that nothing is learned from channels
 that are closed to them, and a changed post changes its names at once.

@@ -21,7 +21,7 @@ from functools import cache
 from itertools import chain
 
 from rag_core.engine import Engine
-from rag_core.storage import posts
+from rag_core.storage import visible_posts
 from rag_core.text.answer_type import extract_name_stems
 from rag_core.text.numbers import extract_figures
 from rag_core.text.query_terms import find_similar_stems
@@ -247,7 +247,7 @@ async def check_citations(draft: Draft, viewer: Viewer, rag: Engine) -> tuple[Se
     A post may have been edited or deleted, or a channel closed to this viewer, while the answer was written.
     """
     keys = {citation.post for sentence in draft.sentences for citation in sentence.citations}
-    stored = await posts.fetch_posts(rag.archive, keys)
+    stored = await visible_posts.fetch_posts(rag.archive, keys)
     kept = []
     for sentence in draft.sentences:
         current = tuple(c for c in sentence.citations if _is_current_quote(c, stored, viewer))
@@ -259,7 +259,7 @@ async def check_citations(draft: Draft, viewer: Viewer, rag: Engine) -> tuple[Se
 
 async def filter_current_passages(passages: Sequence[Passage], viewer: Viewer, rag: Engine) -> tuple[Passage, ...]:
     """Keep the passages whose posts are unchanged and readable by this viewer. Raises ArchiveUnavailable."""
-    stored = await posts.fetch_posts(rag.archive, [passage.key for passage in passages])
+    stored = await visible_posts.fetch_posts(rag.archive, [passage.key for passage in passages])
     return tuple(
         passage
         for passage in passages

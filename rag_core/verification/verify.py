@@ -25,7 +25,7 @@ from rag_core.planning.queries import (
 from rag_core.planning.retriever_and_recipe_choice import choose_retrievers
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
-from rag_core.storage import channels, near_duplicates, posts
+from rag_core.storage import channels, near_duplicates, posts, visible_posts
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, build_text_key, split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
@@ -257,7 +257,7 @@ async def find_same_post(question: Question, verdicts: Sequence[Verdict], rag: E
     text_key = build_text_key(question.text)
     if len(text_key.split()) < _MIN_POST_WORDS:
         return None
-    stored = await posts.fetch_posts(rag.archive, {key for verdict in verdicts for key in verdict.assessed})
+    stored = await visible_posts.fetch_posts(rag.archive, {key for verdict in verdicts for key in verdict.assessed})
     readable = (post for post in stored.values() if post.key.chat_id in question.viewer.channels)
     same = [post for post in readable if build_text_key(post.text) == text_key]
     return order_copies(same)[0] if same else None

@@ -12,7 +12,7 @@ from driver import HARBOUR, RITA, index_posts
 
 from bot.sandbox import Sandbox
 from rag_core import RagSettings, open_engine
-from rag_core.storage import posts
+from rag_core.storage import visible_posts
 from rag_core.types import Post, PostKey
 
 ATTACKERS = range(9000, 9006)
@@ -26,7 +26,7 @@ MOST_CPU_S = 2.5
 async def keep_hostile_posts(home: Path) -> None:
     """Three posts of each pattern in a channel that everybody may read."""
     async with open_engine(RagSettings.model_validate({"data": {"dir": home}})) as rag:
-        like = (await posts.fetch_posts(rag.archive, [PostKey(HARBOUR, 10)]))[PostKey(HARBOUR, 10)]
+        like = (await visible_posts.fetch_posts(rag.archive, [PostKey(HARBOUR, 10)]))[PostKey(HARBOUR, 10)]
         hostile = [
             Post(PostKey(HARBOUR, 100 + 10 * n + m), like.date, (pattern * 4000)[: 4000 - m])
             for n, pattern in enumerate(PATTERNS)

@@ -16,7 +16,7 @@ from driver import OTTO, SAFE, wait_until
 from bot.middlewares import DeduplicationMiddleware
 from bot.sandbox import Sandbox
 from bot.worker import question_worker
-from rag_core.storage import Archive, posts, raw_updates
+from rag_core.storage import Archive, raw_updates, visible_posts
 from rag_core.types import PostKey
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -89,7 +89,7 @@ async def test_with_a_full_disk_nothing_is_confirmed_one_sentence_is_said_and_al
         assert "7:30" in reply["text"]
         for message in sent:
             await eyes.see(message["text"].strip())
-        kept = await posts.fetch_posts(archive, [PostKey(SAFE, message["message_id"]) for message in sent])
+        kept = await visible_posts.fetch_posts(archive, [PostKey(SAFE, message["message_id"]) for message in sent])
         assert {post.text for post in kept.values()} == {message["text"] for message in sent}
         assert (await raw_updates.count_updates_by_state(archive))["poison"] == 0
 

@@ -25,7 +25,7 @@ from rag_core import Engine, RagSettings, open_engine
 from rag_core.engine_factory import get_lexical_folder, load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, RebuildRefused
 from rag_core.index.lexical_index import Bm25Index
-from rag_core.storage import index_state, posts
+from rag_core.storage import index_state, post_lookup, posts
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES, tokenize
 from rag_core.types import Channel, Post, PostKey, SearchFilter
 
@@ -108,7 +108,7 @@ async def test_posts_that_come_meanwhile_are_found_before_and_after_and_no_quest
     assert bot.rag.lexical._now is not old
     assert (bot.found("zeppelin"), bot.found("sank"), bot.found("glazes")) == ([20_000], [5], [1])
     assert missed == []
-    assert len(bot.rag.lexical) == await posts.count_posts(bot.rag.archive)
+    assert len(bot.rag.lexical) == await post_lookup.count_posts(bot.rag.archive)
     assert bot.rag.lexical.watermark == await posts.get_last_seq(bot.rag.archive)
     assert not get_next_index_folder(bot.rag.archive.folder).exists()
     assert await bot.state() == "done"
@@ -126,7 +126,7 @@ async def test_a_channel_is_rebuilt_in_what_is_searched(bot: Bot) -> None:
     ended = await bot.ended()
     assert (ended.state, ended.done) == ("done", 1)
     assert (bot.found("glazes"), bot.found("zeppelin")) == ([1], [20_000])
-    assert len(bot.rag.lexical) == await posts.count_posts(bot.rag.archive)
+    assert len(bot.rag.lexical) == await post_lookup.count_posts(bot.rag.archive)
 
 
 async def test_a_second_start_is_refused_and_a_cancelled_one_leaves_the_old_index_as_it_was(bot: Bot) -> None:

@@ -29,8 +29,7 @@ from rag_core.planning.llm_planner import KnownEntities, merge_plans
 from rag_core.planning.rule_planner import build_bare_plan
 from rag_core.planning.schema import parse_proposal
 from rag_core.recipes.react_tools import TOOLS
-from rag_core.storage import posts as archived
-from rag_core.storage import user_data
+from rag_core.storage import user_data, visible_posts
 from rag_core.storage.user_data import AnswerMode, ConversationKey, save_answer_mode
 from rag_core.tracing import Run
 from rag_core.types import Channel, Entity, Post, PostKey, Sentence, Visibility
@@ -79,7 +78,7 @@ def asked(text: str, lang: str) -> Question:
 
 async def shown(found: Answer, rag: Engine, lang: str) -> str:
     """The text of the messages an answer becomes, after everything about them was checked."""
-    stored = await archived.fetch_posts(rag.archive, [*found.posts(), *(p.key for p in found.nearest)])
+    stored = await visible_posts.fetch_posts(rag.archive, [*found.posts(), *(p.key for p in found.nearest)])
     own = {found.link(key) for key in stored}
     said = []
     for page in split_pages(render_answer(found, stored, RenderContext(get_translator(lang), UTC))):

@@ -16,7 +16,16 @@ from ingest.inbox import (
 )
 from ingest.indexer import LexicalIndexer, read_posts_again
 from rag_core.index.lexical_index import Bm25Index
-from rag_core.storage import Archive, channels, history_gaps, index_state, posts, raw_updates
+from rag_core.storage import (
+    Archive,
+    channels,
+    history_gaps,
+    index_state,
+    post_lookup,
+    posts,
+    raw_updates,
+    visible_posts,
+)
 from rag_core.storage.index_state import list_indexable_ids
 from rag_core.storage.migrations import MIGRATIONS
 from rag_core.types import Channel, Post, PostKey
@@ -33,7 +42,7 @@ async def test_what_nobody_approves_for_a_month_is_forgotten(archive: Archive, m
     now = datetime.now(UTC)
     assert await forget_unapproved_channels(archive, now - timedelta(days=5)) == 0
     assert await forget_unapproved_channels(archive, now) == 1
-    assert [await posts.count_posts(archive, chat) for chat in (NEW, OLD, READ)] == [1, 0, 1]
+    assert [await post_lookup.count_posts(archive, chat) for chat in (NEW, OLD, READ)] == [1, 0, 1]
     await posts.purge_removed_posts(archive, await posts.get_last_seq(archive))
     assert (await channels.load_channels(archive)).keys() == {NEW, READ}
     assert await forget_unapproved_channels(archive, now) == 0
@@ -97,7 +106,7 @@ async def test_edits_count_and_an_old_text_is_not_left_as_if_it_were_the_last(ar
         await posted(archive, [f"Bread is {n}." for n in range(first, first + 100)], first=first, edited=1)
     assert (await kept(archive))[0] <= MAX_POSTS_PER_CHANNEL
     await channels.set_channel_state(archive, NEW, "active")
-    last = await posts.fetch_posts(archive, [PostKey(NEW, 1)])
+    last = await visible_posts.fetch_posts(archive, [PostKey(NEW, 1)])
     assert all(post.text == f"Bread is {99 + 3 * MAX_POSTS_PER_CHANNEL}." for post in last.values())
 
 
@@ -119,7 +128,7 @@ async def test_what_nobody_approved_is_in_no_index(archive: Archive) -> None:
     await posted(archive, ["A zorblax of rolls."])
     await indexer.catch_up()
     assert (len(lexical), {*lexical.chats}) == (1, {READ})
-    assert (await list_indexable_ids(archive, NEW), await posts.count_posts(archive)) == (set(), 1)
+    assert (await list_indexable_ids(archive, NEW), await post_lookup.count_posts(archive)) == (set(), 1)
     await channels.set_channel_state(archive, NEW, "active")
     await indexer.catch_up()
     assert {*lexical.chats} == {READ, NEW}

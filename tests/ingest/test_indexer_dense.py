@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import ingest.indexer
 from ingest.indexer import DenseIndexer
 from rag_core.errors import ModelUnavailable
-from rag_core.storage import index_state, posts
+from rag_core.storage import index_state, visible_posts
 from rag_core.types import PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
@@ -152,4 +152,4 @@ async def test_a_change_while_it_is_worked_in_stays_in_the_queue(shelf: Any, mak
     await index_state.queue_changed_posts(shelf.rag.archive, store)
     await index_state.dequeue_posts(shelf.rag.archive, batch)
     assert await index_state.count_unembedded_changes(shelf.rag.archive, store) == 1
-    assert (await posts.fetch_posts(shelf.rag.archive, [PostKey(CHAT, 1)]))[PostKey(CHAT, 1)].version == 2
+    assert (await visible_posts.fetch_posts(shelf.rag.archive, [PostKey(CHAT, 1)]))[PostKey(CHAT, 1)].version == 2

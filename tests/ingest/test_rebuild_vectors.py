@@ -14,7 +14,7 @@ import pytest
 from ingest.indexer import DenseIndexer
 from ingest.rebuild import build_next_index
 from rag_core.index.vector_store import VectorPoint
-from rag_core.storage import channels, index_state, posts
+from rag_core.storage import channels, index_state, posts, visible_posts
 from rag_core.types import PassageRef, PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
@@ -83,7 +83,7 @@ async def test_what_is_wrong_in_the_store_is_put_right_and_only_that(shelf: Any)
     before = await held(shelf)
     await shelf.vectors.remove([PostKey(CHAT, 3)])  # lost
     ferry = await shelf.rag.dense.embedder.query("ferry")
-    date = (await posts.fetch_posts(shelf.rag.archive, [PostKey(CHAT, 4)]))[PostKey(CHAT, 4)].date
+    date = (await visible_posts.fetch_posts(shelf.rag.archive, [PostKey(CHAT, 4)]))[PostKey(CHAT, 4)].date
     wrong = [
         VectorPoint(PassageRef(PostKey(CHAT, 4), 0, 0, 5), date, "en", "another text", ferry),  # of another text
         VectorPoint(PassageRef(PostKey(CHAT, 5), 1, 5, 9), date, "en", "a part too many", ferry),

@@ -28,7 +28,7 @@ from ingest.history.backfill import BackfillRunner, PacedSource
 from ingest.history.mtproto_client import FloodWait, HistoryClient
 from ingest.history.sweep import look_before_citing, sweep_channels
 from rag_core.errors import HistoryUnavailable
-from rag_core.storage import Archive, channel_history, channels, posts
+from rag_core.storage import Archive, channel_history, channels, post_lookup, posts, visible_posts
 from rag_core.types import Channel, PostKey
 
 RECORDING = Path(__file__).parents[1] / "data" / "mtproto" / "channel.json"
@@ -134,7 +134,7 @@ async def live_through(
         pass
     expected = set(range(2, 65)) - {5, 6, 7}
     assert await posts.list_message_ids(archive, chat_id) == expected
-    shown = await posts.fetch_posts(archive, [PostKey(chat_id, one) for one in (8, 9, 62)])
+    shown = await visible_posts.fetch_posts(archive, [PostKey(chat_id, one) for one in (8, 9, 62)])
     assert [shown[PostKey(chat_id, one)].text for one in (8, 9, 62)] == [
         "Хлеб 6 рублей",
         "Хлеб подорожал",
@@ -147,8 +147,8 @@ async def live_through(
     left = expected - {20, 21}
     assert await posts.list_message_ids(archive, chat_id) == left
     edited = PostKey(chat_id, 22)
-    assert (await posts.fetch_posts(archive, [edited]))[edited].text == "Хлеб снова подешевел"
-    assert len(await posts.list_post_versions(archive, edited)) == 1
+    assert (await visible_posts.fetch_posts(archive, [edited]))[edited].text == "Хлеб снова подешевел"
+    assert len(await post_lookup.list_post_versions(archive, edited)) == 1
 
     await do(flood=30)
     with pytest.raises(FloodWait, match="30 s"):

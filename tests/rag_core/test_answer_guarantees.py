@@ -20,7 +20,7 @@ from rag_core.engine_factory import get_lexical_folder
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25_postings import TermStatistics
 from rag_core.index.lexical_index import Bm25Index
-from rag_core.storage import posts
+from rag_core.storage import visible_posts
 from rag_core.types import Answer, Origin, PassageRef, PostKey, SearchFilter
 
 SECRET = "The trophy of the ferry to Owl Island hides under the staircase of Villa Zephyr; the code is 4417."
@@ -54,7 +54,7 @@ def test_every_quote_stands_word_for_word_in_its_post(
 
 
 async def every_sentence_has_its_post(library: Any, answer: Answer) -> None:
-    stored = await posts.fetch_posts(library.rag.archive, answer.posts())
+    stored = await visible_posts.fetch_posts(library.rag.archive, answer.posts())
     for sentence in answer.sentences:
         assert sentence.citations
         assert len(sentence.text) <= 300
@@ -62,7 +62,7 @@ async def every_sentence_has_its_post(library: Any, answer: Answer) -> None:
             assert citation.quote
             assert stored[citation.post].text[citation.start : citation.end] == citation.quote
     for passage in answer.nearest:
-        (post,) = (await posts.fetch_posts(library.rag.archive, [passage.key])).values()
+        (post,) = (await visible_posts.fetch_posts(library.rag.archive, [passage.key])).values()
         assert post.text[passage.start : passage.end] == passage.text
 
 
@@ -78,7 +78,7 @@ async def test_what_code_says_of_posts_is_only_dates_and_counts_around_their_own
 async def test_a_quote_that_is_not_there_any_more_takes_its_sentence_along(library: Any) -> None:
     """The index still knows the post: only the archive says what it says now."""
     key = PostKey(library.harbour, 3)
-    (post,) = (await posts.fetch_posts(library.rag.archive, [key])).values()
+    (post,) = (await visible_posts.fetch_posts(library.rag.archive, [key])).values()
     edited = replace(post, text="The lighthouse museum shows new steel lamps until October", edited=post.date)
     await library.keep(edited, index=False)
     answer = await library.ask("What does the lighthouse museum show?")
@@ -184,7 +184,7 @@ QUESTIONS = [
 
 async def fill_safe(library: Any, make_post: Any) -> None:
     """A closed channel with a secret, older, newer and copied posts, and forwards of and to the open channel."""
-    opened = (await posts.fetch_posts(library.rag.archive, [PostKey(library.harbour, 1)]))[
+    opened = (await visible_posts.fetch_posts(library.rag.archive, [PostKey(library.harbour, 1)]))[
         PostKey(library.harbour, 1)
     ].text
     await library.keep(

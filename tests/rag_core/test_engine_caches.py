@@ -23,7 +23,7 @@ from rag_core.index.vector_store import VectorPoint, open_vector_store
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
 from rag_core.retrieval.search import search_passages
-from rag_core.storage import posts
+from rag_core.storage import visible_posts
 from rag_core.tracing import Run
 from rag_core.types import Answer, Channel, Media, PassageRef, Plan, Post, PostKey, Question, SearchFilter, Viewer
 from rag_core.verification.verify import verify_text
@@ -90,7 +90,7 @@ async def test_hits_are_kept_for_five_minutes_and_plans_for_ten(library: Any) ->
 async def test_an_edit_and_a_deletion_show_at_once_though_the_index_does_not_know_yet(library: Any) -> None:
     await library.ask(FERRY)
     key = PostKey(library.harbour, 1)
-    post: Post = (await posts.fetch_posts(library.rag.archive, [key]))[key]
+    post: Post = (await visible_posts.fetch_posts(library.rag.archive, [key]))[key]
     later = post.text.replace("7:30", "9:15")
     await library.keep(replace(post, text=later, edited=post.date + timedelta(days=1)), index=False)
     edited = await library.ask(FERRY)
@@ -132,7 +132,7 @@ async def test_a_post_that_got_a_photo_is_among_those_with_photos_at_once(librar
     for _ in range(2):
         assert {s.passage.key.message_id for s in (await library.ask(question)).found} == {20}
     key = PostKey(library.harbour, 6)
-    post: Post = (await posts.fetch_posts(library.rag.archive, [key]))[key]
+    post: Post = (await visible_posts.fetch_posts(library.rag.archive, [key]))[key]
     edited = replace(post, text=f"{post.text} ", media=Media("photo"), edited=post.date + timedelta(days=1))
     await library.keep(edited, make_post(99, "Anything.", chat=library.harbour), index=False)
     assert {s.passage.key.message_id for s in (await library.ask(question)).found} == {6, 20}

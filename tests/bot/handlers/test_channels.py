@@ -18,7 +18,7 @@ from bot.i18n import get_translator
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from bot.views.channel_card import ChannelAction, ChannelCallback, make_channel_token
-from rag_core.storage import Archive, channels, history_gaps, index_state, posts
+from rag_core.storage import Archive, channels, history_gaps, index_state, post_lookup, posts
 from rag_core.storage import channels as standing
 from rag_core.types import Channel, Post, PostKey, Visibility
 
@@ -129,7 +129,7 @@ async def test_readers_and_groups_have_no_list_and_no_buttons(sandbox: Sandbox, 
         assert sandbox.world.room(SAFE).member(sandbox.world.bot.id).inside
     channel = await channel_of(home, SAFE)
     assert channel and (channel.visibility, channel.state) == (Visibility.ADMINS, "active")
-    assert await query_archive(home, lambda archive: posts.count_posts(archive, SAFE)) == 2
+    assert await query_archive(home, lambda archive: post_lookup.count_posts(archive, SAFE)) == 2
 
 
 MADE_UP = (
@@ -155,7 +155,7 @@ async def test_made_up_foreign_and_old_buttons_change_nothing_and_are_answered(
             yes = ChannelCallback(action=ChannelAction.REMOVE, token=mark(home), number=int(when))
             assert (await card.send(yes.pack()))["text"] == "This is too old. Open the channel again: /channels"
     assert await query_archive(home, channels.load_channels) == before
-    assert await query_archive(home, lambda archive: posts.count_posts(archive, SAFE)) == 2
+    assert await query_archive(home, lambda archive: post_lookup.count_posts(archive, SAFE)) == 2
     assert sandbox.world.room(SAFE).member(sandbox.world.bot.id).inside
 
 

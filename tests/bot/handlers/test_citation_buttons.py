@@ -17,7 +17,7 @@ from bot.sandbox import Sandbox
 from bot.views import answer, keyboards
 from bot.views.answer import CitedPost, CitedSpan, StoredAnswer, StoredSentence
 from bot.views.message_formatting import split_pages
-from rag_core.storage import channels, posts
+from rag_core.storage import channels, posts, visible_posts
 from rag_core.types import Entity, Post, PostKey, Visibility
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -262,7 +262,7 @@ async def test_of_an_album_the_right_caption_is_quoted(empty_library: Any, make_
     second = make_post(8, "Сад за домом.", chat=library.harbour, album="a", entities=(Entity("bold", 0, 3),))
     await library.keep(first, make_post(9, "", chat=library.harbour, album="a"), second, index=False)
     archive, key = library.rag.archive, first.key
-    union = (await posts.fetch_posts(archive, [key]))[key].text
+    union = (await visible_posts.fetch_posts(archive, [key]))[key].text
     start = union.index("Сад")
     cited = CitedPost(key, first.date, answer.hash_text_version(union))
     found = await load_cited_words(archive, CitedSpan(key, start, len(union)), cited)

@@ -18,7 +18,7 @@ from bot import import_process
 from bot.sandbox import Sandbox, methods
 from bot.sandbox.state import UploadedFile
 from bot.sandbox.user_actions import press_button
-from rag_core.storage import Archive, channels, posts
+from rag_core.storage import Archive, channels, post_lookup, posts
 from rag_core.types import Channel, Visibility
 
 BAKERY = -10077
@@ -68,7 +68,7 @@ async def sent(
 
 
 async def kept(home: Path, chat_id: int = BAKERY) -> int:
-    return int(await query_archive(home, lambda archive: posts.count_posts(archive, chat_id)))
+    return int(await query_archive(home, lambda archive: post_lookup.count_posts(archive, chat_id)))
 
 
 async def channel_of(home: Path, chat_id: int = BAKERY) -> Channel:

@@ -22,7 +22,7 @@ from driver import ADMIN, HARBOUR, KILN, OTTO, RITA, SAFE, open_archive
 from bot.handlers.post_deletions import PostLink, PostPresence, classify_copy_result, find_post_links, resolve_post_link
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
-from rag_core.storage import Archive, channels, posts
+from rag_core.storage import Archive, channels, post_lookup, posts, visible_posts
 from rag_core.types import Channel, Media, Post, PostKey
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -92,9 +92,9 @@ async def test_several_links_go_at_once_and_unknown_ones_are_named(
         assert asked["text"].startswith("Take these 3 posts out of all answers?")
         assert "t.me/harbour_news/999 — I do not have this post" in asked["text"]
         assert "t.me/elsewhere/1 — I do not have this post" in asked["text"]
-        before = await posts.count_posts(archive)
+        before = await post_lookup.count_posts(archive)
         told = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
-        assert await posts.count_posts(archive) == before - 3
+        assert await post_lookup.count_posts(archive) == before - 3
         assert told["answer"]["text"].startswith("Done: I no longer use these posts.")
         wordless = (await ask(ADMIN, "/delete t.me/c/9999/1 t.me/c/8888/1"))["text"]
         assert "1. Nameless · 13 March 2024\n\nt.me/c/8888/1 — I do not have this post" in wordless
@@ -124,11 +124,13 @@ async def test_an_album_goes_as_a_whole_and_one_of_it_by_a_single_link(
         single = await ask(ADMIN, "/delete https://t.me/harbour_news/22?single")
         assert "Umbrellas are for hire." in single["text"]
         await sandbox.press(ADMIN, ADMIN, single["message_id"], data(single)[0])
-        assert (await posts.fetch_posts(archive, [PostKey(HARBOUR, 21)]))[PostKey(HARBOUR, 21)].text.endswith("noon.")
+        assert (await visible_posts.fetch_posts(archive, [PostKey(HARBOUR, 21)]))[PostKey(HARBOUR, 21)].text.endswith(
+            "noon."
+        )
         whole = await ask(ADMIN, "/delete https://t.me/harbour_news/20")
         assert "The regatta begins at noon." in whole["text"]
         await sandbox.press(ADMIN, ADMIN, whole["message_id"], data(whole)[0])
-    assert await posts.fetch_posts(archive, [PostKey(HARBOUR, n) for n in (20, 21, 22)]) == {}
+    assert await visible_posts.fetch_posts(archive, [PostKey(HARBOUR, n) for n in (20, 21, 22)]) == {}
 
 
 async def test_only_what_was_asked_about_is_deleted(sandbox: Sandbox, live: Any, ask: Any, archive: Archive) -> None:
@@ -141,7 +143,7 @@ async def test_only_what_was_asked_about_is_deleted(sandbox: Sandbox, live: Any,
         grown = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
         made_up = await sandbox.press(ADMIN, ADMIN, asked["message_id"], "delete:1:0000000000000000")
         stranger = await sandbox.press(OTTO, ADMIN, asked["message_id"], data(asked)[0])
-        assert PostKey(HARBOUR, 21) in await posts.fetch_posts(archive, [PostKey(HARBOUR, 21)])
+        assert PostKey(HARBOUR, 21) in await visible_posts.fetch_posts(archive, [PostKey(HARBOUR, 21)])
     for told in (grown, made_up):
         assert told["answer"]["text"] == "These posts have changed since. Send /delete again."
     assert stranger["answer"]["text"].startswith("Only this bot's admins")
@@ -185,7 +187,7 @@ async def test_what_is_only_suspected_can_be_deleted_for_good(
         _, toast = await confirmed(sandbox, ask, "/delete https://t.me/harbour_news/10")
     assert toast.startswith("Done: I no longer")
     await posts.save_posts(archive, [Post(key, DAY, FERRY_POST)], source="import")
-    assert await posts.fetch_posts(archive, [key]) == {}
+    assert await visible_posts.fetch_posts(archive, [key]) == {}
 
 
 async def test_a_post_that_is_there_is_copied_and_the_copy_taken_away(sandbox: Sandbox, live: Any, ask: Any) -> None:
@@ -260,7 +262,7 @@ async def test_where_the_bot_cannot_look_nothing_is_marked(
         told = (await ask(ADMIN, "/check https://t.me/pech_i_glina/10"))["text"]
         assert "Telegram gave no clear answer." in told
         keys = [PostKey(chat, 10) for chat in (SAFE, HARBOUR, KILN)]
-        assert {*await posts.fetch_posts(archive, keys)} == {*keys}
+        assert {*await visible_posts.fetch_posts(archive, keys)} == {*keys}
     assert await posts.get_last_seq(archive) == before
 
 
@@ -274,7 +276,7 @@ async def test_of_an_album_the_photo_that_is_gone_is_suspected_alone(
     async with live():
         await sandbox.say(ADMIN, "/check https://t.me/harbour_news/20")
         (told,) = await sandbox.replies(ADMIN, 3)
-        found = await posts.fetch_posts(archive, [PostKey(HARBOUR, 21)])
+        found = await visible_posts.fetch_posts(archive, [PostKey(HARBOUR, 21)])
     assert told["text"].endswith("It is there.")
     assert found[PostKey(HARBOUR, 21)].text == "The regatta begins at noon."
 
@@ -289,7 +291,7 @@ async def test_a_protected_channel_marks_its_posts_so_that_they_are_not_indexed(
         key = PostKey(HARBOUR, posted["message_id"])
         while posted["message_id"] not in await posts.list_message_ids(archive, HARBOUR):
             await ask(OTTO, FERRY)
-        assert await posts.fetch_posts(archive, [key]) == {}
+        assert await visible_posts.fetch_posts(archive, [key]) == {}
 
 
 KNOWN = {-1001234: Channel(-1001234, "Harbour", "Harbour_News"), -1005678: Channel(-1005678, "Crew")}

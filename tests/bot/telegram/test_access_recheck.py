@@ -22,7 +22,7 @@ from bot.telegram.access_recheck import ContentWithdrawn, RecheckUnavailable, pa
 from bot.telegram.session import RetryMiddleware
 from bot.views import message_formatting as paging
 from rag_core.models.active_models import LanguageModels
-from rag_core.storage import Archive, channels, posts
+from rag_core.storage import Archive, channels, posts, visible_posts
 from rag_core.types import Post, PostKey, Visibility
 
 PADLOCK = "Which digits open the boathouse padlock?"
@@ -86,7 +86,7 @@ async def edited(sandbox: Sandbox, archive: Archive) -> None:
 
 
 async def reworded(archive: Archive, text: str) -> None:
-    post = (await posts.fetch_posts(archive, [PostKey(CREW, 10)]))[PostKey(CREW, 10)]
+    post = (await visible_posts.fetch_posts(archive, [PostKey(CREW, 10)]))[PostKey(CREW, 10)]
     moment = post.date.replace(year=post.date.year + 1)
     await posts.save_posts(archive, [Post(post.key, post.date, text, edited=moment)], source="test")
 

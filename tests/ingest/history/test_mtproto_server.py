@@ -28,7 +28,7 @@ from ingest.history.backfill import BackfillRunner, PacedSource
 from ingest.history.mtproto_client import HistoryAccount, HistoryClient
 from ingest.history.sweep import look_before_citing, sweep_channels
 from rag_core.errors import HistoryUnavailable
-from rag_core.storage import Archive, channel_history, channels, posts
+from rag_core.storage import Archive, channel_history, channels, post_lookup, posts, visible_posts
 from rag_core.types import Channel, PostKey
 
 CHECKOUT = os.environ.get("MTPROTO_SERVER", "")
@@ -129,11 +129,11 @@ async def test_posts_come_once_and_deletions_and_edits_follow(
     await fetch_all(approved, client)
     expected = set(range(FIRST_ID, POSTS + FIRST_ID + 3)) - {5, 6, 7}
     album = [PostKey(server.chat_id, POSTS + FIRST_ID + n) for n in range(3)]
-    assert {one.text for one in (await posts.fetch_posts(approved, album)).values()} == {"Печь\n\nВитрина"}
+    assert {one.text for one in (await visible_posts.fetch_posts(approved, album)).values()} == {"Печь\n\nВитрина"}
     assert await posts.list_message_ids(approved, server.chat_id) == expected
     assert (await approved.rows("SELECT count(*) FROM post_versions"))[0][0] == 0
     edited = PostKey(server.chat_id, 9)
-    assert (await posts.fetch_posts(approved, [edited]))[edited].text == "Хлеб подорожал"
+    assert (await visible_posts.fetch_posts(approved, [edited]))[edited].text == "Хлеб подорожал"
 
     await server.do(delete=[20, 21])
     await server.do(edit=[22, "Хлеб снова подешевел"])
@@ -142,7 +142,7 @@ async def test_posts_come_once_and_deletions_and_edits_follow(
         await sweep_channels(approved, unpaced(client), tell_nobody, moment)
     assert await posts.list_message_ids(approved, server.chat_id) == expected - {20, 21}
     changed = PostKey(server.chat_id, 22)
-    assert (await posts.fetch_posts(approved, [changed]))[changed].text == "Хлеб снова подешевел"
+    assert (await visible_posts.fetch_posts(approved, [changed]))[changed].text == "Хлеб снова подешевел"
 
     await approved.execute("UPDATE post_looks SET looked_at = 0")
     await server.do(delete=[30])
@@ -160,7 +160,7 @@ async def test_a_bot_that_is_shut_out_loses_no_post(approved: Archive, server: M
     await server.do(leave=True)
     for hour in range(1, 5):
         await sweep_channels(approved, unpaced(client), tell_nobody, datetime.now(UTC) + timedelta(hours=1.1 * hour))
-    assert await posts.count_posts(approved, server.chat_id) == 30
+    assert await post_lookup.count_posts(approved, server.chat_id) == 30
     with pytest.raises(HistoryUnavailable):
         await client.get_messages(server.chat_id, [FIRST_ID])
     await client.close()
@@ -235,7 +235,7 @@ async def test_a_server_that_says_empty_of_every_id_takes_out_nothing(
         await sweep_channels(approved, unpaced(client), tell_nobody, datetime.now(UTC) + timedelta(hours=1.1 * hour))
     await approved.execute("UPDATE post_looks SET looked_at = 0")
     assert not await look_before_citing(approved, client, [PostKey(server.chat_id, 9)], seconds=10)
-    assert await posts.count_posts(approved, server.chat_id) == 30
+    assert await post_lookup.count_posts(approved, server.chat_id) == 30
     await client.close()
 
 

@@ -29,7 +29,7 @@ from rag_core.retrieval.search import (
     search_passages,
 )
 from rag_core.retrieval.search_filters import build_filter
-from rag_core.storage import channels, posts
+from rag_core.storage import channels, posts, visible_posts
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run
@@ -188,7 +188,7 @@ async def test_the_index_lists_the_posts_that_reading_them_all_finds(
 
 
 async def test_what_was_edited_or_deleted_since_it_was_indexed_matches_no_more(library: Any) -> None:
-    first: Post = (await posts.fetch_posts(library.rag.archive, [PostKey(library.harbour, 1)]))[
+    first: Post = (await visible_posts.fetch_posts(library.rag.archive, [PostKey(library.harbour, 1)]))[
         PostKey(library.harbour, 1)
     ]
     await library.keep(replace(first, text="No boat today.", edited=first.date.replace(year=2026)), index=False)

@@ -19,7 +19,7 @@ import pytest
 from ingest.indexer import LexicalIndexer
 from rag_core.engine_factory import get_lexical_folder, load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, BackupFailed
-from rag_core.storage import Archive, channels, db, history_gaps, index_state, posts, questions
+from rag_core.storage import Archive, channels, db, history_gaps, index_state, post_lookup, posts, questions
 from rag_core.storage.backup_listing import get_backup_time, get_backups_folder, list_backups
 from rag_core.storage.backups import (
     ARCHIVE_FILE,
@@ -119,7 +119,7 @@ async def test_a_log_of_the_archive_that_was_there_is_not_played_into_the_one_pu
     assert (folder / "citegram.db-wal").stat().st_size
     restore_backup(folder, None, GO_ON)
     again = await Archive.open(folder)
-    assert await posts.count_posts(again) == 0
+    assert await post_lookup.count_posts(again) == 0
     await again.close()
     (aside,) = folder.glob("citegram-before-*.db")
     assert read_file(aside, "SELECT count(*) FROM posts") == [49]  # with its log
@@ -317,7 +317,7 @@ async def test_the_sentence_about_damage_offers_the_last_backup(tmp_path: Path, 
     # and doing so helps
     restore_backup(tmp_path, None, GO_ON)
     archive = await Archive.open(tmp_path)
-    assert await posts.count_posts(archive) == 399
+    assert await post_lookup.count_posts(archive) == 399
     await archive.close()
 
 

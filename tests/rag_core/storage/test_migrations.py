@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from rag_core.errors import ArchiveNotUpdated, BackupFailed
-from rag_core.storage import Archive, channels, db, posts
+from rag_core.storage import Archive, channels, db, post_lookup
 from rag_core.storage.backup_listing import list_backups
 from rag_core.storage.backups import make_backup, prune_backups, read_archive_version, restore_backup
 from rag_core.storage.migrations import MIGRATIONS
@@ -65,7 +65,7 @@ async def test_an_archive_of_every_earlier_version_opens_with_its_posts(old: Old
     folder = old(number)
     archive = await Archive.open(folder)
     assert (await channels.load_channels(archive))[-1001].title == "Old News"
-    assert await posts.count_posts(archive) == 300
+    assert await post_lookup.count_posts(archive) == 300
     await archive.close()
     assert version(folder) == len(MIGRATIONS)
     (backup,) = list_backups(folder)
@@ -97,7 +97,7 @@ async def test_a_migration_that_fails_leaves_the_archive_as_it_was_and_says_so(
         assert archive.execute("SELECT count(*) FROM posts").fetchone() == (300,)
         assert not archive.execute("SELECT 1 FROM sqlite_master WHERE name = 'tomorrow'").fetchall()
     again = await Archive.open(folder)  # the version that was there before goes on
-    assert await posts.count_posts(again) == 300
+    assert await post_lookup.count_posts(again) == 300
     await again.close()
 
 
@@ -108,13 +108,13 @@ async def test_an_update_that_proves_bad_is_undone_by_putting_its_backup_back(
     with monkeypatch.context() as tomorrow:
         too_clever(tomorrow)
         updated = await Archive.open(folder)
-        assert await posts.count_posts(updated) == 100
+        assert await post_lookup.count_posts(updated) == 100
         await updated.close()
     (backup,) = list_backups(folder)
     assert restore_backup(folder, None, GO_ON).backup == backup
     assert version(folder) == OLD
     archive = await Archive.open(folder)
-    assert await posts.count_posts(archive) == 300
+    assert await post_lookup.count_posts(archive) == 300
     await archive.close()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_core.storage import Archive, channels, posts
+from rag_core.storage import Archive, channels, post_lookup, posts, visible_posts
 from rag_core.storage.post_merging import PostTally
 from rag_core.types import Channel, Entity, Media, Origin, Post, PostKey, Visibility
 
@@ -39,7 +39,7 @@ def post(text: str, minute: int = 0, message_id: int = 7) -> Post:
 
 
 async def current(archive: Archive) -> Post:
-    return (await posts.fetch_posts(archive, [KEY]))[KEY]
+    return (await visible_posts.fetch_posts(archive, [KEY]))[KEY]
 
 
 async def older(archive: Archive) -> list[str]:
@@ -137,9 +137,9 @@ async def test_an_erased_post_is_gone_for_readers_but_not_from_the_archive(archi
     assert await posts.mark_posts_deleted(archive, [KEY, KEY, PostKey(-1001, 99)], how="admin") == 1
     assert await posts.mark_posts_deleted(archive, [KEY], how="admin") == 0
 
-    assert await posts.fetch_posts(archive, [KEY]) == {}
+    assert await visible_posts.fetch_posts(archive, [KEY]) == {}
     assert await posts.list_message_ids(archive, -1001) == {8}
-    assert await posts.count_posts(archive) == await posts.count_posts(archive, -1001) == 1
+    assert await post_lookup.count_posts(archive) == await post_lookup.count_posts(archive, -1001) == 1
     change = (await posts.list_post_changes(archive, 2))[0]
     assert (change.seq, change.key, change.post) == (3, KEY, None)
     ((text, how),) = await archive.rows("SELECT text, deleted_how FROM posts WHERE message_id = 7")
@@ -173,16 +173,16 @@ async def test_parents_are_the_living_posts_that_are_replied_to(archive: Archive
     await posts.save_posts(archive, [*kept, replace(post("?", message_id=9), reply_to=5)], source="live")
     keys = [PostKey(-1001, n) for n in (1, 2, 3, 9)]
 
-    assert await posts.fetch_replied_texts(archive, keys) == {keys[1]: "Цена?", keys[2]: "Вот"}
+    assert await visible_posts.fetch_replied_texts(archive, keys) == {keys[1]: "Цена?", keys[2]: "Вот"}
     await posts.mark_posts_deleted(archive, [keys[0]], how="admin")
-    assert await posts.fetch_replied_texts(archive, keys) == {keys[2]: "Вот"}
+    assert await visible_posts.fetch_replied_texts(archive, keys) == {keys[2]: "Вот"}
 
 
 async def test_missing_posts_lie_between_the_first_and_last_of_those_present(archive: Archive) -> None:
     await posts.save_posts(archive, [post(str(n), message_id=n) for n in range(1, 11)], source="live")
     await posts.mark_posts_deleted(archive, [PostKey(-1001, 6)], how="admin")
-    assert await posts.find_missing_posts(archive, -1001, [3, 5, 7, 8]) == [PostKey(-1001, 4)]
-    assert await posts.find_missing_posts(archive, -1001, []) == []
+    assert await post_lookup.find_missing_posts(archive, -1001, [3, 5, 7, 8]) == [PostKey(-1001, 4)]
+    assert await post_lookup.find_missing_posts(archive, -1001, []) == []
 
 
 async def test_a_channel_s_new_title_does_not_change_who_may_read_it(archive: Archive) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from rag_core.storage import Archive, channels, index_state, posts
+from rag_core.storage import Archive, channels, index_state, post_lookup, posts, visible_posts
 from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts, list_album_keys
 from rag_core.storage.post_merging import merge_album
 from rag_core.types import Channel, Entity, Media, Post, PostKey
@@ -53,7 +53,7 @@ async def test_an_album_is_found_under_its_captioned_post_with_the_captions_of_a
     await posts.save_posts(archive, album, source="live")
 
     assert await seen(archive) == {1: None, 2: "Хлеб 🍞\n\nБулки", 3: None}
-    found = await posts.fetch_posts(archive, [key(1), key(2), key(3)])
+    found = await visible_posts.fetch_posts(archive, [key(1), key(2), key(3)])
     assert list(found) == [key(2)]
     assert found[key(2)].entities == (Entity("bold", 0, 4), Entity("italic", 9, 5))
     assert found[key(2)].links == ("https://b/",)
@@ -70,7 +70,7 @@ async def test_a_member_that_changes_or_comes_late_changes_the_whole(archive: Ar
     late = make_post(2, "Меню", album="a", media=replace(pdf, file_name="цены.pdf"))
     await posts.save_posts(archive, [late], source="live")
     assert await seen(archive, before) == {1: None, 2: "Меню"}
-    unit = (await posts.fetch_posts(archive, [key(2)]))[key(2)]
+    unit = (await visible_posts.fetch_posts(archive, [key(2)]))[key(2)]
     assert unit.media == Media("document", "меню.pdf, цены.pdf")
     assert await waiting(archive) == {1, 2}
 
@@ -93,7 +93,7 @@ async def test_a_reply_is_looked_at_again_when_what_it_replies_to_changes(
     await waiting(archive)
     await posts.save_posts(archive, [make_post(1, "Печём завтра?")], source="live")
     assert await seen(archive, before) == {1: "Печём завтра?", 2: "Да"}
-    assert await posts.fetch_replied_texts(archive, [key(2)]) == {key(2): "Печём завтра?"}
+    assert await visible_posts.fetch_replied_texts(archive, [key(2)]) == {key(2): "Печём завтра?"}
     assert await waiting(archive) == {1, 2}
 
 
@@ -107,7 +107,7 @@ async def test_guarded_posts_are_kept_and_found_only_where_an_admin_lets_them(
     ]
     await posts.save_posts(archive, kept, source="live")
     assert await seen(archive) == {1: "Для всех", 2: None, 3: None}
-    assert set(await posts.fetch_posts(archive, [key(1), key(2), key(3)])) == {key(1)}
+    assert set(await visible_posts.fetch_posts(archive, [key(1), key(2), key(3)])) == {key(1)}
 
     before = await posts.get_last_seq(archive)
     await channels.allow_guarded_posts(archive, CHAT, True)
@@ -122,7 +122,7 @@ async def test_guarded_posts_are_kept_and_found_only_where_an_admin_lets_them(
 async def test_an_export_does_not_take_the_guard_away(archive: Archive, make_post: MakePost) -> None:
     await posts.save_posts(archive, [make_post(1, "Тс-с", guarded="protected")], source="live")
     await posts.save_posts(archive, [make_post(1, "Тс-с!", edited=make_post(1, "", days=1).date)], source="import")
-    assert await posts.fetch_posts(archive, [key(1)]) == {}
+    assert await visible_posts.fetch_posts(archive, [key(1)]) == {}
 
 
 async def test_a_suspected_post_is_left_out_until_it_is_seen_again(archive: Archive, make_post: MakePost) -> None:
@@ -132,7 +132,7 @@ async def test_a_suspected_post_is_left_out_until_it_is_seen_again(archive: Arch
     assert await posts.mark_posts_suspected(archive, [key(1), key(9)]) == 1
     assert await posts.mark_posts_suspected(archive, [key(1)]) == 0
     assert await seen(archive, before) == {1: None}
-    assert await posts.fetch_posts(archive, [key(1)]) == {}
+    assert await visible_posts.fetch_posts(archive, [key(1)]) == {}
 
     before = await posts.get_last_seq(archive)
     await posts.save_posts(archive, [post], source="import")
@@ -146,17 +146,17 @@ async def test_what_an_admin_deleted_comes_back_with_a_newer_version_only(
     await posts.save_posts(archive, [post], source="live", update_id=5)
     await posts.mark_posts_deleted(archive, [key(1)], how="admin")
     assert (await posts.save_posts(archive, [post], source="import")).unchanged == 1
-    assert await posts.fetch_posts(archive, [key(1)]) == {}
+    assert await visible_posts.fetch_posts(archive, [key(1)]) == {}
     edit = replace(post, text="Хлеб 95", edited=make_post(1, "", days=1).date)
     assert (await posts.save_posts(archive, [edit], source="live", update_id=6)).new == 1
-    assert (await posts.fetch_posts(archive, [key(1)]))[key(1)].text == "Хлеб 95"
+    assert (await visible_posts.fetch_posts(archive, [key(1)]))[key(1)].text == "Хлеб 95"
 
 
 async def test_older_versions_newest_first(archive: Archive, make_post: MakePost) -> None:
     for day, text in enumerate(("один", "два", "три")):
         edited = make_post(1, "", days=day).date if day else None
         await posts.save_posts(archive, [make_post(1, text, edited=edited)], source="live", update_id=day)
-    assert [version.text for version in await posts.list_post_versions(archive, key(1))] == ["два", "один"]
+    assert [version.text for version in await post_lookup.list_post_versions(archive, key(1))] == ["два", "один"]
 
 
 async def test_touched_posts_are_looked_at_again(archive: Archive, make_post: MakePost) -> None:
@@ -202,7 +202,7 @@ async def test_an_admin_sees_what_readers_do_not(archive: Archive, make_post: Ma
     await posts.save_posts(archive, kept, source="live")
     await posts.mark_posts_deleted(archive, [key(1)], how="admin")
     await posts.mark_posts_suspected(archive, [key(2)])
-    assert set(await posts.fetch_posts(archive, map(key, (1, 2, 3, 4)))) == {key(4)}
+    assert set(await visible_posts.fetch_posts(archive, map(key, (1, 2, 3, 4)))) == {key(4)}
     assert await fetch_stored_posts(archive, map(key, (1, 2, 3, 4, 5))) == {
         post.key: StoredPost(post, post.date, 0, post.key.message_id == 1, post.key.message_id == 2) for post in kept
     }

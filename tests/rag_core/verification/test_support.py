@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.storage import posts
+from rag_core.storage import visible_posts
 from rag_core.types import Citation, Draft, Passage, PostKey, Sentence, Source
 from rag_core.verification.support import (
     MIN_SUPPORT,
@@ -184,7 +184,7 @@ async def test_what_changed_between_search_and_citing_is_dropped(library: Any, c
     if change == "deleted":
         await library.erase(key, index=False)
     else:
-        (post,) = (await posts.fetch_posts(library.rag.archive, [key])).values()
+        (post,) = (await visible_posts.fetch_posts(library.rag.archive, [key])).values()
         later = replace(post, text="Fresh herring is sold on the quay.", edited=post.date.replace(year=2026))
         await library.keep(later, index=False)
     assert await kept(library, cited(library.harbour, 2, "mackerel", 6)) == ()

@@ -13,7 +13,7 @@ import pytest
 from ingest.dedup import CopyIndexer
 from rag_core.errors import IndexUnavailable
 from rag_core.index.lexical_index import Bm25Index
-from rag_core.storage import channels, posts
+from rag_core.storage import channels, visible_posts
 from rag_core.types import Channel, Origin, Post, PostKey, Visibility
 from rag_core.verification.verdict_types import Label, Verdict, Verification
 from rag_core.verification.verify import MAX_CHECKED_CLAIMS, plan_claim_search, verify_text
@@ -40,7 +40,7 @@ async def test_a_supported_claim_has_the_words_of_its_post(library: Any) -> None
     (citation,) = found.citations
     assert (found.label, found.sources, found.earliest) == (Label.SUPPORTED, 1, citation.post)
     assert citation.post == PostKey(library.harbour, 1)
-    stored = (await posts.fetch_posts(library.rag.archive, [citation.post]))[citation.post]
+    stored = (await visible_posts.fetch_posts(library.rag.archive, [citation.post]))[citation.post]
     assert stored.text[citation.start : citation.end] == citation.quote
     assert "leaves at 7:30" in citation.quote
 

@@ -1,0 +1,165 @@
+"""Visible posts: read as they may be shown, albums as one post; the texts, dates and numbers of those of a channel.
+
+Not visible are the deleted, those suspected to be deleted, members of an album that another post stands for, guarded
+posts (protected, paid) unless an admin allows them, and posts of channels that no admin approved: a person who adds
+the bot to a channel must not change what is found in others.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from rag_core.storage.db import Archive
+from rag_core.storage.post_merging import merge_album
+from rag_core.storage.post_rows import (
+    JOIN_BY_KEY,
+    POST_FIELDS,
+    SECONDS_PER_WEEK,
+    VISIBLE_POSTS,
+    decode_post,
+    encode_keys,
+    from_unix_seconds,
+    to_unix_seconds,
+)
+from rag_core.types import Post, PostKey
+
+SHOWN_COLUMN = f"({VISIBLE_POSTS}) AS shown"
+_AlbumKey = tuple[int, str]
+
+
+async def list_latest_texts(archive: Archive, chat_id: int, most: int) -> list[str]:
+    """List the texts of the latest visible posts of a channel, the newest first."""
+    texts: list[str] = await archive.column(
+        f"SELECT t.text FROM posts AS t WHERE t.chat_id = ? AND {VISIBLE_POSTS} ORDER BY t.message_id DESC LIMIT ?",
+        (chat_id, most),
+    )
+    return texts
+
+
+async def list_first_texts(archive: Archive, channels: Collection[int], most: int) -> dict[int, list[str]]:
+    """List the texts of the first visible posts of channels, the oldest first: they often say what a channel is."""
+    rows = await archive.rows(
+        "SELECT c.value, (SELECT json_group_array(text) FROM (SELECT t.text FROM posts AS t WHERE t.chat_id = c.value "
+        f"AND t.text <> '' AND {VISIBLE_POSTS} ORDER BY t.message_id LIMIT ?)) FROM json_each(?) AS c",
+        (most, json.dumps([*channels])),
+    )
+    return {channel: json.loads(texts) for channel, texts in rows}
+
+
+async def list_first_posts(archive: Archive, channel: int, most: int) -> list[Post]:
+    """List the first visible posts of a channel that have a text, oldest first."""
+    rows = await archive.rows(
+        f"SELECT {POST_FIELDS} FROM posts AS t WHERE t.chat_id = ? AND t.text <> '' AND {VISIBLE_POSTS} "
+        "ORDER BY t.date, t.message_id LIMIT ?",
+        (channel, most),
+    )
+    return [decode_post(row) for row in rows]
+
+
+async def list_posts_between(
+    archive: Archive, channels: Collection[int], since: datetime, until: datetime, most: int
+) -> list[Post]:
+    """List the newest visible posts of channels from `since` until before `until`, oldest first; of albums captions."""
+    rows = await archive.rows(
+        f"SELECT {POST_FIELDS} FROM posts AS t "
+        "WHERE t.chat_id IN (SELECT value FROM json_each(?)) AND t.date >= ? AND t.date < ? "
+        f"AND t.text <> '' AND {VISIBLE_POSTS} ORDER BY t.date DESC, t.chat_id, t.message_id DESC LIMIT ?",
+        (json.dumps([*channels]), to_unix_seconds(since), to_unix_seconds(until), most),
+    )
+    return [decode_post(row) for row in reversed(rows)]
+
+
+@dataclass(frozen=True, slots=True)
+class PostSpan:
+    """Number of a channel's visible posts, the dates of the first and last, and the number in the last 28 days."""
+
+    posts: int
+    first: datetime
+    last: datetime
+    recent: int
+
+
+async def fetch_post_span(archive: Archive, chat_id: int) -> PostSpan | None:
+    """Fetch the span of a channel's visible posts; None where it has none."""
+    ((number, first, last, recent),) = await archive.rows(
+        f"WITH shown AS (SELECT t.date FROM posts AS t WHERE t.chat_id = ? AND {VISIBLE_POSTS}) "
+        "SELECT count(*), min(date), max(date), "
+        "count(*) FILTER (WHERE date > (SELECT max(date) FROM shown) - 28 * 86400) FROM shown",
+        (chat_id,),
+    )
+    return PostSpan(number, from_unix_seconds(first), from_unix_seconds(last), recent) if number else None
+
+
+async def count_posts_by_week(archive: Archive, chat_id: int, since: datetime) -> dict[int, int]:
+    """Count a channel's visible posts by week, numbered from the moment `since`; weeks without posts are left out."""
+    start = to_unix_seconds(since)
+    rows = await archive.rows(
+        f"SELECT (t.date - ?) / {SECONDS_PER_WEEK}, count(*) FROM posts AS t "
+        f"WHERE t.chat_id = ? AND t.date >= ? AND {VISIBLE_POSTS} GROUP BY 1",
+        (start, chat_id, start),
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+async def fetch_posts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, Post]:
+    """Fetch the visible posts among the keys; an album as one post under its own key (see `merge_album`)."""
+    wanted = list(dict.fromkeys(keys))
+    return await archive.read(partial(read_posts, keys=wanted)) if wanted else {}
+
+
+def read_posts(connection: sqlite3.Connection, keys: Sequence[PostKey]) -> dict[PostKey, Post]:
+    """Read the posts of `fetch_posts`, each key once; for `Archive.read`."""
+    sql = f"SELECT {POST_FIELDS} {JOIN_BY_KEY.format(table='posts')} WHERE {VISIBLE_POSTS}"
+    posts = [decode_post(row) for row in connection.execute(sql, (encode_keys(keys),))]
+    single = {post.key: post for post in posts if not post.album}
+    if len(single) == len(posts):
+        return single
+    albums = read_albums(connection, {(post.key.chat_id, post.album) for post in posts if post.album})
+    merged = {album.key: album for album, _ in albums.values() if album}
+    return single | {key: merged[key] for key in keys if key in merged}
+
+
+def read_albums(
+    connection: sqlite3.Connection, which: Collection[_AlbumKey]
+) -> dict[_AlbumKey, tuple[Post | None, list[PostKey]]]:
+    """Read albums: (chat id, album) -> the merged post, None if no member is visible, and the keys of all members."""
+    if not which:
+        return {}
+    rows = connection.execute(
+        f"SELECT {POST_FIELDS}, {SHOWN_COLUMN} FROM json_each(?) AS k CROSS JOIN posts AS t "
+        "ON t.chat_id = json_extract(k.value, '$[0]') AND t.album = json_extract(k.value, '$[1]') "
+        "ORDER BY t.chat_id, t.message_id",
+        (json.dumps(list(which)),),
+    )
+    members: dict[_AlbumKey, list[sqlite3.Row]] = {}
+    for row in rows:
+        members.setdefault((row["chat_id"], row["album"]), []).append(row)
+    return {
+        album: (
+            merge_album(shown) if (shown := [decode_post(row) for row in group if row["shown"]]) else None,
+            [PostKey(row["chat_id"], row["message_id"]) for row in group],
+        )
+        for album, group in members.items()
+    }
+
+
+async def fetch_replied_texts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, str]:
+    """Fetch the texts that posts reply to, where visible: key of the reply -> text of its parent."""
+    replies = list(keys)
+    return await archive.read(partial(read_replied_texts, keys=replies)) if replies else {}
+
+
+def read_replied_texts(connection: sqlite3.Connection, keys: Sequence[PostKey]) -> dict[PostKey, str]:
+    """Read the texts of `fetch_replied_texts`; for `Archive.read`."""
+    rows = connection.execute(
+        "SELECT r.chat_id, r.message_id, t.text FROM json_each(?) AS k CROSS JOIN posts AS r "
+        "ON r.chat_id = json_extract(k.value, '$[0]') AND r.message_id = json_extract(k.value, '$[1]') "
+        f"JOIN posts AS t ON t.chat_id = r.chat_id AND t.message_id = r.reply_to WHERE {VISIBLE_POSTS}",
+        (encode_keys(keys),),
+    )
+    return {PostKey(chat_id, message_id): text for chat_id, message_id, text in rows}

@@ -18,7 +18,7 @@ from rag_core.engine import Engine
 from rag_core.storage import near_duplicates, visible_posts
 from rag_core.storage.near_duplicates import PostCopies
 from rag_core.storage.post_lookup import fetch_passages
-from rag_core.text.sentences import build_text_key
+from rag_core.text.post_openings import build_text_key
 from rag_core.types import Evidence, Hit, Passage, PassageRef, Post, PostKey, Source, Viewer
 
 _LATEST_POSTS = 300  # per channel: enough to tell a fifth, read in a few milliseconds

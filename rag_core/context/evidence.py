@@ -14,7 +14,8 @@ from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import LanguageModel, LlmSession, Prompt
 from rag_core.settings import LlmSettings
 from rag_core.storage.near_duplicates import PostCopies, PostCopy
-from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, build_text_key, split_long_span, split_sentences
+from rag_core.text.post_openings import build_text_key
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import Evidence, Hit, Passage, Post, PostKey, Question, Source
 from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt, quote_post, quote_question

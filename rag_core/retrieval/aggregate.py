@@ -29,15 +29,9 @@ from rag_core.storage import posts, visible_posts
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.answer_type import extract_name_stems
 from rag_core.text.names import build_surname_pattern, get_surname_base, list_surname_stems
+from rag_core.text.post_openings import build_text_key, find_opening
 from rag_core.text.query_terms import QueryTerms
-from rag_core.text.sentences import (
-    MAX_SENTENCE_LENGTH,
-    TextSpan,
-    build_text_key,
-    find_opening,
-    split_long_span,
-    split_sentences,
-)
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import (
     Draft,

@@ -20,7 +20,8 @@ from rag_core.storage.channels import load_channels
 from rag_core.storage.visible_posts import list_first_posts, list_posts_between
 from rag_core.text.channel_questions import ChannelAspect, ContactKind, detect_channel_question, detect_contact_kind
 from rag_core.text.names import find_names
-from rag_core.text.sentences import TextSpan, find_opening, split_into_pieces
+from rag_core.text.post_openings import find_opening
+from rag_core.text.sentences import TextSpan, split_into_pieces
 from rag_core.text.tokens import fold_case
 from rag_core.types import Certainty, Draft, Plan, Post, Question
 from rag_core.writing.extract import quote_post_span

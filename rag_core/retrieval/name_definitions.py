@@ -17,7 +17,8 @@ from rag_core.text.definition_questions import (
     is_written_as_name,
     read_definition,
 )
-from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, build_text_key, split_into_pieces
+from rag_core.text.post_openings import build_text_key
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_into_pieces
 from rag_core.text.tokens import tokenize
 from rag_core.types import Certainty, Draft, Plan, Post, Question
 from rag_core.writing.extract import quote_post_span

@@ -23,7 +23,8 @@ from rag_core.context.evidence import order_copies
 from rag_core.retrieval.whats_new_answers import choose_posts
 from rag_core.storage import Archive, visible_posts
 from rag_core.storage.near_duplicates import PostCopies, fetch_copies
-from rag_core.text.sentences import build_text_key, find_opening, split_sentences
+from rag_core.text.post_openings import build_text_key, find_opening
+from rag_core.text.sentences import split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import Post, PostKey
 

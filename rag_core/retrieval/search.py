@@ -46,7 +46,7 @@ from rag_core.storage import posts
 from rag_core.storage.index_state import count_queued_posts
 from rag_core.storage.post_lookup import fetch_passages, list_neighbour_keys
 from rag_core.text.names import find_names
-from rag_core.text.sentences import build_text_key
+from rag_core.text.post_openings import build_text_key
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import Hit, Kind, Passage, PassageRef, Plan, PostKeySet, Question, SearchFilter, Shortfall, Viewer

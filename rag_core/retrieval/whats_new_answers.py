@@ -19,7 +19,8 @@ from rag_core.dates.calendar_arithmetic import shift_months
 from rag_core.engine import Engine
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage.post_lookup import fetch_passages
-from rag_core.text.sentences import MAX_ANSWER_LENGTH, build_text_key, find_opening, says_something, split_sentences
+from rag_core.text.post_openings import build_text_key, find_opening, says_something
+from rag_core.text.sentences import MAX_ANSWER_LENGTH, split_sentences
 from rag_core.types import Draft, Hit, Passage, PassageRef, Plan, PostKey, Question, Sentence
 from rag_core.writing.extract import quote_span
 from rag_core.writing.phrases import format_dated_line, format_last_post_before, format_post_count

@@ -1,20 +1,16 @@
-"""Text of a passage: sentence bounds, pieces short enough to show, opening and comparison key of a post, header line.
+"""Sentences: their bounds in the text of a passage, and pieces short enough to show.
 
 Spans are (start, end) in code points; every piece is a verbatim part of the text.
-
-A header is channel, date, file and parent post in one line; it is indexed with a passage, never quoted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain, pairwise
-from types import MappingProxyType
 
 from rag_core.text.tokens import tokenize_spans
-from rag_core.types import Channel, Post
 
 MAX_SENTENCE_LENGTH = 300  # characters of one shown sentence: a reader takes in that much at a glance
 MAX_ANSWER_LENGTH = 600  # characters of all shown sentences together
@@ -143,83 +139,6 @@ def _cut_between_words(text: str, start: int, end: int, longest: int) -> Iterato
         yield start
 
 
-_TITLE_AND_DATE = re.compile(r"^.*? · \d{4}-\d\d-\d\d")
-_DATE_LENGTH = len(" · 2025-03-01")
-_MAX_PARENT_WORDS = 12  # enough to identify the parent post, too few to outweigh the reply
-
-
-def build_header(post: Post, channel: Channel | None, parent: str | None = None) -> str:
-    """Build the header: channel, date, file name, and the first 12 words of the parent post.
-
-    A forward begins with its origin, so that its words are not taken for the channel's: "Origin → Channel".
-    """
-    title = channel.title if channel else ""
-    if post.origin and post.origin.chat_id != post.key.chat_id:
-        title = " → ".join(filter(None, (post.origin.name, title)))
-    parts = [title, post.date.date().isoformat()]
-    if post.media and post.media.file_name:
-        parts.append(post.media.file_name)
-    if parent:
-        parts.append(" ".join(re.findall(r"\S+", parent)[:_MAX_PARENT_WORDS]))
-    return " · ".join(" ".join(part.split()) for part in parts if part)
-
-
-def extract_speakers(line: str) -> tuple[str, ...]:
-    """Extract the speakers of a post: the origin of a forward, and the channel."""
-    match = _TITLE_AND_DATE.match(line)
-    return tuple(filter(None, match[0][:-_DATE_LENGTH].split(" → "))) if match else ()
-
-
 def split_into_pieces(text: str) -> list[TextSpan]:
     """Split a text into sentences, and those that are too long for one into parts of MAX_SENTENCE_LENGTH characters."""
     return [piece for one in split_sentences(text) for piece in split_long_span(text, one, MAX_SENTENCE_LENGTH)]
-
-
-_LINKS_AND_MENTIONS = re.compile(r"https?://\S+|\bt\.me/\S+|(?<!\w)@\w+")
-_LINK_SIGNS = ("://", "t.me/", "@")
-_NO_WORD = re.compile(r"[\W_]+")
-_MAX_OPENING_LENGTH, _MIN_OPENING_LENGTH = 110, 30  # characters of a post in a line
-_MAX_OPENING_GAP = 3  # characters between two sentences that adjoin
-_LINKS_AND_TAGS = re.compile(r"https?://\S+|[#@]\w+")
-_LONG_WORD = re.compile(r"[^\W\d_]{3,}")
-_MIN_WORDS = 2  # of a sentence that says something
-
-
-@lru_cache(maxsize=1000)  # each passage of a question is compared several times
-def build_text_key(text: str) -> str:
-    """Build the comparison key of a text: its words, without links, mentions and punctuation."""
-    low = text.lower().replace("ё", "е")
-    if any(sign in low for sign in _LINK_SIGNS):
-        low = _LINKS_AND_MENTIONS.sub(" ", low)
-    return _NO_WORD.sub(" ", low).strip()
-
-
-def find_opening(
-    text: str, spoken: Mapping[str, int] = MappingProxyType({}), longest: int = _MAX_OPENING_LENGTH
-) -> TextSpan | None:
-    """Find the first sentences that say something, of at most `longest` characters together.
-
-    `spoken` counts the posts that have a sentence: what stands in several says nothing about one.
-    """
-    spans = split_sentences(text)
-    for n, (start, end) in enumerate(spans):
-        if not says_something(text[start:end]) or spoken.get(build_text_key(text[start:end]), 0) > 1:
-            continue
-        if end - start > longest:
-            return split_long_span(text, (start, end), longest)[0]
-        for next_start, next_end in spans[n + 1 :]:
-            said_often = spoken.get(build_text_key(text[next_start:next_end]), 0) > 1
-            if said_often or next_start - end > _MAX_OPENING_GAP or text[next_start] in "#@":
-                break
-            if next_end - start > longest:
-                # a greeting or a heading says little without a piece of what follows
-                short = end - start < _MIN_OPENING_LENGTH
-                return split_long_span(text, (start, next_end), longest)[0] if short else (start, end)
-            end = next_end
-        return start, end
-    return None
-
-
-def says_something(text: str) -> bool:
-    """Whether a text has words besides links and tags."""
-    return len(_LONG_WORD.findall(_LINKS_AND_TAGS.sub(" ", text))) >= _MIN_WORDS

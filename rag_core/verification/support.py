@@ -24,15 +24,9 @@ from rag_core.engine import Engine
 from rag_core.storage import visible_posts
 from rag_core.text.answer_type import extract_name_stems
 from rag_core.text.numbers import extract_figures
+from rag_core.text.passage_header import extract_speakers
 from rag_core.text.query_terms import find_similar_stems
-from rag_core.text.sentences import (
-    MAX_SENTENCE_LENGTH,
-    TextSpan,
-    extract_speakers,
-    split_long_span,
-    split_sentences,
-    tokenize_sentences,
-)
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences, tokenize_sentences
 from rag_core.text.tokens import detect_language, measure_stem_similarity, tokenize
 from rag_core.types import Citation, Draft, Passage, Post, PostKey, Sentence, Source, Viewer
 from rag_core.verification.verdict_types import Label

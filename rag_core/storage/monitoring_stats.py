@@ -65,9 +65,8 @@ async def check_writable(archive: Archive) -> None:
 
 
 _HANDLING_TIME_S = 60  # younger updates are being handled, such as the one that asks for this count
-_FORGET_BATCH_ROWS = 1000  # rows of one transaction
 # An answer without a sentence is a refusal; of a forgotten answer only `refused` is kept.
-_IS_REFUSAL_SQL = (
+IS_REFUSAL_SQL = (
     "coalesce(json_extract(answer, '$.refused'), coalesce(json_array_length(answer, '$.sentences'), 0) = 0)"
 )
 
@@ -93,8 +92,8 @@ class PoisonUpdate:
 async def count_questions_since(archive: Archive, moment: datetime) -> QuestionStats:
     """Count the questions asked since a moment, by outcome."""
     ((asked, answered, refused, failed),) = await archive.rows(
-        f"SELECT count(*), count(*) FILTER (WHERE state = 'answered' AND NOT {_IS_REFUSAL_SQL}), "
-        f"count(*) FILTER (WHERE state = 'answered' AND {_IS_REFUSAL_SQL}), count(*) FILTER (WHERE state = 'failed') "
+        f"SELECT count(*), count(*) FILTER (WHERE state = 'answered' AND NOT {IS_REFUSAL_SQL}), "
+        f"count(*) FILTER (WHERE state = 'answered' AND {IS_REFUSAL_SQL}), count(*) FILTER (WHERE state = 'failed') "
         "FROM questions WHERE asked_at >= ?",
         (to_unix_seconds(moment),),
     )
@@ -106,7 +105,7 @@ async def count_questions_by_week(archive: Archive, since: datetime) -> dict[int
     start = to_unix_seconds(since)
     rows = await archive.rows(
         f"SELECT (asked_at - ?) / {SECONDS_PER_WEEK}, count(*), "
-        f"count(*) FILTER (WHERE state = 'failed' OR state = 'answered' AND {_IS_REFUSAL_SQL}) "
+        f"count(*) FILTER (WHERE state = 'failed' OR state = 'answered' AND {IS_REFUSAL_SQL}) "
         "FROM questions WHERE asked_at >= ? GROUP BY 1",
         (start, start),
     )
@@ -136,7 +135,7 @@ async def measure_talks_since(archive: Archive, moment: datetime) -> TalkStats |
         "SELECT count(*) FILTER (WHERE gap IS NULL OR gap > ?), count(*), coalesce(sum(refused), 0), "
         "coalesce(avg(took), 0) FROM ("
         "SELECT asked_at - lag(asked_at) OVER (PARTITION BY chat_id, thread ORDER BY asked_at, id) AS gap, "
-        f"state = 'answered' AND {_IS_REFUSAL_SQL} AS refused, finished_at - asked_at AS took "
+        f"state = 'answered' AND {IS_REFUSAL_SQL} AS refused, finished_at - asked_at AS took "
         "FROM questions WHERE asked_at >= ? AND text <> '')",
         (_TALK_GAP_S, since),
     )
@@ -171,32 +170,6 @@ async def list_poison_updates(archive: Archive, most: int) -> list[PoisonUpdate]
         (most,),
     )
     return [PoisonUpdate(*row) for row in rows]
-
-
-async def get_user_language(archive: Archive, user_id: int) -> str | None:
-    """Language of a user's last question; None if they never asked one."""
-    rows = await archive.rows("SELECT lang FROM questions WHERE user_id = ? ORDER BY id DESC LIMIT 1", (user_id,))
-    return rows[0][0] if rows else None
-
-
-async def forget_question_texts(archive: Archive, before: datetime) -> int:
-    """Erase text, answer, user and chat of questions finished before a moment; they stay counted.
-
-    Returns how many questions were erased.
-    """
-    forgotten = 0
-    while True:
-        async with archive.writing() as connection:
-            cursor = await connection.execute(
-                "UPDATE questions SET text = '', user_id = 0, chat_id = 0, message_id = 0, thread = NULL, "
-                "answer_message_id = NULL, handle = NULL, answer = CASE state WHEN 'answered' THEN "
-                f"json_object('refused', json(CASE WHEN {_IS_REFUSAL_SQL} THEN 'true' ELSE 'false' END)) END "
-                "WHERE id IN (SELECT id FROM questions WHERE finished_at < ? AND text <> '' LIMIT ?)",
-                (to_unix_seconds(before), _FORGET_BATCH_ROWS),
-            )
-            if cursor.rowcount < 1:
-                return forgotten
-            forgotten += cursor.rowcount
 
 
 @dataclass(frozen=True, slots=True)

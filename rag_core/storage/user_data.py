@@ -1,4 +1,4 @@
-"""User data: conversation memory, answer modes of chats, admin grants, choices of an admin, erasure of a user's data.
+"""User data: conversation memory, languages, answer modes of chats, admin grants and choices, erasure of a user's data.
 
 Conversation memory holds questions and names alone and is never a source of an answer. An admin's choices outlive a
 restart and are kept with the archive's backups.
@@ -16,6 +16,7 @@ from typing import NamedTuple
 import aiosqlite
 
 from rag_core.storage.db import Archive
+from rag_core.storage.monitoring_stats import IS_REFUSAL_SQL
 from rag_core.storage.post_rows import decode_row, encode_row, from_unix_seconds, get_unix_time, to_unix_seconds
 
 
@@ -271,3 +272,32 @@ async def forget_turns(
 async def expire_turns(archive: Archive, before: datetime) -> int:
     """Delete turns asked before a moment. Returns how many."""
     return await archive.execute("DELETE FROM talks WHERE asked_at < ?", (to_unix_seconds(before),))
+
+
+_FORGET_BATCH_ROWS = 1000  # rows of one transaction
+
+
+async def get_user_language(archive: Archive, user_id: int) -> str | None:
+    """Language of a user's last question; None if they never asked one."""
+    rows = await archive.rows("SELECT lang FROM questions WHERE user_id = ? ORDER BY id DESC LIMIT 1", (user_id,))
+    return rows[0][0] if rows else None
+
+
+async def forget_question_texts(archive: Archive, before: datetime) -> int:
+    """Erase text, answer, user and chat of questions finished before a moment; they stay counted.
+
+    Returns how many questions were erased.
+    """
+    forgotten = 0
+    while True:
+        async with archive.writing() as connection:
+            cursor = await connection.execute(
+                "UPDATE questions SET text = '', user_id = 0, chat_id = 0, message_id = 0, thread = NULL, "
+                "answer_message_id = NULL, handle = NULL, answer = CASE state WHEN 'answered' THEN "
+                f"json_object('refused', json(CASE WHEN {IS_REFUSAL_SQL} THEN 'true' ELSE 'false' END)) END "
+                "WHERE id IN (SELECT id FROM questions WHERE finished_at < ? AND text <> '' LIMIT ?)",
+                (to_unix_seconds(before), _FORGET_BATCH_ROWS),
+            )
+            if cursor.rowcount < 1:
+                return forgotten
+            forgotten += cursor.rowcount

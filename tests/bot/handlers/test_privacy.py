@@ -13,7 +13,7 @@ from sandbox_chat_changes import create_topic
 
 from bot.handlers.privacy import ForgetCallback
 from bot.sandbox import Sandbox
-from rag_core.storage import channels, monitoring_stats, questions, raw_updates
+from rag_core.storage import channels, questions, raw_updates, user_data
 from rag_core.types import Visibility
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -189,7 +189,7 @@ async def test_after_its_days_all_of_it_is_forgotten_and_stays_counted(
         await raw_updates.save_updates(archive, 42, [{"update_id": 1, "message": {"text": FERRY}}], {1: "odd"})
         later = datetime.now(UTC) + timedelta(seconds=5)
         for _ in range(2):
-            await monitoring_stats.forget_question_texts(archive, later)
+            await user_data.forget_question_texts(archive, later)
             await questions.forget_voters(archive, later)
             await questions.forget_old_links(archive, later)
             await raw_updates.forget_poison_updates(archive, later)

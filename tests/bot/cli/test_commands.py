@@ -190,23 +190,6 @@ def test_the_real_process_ends_with_the_code_and_without_a_traceback(nowhere: Pa
     assert done.stderr == said
 
 
-LIGHT = """
-import importlib, sys
-for name in sys.argv[1:]:
-    importlib.import_module(f"bot.cli.{name}")
-    print(name, "aiogram" in sys.modules)
-"""
-
-
-def test_commands_that_send_nothing_do_not_load_what_sends(root: Path) -> None:
-    """Aiogram's models take seconds of processor time; `ask` and `import` have no use for them."""
-    names = ["question_commands", "index_commands", "backup_and_trace", "model_commands", "eval"]
-    done = subprocess.run(
-        [sys.executable, "-c", LIGHT, *names], cwd=root, capture_output=True, text=True, timeout=100, check=True
-    )
-    assert done.stdout.splitlines() == [f"{name} False" for name in names]
-
-
 # ask
 
 

@@ -30,6 +30,7 @@ from bot.handlers import (
     about_channel,
     admins,
     answer_buttons,
+    answer_remarks,
     channel_history,
     channel_sets,
     channels,
@@ -45,9 +46,9 @@ from bot.handlers import (
     questions,
     reindex,
     search,
-    small_talk,
     start,
     stats,
+    suggested_question_buttons,
     unanswered_and_synonyms,
     watches,
     why_and_plan,
@@ -96,7 +97,7 @@ _REGISTER_HANDLERS = (
     admins.register, post_deletions.register, why_and_plan.register, search.register, citation_buttons.register,
     reindex.register, models.register, stats.register, channel_sets.register, unanswered_and_synonyms.register,
     imports.register, questions.register_verify, watches.register, digests.register, about_channel.register,
-    small_talk.register, answer_buttons.register_remarks, questions.register, error_handler.register,
+    suggested_question_buttons.register, answer_remarks.register, questions.register, error_handler.register,
 )  # fmt: skip
 
 

@@ -33,6 +33,7 @@ from aiogram.types import InlineKeyboardMarkup, MessageEntity, ReplyParameters
 from bot.access import AdminRegistry, get_question_reader
 from bot.background_job_log import JobLog
 from bot.i18n import get_translator
+from bot.stored_answer import dump_with_messages
 from bot.telegram.access_recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
@@ -42,7 +43,6 @@ from bot.telegram.access_recheck import (
     recheck_shown_content,
 )
 from bot.telegram.session import SendOnce, may_have_arrived
-from bot.views import answer
 from bot.views.message_formatting import Page
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions, user_data
@@ -235,7 +235,7 @@ class Outbox:
             if not isinstance(exc, PERMANENT_ERRORS) and datetime.now(UTC) - asked.asked_at < _MAX_ANSWER_AGE:
                 return False
         stored = delivery.whole
-        final = answer.dump_with_messages(json.loads(stored), sent) if sent and stored is not None else None
+        final = dump_with_messages(json.loads(stored), sent) if sent and stored is not None else None
         await self._finish(asked, "answered" if final else "failed", final, sent[0] if sent else None)
         return True
 

@@ -10,7 +10,8 @@ from aiogram.types import MessageEntity
 from aiogram.utils.formatting import Text
 
 from bot.i18n import get_translator
-from bot.views.answer import deserialize_answer, make_link, render_answer, serialize_answer
+from bot.stored_answer import deserialize_answer, serialize_answer
+from bot.views.answer import make_link, render_answer
 from bot.views.post_formatting import RenderContext, format_author, strip_control_characters
 from rag_core.types import Answer, Certainty, Channel, Citation, Origin, Passage, Post, PostKey, Sentence, Shortfall
 

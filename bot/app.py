@@ -40,6 +40,7 @@ from bot.handlers import (
     error_handler,
     imports,
     inline,
+    membership_changes,
     models,
     post_deletions,
     privacy,
@@ -67,6 +68,7 @@ from bot.suggested_questions import QuestionSuggester
 from bot.telegram.access_recheck import RecheckMiddleware
 from bot.telegram.session import InboxMiddleware, NeutralizeLinksMiddleware, RetryMiddleware, create_session
 from bot.telegram.webhook import keep_webhook_set, serve_webhook
+from bot.watch_notifier import WatchNotifier
 from bot.worker.answer_cache import record_traces
 from bot.worker.question_worker import QuestionWorker
 from ingest.indexer import DenseIndexer, LexicalIndexer
@@ -116,7 +118,8 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
     # before every handler of text: a quote sent from an inline query asks nothing
     inline.register(dispatcher, guest=context.settings.bot.guest)
     chat_settings.register_blocked_questions(dispatcher)  # before every handler that answers in groups
-    channels.register(dispatcher, notices)
+    membership_changes.register(dispatcher, notices)
+    channels.register(dispatcher)
     for register in _REGISTER_HANDLERS:
         register(dispatcher)
     return dispatcher
@@ -226,7 +229,7 @@ async def _run_workers(
         report_rebuilds(bot, context.reindexing, context.archive),
         imports.report_interrupted_import(),
         context.suggestions.run(),
-        watches.WatchNotifier(bot, context).run(),
+        WatchNotifier(bot, context).run(),
         run_digests(bot, context),
         *([AnswerUpdater(bot, context).run()] if context.settings.bot.update_answers else []),
         *([context.history.run()] if context.history else []),

@@ -66,11 +66,12 @@ from bot.scheduled_jobs import MaintenanceJobs, open_scheduler
 from bot.settings import BotSettings, Settings
 from bot.suggested_questions import QuestionSuggester
 from bot.telegram.access_recheck import RecheckMiddleware
-from bot.telegram.session import InboxMiddleware, NeutralizeLinksMiddleware, RetryMiddleware, create_session
+from bot.telegram.session import NeutralizeLinksMiddleware, RetryMiddleware, create_session
+from bot.telegram.update_inbox import InboxMiddleware
 from bot.telegram.webhook import keep_webhook_set, serve_webhook
 from bot.watch_notifier import WatchNotifier
-from bot.worker.answer_cache import record_traces
 from bot.worker.question_worker import QuestionWorker
+from bot.worker.trace_recording import record_traces
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.times_out_of_touch import Heartbeat
 from rag_core.answer import answer_question

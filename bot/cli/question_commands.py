@@ -18,7 +18,7 @@ from bot.control.terminal_answers import TerminalAnswerer, format_answer_text, f
 from bot.i18n import get_translator
 from bot.plan_and_trace import format_answer_trace, format_plan_lines, format_stages
 from bot.settings import Settings, is_color_wanted
-from bot.worker.answer_cache import record_traces
+from bot.worker.trace_recording import record_traces
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
 from rag_core.recipes import RECIPES
 from rag_core.storage import channels

@@ -41,8 +41,9 @@ from bot.data_folder_lock_and_usage import open_private_file
 from bot.filters import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
 from bot.handlers import error_handler
 from bot.i18n import Translator, get_translator
-from bot.import_process import DocumentRefused, run_import
+from bot.import_process import run_import
 from bot.settings import Settings
+from bot.unpack_document import DocumentRefused
 from bot.views.answer import format_one_line, link_channel_title
 from bot.views.channel_card import build_approval_keyboard
 from bot.views.keyboards import build_keyboard

@@ -32,7 +32,7 @@ from bot.views.answer import format_channel_title, format_reference
 from bot.views.keyboards import build_keyboard, redraw_message, split_rows
 from bot.views.message_formatting import neutralize_links
 from bot.views.post_formatting import RenderContext, join_lines
-from bot.worker.answer_cache import extract_question_terms, hash_question
+from bot.worker.pinned_answers import extract_question_terms, hash_question
 from rag_core.storage import Archive, channels, posts, questions
 from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.storage.questions import AnsweredQuestion

@@ -55,8 +55,9 @@ from bot.views.keyboards import DEEP_MODE, DEEP_SENTENCES
 from bot.views.message_formatting import split_pages
 from bot.views.post_formatting import RenderContext
 from bot.views.verdict import render_verdicts
-from bot.worker.answer_cache import AnswerCache, answer_from_pin
+from bot.worker.answer_cache import AnswerCache
 from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages
+from bot.worker.pinned_answers import answer_from_pin
 from bot.worker.reader_limits import RateLimiter
 from bot.worker.streaming import DraftScreen, MessageScreen, ProgressView, Screen, call_best_effort, show_progress
 from rag_core.answer import answer_question

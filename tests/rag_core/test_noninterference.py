@@ -41,7 +41,7 @@ from bot.suggested_questions import QuestionSuggester
 from bot.views.digest_message import render_digest
 from bot.views.post_formatting import RenderContext
 from bot.watch_notifier import WatchNotifier
-from bot.worker.answer_cache import answer_from_pin, hash_question
+from bot.worker.pinned_answers import answer_from_pin, hash_question
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine

@@ -20,7 +20,7 @@ from bot import access
 from bot.app_context import AppContext
 from bot.i18n import Translator
 from bot.stored_answer import CitedPost, CitedSpan, StoredAnswer, StoredSentence, load_cited_text, parse_stored_answer
-from bot.telegram.access_recheck import (
+from bot.telegram.recheck_before_sending import (
     ContentWithdrawn,
     RecheckUnavailable,
     collect_content_of_posts,

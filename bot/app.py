@@ -65,7 +65,7 @@ from bot.monitoring.health import monitor_bot
 from bot.scheduled_jobs import MaintenanceJobs, open_scheduler
 from bot.settings import BotSettings, Settings
 from bot.suggested_questions import QuestionSuggester
-from bot.telegram.access_recheck import RecheckMiddleware
+from bot.telegram.recheck_before_sending import RecheckMiddleware
 from bot.telegram.session import NeutralizeLinksMiddleware, RetryMiddleware, create_session
 from bot.telegram.update_inbox import InboxMiddleware
 from bot.telegram.webhook import keep_webhook_set, serve_webhook

@@ -26,8 +26,8 @@ from zoneinfo import ZoneInfo
 
 from bot.unpack_document import DocumentRefused, unpack_document
 from ingest.exports.export_checks import ImportOptions
+from ingest.exports.export_formats import import_export
 from ingest.exports.importer import ImportReport
-from ingest.exports.telegram_desktop import import_export
 from rag_core.errors import RagError
 from rag_core.storage import Archive
 from rag_core.worker_process import CONFINED, Message, WorkerExited, WorkerProcess, open_parent_pipes, write_message

@@ -142,7 +142,7 @@ def serialize_verdicts(found: Verification, posts: Mapping[PostKey, Post]) -> Js
 def dump_with_messages(kept: JsonObject, messages: Sequence[int]) -> str:
     """Dump a serialized answer as JSON; `messages` are the ids of the messages it was sent in.
 
-    The content of the messages ("basis", bot/telegram/access_recheck.py) is stored only until they have arrived.
+    The content of the messages ("basis", bot/telegram/recheck_before_sending.py) is stored until they have arrived.
     """
     arrived = {name: value for name, value in kept.items() if name != "basis"}
     return json.dumps(arrived | {"messages": list(messages)}, ensure_ascii=False)

@@ -22,7 +22,7 @@ from bot.access import Reader
 from bot.app_context import AppContext
 from bot.handlers.watches import WatchCallback
 from bot.i18n import Translator, detect_question_language, get_translator
-from bot.telegram.access_recheck import (
+from bot.telegram.recheck_before_sending import (
     ContentWithdrawn,
     RecheckUnavailable,
     collect_content_of_posts,

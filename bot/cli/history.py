@@ -22,7 +22,7 @@ from bot.cli.index_commands import (
 from bot.control.socket_client import hold_folder_or_connect
 from bot.history_service import open_history_client
 from bot.settings import Settings
-from bot.views.post_formatting import strip_control_characters
+from bot.views.plain_text import strip_control_characters
 from ingest.history.backfill import BackfillRunner, PacedSource, estimate_minutes, estimate_size
 from rag_core.engine_factory import open_engine
 from rag_core.errors import HistoryUnavailable

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
-from bot.views.post_formatting import strip_control_characters
+from bot.views.plain_text import strip_control_characters
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core.engine import Engine
@@ -168,7 +168,7 @@ async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _import_with_progress(archive: Archive, path: Path, options: ImportOptions) -> ImportReport:
-    from ingest.exports.telegram_desktop import import_export
+    from ingest.exports.export_formats import import_export
 
     with show_progress_bar("import", "B") as moved:
         return await import_export(archive, path, options, moved)

@@ -13,7 +13,7 @@ from bot.evaluation.datasets import Dataset
 from bot.evaluation.evaluation_variants import Variant
 from bot.evaluation.recorded_replies import Recording
 from ingest.exports.export_checks import ImportOptions
-from ingest.exports.telegram_desktop import import_export
+from ingest.exports.export_formats import import_export
 from ingest.indexer import LexicalIndexer
 from rag_core.calibration import Calibration
 from rag_core.engine import Engine

@@ -28,7 +28,7 @@ from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import Translator
 from bot.settings import Settings
 from bot.stored_answer import JsonObject, parse_stored_answer
-from bot.telegram.access_recheck import collect_content_of_posts, recheck_before_sending
+from bot.telegram.recheck_before_sending import collect_content_of_posts, recheck_before_sending
 from bot.views.keyboards import build_keyboard, redraw_message
 from rag_core.storage import channels, posts
 from rag_core.storage.user_data import (

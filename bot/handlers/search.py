@@ -26,7 +26,7 @@ from bot.handlers.answer_of_command_or_button import check_button_access
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import Translator, detect_question_language
 from bot.stored_answer import hash_text_version
-from bot.telegram.access_recheck import ShownContent, ShownPost, recheck_before_sending
+from bot.telegram.recheck_before_sending import ShownContent, ShownPost, recheck_before_sending
 from bot.views.keyboards import (
     AnswerAction,
     AnswerCallback,

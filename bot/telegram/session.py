@@ -33,7 +33,7 @@ from aiogram.methods.base import TelegramType
 from aiohttp import ClientConnectorError
 
 from bot.settings import BotSettings
-from bot.telegram.access_recheck import RecheckUnavailable
+from bot.telegram.recheck_before_sending import RecheckUnavailable
 from bot.views.message_formatting import neutralize_entities
 from rag_core.errors import SettingsWrong
 

@@ -16,6 +16,7 @@ from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Ita
 from bot.i18n import Translator, get_translator
 from bot.stored_answer import CitedPost, StoredAnswer, StoredSentence, hash_text_version, parse_stored_answer
 from bot.views.message_formatting import neutralize_links, style_text
+from bot.views.plain_text import join_lines, shorten_at_word, strip_control_characters
 from bot.views.post_formatting import (
     WRITING_STAGES,
     RenderContext,
@@ -23,9 +24,6 @@ from bot.views.post_formatting import (
     format_day_and_edit,
     format_missing_parts,
     format_moment,
-    join_lines,
-    shorten_at_word,
-    strip_control_characters,
 )
 from rag_core.context.evidence import order_copies
 from rag_core.storage import Archive

@@ -12,7 +12,8 @@ from bot.stored_answer import StoredAnswer, hash_text_version, parse_stored_answ
 from bot.views.answer import format_reference, format_source
 from bot.views.keyboards import AnswerAction, AnswerCallback, build_keyboard, build_page_row, cut_page
 from bot.views.message_formatting import neutralize_links
-from bot.views.post_formatting import RenderContext, shorten, strip_control_characters
+from bot.views.plain_text import shorten, strip_control_characters
+from bot.views.post_formatting import RenderContext
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import Certainty, Post, Viewer

@@ -23,7 +23,7 @@ from aiogram.enums import MessageEntityType
 from aiogram.types import MessageEntity
 from aiogram.utils.formatting import Bold, Code, Strikethrough, Text
 
-from bot.views.post_formatting import strip_control_characters
+from bot.views.plain_text import strip_control_characters
 
 # Addresses that Telegram may detect, and some more. A word with one capital after a dot ("closed.Come") is no
 # address; see is_common_tld in https://github.com/tdlib/td/blob/master/td/telegram/MessageEntity.cpp. All repeats are

@@ -34,7 +34,7 @@ from bot.access import AdminRegistry, get_question_reader
 from bot.background_job_log import JobLog
 from bot.i18n import get_translator
 from bot.stored_answer import dump_with_messages
-from bot.telegram.access_recheck import (
+from bot.telegram.recheck_before_sending import (
     ContentWithdrawn,
     RecheckUnavailable,
     ShownContent,
@@ -184,7 +184,7 @@ class Outbox:
     """Sends answers and closes their questions; `closed` is called when a late answer's question has been closed.
 
     The content of an answer is checked before each attempt to send it, whoever makes the attempt
-    (bot/telegram/access_recheck.py); an answer that no longer holds is replaced by a sentence that says so.
+    (bot/telegram/recheck_before_sending.py); an answer that no longer holds is replaced by a sentence that says so.
     """
 
     def __init__(

@@ -41,7 +41,7 @@ from bot.stored_answer import (
     serialize_verdicts,
 )
 from bot.suggested_questions import QuestionSuggester
-from bot.telegram.access_recheck import (
+from bot.telegram.recheck_before_sending import (
     ContentWithdrawn,
     RecheckUnavailable,
     collect_content_of_answer,

@@ -19,7 +19,7 @@ from bot.i18n import get_translator
 from bot.sandbox import Sandbox
 from bot.unpack_document import DocumentRefused, unpack_document
 from ingest.exports.export_checks import ImportOptions
-from ingest.exports.telegram_desktop import import_export
+from ingest.exports.export_formats import import_export
 from rag_core.errors import ImportRefused
 from rag_core.storage import channels, posts
 from rag_core.types import Channel

@@ -7,7 +7,7 @@ import json
 import sys
 from datetime import UTC, datetime, timedelta
 
-from bot.cli.index_commands import choose_folder_with_channels, open_archive
+from bot.cli.open_data_folder import choose_folder_with_channels, open_archive
 from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
 from bot.views.digest_message import format_digest_quote

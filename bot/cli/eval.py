@@ -12,7 +12,7 @@ from typing import Any
 
 from bot.cli.eval_calibration import run_calibrate, run_coverage, run_make, run_ranking
 from bot.cli.eval_runner import Measurement, open_recording, run_measurement
-from bot.cli.index_commands import iterate_with_progress_bar
+from bot.cli.progress_bar import iterate_with_progress_bar
 from bot.evaluation.answer_metrics import (
     compute_answer_metrics,
     compute_by_language,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from bot.cli.eval_runner import describe_engine, describe_settings
-from bot.cli.index_commands import open_archive
+from bot.cli.open_data_folder import open_archive
 from bot.evaluation import fitting
 from bot.evaluation.ask_and_judge import ask_all
 from bot.evaluation.datasets import draw_sample, make_questions, read_claims, read_dataset

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from bot.cli.index_commands import iterate_with_progress_bar
+from bot.cli.progress_bar import iterate_with_progress_bar
 from bot.evaluation.answer_metrics import JudgedAnswer, RankedQuery, judge_answer, measure_answer_cost
 from bot.evaluation.datasets import EvaluationQuery
 from bot.evaluation.indexed_dataset import IndexedDataset

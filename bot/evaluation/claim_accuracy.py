@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from bot.cli.index_commands import iterate_with_progress_bar
+from bot.cli.progress_bar import iterate_with_progress_bar
 from bot.evaluation.answer_metrics import Metrics, compute_mean
 from bot.evaluation.datasets import ClaimRow, EvaluationQuery
 from bot.evaluation.indexed_dataset import IndexedDataset

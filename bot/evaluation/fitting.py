@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from bot.cli.index_commands import iterate_with_progress_bar
+from bot.cli.progress_bar import iterate_with_progress_bar
 from bot.evaluation.answer_metrics import JudgedAnswer, compute_mean
 from bot.evaluation.ask_and_judge import answer_query, build_question
 from bot.evaluation.datasets import ClaimRow

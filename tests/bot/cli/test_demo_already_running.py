@@ -16,7 +16,7 @@ import pytest
 from driven_sandbox import DrivenSandbox
 from driver import Cli
 
-from bot.cli.index_commands import show_progress_bar
+from bot.cli.progress_bar import show_progress_bar
 
 ROOT = Path(__file__).parents[3]
 QUESTION = "What is the earliest mention of Ilse Brandt?"

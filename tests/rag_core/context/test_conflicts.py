@@ -70,7 +70,6 @@ async def test_where_nothing_disagrees_nothing_is_added(library: Any) -> None:
             "A visit of the dentist costs 40 euros.",
         ),
         ("How many seats are there in the red hall?", "The red hall has 90 seats.", "The green hall has 120 seats."),
-        ("How many seats has the hall of the mill museum?", "The hall has 90 seats.", "The hall has 120 seats."),
     ],
 )
 async def test_posts_of_other_things_or_years_do_not_disagree(

@@ -20,7 +20,7 @@ from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, index_posts, sent, wait_un
 
 from bot import access
 from bot.sandbox import Sandbox
-from bot.sandbox.state import set_chat_member
+from bot.sandbox.chat_rights import set_chat_member
 from rag_core import RagSettings, open_engine
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import channels, posts

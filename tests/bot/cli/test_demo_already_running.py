@@ -17,7 +17,7 @@ import pytest
 from driven_sandbox import DrivenSandbox
 from driver import Cli
 
-from bot.cli.index_commands import show_progress_bar
+from bot.cli.progress_bar import show_progress_bar
 from bot.data_folder_lock_and_usage import take_lock
 
 ROOT = Path(__file__).parents[3]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ingest.exports.export_checks import ImportOptions
-from ingest.exports.telegram_desktop import import_export
+from ingest.exports.export_formats import import_export
 from rag_core.storage import Archive, posts
 from rag_core.storage.post_rows import PostTally
 
@@ -25,7 +25,7 @@ POSTS = 3000
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from ingest.exports.telegram_desktop import ImportOptions, import_export
+from ingest.exports.export_formats import ImportOptions, import_export
 from rag_core.storage import Archive
 
 async def main():

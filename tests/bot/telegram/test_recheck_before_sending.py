@@ -16,9 +16,14 @@ from slow_model import SlowLlm
 
 from bot.access import AdminRegistry, MembershipCache, Reader
 from bot.sandbox import Sandbox
+from bot.sandbox.chat_rights import set_chat_member
 from bot.sandbox.chats import Membership
-from bot.sandbox.state import set_chat_member
-from bot.telegram.access_recheck import ContentWithdrawn, RecheckUnavailable, parse_shown_content, recheck_shown_content
+from bot.telegram.recheck_before_sending import (
+    ContentWithdrawn,
+    RecheckUnavailable,
+    parse_shown_content,
+    recheck_shown_content,
+)
 from bot.telegram.session import RetryMiddleware
 from bot.views import message_formatting as paging
 from rag_core.models.active_models import LanguageModels

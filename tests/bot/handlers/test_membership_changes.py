@@ -13,9 +13,9 @@ from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, buttons, query_archi
 from sandbox_chat_changes import rename_chat
 
 from bot import admin_notifications
-from bot.handlers import channels as membership
+from bot.handlers import membership_changes as membership
 from bot.sandbox import Sandbox
-from bot.sandbox.state import set_chat_member
+from bot.sandbox.chat_rights import set_chat_member
 from rag_core.storage import channels, history_gaps
 from rag_core.types import Channel, Visibility
 

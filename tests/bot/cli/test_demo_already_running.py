@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 from driven_sandbox import DrivenSandbox
@@ -30,15 +30,19 @@ def test_a_second_demo_of_a_folder_uses_the_first(
     monkeypatch.setenv("MODELS__EMBEDDER", "none")
     words = [sys.executable, "-m", "bot", "--data", str(tmp_path), "demo", "--port", "0"]
     pipe = subprocess.PIPE
+
+    def try_then_let_the_first_go_on(file: TextIO) -> str | None:
+        address = take_lock(file)
+        first.send_signal(signal.SIGCONT)
+        return address
+
     with subprocess.Popen(words, cwd=root, stdout=pipe, stderr=pipe, text=True) as first:
         try:
             # it has claimed the folder; the other one, of this process, waits for it and says where it is
             assert first.stderr
             assert first.stderr.readline().startswith("Setting up the sample channels")
             first.send_signal(signal.SIGSTOP)
-            monkeypatch.setattr(
-                "bot.cli.demo.take_lock", lambda f: (take_lock(f), first.send_signal(signal.SIGCONT))[0]
-            )
+            monkeypatch.setattr("bot.cli.demo.take_lock", try_then_let_the_first_go_on)
             said = run_command("--data", tmp_path, "demo", "--port", "0")
             assert said.out.startswith("The demo is running already: open http://127.0.0.1:")
             assert said.err == "Another demo is being set up in this folder: waiting for it.\n"

@@ -115,7 +115,7 @@ async def test_the_row_says_where_texts_are_cut(opened: Opened) -> None:
 
 async def test_a_question_waits_for_one_batch_and_not_for_all(opened: Opened) -> None:
     embedder = await opened()
-    posts = asyncio.create_task(embedder.passages(["ferry boat"] * 4000))
+    posts = asyncio.create_task(embedder.passages(["ferry boat"] * 1500))
     await asyncio.sleep(0.01)
     await embedder.query("ferry")
     assert not posts.done()

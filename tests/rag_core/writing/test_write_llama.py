@@ -25,7 +25,7 @@ from rag_core.writing.prompt_loading import load_prompt
 
 pytestmark = pytest.mark.slow
 
-ANSWERS = choose_size(20, 5)
+ANSWERS = choose_size(20, 8)
 QUESTIONS = (
     "How much does a ferry ticket cost?",
     "Сколько стоит абонемент в мастерскую?",

@@ -86,6 +86,7 @@ def agreement(one: Sequence[int], other: Sequence[int]) -> float:
     return sum(1 if place[a] < place[b] else -1 for a, b in pairs) / len(pairs)
 
 
+@pytest.mark.slow
 async def test_reranking_reversed_hits_brings_the_good_order_back(
     reranker: Reranker, offline_models: Path, shared_data: Path
 ) -> None:

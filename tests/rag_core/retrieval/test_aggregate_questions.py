@@ -122,6 +122,7 @@ def lists_the_day(reply: Answer, about: dict[PostKey, Raw]) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_of_sixty_questions_at_least_57_are_answered_exactly(
     rag: Engine, shared_data: Path, root: Path, tmp_path: Path

@@ -375,7 +375,7 @@ async def test_closed_channels_change_nothing_on_a_qdrant_server(tmp_path: Path,
             for qdrant in (one, two)
         ]
         # the stand-in scans in Python: a tenth of the posts, and time enough
-        await assert_same_bytes(tmp_path, settings, *((CLOSED_POSTS // 10, QUESTIONS) if IN_FULL else (40, 12)))
+        await assert_same_bytes(tmp_path, settings, *((CLOSED_POSTS // 10, QUESTIONS) if IN_FULL else (40, 8)))
 
 
 async def test_closed_channels_change_nothing_among_more_vectors_than_are_compared_whole(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 from hostile_function_arguments import CannotBuild, make_hostile_argument, make_hostile_arguments
+from sample_sizes import FULL
 
 import bot
 import ingest
@@ -233,10 +234,12 @@ def test_every_function_reads_hostile_text_in_linear_time(tmp_path: Path, monkey
     called = functions()
     kept, slow, unknown = caches(), dict[str, str](), dict[str, str]()
     assert len(kept) > 10
-    for pattern, text in texts().items():
+    for turn, (pattern, text) in enumerate(texts().items()):
         prepared = {}
-        for name, function in called.items():
-            if name in slow or name in unknown or not (pattern in FEW or name.startswith("rag_core.")):
+        for number, (name, function) in enumerate(called.items(), turn):
+            # by default each reads every other of these: what it calls is called by others as well, with the rest
+            more = name.startswith("rag_core.") and (FULL or number % 2 == 0)
+            if name in slow or name in unknown or not (pattern in FEW or more):
                 continue
             try:
                 prepared[name] = make_arguments(function, text[: LENGTH // 2])
@@ -278,7 +281,7 @@ def too_slow(function: Callable[..., Any], text: str, kept: list[Any]) -> str:
     half, found = float("inf"), ""
     for _ in range(ATTEMPTS):
         half = min(half, seconds_anew(function, text[: LENGTH // 2], kept))
-        if taken > MOST_S * max(1.0, known_work() / KNOWN_WORK_S):
+        if taken > MOST_S * min(3.0, max(1.0, known_work() / KNOWN_WORK_S)):  # calls are stopped at four
             found = f"{taken:.2f} s"
         elif half > FLOOR_S and taken > MOST_GROWTH * half:
             found = f"{taken / half:.1f} times that of half the text"

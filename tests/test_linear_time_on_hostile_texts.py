@@ -23,7 +23,6 @@ from typing import Any
 
 import pytest
 from hostile_function_arguments import CannotBuild, make_hostile_argument, make_hostile_arguments
-from sample_sizes import FULL
 
 import bot
 import ingest
@@ -234,12 +233,10 @@ def test_every_function_reads_hostile_text_in_linear_time(tmp_path: Path, monkey
     called = functions()
     kept, slow, unknown = caches(), dict[str, str](), dict[str, str]()
     assert len(kept) > 10
-    for turn, (pattern, text) in enumerate(texts().items()):
+    for pattern, text in texts().items():
         prepared = {}
-        for number, (name, function) in enumerate(called.items(), turn):
-            # by default each reads every other of these: what it calls is called by others as well, with the rest
-            more = name.startswith("rag_core.") and (FULL or number % 2 == 0)
-            if name in slow or name in unknown or not (pattern in FEW or more):
+        for name, function in called.items():
+            if name in slow or name in unknown or not (pattern in FEW or name.startswith("rag_core.")):
                 continue
             try:
                 prepared[name] = make_arguments(function, text[: LENGTH // 2])

@@ -1,6 +1,6 @@
 # Every target does its own set-up in .venv. uv is used when it is there, and not needed.
 .DEFAULT_GOAL := help
-.PHONY: help install demo local test check audit bench image-check chaos-ingest chaos cluster soak noninterference lint lock clean
+.PHONY: help install demo local test check pure-tests audit bench image-check chaos-ingest chaos cluster soak noninterference lint lock clean
 SHELL := /bin/bash
 
 PYTHON ?= python3
@@ -29,8 +29,13 @@ else
 	  $(BIN)/python -m pytest -q -m alone $$(grep -rl --include='test_*.py' 'mark\.alone' tests)
 endif
 
-check: lint  ## lint, types and the tests of the pure parts: a minute
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow and not alone" tests/rag_core tests/ingest tests/test_import_rules.py
+check: .venv/.dev  ## lint, types and the tests of the pure parts: a minute
+	@$(MAKE) --no-print-directory -j 2 lint pure-tests
+
+# Of files in which every test is slow not even the imports are waited for.
+pure-tests:
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow and not alone" \
+	  $$(grep -rLE --include='test_*.py' '^pytestmark = .*mark\.(slow|alone)' tests/rag_core tests/ingest tests/test_import_rules.py)
 
 audit: .venv/.audit  ## dependencies against known advisories, and a bill of materials: deploy/dependency_audit.md
 	@.venv/.audit/bin/python deploy/dependency_audit.py $${OUT:-/tmp/citegram-audit}

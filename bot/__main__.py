@@ -66,7 +66,7 @@ COMMANDS = {
     ),
     "digest": Command("digest", "what is new, each event once", ("digest", "digest --days 1 --json")),
     "report": Command(
-        "html_report",
+        "channel_report",
         "write a page with plots: posts a week, subjects, questions as counts",
         ("report", "report --weeks 52 --out year.html"),
     ),

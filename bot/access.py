@@ -32,8 +32,8 @@ from rag_core.storage.user_data import AdminGrant, load_channel_sets
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Viewer, Visibility
 
-# For finding posts. Before a message is sent Telegram is asked again (bot/telegram/access_recheck.py): a user who left
-# without an update reaching the bot sees nothing more, except drafts of the next seconds.
+# For finding posts. Before a message is sent Telegram is asked again (bot/telegram/recheck_before_sending.py): a user
+# who left without an update reaching the bot sees nothing more, except drafts of the next seconds.
 _MEMBER_TTL_SECONDS = 240.0
 _ADMIN_TTL_SECONDS = 60.0
 _OUTSIDER_TTL_SECONDS = 30.0  # short: a user who just joined may come without an update

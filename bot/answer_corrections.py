@@ -19,23 +19,14 @@ from aiogram.utils.formatting import Text, as_list
 from bot import access
 from bot.app_context import AppContext
 from bot.i18n import Translator
-from bot.telegram.access_recheck import (
+from bot.stored_answer import CitedPost, CitedSpan, StoredAnswer, StoredSentence, load_cited_text, parse_stored_answer
+from bot.telegram.recheck_before_sending import (
     ContentWithdrawn,
     RecheckUnavailable,
     collect_content_of_posts,
     recheck_before_sending,
 )
-from bot.views.answer import (
-    CitedPost,
-    CitedSpan,
-    StoredAnswer,
-    StoredSentence,
-    get_answer_translator,
-    link_number,
-    load_cited_text,
-    parse_stored_answer,
-    render_stored_sentences,
-)
+from bot.views.answer import get_answer_translator, link_number, render_stored_sentences
 from bot.views.keyboards import build_answer_keyboard, build_quote_keyboard, update_vote_counts
 from bot.views.message_formatting import split_pages
 from bot.views.post_formatting import RenderContext

@@ -30,6 +30,7 @@ from bot.handlers import (
     about_channel,
     admins,
     answer_buttons,
+    answer_remarks,
     channel_history,
     channel_sets,
     channels,
@@ -39,15 +40,16 @@ from bot.handlers import (
     error_handler,
     imports,
     inline,
+    membership_changes,
     models,
     post_deletions,
     privacy,
     questions,
     reindex,
     search,
-    small_talk,
     start,
     stats,
+    suggested_question_buttons,
     unanswered_and_synonyms,
     watches,
     why_and_plan,
@@ -63,11 +65,13 @@ from bot.monitoring.health import monitor_bot
 from bot.scheduled_jobs import MaintenanceJobs, open_scheduler
 from bot.settings import BotSettings, Settings
 from bot.suggested_questions import QuestionSuggester
-from bot.telegram.access_recheck import RecheckMiddleware
-from bot.telegram.session import InboxMiddleware, NeutralizeLinksMiddleware, RetryMiddleware, create_session
+from bot.telegram.recheck_before_sending import RecheckMiddleware
+from bot.telegram.session import NeutralizeLinksMiddleware, RetryMiddleware, create_session
+from bot.telegram.update_inbox import InboxMiddleware
 from bot.telegram.webhook import keep_webhook_set, serve_webhook
-from bot.worker.answer_cache import record_traces
+from bot.watch_notifier import WatchNotifier
 from bot.worker.question_worker import QuestionWorker
+from bot.worker.trace_recording import record_traces
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.times_out_of_touch import Heartbeat
 from rag_core.answer import answer_question
@@ -96,7 +100,7 @@ _REGISTER_HANDLERS = (
     admins.register, post_deletions.register, why_and_plan.register, search.register, citation_buttons.register,
     reindex.register, models.register, stats.register, channel_sets.register, unanswered_and_synonyms.register,
     imports.register, questions.register_verify, watches.register, digests.register, about_channel.register,
-    small_talk.register, answer_buttons.register_remarks, questions.register, error_handler.register,
+    suggested_question_buttons.register, answer_remarks.register, questions.register, error_handler.register,
 )  # fmt: skip
 
 
@@ -115,7 +119,8 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
     # before every handler of text: a quote sent from an inline query asks nothing
     inline.register(dispatcher, guest=context.settings.bot.guest)
     chat_settings.register_blocked_questions(dispatcher)  # before every handler that answers in groups
-    channels.register(dispatcher, notices)
+    membership_changes.register(dispatcher, notices)
+    channels.register(dispatcher)
     for register in _REGISTER_HANDLERS:
         register(dispatcher)
     return dispatcher
@@ -225,7 +230,7 @@ async def _run_workers(
         report_rebuilds(bot, context.reindexing, context.archive),
         imports.report_interrupted_import(),
         context.suggestions.run(),
-        watches.WatchNotifier(bot, context).run(),
+        WatchNotifier(bot, context).run(),
         run_digests(bot, context),
         *([AnswerUpdater(bot, context).run()] if context.settings.bot.update_answers else []),
         *([context.history.run()] if context.history else []),

@@ -17,7 +17,7 @@ from bot import access
 from bot.access import Reader
 from bot.app_context import AppContext
 from bot.i18n import get_translator
-from bot.telegram.access_recheck import (
+from bot.telegram.recheck_before_sending import (
     ContentWithdrawn,
     RecheckUnavailable,
     collect_content_of_posts,

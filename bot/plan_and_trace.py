@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bot.control.schemas import AnswerJson, PlanJson
-from bot.views.post_formatting import join_lines, strip_control_characters
+from bot.views.plain_text import join_lines, strip_control_characters
 from rag_core.engine import Engine
 from rag_core.planning.rule_planner import format_plan
 from rag_core.recipe_steps import make_plan

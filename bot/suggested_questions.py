@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain, zip_longest
 
-from bot.views.answer import hash_text_version
+from bot.stored_answer import hash_text_version
 from bot.views.keyboards import make_callback_token
 from rag_core.engine import Engine
 from rag_core.errors import RagError

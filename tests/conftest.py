@@ -48,7 +48,7 @@ LONGEST |= {
     "test_image.py",
     "test_noninterference.py",
     "test_vector_sketch.py",
-    "test_access_recheck.py",
+    "test_recheck_before_sending.py",
     "test_logs_secrets.py",
 }
 gc.disable()  # until all is loaded: of what is imported little is garbage, and looking for it is a fifth of the time

@@ -278,7 +278,7 @@ def too_slow(function: Callable[..., Any], text: str, kept: list[Any]) -> str:
     half, found = float("inf"), ""
     for _ in range(ATTEMPTS):
         half = min(half, seconds_anew(function, text[: LENGTH // 2], kept))
-        if taken > MOST_S * max(1.0, known_work() / KNOWN_WORK_S):
+        if taken > MOST_S * min(3.0, max(1.0, known_work() / KNOWN_WORK_S)):  # calls are stopped at four
             found = f"{taken:.2f} s"
         elif half > FLOOR_S and taken > MOST_GROWTH * half:
             found = f"{taken / half:.1f} times that of half the text"

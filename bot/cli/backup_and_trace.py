@@ -9,7 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from bot.cli.index_commands import choose_folder_with_channels, open_archive
+from bot.cli.open_data_folder import choose_folder_with_channels, open_archive
 from bot.control.socket_client import hold_folder
 from bot.plan_and_trace import format_stages
 from bot.settings import Settings

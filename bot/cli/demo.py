@@ -15,7 +15,8 @@ import aiohttp
 from pydantic import SecretStr
 
 from bot.app import run_bot
-from bot.cli.index_commands import catch_up_lexical_index, catch_up_vectors, show_progress_bar
+from bot.cli.index_commands import catch_up_lexical_index, catch_up_vectors
+from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder
 from bot.data_folder_lock_and_usage import open_lock_file, take_lock
 from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER, Json, Membership
@@ -23,7 +24,7 @@ from bot.sandbox.server import Sandbox
 from bot.sandbox.state import SuggestedQuestion
 from bot.settings import Settings, WebhookSettings
 from ingest.exports.export_checks import ImportOptions
-from ingest.exports.telegram_desktop import import_export
+from ingest.exports.export_formats import import_export
 from rag_core.engine_factory import open_engine
 from rag_core.errors import ModelUnavailable, RagError, SettingsWrong, translate_errors
 from rag_core.models.active_models import find_gguf, get_models_folder, select_model

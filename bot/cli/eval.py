@@ -12,8 +12,14 @@ from typing import Any
 
 from bot.cli.eval_calibration import run_calibrate, run_coverage, run_make, run_ranking
 from bot.cli.eval_runner import Measurement, open_recording, run_measurement
-from bot.cli.index_commands import iterate_with_progress_bar
-from bot.evaluation.answer_metrics import compute_answer_metrics, compute_metrics_by_kind, compute_retrieval_metrics
+from bot.cli.progress_bar import iterate_with_progress_bar
+from bot.evaluation.answer_metrics import (
+    compute_answer_metrics,
+    compute_by_language,
+    compute_metrics_by_kind,
+    compute_retrieval_metrics,
+)
+from bot.evaluation.ask_and_judge import answer_query, search_query
 from bot.evaluation.claim_accuracy import (
     VERIFICATION_LAYERS,
     compute_label_metrics,
@@ -30,7 +36,7 @@ from bot.evaluation.evaluation_report import (
     write_json_report,
 )
 from bot.evaluation.evaluation_variants import VARIANTS, Variant, build_variant_settings
-from bot.evaluation.indexed_dataset import answer_query, compute_by_language, open_indexed_dataset, search_query
+from bot.evaluation.indexed_dataset import open_indexed_dataset
 from bot.evaluation.plan_validity import PLAN_FORMS, compute_plan_metrics, measure_plan, read_questions
 from bot.evaluation.recorded_replies import RecordingModel
 from bot.settings import Settings

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from bot.cli.eval_runner import describe_engine, describe_settings
-from bot.cli.index_commands import open_archive
+from bot.cli.open_data_folder import open_archive
 from bot.evaluation import fitting
-from bot.evaluation.claim_accuracy import fit_claim_bar
+from bot.evaluation.ask_and_judge import ask_all
 from bot.evaluation.datasets import draw_sample, make_questions, read_claims, read_dataset
 from bot.evaluation.evaluation_report import write_json_report
 from bot.evaluation.evaluation_variants import Variant, build_variant_settings
-from bot.evaluation.indexed_dataset import IndexedDataset, ask_all, open_indexed_dataset
+from bot.evaluation.indexed_dataset import IndexedDataset, open_indexed_dataset
 from bot.settings import Settings
 from rag_core.calibration import Calibration
 from rag_core.errors import ImportRefused, SettingsWrong, translate_errors
@@ -60,7 +60,7 @@ async def run_calibrate(args: argparse.Namespace, settings: Settings) -> None:
 
 def _calibrate_claims(args: argparse.Namespace, settings: Settings) -> None:
     rows = draw_sample(read_claims(args.folder), args.limit, args.seed)
-    threshold = fit_claim_bar(rows, args.unsupported, args.folder.resolve().name)
+    threshold = fitting.fit_claim_bar(rows, args.unsupported, args.folder.resolve().name)
     rag = settings.rag()
     fitted = rag.model_copy(update={"answer": rag.answer.model_copy(update={"coverage": None})})  # as stored
     file = replace(Calibration.load(fitted), claims=threshold).save(rag)

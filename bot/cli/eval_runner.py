@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Generic, TypeVar
 
-from bot.evaluation.answer_metrics import Metrics
+from bot.evaluation.answer_metrics import HasLanguage, Metrics, compute_by_language
+from bot.evaluation.ask_and_judge import run_interleaved
 from bot.evaluation.datasets import Dataset, EvaluationQuery, read_dataset
 from bot.evaluation.evaluation_report import (
     RECIPE_FIGURES,
@@ -29,13 +30,7 @@ from bot.evaluation.evaluation_report import (
     write_json_report,
 )
 from bot.evaluation.evaluation_variants import Variant, build_variant_settings
-from bot.evaluation.indexed_dataset import (
-    HasLanguage,
-    IndexedDataset,
-    compute_by_language,
-    open_indexed_dataset,
-    run_interleaved,
-)
+from bot.evaluation.indexed_dataset import IndexedDataset, open_indexed_dataset
 from bot.evaluation.recorded_replies import Recording
 from bot.settings import Settings
 from rag_core.engine import Engine

@@ -11,18 +11,13 @@ import asyncio
 import json
 from datetime import UTC, date, datetime, time
 
-from bot.cli.index_commands import (
-    catch_up_copies,
-    catch_up_lexical_index,
-    catch_up_vectors,
-    open_archive,
-    require_channel,
-    show_progress_bar,
-)
+from bot.cli.index_commands import catch_up_copies, catch_up_lexical_index, catch_up_vectors
+from bot.cli.open_data_folder import open_archive, require_channel
+from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder_or_connect
 from bot.history_service import open_history_client
 from bot.settings import Settings
-from bot.views.post_formatting import strip_control_characters
+from bot.views.plain_text import strip_control_characters
 from ingest.history.backfill import BackfillRunner, PacedSource, estimate_minutes, estimate_size
 from rag_core.engine_factory import open_engine
 from rag_core.errors import HistoryUnavailable

@@ -5,65 +5,28 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
+from bot.cli.open_data_folder import open_archive, require_channel
+from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
-from bot.views.post_formatting import strip_control_characters
+from bot.views.plain_text import strip_control_characters
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine
-from rag_core.errors import RagError
-from rag_core.models.active_models import get_models_folder
-from rag_core.storage import Archive, channels, post_lookup, posts
-from rag_core.storage.backups import ARCHIVE_FILE
-from rag_core.storage.db import needs_migration
+from rag_core.storage import Archive, post_lookup, posts
 from rag_core.types import Channel, Visibility
 
 if TYPE_CHECKING:  # imported where they are used: `ask` opens its engine here, and imports and rebuilds nothing
     from bot.indexing_and_rebuild import RebuildRunner
     from ingest.exports.export_checks import ImportOptions
     from ingest.exports.importer import ImportReport
-
-T = TypeVar("T")
-
-
-def is_folder_named(settings: Settings) -> bool:
-    """Whether the data folder was named, by --data or DATA__DIR, and is not the default."""
-    return "dir" in settings.data.model_fields_set
-
-
-async def choose_folder_with_channels(settings: Settings) -> Settings:
-    """Choose the demo's folder, with the models beside it, where no folder was named and only the demo has channels."""
-    folder, demo = settings.data.dir, settings.data.dir / "demo"  # where `citegram demo` keeps its channels
-    if is_folder_named(settings) or not (demo / ARCHIVE_FILE).exists() or await _has_channels(folder):
-        return settings
-    models = settings.models.model_copy(update={"dir": get_models_folder(settings.rag())})
-    return settings.model_copy(update={"data": settings.data.model_copy(update={"dir": demo}), "models": models})
-
-
-async def _has_channels(folder: Path) -> bool:
-    if not (folder / ARCHIVE_FILE).exists():
-        return False
-    if needs_migration(folder):  # left to the bot, which makes a backup first
-        return True
-    async with open_archive(folder) as archive:
-        return bool(await channels.load_channels(archive))
-
-
-@asynccontextmanager
-async def open_archive(folder: Path) -> AsyncIterator[Archive]:
-    """Open the archive alone, without indexes: this is possible while the bot runs, too."""
-    archive = await Archive.open(folder)
-    try:
-        yield archive
-    finally:
-        await archive.close()
 
 
 @asynccontextmanager
@@ -106,28 +69,6 @@ async def _catch_up(indexer: CopyIndexer | DenseIndexer, name: str) -> None:
             await indexer.catch_up(lambda done: moved(done, waiting))
 
 
-@contextmanager
-def show_progress_bar(name: str, unit: str = "post") -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar; the callback takes (done, total). Work that takes under a second shows nothing."""
-    from tqdm import tqdm
-
-    with tqdm(desc=name, unit=unit, unit_scale=unit == "B", delay=1, leave=False, disable=None) as bar:
-
-        def moved(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
-
-        yield moved
-
-
-def iterate_with_progress_bar(items: Sequence[T], name: str) -> Iterator[T]:
-    """Iterate over the items with a progress bar, as above."""
-    with show_progress_bar(name, "it") as moved:
-        for done, item in enumerate(items, 1):
-            yield item
-            moved(done, len(items))
-
-
 def declare_import(parser: argparse.ArgumentParser) -> None:
     """Add the arguments to the parser of the command."""
     parser.add_argument("path", type=Path, metavar="PATH", help="result.json or messages.html, or the folder of one")
@@ -168,7 +109,7 @@ async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _import_with_progress(archive: Archive, path: Path, options: ImportOptions) -> ImportReport:
-    from ingest.exports.telegram_desktop import import_export
+    from ingest.exports.export_formats import import_export
 
     with show_progress_bar("import", "B") as moved:
         return await import_export(archive, path, options, moved)
@@ -231,14 +172,6 @@ async def _show_rebuild_progress(reindexing: RebuildRunner) -> None:
     with show_progress_bar("reindex") as moved:
         async for done, total in reindexing.progress():
             moved(done, total)
-
-
-async def require_channel(archive: Archive, name: str) -> Channel:
-    """Find a channel by its @name, link, id or title. Raises RagError."""
-    channel = channels.find_channel(name, await channels.load_channels(archive))
-    if channel is None:
-        raise RagError(f"There is no channel {name or 'without a name'} here: check its @name, link, id or title.")
-    return channel
 
 
 async def _print_result(archive: Archive, channel: Channel | None) -> None:

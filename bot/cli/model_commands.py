@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from bot.cli.index_commands import open_archive, show_progress_bar
+from bot.cli.open_data_folder import open_archive
+from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
 from rag_core.models.active_models import (

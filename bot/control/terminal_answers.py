@@ -13,6 +13,7 @@ from typing import Any
 from bot.control.schemas import AnswerJson, PlanJson, VerdictsJson
 from bot.i18n import Translator, get_translator
 from bot.plan_and_trace import plan_as_json
+from bot.views.plain_text import strip_control_characters
 from bot.views.post_formatting import (
     WRITING_STAGES,
     RenderContext,
@@ -20,7 +21,6 @@ from bot.views.post_formatting import (
     format_day_and_edit,
     format_missing_parts,
     format_moment,
-    strip_control_characters,
 )
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk_detection import Talk, TalkKind, detect_talk

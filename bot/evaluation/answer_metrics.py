@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from resource import RUSAGE_SELF, getrusage
+from typing import Protocol, TypeVar
 
 import numpy as np
 from babel.dates import format_date
@@ -250,3 +251,20 @@ def compute_retrieval_metrics(rows: Sequence[RankedQuery]) -> Metrics:
         "latency_ms_p50": compute_percentile([r.took_ms for r in rows], 50),
         "latency_ms_p95": compute_percentile([r.took_ms for r in rows], 95),
     }
+
+
+class HasLanguage(Protocol):
+    """Protocol of rows with a language."""
+
+    @property
+    def lang(self) -> str:
+        """Language code, such as "ru"."""
+
+
+L = TypeVar("L", bound=HasLanguage)
+
+
+def compute_by_language(rows: Sequence[L], metrics: Callable[[Sequence[L]], Metrics]) -> dict[str, Metrics]:
+    """Compute the metrics for all questions and for those of each language."""
+    langs = sorted({row.lang for row in rows})
+    return {"all": metrics(rows)} | {lang: metrics([r for r in rows if r.lang == lang]) for lang in langs}

@@ -1,8 +1,4 @@
-"""Verdict evaluation: on pairs of claim and evidence, and on claims looked up in a corpus, beside two baselines.
-
-The threshold for claims is fitted here as well, and keeps a promise: of unsupported claims at most the given share
-passes.
-"""
+"""Verdict evaluation: on pairs of claim and evidence, and on claims looked up in a corpus, beside two baselines."""
 
 from __future__ import annotations
 
@@ -13,16 +9,14 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from bot.cli.index_commands import iterate_with_progress_bar
+from bot.cli.progress_bar import iterate_with_progress_bar
 from bot.evaluation.answer_metrics import Metrics, compute_mean
 from bot.evaluation.datasets import ClaimRow, EvaluationQuery
 from bot.evaluation.indexed_dataset import IndexedDataset
 from bot.evaluation.logistic_regression import FOLD_COUNT, LogisticFit, assign_folds, fit_logistic
-from rag_core.calibration import ClaimThreshold
-from rag_core.errors import ImportRefused
 from rag_core.tracing import Run
 from rag_core.types import Question
-from rag_core.verification.rules import RuleCheck, assess_rule_check, assess_text, check_by_rules
+from rag_core.verification.rules import RuleCheck, assess_rule_check, check_by_rules
 from rag_core.verification.verdict_types import Claim, Label
 from rag_core.verification.verify import plan_claim_search, retrieve_claim_passages, verify_claim
 
@@ -179,48 +173,3 @@ async def _verify_claim(row: ClaimRow, query: EvaluationQuery, data: IndexedData
         "all": row.gold if row.disputed and said == "disputed" else said,
     }
     return JudgedClaim(row.lang, row.gold, labels, row.group, recall, row.trap)
-
-
-ScoredClaim = tuple[str, bool, float]  # language, whether it is supported, its probability by the checks
-
-
-def fit_claim_bar(rows: Sequence[ClaimRow], target: float, data: str) -> ClaimThreshold:
-    """Fit the lowest threshold that at most `target` of the unsupported claims reach, in each language.
-
-    Split conformal prediction (Vovk et al. 2005): the quantile with its finite-sample correction holds for claims drawn
-    like these. Raises ImportRefused if too few rows are unsupported.
-    """
-    scored = [_score_claim(row) for row in rows]
-    bar = _compute_claim_bar(scored, target)
-    if bar is None:
-        raise ImportRefused(
-            f"{data} holds too few claims that are not borne out for a promise of {target:.0%}: add some."
-        )
-    fold = assign_folds([row.group for row in rows])
-    passed: dict[bool, list[bool]] = {True: [], False: []}
-    for n in range(FOLD_COUNT):
-        other = _compute_claim_bar([claim for claim, of in zip(scored, fold, strict=True) if of != n], target)
-        for (_, borne_out, likely), of in zip(scored, fold, strict=True):
-            if of == n:
-                passed[borne_out].append(other is not None and likely >= other)
-    false_passed, true_passed = (compute_mean(passed[borne_out]) or 0.0 for borne_out in (False, True))
-    return ClaimThreshold(bar, target, false_passed, true_passed, data, f"{datetime.now(UTC):%Y-%m-%d}")
-
-
-def _score_claim(row: ClaimRow) -> ScoredClaim:
-    """Score a claim by its most likely support; only evidence labelled as supporting counts."""
-    supports = [assess_text(row.claim, text, row.lang) for text in row.evidence]
-    likely = max((s.likely for s in supports if s.label is Label.SUPPORTED), default=0.0)
-    return row.lang, row.gold == "supported", likely
-
-
-def _compute_claim_bar(scored: Sequence[ScoredClaim], target: float) -> float | None:
-    """Compute the threshold just above the likelihood that a share of `target` of the unsupported claims reaches."""
-    bars = []
-    for lang in {lang for lang, _, _ in scored}:
-        wrong = sorted(likely for claim_lang, borne_out, likely in scored if claim_lang == lang and not borne_out)
-        place = int(np.ceil((1 - target) * (len(wrong) + 1))) - 1
-        if place >= len(wrong):
-            return None
-        bars.append(wrong[place])
-    return round(min(1.0, max(bars) + 0.0001), 4) if bars else None

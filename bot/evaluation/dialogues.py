@@ -14,11 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bot.cli.index_commands import iterate_with_progress_bar
+from bot.cli.progress_bar import iterate_with_progress_bar
 from bot.evaluation.answer_metrics import Metrics, compute_mean, judge_answer
+from bot.evaluation.ask_and_judge import answer_query, search_query
 from bot.evaluation.datasets import EvaluationQuery, parse_query, read_corpus, read_json_lines
 from bot.evaluation.evaluation_variants import Variant, build_variant_settings
-from bot.evaluation.indexed_dataset import IndexedDataset, answer_query, open_indexed_dataset, search_query
+from bot.evaluation.indexed_dataset import IndexedDataset, open_indexed_dataset
 from bot.handlers.small_talk import render_talk
 from bot.settings import Settings
 from rag_core.answer import answer_question

@@ -18,7 +18,7 @@ from bot.access import get_reader
 from bot.app_context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator
-from bot.telegram.access_recheck import ShownContent, recheck_before_sending
+from bot.telegram.recheck_before_sending import ShownContent, recheck_before_sending
 from bot.views.answer import link_channel_title
 from bot.views.message_formatting import neutralize_links
 from rag_core.engine import Engine

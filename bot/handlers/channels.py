@@ -1,11 +1,6 @@
-"""Handlers of channels: posts wake the indexer, new channels wait for approval, /channels manages them.
+"""Handlers of channels: posts wake the indexer, /channels approves channels and manages them.
 
-Handlers never commit posts: those were saved with their raw batch (bot/telegram/session.py).
-
-A channel waits until an admin says who may read it; whoever added the bot is told so, when reachable. Posts stay
-readable when the bot is removed. Anybody may add a bot to any number of channels: admins are told of the first
-changes one by one, of more of them in a digest, and where too many channels wait, the bot leaves those that
-strangers add.
+Handlers never commit posts: those were saved with their raw batch (bot/telegram/update_inbox.py).
 
 Removing a channel erases all its data after a confirmation; where the bot stays in it, the next post makes the
 channel wait for approval again.
@@ -13,27 +8,24 @@ channel wait for approval again.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from contextlib import suppress
 
 from aiogram import Bot, F, Router
-from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
-from aiogram.types import CallbackQuery, ChatMemberUpdated, InlineKeyboardMarkup, Message, Update
+from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Bold, Text, as_list
 
 from bot.access import Refusal
-from bot.admin_notifications import ChannelNotificationLimiter, iterate_admin_translators, send_notice
 from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, IN_GROUP, PRIVATE, ChatCommand
-from bot.i18n import Translator, choose_interface_language, get_translator
-from bot.views.answer import format_channel_title, format_one_line, link_channel_title
+from bot.handlers.membership_changes import refresh_channel
+from bot.i18n import Translator
+from bot.views.answer import format_channel_title, link_channel_title
 from bot.views.channel_card import (
     ChannelAction,
     ChannelCallback,
     awaits_approval,
-    build_approval_keyboard,
     build_channel_rows,
     find_channel_by_token,
     load_channel_views,
@@ -49,12 +41,9 @@ from bot.views.keyboards import (
     edit_message,
     redraw_message,
 )
-from ingest.inbox import MAX_WAITING_CHANNELS
-from rag_core.storage import Archive, channels, history_gaps, post_lookup, posts
+from rag_core.storage import channels, post_lookup, posts
 from rag_core.types import Channel, Visibility
 
-_TIMEOUT_SECONDS = 3.0  # for asking Telegram about a channel; after it the card is shown with the stored data
-_ADMIN_STATUSES = {"administrator", "creator"}
 _VISIBILITY_BY_ACTION = {
     ChannelAction.PUBLIC: Visibility.PUBLIC,
     ChannelAction.MEMBERS: Visibility.MEMBERS,
@@ -76,7 +65,7 @@ async def _press_card(
     """Show the card of a channel, after the change that a switch of it makes."""
     channel, done = await find_pressed_channel(callback_data, context, words), ""
     if callback_data.action is ChannelAction.CARD:
-        await _refresh_channel(bot, context, channel)
+        await refresh_channel(bot, context, channel)
     else:
         done = await _apply_action(callback_data.action, channel, context, words)
     # again, as it was changed, or removed by another admin meanwhile
@@ -105,37 +94,6 @@ async def _apply_action(action: ChannelAction, channel: Channel, context: AppCon
         return words("channel-not-approved", title=title)
     await channels.set_channel_state(archive, chat_id, "active" if on else "paused")
     return words("channel-resumed" if on else "channel-paused", title=title)
-
-
-async def _mark_channel_joined(archive: Archive, chat_id: int) -> None:
-    """Mark that the bot is now in a known channel; earlier posts may be missing."""
-    await channels.record_bot_joined(archive, chat_id)
-    await history_gaps.note_gap_before_joining(archive, chat_id)
-
-
-async def _refresh_channel(bot: Bot, context: AppContext, channel: Channel) -> None:
-    """Update the channel's name and the bot's membership from Telegram.
-
-    No update reports a new username, nor what happened while the bot was off for more than a day.
-    """
-    if channel.kind != "channel":
-        return
-    try:
-        async with asyncio.timeout(_TIMEOUT_SECONDS):
-            member = await bot.get_chat_member(channel.chat_id, bot.id)
-            inside = member.status in _ADMIN_STATUSES
-            if inside:
-                chat = await bot.get_chat(channel.chat_id)
-                named = Channel(channel.chat_id, chat.title or channel.title, chat.username, channel.kind)
-                await channels.save_channel(context.archive, named)
-    except TelegramForbiddenError:
-        inside = False
-    except (TelegramAPIError, ClientDecodeError, TimeoutError):
-        return  # unknown now: the card shows the stored data
-    if inside and not channel.inside:
-        await _mark_channel_joined(context.archive, channel.chat_id)
-    elif channel.inside and not inside:
-        await channels.record_bot_left(context.archive, channel.chat_id)
 
 
 async def _on_channels(message: Message, context: AppContext, words: Translator) -> None:
@@ -168,103 +126,7 @@ async def _render_channel_list(
     return as_list(head, *lines, words("channels-choose"), sep="\n\n"), build_keyboard(*rows, turns)
 
 
-_MAX_REMEMBERED_UPDATES = 10_000  # channels whose last update is remembered, because updates are handled concurrently
-
 log = logging.getLogger(__name__)
-
-
-class BotMembershipHandlers:
-    """Handlers of the bot's own membership. Updates are handled concurrently: outdated ones are skipped."""
-
-    def __init__(self, notices: ChannelNotificationLimiter) -> None:
-        self._notices = notices
-        self._lock = asyncio.Lock()
-        self._latest_updates: dict[int, int] = {}
-
-    async def on_change(self, event: ChatMemberUpdated, event_update: Update, bot: Bot, context: AppContext) -> None:
-        """Handle that the bot became an administrator of a channel, or is none any more."""
-        chat_id, number = event.chat.id, event_update.update_id
-        before, after = event.old_chat_member.status in _ADMIN_STATUSES, event.new_chat_member.status in _ADMIN_STATUSES
-        if before == after:
-            return
-        async with self._lock:
-            if number < self._latest_updates.get(chat_id, 0):
-                return
-            if len(self._latest_updates) >= _MAX_REMEMBERED_UPDATES:
-                self._latest_updates.clear()  # of channels that came and went: their updates were handled long ago
-            self._latest_updates[chat_id] = number
-            loaded = await channels.load_channels(context.archive)
-            known = loaded.get(chat_id)
-            # A channel that a stranger adds is refused while the maximum number waits for approval.
-            stranger = after and known is None and event.from_user.id not in context.admins
-            waiting = sum(channel.state in channels.UNAPPROVED_STATES for channel in loaded.values())
-            refused = stranger and waiting >= MAX_WAITING_CHANNELS
-            if after and not refused:
-                chat = event.chat
-                # For a known channel `save_channel` takes over only title and username.
-                await channels.save_channel(
-                    context.archive, Channel(chat.id, chat.title or "", chat.username, state="pending")
-                )
-                if known and known.state == "removed":
-                    await channels.set_channel_state(context.archive, chat.id, "pending")
-                await _mark_channel_joined(context.archive, chat.id)
-            elif known:
-                await channels.record_bot_left(context.archive, chat_id)
-        if refused:
-            await self._leave(event, bot, context)
-        elif after:
-            await self._notify_joined(event, bot, context, known)
-        elif known:
-            await self._notify_left(event, bot, context, known)
-
-    async def _leave(self, event: ChatMemberUpdated, bot: Bot, context: AppContext) -> None:
-        chat, adder = event.chat, event.from_user
-        log.warning(
-            "%d channels wait for approval: channel %d of user %d is left", MAX_WAITING_CHANNELS, chat.id, adder.id
-        )
-        self._notices.count_refused(bot, context)
-        if not adder.is_bot and self._notices.allow(adder.id):
-            words = get_translator(choose_interface_language(adder.language_code, context.settings.bot.language))
-            title = link_channel_title(Channel(chat.id, chat.title or "", chat.username), words)
-            await send_notice(bot, adder.id, words.rich("channel-adder-refused", title=title))
-        with suppress(TelegramAPIError, ClientDecodeError):
-            await bot.leave_chat(chat.id)
-
-    async def _notify_joined(
-        self, event: ChatMemberUpdated, bot: Bot, context: AppContext, known: Channel | None
-    ) -> None:
-        chat, adder = event.chat, event.from_user
-        pending = known is None or awaits_approval(known)
-        found = Channel(chat.id, chat.title or "", chat.username)
-        if not context.admins:
-            log.warning("added to channel %d, and there is no admin to approve it: set BOT__ADMINS", chat.id)
-        if not self._notices.allow(adder.id):
-            log.warning("user %d adds the bot often: channel %d is told of later", adder.id, chat.id)
-            self._notices.merge(found, bot, context)
-            return
-        state = known.state if known and not pending else "pending"
-        async for words, admin in iterate_admin_translators(context, adder):
-            text = words.rich("channel-added", state=state, title=link_channel_title(found, words))
-            by = words.rich("added-by", name=format_one_line(adder.full_name), id=str(adder.id))
-            buttons = build_approval_keyboard(context.archive, chat.id, words) if pending else None
-            await send_notice(bot, admin, as_list(text, by, sep="\n\n"), buttons)
-        if pending and adder.id not in context.admins and not adder.is_bot:
-            words = get_translator(choose_interface_language(adder.language_code, context.settings.bot.language))
-            await send_notice(bot, adder.id, words.rich("channel-adder-told", title=link_channel_title(found, words)))
-
-    async def _notify_left(self, event: ChatMemberUpdated, bot: Bot, context: AppContext, known: Channel) -> None:
-        actor = event.from_user
-        # Leaving on an admin's order, or an unapproved channel, needs no notification.
-        if actor.id == bot.id or awaits_approval(known):
-            return
-        if not self._notices.allow(actor.id):
-            log.warning("user %d removes the bot often: channel %d is told of later", actor.id, known.chat_id)
-            self._notices.merge(known, bot, context)
-            return
-        async for words, admin in iterate_admin_translators(context, actor):
-            text = words.rich("channel-thrown-out", title=link_channel_title(known, words))
-            by = words.rich("removed-by", name=format_one_line(actor.full_name), id=str(actor.id))
-            await send_notice(bot, admin, as_list(text, by, sep="\n\n"))
 
 
 async def _on_group_title(message: Message, context: AppContext) -> None:
@@ -273,11 +135,6 @@ async def _on_group_title(message: Message, context: AppContext) -> None:
     if known and message.chat.title:
         named = Channel(known.chat_id, message.chat.title, message.chat.username, known.kind)
         await channels.save_channel(context.archive, named)
-
-
-async def _on_chat_member(event: ChatMemberUpdated, context: AppContext) -> None:
-    """Forget a cached membership after a change in a chat where the bot is an administrator."""
-    context.admins.members.forget(event.chat.id, event.new_chat_member.user.id)
 
 
 _CONFIRMATION_SECONDS = 600  # an older button was probably pressed by mistake
@@ -351,12 +208,10 @@ async def _on_channel_post(_: Message, context: AppContext) -> None:
     context.indexing.wake()
 
 
-def register(router: Router, notices: ChannelNotificationLimiter) -> None:
-    """Register the handlers of posts, the bot's own membership, and /channels with its buttons."""
+def register(router: Router) -> None:
+    """Register the handlers of posts, a group's title, and /channels with its buttons."""
     router.channel_post.register(_on_channel_post)
     router.edited_channel_post.register(_on_channel_post)
-    router.my_chat_member.register(BotMembershipHandlers(notices).on_change, F.chat.type == "channel")
-    router.chat_member.register(_on_chat_member)
     router.message.register(_on_group_title, F.new_chat_title, IN_GROUP)
     router.message.register(_on_channels, ChatCommand("channels", chats=PRIVATE), flags=ADMINS_ONLY)
     pressed = router.callback_query

@@ -41,7 +41,7 @@ from bot.views.keyboards import (
     split_rows,
 )
 from bot.views.message_formatting import style_text
-from bot.views.post_formatting import cut_lines
+from bot.views.plain_text import cut_lines
 from rag_core.conversation.memory import migrate_memory_setting
 from rag_core.recipe_choice import load_recipe_switches, set_recipe_enabled, set_recipe_share
 from rag_core.recipes import RECIPES

@@ -24,12 +24,13 @@ from bot import access
 from bot.access import Reader, Refusal
 from bot.app_context import AppContext
 from bot.i18n import Translator, get_translator
-from bot.telegram.access_recheck import ShownContent, collect_content_of_posts, recheck_before_sending
-from bot.views import answer
-from bot.views.answer import CitedPost, CitedSpan, format_reference, load_cited_text
+from bot.stored_answer import CitedPost, CitedSpan, load_cited_text, parse_stored_answer
+from bot.telegram.recheck_before_sending import ShownContent, collect_content_of_posts, recheck_before_sending
+from bot.views.answer import format_reference
 from bot.views.keyboards import QuoteCallback, find_quote_by_token
 from bot.views.message_formatting import list_utf16_offsets, neutralize_links
-from bot.views.post_formatting import RenderContext, shorten, strip_control_characters
+from bot.views.plain_text import shorten, strip_control_characters
+from bot.views.post_formatting import RenderContext
 from rag_core.storage import Archive, questions, visible_posts
 from rag_core.storage.post_lookup import fetch_stored_posts, list_album_keys
 from rag_core.types import Channel, Entity, Post, PostKey, Viewer
@@ -236,7 +237,7 @@ async def _load_quote_request(
         raise Refusal(words("receipt-unknown"))
     chat, message_id = pressed.message.chat, pressed.message.message_id
     asked = await questions.find_question_of_message(context.archive, bot.id, chat.id, message_id)
-    stored_answer = answer.parse_stored_answer(asked.answer) if asked else None
+    stored_answer = parse_stored_answer(asked.answer) if asked else None
     quoted = find_quote_by_token(stored_answer, context.archive, button.token) if stored_answer else None
     if asked is None or stored_answer is None or quoted is None:
         raise Refusal(words("receipt-unknown"))

@@ -41,13 +41,14 @@ from bot.data_folder_lock_and_usage import open_private_file
 from bot.filters import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
 from bot.handlers import error_handler
 from bot.i18n import Translator, get_translator
-from bot.import_process import DocumentRefused, run_import
+from bot.import_process import run_import
 from bot.settings import Settings
+from bot.unpack_document import DocumentRefused
 from bot.views.answer import format_one_line, link_channel_title
 from bot.views.channel_card import build_approval_keyboard
 from bot.views.keyboards import build_keyboard
 from bot.views.message_formatting import split_pages
-from bot.views.post_formatting import cut_lines, strip_control_characters
+from bot.views.plain_text import cut_lines, strip_control_characters
 from ingest.exports.export_checks import resolve_chat_id
 from rag_core.errors import ImportRefused, RagError
 from rag_core.storage import Archive, channels

@@ -31,7 +31,7 @@ from bot.app_context import AppContext
 from bot.deep_links import encode_payload
 from bot.filters import extract_addressed_question
 from bot.i18n import Translator
-from bot.telegram.access_recheck import (
+from bot.telegram.recheck_before_sending import (
     ContentWithdrawn,
     RecheckUnavailable,
     ShownContent,
@@ -41,7 +41,8 @@ from bot.telegram.access_recheck import (
 from bot.views.answer import format_one_line, format_reference
 from bot.views.keyboards import make_callback_token
 from bot.views.message_formatting import neutralize_links
-from bot.views.post_formatting import WRITING_STAGES, RenderContext, strip_control_characters
+from bot.views.plain_text import strip_control_characters
+from bot.views.post_formatting import WRITING_STAGES, RenderContext
 from rag_core.answer import answer_question
 from rag_core.engine import Engine
 from rag_core.errors import RagError

@@ -29,7 +29,8 @@ from bot.i18n import Translator
 from bot.views.answer import make_link
 from bot.views.keyboards import build_keyboard
 from bot.views.message_formatting import neutralize_links, split_pages
-from bot.views.post_formatting import RenderContext, format_author, format_day_and_edit, join_lines, shorten_at_word
+from bot.views.plain_text import join_lines, shorten_at_word
+from bot.views.post_formatting import RenderContext, format_author, format_day_and_edit
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import fetch_stored_posts, list_album_keys
 from rag_core.types import Channel, PostKey, format_post_link

@@ -27,9 +27,8 @@ from bot.app_context import AppContext
 from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import Translator
 from bot.settings import Settings
-from bot.telegram.access_recheck import collect_content_of_posts, recheck_before_sending
-from bot.views import answer
-from bot.views.answer import JsonObject
+from bot.stored_answer import JsonObject, parse_stored_answer
+from bot.telegram.recheck_before_sending import collect_content_of_posts, recheck_before_sending
 from bot.views.keyboards import build_keyboard, redraw_message
 from rag_core.storage import channels, visible_posts
 from rag_core.storage.user_data import (
@@ -100,7 +99,7 @@ async def _collect_user_data(user_id: int, context: AppContext, checks: ExitStac
     rows = list(await list_user_questions(archive, user_id))
     cited: dict[Reader, list[PostKey]] = {}
     for row in rows:
-        keys = [one.key for one in answer.parse_stored_answer(row["answer"]).cited] if row["answer"] else []
+        keys = [one.key for one in parse_stored_answer(row["answer"]).cited] if row["answer"] else []
         cited.setdefault(Reader(user_id, row["chat_id"], bool(row["private"])), []).extend(keys)
     open_in: dict[int, frozenset[int]] = {}
     for here, keys in cited.items():
@@ -123,7 +122,7 @@ async def _collect_user_data(user_id: int, context: AppContext, checks: ExitStac
 async def _export_question(
     row: Row, open_here: frozenset[int], known: Mapping[int, Channel], context: AppContext
 ) -> JsonObject:
-    stored_answer = answer.parse_stored_answer(row["answer"]) if row["answer"] else None
+    stored_answer = parse_stored_answer(row["answer"]) if row["answer"] else None
     sentences: list[JsonObject] = []
     for sentence in stored_answer.sentences if stored_answer else ():
         keys = dict.fromkeys(key for key, _, _ in sentence.places)

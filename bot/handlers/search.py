@@ -20,12 +20,13 @@ from aiogram.utils.formatting import Code, Text
 from bot import access
 from bot.access import Reader, Refusal, get_reader, get_reader_id, narrow_to_channel_set
 from bot.app_context import AppContext
-from bot.filters import ChatCommand, check_button_access
+from bot.filters import ChatCommand
 from bot.handlers import error_handler
+from bot.handlers.answer_of_command_or_button import check_button_access
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import Translator, detect_question_language
-from bot.telegram.access_recheck import ShownContent, ShownPost, recheck_before_sending
-from bot.views.answer import hash_text_version
+from bot.stored_answer import hash_text_version
+from bot.telegram.recheck_before_sending import ShownContent, ShownPost, recheck_before_sending
 from bot.views.keyboards import (
     AnswerAction,
     AnswerCallback,

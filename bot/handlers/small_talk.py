@@ -1,31 +1,27 @@
 """Small talk in a chat: a friendly line with suggested questions in private, a reaction in groups.
 
-Small talk is neither searched nor stored. A press of a suggested question asks it, within the limits of any question.
+Small talk is neither searched nor stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-from datetime import UTC, datetime
 
-from aiogram import Bot, Router
-from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, ReactionTypeEmoji, Update
+from aiogram.types import Message, ReactionTypeEmoji
 from aiogram.utils.formatting import Text, as_list
 
-from bot import access, logs
-from bot.access import Reader, Refusal, get_reader
+from bot import access
+from bot.access import get_reader
 from bot.app_context import AppContext
+from bot.handlers.suggested_question_buttons import send_with_suggestions
 from bot.i18n import Translator, get_translator
-from bot.telegram.access_recheck import ContentWithdrawn, ShownContent, collect_content_of_posts, recheck_before_sending
+from bot.telegram.recheck_before_sending import ShownContent
 from bot.views.answer import format_channel_title
-from bot.views.keyboards import SuggestionCallback, build_suggestion_rows
 from bot.views.message_formatting import neutralize_links
 from bot.worker.streaming import call_best_effort
 from rag_core.conversation.small_talk_detection import Talk, TalkKind
-from rag_core.storage import channels, questions
-from rag_core.storage.questions import QuestionRow
-from rag_core.types import Channel, Viewer
+from rag_core.storage import channels
+from rag_core.types import Channel
 
 _MAX_TITLES = 5
 
@@ -68,77 +64,3 @@ async def reply_to_talk(message: Message, talk: Talk, context: AppContext, words
     named = viewer.channels if talk.kind is TalkKind.ABOUT_CHANNEL else frozenset[int]()
     offered = lang if talk.kind in _SUGGESTING_KINDS else None
     await send_with_suggestions(message, reply, viewer, context, offered, ShownContent(counted=named))
-
-
-async def send_with_suggestions(
-    message: Message, text: Text, viewer: Viewer, context: AppContext, lang: str | None, content: ShownContent
-) -> None:
-    """Send a line in private with suggested questions in `lang`; without them where a post of one has just changed."""
-    here = Reader(viewer.user_id, message.chat.id, private=True)
-    suggested = await context.suggestions.suggest(viewer, lang) if lang else []
-    while True:
-        shown = await collect_content_of_posts([one.post for one in suggested], viewer, context.archive)
-        rows = build_suggestion_rows((one.text, context.suggestions.make_token(one)) for one in suggested)
-        buttons = InlineKeyboardMarkup(inline_keyboard=rows) if rows else None
-        try:
-            with recheck_before_sending(replace(content, posts=shown.posts), here, context.admins):
-                await message.answer(**text.as_kwargs(), reply_markup=buttons)
-                return
-        except ContentWithdrawn:
-            if not suggested:
-                raise
-            suggested = []
-
-
-async def send_rephrase_hint(message: Message, asked: QuestionRow, context: AppContext) -> None:
-    """Say how to ask another way after a refusal; in private with questions that the posts answer."""
-    hint = Text(get_translator(asked.lang)("rephrase-hint"))
-    if not asked.private:
-        await message.reply(**hint.as_kwargs())
-        return
-    viewer = await access.build_viewer(context.admins, access.get_question_reader(asked))
-    await send_with_suggestions(message, hint, viewer, context, asked.lang, ShownContent())
-
-
-async def _on_suggestion(
-    pressed: CallbackQuery,
-    callback_data: SuggestionCallback,
-    event_update: Update,
-    bot: Bot,
-    context: AppContext,
-    words: Translator,
-) -> None:
-    """Ask a suggested question in the name of who presses it, if this reader may and its post still says so."""
-    message, reader = pressed.message, pressed.from_user.id
-    if not isinstance(message, Message) or message.chat.id != reader:
-        raise Refusal(words("suggestion-gone"))
-    here = Reader(reader, reader, private=True)
-    viewer = await access.build_viewer(context.admins, here)
-    suggested = await context.suggestions.find(callback_data.token, viewer)
-    if suggested is None:
-        raise Refusal(words("suggestion-gone"))
-    async with context.queue.limits.hold_count(reader, reader, words, pressed=True):
-        content = await collect_content_of_posts([suggested.post], viewer, context.archive)
-        with recheck_before_sending(content, here, context.admins):
-            asked = await message.answer(**neutralize_links(suggested.text).as_kwargs())
-        row = QuestionRow(
-            bot_id=bot.id,
-            update_id=event_update.update_id,
-            chat_id=reader,
-            message_id=asked.message_id,
-            user_id=reader,
-            text=suggested.text,
-            lang=suggested.lang,
-            asked_at=datetime.now(UTC),
-            private=True,
-        )
-        number = await questions.queue_question(context.archive, row)
-    await pressed.answer()
-    if number is not None:
-        logs.log_question(number, suggested.text)
-        context.queue.wake()
-
-
-def register(router: Router) -> None:
-    """Register the handlers of the buttons with suggested questions."""
-    router.callback_query.register(_on_suggestion, SuggestionCallback.filter())

@@ -24,14 +24,15 @@ from aiogram.utils.formatting import Code, Text, as_list
 from bot import access
 from bot.app_context import AppContext
 from bot.deep_links import create_question_link, decode_payload
-from bot.filters import GROUPS, IN_PRIVATE, PRIVATE, ChatCommand, find_asked_answer
+from bot.filters import GROUPS, IN_PRIVATE, PRIVATE, ChatCommand
+from bot.handlers.answer_of_command_or_button import find_asked_answer
 from bot.handlers.questions import MAX_QUESTION_LENGTH, submit_question
-from bot.handlers.small_talk import send_with_suggestions
+from bot.handlers.suggested_question_buttons import send_with_suggestions
 from bot.i18n import LANGUAGES, Translator, get_translator
-from bot.telegram.access_recheck import ShownContent, recheck_before_sending
+from bot.telegram.recheck_before_sending import ShownContent, recheck_before_sending
 from bot.views.answer import format_channel_title, make_link
 from bot.views.message_formatting import neutralize_links
-from bot.views.post_formatting import cut_lines
+from bot.views.plain_text import cut_lines
 from rag_core.storage import channels, post_lookup
 from rag_core.types import Channel, Viewer
 

@@ -26,12 +26,14 @@ from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.handlers.post_deletions import find_post_links, resolve_post_link
 from bot.i18n import Translator
-from bot.telegram.access_recheck import collect_content_of_posts, recheck_before_sending
-from bot.views.answer import format_channel_title, format_reference, parse_stored_answer
+from bot.stored_answer import parse_stored_answer
+from bot.telegram.recheck_before_sending import collect_content_of_posts, recheck_before_sending
+from bot.views.answer import format_channel_title, format_reference
 from bot.views.keyboards import build_keyboard, redraw_message, split_rows
 from bot.views.message_formatting import neutralize_links
-from bot.views.post_formatting import RenderContext, join_lines
-from bot.worker.answer_cache import extract_question_terms, hash_question
+from bot.views.plain_text import join_lines
+from bot.views.post_formatting import RenderContext
+from bot.worker.pinned_answers import extract_question_terms, hash_question
 from rag_core.storage import Archive, channels, questions, visible_posts
 from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.storage.questions import AnsweredQuestion

@@ -1,58 +1,36 @@
-"""Watches: /watch and /watches; matches new posts with the watches, and tells readers of each event once.
+"""Watches: /watch and /watches, and the buttons of watches and notices; bot/watch_notifier.py sends the notices.
 
-Twice a second the changes since the watermark are matched; hits are stored before they are sent and marked after. What
-a reader may read is worked out when they are told, and again before each attempt to send. Copies of what was told join
-it, and rewordings by other channels: families are those of the posts that this reader may read. In a group its admins
-decide what is watched.
+In a group its admins decide what is watched.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 
-from aiogram import Bot, Router
-from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramForbiddenError
+from aiogram import Router
 from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
-from aiogram.utils.formatting import Bold, Code, Text, as_list
+from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access
-from bot.access import Reader, Refusal, check_may_change_settings, get_reader
+from bot.access import Refusal, check_may_change_settings, get_reader
 from bot.app_context import AppContext
 from bot.filters import ChatCommand
-from bot.i18n import Translator, detect_question_language, get_translator
-from bot.telegram.access_recheck import (
-    ContentWithdrawn,
-    RecheckUnavailable,
-    collect_content_of_posts,
-    recheck_before_sending,
-)
-from bot.views.answer import link_author, link_number
+from bot.i18n import Translator
+from bot.telegram.recheck_before_sending import collect_content_of_posts, recheck_before_sending
+from bot.views.answer import link_number
 from bot.views.keyboards import LabelledPress, build_keyboard
 from bot.views.message_formatting import neutralize_links
-from ingest.dedup import are_rewordings
-from rag_core.storage import channels, posts, subscriptions, visible_posts
-from rag_core.storage.near_duplicates import fetch_copies
-from rag_core.storage.subscriptions import MAX_WATCHES, NewWatch, Watch, WatchHit
-from rag_core.types import Channel, Post, PostKey, Viewer
-from rag_core.watch_matching import WatchIndex, find_quote, parse_quiet_hours, parse_watch, split_channels
+from rag_core.storage import channels, subscriptions
+from rag_core.storage.subscriptions import MAX_WATCHES, NewWatch, Watch
+from rag_core.types import PostKey, Viewer
+from rag_core.watch_matching import parse_quiet_hours, parse_watch, split_channels
 
 _MAX_LENGTH = 200
 _MUTED_SECONDS = 86_400
 _LAST_HITS = 3
 _BUTTON_LENGTH = 24
-
-MAX_NOTICES_A_DAY = 20  # a chat; one line on the next day counts the rest
-_INTERVAL_SECONDS, _MAX_PAUSE_SECONDS = 0.5, 60.0
-_COPIES_SECONDS = 2  # a post waits so long to be compared with others
-_COPIES_DAYS = 3  # copies of a post are made within this time
-REWORDED_WITHIN = timedelta(hours=12)  # a report of the same words on the next day is of another event
-_JOB = "watches"
 
 
 class WatchCallback(CallbackData, prefix="wt"):
@@ -147,151 +125,6 @@ async def _press_watch(
             await subscriptions.pause_watch(archive, chosen, paused=callback_data.action == "pause")
     done = {"stop": "watch-stopped", "mute": "watch-muted", "pause": "watch-paused", "resume": "watch-resumed"}
     await pressed.answer(words(done.get(callback_data.action, "watch-gone")))
-
-
-@dataclass(frozen=True, slots=True)
-class _Recipient:
-    """Recipient of notices of a watch; `midnight` began the present day in its chat, in Unix seconds."""
-
-    watch: Watch
-    reader: Reader
-    viewer: Viewer
-    midnight: int
-    words: Translator
-
-
-class WatchNotifier:
-    """Watch notifier. One per process."""
-
-    def __init__(self, bot: Bot, context: AppContext) -> None:
-        self._bot, self._context, self._archive = bot, context, context.archive
-
-    async def run(self) -> None:
-        """Match posts and send notices until cancelled."""
-        job_log = self._context.indexing.job_log
-        await job_log.repeat(_JOB, self._match_and_send, _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS)
-
-    async def _match_and_send(self) -> None:
-        await self.match_changes()
-        await self.send_notices()
-
-    async def match_changes(self) -> None:
-        """Match the changes of posts since the watermark. Raises ArchiveUnavailable."""
-        last = await posts.get_last_seq(self._archive)
-        before = await subscriptions.load_watermark(self._archive)
-        if before >= last:
-            return
-        now = time.time()
-        listed = await subscriptions.list_watches(self._archive)
-        active = [one for one in listed if not one.paused and one.muted_until <= now]
-        if not active:
-            await subscriptions.save_hits(self._archive, (), last)
-            return
-        index = WatchIndex(active)
-        while before < last:
-            # later changes wait for the next time: a watch may have been added before them, after the index was built
-            changes = [one for one in await posts.list_post_changes(self._archive, before) if one.seq <= last]
-            found = [one.post for one in changes if one.post is not None]
-            hits = await asyncio.to_thread(_match_posts, index, found)
-            before = max((one.seq for one in changes), default=last)
-            await subscriptions.save_hits(self._archive, hits, before)
-
-    async def send_notices(self) -> None:
-        """Send what waits. Raises ArchiveUnavailable; a chat that cannot be reached keeps its notices."""
-        pending = await subscriptions.list_pending_watches(self._archive)
-        if not pending:
-            return
-        known = await channels.load_channels(self._archive)
-        for watch in await subscriptions.list_watches(self._archive):
-            if watch.id in pending:
-                zone = await self._context.load_zone(watch.chat_id)
-                now = datetime.now(zone)
-                if not is_quiet(watch.quiet, now.hour):
-                    await self._send_of_watch(watch, now, known)
-
-    async def _send_of_watch(self, watch: Watch, now: datetime, known: dict[int, Channel]) -> None:
-        midnight = int(now.replace(hour=0, minute=0, second=0, microsecond=0).timestamp())
-        words = get_translator(detect_question_language(watch.text, self._context.settings.bot.language))
-        reader = Reader(watch.user_id, watch.chat_id, watch.private)
-        viewer = await access.build_viewer(self._context.admins, reader)
-        try:
-            over = await subscriptions.list_hits(self._archive, watch.id, ("over",))
-            left = [hit for hit in over if hit.found_at < midnight]
-            if left:
-                readable = [hit for hit in left if hit.key.chat_id in viewer.channels]
-                if readable:
-                    line = words.rich("watch-over", text=neutralize_links(watch.text), count=len(readable))
-                    content = await collect_content_of_posts([hit.key for hit in readable], viewer, self._archive)
-                    with recheck_before_sending(content, reader, self._context.admins):
-                        await self._bot.send_message(watch.chat_id, **line.as_kwargs())
-                await subscriptions.mark_hits(self._archive, left, "listed")
-            for hit in await subscriptions.list_hits(self._archive, watch.id, ("waiting",)):
-                await self._send_hit(hit, _Recipient(watch, reader, viewer, midnight, words), known)
-        except (ContentWithdrawn, RecheckUnavailable):  # what may be sent is looked at again the next time
-            return
-        except TelegramForbiddenError:
-            await subscriptions.mark_chat_blocked(self._archive, watch.chat_id, blocked=True)
-        except (TelegramAPIError, ClientDecodeError) as exc:
-            self._context.indexing.job_log.record_failure(_JOB, f"A notice was not sent: {type(exc).__name__}.")
-
-    async def _send_hit(self, hit: WatchHit, to: _Recipient, known: dict[int, Channel]) -> None:
-        watch, viewer, words = to.watch, to.viewer, to.words
-        post = (await visible_posts.fetch_posts(self._archive, [hit.key])).get(hit.key)
-        span = find_quote(watch, post.text) if post else None
-        if post is None or span is None or hit.key.chat_id not in viewer.channels:
-            await subscriptions.mark_hits(self._archive, [hit], "closed")
-            return
-        since = hit.found_at - _COPIES_DAYS * 86_400
-        before = await subscriptions.list_hits(self._archive, watch.id, ("told", "over", "listed"), since)
-        told = [one.key for one in before]
-        copies = await fetch_copies(self._archive, [hit.key, *told], viewer.channels)
-        if hit.key not in copies and time.time() - hit.found_at < _COPIES_SECONDS:
-            return
-        same = hit.key in copies and any(
-            copies[key].family == copies[hit.key].family for key in told if key in copies and key != hit.key
-        )
-        if same or await self._is_rewording_of_told(post, before, viewer):
-            await subscriptions.mark_hits(self._archive, [hit], "joined")
-            return
-        if await subscriptions.count_told(self._archive, watch.chat_id, to.midnight) >= MAX_NOTICES_A_DAY:
-            await subscriptions.mark_hits(self._archive, [hit], "over")
-            return
-        others = {one.key.chat_id for one in copies[hit.key].all} - {hit.key.chat_id} if hit.key in copies else set()
-        text = _render_notice(watch, post, post.text[slice(*span)], known[hit.key.chat_id], len(others), words)
-        actions = (("watch-mute", "mute"), ("watch-stop", "stop"))
-        buttons = build_keyboard(
-            [(words(label), WatchCallback(action=name, watch_id=watch.id)) for label, name in actions]
-        )
-        content = await collect_content_of_posts([hit.key], viewer, self._archive)
-        with recheck_before_sending(content, to.reader, self._context.admins):
-            await self._bot.send_message(watch.chat_id, **text.as_kwargs(), reply_markup=buttons)
-        await subscriptions.mark_hits(self._archive, [hit], "told")
-
-    async def _is_rewording_of_told(self, post: Post, told: Sequence[WatchHit], viewer: Viewer) -> bool:
-        """Whether another channel's post that was told lately is reworded: two of one channel are two events."""
-        others = viewer.channels - {post.key.chat_id}
-        stored = await visible_posts.fetch_posts(self._archive, [hit.key for hit in told if hit.key.chat_id in others])
-        near = [one for one in stored.values() if abs(post.date - one.date) <= REWORDED_WITHIN]
-        return any(are_rewordings(post.text, one.text) for one in near)
-
-
-def _match_posts(index: WatchIndex, found: list[Post]) -> list[tuple[int, PostKey]]:
-    return [(watch.id, post.key) for post in found for watch in index.match(post) if post.stamp >= watch.made_at]
-
-
-def is_quiet(quiet: str, hour: int) -> bool:
-    """Whether an hour of the day is within quiet hours such as "22-8"."""
-    if not quiet:
-        return False
-    start, end = map(int, quiet.split("-"))
-    return start <= hour < end if start < end else hour >= start or hour < end
-
-
-def _render_notice(watch: Watch, post: Post, quote: str, channel: Channel, others: int, words: Translator) -> Text:
-    """Render a notice: the watch, the quoted words, the link, and the number of other readable channels with copies."""
-    link = link_author(post.key, channel, post.origin, words)
-    also = [words("watch-also", count=others)] if others else []
-    return as_list(Bold(neutralize_links(words("watch-notice", text=watch.text))), neutralize_links(quote), link, *also)
 
 
 def register(router: Router) -> None:

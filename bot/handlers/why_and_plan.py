@@ -23,14 +23,17 @@ from aiogram.utils.formatting import BlockQuote, Bold, Code, ExpandableBlockQuot
 from bot import access
 from bot.access import Reader, is_admin
 from bot.app_context import AppContext
-from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand, find_asked_answer
+from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
+from bot.handlers.answer_of_command_or_button import find_asked_answer
 from bot.i18n import Translator, get_translator
 from bot.plan_and_trace import format_plan_lines, format_stages, plan_as_json
-from bot.telegram.access_recheck import ShownContent, collect_content_of_posts, recheck_before_sending
-from bot.views import answer
-from bot.views.answer import CitedPost, StoredAnswer
-from bot.views.message_formatting import format_changes, neutralize_links, split_pages, style_text
-from bot.views.post_formatting import RenderContext, cut_lines, join_lines, shorten
+from bot.stored_answer import CitedPost, StoredAnswer, hash_text_version, parse_stored_answer
+from bot.telegram.recheck_before_sending import ShownContent, collect_content_of_posts, recheck_before_sending
+from bot.views.answer import format_reference, format_source
+from bot.views.message_formatting import neutralize_links, split_pages, style_text
+from bot.views.plain_text import cut_lines, join_lines, shorten
+from bot.views.post_formatting import RenderContext
+from bot.views.text_changes import format_changes
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.recipe_steps import plan_by_rules
@@ -78,7 +81,7 @@ async def prepare_to_show(
     """
     reader = Reader(user_id, asked.chat_id, asked.private)
     viewer = await access.build_viewer(context.admins, reader)
-    content = await collect_content_of_posts(answer.parse_stored_answer(asked.answer).posts, viewer, context.archive)
+    content = await collect_content_of_posts(parse_stored_answer(asked.answer).posts, viewer, context.archive)
     zone = await context.load_zone(asked.chat_id)
     shown = RenderContext(get_translator(asked.lang), zone, group=not asked.private)
     return viewer, shown, recheck_before_sending(content, reader, context.admins)
@@ -95,7 +98,7 @@ async def explain_answer(
     asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext, rag: Engine | None = None
 ) -> Text:
     """Explain what an answer is based on, as far as this viewer may read it now; with `rag`, how it was read, too."""
-    kept = answer.parse_stored_answer(asked.answer)
+    kept = parse_stored_answer(asked.answer)
     cited = [(number, one) for number, one in enumerate(kept.cited, 1) if one.key.chat_id in viewer.channels]
     others = [key for key in kept.others if key.chat_id in viewer.channels]
     stored = await visible_posts.fetch_posts(archive, [*(one.key for _, one in cited), *others])
@@ -110,7 +113,7 @@ async def explain_answer(
     sources = []
     for number, one in cited:
         post = stored.get(one.key)
-        line = answer.format_source(number, one, post, context.channels.get(one.key.chat_id), shown)
+        line = format_source(number, one, post, context.channels.get(one.key.chat_id), shown)
         edits = await _list_edits(one, post, context) if post and post.edited else []
         sources.append(as_list(line, *edits))
     if sources:
@@ -164,7 +167,7 @@ async def _list_edits(one: CitedPost, post: Post, context: _ExplanationContext) 
 
 async def _explain_versions(chain: Sequence[PostVersion], cited: str, context: _ExplanationContext) -> list[Text]:
     """Explain the edits after the answer, and the last one before it; `chain` begins with the newest version."""
-    then = next((place for place, version in enumerate(chain) if answer.hash_text_version(version.text) == cited), None)
+    then = next((place for place, version in enumerate(chain) if hash_text_version(version.text) == cited), None)
     # The cited version is unknown where the text joined several captions; then the last edit is shown.
     if then is None:
         return [await _format_edit("why-changed", chain[1], chain[0], context)]
@@ -199,7 +202,7 @@ def _format_others(keys: Sequence[PostKey], kept: StoredAnswer, context: _Explan
     lines = []
     for key in keys:
         post, channel = context.stored[key], context.channels.get(key.chat_id)
-        lines.append(Text("• ", answer.format_reference(key, post.date, post, channel, context.shown)))
+        lines.append(Text("• ", format_reference(key, post.date, post, channel, context.shown)))
     sentence = words("why-others") if kept.cited else words("why-refused", count=len(keys))
     return [Text(sentence, "\n", ExpandableBlockQuote(as_list(*cut_lines(lines, _MAX_OTHERS, words))))]
 
@@ -215,7 +218,7 @@ async def _on_why(
     asked = await find_asked_answer(message, bot, context.archive, words, "/why", addressed=addressed)
     viewer, shown, checked = await prepare_to_show(asked, asked.user_id, context)
     text = await explain_answer(asked, viewer, context.archive, shown, context.rag)
-    trace_id = answer.parse_stored_answer(asked.answer).trace_id
+    trace_id = parse_stored_answer(asked.answer).trace_id
     if admin and (stages := await _render_trace(trace_id, context.archive, words)):
         text = as_list(text, stages, sep="\n\n")
     with checked:

@@ -18,6 +18,7 @@ from aiogram.enums import ChatAction
 from aiogram.types import InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
 
 from bot.sandbox.api_errors import bad_request, forbidden
+from bot.sandbox.chat_rights import require_readable_chat, require_writable_chat, set_chat_member
 from bot.sandbox.chats import Json, SandboxChat, remove_nested_reply
 from bot.sandbox.message_text_and_entities import (
     MAX_CAPTION_CHARACTERS,
@@ -33,9 +34,6 @@ from bot.sandbox.state import (
     SandboxState,
     UploadedFile,
     build_message_origin,
-    require_readable_chat,
-    require_writable_chat,
-    set_chat_member,
 )
 
 # Entity types that a quote must share with its message: https://core.telegram.org/bots/api#replyparameters

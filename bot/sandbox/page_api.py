@@ -11,9 +11,9 @@ from pathlib import Path
 from aiohttp import web
 
 from bot.sandbox import user_actions
+from bot.sandbox.answer_sources_and_index_state import DemoObserver
 from bot.sandbox.api_errors import BotApiError, bad_request, forbidden
 from bot.sandbox.chats import Json, SandboxChat
-from bot.sandbox.demo_observer import DemoObserver
 from bot.sandbox.state import SandboxState
 from bot.sandbox.user_actions import UserMessage
 

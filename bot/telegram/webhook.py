@@ -23,7 +23,7 @@ from aiohttp import web
 
 from bot.guarded_http_listener import check_listen_host, serve_http
 from bot.settings import WebhookSettings
-from bot.telegram.session import InboxMiddleware
+from bot.telegram.update_inbox import InboxMiddleware
 from rag_core.errors import ArchiveUnavailable, SettingsWrong
 
 _SECRET_HEADER = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105 - the name of a header

@@ -1,26 +1,22 @@
-"""Answer view: sentences with numbers that open posts, sources, and notes; and the form in which an answer is stored.
+"""Answer view: sentences with numbers that open posts, sources, and notes; and an answer cut to its first sentence.
 
 A message is built from text and entities only. Links come from the archive, never out of a post, and are https.
-
-A stored answer holds the positions of its citations in the posts and no words of them: a text that is deleted or
-closed must not live on in old answers, so that only the words around the quotes are stored.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from hashlib import blake2b
-from typing import Any, NamedTuple
+from dataclasses import replace
+from datetime import datetime
 
 from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, TextLink, as_list
 
 from bot.i18n import Translator, get_translator
+from bot.stored_answer import CitedPost, StoredAnswer, StoredSentence, hash_text_version, parse_stored_answer
 from bot.views.message_formatting import neutralize_links, style_text
+from bot.views.plain_text import join_lines, shorten_at_word, strip_control_characters
 from bot.views.post_formatting import (
     WRITING_STAGES,
     RenderContext,
@@ -28,15 +24,12 @@ from bot.views.post_formatting import (
     format_day_and_edit,
     format_missing_parts,
     format_moment,
-    join_lines,
-    shorten_at_word,
-    strip_control_characters,
 )
 from rag_core.context.evidence import order_copies
 from rag_core.storage import Archive
-from rag_core.storage.channels import load_group_rules
-from rag_core.storage.post_lookup import list_post_versions
-from rag_core.storage.questions import QuestionRow
+from rag_core.storage.channels import load_channels, load_group_rules
+from rag_core.storage.questions import AnsweredQuestion, QuestionRow
+from rag_core.storage.visible_posts import fetch_posts
 from rag_core.types import (
     Answer,
     Certainty,
@@ -46,6 +39,7 @@ from rag_core.types import (
     Post,
     PostKey,
     Sentence,
+    Viewer,
     format_channel_post_link,
 )
 
@@ -66,165 +60,6 @@ async def apply_group_rules(asked: QuestionRow, answer: Answer, archive: Archive
         return answer
     nearest = tuple(source.passage for source in answer.found[:_MAX_NEAREST])
     return replace(answer, sentences=(), model=None, nearest=nearest, certainty=Certainty.PROBABLE)
-
-
-JsonObject = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class CitedPost:
-    """Cited post: its date, and `mark`, the hash of its text at that time; "" where the text had just gone."""
-
-    key: PostKey
-    date: datetime
-    mark: str
-
-
-class CitedSpan(NamedTuple):
-    """Cited span: code points in the text that the post had when it was cited."""
-
-    key: PostKey
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSentence:
-    """Stored sentence: the words around the quote, and the cited spans.
-
-    `quote` is the index of the span whose words end the sentence verbatim; None where the sentence is no quote.
-    """
-
-    around: str
-    quote: int | None
-    places: tuple[CitedSpan, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredAnswer:
-    """Stored answer: `cited` in the order of their numbers, `others` found but not cited, best first.
-
-    `trace_id` identifies the answer; one kept without a certainty counts as sure. `noted` are the changes of its posts
-    that its message tells: chat, message, and whether the post was deleted.
-    """
-
-    cited: tuple[CitedPost, ...]
-    others: tuple[PostKey, ...]
-    shortfalls: tuple[str, ...]
-    trace_id: str = ""
-    sentences: tuple[StoredSentence, ...] = ()
-    messages: tuple[int, ...] = ()
-    certainty: Certainty = Certainty.SURE
-    noted: frozenset[tuple[int, int, bool]] = frozenset()
-
-    @property
-    def posts(self) -> tuple[PostKey, ...]:
-        """All posts that the answer cites or found."""
-        return (*(one.key for one in self.cited), *self.others)
-
-    @property
-    def quotes(self) -> tuple[CitedSpan, ...]:
-        """Cited spans, each once, in order."""
-        return tuple(dict.fromkeys(place for sentence in self.sentences for place in sentence.places))
-
-
-def hash_text_version(text: str) -> str:
-    """Hash a post's text to tell versions apart, ignoring white space at its ends. It does not reveal the text."""
-    return blake2b(text.strip().encode(), digest_size=8).hexdigest()
-
-
-async def load_cited_text(post: Post, mark: str, archive: Archive) -> str | None:
-    """Load the text that a post had when it was cited, by its hash; None where it is not stored."""
-    if hash_text_version(post.text) == mark:
-        return post.text
-    older = await list_post_versions(archive, post.key)
-    return next((version.text for version in older if hash_text_version(version.text) == mark), None)
-
-
-def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObject:
-    """Serialize an answer for the archive; `posts` are those it cites, as they are now."""
-    dates = {c.post: int(c.date.timestamp()) for s in answer.sentences for c in s.citations}
-    return {
-        "sentences": [
-            {
-                "around": around,
-                "quote": quote,
-                "support": sentence.support,
-                "citations": [[*c.post, c.start, c.end] for c in sentence.citations],
-            }
-            for sentence in answer.sentences
-            for around, quote in [_split_closing_quote(sentence)]
-        ],
-        "cited": [[*key, dates[key], _hash_cited_text(key, answer, posts)] for key in answer.posts()],
-        "found": [list(source.passage.key) for source in answer.found],
-        "confidence": answer.confidence,
-        "certainty": answer.certainty.value,
-        "recipe": answer.recipe,
-        "model": answer.model,
-        "shortfalls": [shortfall.stage for shortfall in answer.shortfalls],
-        "trace_id": answer.trace_id,
-    }
-
-
-def dump_with_messages(kept: JsonObject, messages: Sequence[int]) -> str:
-    """Dump a serialized answer as JSON; `messages` are the ids of the messages it was sent in.
-
-    The content of the messages ("basis", bot/telegram/access_recheck.py) is stored only until they have arrived.
-    """
-    arrived = {name: value for name, value in kept.items() if name != "basis"}
-    return json.dumps(arrived | {"messages": list(messages)}, ensure_ascii=False)
-
-
-def parse_stored_answer(text: str) -> StoredAnswer:
-    """Parse a stored answer; an answer that only said that no channel is open is empty."""
-    return deserialize_answer(json.loads(text))
-
-
-def deserialize_answer(raw: JsonObject) -> StoredAnswer:
-    """Deserialize an answer from the result of `serialize_answer`."""
-    cited = tuple(
-        CitedPost(PostKey(chat_id, message_id), datetime.fromtimestamp(date, UTC), then)
-        for chat_id, message_id, date, then in raw.get("cited", ())
-    )
-    numbered = {one.key for one in cited}
-    found = dict.fromkeys(PostKey(*key) for key in raw.get("found", ()))
-    others = tuple(key for key in found if key not in numbered)
-    sentences = tuple(
-        StoredSentence(
-            one.get("around", ""),
-            one.get("quote"),
-            tuple(CitedSpan(PostKey(chat, message), a, b) for chat, message, a, b in one.get("citations", ())),
-        )
-        for one in raw.get("sentences", ())
-    )
-    return StoredAnswer(
-        cited,
-        others,
-        tuple(raw.get("shortfalls", ())),
-        trace_id=raw.get("trace_id", ""),
-        sentences=sentences,
-        messages=tuple(raw.get("messages", ())),
-        certainty=Certainty(raw.get("certainty", Certainty.SURE)),
-        noted=frozenset((chat, message, deleted) for chat, message, deleted in raw.get("noted", ())),
-    )
-
-
-def _hash_cited_text(key: PostKey, answer: Answer, posts: Mapping[PostKey, Post]) -> str:
-    """Hash of the text that an answer cites; "" where the post was deleted or edited while it was written."""
-    quotes = (c for s in answer.sentences for c in s.citations if c.post == key)
-    text = posts[key].text if key in posts else ""
-    return hash_text_version(text) if key in posts and all(text[c.start : c.end] == c.quote for c in quotes) else ""
-
-
-def _split_closing_quote(sentence: Sentence) -> tuple[str, int | None]:
-    """Words before the quote that ends a sentence, and the index of its citation.
-
-    The whole sentence and None where it is no quote (a count, a model's words).
-    """
-    for place, citation in enumerate(sentence.citations):
-        if citation.quote and sentence.text.endswith(citation.quote):
-            return sentence.text.removesuffix(citation.quote).rstrip(), place
-    return sentence.text.rstrip(), None
 
 
 def _is_framed(sentence: Sentence) -> bool:
@@ -407,6 +242,29 @@ def render_stored_sentences(
         marks = [piece for key in own for piece in (" ", link_number(cited[key][0], key, known))]
         rendered.append(Text(neutralize_links(strip_control_characters(text)), *marks))
     return [*rendered, *([BlockQuote(as_list(*lines))] if lines else [])]
+
+
+async def shorten_answer(
+    asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext
+) -> Text | None:
+    """Shorten an answer to its first sentence with sources; None where a post of it changed or is unavailable."""
+    answer = parse_stored_answer(asked.answer)
+    if not answer.sentences:
+        return None
+    first = answer.sentences[0]
+    keys = tuple(dict.fromkeys(key for key, _, _ in first.places))
+    if not keys or any(key.chat_id not in viewer.channels for key in keys):
+        return None
+    stored = await fetch_posts(archive, keys)
+    marks = {one.key: one.mark for one in answer.cited}
+    if any(key not in stored or hash_text_version(stored[key].text) != marks.get(key) for key in keys):
+        return None
+    known = await load_channels(archive)
+    texts = {key: post.text for key, post in stored.items()}
+    blocks = render_stored_sentences(answer, [first], texts, stored, known, shown)
+    if answer.certainty is Certainty.PROBABLE:
+        blocks.insert(0, Text(shown.words("answer-probable")))
+    return as_list(*blocks, Italic(shown.words("shorter-note")), sep="\n\n")
 
 
 def link_number(number: int, key: PostKey, known: Mapping[int, Channel]) -> Text:

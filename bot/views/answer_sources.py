@@ -1,4 +1,4 @@
-"""Views of a stored answer's posts: the sources page by page, the posts in full, and the answer's first sentence alone.
+"""Views of a stored answer's posts: the sources page by page, with their quotes, and the posts in full.
 
 Posts are shown as they are now, and only those that the viewer may read now.
 """
@@ -6,46 +6,17 @@ Posts are shown as they are now, and only those that the viewer may read now.
 from __future__ import annotations
 
 from aiogram.types import InlineKeyboardMarkup
-from aiogram.utils.formatting import Bold, ExpandableBlockQuote, Italic, Text, as_list
+from aiogram.utils.formatting import Bold, ExpandableBlockQuote, Text, as_list
 
-from bot.views.answer import (
-    StoredAnswer,
-    format_reference,
-    format_source,
-    hash_text_version,
-    parse_stored_answer,
-    render_stored_sentences,
-)
+from bot.stored_answer import StoredAnswer, hash_text_version, parse_stored_answer
+from bot.views.answer import format_reference, format_source
 from bot.views.keyboards import AnswerAction, AnswerCallback, build_keyboard, build_page_row, cut_page
 from bot.views.message_formatting import neutralize_links
-from bot.views.post_formatting import RenderContext, shorten, strip_control_characters
+from bot.views.plain_text import shorten, strip_control_characters
+from bot.views.post_formatting import RenderContext
 from rag_core.storage import Archive, channels, visible_posts
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import Certainty, Post, Viewer
-
-
-async def shorten_answer(
-    asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext
-) -> Text | None:
-    """Shorten an answer to its first sentence with sources; None where a post of it changed or is unavailable."""
-    answer = parse_stored_answer(asked.answer)
-    if not answer.sentences:
-        return None
-    first = answer.sentences[0]
-    keys = tuple(dict.fromkeys(key for key, _, _ in first.places))
-    if not keys or any(key.chat_id not in viewer.channels for key in keys):
-        return None
-    stored = await visible_posts.fetch_posts(archive, keys)
-    marks = {one.key: one.mark for one in answer.cited}
-    if any(key not in stored or hash_text_version(stored[key].text) != marks.get(key) for key in keys):
-        return None
-    known = await channels.load_channels(archive)
-    texts = {key: post.text for key, post in stored.items()}
-    blocks = render_stored_sentences(answer, [first], texts, stored, known, shown)
-    if answer.certainty is Certainty.PROBABLE:
-        blocks.insert(0, Text(shown.words("answer-probable")))
-    return as_list(*blocks, Italic(shown.words("shorter-note")), sep="\n\n")
-
 
 SOURCES_PER_PAGE = 3
 # Three sources with three quotes of this length, whose characters may count twice, fit into 4096.

@@ -22,7 +22,7 @@ from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMar
 from aiogram.utils.formatting import Text
 
 from bot.i18n import Translator
-from bot.views.answer import CitedSpan, StoredAnswer
+from bot.stored_answer import CitedSpan, StoredAnswer
 from rag_core.storage import Archive
 from rag_core.storage.questions import QuestionRow, VoteCounts
 

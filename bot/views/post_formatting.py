@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from typing import TypeVar
 
 from bot.i18n import Translator
+from bot.views.plain_text import join_lines, strip_control_characters
 from rag_core.types import Channel, Origin
-
-T = TypeVar("T")
 
 # Stages whose failure does not make the search incomplete.
 WRITING_STAGES = frozenset(
     {"write", "support", "stopped", "verify", "recipe", "overlap", "judge", "predict", "parts", "map", "choose"}
 )
-
-# Embeddings, overrides and isolates of writing direction: they could reorder the words around them.
-_DIRECTION_MARKS = re.compile("[\u202a-\u202e\u2066-\u2069]")
-_CONTROL_CHARACTERS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f]")  # category Cc but for the line break
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,32 +23,6 @@ class RenderContext:
     words: Translator
     zone: tzinfo
     group: bool = False
-
-
-def strip_control_characters(text: str) -> str:
-    """Strip control characters and direction marks from an untrusted text; line breaks are kept."""
-    return _CONTROL_CHARACTERS.sub(" ", _DIRECTION_MARKS.sub("", text)).strip()
-
-
-def join_lines(text: str) -> str:
-    """Put an untrusted text on one line, without control characters."""
-    return " ".join(strip_control_characters(text).split())
-
-
-def shorten(text: str, longest: int) -> str:
-    """Cut a text that is longer, with an ellipsis."""
-    return text if len(text) <= longest else f"{text[:longest].rstrip()}…"
-
-
-def shorten_at_word(text: str, longest: int) -> str:
-    """Cut a text that is longer between two words, with an ellipsis."""
-    return text if len(text) <= longest else f"{text[:longest].rsplit(' ', 1)[0].rstrip(' ,.;:·•–—-')}…"
-
-
-def cut_lines(lines: Sequence[T], most: int, words: Translator) -> list[T | str]:
-    """Cut a list that has more lines than `most`; a last line counts the rest."""
-    more = len(lines) - most
-    return [*lines[:most], *([words("titles-more", more=more)] if more > 0 else [])]
 
 
 def format_author(channel: Channel | None, origin: Origin | None, words: Translator) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from aiogram.utils.formatting import BlockQuote, Bold, Italic, Text, as_list
 
-from bot.views.answer import JsonObject, format_reference, hash_text_version, link_author, link_username
+from bot.views.answer import format_reference, link_author, link_username
 from bot.views.message_formatting import neutralize_links
-from bot.views.post_formatting import RenderContext, format_moment, join_lines, strip_control_characters
+from bot.views.plain_text import join_lines, strip_control_characters
+from bot.views.post_formatting import RenderContext, format_moment
 from rag_core.types import Citation, Post, PostKey
 from rag_core.verification.verdict_types import Label, Verdict, Verification
 from rag_core.verification.verify import NON_SEARCH_STAGES
@@ -35,29 +36,6 @@ def render_verdicts(found: Verification, posts: Mapping[PostKey, Post], shown: R
     if notes:
         blocks.append(Text(Italic("\n".join(notes))))
     return as_list(*blocks, sep="\n\n")
-
-
-def serialize_verdicts(found: Verification, posts: Mapping[PostKey, Post]) -> JsonObject:
-    """Serialize verdicts for the archive, for /why: the posts they cite, as in `serialize_answer`."""
-    cited = [c for v in found.verdicts for c in (*v.citations, *v.against)]
-    dates = {c.post: int(c.date.timestamp()) for c in cited}
-    return {
-        "refused": all(verdict.label is Label.NOT_FOUND for verdict in found.verdicts),
-        "verdicts": [verdict.label.value for verdict in found.verdicts],
-        "sentences": [
-            {
-                "around": "",
-                "support": v.likely,
-                "citations": [[*c.post, c.start, c.end] for c in (*v.citations, *v.against)],
-            }
-            for v in found.verdicts
-        ],
-        "cited": [
-            [*key, date, hash_text_version(posts[key].text) if key in posts else ""] for key, date in dates.items()
-        ],
-        "shortfalls": [shortfall.stage for shortfall in found.shortfalls],
-        "trace_id": found.trace_id,
-    }
 
 
 def _render_verdict(

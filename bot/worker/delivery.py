@@ -33,7 +33,8 @@ from aiogram.types import InlineKeyboardMarkup, MessageEntity, ReplyParameters
 from bot.access import AdminRegistry, get_question_reader
 from bot.background_job_log import JobLog
 from bot.i18n import get_translator
-from bot.telegram.access_recheck import (
+from bot.stored_answer import dump_with_messages
+from bot.telegram.recheck_before_sending import (
     ContentWithdrawn,
     RecheckUnavailable,
     ShownContent,
@@ -42,7 +43,6 @@ from bot.telegram.access_recheck import (
     recheck_shown_content,
 )
 from bot.telegram.session import SendOnce, may_have_arrived
-from bot.views import answer
 from bot.views.message_formatting import Page
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions, user_data
@@ -184,7 +184,7 @@ class Outbox:
     """Sends answers and closes their questions; `closed` is called when a late answer's question has been closed.
 
     The content of an answer is checked before each attempt to send it, whoever makes the attempt
-    (bot/telegram/access_recheck.py); an answer that no longer holds is replaced by a sentence that says so.
+    (bot/telegram/recheck_before_sending.py); an answer that no longer holds is replaced by a sentence that says so.
     """
 
     def __init__(
@@ -235,7 +235,7 @@ class Outbox:
             if not isinstance(exc, PERMANENT_ERRORS) and datetime.now(UTC) - asked.asked_at < _MAX_ANSWER_AGE:
                 return False
         stored = delivery.whole
-        final = answer.dump_with_messages(json.loads(stored), sent) if sent and stored is not None else None
+        final = dump_with_messages(json.loads(stored), sent) if sent and stored is not None else None
         await self._finish(asked, "answered" if final else "failed", final, sent[0] if sent else None)
         return True
 

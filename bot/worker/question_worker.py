@@ -32,8 +32,16 @@ from bot.i18n import Translator, detect_question_language, get_translator, load_
 from bot.indexing_and_rebuild import BotObserver
 from bot.monitoring.metrics import Meter
 from bot.settings import BotSettings
+from bot.stored_answer import (
+    JsonObject,
+    StoredAnswer,
+    deserialize_answer,
+    parse_stored_answer,
+    serialize_answer,
+    serialize_verdicts,
+)
 from bot.suggested_questions import QuestionSuggester
-from bot.telegram.access_recheck import (
+from bot.telegram.recheck_before_sending import (
     ContentWithdrawn,
     RecheckUnavailable,
     collect_content_of_answer,
@@ -41,14 +49,15 @@ from bot.telegram.access_recheck import (
     recheck_before_sending,
 )
 from bot.telegram.session import EditWithoutRetry
-from bot.views import answer, keyboards
-from bot.views.answer import JsonObject, apply_group_rules, get_answer_translator, render_answer
+from bot.views import keyboards
+from bot.views.answer import apply_group_rules, get_answer_translator, render_answer
 from bot.views.keyboards import DEEP_MODE, DEEP_SENTENCES
 from bot.views.message_formatting import split_pages
 from bot.views.post_formatting import RenderContext
-from bot.views.verdict import render_verdicts, serialize_verdicts
-from bot.worker.answer_cache import AnswerCache, answer_from_pin
+from bot.views.verdict import render_verdicts
+from bot.worker.answer_cache import AnswerCache
 from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages
+from bot.worker.pinned_answers import answer_from_pin
 from bot.worker.reader_limits import RateLimiter
 from bot.worker.streaming import DraftScreen, MessageScreen, ProgressView, Screen, call_best_effort, show_progress
 from rag_core.answer import answer_question
@@ -154,7 +163,7 @@ async def _append_deeper_note(
     if asked.mode != DEEP_MODE:
         return said
     earlier = await fetch_previous_answer(archive, asked.bot_id, asked.chat_id, asked.message_id, asked.id)
-    known = {one.key for one in answer.parse_stored_answer(earlier.answer).cited} if earlier else set()
+    known = {one.key for one in parse_stored_answer(earlier.answer).cited} if earlier else set()
     more = sum((chat, message) not in known for chat, message, *_ in found["cited"])
     return as_list(said, Italic(words("deeper-note", count=more)), sep="\n\n")
 
@@ -285,7 +294,7 @@ class QuestionWorker:
 
     async def _build_buttons(self, asked: QuestionRow, found: JsonObject | None) -> InlineKeyboardMarkup | None:
         """Buttons under an answer; under verdicts only the quote buttons, under a sentence of the bot none."""
-        words, given = get_translator(asked.lang), answer.deserialize_answer(found or {})
+        words, given = get_translator(asked.lang), deserialize_answer(found or {})
         if asked.kind == "verify":
             return keyboards.build_quote_keyboard(given, self._rag.archive, words)
         if not found:
@@ -293,9 +302,7 @@ class QuestionWorker:
         questions = await self._suggest_next(asked, found, given)
         return keyboards.build_answer_keyboard(asked, given, words, *keyboards.build_suggestion_rows(questions))
 
-    async def _suggest_next(
-        self, asked: QuestionRow, found: JsonObject, given: answer.StoredAnswer
-    ) -> list[tuple[str, str]]:
+    async def _suggest_next(self, asked: QuestionRow, found: JsonObject, given: StoredAnswer) -> list[tuple[str, str]]:
         """Suggest questions about the cited channels, as (text, token); their posts join the answer's content."""
         if not (self.suggestions and asked.private and given.cited):
             return []
@@ -395,7 +402,7 @@ class QuestionWorker:
         cited = await visible_posts.fetch_posts(
             self._rag.archive, (*found.list_named_posts(), *(passage.key for passage in found.nearest))
         )
-        stored = answer.serialize_answer(found, cited) | {"basis": collect_content_of_answer(found, cited).as_json()}
+        stored = serialize_answer(found, cited) | {"basis": collect_content_of_answer(found, cited).as_json()}
         shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
         text = render_answer(found, cited, shown)
         return await _append_deeper_note(text, asked, stored, self._rag.archive, words), stored

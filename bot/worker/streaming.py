@@ -22,7 +22,7 @@ from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup, ReplyParam
 from aiogram.utils.formatting import BlockQuote, Italic, Text, as_list
 
 from bot.i18n import Translator, get_translator
-from bot.telegram.access_recheck import (
+from bot.telegram.recheck_before_sending import (
     DRAFT_MEMBERSHIP_MAX_AGE_SECONDS,
     ContentWithdrawn,
     RecheckUnavailable,
@@ -32,7 +32,7 @@ from bot.telegram.access_recheck import (
 from bot.telegram.session import EditWithoutRetry, SendWithoutRetry
 from bot.views.answer import link_author, render_sentences
 from bot.views.message_formatting import neutralize_links, split_pages
-from bot.views.post_formatting import strip_control_characters
+from bot.views.plain_text import strip_control_characters
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions
 from rag_core.storage.questions import QuestionRow

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.alone
 
 
 def test_no_question_fails_while_the_index_is_rebuilt_and_its_child_killed(capsys: pytest.CaptureFixture[str]) -> None:
-    row = answers_during_rebuild.main(["--posts", "3000", "--before", "1", "--kill"])
+    row = answers_during_rebuild.main(["--posts", "2500", "--before", "1", "--kill"])
     said = capsys.readouterr()
     assert row["failed"] == 0, said.err
     assert (row["killed_at"], row["resumed_at"]) == (2000, 0)  # too soon for anything to have been saved

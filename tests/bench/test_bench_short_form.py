@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
+import runpy
 import subprocess
 import sys
 import time
+from contextlib import redirect_stdout
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 from bench import lexical_engine_contract as lexical_engines
-from bench import synthetic_posts
+from bench import run_bench, synthetic_posts
+from bench.measure_process import in_child
 from bench.plot_results import plot_results
 
 HERE = Path(__file__).parent
@@ -86,14 +90,24 @@ def test_posts_read_like_posts(posts: synthetic_posts.Corpus) -> None:
     assert all(texts[p.origin.chat_id or 0, p.origin.message_id or 0] == p.text for p in copies if p.origin)
 
 
-def test_the_short_form_writes_what_a_program_can_read(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, HERE / "run_bench.py", "--quick", "--out", tmp_path],
-        capture_output=True,
-        text=True,
-        check=False,
+def run_here(script: Path, *words: str) -> dict[str, Any]:
+    """Run a measurement in this process: most of one of its own is the import of the bot."""
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
+        patch.setattr(sys, "argv", [str(script), *words, repr(time.monotonic())])
+        patch.setattr(sys, "path", [*sys.path])
+        runpy.run_path(str(script), run_name="__main__")
+    return dict(json.loads(said.getvalue().splitlines()[-1]))
+
+
+def test_the_short_form_writes_what_a_program_can_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        run_bench, "in_child", lambda *words: (run_here if words[1] in {"fill", "ask"} else in_child)(*words)
     )
-    assert done.returncode == 0, done.stderr
+    assert run_bench.main(["--quick", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
     told = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))
     assert told["command"] == "bench"
     assert set(told["metrics"]["2000"]["lexical"]) == {"citegram", "rank-bm25"}
@@ -102,7 +116,7 @@ def test_the_short_form_writes_what_a_program_can_read(tmp_path: Path) -> None:
     whole = told["metrics"]["2000"]["whole"]["citegram"]
     assert whole["right"] >= 0.8
     assert whole["exec_to_ready_s"] > whole["imports_to_ready_s"] > 0
-    assert "rank-bm25" in done.stdout
+    assert "rank-bm25" in said
     dense = told["metrics"]["2000"]["dense"]
     if left_out := {"sqlite-vec", "lancedb"} - set(dense):
         assert all(f"{name} is not installed: left out" in told["skipped"] for name in left_out), told["skipped"]

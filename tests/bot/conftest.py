@@ -137,12 +137,20 @@ async def shared_browser(_module_browser: playwright_api.Browser) -> AsyncIterat
         await context.close()
 
 
+async def publish_no_menu(*_: object) -> None:
+    """Three quarters of the calls of a start, for the tests of other things."""
+
+
 Live = Callable[..., AbstractAsyncContextManager[None]]
 
 
 @pytest.fixture
-def live(sandbox: Sandbox, home: Path) -> Live:
-    """Runs the real bot on the sandbox; it ends as it does on SIGTERM."""
+def live(sandbox: Sandbox, home: Path, monkeypatch: pytest.MonkeyPatch) -> Live:
+    """Runs the real bot on the sandbox; it ends as it does on SIGTERM.
+
+    The menu is published in the test of it only.
+    """
+    monkeypatch.setattr("bot.app.publish_menu", publish_no_menu)
 
     @asynccontextmanager
     async def run(

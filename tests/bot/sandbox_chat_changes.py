@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bot.sandbox.chat_rights import can_bot_see
 from bot.sandbox.chats import Json, Membership
-from bot.sandbox.state import SandboxState, can_bot_see
+from bot.sandbox.state import SandboxState
 
 _TOPIC_ICON_COLOUR = 7322096  # https://core.telegram.org/bots/api#createforumtopic
 

@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, index_posts, sent, wait_until_idle
+from sample_sizes import FULL
 
 from bot import access
 from bot.sandbox import Sandbox
-from bot.sandbox.state import set_chat_member
+from bot.sandbox.chat_rights import set_chat_member
 from rag_core import RagSettings, open_engine
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import channels, posts
@@ -137,10 +138,6 @@ class Hunt:
         ]
         files = [f"{file.name} {file.data.decode(errors='replace')}" for file in world.files.values()]
         return "\n".join([json.dumps(mine, ensure_ascii=False), *files])
-
-    def leaked(self) -> list[str]:
-        seen = self.seen()
-        return [secret for secret in SECRETS if secret in seen]
 
 
 async def in_private(hunt: Hunt) -> None:
@@ -282,11 +279,12 @@ async def by_a_failure(hunt: Hunt) -> None:
     await hunt.says("?" * 2000)
 
 
-# These say the same in every language.
-WORDLESS = (
+# These say the same in every language, or differ in how the same question comes to the bot.
+ONCE = {
     by_why_on_the_answer_of_another, by_buttons_of_others, by_remarks_on_the_answer_of_another, by_deep_link,
-    by_every_command,
-)  # fmt: skip
+    by_every_command, by_commands_about_a_post, by_mention, by_command_in_a_group, by_reply, in_another_group,
+    by_forwarding, by_editing,
+}  # fmt: skip
 WAYS: tuple[Callable[[Hunt], Awaitable[None]], ...] = (
     in_private, by_ask, by_mention, by_command_in_a_group, by_reply, in_another_group, an_admin_asks_in_the_group,
     by_search_and_its_pages, by_why_on_the_answer_of_another, by_buttons_of_others, by_forwarding,
@@ -304,14 +302,11 @@ async def test_no_way_of_asking_tells_an_outsider_a_secret(
     hunt = Hunt(sandbox, planted, lang)
     async with live(reader_limit=10_000, chat_limit=10_000):
         await insiders(hunt)
-        for way in WAYS:
-            if lang == "en" or way not in WORDLESS:
+        for way in (*WAYS, *LAST):
+            if lang == "en" or FULL or way not in ONCE:
                 await way(hunt)
-                assert hunt.leaked() == [], way.__name__
-        for way in LAST:
-            await way(hunt)
-            assert not any(word in hunt.seen() for word in WORD.values()), way.__name__
-    assert len(hunt.shown(OTTO)) > (60 if lang == "en" else 30)  # it was an answer each time, and no silence
+                assert not any(secret in hunt.seen() for secret in (WORD.values() if way in LAST else SECRETS)), way
+    assert len(hunt.shown(OTTO)) > (60 if lang == "en" else 20)  # it was an answer each time, and no silence
 
 
 async def insiders(hunt: Hunt) -> None:

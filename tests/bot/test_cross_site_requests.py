@@ -221,7 +221,7 @@ async def foreign_page(_: web.Request) -> web.Response:
 
 
 async def test_a_foreign_page_in_a_browser_does_nothing(sandbox: Sandbox, browser: playwright_api.Browser) -> None:
-    """Even one that knows the token, which a page cannot."""
+    """Even one that knows the token, which a page cannot, and one whose own name stands for this machine by now."""
     await sandbox.send_file(OTTO, "secret.txt", b"the secret")
     path = next(one for one in sandbox.world.files.values() if one.name == "secret.txt").path()
     before = json.dumps([room.messages for room in sandbox.world.rooms.values()], default=str)
@@ -235,24 +235,16 @@ async def test_a_foreign_page_in_a_browser_does_nothing(sandbox: Sandbox, browse
             assert len(said) == 17
             assert not [name for name, what in said.items() if "secret" in str(what) or "posts" in str(what)]
             assert not {name for name, what in said.items() if what in {"loaded", "open", "readable"}}
+        rebound = await page.goto(f"http://evil.example:{urlsplit(sandbox.url).port}/")
+        assert rebound is not None
+        assert rebound.status == 403
+        read = "async (url) => { const r = await fetch(url); return [r.status, await r.text()] }"
+        for url in (f"/sandbox/state?user={ADMIN}", f"/bot{sandbox.token}/sendMessage?chat_id={OTTO}&text=phish"):
+            code, text = await page.evaluate(read, url)
+            assert code == 403
+            assert "Otto" not in text
         await page.goto(f"{sandbox.url}/?user={OTTO}")  # typed into the address bar
         await page.locator("#chats [data-chat]").first.wait_for()
     assert len(sandbox.transcript) == lines
     assert not sandbox.world.queue.webhook
     assert json.dumps([room.messages for room in sandbox.world.rooms.values()], default=str) == before
-
-
-async def test_a_foreign_page_under_a_name_of_ours_does_nothing(
-    sandbox: Sandbox, browser: playwright_api.Browser
-) -> None:
-    """DNS rebinding: the page's own name now stands for this machine and the sandbox's port."""
-    page = await browser.new_page()
-    answer = await page.goto(f"http://evil.example:{urlsplit(sandbox.url).port}/")
-    assert answer is not None
-    assert answer.status == 403
-    read = "async (url) => { const r = await fetch(url); return [r.status, await r.text()] }"
-    for path in (f"/sandbox/state?user={ADMIN}", f"/bot{sandbox.token}/sendMessage?chat_id={OTTO}&text=phish"):
-        code, text = await page.evaluate(read, path)
-        assert code == 403
-        assert "Otto" not in text
-    assert not sandbox.transcript

@@ -58,7 +58,6 @@ async def test_six_hostile_requests_do_not_delay_another_reader(
     assert waited <= MOST_S or came[RITA] < max(came[attacker] for attacker in ATTACKERS)
 
 
-@pytest.mark.alone
 async def test_the_requests_of_one_reader_wait_in_a_row_of_their_own(sandbox: Sandbox, live: Any, home: Path) -> None:
     """Six hostile requests of one reader: another's question, asked last, does not wait for the last."""
     await keep_hostile_posts(home)

@@ -13,8 +13,9 @@ from typing import Any
 
 from driven_sandbox import running_bot
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, sent, wait_until_idle
-from hostile_texts import entities, posts, prompt_leaks, questions
+from hostile_texts import entities, every_other, posts, prompt_leaks, questions
 from obedient_model import KNOWN, TOKEN, obedient_server
+from sample_sizes import choose_size
 
 from bot.sandbox import Sandbox
 from bot.sandbox.message_text_and_entities import count_utf16_units
@@ -85,7 +86,7 @@ async def test_hostile_posts_change_nothing_and_nothing_gets_out(sandbox: Sandbo
             await sandbox.post(HARBOUR if row["lang"] == "en" else KILN, row["text"], extra={"entities": marks})
         await wait_until_idle(sandbox, home)
         before = state(home)
-        asked = rows[::3]  # some of each language: all are asked where no chat is
+        asked = rows[:: choose_size(3, 5)]  # some of each language: all are asked where no chat is
         for number, row in enumerate(asked):
             await sandbox.say(READERS[number % len(READERS)], row["asked"])
         await wait_until_idle(sandbox, home)
@@ -96,7 +97,7 @@ async def test_hostile_posts_change_nothing_and_nothing_gets_out(sandbox: Sandbo
         await wait_until_idle(sandbox, home)
         await press_all(sandbox, home)
         said = "".join(row["text"] for row in rows)
-        assert check(sandbox, *READERS, said=said.replace("staircase", "")) > 50
+        assert check(sandbox, *READERS, said=said.replace("staircase", "")) > len(asked) + 4 * len(asked[::3])
     assert state(home) == before
 
 
@@ -120,7 +121,7 @@ async def test_hostile_questions_change_nothing_and_nothing_gets_out(sandbox: Sa
         await sandbox.say(OTTO, "hello")
         await wait_until_idle(sandbox, home)
         before = state(home)
-        rows = questions()
+        rows = every_other(questions(), 0)
         for number, row in enumerate(rows):
             text, reader = row["text"].replace("\0", "")[:4096], READERS[number % len(READERS)]
             await sandbox.say(reader, text)
@@ -130,5 +131,5 @@ async def test_hostile_questions_change_nothing_and_nothing_gets_out(sandbox: Sa
                 await sandbox.say(OTTO, f"/ask@citegram_bot {text}"[:4096], chat_id=GROUP)
         await wait_until_idle(sandbox, home)
         said = "".join(row["text"] for row in rows)
-        assert check(sandbox, *READERS, GROUP, said=said.replace("staircase", "")) > 80
+        assert check(sandbox, *READERS, GROUP, said=said.replace("staircase", "")) > 1.86 * len(rows)
     assert state(home) == before

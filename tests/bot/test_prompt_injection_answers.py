@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 from driver import index_posts
-from hostile_texts import entities, posts, prompt_leaks, questions
+from hostile_texts import entities, every_other, posts, prompt_leaks, questions
 from obedient_model import KNOWN, THOUGHT, TOKEN, ObedientLlm
+from sample_sizes import choose_size
 
 from bot.i18n import get_translator
 from bot.sandbox.message_text_and_entities import count_utf16_units, extract_entity_text, prepare_text
@@ -39,6 +40,7 @@ TOWN, SAFE, NOON = -1001000001, -1001000004, datetime(2025, 3, 1, 12, tzinfo=UTC
 POSTS, QUESTIONS = posts(), questions()
 VIEWER = Viewer(1, frozenset({TOWN}))
 RECIPES = ("direct", "agent", "mapreduce", "council", "react")
+HALVES = ("direct", "none")
 ALLOWED = {f"tool.{tool.name}" for tool in TOOLS} | {"tool.?"}
 
 
@@ -118,7 +120,8 @@ class Opened:
     def __init__(self, rag: Engine) -> None:
         self.runs: list[Run] = []
         self.model = ObedientLlm(context=8192)
-        self.rag = replace(rag, writer=self.model, planner=self.model, traced=self.runs.append)
+        self.plain = replace(rag, traced=self.runs.append)
+        self.rag = replace(self.plain, writer=self.model, planner=self.model)
 
     def nothing_told(self, log: pytest.LogCaptureFixture) -> set[str]:
         """The tools that were called. Neither traces nor logs hold thoughts, secrets, prompts, or posts of the safe."""
@@ -135,39 +138,36 @@ def opened(rag: Engine) -> Opened:
     return Opened(rag)
 
 
-@pytest.mark.parametrize("rows", [POSTS, QUESTIONS], ids=["posts", "questions"])
-@pytest.mark.parametrize("model", ["obedient", "none"])
-async def test_no_hostile_post_or_question_adds_a_link_or_leaks_anything(
-    opened: Opened, rag: Engine, model: str, rows: list[dict[str, Any]]
-) -> None:
-    met = 0
-    for row in rows:
-        question = asked(row.get("asked", row["text"]), row["lang"])
-        found = await answer_question(question, opened.rag if model == "obedient" else rag)
-        met += any(key.message_id == row.get("id") for key in (*found.posts(), *(p.key for p in found.nearest)))
-        check(found, await shown(found, rag, row["lang"]))
-    assert met >= len(POSTS) - 4 or rows is QUESTIONS  # else nothing was tried
+def choose_rows(recipe: str) -> list[dict[str, Any]]:
+    """Every attack with the plainest recipe and with no model, one of them the half that the other leaves out."""
+    if recipe in HALVES:
+        return [row for rows in (POSTS, QUESTIONS) for row in every_other(rows, HALVES.index(recipe))]
+    first = RECIPES.index(recipe)  # each of the others has other posts and questions
+    return [*POSTS[first :: choose_size(14, 20)], *QUESTIONS[first :: choose_size(12, 16)]]
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-async def test_no_recipe_obeys_posts_or_questions(
+@pytest.mark.parametrize("recipe", ["none", *RECIPES])
+async def test_no_hostile_post_or_question_is_obeyed_adds_a_link_or_leaks_anything(
     opened: Opened, recipe: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    rag = replace(opened.rag, recipe=recipe)
-    first = RECIPES.index(recipe)  # each recipe has other posts and questions
-    told = [(row["asked"], row["lang"]) for row in POSTS[first::14]]
-    told += [(row["text"], row["lang"]) for row in QUESTIONS[first::12]]
-    for text, lang in told:
+    rag = opened.plain if recipe == "none" else replace(opened.rag, recipe=recipe)
+    missed = []
+    for row in choose_rows(recipe):
         early: list[Answer] = []
         sentences: list[Sentence] = []
-        found = await answer_question(asked(text, lang), rag, on_sentence=sentences.append, on_extract=early.append)
+        question = asked(row.get("asked", row["text"]), row["lang"])
+        found = await answer_question(question, rag, on_sentence=sentences.append, on_extract=early.append)
         for one in (found, *early):
-            said = await shown(one, rag, lang)
+            said = await shown(one, rag, row["lang"])
             check(one, said)
             assert "the heron" not in said  # of the thought; a post has "is heron"
         assert all(citation.post.chat_id == TOWN for one in sentences for citation in one.citations)
         assert not [one.text for one in sentences if KNOWN in one.text or "the heron" in one.text or TOKEN in one.text]
+        met = {key.message_id for key in (*found.posts(), *(passage.key for passage in found.nearest))}
+        if "asked" in row and row["id"] not in met:
+            missed.append(row["id"])
+    assert recipe not in HALVES or len(missed) <= 1, missed  # else nothing was tried
     tools = opened.nothing_told(caplog)
     assert {"tool.search", "tool.?"} <= tools or recipe != "react"  # tools that are allowed, and others
 

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = asked.folder or Path(tempfile.mkdtemp(prefix="citegram-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
     weather, templates = FaultInjection(folder), {}
-    for name, number in (("many", asked.posts), ("few", _FEW)):
+    for name, number in {"many": asked.posts, **({"few": _FEW} if qdrant else {})}.items():
         templates[name] = folder / name, make_expected_posts(OLD, number, asked.seed)
         prepare_archive(*templates[name])
     weather.begin()  # for the bots, not for this process

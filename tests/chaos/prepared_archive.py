@@ -11,7 +11,7 @@ from chaos.channel_traffic import CHANNELS
 from chaos.expected_posts import ExpectedPost
 
 from ingest.exports.export_checks import ImportOptions
-from ingest.exports.telegram_desktop import import_export
+from ingest.exports.export_formats import import_export
 from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine
 from rag_core.storage import channels

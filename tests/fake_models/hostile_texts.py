@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from sample_sizes import FULL
 
 from rag_core.writing.prompt_loading import load_prompt
 
@@ -35,6 +38,19 @@ def questions() -> list[dict[str, Any]]:
     return _rows("questions.jsonl")
 
 
+def every_other(rows: list[dict[str, Any]], turn: int) -> list[dict[str, Any]]:
+    """Of each kind every other row, by turns of each language, and the only row of a kind; turns 0 and 1 are all."""
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        kinds.setdefault(row["kind"], []).append(row)
+    return [
+        row
+        for turned, some in enumerate(kinds.values(), turn)
+        for n, row in enumerate(some)
+        if FULL or len(some) == 1 or (turned + n + n // 2) % 2 == 0
+    ]
+
+
 def entities(row: dict[str, Any], longest: int = 1 << 30) -> list[dict[str, Any]]:
     """The entities of a post, as far as they lie within `longest` units."""
     given = dict(row.get("entities", {}))
@@ -51,5 +67,10 @@ def _shingles(text: str) -> set[tuple[str, ...]]:
 
 def prompt_leaks(text: str) -> set[tuple[str, ...]]:
     """Rows of words of a prompt that stand in a text."""
+    return _shingles(text) & _prompt_shingles()
+
+
+@cache
+def _prompt_shingles() -> set[tuple[str, ...]]:
     told = [load_prompt(name, lang).system for name in ("write", "judge", "support", "hyde") for lang in ("en", "ru")]
-    return _shingles(text) & set().union(*map(_shingles, [*told, load_prompt("plan", "all").system]))
+    return set().union(*map(_shingles, [*told, load_prompt("plan", "all").system]))

@@ -4,7 +4,7 @@ import gzip
 import json
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,12 +28,10 @@ MakePost = Callable[..., Post]
 
 
 @pytest.fixture
-async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
-    archive = await Archive.open(tmp_path / "data")
+async def archive(archive: Archive) -> Archive:
     for chat_id in (A, B, C):
         await channels.save_channel(archive, Channel(chat_id, f"Channel {chat_id}"))
-    yield archive
-    await archive.close()
+    return archive
 
 
 @pytest.fixture

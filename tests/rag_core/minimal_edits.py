@@ -31,10 +31,11 @@ from minimal_edit_vocabulary import (
     UNSURE,
     VERBS,
 )
+from sample_sizes import choose_size
 
 ROOT = Path(__file__).parents[2]
 KINDS = ("number", "date", "name", "negation")
-EACH = {"ru": 70, "en": 70}  # of each kind, where the posts hold as many
+EACH = choose_size(70, 20)  # of each kind and language, where the posts hold as many
 PER_SENTENCE = {"ru": 1, "en": 3}  # English posts are few
 
 
@@ -82,17 +83,16 @@ def _exported(file: Path) -> Iterator[str]:
         yield _plain(entry.get("text", ""))
 
 
-def real_posts(shared: Path | None) -> list[str]:
-    """The texts of the sample channels and, where the data is, of real ones; each text once."""
+def real_posts(shared: Path) -> list[str]:
+    """The texts of the sample channels and of real ones; each text once."""
     texts: list[str] = []
     for file in sorted((ROOT / "bot/sandbox/channels").glob("*/result.json")):
         texts.extend(_exported(file))
-    if shared:
-        for name in ("tg_ru_news", "tg_ru_official", "tg_ru_finance", "tg_en_broadcast"):
-            with gzip.open(shared / name / "posts.jsonl.gz", "rt", encoding="utf-8") as lines:
-                rows = islice(lines, 0, None, 3 if name == "tg_ru_news" else 1)  # its many posts take long to read
-                texts.extend(json.loads(line)["text"] for line in rows)
-        texts.extend(_exported(shared / "tg_export_en/json/result.json"))
+    brief = choose_size(1, 6)  # every so many of the Russian posts
+    for name, step in {"tg_ru_news": 3 * brief, "tg_ru_official": brief, "tg_ru_finance": brief}.items():
+        with gzip.open(shared / name / "posts.jsonl.gz", "rt", encoding="utf-8") as lines:
+            texts.extend(json.loads(line)["text"] for line in islice(lines, 0, None, step))
+    texts.extend(_exported(shared / "tg_export_en/json/result.json"))
     return list(dict.fromkeys(text for text in texts if text))
 
 
@@ -336,9 +336,9 @@ def _candidates(posts: list[str], rng: random.Random) -> Iterator[Edit]:
 
 
 @cache
-def minimal_edits(shared: Path | None, seed: int = 7) -> list[Edit]:
+def minimal_edits(shared: Path) -> list[Edit]:
     """The edits, as many of each kind and language as the posts allow up to `EACH`; by language, kind and chance."""
-    rng = random.Random(seed)
+    rng = random.Random(7)
     groups: dict[tuple[str, str], list[Edit]] = defaultdict(list)
     for edit in _candidates(real_posts(shared), rng):
         groups[edit.lang, edit.kind].append(edit)
@@ -349,7 +349,7 @@ def minimal_edits(shared: Path | None, seed: int = 7) -> list[Edit]:
     for row in zip_longest(*(groups[key] for key in sorted(groups, key=lambda key: len(groups[key])))):
         for edit in filter(None, row):
             key = edit.lang, edit.kind
-            if len(chosen[key]) < EACH[edit.lang] and taken[edit.original] < PER_SENTENCE[edit.lang]:
+            if len(chosen[key]) < EACH and taken[edit.original] < PER_SENTENCE[edit.lang]:
                 taken[edit.original] += 1
                 chosen[key].append(edit)
     return [edit for key in sorted(chosen) for edit in chosen[key]]

@@ -17,6 +17,7 @@ from itertools import islice
 import pytest
 from adversarial_drafts import TRICKS, AdversarialDraft, Told, drafts, may_be_shown
 from minimal_edits import figures
+from sample_sizes import choose_size
 from scripted_model import FakeLlm
 
 from rag_core import Question, RagSettings, Viewer, open_engine
@@ -64,7 +65,7 @@ async def written(count: int) -> tuple[Counter[str], int]:
             await channels.save_channel(rag.archive, Channel(CHAT, "Town", "town", visibility=Visibility.PUBLIC))
             await posts.save_posts(rag.archive, KEPT, source="test")
             question = Question("What is new in town?", "en", NOON, Viewer(1, frozenset({CHAT})))
-            for draft in islice(drafts(PASSAGES, seed=3), count):
+            for draft in islice(drafts(PASSAGES, seed=2), count):
                 model, run = FakeLlm(draft.raw, context=8192), Run(rag.settings.budgets, "direct")
                 try:
                     wrote = await run.require("write", write_draft(question, EVIDENCE, replace(rag, writer=model), run))
@@ -77,14 +78,14 @@ async def written(count: int) -> tuple[Counter[str], int]:
 
 
 async def test_nothing_that_the_posts_do_not_say_gets_out() -> None:
-    leaked, shown = await written(250)
-    assert shown > 25
+    leaked, shown = await written(count := choose_size(250, 120))  # of this seed every trick is among the first
+    assert shown > count / 10
     assert not leaked
 
 
 @pytest.fixture(scope="module")
 def made() -> list[AdversarialDraft]:
-    return list(islice(drafts(PASSAGES), 2000))
+    return list(islice(drafts(PASSAGES), choose_size(2000, 1000)))
 
 
 @pytest.fixture(scope="module")

@@ -93,14 +93,16 @@ async def test_control_characters_in_a_question_change_nothing(library: Any) -> 
 
 
 @pytest.mark.parametrize(
-    "filler", ["ferry island morning pier dogs ", "паром остров причал ", "a. ", "Ferry «", "7:30 "]
-)
+    "filler",
+    [
+        "ferry island morning pier dogs ", "паром остров причал ", "a. ", "Ferry «", "7:30 ",
+        " ".join(f"ferry{n} island{n}" for n in range(400)),
+    ],
+)  # fmt: skip
 async def test_a_question_of_4000_characters_is_answered_in_time(library: Any, filler: str) -> None:
     started = time.perf_counter()
     await library.ask(("When does the ferry leave? " + filler * 4000)[:4000])
-    distinct = " ".join(f"ferry{n} island{n}" for n in range(400))[:4000]
-    await library.ask(distinct)
-    assert time.perf_counter() - started < 4
+    assert time.perf_counter() - started < 2
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sample_sizes import choose_size
 
 from rag_core.engine_factory import get_lexical_folder
 from rag_core.errors import IndexUnavailable
@@ -37,7 +38,7 @@ ASKED = st.lists(WORDS, min_size=1, max_size=6).map(" ".join)
 KINDS = st.sampled_from(["{}", "When was {} first mentioned?", "Когда писали про {}?", "How many posts mention {}?"])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=choose_size(25, 12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(TEXTS, min_size=1, max_size=5), st.lists(st.tuples(KINDS, ASKED), min_size=1, max_size=4))
 def test_every_quote_stands_word_for_word_in_its_post(
     open_library: Any, make_post: Any, texts: list[str], asked: list[tuple[str, str]]

@@ -10,7 +10,7 @@ import pytest
 
 from ingest.indexer import DenseIndexer
 
-QUESTIONS = 8  # for each of the two workers the bot has
+QUESTIONS = 5  # for each of the two workers the bot has
 ROUNDS = 5  # other work on the machine may hold us up once; what blocks the loop does so every time
 MOST_S = 0.05
 
@@ -29,9 +29,9 @@ async def test_the_event_loop_stays_free_while_posts_are_indexed_and_questions_a
         for turn in range(ROUNDS):
             posts = [
                 make_post(
-                    turn * 1000 + n, f"The ferry number {n} leaves. " * (n % 40 + 1), chat=library.harbour, days=n
+                    turn * 1000 + n, f"The ferry number {turn}{n} leaves. " * (2 * n % 41), chat=library.harbour, days=n
                 )
-                for n in range(1, 121)
+                for n in range(1, 35)
             ]
             async with loop_lag() as lags:
                 await library.keep(*posts)

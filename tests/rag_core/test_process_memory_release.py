@@ -34,6 +34,7 @@ glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is glib
 
 @glibc
 @pytest.mark.parametrize("how", ["bounded", "as it is"])
+@pytest.mark.slow
 def test_what_is_free_between_blocks_in_use_goes_back(how: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", HOLES, how],

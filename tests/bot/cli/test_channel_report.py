@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from driver import Cli, open_archive
 
-from bot.cli.html_report import build_report
+from bot.cli.channel_report import build_report
 from rag_core.storage import channels, posts
 from rag_core.types import Channel, Post, PostKey
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import io
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 from driven_sandbox import DrivenSandbox
 from driver import Cli
 
-from bot.cli.index_commands import show_progress_bar
+from bot.cli.progress_bar import show_progress_bar
+from bot.data_folder_lock_and_usage import take_lock
 
 ROOT = Path(__file__).parents[3]
 QUESTION = "What is the earliest mention of Ilse Brandt?"
@@ -28,28 +30,30 @@ def test_a_second_demo_of_a_folder_uses_the_first(
     monkeypatch.setenv("MODELS__EMBEDDER", "none")
     words = [sys.executable, "-m", "bot", "--data", str(tmp_path), "demo", "--port", "0"]
     pipe = subprocess.PIPE
-    with (
-        subprocess.Popen(words, cwd=root, stdout=pipe, stderr=pipe, text=True) as first,
-        subprocess.Popen(words, cwd=root, stdout=pipe, stderr=pipe, text=True) as second,
-    ):
+
+    def try_then_let_the_first_go_on(file: TextIO) -> str | None:
+        address = take_lock(file)
+        first.send_signal(signal.SIGCONT)
+        return address
+
+    with subprocess.Popen(words, cwd=root, stdout=pipe, stderr=pipe, text=True) as first:
         try:
-            # whichever claimed the folder serves, the other one waits for it and says where it is
-            until = time.monotonic() + 60
-            while first.poll() is None is second.poll() and time.monotonic() < until:
-                time.sleep(0.05)
-            serving, other = (second, first) if second.poll() is None else (first, second)
-            out, err = other.communicate(timeout=1)
-            assert out.startswith("The demo is running already: open http://127.0.0.1:")
-            assert err in ("", "Another demo is being set up in this folder: waiting for it.\n")
+            # it has claimed the folder; the other one, of this process, waits for it and says where it is
+            assert first.stderr
+            assert first.stderr.readline().startswith("Setting up the sample channels")
+            first.send_signal(signal.SIGSTOP)
+            monkeypatch.setattr("bot.cli.demo.take_lock", try_then_let_the_first_go_on)
+            said = run_command("--data", tmp_path, "demo", "--port", "0")
+            assert said.out.startswith("The demo is running already: open http://127.0.0.1:")
+            assert said.err == "Another demo is being set up in this folder: waiting for it.\n"
             said = run_command("--data", tmp_path, "demo", "--once", QUESTION)
             assert said.out.replace("\u202f", " ").startswith("First mentioned on November 20, 2025: ")
             assert "<https://t.me/owl_hill_observers/84>" in said.out
             assert said.err == ""
-            serving.terminate()
-            assert "Open http://127.0.0.1:" in serving.communicate(timeout=60)[0]
+            first.terminate()
+            assert "Open http://127.0.0.1:" in first.communicate(timeout=60)[0]
         finally:
             first.kill()
-            second.kill()
     # one that has ended is nobody to ask
     assert "<https://t.me/owl_hill_observers/84>" in run_command("--data", tmp_path, "demo", "--once", QUESTION).out
 

@@ -10,14 +10,9 @@ import numpy as np
 import pytest
 from driver import write_rows
 
-from bot.evaluation.claim_accuracy import (
-    VERIFICATION_LAYERS,
-    JudgedClaim,
-    compute_label_metrics,
-    fit_claim_bar,
-    judge_claim_pairs,
-)
+from bot.evaluation.claim_accuracy import VERIFICATION_LAYERS, JudgedClaim, compute_label_metrics, judge_claim_pairs
 from bot.evaluation.datasets import ClaimRow, read_claims
+from bot.evaluation.fitting import fit_claim_bar
 from bot.evaluation.logistic_regression import assign_folds, fit_logistic
 from rag_core.errors import ImportRefused
 

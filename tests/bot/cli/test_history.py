@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -70,8 +68,3 @@ def test_the_terminal_says_what_to_set(bakery: Path, run_command: Any) -> None:
     assert told.code == 1
     assert "HISTORY__API_ID" in told.err
     assert CHANNEL.title not in told.err
-
-
-def test_the_client_library_is_loaded_only_where_it_is_used(root: Path) -> None:
-    code = "import bot.app, bot.cli.history, bot.cli.doctor, sys; sys.exit('telethon' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0

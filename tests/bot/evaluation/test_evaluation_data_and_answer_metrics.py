@@ -14,20 +14,16 @@ from bot.evaluation.answer_metrics import (
     JudgedAnswer,
     RankedQuery,
     compute_answer_metrics,
+    compute_by_language,
     compute_metrics_by_kind,
     compute_retrieval_metrics,
     holds_answer,
     judge_answer,
 )
+from bot.evaluation.ask_and_judge import ask_all, search_query
 from bot.evaluation.datasets import EvaluationQuery, read_dataset
 from bot.evaluation.fitting import fit_calibration
-from bot.evaluation.indexed_dataset import (
-    IndexedDataset,
-    ask_all,
-    compute_by_language,
-    open_indexed_dataset,
-    search_query,
-)
+from bot.evaluation.indexed_dataset import IndexedDataset, open_indexed_dataset
 from rag_core.errors import ImportRefused
 from rag_core.settings import RagSettings
 from rag_core.types import Answer, Certainty, Citation, PostKey, Sentence

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bot.evaluation.ask_and_judge import run_interleaved
 from bot.evaluation.datasets import EvaluationQuery, draw_sample
 from bot.evaluation.date_accuracy import read_with_dateparser
 from bot.evaluation.evaluation_report import (
@@ -19,7 +20,6 @@ from bot.evaluation.evaluation_report import (
     format_table,
 )
 from bot.evaluation.evaluation_variants import VARIANTS, Variant, build_variant_settings
-from bot.evaluation.indexed_dataset import run_interleaved
 from rag_core import Engine
 from rag_core.errors import ModelUnavailable
 from rag_core.recipe_steps import plan_by_rules

@@ -25,7 +25,7 @@ from driver import (
 from sandbox_chat_changes import create_topic
 
 from bot.sandbox import Sandbox
-from bot.views.answer import hash_text_version, parse_stored_answer
+from bot.stored_answer import hash_text_version, parse_stored_answer
 from bot.views.keyboards import AnswerAction, AnswerCallback
 from rag_core.storage import channels, posts
 from rag_core.types import Post, PostKey, Visibility

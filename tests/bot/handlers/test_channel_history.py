@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, OTTO, buttons, current, press, query_archive, say
+from driver import ADMIN, OTTO, buttons, current, open_archive, press, query_archive, say
 from fake_mtproto_server import CHAT_ID, TelegramServer, make_message, serve
 
 from bot import history_service as service
@@ -140,10 +140,9 @@ async def test_the_gap_of_a_new_channel_closes_by_itself(
 ) -> None:
     server.post(*range(1, 121))
     await query_archive(bakery, lambda archive: history_gaps.note_gap_before_joining(archive, CHAT_ID))
-    async with live(sections=ON):
-        async with asyncio.timeout(40):
-            while (await query_archive(bakery, history_gaps.list_open_gaps)).get(CHAT_ID):  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+    async with live(sections=ON), asyncio.timeout(40), open_archive(bakery) as archive:
+        while (await history_gaps.list_open_gaps(archive)).get(CHAT_ID):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
     assert await query_archive(bakery, lambda archive: post_lookup.count_posts(archive, CHAT_ID)) == 120
 
 

@@ -14,8 +14,8 @@ from sandbox_chat_changes import create_topic
 from bot.handlers.citation_buttons import load_cited_words, locate_quote
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
-from bot.views import answer, keyboards
-from bot.views.answer import CitedPost, CitedSpan, StoredAnswer, StoredSentence
+from bot.stored_answer import CitedPost, CitedSpan, StoredAnswer, StoredSentence, hash_text_version
+from bot.views import keyboards
 from bot.views.message_formatting import split_pages
 from rag_core.storage import channels, posts, visible_posts
 from rag_core.types import Entity, Post, PostKey, Visibility
@@ -264,7 +264,7 @@ async def test_of_an_album_the_right_caption_is_quoted(empty_library: Any, make_
     archive, key = library.rag.archive, first.key
     union = (await visible_posts.fetch_posts(archive, [key]))[key].text
     start = union.index("Сад")
-    cited = CitedPost(key, first.date, answer.hash_text_version(union))
+    cited = CitedPost(key, first.date, hash_text_version(union))
     found = await load_cited_words(archive, CitedSpan(key, start, len(union)), cited)
     assert found is not None
     place = await locate_quote(archive, found)

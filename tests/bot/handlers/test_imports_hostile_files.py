@@ -16,10 +16,10 @@ from driver import RITA, make_zip, open_archive, say
 
 from bot.handlers.imports import translate_note
 from bot.i18n import get_translator
-from bot.import_process import DocumentRefused, unpack_document
 from bot.sandbox import Sandbox
+from bot.unpack_document import DocumentRefused, unpack_document
 from ingest.exports.export_checks import ImportOptions
-from ingest.exports.telegram_desktop import import_export
+from ingest.exports.export_formats import import_export
 from rag_core.errors import ImportRefused
 from rag_core.storage import channels, posts
 from rag_core.types import Channel

@@ -5,8 +5,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
 from driver import ADMIN, GROUP, OTTO, RITA, find_formatted, say
 
+from bot.handlers.start import publish_menu
 from bot.sandbox import Sandbox
 
 
@@ -66,7 +68,10 @@ async def test_in_a_group_help_and_start_answer_by_name_only(sandbox: Sandbox, l
     assert any(text.startswith("This group has no channels yet. Its") for text in replies)
 
 
-async def test_the_menu_is_there_in_both_languages(sandbox: Sandbox, live: Any) -> None:
+async def test_the_menu_is_there_in_both_languages(
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.app.publish_menu", publish_menu)
     async with live():
         sandbox.world.people[ADMIN].started = True
         assert await sandbox.until(lambda: len([c for c in sandbox.transcript if c["method"] == "setMyCommands"]) == 8)

@@ -25,8 +25,8 @@ from driver import (
     wait_until,
 )
 
-from bot.handlers.watches import is_quiet
 from bot.sandbox import Sandbox
+from bot.watch_notifier import is_quiet
 from rag_core.storage.posts import save_posts
 from rag_core.types import Post, PostKey
 
@@ -148,7 +148,7 @@ async def test_admins_of_a_group_watch_for_it(sandbox: Sandbox, live: Any, home:
 async def test_the_rest_of_a_day_is_counted_and_a_chat_that_blocks_is_left_alone(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.handlers.watches.MAX_NOTICES_A_DAY", 1)
+    monkeypatch.setattr("bot.watch_notifier.MAX_NOTICES_A_DAY", 1)
     async with live():
         await say_text(sandbox, OTTO, "/watch walrus")
         await post(sandbox, home, HARBOUR, NEWS)

@@ -14,7 +14,7 @@ from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, open_archive, 
 from bot.handlers.why_and_plan import explain_answer
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
-from bot.views.answer import hash_text_version, parse_stored_answer, serialize_answer
+from bot.stored_answer import hash_text_version, parse_stored_answer, serialize_answer
 from bot.views.message_formatting import split_pages
 from bot.views.post_formatting import RenderContext
 from rag_core.storage import Archive, channels, posts, visible_posts

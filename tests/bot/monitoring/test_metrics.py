@@ -93,7 +93,7 @@ async def test_a_stopped_question_counts_as_stopped(
 async def test_states_are_read_when_they_are_asked_for(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.monitoring.health._REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr("bot.monitoring.state_gauges._REFRESH_SECONDS", 0.0)
     port = find_free_port()
     with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
         archive.execute("INSERT INTO gaps (chat_id, since, until, noted_at) VALUES (-1001000001, 1, 2, 3)")
@@ -121,7 +121,7 @@ async def test_states_are_read_when_they_are_asked_for(
 async def test_caches_and_votes_are_told(
     sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.monitoring.health._REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr("bot.monitoring.state_gauges._REFRESH_SECONDS", 0.0)
     port = find_free_port()
     async with live(sections=watching(port)):
         reply = await ask(OTTO, FERRY)
@@ -238,7 +238,7 @@ async def test_what_cannot_be_read_leaves_the_rest_of_the_page(
     async def gone(*args: Any) -> Any:
         raise ArchiveUnavailable("The archive is gone.")
 
-    monkeypatch.setattr("bot.monitoring.health.monitoring_stats.fetch_queue_stats", gone)
+    monkeypatch.setattr("bot.monitoring.state_gauges.monitoring_stats.fetch_queue_stats", gone)
     port = find_free_port()
     async with live(sections=watching(port)):
         found = await fetch_metrics(port)

@@ -16,8 +16,9 @@ from metrics_client import fetch_text
 from prometheus_client.metrics_core import Metric
 
 from bot.background_job_log import JobLog
-from bot.monitoring.health import ReadinessCheck, StateCollector
+from bot.monitoring.health import ReadinessCheck
 from bot.monitoring.metrics import Meter
+from bot.monitoring.state_gauges import StateCollector
 from rag_core.errors import IndexUnavailable
 from rag_core.index.vector_store import VectorPoint, VectorStore, open_vector_store
 from rag_core.models.active_models import DenseIndex

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import GROUP, HARBOUR, OTTO, RITA, query_archive
+from driver import GROUP, HARBOUR, OTTO, RITA, execute, query_archive, wait_until
 from sandbox_faults import FaultKind
 
 from bot.sandbox import Sandbox
 from bot.telegram.session import RetryMiddleware
 from bot.worker import question_worker
-from rag_core.storage import Archive, channels, posts
+from rag_core.storage import channels, posts
 from rag_core.types import PostKey
 
 QUESTIONS = [
@@ -29,13 +28,6 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses of seconds last hundredths."""
     monkeypatch.setattr(RetryMiddleware.__init__, "__defaults__", (6, 0.01))
     monkeypatch.setattr("bot.worker.delivery._FIRST_RETRY_SECONDS", 0.05)
-
-
-async def rows(home: Path, sql: str) -> list[dict[str, Any]]:
-    archive = await Archive.open(home)
-    found = [dict(row) for row in await archive.rows(sql)]
-    await archive.close()
-    return found
 
 
 async def asked_of_all(sandbox: Sandbox, home: Path, live: Any) -> Counter[tuple[int, str]]:
@@ -55,18 +47,11 @@ async def asked_of_all(sandbox: Sandbox, home: Path, live: Any) -> Counter[tuple
 
 
 async def settled(home: Path, count: int) -> None:
-    async with asyncio.timeout(30):
-        while True:
-            states = await rows(home, "SELECT state FROM questions")
-            if [row["state"] for row in states] == ["answered"] * count:
-                return
-            await asyncio.sleep(0.05)
+    assert await wait_until(lambda: execute(home, "SELECT state FROM questions") == [("answered",)] * count)
 
 
 async def on_its_way(home: Path, which: str = "1") -> None:
-    async with asyncio.timeout(30):
-        while not await rows(home, f"SELECT * FROM deliveries WHERE {which}"):  # noqa: ASYNC110 - rings no bell
-            await asyncio.sleep(0.02)
+    assert await wait_until(lambda: bool(execute(home, f"SELECT * FROM deliveries WHERE {which}")))
 
 
 def answers(sandbox: Sandbox) -> Counter[tuple[int, str]]:
@@ -95,9 +80,9 @@ async def test_where_replies_are_lost_an_answer_comes_twice_at_most_and_that_is_
     sandbox.faults.fail_next("sendMessage", "lost")  # the storm may spare all of them
     copies = await asked_of_all(sandbox, home, live)
     assert max(copies.values()) == 2
-    repeats = await rows(home, "SELECT sum(repeats) AS counted FROM questions")
-    assert repeats[0]["counted"] == sum(number - 1 for number in copies.values())
-    assert await rows(home, "SELECT * FROM deliveries") == []
+    ((repeats,),) = execute(home, "SELECT sum(repeats) FROM questions")
+    assert repeats == sum(number - 1 for number in copies.values())
+    assert execute(home, "SELECT * FROM deliveries") == []
 
 
 async def test_however_often_replies_are_lost_an_answer_comes_twice_at_most(

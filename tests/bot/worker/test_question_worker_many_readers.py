@@ -16,8 +16,8 @@ from slow_model import SlowLlm
 from bot.sandbox import Sandbox
 from rag_core.models.active_models import LanguageModels
 
-READERS = range(10_000, 10_000 + choose_size(200, 40))
-MOST_KB = 100_000  # more memory than before they asked
+READERS = range(10_000, 10_000 + choose_size(200, 20))
+MOST_KB = min(100_000, 2500 * len(READERS))  # more memory than before they asked
 WRITTEN = "The ferry leaves at 7:30 every morning. [1]\n"
 
 

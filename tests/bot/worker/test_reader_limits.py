@@ -28,7 +28,7 @@ async def test_commands_are_limited_and_it_is_said_once(sandbox: Sandbox, live: 
         sandbox.world.add_person(reader, "Reader", lang="en")
     async with live(reader_limit=5):
         for reader, command in readers.items():
-            for _ in range(12):
+            for _ in range(8):
                 await sandbox.say(reader, command)
         await wait_until_handled(sandbox)
     for reader, command in readers.items():
@@ -42,7 +42,7 @@ async def test_presses_are_limited(sandbox: Sandbox, live: Any) -> None:
         answer = await say(sandbox, OTTO, FERRY)
         first, *_ = [b["callback_data"] for row in answer["reply_markup"]["inline_keyboard"] for b in row]
         before = len(sandbox.transcript)
-        for _ in range(80):
+        for _ in range(40):
             press_button(sandbox.world, OTTO, OTTO, answer["message_id"], first)
         await wait_until_handled(sandbox)
     answered = [c for c in sandbox.transcript[before:] if c["method"].lower() == "answercallbackquery"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ingest.exports.export_checks import ImportOptions
-from ingest.exports.telegram_desktop import import_export
+from ingest.exports.export_formats import import_export
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_merging import PostTally

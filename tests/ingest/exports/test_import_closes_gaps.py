@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ingest.exports.export_checks import ImportOptions
-from ingest.exports.telegram_desktop import import_export
+from ingest.exports.export_formats import import_export
 from rag_core.storage import Archive, channels, history_gaps
 from rag_core.types import Channel
 

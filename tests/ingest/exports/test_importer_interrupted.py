@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ingest.exports.export_checks import ImportOptions
-from ingest.exports.telegram_desktop import import_export
+from ingest.exports.export_formats import import_export
 from rag_core.storage import Archive, posts
 from rag_core.storage.post_merging import PostTally
 
 pytestmark = pytest.mark.slow
 
 POSTS = 3000
-CHILD = """
-import asyncio, sys
-from pathlib import Path
-from ingest.exports.telegram_desktop import ImportOptions, import_export
-from rag_core.storage import Archive
 
-async def main():
-    archive = await Archive.open(Path(sys.argv[1]))
-    await import_export(archive, Path(sys.argv[2]), ImportOptions())
+
+async def run_import(folder: Path, file: Path) -> None:
+    archive = await Archive.open(folder)
+    await import_export(archive, file, ImportOptions())
     await archive.close()
-
-asyncio.run(main())
-"""
 
 
 def kept(folder: Path) -> int:
@@ -47,13 +39,13 @@ def kept(folder: Path) -> int:
 
 def killed_after(folder: Path, file: Path, least: int) -> int:
     """Run the import in a process of its own and kill it once `least` posts are there; how many then are."""
-    root = str(Path(__file__).parents[3])
-    child = subprocess.Popen([sys.executable, "-c", CHILD, str(folder), str(file)], cwd=root)
+    child = get_context("fork").Process(target=lambda: asyncio.run(run_import(folder, file)))
+    child.start()
     deadline = time.monotonic() + 30
-    while kept(folder) < least and child.poll() is None and time.monotonic() < deadline:
+    while kept(folder) < least and child.is_alive() and time.monotonic() < deadline:
         time.sleep(0.002)
-    child.send_signal(signal.SIGKILL)
-    child.wait()
+    child.kill()
+    child.join()
     return kept(folder)
 
 

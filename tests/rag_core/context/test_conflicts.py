@@ -33,6 +33,25 @@ async def test_both_are_given_with_their_days_the_further_one_word_for_word(disa
     assert "conflicts" in [span.stage for span in disagreeing.runs[-1].spans]
 
 
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [
+        (0, "Another post of that day, March 11, 2025, says otherwise: "),
+        (-9, "An earlier post, from March 2, 2025, says otherwise (the one above is newer, from March 11, 2025): "),
+        (9, "A newer post, from March 20, 2025, says otherwise (the one above is from March 11, 2025): "),
+    ],
+)
+async def test_of_two_channels_that_disagree_it_is_said_which_is_newer(
+    library: Any, make_post: Any, days: int, said: str
+) -> None:
+    first, second = "The hall has 90 seats.", "The hall has 120 seats and a wardrobe downstairs."
+    await library.keep(
+        make_post(7, first, chat=library.harbour, days=10), make_post(8, second, chat=library.kiln, days=10 + days)
+    )
+    found = await library.ask("How many seats are there in the hall?")
+    assert [sentence.text for sentence in found.sentences] == [first, said + second]
+
+
 async def test_where_nothing_disagrees_nothing_is_added(library: Any) -> None:
     for question in (PRICE, "When does the ferry to Owl Island leave?", "Сколько стоит абонемент в мастерскую?"):
         found = await library.ask(question)
@@ -40,23 +59,27 @@ async def test_where_nothing_disagrees_nothing_is_added(library: Any) -> None:
         assert all(sentence.text == sentence.citations[0].quote for sentence in found.sentences)
 
 
-async def test_numbers_of_other_things_do_not_disagree(library: Any, make_post: Any) -> None:
+@pytest.mark.parametrize(
+    ("question", "one", "other"),
+    [
+        ("Which bus goes to the mill?", "Bus 41 goes to the mill.", "Bus 27 goes to the mill."),
+        ("How much is a sauna day?", "A sauna day in 2025 costs 12 euros.", "A sauna day in 2026 costs 15 euros."),
+        (
+            "How much is a visit?",
+            "A visit of the museum vault costs 12 euros.",
+            "A visit of the dentist costs 40 euros.",
+        ),
+        ("How many seats are there in the red hall?", "The red hall has 90 seats.", "The green hall has 120 seats."),
+    ],
+)
+async def test_posts_of_other_things_or_years_do_not_disagree(
+    library: Any, make_post: Any, question: str, one: str, other: str
+) -> None:
     await library.keep(
-        make_post(7, "A museum ticket costs four euros.", chat=library.harbour, days=90),
-        make_post(8, "A ferry ticket can be bought from 7:00 at pier nine.", chat=library.harbour, days=91),
+        make_post(7, one, chat=library.harbour, days=90), make_post(8, other, chat=library.kiln, days=300)
     )
-    found = await library.ask(PRICE)
-    assert "twelve euros" in found.sentences[0].text
-    assert not any("otherwise" in sentence.text for sentence in found.sentences)
-
-
-async def test_prices_of_different_years_do_not_disagree(library: Any, make_post: Any) -> None:
-    await library.keep(
-        make_post(17, "Sailing lessons in 2025 cost 120 euros.", chat=library.harbour, days=10),
-        make_post(18, "Sailing lessons in 2026 cost 150 euros.", chat=library.harbour, days=300),
-    )
-    found = await library.ask("How much do sailing lessons cost?")
-    assert {"2025", "2026"} <= set(" ".join(s.text for s in found.sentences).replace(".", " ").split())
+    found = await library.ask(question)
+    assert found.sentences
     assert not any("otherwise" in sentence.text for sentence in found.sentences)
 
 

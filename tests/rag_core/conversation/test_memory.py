@@ -188,9 +188,10 @@ async def test_no_model_is_asked_about_what_is_no_follow_up(library: Any) -> Non
     assert await stands(library, "When does the lighthouse museum close?") == "When does the lighthouse museum close?"
 
 
+@pytest.mark.slow
 async def test_a_random_model_leaves_the_rules_question(library: Any, tiny_gguf: Path) -> None:
     await said(library, FERRY)
-    model = await open_local_model(tiny_gguf, LlmSettings(), name="tiny")
+    model = await open_local_model(tiny_gguf, LlmSettings(threads=1), name="tiny")
     try:
         planned_by(library, model)
         assert await stands(library, "and in March?") == "How much is a ferry ticket to Owl Island in March?"

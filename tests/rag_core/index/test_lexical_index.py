@@ -154,7 +154,7 @@ def shelf(*chats: int, turn: int) -> Bm25Index:
     index = Bm25Index()
     for chat in chats:
         index.replace(
-            (), [IndexEntry(PassageRef(PostKey(chat, n), 0, turn, turn + 1), DAY, ["cat"]) for n in range(200)]
+            (), [IndexEntry(PassageRef(PostKey(chat, n), 0, turn, turn + 1), DAY, ["cat"]) for n in range(50)]
         )
     index.watermark = turn
     return index
@@ -166,7 +166,7 @@ def test_an_index_that_is_exchanged_while_it_is_searched_shows_nobody_another_ch
 
     def read() -> None:
         places = [place for place, _ in index.search(["cat"], allowed, 1000)] + index.matching(["cat"], allowed)
-        assert [place.key.chat_id for place in places] == [-1] * 400
+        assert [place.key.chat_id for place in places] == [-1] * 100
 
     with repeated_in_threads(read):
         for turn in range(1, 100):

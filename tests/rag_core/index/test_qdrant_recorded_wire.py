@@ -32,6 +32,8 @@ from rag_core.index.vector_store import StoredPoint, VectorPoint, VectorStore, o
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
+pytestmark = pytest.mark.slow
+
 RECORDING = Path(__file__).parents[2] / "data" / "qdrant" / "wire.json"
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 ALL = SearchFilter(frozenset({-1, -2}))
@@ -248,7 +250,6 @@ def server(tmp_path: Path) -> Iterator[str]:
         yield node.url
 
 
-@pytest.mark.slow
 @needs_binary
 @pytest.mark.usefixtures("numbered_names")
 async def test_a_server_says_what_is_recorded(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,8 @@ from rag_core.storage import channels, posts
 from rag_core.text.tokens import tokenize
 from rag_core.types import PassageRef, PostKey, SearchFilter
 
+pytestmark = pytest.mark.slow
+
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 TOP = 10
 
@@ -131,7 +133,7 @@ def test_questions_find_their_paragraphs_as_well_as_in_the_folder(served: Lexica
     folder = Bm25Index()
     folder.replace((), entries)
     served.replace((), entries)
-    asked = [row for row in of_xquad(shared_data, "queries") if row["relevant"]][:: choose_size(5, 15)]
+    asked = [row for row in of_xquad(shared_data, "queries") if row["relevant"]][:: choose_size(5, 30)]
     only = SearchFilter(frozenset({-1}))
     overlaps, order = compared(folder, served, [row["text"] for row in asked], only)
     there, here = recall(served, asked, numbers, only), recall(folder, asked, numbers, only)

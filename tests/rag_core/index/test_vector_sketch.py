@@ -53,7 +53,7 @@ EDGES = edges()
 
 def made() -> list[VectorPoint]:
     rng, some = np.random.default_rng(3), random.Random(3)
-    rows = rng.standard_normal((5_000, SIZE)).astype(np.float32)
+    rows = rng.standard_normal((choose_size(5_000, 2_500), SIZE)).astype(np.float32)
     seconds = [some.choice(EDGES) if n % 2 else some.randrange(EDGES[0], NOW) for n in range(len(rows))]
     return [
         VectorPoint(
@@ -137,7 +137,7 @@ async def opened(folder: Path) -> VectorStore:
 async def test_random_filters_find_what_a_comparison_with_everything_finds(filled: Path) -> None:
     some = random.Random(8)
     store = await opened(filled)
-    searches = choose_size(300, 100)
+    searches = choose_size(300, 60)
     assert [await differing(store, *drawn(some), seed) for seed in range(searches)] == [None] * searches
     await store.close()
 
@@ -205,7 +205,7 @@ def unit(rows: Rows) -> Rows:
 
 def test_the_fifty_nearest_are_among_the_candidates_in_models_of_one_block_and_of_two(tmp_path: Path) -> None:
     """Two blocks as in the offline models: English texts have zeros in the one, Russian ones in the other."""
-    rng, count = np.random.default_rng(1), choose_size(30_000, 12_000)
+    rng, count = np.random.default_rng(1), choose_size(30_000, 10_000)
     topics = rng.standard_normal((40, 684)).astype(np.float32)
     rows = topics[rng.integers(40, size=count)] + 1.2 * rng.standard_normal((count, 684), dtype=np.float32)
     english = np.arange(len(rows)) % 10 == 0
@@ -496,7 +496,7 @@ def resident_kb(folder: Path) -> int:
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="madvise is called through glibc")
 def test_what_was_written_to_the_log_leaves_memory_and_is_read_again_after_a_kill(tmp_path: Path) -> None:
-    size, changes = 384, 1500
+    size, changes = 3072, 200
     shard = VectorShard(str(tmp_path / "shard"), size, make=True)
     for number, row in enumerate(np.random.default_rng(1).normal(size=(changes, size)).astype(np.float32)):
         payloads = [payload(-1, number)]

@@ -111,13 +111,13 @@ async def test_everything_that_is_held_is_told_once_page_by_page(store: VectorSt
 
 
 async def test_pages_that_are_read_while_others_write_hold_what_was_there_all_the_time(store: VectorStore) -> None:
-    await store.upsert([point(n, 1, n) for n in range(1500)])
+    await store.upsert([point(n, 1, n) for n in range(1100)])
     told: list[int] = []
     async for page in store.iterate_points():
         told += [held.place.key.message_id for held in page]
         await store.upsert([point(n, 0, 1) for n in range(2000 + len(told), 2100 + len(told))])
         await store.remove([PostKey(-1, n) for n in range(0, 100)])
-    assert set(range(100, 1500)) <= set(told)
+    assert set(range(100, 1100)) <= set(told)
     assert len(told) == len(set(told))
 
 

@@ -45,9 +45,9 @@ def idle() -> Iterator[Callable[[], float]]:
 
 
 @pytest.mark.alone
-async def test_the_event_loop_is_free_while_20_000_points_are_written_and_searched(tmp_path: Path) -> None:
+async def test_the_event_loop_is_free_while_10_000_points_are_written_and_searched(tmp_path: Path) -> None:
     """50 ms at most, beside what a process that does nothing is kept waiting; tried three times."""
-    written = points(20_000, size=384)
+    written = points(10_000, size=384)
     lags = []
     for attempt in range(3):
         vectors = await open_vector_store(tmp_path / str(attempt), model="tiny", dimension=384)
@@ -76,10 +76,11 @@ async def lag_while(vectors: VectorStore, written: list[VectorPoint]) -> float:
             await vectors.by_hash([f"-1 {n}" for n in range(50)])
 
     others = [asyncio.create_task(probe()), asyncio.create_task(look())]
+    await asyncio.sleep(0.01)  # they have begun
     await vectors.upsert(written)
     await vectors.flush()
-    await vectors.remove(p.place.key for p in written[:5_000])
+    await vectors.remove(p.place.key for p in written[:2_500])
     busy = False
     await asyncio.gather(*others)
-    assert await vectors.count() == 15_000
+    assert await vectors.count() == 7_500
     return longest

@@ -18,11 +18,10 @@ from rag_core.settings import LlmSettings
 
 pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install 'citegram[local]'")
 
-pytestmark = pytest.mark.alone
 SETTINGS = LlmSettings(context=4096, threads=1)
 ENDLESS = 'root ::= "a"{1900}'
 ROUNDS = 5  # other work on the machine may hold us up once; what blocks does so every time
-MOST_FREE_S, MOST_LAG_S, MOST_GROWTH = 0.2, 0.05, 1.05
+MOST_FREE_S, MOST_LAG_S, MOST_GROWTH = 0.2, 0.05, 1.02
 
 
 @pytest.fixture
@@ -73,12 +72,13 @@ async def freed_after_generation(model: LocalModel, number: int) -> float:
     return now() - began
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("freed", [freed_after_prefill, freed_after_generation])
 async def test_who_stops_frees_the_model_within_200_ms(
     slow: LocalModel, freed: Callable[[LocalModel, int], asyncio.Future[float]]
 ) -> None:
     pid = slow.pid
-    for number in range(10):
+    for number in range(0, 10, 2):
         took = [await freed(slow, number)]
         while min(took) > MOST_FREE_S and len(took) < ROUNDS:
             took.append(await freed(slow, number))
@@ -89,7 +89,7 @@ async def test_who_stops_frees_the_model_within_200_ms(
 async def generations(model: LocalModel, count: int, start: int = 0) -> None:
     for number in range(start, start + count):
         async with model.turn(1) as seat:
-            prompt = Prompt("You answer.", f"Question {number}: " + "why? " * (number % 100))
+            prompt = Prompt("You answer.", f"Question {number}: " + "why? " * (99 - 5 * number % 100))
             await collect_generation(
                 seat.stream(prompt, DecodingParams(20, seed=number), grammar="root ::= [a-яё]{1,30}")
             )
@@ -97,9 +97,9 @@ async def generations(model: LocalModel, count: int, start: int = 0) -> None:
 
 async def test_memory_stays_flat(tiny_gguf: Path) -> None:
     model = await open_local_model(tiny_gguf, SETTINGS)
-    await generations(model, 100)
+    await generations(model, 20)  # of all lengths, the longest first
     before = resident(model)
-    await generations(model, 100, 100)
+    await generations(model, 40, 20)
     assert resident(model) <= before * MOST_GROWTH
     await model.close()
 
@@ -135,6 +135,7 @@ async def everything(path: Path) -> None:
     await model.close()
 
 
+@pytest.mark.alone
 async def test_the_event_loop_stays_free_beside_four_busy_threads(
     tiny_gguf: Path, loop_lag: Callable[[], AbstractAsyncContextManager[list[float]]]
 ) -> None:
@@ -142,7 +143,7 @@ async def test_the_event_loop_stays_free_beside_four_busy_threads(
     for _ in range(ROUNDS):
         with busy(4):
             async with loop_lag() as without:
-                await asyncio.sleep(1.5)
+                await asyncio.sleep(0.7)
             async with loop_lag() as beside:
                 await everything(tiny_gguf)
         seen.append((max(without), max(beside)))

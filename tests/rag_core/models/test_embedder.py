@@ -113,10 +113,12 @@ async def test_the_row_says_where_texts_are_cut(opened: Opened) -> None:
     assert not np.allclose(await embedder.query("ferry"), await embedder.query("ferry boat"))
 
 
-async def test_a_question_waits_for_one_batch_and_not_for_all(opened: Opened) -> None:
-    embedder = await opened()
-    posts = asyncio.create_task(embedder.passages(["ferry boat"] * 4000))
-    await asyncio.sleep(0.01)
+async def test_a_question_waits_for_one_batch_and_not_for_all(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder, begun = await opened(), asyncio.Event()
+    run = embedder._thread.run
+    monkeypatch.setattr(embedder._thread, "run", lambda *given: (begun.set(), run(*given))[1])
+    posts = asyncio.create_task(embedder.passages(["ferry boat"] * 100))
+    await begun.wait()
     await embedder.query("ferry")
     assert not posts.done()
     await posts

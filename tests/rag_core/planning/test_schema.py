@@ -56,7 +56,7 @@ def is_sound(found: PlanProposal) -> bool:
 
 def test_every_sentence_of_the_short_grammar_is_keywords_and_filters() -> None:
     chance, grammar = random.Random(7), Grammar(SHORT_PLAN_GRAMMAR)
-    for _ in range(choose_size(500, 150)):
+    for _ in range(choose_size(500, 60)):
         sentence = grammar.drawn(chance)
         assert json.loads(sentence) == ShortPlan.model_validate_json(sentence).model_dump(mode="json")
         found = parse_short_plan(sentence)
@@ -87,7 +87,7 @@ def test_characters_of_markup_and_code_cannot_be_written() -> None:
 
 def test_every_sentence_of_the_grammar_is_a_plan_in_strict_json() -> None:
     chance = random.Random(7)
-    for _ in range(choose_size(2000, 500)):
+    for _ in range(choose_size(2000, 250)):
         sentence = PLAN.drawn(chance)
         plan = parse_strictly(SearchPlan, sentence)
         assert plan is not None, sentence
@@ -98,7 +98,7 @@ def test_every_sentence_of_the_grammar_is_a_plan_in_strict_json() -> None:
 
 def test_every_sentence_of_the_rewrite_grammar_is_a_list_of_one_to_three_queries() -> None:
     chance = random.Random(7)
-    for _ in range(choose_size(500, 150)):
+    for _ in range(choose_size(500, 60)):
         sentence = REWRITE.drawn(chance)
         said = json.loads(sentence)
         assert 1 <= len(said) <= 3

@@ -84,6 +84,7 @@ def test_whatever_the_grammars_allow_can_be_read(grammar: str, read: Any) -> Non
         read(text)
 
 
+@pytest.mark.slow
 async def test_the_grammars_are_those_of_the_real_model(library: Any, tiny_gguf: Path) -> None:
     model = await open_local_model(tiny_gguf, LlmSettings(threads=1))
     try:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from sample_sizes import FULL
+from sample_sizes import FULL, choose_size
 
 from bot.evaluation.datasets import read_corpus
 from bot.evaluation.indexed_dataset import IndexedDataset, open_indexed_dataset
@@ -52,7 +52,7 @@ async def data(offline_models: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 async def test_six_in_ten_questions_of_two_parts_are_answered_whole(data: IndexedDataset) -> None:
     rows = [json.loads(line) for line in (ROOT / "tests/data/parts/queries.jsonl").read_text("utf-8").splitlines()]
-    rows = rows if FULL else rows[1::2]  # the half in which a dropped part shows
+    rows = rows if FULL else rows[2::3]  # the third in which a dropped part shows
     open_parts = sum(not all(part["answerable"] for part in row["parts"]) for row in rows)
     whole, named = {"direct": 0, "agent": 0}, 0
     for recipe in whole:
@@ -72,7 +72,7 @@ async def test_six_in_ten_questions_of_two_parts_are_answered_whole(data: Indexe
 async def test_what_is_said_to_be_greater_is_greater(data: IndexedDataset) -> None:
     """Both values of half of the comparisons are found and compared; never is the wrong thing named."""
     file = ROOT / "tests" / "data" / "comparisons" / "queries.jsonl"
-    rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()][:: choose_size(1, 2)]
     right, wrong, shown = [], [], 0
     rag = replace(data.rag, recipe="agent")
     for row in rows:
@@ -89,4 +89,4 @@ async def test_what_is_said_to_be_greater_is_greater(data: IndexedDataset) -> No
             (right if named == row["winner"] else wrong).append(row["id"])
     print(f"compared rightly: {right}, wrongly: {wrong}; both values shown in {shown} of {len(rows) - 2}")
     assert not wrong
-    assert len(right) >= 9
+    assert len(right) >= choose_size(9, 5)

@@ -253,8 +253,9 @@ def test_a_move_is_found_in_what_stands_around_it() -> None:
     assert parse_step("{" * 50_000) is None
 
 
+@pytest.mark.slow
 async def test_a_random_model_under_the_grammar_ends_in_an_answer(library: Any, tiny_gguf: Path) -> None:
-    model = await open_local_model(tiny_gguf, LlmSettings(), name="tiny")
+    model = await open_local_model(tiny_gguf, LlmSettings(threads=1), name="tiny")
     try:
         library.rag = replace(library.rag, writer=model, recipe="react")
         answer = await library.ask(TICKET)

@@ -410,7 +410,7 @@ def fitting(tool: Tool) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({name: kinds.get(name, words) for name in tool.wants.model_fields})
 
 
-@settings(max_examples=choose_size(25, 12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=choose_size(25, 8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 async def test_whatever_is_put_in_there_is_an_answer_in_time(library: Any, tool: Tool, data: st.DataObject) -> None:
@@ -424,7 +424,7 @@ async def test_whatever_is_put_in_there_is_an_answer_in_time(library: Any, tool:
     assert outcome.meta.error != "The tool failed: its log says why."
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=choose_size(60, 30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked=ANYTHING | st.fixed_dictionaries({"tool": ANYTHING, "input": ANYTHING}))
 async def test_whatever_is_called_is_refused_in_the_same_form(library: Any, asked: object) -> None:
     outcome = await call_tool(asked, TOOLS, desk_of(library))

@@ -203,6 +203,20 @@ async def test_a_recipe_that_passes_its_deadline_falls_to_direct_in_the_time_kep
     assert (span.error, span.took_ms > 1900) == ("StageTimeout", True)
 
 
+@pytest.mark.parametrize(("hurried", "recipe"), [(False, "empty"), (True, "direct")])
+async def test_a_recipe_that_finds_nothing_is_followed_by_direct_only_where_it_had_no_time(
+    quick: Any, monkeypatch: Any, hurried: bool, recipe: str
+) -> None:
+    async def empty(question: Any, rag: Any, run: Run) -> tuple[Draft, Evidence]:
+        if hurried:
+            await asyncio.sleep(run.left - run.after)
+        return Draft(), Evidence()
+
+    monkeypatch.setitem(recipes.RECIPES, "empty", empty)
+    reply = await answered(quick, "empty")
+    assert (reply.recipe, lacks(reply), "7:30" in shown(reply)) == (recipe, {"recipe"} if hurried else set(), hurried)
+
+
 async def test_a_sixth_recipe_is_one_file_and_one_line(quick: Any, monkeypatch: Any) -> None:
     async def oracle(question: Any, rag: Any, run: Run) -> tuple[Draft, Evidence]:
         key, start = PostKey(quick.harbour, 1), quick.now

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ingest.exports.export_checks import ImportOptions
-from ingest.exports.telegram_desktop import import_export
+from ingest.exports.export_formats import import_export
 from ingest.indexer import LexicalIndexer
 from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.storage import channels, posts
@@ -122,6 +122,7 @@ def lists_the_day(reply: Answer, about: dict[PostKey, Raw]) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_of_sixty_questions_at_least_57_are_answered_exactly(
     rag: Engine, shared_data: Path, root: Path, tmp_path: Path

@@ -74,7 +74,7 @@ async def test_a_backup_holds_what_was_committed_in_one_file_for_its_owner(
 
 
 async def test_writing_goes_on_while_a_backup_is_made(archive: Archive, make_post: MakePost) -> None:
-    await posts.save_posts(archive, [make_post(n, "слово " * 600) for n in range(1, 2000)], source="import")
+    await posts.save_posts(archive, [make_post(n, "слово " * 600) for n in range(1, 1000)], source="import")
     making, waits, number = asyncio.create_task(backed_up(archive)), list[float](), 10_000
     while not making.done():
         number += 1
@@ -201,8 +201,9 @@ def test_a_name_from_a_clock_that_was_ahead_is_no_newest_backup(tmp_path: Path) 
     assert [file.name for file in list_backups(tmp_path)] == [names[1], names[2], names[0]]
 
 
+@pytest.mark.slow
 async def test_a_backup_that_was_cut_short_leaves_nothing_under_its_name(archive: Archive, make_post: MakePost) -> None:
-    await posts.save_posts(archive, [make_post(n, "слово " * 600) for n in range(1, 3000)], source="import")
+    await posts.save_posts(archive, [make_post(n, "слово " * 600) for n in range(1, 500)], source="import")
     code = (
         "import sys, threading, time; from pathlib import Path; from rag_core.storage import backups, backups;"
         "backups.time = type('slow', (), {'sleep': lambda s: (print('copying', flush=True), time.sleep(60))});"

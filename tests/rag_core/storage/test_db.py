@@ -102,6 +102,7 @@ async def test_readers_cannot_write(archive: Archive) -> None:
         await archive.rows("DELETE FROM posts")
 
 
+@pytest.mark.slow
 async def test_two_processes_take_turns(tmp_path: Path) -> None:
     bot, command = await Archive.open(tmp_path), await Archive.open(tmp_path)
 
@@ -214,6 +215,7 @@ asyncio.run(main())
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the limits of another process are set on Linux only")
+@pytest.mark.slow
 async def test_what_was_kept_before_the_disk_ended_is_there_and_more_is_kept_when_it_goes_on(
     tmp_path: Path, root: Path
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sample_sizes import choose_size
 
 from rag_core.storage import Archive, channels, post_lookup, posts, visible_posts
 from rag_core.storage.post_merging import PostTally
@@ -214,7 +215,7 @@ arrivals = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=choose_size(40, 15), deadline=None)
 @given(arrivals, st.randoms(use_true_random=False), st.integers(1, 6))
 async def test_in_whatever_order_and_batches_they_arrive_the_newest_wins_and_no_text_is_lost(
     prepare_archive: Callable[[Path], None], written: list[tuple[int, int, str]], random: object, size: int

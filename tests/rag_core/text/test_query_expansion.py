@@ -36,6 +36,7 @@ def test_everyday_words_are_expanded_within_and_across_languages(question: str, 
     assert any(term in found for found in expand_words(question).values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file", "least"), [("synonyms.txt", 4000), ("translations.txt", 20_000)])
 def test_every_word_of_a_table_is_found_under_the_term_that_posts_have(file: str, least: int) -> None:
     table = Path(query_expansion.__file__).with_name(file).read_text(encoding="utf-8").lower().replace("ё", "е")

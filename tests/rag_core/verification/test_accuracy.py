@@ -18,13 +18,12 @@ from rag_core.verification.verdict_types import Label
 pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parents[1]
-STEP = choose_size(1, 2)  # every second row in brief
+STEP = choose_size(1, 3)  # every so many of the pairs
 
 
 def test_of_posts_with_one_detail_changed_nineteen_in_twenty_are_caught(shared_data: Path) -> None:
     edits = minimal_edits(shared_data)
-    assert len(edits) >= 400
-    edits = edits[::STEP]
+    assert len(edits) >= choose_size(400, 150)
     missed = [edit for edit in edits if assess_text(edit.claim, edit.evidence, edit.lang).label is Label.SUPPORTED]
     assert len(missed) <= 0.05 * len(edits), [(edit.kind, edit.old, edit.new) for edit in missed]
 

@@ -142,6 +142,7 @@ async def test_nothing_to_judge_asks_nothing(library: Any) -> None:
     assert seat.asked == []
 
 
+@pytest.mark.slow
 async def test_a_real_model_gives_the_same_odds_again_and_in_both_languages(library: Any, tiny_gguf: Path) -> None:
     found = await passages(library)
     model = await open_local_model(tiny_gguf, LlmSettings(threads=1))

@@ -251,8 +251,9 @@ async def test_a_post_that_is_erased_while_the_model_writes_is_not_told(library:
 
 async def test_more_than_a_reader_takes_in_is_not_shown(library: Any, make_post: Any) -> None:
     words = "The ferry harbour office sells tickets for every island and answers questions about luggage too"
-    for n in range(20, 30):
-        await library.keep(make_post(n, f"{words}, window number {n} of the hall.", chat=library.harbour))
+    await library.keep(
+        *(make_post(n, f"{words}, window number {n} of the hall.", chat=library.harbour) for n in range(20, 30))
+    )
     lines = "\n".join(f"{words}, window number {n}. [{m}]" for m in range(1, 11) for n in range(20, 30))
     given = await ask(library, FakeLlm(lines), "Where does the ferry harbour office sell tickets for every island?",
                       answer_tokens=4096)  # fmt: skip
@@ -309,9 +310,9 @@ async def test_the_question_comes_last_and_what_is_the_same_for_all_first(librar
 
 async def test_evidence_is_trimmed_to_any_context(library: Any, make_post: Any) -> None:
     """A script's tokens are four characters each, so that what was asked can be counted here."""
-    for n in range(40, 60):
-        text = f"Ferry ticket office number {n}. " + f"The ferry sails in any weather, says clerk {n}. " * 40
-        await library.keep(make_post(n, text, chat=library.harbour))
+    weather = "The ferry sails in any weather, says the clerk of office {n}. " * 40
+    long = (f"Ferry ticket office number {n}. {weather.format(n=n)}" for n in range(20))
+    await library.keep(*(make_post(40 + n, text, chat=library.harbour) for n, text in enumerate(long)))
     for context in (512, 700, 1024, 2048, 4096):
         model = FakeLlm("x", context=context)
         given = await ask(library, model, f"{TICKET} {'Please tell me. ' * 60}")

@@ -144,8 +144,9 @@ async def test_without_a_model_or_a_draft_of_one_nothing_is_asked(library: Any) 
     assert model.asked == []
 
 
+@pytest.mark.slow
 async def test_a_random_model_never_makes_an_answer_worse(library: Any, tiny_gguf: Path) -> None:
-    model = await open_local_model(tiny_gguf, LlmSettings(), name="tiny")
+    model = await open_local_model(tiny_gguf, LlmSettings(threads=1), name="tiny")
     try:
         before, after, _ = await looked_over(library, model, PRICE)
     finally:

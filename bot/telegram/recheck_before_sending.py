@@ -20,7 +20,7 @@ from aiogram.methods.base import TelegramType
 
 from bot import access
 from bot.access import AdminRegistry, Reader
-from bot.views.answer import JsonObject, hash_text_version, load_cited_text
+from bot.stored_answer import JsonObject, hash_text_version, load_cited_text
 from rag_core.errors import ArchiveUnavailable, RagError
 from rag_core.storage import Archive, visible_posts
 from rag_core.types import Answer, Citation, Post, PostKey, Sentence, Viewer

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ingest.exports.export_checks import ImportOptions
-from ingest.exports.telegram_desktop import import_export
+from ingest.exports.export_formats import import_export
 from ingest.message_parsing import parse_live_post
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, posts

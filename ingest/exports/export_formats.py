@@ -1,25 +1,15 @@
-"""Telegram Desktop exports: import result.json of one chat or of all, or messages.html of one chat."""
+"""Formats of exports: finds result.json or messages.html, and imports it with the reader of its format."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack
-from itertools import islice
+from collections.abc import Mapping
 from pathlib import Path
 
-import ijson
-
-from ingest.exports.export_checks import (
-    BYTE_ORDER_MARK,
-    ExportedChat,
-    ImportOptions,
-    RepairedJsonReader,
-    refuse_broken_json,
-    scan_export,
-)
+from ingest.exports.export_checks import BYTE_ORDER_MARK, ImportOptions
 from ingest.exports.html_export import HtmlExport, find_pages
 from ingest.exports.importer import ExportSource, ImportProgress, ImportReport, import_source
+from ingest.exports.json_export import JsonExport
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels
 from rag_core.types import Channel
@@ -44,7 +34,7 @@ def _open_source(path: Path, options: ImportOptions, known: Mapping[int, Channel
     file, head, size = _find_export_file(path)
     if head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"<"):
         return HtmlExport(find_pages(file), options, known)
-    return _JsonExport(file, size)
+    return JsonExport(file, size)
 
 
 def _find_export_file(path: Path) -> tuple[Path, bytes, int]:
@@ -70,32 +60,3 @@ def _find_export_file(path: Path) -> tuple[Path, bytes, int]:
     if head.startswith(b"PK"):
         raise ImportRefused(f"{file} is a zip archive. Unpack it and give the result.json inside.")
     return file, head, size
-
-
-class _JsonExport(ExportSource):
-    """Export in JSON (result.json): one chat, or a full export with many."""
-
-    def __init__(self, file: Path, size: int) -> None:
-        self.path = file
-        self.size = size
-        self._scanned: RepairedJsonReader | None = None
-        self._streams: dict[str, Iterator[object]] = {}
-
-    @property
-    def bytes_read(self) -> int:
-        return self._scanned.bytes_read if self._scanned else 0
-
-    def survey(self) -> list[ExportedChat]:
-        with self.path.open("rb") as file:
-            self._scanned = RepairedJsonReader(file)
-            return scan_export(self.path, self._scanned)
-
-    def messages(self, chat: ExportedChat, opened: ExitStack) -> Iterator[object]:
-        """Stream the messages; the file is never in memory as a whole."""
-        if chat.place not in self._streams:
-            file = RepairedJsonReader(opened.enter_context(self.path.open("rb")))
-            self._streams[chat.place] = ijson.items(file, chat.place, use_float=True)
-        return islice(self._streams[chat.place], chat.messages)
-
-    def reading(self) -> AbstractContextManager[None]:
-        return refuse_broken_json(self.path)

@@ -16,9 +16,14 @@ from slow_model import SlowLlm
 
 from bot.access import AdminRegistry, MembershipCache, Reader
 from bot.sandbox import Sandbox
+from bot.sandbox.chat_rights import set_chat_member
 from bot.sandbox.chats import Membership
-from bot.sandbox.state import set_chat_member
-from bot.telegram.access_recheck import ContentWithdrawn, RecheckUnavailable, parse_shown_content, recheck_shown_content
+from bot.telegram.recheck_before_sending import (
+    ContentWithdrawn,
+    RecheckUnavailable,
+    parse_shown_content,
+    recheck_shown_content,
+)
 from bot.telegram.session import RetryMiddleware
 from bot.views import message_formatting as paging
 from rag_core.models.active_models import LanguageModels
@@ -104,6 +109,13 @@ def failures(sandbox: Sandbox, method: str = "sendMessage") -> int:
     return sum(line["method"] == method and not line["ok"] for line in sandbox.transcript)
 
 
+async def ask_while_sending_fails(sandbox: Sandbox, asking: str = PADLOCK, chat_id: int | None = None) -> None:
+    """No message arrives any more; ask, and wait until the answer was tried a few times."""
+    sandbox.faults.fail_next("sendMessage", "500", times=10_000)
+    await sandbox.say(OTTO, asking, chat_id=chat_id)
+    assert await wait_until(lambda: failures(sandbox) > 2)
+
+
 async def tried_again(sandbox: Sandbox, method: str = "sendMessage") -> None:
     """Wait until what was on its way has failed, and another attempt."""
     before = failures(sandbox, method)
@@ -132,10 +144,8 @@ def texts(sandbox: Sandbox, chat_id: int) -> list[str]:
 async def test_a_late_answer_is_not_sent_when_it_does_not_hold_any_more(
     sandbox: Sandbox, live: Any, home: Path, change: Change, asking: str
 ) -> None:
-    sandbox.faults.fail_next("sendMessage", "500", times=10_000)
     async with live(), open_archive(home) as archive:
-        await sandbox.say(OTTO, asking)
-        assert await wait_until(lambda: failures(sandbox) > 2)
+        await ask_while_sending_fails(sandbox, asking)
         await change(sandbox, archive)
         await tried_again(sandbox)
         since = len(sandbox.transcript)
@@ -157,9 +167,7 @@ async def test_a_late_answer_of_a_moment_ago_is_checked_as_well(sandbox: Sandbox
         await sandbox.say(OTTO, PADLOCK)
         assert SECRET in (await sandbox.replies(OTTO))[0]["text"]
         await settled(home)
-        sandbox.faults.fail_next("sendMessage", "500", times=10_000)
-        await sandbox.say(OTTO, PADLOCK)
-        assert await wait_until(lambda: failures(sandbox) > 2)
+        await ask_while_sending_fails(sandbox)
         await closed(sandbox, archive)
         await tried_again(sandbox)
         sandbox.faults.clear()
@@ -171,12 +179,10 @@ async def test_a_late_answer_of_a_moment_ago_is_checked_as_well(sandbox: Sandbox
 async def test_a_late_answer_in_a_group_is_not_sent_either(
     sandbox: Sandbox, live: Any, home: Path, change: Change
 ) -> None:
-    sandbox.faults.fail_next("sendMessage", "500", times=10_000)
     async with live(), open_archive(home) as archive:
         if change is closed:  # what an admin of the bot bound stays: it counts as the group's own here
             await archive_own(archive)
-        await sandbox.say(OTTO, f"/ask@citegram_bot {PADLOCK}", chat_id=GROUP)
-        assert await wait_until(lambda: failures(sandbox) > 2)
+        await ask_while_sending_fails(sandbox, f"/ask@citegram_bot {PADLOCK}", GROUP)
         await change(sandbox, archive)
         await tried_again(sandbox)
         since = len(sandbox.transcript)
@@ -195,10 +201,8 @@ async def archive_own(archive: Archive) -> None:
 async def test_a_late_answer_arrives_when_only_words_beside_its_quote_were_edited(
     sandbox: Sandbox, live: Any, home: Path
 ) -> None:
-    sandbox.faults.fail_next("sendMessage", "500", times=10_000)
     async with live(), open_archive(home) as archive:
-        await sandbox.say(OTTO, PADLOCK)
-        assert await wait_until(lambda: failures(sandbox) > 2)
+        await ask_while_sending_fails(sandbox)
         await reworded(archive, LONGER)
         sandbox.faults.clear()
         (reply,) = await sandbox.replies(OTTO)
@@ -249,10 +253,8 @@ async def test_what_cannot_be_checked_waits_until_it_can(
 ) -> None:
     """Telegram does not say who is a member: the answer is neither sent nor called "not found"."""
     monkeypatch.setattr(RetryMiddleware.__init__, "__defaults__", (2, 0.02))
-    sandbox.faults.fail_next("sendMessage", "500", times=10_000)
     async with live():
-        await sandbox.say(OTTO, PADLOCK)
-        assert await wait_until(lambda: failures(sandbox) > 2)
+        await ask_while_sending_fails(sandbox)
         sandbox.faults.clear()
         sandbox.faults.fail_next("getChatMember", "500", times=10_000)
         assert await wait_until(lambda: failures(sandbox, "getChatMember") > 5)
@@ -263,10 +265,8 @@ async def test_what_cannot_be_checked_waits_until_it_can(
 
 
 async def test_after_a_restart_nothing_is_sent_that_is_closed_now(sandbox: Sandbox, live: Any, home: Path) -> None:
-    sandbox.faults.fail_next("sendMessage", "500", times=10_000)
     async with live():
-        await sandbox.say(OTTO, PADLOCK)
-        assert await wait_until(lambda: failures(sandbox) > 2)
+        await ask_while_sending_fails(sandbox)
     async with open_archive(home) as archive:
         await closed(sandbox, archive)
     since = len(sandbox.transcript)

@@ -1,4 +1,4 @@
-"""Demo observer: how answers were found and which posts are indexed by now, for the page."""
+"""Sources of answers and state of indexing, for the page: how answers were found, which posts are indexed by now."""
 
 from __future__ import annotations
 

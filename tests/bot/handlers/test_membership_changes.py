@@ -9,13 +9,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, buttons, query_archive, say_text, sent
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, buttons, open_archive, query_archive, say_text, sent
 from sandbox_chat_changes import rename_chat
 
 from bot import admin_notifications
-from bot.handlers import channels as membership
+from bot.handlers import membership_changes as membership
 from bot.sandbox import Sandbox
-from bot.sandbox.state import set_chat_member
+from bot.sandbox.chat_rights import set_chat_member
 from rag_core.storage import channels, history_gaps
 from rag_core.types import Channel, Visibility
 
@@ -30,11 +30,12 @@ def started(sandbox: Sandbox, *people: int) -> None:
 
 async def channel_when(home: Path, chat_id: int, true: Callable[[Channel], bool]) -> Channel:
     """The channel, once this is true of it."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(30), open_archive(home) as archive:
         while True:
-            channel: Channel | None = (await query_archive(home, channels.load_channels)).get(chat_id)
+            channel = (await channels.load_channels(archive)).get(chat_id)
             if channel and true(channel):
                 return channel
+            await asyncio.sleep(0.01)
 
 
 async def test_a_new_channel_waits_until_an_admin_says_who_may_read_it(sandbox: Sandbox, live: Any, home: Path) -> None:

@@ -1,0 +1,169 @@
+"""Handlers of membership changes: the bot joins and leaves channels, users join and leave chats.
+
+A channel waits until an admin says who may read it; whoever added the bot is told so, when reachable. Posts stay
+readable when the bot is removed. Anybody may add a bot to any number of channels: admins are told of the first
+changes one by one, of more of them in a digest, and where too many channels wait, the bot leaves those that
+strangers add.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from aiogram import Bot, F, Router
+from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramForbiddenError
+from aiogram.types import ChatMemberUpdated, Update
+from aiogram.utils.formatting import as_list
+
+from bot.admin_notifications import ChannelNotificationLimiter, iterate_admin_translators, send_notice
+from bot.app_context import AppContext
+from bot.i18n import choose_interface_language, get_translator
+from bot.views.answer import format_one_line, link_channel_title
+from bot.views.channel_card import awaits_approval, build_approval_keyboard
+from ingest.inbox import MAX_WAITING_CHANNELS
+from rag_core.storage import Archive, channels, history_gaps
+from rag_core.types import Channel
+
+_TIMEOUT_SECONDS = 3.0  # for asking Telegram about a channel; after it the card is shown with the stored data
+_ADMIN_STATUSES = {"administrator", "creator"}
+_MAX_REMEMBERED_UPDATES = 10_000  # channels whose last update is remembered, because updates are handled concurrently
+
+log = logging.getLogger(__name__)
+
+
+async def _mark_channel_joined(archive: Archive, chat_id: int) -> None:
+    """Mark that the bot is now in a known channel; earlier posts may be missing."""
+    await channels.record_bot_joined(archive, chat_id)
+    await history_gaps.note_gap_before_joining(archive, chat_id)
+
+
+async def refresh_channel(bot: Bot, context: AppContext, channel: Channel) -> None:
+    """Update the channel's name and the bot's membership from Telegram.
+
+    No update reports a new username, nor what happened while the bot was off for more than a day.
+    """
+    if channel.kind != "channel":
+        return
+    try:
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
+            member = await bot.get_chat_member(channel.chat_id, bot.id)
+            inside = member.status in _ADMIN_STATUSES
+            if inside:
+                chat = await bot.get_chat(channel.chat_id)
+                named = Channel(channel.chat_id, chat.title or channel.title, chat.username, channel.kind)
+                await channels.save_channel(context.archive, named)
+    except TelegramForbiddenError:
+        inside = False
+    except (TelegramAPIError, ClientDecodeError, TimeoutError):
+        return  # unknown now: the card shows the stored data
+    if inside and not channel.inside:
+        await _mark_channel_joined(context.archive, channel.chat_id)
+    elif channel.inside and not inside:
+        await channels.record_bot_left(context.archive, channel.chat_id)
+
+
+class BotMembershipHandlers:
+    """Handlers of the bot's own membership. Updates are handled concurrently: outdated ones are skipped."""
+
+    def __init__(self, notices: ChannelNotificationLimiter) -> None:
+        self._notices = notices
+        self._lock = asyncio.Lock()
+        self._latest_updates: dict[int, int] = {}
+
+    async def on_change(self, event: ChatMemberUpdated, event_update: Update, bot: Bot, context: AppContext) -> None:
+        """Handle that the bot became an administrator of a channel, or is none any more."""
+        chat_id, number = event.chat.id, event_update.update_id
+        before, after = event.old_chat_member.status in _ADMIN_STATUSES, event.new_chat_member.status in _ADMIN_STATUSES
+        if before == after:
+            return
+        async with self._lock:
+            if number < self._latest_updates.get(chat_id, 0):
+                return
+            if len(self._latest_updates) >= _MAX_REMEMBERED_UPDATES:
+                self._latest_updates.clear()  # of channels that came and went: their updates were handled long ago
+            self._latest_updates[chat_id] = number
+            loaded = await channels.load_channels(context.archive)
+            known = loaded.get(chat_id)
+            # A channel that a stranger adds is refused while the maximum number waits for approval.
+            stranger = after and known is None and event.from_user.id not in context.admins
+            waiting = sum(channel.state in channels.UNAPPROVED_STATES for channel in loaded.values())
+            refused = stranger and waiting >= MAX_WAITING_CHANNELS
+            if after and not refused:
+                chat = event.chat
+                # For a known channel `save_channel` takes over only title and username.
+                await channels.save_channel(
+                    context.archive, Channel(chat.id, chat.title or "", chat.username, state="pending")
+                )
+                if known and known.state == "removed":
+                    await channels.set_channel_state(context.archive, chat.id, "pending")
+                await _mark_channel_joined(context.archive, chat.id)
+            elif known:
+                await channels.record_bot_left(context.archive, chat_id)
+        if refused:
+            await self._leave(event, bot, context)
+        elif after:
+            await self._notify_joined(event, bot, context, known)
+        elif known:
+            await self._notify_left(event, bot, context, known)
+
+    async def _leave(self, event: ChatMemberUpdated, bot: Bot, context: AppContext) -> None:
+        chat, adder = event.chat, event.from_user
+        log.warning(
+            "%d channels wait for approval: channel %d of user %d is left", MAX_WAITING_CHANNELS, chat.id, adder.id
+        )
+        self._notices.count_refused(bot, context)
+        if not adder.is_bot and self._notices.allow(adder.id):
+            words = get_translator(choose_interface_language(adder.language_code, context.settings.bot.language))
+            title = link_channel_title(Channel(chat.id, chat.title or "", chat.username), words)
+            await send_notice(bot, adder.id, words.rich("channel-adder-refused", title=title))
+        with suppress(TelegramAPIError, ClientDecodeError):
+            await bot.leave_chat(chat.id)
+
+    async def _notify_joined(
+        self, event: ChatMemberUpdated, bot: Bot, context: AppContext, known: Channel | None
+    ) -> None:
+        chat, adder = event.chat, event.from_user
+        pending = known is None or awaits_approval(known)
+        found = Channel(chat.id, chat.title or "", chat.username)
+        if not context.admins:
+            log.warning("added to channel %d, and there is no admin to approve it: set BOT__ADMINS", chat.id)
+        if not self._notices.allow(adder.id):
+            log.warning("user %d adds the bot often: channel %d is told of later", adder.id, chat.id)
+            self._notices.merge(found, bot, context)
+            return
+        state = known.state if known and not pending else "pending"
+        async for words, admin in iterate_admin_translators(context, adder):
+            text = words.rich("channel-added", state=state, title=link_channel_title(found, words))
+            by = words.rich("added-by", name=format_one_line(adder.full_name), id=str(adder.id))
+            buttons = build_approval_keyboard(context.archive, chat.id, words) if pending else None
+            await send_notice(bot, admin, as_list(text, by, sep="\n\n"), buttons)
+        if pending and adder.id not in context.admins and not adder.is_bot:
+            words = get_translator(choose_interface_language(adder.language_code, context.settings.bot.language))
+            await send_notice(bot, adder.id, words.rich("channel-adder-told", title=link_channel_title(found, words)))
+
+    async def _notify_left(self, event: ChatMemberUpdated, bot: Bot, context: AppContext, known: Channel) -> None:
+        actor = event.from_user
+        # Leaving on an admin's order, or an unapproved channel, needs no notification.
+        if actor.id == bot.id or awaits_approval(known):
+            return
+        if not self._notices.allow(actor.id):
+            log.warning("user %d removes the bot often: channel %d is told of later", actor.id, known.chat_id)
+            self._notices.merge(known, bot, context)
+            return
+        async for words, admin in iterate_admin_translators(context, actor):
+            text = words.rich("channel-thrown-out", title=link_channel_title(known, words))
+            by = words.rich("removed-by", name=format_one_line(actor.full_name), id=str(actor.id))
+            await send_notice(bot, admin, as_list(text, by, sep="\n\n"))
+
+
+async def _on_chat_member(event: ChatMemberUpdated, context: AppContext) -> None:
+    """Forget a cached membership after a change in a chat where the bot is an administrator."""
+    context.admins.members.forget(event.chat.id, event.new_chat_member.user.id)
+
+
+def register(router: Router, notices: ChannelNotificationLimiter) -> None:
+    """Register the handlers of the bot's own membership in channels, and of that of users."""
+    router.my_chat_member.register(BotMembershipHandlers(notices).on_change, F.chat.type == "channel")
+    router.chat_member.register(_on_chat_member)

@@ -1,0 +1,200 @@
+"""Stored form of an answer in the archive: its sentences, cited posts and found posts, as JSON.
+
+It holds the positions of the citations in the posts and no words of them: a text that is deleted or closed must not
+live on in old answers, so that only the words around the quotes are stored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from rag_core.storage import Archive
+from rag_core.storage.post_lookup import list_post_versions
+from rag_core.types import Answer, Certainty, Post, PostKey, Sentence
+from rag_core.verification.verdict_types import Label, Verification
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CitedPost:
+    """Cited post: its date, and `mark`, the hash of its text at that time; "" where the text had just gone."""
+
+    key: PostKey
+    date: datetime
+    mark: str
+
+
+class CitedSpan(NamedTuple):
+    """Cited span: code points in the text that the post had when it was cited."""
+
+    key: PostKey
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSentence:
+    """Stored sentence: the words around the quote, and the cited spans.
+
+    `quote` is the index of the span whose words end the sentence verbatim; None where the sentence is no quote.
+    """
+
+    around: str
+    quote: int | None
+    places: tuple[CitedSpan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """Stored answer: `cited` in the order of their numbers, `others` found but not cited, best first.
+
+    `trace_id` identifies the answer; one kept without a certainty counts as sure. `noted` are the changes of its posts
+    that its message tells: chat, message, and whether the post was deleted.
+    """
+
+    cited: tuple[CitedPost, ...]
+    others: tuple[PostKey, ...]
+    shortfalls: tuple[str, ...]
+    trace_id: str = ""
+    sentences: tuple[StoredSentence, ...] = ()
+    messages: tuple[int, ...] = ()
+    certainty: Certainty = Certainty.SURE
+    noted: frozenset[tuple[int, int, bool]] = frozenset()
+
+    @property
+    def posts(self) -> tuple[PostKey, ...]:
+        """All posts that the answer cites or found."""
+        return (*(one.key for one in self.cited), *self.others)
+
+    @property
+    def quotes(self) -> tuple[CitedSpan, ...]:
+        """Cited spans, each once, in order."""
+        return tuple(dict.fromkeys(place for sentence in self.sentences for place in sentence.places))
+
+
+def hash_text_version(text: str) -> str:
+    """Hash a post's text to tell versions apart, ignoring white space at its ends. It does not reveal the text."""
+    return blake2b(text.strip().encode(), digest_size=8).hexdigest()
+
+
+async def load_cited_text(post: Post, mark: str, archive: Archive) -> str | None:
+    """Load the text that a post had when it was cited, by its hash; None where it is not stored."""
+    if hash_text_version(post.text) == mark:
+        return post.text
+    older = await list_post_versions(archive, post.key)
+    return next((version.text for version in older if hash_text_version(version.text) == mark), None)
+
+
+def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObject:
+    """Serialize an answer for the archive; `posts` are those it cites, as they are now."""
+    dates = {c.post: int(c.date.timestamp()) for s in answer.sentences for c in s.citations}
+    return {
+        "sentences": [
+            {
+                "around": around,
+                "quote": quote,
+                "support": sentence.support,
+                "citations": [[*c.post, c.start, c.end] for c in sentence.citations],
+            }
+            for sentence in answer.sentences
+            for around, quote in [_split_closing_quote(sentence)]
+        ],
+        "cited": [[*key, dates[key], _hash_cited_text(key, answer, posts)] for key in answer.posts()],
+        "found": [list(source.passage.key) for source in answer.found],
+        "confidence": answer.confidence,
+        "certainty": answer.certainty.value,
+        "recipe": answer.recipe,
+        "model": answer.model,
+        "shortfalls": [shortfall.stage for shortfall in answer.shortfalls],
+        "trace_id": answer.trace_id,
+    }
+
+
+def serialize_verdicts(found: Verification, posts: Mapping[PostKey, Post]) -> JsonObject:
+    """Serialize verdicts for the archive, for /why: the posts they cite, as in `serialize_answer`."""
+    cited = [c for v in found.verdicts for c in (*v.citations, *v.against)]
+    dates = {c.post: int(c.date.timestamp()) for c in cited}
+    return {
+        "refused": all(verdict.label is Label.NOT_FOUND for verdict in found.verdicts),
+        "verdicts": [verdict.label.value for verdict in found.verdicts],
+        "sentences": [
+            {
+                "around": "",
+                "support": v.likely,
+                "citations": [[*c.post, c.start, c.end] for c in (*v.citations, *v.against)],
+            }
+            for v in found.verdicts
+        ],
+        "cited": [
+            [*key, date, hash_text_version(posts[key].text) if key in posts else ""] for key, date in dates.items()
+        ],
+        "shortfalls": [shortfall.stage for shortfall in found.shortfalls],
+        "trace_id": found.trace_id,
+    }
+
+
+def dump_with_messages(kept: JsonObject, messages: Sequence[int]) -> str:
+    """Dump a serialized answer as JSON; `messages` are the ids of the messages it was sent in.
+
+    The content of the messages ("basis", bot/telegram/recheck_before_sending.py) is stored until they have arrived.
+    """
+    arrived = {name: value for name, value in kept.items() if name != "basis"}
+    return json.dumps(arrived | {"messages": list(messages)}, ensure_ascii=False)
+
+
+def parse_stored_answer(text: str) -> StoredAnswer:
+    """Parse a stored answer; an answer that only said that no channel is open is empty."""
+    return deserialize_answer(json.loads(text))
+
+
+def deserialize_answer(raw: JsonObject) -> StoredAnswer:
+    """Deserialize an answer from the result of `serialize_answer`."""
+    cited = tuple(
+        CitedPost(PostKey(chat_id, message_id), datetime.fromtimestamp(date, UTC), then)
+        for chat_id, message_id, date, then in raw.get("cited", ())
+    )
+    numbered = {one.key for one in cited}
+    found = dict.fromkeys(PostKey(*key) for key in raw.get("found", ()))
+    others = tuple(key for key in found if key not in numbered)
+    sentences = tuple(
+        StoredSentence(
+            one.get("around", ""),
+            one.get("quote"),
+            tuple(CitedSpan(PostKey(chat, message), a, b) for chat, message, a, b in one.get("citations", ())),
+        )
+        for one in raw.get("sentences", ())
+    )
+    return StoredAnswer(
+        cited,
+        others,
+        tuple(raw.get("shortfalls", ())),
+        trace_id=raw.get("trace_id", ""),
+        sentences=sentences,
+        messages=tuple(raw.get("messages", ())),
+        certainty=Certainty(raw.get("certainty", Certainty.SURE)),
+        noted=frozenset((chat, message, deleted) for chat, message, deleted in raw.get("noted", ())),
+    )
+
+
+def _hash_cited_text(key: PostKey, answer: Answer, posts: Mapping[PostKey, Post]) -> str:
+    """Hash of the text that an answer cites; "" where the post was deleted or edited while it was written."""
+    quotes = (c for s in answer.sentences for c in s.citations if c.post == key)
+    text = posts[key].text if key in posts else ""
+    return hash_text_version(text) if key in posts and all(text[c.start : c.end] == c.quote for c in quotes) else ""
+
+
+def _split_closing_quote(sentence: Sentence) -> tuple[str, int | None]:
+    """Words before the quote that ends a sentence, and the index of its citation.
+
+    The whole sentence and None where it is no quote (a count, a model's words).
+    """
+    for place, citation in enumerate(sentence.citations):
+        if citation.quote and sentence.text.endswith(citation.quote):
+            return sentence.text.removesuffix(citation.quote).rstrip(), place
+    return sentence.text.rstrip(), None

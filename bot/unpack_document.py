@@ -1,0 +1,104 @@
+"""Unpacking of a document of a stranger: the export in a zip, with checks of its members, or the file itself."""
+
+from __future__ import annotations
+
+import lzma
+import re
+import stat
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from bot.data_folder_lock_and_usage import open_private_file
+
+
+class DocumentRefused(Exception):
+    """The document cannot be imported; `sentence` is the id of a message in `locales/*.ftl`."""
+
+    def __init__(self, sentence: str, **values: str | int) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.values = values
+
+
+MAX_MEMBERS = 2_000
+MAX_UNPACKED_BYTES = 500 * 2**20  # unpacked, all members together
+MAX_COMPRESSION_RATIO = 100  # unpacked to packed; the text of an export compresses to about a tenth
+_MIN_RATIO_BYTES = 2**16  # in smaller members the ratio is not meaningful
+
+_JSON_FILE_NAME, _PAGE_NAME_PATTERN = "result.json", re.compile(r"messages[0-9]{0,4}\.html", re.ASCII)
+_ARCHIVE_SUFFIXES = frozenset(".zip .rar .7z .gz .tgz .bz2 .xz .zst .tar .lz4 .cab .jar".split())
+_ENCRYPTED_FLAGS = 0x1 | 0x40  # APPNOTE.TXT 4.4.4
+_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError, ValueError)
+
+
+def unpack_document(document: Path, folder: Path) -> Path:
+    """Extract or rename the export to a file in `folder`, and return its path. Raises DocumentRefused, OSError."""
+    with document.open("rb") as opened:
+        head = opened.read(512)
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")):
+        try:
+            return _unpack_zip(document, folder)
+        except _ZIP_ERRORS as exc:
+            raise DocumentRefused("import-zip-broken") from exc
+    page = head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")
+    file = folder / ("messages.html" if page else _JSON_FILE_NAME)
+    document.rename(file)
+    return file
+
+
+def _unpack_zip(document: Path, folder: Path) -> Path:
+    with zipfile.ZipFile(document) as archive:
+        members = archive.infolist()
+        if len(members) > MAX_MEMBERS:
+            raise DocumentRefused("import-zip-members", most=MAX_MEMBERS)
+        if any(member.flag_bits & _ENCRYPTED_FLAGS for member in members):
+            raise DocumentRefused("import-zip-encrypted")
+        if any(not _is_inside_folder(member) for member in members):
+            raise DocumentRefused("import-zip-path")
+        if nested := next((m for m in members if PurePosixPath(m.filename).suffix.lower() in _ARCHIVE_SUFFIXES), None):
+            raise DocumentRefused("import-zip-nested", name=PurePosixPath(nested.filename).name)
+        total = sum(member.file_size for member in members)
+        if total > MAX_UNPACKED_BYTES:
+            raise DocumentRefused("import-zip-size", most=MAX_UNPACKED_BYTES // 2**20)
+        swollen = any(m.file_size > max(m.compress_size * MAX_COMPRESSION_RATIO, _MIN_RATIO_BYTES) for m in members)
+        if swollen or total > max(document.stat().st_size * MAX_COMPRESSION_RATIO, _MIN_RATIO_BYTES):
+            raise DocumentRefused("import-zip-ratio", most=MAX_COMPRESSION_RATIO)
+        files = [_extract_member(archive, member, folder) for member in _select_members(members)]
+    return min(files, key=lambda file: (len(file.name), file.name))  # messages.html before messages2.html
+
+
+def _is_inside_folder(member: zipfile.ZipInfo) -> bool:
+    """Whether the member is a plain file or folder below the zip's own folder."""
+    if stat.S_ISLNK(member.external_attr >> 16):
+        return False
+    names = (member.filename, member.orig_filename)
+    return not any(n.startswith("/") or "\\" in n or ":" in n.split("/")[0] or ".." in n.split("/") for n in names)
+
+
+def _select_members(members: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
+    """Select the only result.json, else the pages of one chat."""
+    named = [(PurePosixPath(member.filename), member) for member in members if not member.is_dir()]
+    json_members = [member for path, member in named if path.name == _JSON_FILE_NAME]
+    if not json_members:
+        pages = [(path, member) for path, member in named if _PAGE_NAME_PATTERN.fullmatch(path.name)]
+        if len({path for path, _ in pages}) < len(pages) or len({path.parent for path, _ in pages}) > 1:
+            raise DocumentRefused("import-zip-many")
+        if not pages:
+            raise DocumentRefused("import-zip-empty")
+        return [member for _, member in pages]
+    if len(json_members) > 1:
+        raise DocumentRefused("import-zip-many")
+    return json_members
+
+
+def _extract_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path) -> Path:
+    """Extract a member into a private file; never longer than its stated size, which has been checked."""
+    file = folder / PurePosixPath(member.filename).name
+    with archive.open(member) as packed, open_private_file(file) as written:
+        left = member.file_size
+        while left > 0 and (piece := packed.read(min(left, 2**18))):
+            written.write(piece)
+            left -= len(piece)
+    return file

@@ -22,9 +22,10 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_core.engine_factory import get_lexical_folder
+from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import IndexEntry, LexicalIndex
-from rag_core.index.vector_store import StoredPoint, VectorPoint, VectorStore
+from rag_core.index.store_points import StoredPoint, VectorPoint
+from rag_core.index.vector_store import VectorStore
 from rag_core.models.embedder import Embedder
 from rag_core.storage import Archive, channels, index_state, posts, visible_posts
 from rag_core.storage.index_state import QueuedPost
@@ -201,7 +202,7 @@ class LexicalIndexer:
                 await self._save()
 
     async def _save(self) -> None:
-        await _run_to_completion(self.lexical.save, get_lexical_folder(self._archive), self._archive.identity)
+        await _run_to_completion(self.lexical.save, get_lexical_folder(self._archive.folder), self._archive.identity)
         self._unsaved = 0
 
     async def renew(self, keys: Sequence[PostKey]) -> None:
@@ -223,7 +224,7 @@ class LexicalIndexer:
         await fresh_indexer.catch_up(save=False)  # most of the work, while new posts are still indexed
         async with self._turn:
             await fresh_indexer.catch_up(save=False)
-            await _run_to_completion(fresh.save, get_lexical_folder(self._archive), self._archive.identity)
+            await _run_to_completion(fresh.save, get_lexical_folder(self._archive.folder), self._archive.identity)
             await _run_to_completion(self.lexical.adopt, fresh)
             self._unsaved = 1  # remains of the old index are cleaned up by the next save
 

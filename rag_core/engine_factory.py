@@ -12,6 +12,7 @@ from typing import TypeVar
 from rag_core.calibration import Calibration
 from rag_core.engine import Engine
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
+from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import Bm25Index, LexicalIndex
 from rag_core.models.active_models import (
     LanguageModels,
@@ -65,16 +66,12 @@ async def load_or_make_lexical_index(archive: Archive, qdrant: QdrantSettings | 
     An index whose watermark is ahead of the archive is discarded: the archive was restored from a backup, and the
     missing sequence numbers will be used again, for other posts.
     """
-    lexical = await asyncio.to_thread(load_saved_lexical_index, qdrant, get_lexical_folder(archive), archive.identity)
+    folder = get_lexical_folder(archive.folder)
+    lexical = await asyncio.to_thread(load_saved_lexical_index, qdrant, folder, archive.identity)
     if lexical is not None and lexical.watermark <= await posts.get_last_seq(archive):
         return lexical
     log.info("no saved index of this archive: it is built anew")
     return await asyncio.to_thread(make_lexical_index, qdrant)
-
-
-def get_lexical_folder(archive: Archive) -> Path:
-    """Folder of the saved lexical index."""
-    return archive.folder / "lexical"
 
 
 def make_lexical_index(qdrant: QdrantSettings | None = None) -> LexicalIndex:

@@ -18,11 +18,16 @@ from aiogram.utils.formatting import Text
 from bot.access import Refusal
 from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY
-from bot.handlers.channels import find_pressed_channel
 from bot.history_service import HistoryService
 from bot.i18n import Translator, get_translator
 from bot.views.answer import link_channel_title
-from bot.views.channel_card import ChannelAction, ChannelCallback, awaits_approval, make_channel_token
+from bot.views.channel_card import (
+    ChannelAction,
+    ChannelCallback,
+    awaits_approval,
+    find_pressed_channel,
+    make_channel_token,
+)
 from bot.views.keyboards import build_keyboard, edit_message, redraw_message
 from ingest.history.backfill import estimate_minutes, estimate_size
 from rag_core.errors import ArchiveUnavailable, HistoryUnavailable

@@ -27,7 +27,7 @@ from bot.views.channel_card import (
     ChannelCallback,
     awaits_approval,
     build_channel_rows,
-    find_channel_by_token,
+    find_pressed_channel,
     load_channel_views,
     make_channel_token,
     render_channel_card,
@@ -49,14 +49,6 @@ _VISIBILITY_BY_ACTION = {
     ChannelAction.MEMBERS: Visibility.MEMBERS,
     ChannelAction.ADMINS: Visibility.ADMINS,
 }
-
-
-async def find_pressed_channel(data: ChannelCallback, context: AppContext, words: Translator) -> Channel:
-    """Channel of a button. Raises Refusal where it is gone."""
-    channel = find_channel_by_token(context.archive, data.token, await channels.load_channels(context.archive))
-    if channel is None:
-        raise Refusal(words("channel-gone"))
-    return channel
 
 
 async def _press_card(

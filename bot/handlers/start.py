@@ -30,30 +30,19 @@ from bot.handlers.questions import MAX_QUESTION_LENGTH, submit_question
 from bot.handlers.suggested_question_buttons import send_with_suggestions
 from bot.i18n import LANGUAGES, Translator, get_translator
 from bot.telegram.recheck_before_sending import ShownContent, recheck_before_sending
-from bot.views.answer import format_channel_title, make_link
+from bot.views.answer import make_link
+from bot.views.channel_card import list_channel_titles
 from bot.views.message_formatting import neutralize_links
-from bot.views.plain_text import cut_lines
 from rag_core.storage import channels, post_lookup
-from rag_core.types import Channel, Viewer
+from rag_core.types import Viewer
 
 _MIN_HISTORY = 20  # posts: fewer answer next to nothing, and the history is worth an import
-_MAX_TITLES = 10  # more are too much to read
 _READER_COMMANDS = ("ask", "search", "verify", "new", "help")
 _ADMIN_COMMANDS = tuple(
     "channels import unanswered synonyms plan delete check reindex models stats grant revoke".split()
 )
 
 log = logging.getLogger(__name__)
-
-
-def list_channel_titles(readable: Iterable[Channel], words: Translator) -> Text:
-    """List channel titles, one per line, public ones as links; a long list ends in "and N more"."""
-    listed = sorted(readable, key=lambda channel: channel.title.casefold())
-    lines = []
-    for channel in listed:
-        address = f"https://t.me/{channel.username}" if channel.username else ""
-        lines.append(Text("• ", make_link(format_channel_title(channel, words), address)))
-    return as_list(*cut_lines(lines, _MAX_TITLES, words))
 
 
 async def _on_start(message: Message, bot: Bot, context: AppContext, words: Translator) -> None:

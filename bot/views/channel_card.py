@@ -15,15 +15,28 @@ from aiogram.filters.callback_data import CallbackData
 from aiogram.types import InlineKeyboardMarkup
 from aiogram.utils.formatting import Text, as_list
 
+from bot.access import Refusal
 from bot.app_context import AppContext
 from bot.i18n import Translator
-from bot.views.answer import format_channel_title, link_channel_title
+from bot.views.answer import format_channel_title, link_channel_title, make_link
 from bot.views.keyboards import LabelledPress, build_keyboard, make_callback_token
 from bot.views.plain_text import cut_lines
-from rag_core.storage import Archive, history_gaps
+from rag_core.storage import Archive, channels, history_gaps
 from rag_core.storage.channels import ChannelStatus, fetch_channel_status
 from rag_core.storage.history_gaps import Gap
 from rag_core.types import Channel, Visibility
+
+_MAX_LISTED_TITLES = 10  # more are too much to read
+
+
+def list_channel_titles(readable: Iterable[Channel], words: Translator) -> Text:
+    """List channel titles, one per line, public ones as links; a long list ends in "and N more"."""
+    listed = sorted(readable, key=lambda channel: channel.title.casefold())
+    lines = []
+    for channel in listed:
+        address = f"https://t.me/{channel.username}" if channel.username else ""
+        lines.append(Text("• ", make_link(format_channel_title(channel, words), address)))
+    return as_list(*cut_lines(lines, _MAX_LISTED_TITLES, words))
 
 
 class ChannelAction(StrEnum):
@@ -67,6 +80,14 @@ def make_channel_token(archive: Archive, chat_id: int) -> str:
 def find_channel_by_token(archive: Archive, token: str, known: Mapping[int, Channel]) -> Channel | None:
     """Find the known channel that a token stands for."""
     return next((channel for chat_id, channel in known.items() if make_channel_token(archive, chat_id) == token), None)
+
+
+async def find_pressed_channel(data: ChannelCallback, context: AppContext, words: Translator) -> Channel:
+    """Channel of a button. Raises Refusal where it is gone."""
+    channel = find_channel_by_token(context.archive, data.token, await channels.load_channels(context.archive))
+    if channel is None:
+        raise Refusal(words("channel-gone"))
+    return channel
 
 
 def build_channel_rows(

@@ -50,6 +50,11 @@ _ZIP64_LOCATOR = struct.Struct("<4sLQL")  # the same for archives above 4 GB
 _ZIP64_END = struct.Struct("<4sQ2H2L4Q")
 
 
+def get_lexical_folder(data: Path) -> Path:
+    """Folder of the saved lexical index in a data folder."""
+    return data / "lexical"
+
+
 def translate_write_errors() -> AbstractContextManager[None]:
     """Translate OSErrors while an index is written into IndexUnavailable."""
     reason = "The index cannot be written to disk ({said}): free some space."

@@ -40,7 +40,7 @@ from rag_core.index.qdrant_collections import (
 )
 from rag_core.index.qdrant_connection import QdrantConnection, connect_qdrant
 from rag_core.index.reconnecting import Reconnecting
-from rag_core.index.vector_store import (
+from rag_core.index.store_points import (
     encode_passage_ref,
     get_date_bounds,
     make_point_id,

@@ -31,7 +31,8 @@ from qdrant_node import BINARY, QdrantNode, run_cluster
 from bot.settings import read_settings
 from rag_core.engine_factory import make_lexical_index
 from rag_core.index.lexical_index import Bm25Index, IndexEntry, LexicalIndex
-from rag_core.index.vector_store import VectorPoint, VectorStore, open_vector_store
+from rag_core.index.store_points import VectorPoint
+from rag_core.index.vector_store import VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, SearchFilter
 

@@ -22,8 +22,9 @@ from bot.indexing_and_rebuild import IndexingWorker, RebuildRunner
 from ingest.indexer import LexicalIndexer
 from ingest.rebuild import get_next_index_folder
 from rag_core import Engine, RagSettings, open_engine
-from rag_core.engine_factory import get_lexical_folder, load_or_make_lexical_index
+from rag_core.engine_factory import load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, RebuildRefused
+from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import Bm25Index
 from rag_core.storage import index_state, post_lookup, posts
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES, tokenize
@@ -130,7 +131,7 @@ async def test_a_channel_is_rebuilt_in_what_is_searched(bot: Bot) -> None:
 
 
 async def test_a_second_start_is_refused_and_a_cancelled_one_leaves_the_old_index_as_it_was(bot: Bot) -> None:
-    old, before = bot.rag.lexical._now, (get_lexical_folder(bot.rag.archive) / "current.json").read_text()
+    old, before = bot.rag.lexical._now, (get_lexical_folder(bot.rag.archive.folder) / "current.json").read_text()
     with hold_rebuild(bot.rag.archive.folder):
         rebuild = await bot.reindexing.start()
         for chat_id in (None, KILN):
@@ -142,7 +143,7 @@ async def test_a_second_start_is_refused_and_a_cancelled_one_leaves_the_old_inde
         assert not await bot.reindexing.cancel(rebuild.id + 1)  # the button of another rebuild
         assert await bot.reindexing.cancel(rebuild.id)
     assert bot.rag.lexical._now is old
-    assert (get_lexical_folder(bot.rag.archive) / "current.json").read_text() == before
+    assert (get_lexical_folder(bot.rag.archive.folder) / "current.json").read_text() == before
     assert not get_next_index_folder(bot.rag.archive.folder).exists()
     assert await bot.state() == "cancelled"
     with pytest.raises(RebuildRefused, match="cancelled: the old index is in use"):
@@ -288,7 +289,7 @@ async def test_killed_with_the_bot_it_goes_on_from_what_was_saved(tmp_path: Path
 
 
 async def test_an_index_that_cannot_be_written_is_said_and_the_old_one_stays(bot: Bot) -> None:
-    old, folder = bot.rag.lexical._now, get_lexical_folder(bot.rag.archive)
+    old, folder = bot.rag.lexical._now, get_lexical_folder(bot.rag.archive.folder)
     shutil.rmtree(folder)
     folder.write_text("in the way")
     await bot.reindexing.start()

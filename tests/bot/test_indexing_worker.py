@@ -10,8 +10,8 @@ from driver import HARBOUR, OTTO, say
 from bot.indexing_and_rebuild import IndexingWorker, IndexProgressReporter
 from bot.sandbox import Sandbox
 from ingest.indexer import LexicalIndexer
-from rag_core.engine_factory import get_lexical_folder
 from rag_core.errors import IndexUnavailable
+from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import Bm25Index
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Answer, Channel, Post, SearchFilter
@@ -90,7 +90,7 @@ async def test_a_removed_channel_leaves_the_index_and_then_the_archive(
 
     await run(IndexingWorker(archive, indexer, every=0.01), gone())
     assert await channels.load_channels(archive) == {}
-    saved = Bm25Index.load(get_lexical_folder(archive), archive.identity)
+    saved = Bm25Index.load(get_lexical_folder(archive.folder), archive.identity)
     assert saved is not None
     for index in (lexical, saved):
         assert len(index) == 1

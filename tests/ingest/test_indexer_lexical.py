@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 import ingest.indexer
 from ingest.indexer import LexicalIndexer
-from rag_core.engine_factory import get_lexical_folder, load_or_make_lexical_index
+from rag_core.engine_factory import load_or_make_lexical_index
 from rag_core.errors import IndexUnavailable
+from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import Bm25Index, IndexEntry
 from rag_core.storage import channels, post_lookup, posts, visible_posts
 from rag_core.text.tokens import tokenize
@@ -172,7 +173,7 @@ async def test_a_loaded_index_goes_on_where_it_was_saved(library: Any, make_post
 
 
 async def test_saving_writes_only_what_changed(library: Any) -> None:
-    folder = get_lexical_folder(library.rag.archive)
+    folder = get_lexical_folder(library.rag.archive.folder)
     await library.indexer.save()
     first = (folder / "current.json").read_text()
     await library.indexer.save()
@@ -186,14 +187,14 @@ async def test_without_leave_to_save_nothing_is_written(
     monkeypatch.setattr(ingest.indexer, "_SAVE_AFTER_CHANGES", 1)
     await library.keep(make_post(40, "A buoy.", chat=library.harbour), index=False)
     await library.indexer.catch_up(save=False)
-    assert not get_lexical_folder(library.rag.archive).exists()
+    assert not get_lexical_folder(library.rag.archive.folder).exists()
     await library.keep(make_post(41, "A buoy.", chat=library.harbour), index=False)
     await library.indexer.catch_up()
-    assert get_lexical_folder(library.rag.archive).exists()
+    assert get_lexical_folder(library.rag.archive.folder).exists()
 
 
 async def test_an_index_that_cannot_be_written_says_so_and_is_tried_again(library: Any) -> None:
-    folder: Path = get_lexical_folder(library.rag.archive)
+    folder: Path = get_lexical_folder(library.rag.archive.folder)
     folder.write_text("in the way")
     with pytest.raises(IndexUnavailable, match="cannot be written"):
         await library.indexer.save()

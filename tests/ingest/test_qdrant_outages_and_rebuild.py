@@ -14,8 +14,8 @@ from ingest.indexer import DenseIndexer
 from ingest.integrity import check_integrity
 from ingest.rebuild import IndexBuild, build_next_index, load_next_index
 from rag_core.answer import answer_question
-from rag_core.engine_factory import get_lexical_folder
 from rag_core.errors import IndexUnavailable, QdrantGone
+from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.sparse_qdrant import QdrantLexicalIndex, SparseCollection
 from rag_core.settings import QdrantSettings
 from rag_core.storage import index_state
@@ -68,7 +68,7 @@ async def test_a_question_is_answered_with_both_legs_on_the_server(
         counted = await library.ask("How many posts mention the ferry?")
         assert counted.sentences
         await library.indexer.save()
-        assert sum(file.stat().st_size for file in get_lexical_folder(library.rag.archive).rglob("*.*")) < 5000
+        assert sum(file.stat().st_size for file in get_lexical_folder(library.rag.archive.folder).rglob("*.*")) < 5000
         found = await check_integrity(library.rag, library.indexer, _untold)
         assert (found.words_wrong, found.vectors_wrong) == ([], [])
 

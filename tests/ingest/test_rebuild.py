@@ -20,8 +20,8 @@ import pytest
 from ingest.indexer import LexicalIndexer
 from ingest.rebuild import IndexBuild, build_next_index, format_rebuild_identity, get_next_index_folder, load_next_index
 from rag_core import Engine, RagSettings, open_engine
-from rag_core.engine_factory import get_lexical_folder
 from rag_core.errors import IndexUnavailable, RebuildRefused
+from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import Bm25Index
 from rag_core.storage import channels, index_state, post_lookup, posts
 from rag_core.storage.index_state import Rebuild
@@ -175,11 +175,11 @@ async def test_a_rebuilt_channel_is_read_anew_and_the_others_are_left_as_they_ar
 
 
 async def save(rag: Engine) -> None:
-    await asyncio.to_thread(rag.lexical.save, get_lexical_folder(rag.archive), rag.archive.identity)
+    await asyncio.to_thread(rag.lexical.save, get_lexical_folder(rag.archive.folder), rag.archive.identity)
 
 
 async def test_a_channel_of_an_archive_without_an_index_takes_the_others_along(rag: Engine) -> None:
-    shutil.rmtree(get_lexical_folder(rag.archive))
+    shutil.rmtree(get_lexical_folder(rag.archive.folder))
     assert len(await walked(rag, KILN)) == len(rag.lexical)
 
 

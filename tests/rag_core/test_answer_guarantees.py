@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sample_sizes import choose_size
 
-from rag_core.engine_factory import get_lexical_folder
 from rag_core.errors import IndexUnavailable
+from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.bm25_postings import TermStatistics
 from rag_core.index.lexical_index import Bm25Index
 from rag_core.storage import visible_posts
@@ -112,7 +112,7 @@ async def test_what_is_deleted_or_edited_while_it_is_answered_is_not_shown(
         other.close()
 
     await library.indexer.save()
-    lexical = Meanwhile.load(get_lexical_folder(archive), archive.identity)
+    lexical = Meanwhile.load(get_lexical_folder(archive.folder), archive.identity)
     assert isinstance(lexical, Meanwhile)
     lexical.happens = happens
     library.rag = replace(library.rag, lexical=lexical)

@@ -45,7 +45,8 @@ from bot.worker.pinned_answers import answer_from_pin, hash_question
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine
-from rag_core.index.vector_store import VectorPoint, open_vector_store
+from rag_core.index.store_points import VectorPoint
+from rag_core.index.vector_store import open_vector_store
 from rag_core.retrieval.period_digest import build_period_digest
 from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import channels, index_state, posts, subscriptions

@@ -27,8 +27,8 @@ from bot.sandbox import Sandbox
 from bot.sandbox.chat_rights import set_chat_member
 from bot.settings import Settings
 from rag_core import RagSettings, open_engine
-from rag_core.engine_factory import get_lexical_folder
 from rag_core.errors import ModelUnavailable
+from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.models.catalog import WRITERS
 from rag_core.models.model_files import check_model_files, verify_model_checksums, write_manifest
 from rag_core.storage import Archive, channels
@@ -376,7 +376,7 @@ async def test_an_index_that_is_ahead_of_the_archive(look: Look, live: Live, hom
 async def test_an_index_that_holds_something_else_than_the_archive(look: Look, home: Path) -> None:
     async with open_engine(RagSettings.model_validate({"data": {"dir": home}})) as rag:
         rag.lexical.replace([PostKey(HARBOUR, 10)], ())
-        await asyncio.to_thread(rag.lexical.save, get_lexical_folder(rag.archive), rag.archive.identity)
+        await asyncio.to_thread(rag.lexical.save, get_lexical_folder(rag.archive.folder), rag.archive.identity)
     said = await look()
     line = "1 of 12 posts that were compared stand differently in the lexical index: run citegram reindex."
     assert line in said.bad()

@@ -20,7 +20,8 @@ from bot.monitoring.health import ReadinessCheck
 from bot.monitoring.metrics import Meter
 from bot.monitoring.state_gauges import StateCollector
 from rag_core.errors import IndexUnavailable
-from rag_core.index.vector_store import VectorPoint, VectorStore, open_vector_store
+from rag_core.index.store_points import VectorPoint
+from rag_core.index.vector_store import VectorStore, open_vector_store
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
 from rag_core.types import PassageRef, PostKey

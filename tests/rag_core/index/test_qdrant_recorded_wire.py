@@ -28,7 +28,8 @@ from rag_core.engine_factory import load_saved_lexical_index, make_lexical_index
 from rag_core.errors import QdrantGone, VectorsUnavailable
 from rag_core.index.lexical_index import IndexEntry, LexicalIndex
 from rag_core.index.reconnecting import Reconnecting
-from rag_core.index.vector_store import StoredPoint, VectorPoint, VectorStore, open_vector_store
+from rag_core.index.store_points import StoredPoint, VectorPoint
+from rag_core.index.vector_store import VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 

@@ -22,7 +22,8 @@ from rag_core.engine_factory import make_lexical_index
 from rag_core.errors import QdrantGone, VectorsUnavailable
 from rag_core.index.qdrant_collections import make_search_params
 from rag_core.index.qdrant_connection import IN_MEMORY_URL, QdrantConnection, connect_qdrant
-from rag_core.index.vector_store import PointBatch, VectorStore, open_vector_store
+from rag_core.index.store_points import PointBatch
+from rag_core.index.vector_store import VectorStore, open_vector_store
 from rag_core.index.vectors_qdrant import QdrantVectorStore
 from rag_core.settings import QdrantSettings
 from rag_core.types import PostKey, SearchFilter

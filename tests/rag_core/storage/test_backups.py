@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from ingest.indexer import LexicalIndexer
-from rag_core.engine_factory import get_lexical_folder, load_or_make_lexical_index
+from rag_core.engine_factory import load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, BackupFailed
+from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.storage import Archive, channels, db, history_gaps, index_state, post_lookup, posts, questions
 from rag_core.storage.backup_listing import get_backup_time, get_backups_folder, list_backups
 from rag_core.storage.backups import (
@@ -175,7 +176,7 @@ async def test_indexes_notice_that_a_backup_was_put_back_by_whoever_did_it(
     shutil.copy(backup, archive.folder / ARCHIVE_FILE)  # by hand
     again = await Archive.open(archive.folder)
     # It would fit: the same number of changes. But what it is of may be another post.
-    assert (get_lexical_folder(again) / "current.json").exists()
+    assert (get_lexical_folder(again.folder) / "current.json").exists()
     assert (await load_or_make_lexical_index(again)).watermark == 0
     assert await index_state.count_unembedded_changes(again, "a store") == 1
     await again.close()

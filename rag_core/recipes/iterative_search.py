@@ -15,8 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rag_core.engine import Engine
-from rag_core.planning.question_parts import split_question
-from rag_core.planning.retriever_and_recipe_choice import is_chain
+from rag_core.planning.question_parts import is_chain, split_question
 from rag_core.planning.rule_planner import widen_plan
 from rag_core.recipe_steps import (
     add_hyde_query,

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from rag_core.caches import CachedHit, make_hits_key
 from rag_core.engine import Engine
 from rag_core.errors import VectorsUnavailable
-from rag_core.planning.retriever_and_recipe_choice import is_chain
+from rag_core.planning.question_parts import is_chain
 from rag_core.retrieval.fusion_and_mmr import select_by_mmr
 from rag_core.retrieval.hybrid import (
     LEXICAL,

@@ -31,8 +31,7 @@ from rag_core import process_memory_release
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.settings import DataSettings
-from rag_core.storage import questions, user_data
-from rag_core.storage import raw_updates as updates
+from rag_core.storage import questions, raw_updates, user_data
 from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
 from rag_core.storage.history_gaps import get_last_heartbeat
 from rag_core.storage.subscriptions import forget_old_watches
@@ -228,9 +227,9 @@ class MaintenanceJobs:
         now = await get_last_heartbeat(self.rag.archive)
         if now is None:
             return ""
-        numbers = await updates.forget_done_updates(self.rag.archive, now)
+        numbers = await raw_updates.forget_done_updates(self.rag.archive, now)
         texts = await user_data.forget_question_texts(self.rag.archive, now - kept)
-        unread = await updates.forget_poison_updates(self.rag.archive, now - kept)
+        unread = await raw_updates.forget_poison_updates(self.rag.archive, now - kept)
         votes = await questions.forget_voters(self.rag.archive, now - kept)
         links = await questions.forget_old_links(self.rag.archive, now - kept)
         talked = await user_data.expire_turns(

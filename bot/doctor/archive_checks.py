@@ -21,8 +21,7 @@ from bot.settings import Settings
 from bot.views.plain_text import strip_control_characters
 from rag_core.engine_factory import open_engine
 from rag_core.errors import RagError
-from rag_core.storage import Archive, channels, index_state, monitoring_stats, post_lookup
-from rag_core.storage import raw_updates as updates
+from rag_core.storage import Archive, channels, index_state, monitoring_stats, post_lookup, raw_updates
 from rag_core.storage.backup_listing import get_backup_time, list_backups
 from rag_core.storage.backups import read_archive_version, run_cancellable
 from rag_core.storage.db import needs_migration
@@ -101,7 +100,7 @@ async def check_channels(case: CheckContext) -> AsyncIterator[Finding]:
             f"{strip_control_characters(channel.title)}: {count} posts, {channel.state}, "
             f"{channel.visibility.value}{closed}",
         )
-    inbox = await updates.count_updates_by_state(case.archive)
+    inbox = await raw_updates.count_updates_by_state(case.archive)
     yield Finding(True, f"inbox: {inbox['pending']} waiting")
     if inbox["poison"]:
         yield Finding(

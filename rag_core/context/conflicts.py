@@ -39,12 +39,9 @@ async def add_conflicting_post(question: Question, plan: Plan, draft: Draft, evi
 def _add_conflict(question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine) -> Draft:
     weight = rag.lexical.statistics(question.viewer.channels).weight
     asked = QueryTerms.of(plan.asked or question.text, weight)
-    # a post that a sentence before names, or one that says how it stands to the others, is not compared again
-    named = {c.post for one in draft.sentences for c in one.citations if one.text != c.quote}
-    sources = [source.passage for source in evidence.sources[:_MAX_COMPARED_POSTS]]
+    cited = {citation.post for sentence in draft.sentences for citation in sentence.citations}
+    others = [source.passage for source in evidence.sources[:_MAX_COMPARED_POSTS] if source.passage.key not in cited]
     for place, sentence in enumerate(draft.sentences):
-        named |= {citation.post for citation in sentence.citations}
-        others = [passage for passage in sources if passage.key not in named]
         if not sentence.citations:
             continue
         found = (_find_conflicting_quote(sentence, asked, passage, weight, question.lang) for passage in others)

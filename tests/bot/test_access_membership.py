@@ -11,7 +11,7 @@ from aiogram import Bot
 from aiogram.client.telegram import TelegramAPIServer
 from driver import ADMIN, CREW, GROUP, OTTO, RITA, SAFE, open_archive, press, say, say_text, wait_until_handled
 
-from bot import access as membership
+from bot import access
 from bot.access import MembershipCache
 from bot.sandbox import Sandbox
 from bot.sandbox.chat_rights import set_chat_member
@@ -117,7 +117,7 @@ async def test_what_was_asked_before_the_update_counts_for_nothing(sandbox: Sand
 async def test_where_telegram_does_not_say_it_is_closed(
     sandbox: Sandbox, asked: tuple[MembershipCache, Clock], kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(membership, "_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(access, "_TIMEOUT_SECONDS", 0.3)
     set_chat_member(sandbox.world, CREW, OTTO, "member")
     sandbox.faults.fail_next("getChatMember", kind, times=50, retry_after=60, seconds=1)
     assert await joined(asked[0], OTTO, [CREW]) == set()

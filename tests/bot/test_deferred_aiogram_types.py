@@ -9,11 +9,10 @@ import sys
 from pathlib import Path
 
 PROGRAM = """
-import importlib, sys, typing, warnings
+import importlib, sys, typing
 for name in ("question_commands", "index_commands", "backup_and_trace", "model_commands", "eval"):
     importlib.import_module(f"bot.cli.{name}")
     assert "aiogram" not in sys.modules, name
-warnings.simplefilter("error")
 from pydantic import BaseModel
 import aiogram
 from aiogram.types import Game, Message, Update
@@ -37,5 +36,5 @@ print("all found")
 
 def test_no_type_is_built_by_the_import_and_each_library_is_loaded_only_where_it_is_used(root: Path) -> None:
     """Aiogram's models take seconds of processor time: `ask` and `import` have no use for them."""
-    run = subprocess.run([sys.executable, "-c", PROGRAM], cwd=root, capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-W", "error", "-c", PROGRAM], cwd=root, capture_output=True, text=True)
     assert run.stdout.strip() == "all found", run.stderr

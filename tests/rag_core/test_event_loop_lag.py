@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sample_sizes import choose_size
 
 from ingest.indexer import DenseIndexer
 
@@ -31,7 +32,7 @@ async def test_the_event_loop_stays_free_while_posts_are_indexed_and_questions_a
                 make_post(
                     turn * 1000 + n, f"The ferry number {turn}{n} leaves. " * (2 * n % 41), chat=library.harbour, days=n
                 )
-                for n in range(1, 35)
+                for n in range(1, choose_size(120, 34) + 1)
             ]
             async with loop_lag() as lags:
                 await library.keep(*posts)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_core import process_memory_release as os_support
+from rag_core import process_memory_release
 
 # A child frees every other block: glibc keeps the pages between those in use until it is asked for them.
 HOLES = """
@@ -38,7 +38,7 @@ glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is glib
 def test_what_is_free_between_blocks_in_use_goes_back(how: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", HOLES, how],
-        cwd=Path(os_support.__file__).parents[2],
+        cwd=Path(process_memory_release.__file__).parents[2],
         capture_output=True,
         text=True,
         check=True,
@@ -49,6 +49,6 @@ def test_what_is_free_between_blocks_in_use_goes_back(how: str) -> None:
 
 
 def test_where_it_is_not_glibc_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os_support, "_load_glibc", lambda: None)
-    os_support.limit_malloc_arenas()
-    assert os_support.release_free_memory() is False
+    monkeypatch.setattr(process_memory_release, "_load_glibc", lambda: None)
+    process_memory_release.limit_malloc_arenas()
+    assert process_memory_release.release_free_memory() is False

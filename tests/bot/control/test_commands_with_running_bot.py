@@ -22,12 +22,11 @@ from chaos.bot_process import fork_bot, fork_process
 from driver import OTTO, CommandResult
 
 from bot.app import run_bot
-from bot.cli import doctor, question_commands
-from bot.cli import index_commands as imports
+from bot.cli import doctor, index_commands, question_commands
 from bot.control import socket_client
 from bot.control.socket_client import RunningBot
 from bot.data_folder_lock_and_usage import FolderLocked, lock_data_folder
-from bot.doctor import archive_checks as archive
+from bot.doctor import archive_checks
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core.errors import RagError
@@ -73,7 +72,7 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
 
     async def run(module: Any, folder: Path, *words: object) -> CommandResult:
         parser = argparse.ArgumentParser()
-        (module.declare_import if module is imports else module.declare)(parser)
+        (module.declare_import if module is index_commands else module.declare)(parser)
         args = parser.parse_args([*map(str, words)])
         settings = Settings.model_validate({"data": {"dir": folder}, "models": {"embedder": "none"}})
         capsys.readouterr()
@@ -110,10 +109,10 @@ async def test_asking_and_importing_is_the_same_beside_a_bot_and_alone(
             (question_commands, (question, "--json")),
             (question_commands, (question, "--trace")),
         ]
-    steps += [(imports, export(root)), (imports, export(root))]
+    steps += [(index_commands, export(root)), (index_commands, export(root))]
     steps += [(question_commands, ("What is the earliest mention of Ilse Brandt?", "--json"))]
     alone = [await command(module, home, *words) for module, words in steps]
-    for module in (question_commands, imports):  # here no index is opened
+    for module in (question_commands, index_commands):  # here no index is opened
         monkeypatch.setattr(module, "open_up_to_date_engine" if module is question_commands else "open_engine", None)
     _, folder = running
     index = (folder / "lexical" / "current.json").read_bytes()
@@ -138,7 +137,7 @@ async def test_the_doctor_says_that_a_bot_runs_and_opens_no_index(
     running: tuple[ForkServerProcess, Path], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process, folder = running
-    monkeypatch.setattr(archive, "open_engine", None)
+    monkeypatch.setattr(archive_checks, "open_engine", None)
     said = await command(doctor, folder)
     assert f"ok   a bot runs here: process {process.pid}, Citegram " in said.out
     assert re.search(r"ok   archive: \d+ posts; lexical index: \d+ passages, up to date", said.out)
@@ -234,7 +233,7 @@ async def test_a_bot_that_dies_in_the_middle_is_one_sentence(home: Path, root: P
         looked = await command(doctor, home)
     assert f"BAD  The bot (process {number}) {sentence}" in looked.out
     async with mortal(home):
-        told = await command(imports, home, *export(root))
+        told = await command(index_commands, home, *export(root))
     assert told.code == 1
     assert json.loads(told.out)["new"] == 84  # kept
     assert told.err.endswith(sentence)

@@ -183,16 +183,16 @@ def test_what_a_run_notes_of_tools_and_models_is_counted() -> None:
 
 
 async def test_what_is_counted_row_by_row_is_counted_seldom(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rag_core.storage import monitoring_stats as census
+    from rag_core.storage import monitoring_stats
 
-    counted, real = 0, census.count_post_rows
+    counted, real = 0, monitoring_stats.count_post_rows
 
     async def counting(archive: Any) -> int:
         nonlocal counted
         counted += 1
         return await real(archive)
 
-    monkeypatch.setattr(census, "count_post_rows", counting)
+    monkeypatch.setattr(monitoring_stats, "count_post_rows", counting)
     port = find_free_port()
     async with live(sections=watching(port)):
         pages = [await fetch_metrics(port) for _ in range(3)]
@@ -211,9 +211,9 @@ def test_a_label_has_few_values_whatever_comes_and_leaves_room_for_those_of_anot
 async def test_two_who_scrape_at_once_count_a_post_once(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rag_core.storage import monitoring_stats as census
+    from rag_core.storage import monitoring_stats
 
-    real = census.count_changes_by_source
+    real = monitoring_stats.count_changes_by_source
 
     async def slowly(*args: Any) -> Any:
         await asyncio.sleep(0.2)
@@ -227,7 +227,7 @@ async def test_two_who_scrape_at_once_count_a_post_once(
             async with asyncio.timeout(30):
                 while archive.execute("SELECT count(*) FROM posts").fetchone() != (13,):  # noqa: ASYNC110 - an archive rings no bell
                     await asyncio.sleep(0.02)
-        monkeypatch.setattr(census, "count_changes_by_source", slowly)
+        monkeypatch.setattr(monitoring_stats, "count_changes_by_source", slowly)
         await asyncio.gather(fetch_metrics(port), fetch_metrics(port))
         assert get_value(await fetch_metrics(port), "citegram_post_changes_total") == 1
 

@@ -25,7 +25,7 @@ from bot.telegram.recheck_before_sending import (
     recheck_shown_content,
 )
 from bot.telegram.session import RetryMiddleware
-from bot.views import message_formatting as paging
+from bot.views import message_formatting
 from rag_core.models.active_models import LanguageModels
 from rag_core.storage import Archive, channels, posts, visible_posts
 from rag_core.types import Post, PostKey, Visibility
@@ -213,7 +213,7 @@ async def test_the_rest_of_a_long_answer_is_not_sent(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first message has arrived; Telegram is away for the second, and meanwhile the channel is closed."""
-    monkeypatch.setattr("bot.worker.question_worker.split_pages", lambda said: paging.split_pages(said, 30))
+    monkeypatch.setattr("bot.worker.question_worker.split_pages", lambda said: message_formatting.split_pages(said, 30))
     async with live(), open_archive(home) as archive:
         before = len(sandbox.transcript)
         await sandbox.say(OTTO, PADLOCK)

@@ -11,7 +11,7 @@ import pytest
 from scripted_model import FakeLlm
 
 from rag_core import Question, Viewer, answer_question
-from rag_core.conversation import memory as conversation
+from rag_core.conversation import memory
 from rag_core.conversation.followup_rewriting import resolve_followup
 from rag_core.errors import GenerationFailed
 from rag_core.llm.local import open_local_model
@@ -34,7 +34,7 @@ def asked(
 async def said(library: Any, text: str, **where: Any) -> None:
     """A question that is asked, answered and remembered."""
     question = asked(library, text, **where)
-    await conversation.remember_answer(question, await library.ask(text), library.rag)
+    await memory.remember_answer(question, await library.ask(text), library.rag)
 
 
 def notebook(library: Any) -> Run:
@@ -80,8 +80,8 @@ async def test_the_window_is_bounded_by_tokens_and_the_newest_stay(library: Any)
     given = await library.ask("ferry")
     for n in range(6):
         question = asked(library, f"What is said of the old ferry number {n}?", minutes=n)
-        await conversation.remember_answer(question, given, library.rag)
-    turns = await conversation.load_turns(asked(library, "and?", minutes=7), library.rag)
+        await memory.remember_answer(question, given, library.rag)
+    turns = await memory.load_turns(asked(library, "and?", minutes=7), library.rag)
     assert 0 < len(turns) < 6
     assert turns[-1].question.endswith("number 5?")
 
@@ -89,7 +89,7 @@ async def test_the_window_is_bounded_by_tokens_and_the_newest_stay(library: Any)
 async def test_a_talk_never_grows_without_end(library: Any) -> None:
     given = await library.ask("ferry")
     for n in range(25):
-        await conversation.remember_answer(asked(library, f"ferry {n}"), given, library.rag)
+        await memory.remember_answer(asked(library, f"ferry {n}"), given, library.rag)
     ((count,),) = await library.rag.archive.rows("SELECT count(*) FROM talks")
     assert count == 20
 
@@ -98,10 +98,7 @@ async def test_a_talk_begins_afresh_and_a_reader_is_forgotten_everywhere(library
     await said(library, FERRY)
     await said(library, FERRY, chat=6)
     await said(library, FERRY, user=2)
-    assert (
-        await conversation.start_new_conversation(conversation.identify_conversation(asked(library, "")), library.rag)
-        == 1
-    )
+    assert await memory.start_new_conversation(memory.identify_conversation(asked(library, "")), library.rag) == 1
     assert await stands(library, "and in March?") == "and in March?"
     assert "ferry" in await stands(library, "and in March?", chat=6)
     assert (await erase_user_data(library.rag.archive, 1)).talks == 1
@@ -111,11 +108,11 @@ async def test_a_talk_begins_afresh_and_a_reader_is_forgotten_everywhere(library
 
 async def test_it_can_be_off_in_a_chat_and_then_nothing_is_kept(library: Any) -> None:
     await said(library, FERRY)
-    await conversation.set_memory_enabled(5, library.rag, to=False)
+    await memory.set_memory_enabled(5, library.rag, to=False)
     assert await library.rag.archive.rows("SELECT * FROM talks") == []
     await said(library, FERRY)
     assert await stands(library, "and in March?") == "and in March?"
-    await conversation.set_memory_enabled(5, library.rag, to=True)
+    await memory.set_memory_enabled(5, library.rag, to=True)
     await said(library, FERRY)
     assert "ferry" in await stands(library, "and in March?")
 
@@ -134,7 +131,7 @@ async def test_neither_answers_nor_posts_are_kept_only_names(library: Any) -> No
 
 
 async def test_memory_is_no_source(library: Any) -> None:
-    await conversation.remember_answer(
+    await memory.remember_answer(
         asked(library, "The secret word is xylophone, is it?"), await library.ask("ferry"), library.rag
     )
     assert (await library.ask("What is the secret word?")).refused
@@ -201,7 +198,7 @@ async def test_a_random_model_leaves_the_rules_question(library: Any, tiny_gguf:
 
 async def test_names_come_out_of_an_answer_once_each(library: Any) -> None:
     given = await library.ask("When does the ferry to Owl Island leave?")
-    assert conversation.extract_answer_names(given) == ("Owl Island",)
+    assert memory.extract_answer_names(given) == ("Owl Island",)
 
 
 async def test_a_whole_talk_is_asked_and_answered(library: Any) -> None:
@@ -209,7 +206,7 @@ async def test_a_whole_talk_is_asked_and_answered(library: Any) -> None:
     assert "twelve euros" in first.sentences[0].text
     second = await answer_question(asked(library, "and for children?", minutes=1), library.rag)
     assert "children under six" in second.sentences[0].text
-    turns = await conversation.load_turns(asked(library, "", minutes=2), library.rag)
+    turns = await memory.load_turns(asked(library, "", minutes=2), library.rag)
     assert [turn.question for turn in turns] == [
         "How much does a ferry ticket cost?",
         "How much does a ferry ticket cost for children?",

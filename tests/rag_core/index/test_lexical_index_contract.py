@@ -16,7 +16,7 @@ from qdrant_node import needs_server
 
 from rag_core.engine_factory import load_saved_lexical_index, make_lexical_index
 from rag_core.errors import IndexUnavailable, QdrantGone
-from rag_core.index import sparse_qdrant as served_words
+from rag_core.index import sparse_qdrant
 from rag_core.index.lexical_index import Bm25Index, IndexEntry, LexicalIndex
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
@@ -186,7 +186,7 @@ def test_hits_of_one_score_come_in_the_order_of_their_posts_also_where_the_cut_f
 
 
 def test_too_long_a_list_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(served_words, "MAX_LISTED_PASSAGES", 5)
+    monkeypatch.setattr(sparse_qdrant, "MAX_LISTED_PASSAGES", 5)
     index = make_lexical_index(QdrantSettings(url=":memory:", words=True))
     index.replace((), [entry(n, "cat") for n in range(6)])
     with pytest.raises(IndexUnavailable, match=r"^6 passages fit: ask about one channel"):
@@ -257,7 +257,7 @@ def test_a_write_that_failed_half_way_is_counted_once_when_repeated(
 ) -> None:
     index = make_lexical_index(QdrantSettings(url=":memory:", words=True, collection="citegram-test-half"))
     index.replace((), [entry(1, "cat"), entry(1, "tail", part=1), entry(2, "dog")])
-    real, writes = getattr(served_words.SparseCollection, failing), []
+    real, writes = getattr(sparse_qdrant.SparseCollection, failing), []
 
     def fail_once(self: object, *given: object) -> None:
         real(self, *given)
@@ -265,7 +265,7 @@ def test_a_write_that_failed_half_way_is_counted_once_when_repeated(
         if len(writes) == 1:
             raise QdrantGone("half way")
 
-    monkeypatch.setattr(served_words.SparseCollection, failing, fail_once)
+    monkeypatch.setattr(sparse_qdrant.SparseCollection, failing, fail_once)
     keys, entries = [PostKey(-1, 1), PostKey(-1, 3)], [entry(1, "fox"), entry(3, "dog"), entry(3, "owl", part=1)]
     with pytest.raises(QdrantGone):
         index.replace(keys, entries)
@@ -283,7 +283,7 @@ def test_what_failed_half_way_is_forgotten_with_its_counts(monkeypatch: pytest.M
     index = make_lexical_index(QdrantSettings(url=":memory:", words=True, collection=f"citegram-test-{way}"))
     index.replace((), [entry(1, "cat")])
     with monkeypatch.context() as failing:
-        failing.setattr(served_words.SparseCollection, "delete", _raise_half_way)
+        failing.setattr(sparse_qdrant.SparseCollection, "delete", _raise_half_way)
         with pytest.raises(QdrantGone):
             index.replace([PostKey(-1, 1)], [entry(1, "fox")])
     if way == "removed":

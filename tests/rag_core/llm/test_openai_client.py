@@ -22,7 +22,7 @@ from openai_server import Answer, OpenAiServer, answer_with, make_event, stream
 from pydantic import SecretStr
 
 from rag_core.errors import GenerationFailed, ModelUnavailable
-from rag_core.llm import openai_client as wire
+from rag_core.llm import openai_client
 from rag_core.llm.openai_client import (
     RemoteModel,
     ServerDialect,
@@ -44,8 +44,8 @@ GREEDY = DecodingParams(8, temperature=0.0)
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "_FIRST_RETRY_PAUSE_S", 0.01)
-    monkeypatch.setattr(wire, "_MAX_RETRY_PAUSE_S", 0.02)
+    monkeypatch.setattr(openai_client, "_FIRST_RETRY_PAUSE_S", 0.01)
+    monkeypatch.setattr(openai_client, "_MAX_RETRY_PAUSE_S", 0.02)
 
 
 def model_at(url: str, *, patience: float = 5.0, rest: float = 60.0, **settings: Any) -> RemoteModel:

@@ -9,7 +9,7 @@ import pytest
 
 from ingest.dedup import CopyIndexer
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable
-from rag_core.retrieval import post_search as listings
+from rag_core.retrieval import post_search
 from rag_core.retrieval.post_search import SearchListing, list_posts
 from rag_core.storage import channels
 from rag_core.types import Channel, Media, Origin, Post, Visibility
@@ -58,11 +58,11 @@ async def test_where_the_list_is_cut_there_are_more(
     library: Any, make_post: MakePost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await library.keep(*(make_post(100 + n, f"Tugboat number {n}.", chat=library.harbour, days=n) for n in range(20)))
-    monkeypatch.setattr(listings, "MAX_LISTED_POSTS", 8)
-    monkeypatch.setattr(listings, "_POSTS_PER_READ", 5)
+    monkeypatch.setattr(post_search, "MAX_LISTED_POSTS", 8)
+    monkeypatch.setattr(post_search, "_POSTS_PER_READ", 5)
     cut, whole = await listed(library, "tugboat"), await listed(library, "ferry")
     assert (cut.matching, cut.more, whole.matching, whole.more) == (8, True, 3, False)
-    monkeypatch.setattr(listings, "MAX_LISTED_POSTS", 20)
+    monkeypatch.setattr(post_search, "MAX_LISTED_POSTS", 20)
     exactly = await listed(library, "tugboat")
     assert (exactly.matching, exactly.more) == (20, False)
 
@@ -183,7 +183,7 @@ async def test_copies_that_cannot_be_looked_up_are_a_shortfall(library: Any, mon
     async def broken(*_: Any) -> Any:
         raise ArchiveUnavailable("The archive cannot be read.")
 
-    monkeypatch.setattr(listings.near_duplicates, "fetch_copies", broken)
+    monkeypatch.setattr(post_search.near_duplicates, "fetch_copies", broken)
     found = await listed(library, "ferry")
     assert (found.whole, [s.stage for s in found.shortfalls]) == (3, ["copies"])
 

@@ -8,8 +8,8 @@ import io
 import json
 import sqlite3
 import zipfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from aiogram.client.session.aiohttp import AiohttpSession
 from aiogram.client.telegram import TelegramAPIServer
 from aiogram.types import MessageEntity
 
+from bot.cli.open_data_folder import open_archive as open_archive  # tests take it from here
 from bot.sandbox import Sandbox
 from ingest.dedup import CopyIndexer
 from ingest.indexer import LexicalIndexer
@@ -138,16 +139,6 @@ async def wait_until_idle(sandbox: Sandbox, home: Path) -> None:
             while archive.execute(sql).fetchone()[0]:
                 await asyncio.sleep(0.02)
                 await wait_until_handled(sandbox)
-
-
-@asynccontextmanager
-async def open_archive(home: Path) -> AsyncIterator[Archive]:
-    """The archive of a data folder, beside a bot that runs on it or without one."""
-    archive = await Archive.open(home)
-    try:
-        yield archive
-    finally:
-        await archive.close()
 
 
 async def query_archive(home: Path, ask: Callable[[Archive], Awaitable[Any]]) -> Any:

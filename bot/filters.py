@@ -18,7 +18,7 @@ PRIVATE, GROUPS = frozenset({"private"}), frozenset({"group", "supergroup"})
 IN_PRIVATE, IN_GROUP = F.chat.type == "private", F.chat.type.in_(GROUPS)
 # Flags of handlers that run for admins of the bot only (`AdminsOnlyMiddleware`).
 ADMINS_ONLY: dict[str, Any] = {"admins_only": True}
-# Commands that search posts; the others concern the bot or check permissions themselves.
+# Commands that tell what posts say; the others concern the bot or check permissions themselves.
 _QUESTION_COMMAND_PATTERN = re.compile(r"/(ask|search|verify|why|sources|about|digest)(@\w+)?\b", re.IGNORECASE)
 
 

@@ -207,15 +207,18 @@ class QuestionWorker:
         self._stopped_by_reader: set[int] = set()
         self._positions = QueuePositions(bot, rag.archive, lambda: len(self._running))
         self._wakeups = [asyncio.Event() for _ in range(_WORKER_COUNT)]
+        self._free = set(self._wakeups)  # of the workers that have no question
         self._tasks: list[asyncio.Task[None]] = []
         self._outbox = Outbox(bot, rag.archive, rights, self._job_log, self.wake)
         self._closing = False
 
     def wake(self) -> None:
-        """Wake the workers: a question has been queued."""
+        """Wake one free worker, which wakes the next if it takes a question: the queue has changed."""
         self._positions.wake()
-        for bell in self._wakeups:
-            bell.set()
+        for bell in self._free:
+            if not bell.is_set():
+                bell.set()
+                return
 
     async def start(self) -> None:
         """Queue the interrupted questions of the last process again, then start the workers."""
@@ -223,11 +226,13 @@ class QuestionWorker:
             log.info("%d unanswered questions are queued again", left)
         self._tasks = [asyncio.create_task(self._work(bell)) for bell in self._wakeups]
         self._positions_task = asyncio.create_task(self._positions.run())
+        self.wake()
 
     async def stop(self, drain: float = _DRAIN_SECONDS) -> None:
         """Stop the workers; running questions have `drain` seconds to finish, the others are queued again."""
         self._closing = True
-        self.wake()
+        for bell in self._wakeups:
+            bell.set()
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=drain)
             for task in (*late, self._positions_task):
@@ -256,21 +261,27 @@ class QuestionWorker:
         self._cache.forget()
 
     async def _work(self, bell: asyncio.Event) -> None:
-        while not self._closing:
+        while True:
+            await bell.wait()
+            if self._closing:
+                return
             bell.clear()
             try:
                 asked = await questions.take_next_question(self._rag.archive)
                 if asked is None:
-                    await bell.wait()
                     continue
+                self._free.discard(bell)
+                self.wake()  # there may be more
                 started = asyncio.get_running_loop().time()
                 with self.meter.turn(asked):
                     await self._process(asked)
                 self._job_log.record_success(ANSWERS_JOB, asyncio.get_running_loop().time() - started)
-                self.wake()  # the next question of the same reader may run now
             except Exception as exc:  # the worker itself must not die
                 self._job_log.record_failure(ANSWERS_JOB, exc)
+                self._free.discard(bell)  # questions that come during the pause wake others
                 await asyncio.sleep(FAILURE_PAUSE_SECONDS)
+            self._free.add(bell)
+            bell.set()  # the next question of the same reader may run now
 
     async def _process(self, asked: QuestionRow) -> None:
         waiting, stored = await questions.load_delivery(self._rag.archive, asked.id)

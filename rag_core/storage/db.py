@@ -119,15 +119,41 @@ class Archive:
                 async with _run_transaction(self._writer):
                     yield self._writer
 
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run one write transaction in the writer's thread: one way there and back, not one for each statement.
+
+        Committed at the end, rolled back by any exception, also if the caller is cancelled before the end.
+        """
+        connection, cancelled = self._writer._conn, threading.Event()
+
+        def run() -> T:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                result = work(connection)
+                if cancelled.is_set():
+                    raise asyncio.CancelledError
+                connection.commit()
+            except BaseException:
+                connection.rollback()
+                raise
+            return result
+
+        async with self._turn:
+            with translate_sqlite_errors(self.folder / ARCHIVE_FILE):
+                try:
+                    result: T = await self._writer._execute(run)  # type: ignore[no-untyped-call]
+                except asyncio.CancelledError:
+                    cancelled.set()
+                    raise
+                return result
+
     async def execute(self, sql: str, values: Sequence[object] = ()) -> int:
         """Run one statement in a transaction of its own; returns the number of changed rows."""
-        async with self.writing() as connection:
-            return (await connection.execute(sql, values)).rowcount
+        return await self.write(lambda connection: connection.execute(sql, values).rowcount)
 
     async def execute_many(self, sql: str, rows: Iterable[Sequence[object]]) -> int:
         """Run one statement for each row, in one transaction; returns the number of changed rows."""
-        async with self.writing() as connection:
-            return (await connection.executemany(sql, rows)).rowcount
+        return await self.write(lambda connection: connection.executemany(sql, rows).rowcount)
 
     async def rows(self, sql: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
         """Run a query on the committed state; rows can be read by column name."""
@@ -260,5 +286,6 @@ async def _run_migrations(connection: aiosqlite.Connection, file: Path, saved: P
                 f"The archive {file} could not be changed for this version of Citegram ({exc}) and is as it was: go on "
                 f"with the version you had, and report this. Its backup is {saved}."
             ) from exc
-        await connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        if version < len(MIGRATIONS):
+            await connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
         await activate_backup(connection, get_unix_time())

@@ -159,6 +159,8 @@ async def list_post_changes(archive: Archive, after: int, limit: int = 1000) -> 
     """
     sql = f"SELECT {POST_FIELDS}, t.seq, {SHOWN_COLUMN} FROM posts AS t WHERE t.seq > ? ORDER BY t.seq LIMIT ?"
     rows = await archive.rows(sql, (after, limit))
+    if not rows:
+        return []
     grouped = {(row["chat_id"], row["album"]) for row in rows if row["album"]}
     albums = await archive.read(partial(read_albums, which=grouped)) if grouped else {}
     changes: dict[PostKey, PostChange] = {}

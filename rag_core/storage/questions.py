@@ -75,12 +75,15 @@ async def save_trace(
     archive: Archive, trace_id: str, recipe: str, spans: Sequence[dict[str, Any]], without: Sequence[str]
 ) -> None:
     """Save a trace and drop the oldest ones. Raises ArchiveUnavailable."""
-    async with archive.writing() as connection:
-        cursor = await connection.execute(
-            "INSERT OR REPLACE INTO traces (trace_id, recipe, ended_at, spans, without) VALUES (?, ?, ?, ?, ?)",
-            (trace_id, recipe, get_unix_time(), json.dumps(list(spans)), json.dumps(list(without))),
+    row = (trace_id, recipe, get_unix_time(), json.dumps(list(spans)), json.dumps(list(without)))
+
+    def save(connection: sqlite3.Connection) -> None:
+        cursor = connection.execute(
+            "INSERT OR REPLACE INTO traces (trace_id, recipe, ended_at, spans, without) VALUES (?, ?, ?, ?, ?)", row
         )
-        await connection.execute("DELETE FROM traces WHERE id <= ?", ((cursor.lastrowid or 0) - _MAX_TRACES,))
+        connection.execute("DELETE FROM traces WHERE id <= ?", ((cursor.lastrowid or 0) - _MAX_TRACES,))
+
+    await archive.write(save)
 
 
 async def fetch_trace(archive: Archive, trace_id: str) -> AnswerTrace | None:
@@ -215,17 +218,21 @@ async def take_next_question(archive: Archive) -> QuestionRow | None:
 
     A reader who has a running question is passed over.
     """
-    async with archive.writing() as connection:
-        rows = await connection.execute_fetchall(
+
+    def take(connection: sqlite3.Connection) -> QuestionRow | None:
+        row = connection.execute(
             "SELECT * FROM questions WHERE state = 'queued' AND user_id NOT IN "
             "(SELECT user_id FROM questions WHERE state = 'running') ORDER BY turn, id LIMIT 1"
+        ).fetchone()
+        if row is None:
+            return None
+        taken = replace(decode_question(row), attempts=row["attempts"] + 1)
+        connection.execute(
+            "UPDATE questions SET state = 'running', attempts = ? WHERE id = ?", (taken.attempts, taken.id)
         )
-        for row in rows:
-            await connection.execute(
-                "UPDATE questions SET state = 'running', attempts = attempts + 1 WHERE id = ?", (row["id"],)
-            )
-            return replace(decode_question(row), attempts=row["attempts"] + 1)
-    return None
+        return taken
+
+    return await archive.write(take)
 
 
 def decode_question(row: sqlite3.Row) -> QuestionRow:
@@ -258,13 +265,16 @@ async def finish_question(
 
     `message_id` is the first message of the answer; if there are more, `answer` has the ids of all as "messages".
     """
-    async with archive.writing() as connection:
-        await connection.execute(
+
+    def finish(connection: sqlite3.Connection) -> None:
+        connection.execute(
             "UPDATE questions SET state = ?, answer = ?, finished_at = ?, answer_message_id = ? WHERE id = ?",
             (state, answer, get_unix_time(), message_id, question_id),
         )
         # a delivered answer is not kept twice: texts of posts must not outlive their posts in `deliveries`
-        await connection.execute("DELETE FROM deliveries WHERE question_id = ?", (question_id,))
+        connection.execute("DELETE FROM deliveries WHERE question_id = ?", (question_id,))
+
+    await archive.write(finish)
 
 
 async def find_question_of_message(

@@ -125,6 +125,23 @@ async def test_a_reader_has_one_question_running_and_others_do_not_wait_for_them
     assert max(most) == 1
 
 
+async def test_a_question_wakes_one_worker_and_not_all(
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, real = list[bool](), questions.take_next_question
+
+    async def take(archive: Archive) -> Any:
+        found = await real(archive)
+        taken.append(found is not None)
+        return found
+
+    monkeypatch.setattr(questions, "take_next_question", take)
+    async with live():
+        await say(sandbox, OTTO, FERRY)
+    assert taken.count(True) == 1
+    assert taken.count(False) <= 6, "sixteen workers wait; each look is a transaction"
+
+
 async def test_what_is_kept_of_an_answer_is_where_it_stands(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
         reply = await say(sandbox, OTTO, FERRY)
@@ -183,6 +200,29 @@ async def test_a_question_that_takes_the_process_down_again_and_again_is_given_u
         (reply,) = await sandbox.replies(OTTO)
     assert reply["text"].startswith("Something went wrong on my side")
     assert [row["state"] for row in await rows(home)] == ["failed"]
+
+
+async def test_questions_left_by_the_last_process_are_answered_beside_each_other(
+    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = await Archive.open(home)
+    row = {"bot_id": 42, "message_id": 1, "text": FERRY, "lang": "en", "private": True, "asked_at": datetime.now(UTC)}
+    for update_id, reader in enumerate([OTTO, RITA]):
+        sandbox.world.people[reader].started = True
+        left = row | {"update_id": update_id, "chat_id": reader, "user_id": reader}
+        await questions.queue_question(archive, questions.QuestionRow(**left))  # type: ignore[arg-type]
+    await archive.close()
+    both, real = asyncio.Barrier(2), question_worker.answer_question
+
+    async def answer(question: Question, rag: Any, **told: Any) -> Any:
+        async with asyncio.timeout(10):
+            await both.wait()
+        return await real(question, rag, **told)
+
+    monkeypatch.setattr(question_worker, "answer_question", answer)
+    async with live():
+        for reader in (OTTO, RITA):
+            assert "7:30" in (await sandbox.replies(reader))[0]["text"]
 
 
 async def test_a_handler_that_fails_says_so_in_the_readers_language(

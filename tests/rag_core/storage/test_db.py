@@ -6,6 +6,7 @@ import asyncio
 import resource
 import sqlite3
 import sys
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -72,6 +73,34 @@ async def test_a_cancelled_transaction_leaves_nothing(archive: Archive) -> None:
 
     await posts.save_posts(archive, [post(2)], source="live")
     assert await posts.list_message_ids(archive, -1001) == {2}
+
+
+async def test_work_in_the_writer_s_thread_is_all_or_nothing(archive: Archive) -> None:
+    await archive.execute("CREATE TABLE kept (value)")
+    begun, ended = threading.Event(), threading.Event()
+
+    def insert(connection: sqlite3.Connection) -> int:
+        return connection.execute("INSERT INTO kept VALUES (1)").rowcount
+
+    def fail(connection: sqlite3.Connection) -> None:
+        insert(connection)
+        raise ZeroDivisionError
+
+    def take_long(connection: sqlite3.Connection) -> None:
+        insert(connection)
+        begun.set()
+        ended.wait(10)
+
+    with pytest.raises(ZeroDivisionError):
+        await archive.write(fail)
+    task = asyncio.create_task(archive.write(take_long))
+    await asyncio.to_thread(begun.wait, 10)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    ended.set()
+    assert await archive.write(insert) == 1
+    assert await archive.value("SELECT count(*) FROM kept") == 1
 
 
 async def test_one_cancelled_while_it_waits_for_a_lock_leaves_no_transaction_behind(archive: Archive) -> None:

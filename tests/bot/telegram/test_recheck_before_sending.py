@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -100,9 +101,10 @@ HOW = [kicked, left_unseen, closed, paused, deleted, edited]
 
 
 def tries(sandbox: Sandbox, *, since: int = 0) -> list[str]:
-    """The methods of the calls that carried the secret words, the refused ones included."""
+    """The methods of the calls that carried the secret word (no part of a longer number), the refused ones included."""
+    secret = re.compile(rf"(?<!\d){SECRET}(?!\d)")
     lines = sandbox.transcript[since:]
-    return [line["method"] for line in lines if SECRET in json.dumps(line["params"], ensure_ascii=False)]
+    return [line["method"] for line in lines if secret.search(json.dumps(line["params"], ensure_ascii=False))]
 
 
 def failures(sandbox: Sandbox, method: str = "sendMessage") -> int:
@@ -398,7 +400,7 @@ async def test_a_view_that_is_late_is_checked_before_each_attempt(
         await asyncio.wait({task}, timeout=10)
     assert reply["text"] == (WITHDRAWN if name != "start" or change is not left_unseen else reply["text"])
     later = json.dumps([line["params"] for line in sandbox.transcript[since:]])
-    assert SECRET not in later
+    assert tries(sandbox, since=since) == []
     if not (name == "start" and change is left_unseen):  # titles are as old as the cached membership
         assert "Crew only" not in later
 

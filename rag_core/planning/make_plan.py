@@ -45,7 +45,7 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
     plan = rag.caches.plans.get(key, version)
     run.note(cache_hit=float(plan is not None))
     if plan is None:
-        plan = await plan_by_rules(question, known, rag)
+        plan = await plan_with_spelling_and_aliases(question, known, rag)
         # small models plan in keywords, and a call that understood a follow-up was their first: at most 2 + N calls
         short = run.recipe == "mapreduce"
         spent = short and any(span.stage == Stage.FOLLOWUP and "calls" in span.counts for span in run.spans)
@@ -66,7 +66,7 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
     return plan
 
 
-async def plan_by_rules(question: Question, known: Mapping[int, Channel], rag: Engine) -> Plan:
+async def plan_with_spelling_and_aliases(question: Question, known: Mapping[int, Channel], rag: Engine) -> Plan:
     """Plan by rules, with corrected spelling and aliases; without them where the lexical index is down.
 
     The search that follows reports an index that is down.
@@ -74,13 +74,14 @@ async def plan_by_rules(question: Question, known: Mapping[int, Channel], rag: E
     if not rag.expands_plan:
         return await asyncio.to_thread(rag.plan, question, known)
     try:
-        plan = await asyncio.to_thread(plan_corrected, question, known, rag)  # a long question takes the rules 20 ms
+        # in a thread: a long question takes the rules 20 ms
+        plan = await asyncio.to_thread(_plan_with_corrected_spelling, question, known, rag)
         return await _add_aliases(plan, question, rag)
     except IndexUnavailable:
         return await asyncio.to_thread(rag.plan, question, known)
 
 
-def plan_corrected(question: Question, known: Mapping[int, Channel], rag: Engine) -> Plan:
+def _plan_with_corrected_spelling(question: Question, known: Mapping[int, Channel], rag: Engine) -> Plan:
     """Plan a question after its spelling was corrected by the words of the posts that the asker may read."""
     frequency = rag.lexical.statistics(question.viewer.channels).frequency
     text, read_as = correct_spelling(question.text, rag.lexical.list_vocabulary, frequency, is_asking_word)

@@ -17,7 +17,7 @@ from aiogram.types import CallbackQuery, ErrorEvent, Message
 from bot.access import AdminRegistry, Refusal, get_reader_id
 from bot.i18n import Translator, choose_interface_language, get_translator
 from bot.settings import Settings
-from bot.telegram.recheck_before_sending import ContentWithdrawn, RecheckUnavailable
+from bot.telegram.recheck_before_sending import ContentWithdrawn, RecheckUnavailable, SendingRefused
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, StageTimeout
 
 _ERROR_SENTENCES: dict[type[RagError], str] = {
@@ -59,7 +59,7 @@ async def _on_error(event: ErrorEvent, settings: Settings, admins: AdminRegistry
     admin = message.chat.type == "private" and asker in admins
     try:
         await message.answer(format_error(exc, words, admin=admin))
-        if pressed and isinstance(exc, ContentWithdrawn | RecheckUnavailable):
+        if pressed and isinstance(exc, SendingRefused):
             await pressed.answer()  # ends the button's loading state; refused where the handler has done it
     except TelegramAPIError as failed:
         log.warning("update %d: the reader could not be told: %s", event.update.update_id, failed)

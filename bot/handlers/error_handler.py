@@ -20,7 +20,7 @@ from bot.settings import Settings
 from bot.telegram.recheck_before_sending import ContentWithdrawn, RecheckUnavailable, SendingRefused
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, StageTimeout
 
-_ERROR_SENTENCES: dict[type[RagError], str] = {
+_ERROR_SENTENCES: dict[type, str] = {
     ArchiveUnavailable: "trouble-archive",
     IndexUnavailable: "trouble-index",
     StageTimeout: "trouble-timeout",
@@ -33,7 +33,8 @@ log = logging.getLogger(__name__)
 
 def format_error(exc: Exception, words: Translator, *, admin: bool) -> str:
     """Format an error for the reader. Its reason may name files: only admins see it."""
-    found = next((sentence for kind, sentence in _ERROR_SENTENCES.items() if isinstance(exc, kind)), "trouble-general")
+    # the most specific class wins, in whatever order the rows stand
+    found = next((_ERROR_SENTENCES[kind] for kind in type(exc).__mro__ if kind in _ERROR_SENTENCES), "trouble-general")
     if admin and isinstance(exc, RagError):
         return f"{words(found)}\n\n{words('trouble-reason', reason=words.error(exc))}"
     return words(found)

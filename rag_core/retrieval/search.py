@@ -30,7 +30,6 @@ from rag_core.retrieval.hybrid import (
     RankedPlaces,
     RetrievalQuery,
     RetrievalResult,
-    Vector,
     fuse_retrievers,
     measure_cosines,
     rank_by_cosine,
@@ -41,6 +40,7 @@ from rag_core.retrieval.hybrid import (
 )
 from rag_core.retrieval.rerank import rerank_by_features
 from rag_core.retrieval.search_filters import resolve_filter
+from rag_core.retrieval.stored_vectors import Vector
 from rag_core.settings import SearchSettings
 from rag_core.storage import posts
 from rag_core.storage.index_state import count_queued_posts

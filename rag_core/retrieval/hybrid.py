@@ -28,12 +28,13 @@ RankedPlaces = list[tuple[PassageRef, float]]
 class RetrievalResult:
     """Retrieval result: ranked places, the retriever of each, and the query vector where the dense search answered.
 
-    `by_words` is false where the lexical search failed and only dense hits are returned; `cosines` are those of the
-    dense hits, and `vectors` reads stored vectors for those who go on with the query vector.
+    `found_by` says lexical, dense or both. `by_words` is false where the lexical search failed and only dense hits are
+    returned; `cosines` are those of the dense hits, and `vectors` reads stored vectors for those who go on with the
+    query vector.
     """
 
     ranked: RankedPlaces
-    legs: dict[PassageRef, str]
+    found_by: dict[PassageRef, str]
     vector: Vector | None
     by_words: bool = True
     cosines: Mapping[PassageRef, float] = field(default_factory=dict)
@@ -100,11 +101,11 @@ async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run) -> Retriev
         if not near:
             raise failed
         run.shortfalls.append(Shortfall("lexical", failed.reason))
-    legs = {place: LEXICAL for place, _ in lexical}
-    legs |= {place: BOTH if place in legs else DENSE for place, _ in near}
+    found_by = {place: LEXICAL for place, _ in lexical}
+    found_by |= {place: BOTH if place in found_by else DENSE for place, _ in near}
     vectors = VectorReader(rag.dense.vectors) if rag.dense and vector is not None else None
     ranked = fuse_retrievers(lexical, near, query, rag)
-    return RetrievalResult(ranked, legs, vector, failed is None, dict(near), vectors)
+    return RetrievalResult(ranked, found_by, vector, failed is None, dict(near), vectors)
 
 
 async def _search_dense_if_wanted(query: RetrievalQuery, rag: Engine, run: Run) -> tuple[RankedPlaces, Vector | None]:

@@ -195,7 +195,9 @@ async def _run_search(
         compared = fused if plan.fusion == "mmr" else fused[:keep]
         diversifying = diversify_hits(compared, own, passages, rag.settings.retrieval)
         likeness, fused = await run.attempt(Stage.DIVERSE, diversifying, nothing)
-    hits = (CachedHit(place, score, own.legs.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused)
+    hits = (
+        CachedHit(place, score, own.found_by.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused
+    )
     return tuple(hits), passages
 
 

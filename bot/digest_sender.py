@@ -17,12 +17,7 @@ from bot import access
 from bot.access import Reader
 from bot.app_context import AppContext
 from bot.i18n import get_translator
-from bot.telegram.recheck_before_sending import (
-    ContentWithdrawn,
-    RecheckUnavailable,
-    collect_content_of_posts,
-    recheck_before_sending,
-)
+from bot.telegram.recheck_before_sending import SendingRefused, collect_content_of_posts, recheck_before_sending
 from bot.views.digest_message import render_digest
 from bot.views.post_formatting import RenderContext
 from rag_core.retrieval.period_digest import build_period_digest
@@ -50,7 +45,7 @@ async def _send_due_digests(bot: Bot, context: AppContext) -> None:
             await send_digest(bot, context, plan, since, now)
         except TelegramForbiddenError:  # the bot was blocked or removed
             await subscriptions.delete_digest_plan(archive, plan.chat_id)
-        except (ContentWithdrawn, RecheckUnavailable, TelegramAPIError, ClientDecodeError) as exc:
+        except (SendingRefused, TelegramAPIError, ClientDecodeError) as exc:
             context.indexing.job_log.record_failure(_JOB, f"A digest was not sent: {type(exc).__name__}.")
             await subscriptions.reschedule_digest(archive, plan.chat_id, plan.since, now + _RETRY_AFTER)
         else:

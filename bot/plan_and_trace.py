@@ -9,8 +9,8 @@ from typing import Any
 from bot.control.schemas import AnswerJson, PlanJson
 from bot.views.plain_text import join_lines, strip_control_characters
 from rag_core.engine import Engine
+from rag_core.planning.make_plan import make_plan
 from rag_core.planning.rule_planner import format_plan
-from rag_core.recipe_steps import make_plan
 from rag_core.retrieval.hybrid import search_dense, search_lexical
 from rag_core.retrieval.search import search_passages
 from rag_core.retrieval.search_filters import resolve_filter

@@ -22,12 +22,7 @@ from bot.access import Reader
 from bot.app_context import AppContext
 from bot.handlers.watches import WatchCallback
 from bot.i18n import Translator, detect_question_language, get_translator
-from bot.telegram.recheck_before_sending import (
-    ContentWithdrawn,
-    RecheckUnavailable,
-    collect_content_of_posts,
-    recheck_before_sending,
-)
+from bot.telegram.recheck_before_sending import SendingRefused, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import link_author
 from bot.views.keyboards import build_keyboard
 from bot.views.message_formatting import neutralize_links
@@ -124,7 +119,7 @@ class WatchNotifier:
                 await subscriptions.mark_hits(self._archive, left, "listed")
             for hit in await subscriptions.list_hits(self._archive, watch.id, ("waiting",)):
                 await self._send_hit(hit, _Recipient(watch, reader, viewer, midnight, words), known)
-        except (ContentWithdrawn, RecheckUnavailable):  # what may be sent is looked at again the next time
+        except SendingRefused:  # what may be sent is looked at again the next time
             return
         except TelegramForbiddenError:
             await subscriptions.mark_chat_blocked(self._archive, watch.chat_id, blocked=True)

@@ -1,4 +1,17 @@
-"""Question answering over archived posts: open an engine, put a question, get an answer with citations."""
+"""Question answering over archived posts: open an engine, put a question, get an answer with citations.
+
+In an `async` function, or in `python -m asyncio`:
+
+    from datetime import UTC, datetime
+    from rag_core import Question, RagSettings, Viewer, answer_question, open_engine
+
+    viewer = Viewer(user_id=1, channels=frozenset({-1001000000001}))  # the channels to read: there is no "all"
+    async with open_engine(RagSettings()) as rag:  # the folder data/, whose indexes the bot has saved
+        question = Question("When does the ferry leave?", "en", datetime.now(UTC), viewer)
+        answer = await answer_question(question, rag)
+        for sentence in answer.sentences:  # none is a refusal
+            print(sentence.text, *(answer.link(citation.post) for citation in sentence.citations))
+"""
 
 from __future__ import annotations
 

@@ -83,23 +83,26 @@ async def answer_question(
         draft, evidence = await run_recipe(chosen.recipe, question, rag, run, careful=chosen.careful)
         sentences = await cite_and_verify(draft, evidence, question, rag, run)
         sources = await _filter_current_sources(evidence, question, rag, run)
+        if not sentences:  # a refusal is of no model, and lacks no part
+            draft = Draft((), draft.covered, certainty=Certainty.NONE)
+        known = await _load_readable_channels(question, rag)
         answer = Answer(
             sentences=sentences,
             confidence=draft.covered,
-            certainty=draft.certainty if sentences else Certainty.NONE,
+            certainty=draft.certainty,
             recipe=run.recipe,
-            model=draft.model if sentences else None,
+            model=draft.model,
             shortfalls=tuple(dict.fromkeys(run.shortfalls)),  # a second round may have the same shortfalls
             trace_id=run.trace_id,
             nearest=() if sentences else _select_nearest(sources, question, rag, run),
-            channels=await _load_readable_channels(question, rag),
+            channels=known,
             copies={s.passage.key: s.passage.copies for s in evidence.sources if s.passage.copies},
             found=sources,
             understood=question.text if question.text != asked.text else "",
             read_as=run.plan.read_as if run.plan else (),
             aliases=run.plan.aliases if run.plan else (),
             actions=run.list_actions(),
-            missing=draft.missing if sentences else (),
+            missing=draft.missing,
         )
         # memory is read by follow-ups only, never as a source
         await run.attempt(Stage.MEMORY, remember_answer(question, answer, rag), None)

@@ -1,6 +1,38 @@
 """Exception tree: all failures that are planned for.
 
 Any other exception is a bug: it is not caught, is logged with its traceback, and the reader gets a general sentence.
+Those with a file are there, beside what raises them; all others are here:
+
+    RagError
+        StageTimeout
+        ArchiveUnavailable
+            ArchiveTooNew
+            ArchiveNotUpdated
+            FolderLocked                    bot/data_folder_lock_and_usage.py
+            BotSilent                       bot/control/socket_client.py
+        BackupFailed
+        IndexUnavailable
+            VectorsUnavailable
+                QdrantGone
+                    CollectionLost
+        HistoryUnavailable
+            FloodWait                       ingest/history/mtproto_client.py
+            NoAccess                        ingest/history/mtproto_client.py
+        ImportRefused
+        VectorRefused
+        RebuildRefused
+        ModelUnavailable
+        GenerationFailed
+            ServerUnavailable               rag_core/llm/openai_client.py
+                _TransientServerFailure     rag_core/llm/openai_client.py
+            ServerRefused                   rag_core/llm/openai_client.py
+        RecipeFailed
+        ToolFailed
+        SettingsWrong
+        SendingRefused                      bot/telegram/recheck_before_sending.py
+            ContentWithdrawn                bot/telegram/recheck_before_sending.py
+            RecheckUnavailable              bot/telegram/recheck_before_sending.py
+        BotGone                             bot/control/socket_client.py
 """
 
 from __future__ import annotations

@@ -1,183 +1,44 @@
-"""Steps that recipes share: make a plan, search and extract, write or keep the extract, finish the draft.
+"""Steps that recipes share: plan, search and extract, write or keep the extract, finish the draft.
 
-The extract comes first: it says whether the evidence covers the question, and it is the answer where there is no
-model, or where the model fails. A plan is made by rules, and by a model as well where that is idle; plans are cached
-by question.
+The plan is made by `planning/make_plan.py`. The extract (`writing/extract_draft.py`) comes before the model writes: it
+says whether the evidence covers the question, and it is the answer where there is no model, or where the model fails.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from rag_core.caches import make_plan_key
 from rag_core.context.conflicts import add_conflicting_post
 from rag_core.context.copies import gather_evidence
-from rag_core.context.coverage import measure_coverage
 from rag_core.context.evidence import compose_evidence
 from rag_core.context.superseding_posts import Successor, find_successor
-from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine
-from rag_core.errors import IndexUnavailable, RagError
+from rag_core.errors import RagError
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
-from rag_core.planning.intents import is_asking_word
-from rag_core.planning.rule_planner import build_bare_plan, format_plan, lift_filters
+from rag_core.planning.make_plan import make_plan
+from rag_core.planning.rule_planner import build_bare_plan, lift_filters
 from rag_core.retrieval.aggregate import answer_by_aggregation
-from rag_core.retrieval.hybrid import search_lexical
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import add_neighbours, note_unembedded_posts, note_unindexed_posts, search_passages
 from rag_core.storage import channels
-from rag_core.storage.channels import list_synonyms
-from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, fetch_passages, list_facet_values
-from rag_core.text.answer_type import AnswerType, detect_answer_type, lacks_required_value
-from rag_core.text.names import list_names_in_other_script
-from rag_core.text.names_given_in_posts import find_aliases
-from rag_core.text.query_expansion import TRANSLATION_WEIGHT, expand_words
-from rag_core.text.query_terms import QueryTerms
-from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, is_pasted
-from rag_core.text.spelling_correction import correct_spelling
-from rag_core.text.status_questions import asks_for_status
-from rag_core.text.tokens import tokenize
+from rag_core.text.sentences import MAX_ANSWER_LENGTH, is_pasted
 from rag_core.tracing import Run, Stage
-from rag_core.types import (
-    Certainty,
-    Channel,
-    Draft,
-    Evidence,
-    Hit,
-    Kind,
-    Plan,
-    Question,
-    SearchFilter,
-    Sentence,
-    Shortfall,
-    Source,
-)
+from rag_core.types import Certainty, Draft, Evidence, Hit, Kind, Plan, Question, Sentence, Shortfall, Source
 from rag_core.verification.support import attribute_sentence
 from rag_core.verification.verdict_types import Claim, Label
-from rag_core.writing.extract import (
-    RankedPieces,
-    is_outdated_plan,
-    quote_earlier_piece,
-    quote_piece,
-    rank_pieces,
-)
-from rag_core.writing.extract_candidates import ExtractCandidate
+from rag_core.writing.extract import RankedPieces
+from rag_core.writing.extract_draft import extract_draft, rank_evidence
 from rag_core.writing.grammar import build_paragraph_grammar
-from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_dated_line, format_post_date
 from rag_core.writing.prompt_loading import load_prompt, quote_question
 from rag_core.writing.reply_parsing import clean_reply
 from rag_core.writing.write import write_draft
 
-if TYPE_CHECKING:
-    from rag_core.planning.llm_planner import KnownEntities
-
-
-async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
-    """Make the plan of a question, or take it from the cache. Call it in a stage. Raises ArchiveUnavailable.
-
-    The time of the model is not part of the stage's budget. A plan that the model should have extended but did not
-    is not cached.
-    """
-    known = await channels.load_channels(rag.archive)
-    key, version, before = make_plan_key(question, known), rag.version, len(run.shortfalls)
-    plan = rag.caches.plans.get(key, version)
-    run.note(cache_hit=float(plan is not None))
-    if plan is None:
-        plan = await plan_by_rules(question, known, rag)
-        # small models plan in keywords, and a call that understood a follow-up was their first: at most 2 + N calls
-        short = run.recipe == "mapreduce"
-        spent = short and any(span.stage == Stage.FOLLOWUP and "calls" in span.counts for span in run.spans)
-        planner = None if spent else rag.planner
-        if planner:
-            from rag_core.planning.llm_planner import is_worth_planning, plan_by_model  # late: only models need it
-
-            planner = planner if is_worth_planning(plan) else None
-        busy = planner is not None and planner.waiting
-        if planner and not busy:
-            entities = await load_known_entities(question, known, rag)
-            async with run.use_separate_budgets():
-                plan = await plan_by_model(question, plan, entities, planner, run, short=short)
-        if len(run.shortfalls) == before and not busy:
-            rag.caches.plans.store(key, version, plan)
-    run.plan = plan
-    run.show("plan", (f"{name}: {value}" for name, value in format_plan(plan, known).items() if value))
-    return plan
-
-
-async def plan_by_rules(question: Question, known: Mapping[int, Channel], rag: Engine) -> Plan:
-    """Plan by rules, with corrected spelling and aliases; without them where the lexical index is down.
-
-    The search that follows reports an index that is down.
-    """
-    if not rag.expands_plan:
-        return await asyncio.to_thread(rag.plan, question, known)
-    try:
-        plan = await asyncio.to_thread(plan_corrected, question, known, rag)  # a long question takes the rules 20 ms
-        return await _add_aliases(plan, question, rag)
-    except IndexUnavailable:
-        return await asyncio.to_thread(rag.plan, question, known)
-
-
-def plan_corrected(question: Question, known: Mapping[int, Channel], rag: Engine) -> Plan:
-    """Plan a question after its spelling was corrected by the words of the posts that the asker may read."""
-    frequency = rag.lexical.statistics(question.viewer.channels).frequency
-    text, read_as = correct_spelling(question.text, rag.lexical.list_vocabulary, frequency, is_asking_word)
-    return replace(rag.plan(replace(question, text=text), known), read_as=read_as)
-
-
-async def _add_aliases(plan: Plan, question: Question, rag: Engine) -> Plan:
-    """Add own synonyms of the channels, and names that the best posts give to words of the question."""
-    if not plan.queries:
-        return plan
-    asked = frozenset(tokenize(plan.queries[0]))
-    own = [
-        (term, other)
-        for _, word, meaning in await list_synonyms(rag.archive, question.viewer.channels)
-        for one, another in ((word, meaning), (meaning, word))
-        for term in tokenize(one)[:1]
-        if asked.issuperset(tokenize(one))
-        for other in tokenize(another)
-    ]
-    only = SearchFilter(question.viewer.channels)
-    places = await search_lexical(plan.queries[0], only, _NAMING_POSTS, rag)
-    passages = await fetch_passages(rag.archive, [place for place, _ in places])
-    frequency = rag.lexical.statistics(question.viewer.channels).frequency
-    # also names that posts give to a translation: "pool" to «бассейн „Щука“»
-    meant = {other: term for term, variants in expand_words(plan.queries[0]).items() if term in asked
-             for other, weight in variants.items() if weight >= TRANSLATION_WEIGHT and not frequency(term)}  # fmt: skip
-    named = await asyncio.to_thread(find_aliases, asked | meant.keys(), [one.text for one in passages.values()])
-    found = [(meant.get(term, term), other) for term, other in named]
-    spelt = list_names_in_other_script(plan.queries[0], frequency)
-    return replace(plan, aliases=tuple(dict.fromkeys((*own, *found, *spelt)))[:_MAX_ALIASES])
-
-
-async def load_known_entities(question: Question, known: Mapping[int, Channel], rag: Engine) -> KnownEntities:
-    """Load channels, authors and languages that the viewer may read, for the planner. Raises ArchiveUnavailable."""
-    from rag_core.planning.llm_planner import KnownEntities
-
-    readable = question.viewer.channels
-    authors = await list_facet_values(rag.archive, PostFacet.AUTHOR, readable)
-    return KnownEntities(
-        {key: channel for key, channel in known.items() if key in readable},
-        authors,
-        await detect_channel_languages(rag.archive, readable),
-    )
-
-
-_NAMING_POSTS, _MAX_ALIASES = 15, 12  # posts in which names are looked for, and names that are used
-# Further sentences must score nearly as well as the first: of the posts cited within this margin 9 in 10
-# are right (XQuAD); without it 4 in 5.
-_EXTRACT_MARGIN = 3.5
 _DECISIVE_COVERAGE = 0.8  # from here the extract is shown although the model found no answer in the posts
 _POOR_COVERAGE = 0.5  # below it a second round also searches with a hypothetical post (HyDE)
-
-_ABOUT_TOPIC = 0.45  # weight share of the topic that a post about it has
-_MAX_SERIES_LINES = 5  # values of a series that are shown
 
 log = logging.getLogger(__name__)
 
@@ -348,137 +209,6 @@ async def _verify_sentence(
         hits = [hit for hit in await search_passages(search, claimed, rag, run) if hit.passage.key in cited]
     sources = compose_evidence(hits).sources
     return await asyncio.to_thread(attribute_sentence, claimed.text, sources), sources
-
-
-def rank_evidence(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> RankedPieces:
-    """Rank the pieces of the evidence for a question and its plan."""
-    weight = rag.lexical.statistics(question.viewer.channels).weight
-    text, aliases = plan.asked or question.text, plan.aliases
-    # the name of who holds an office is the answer, no other word for it
-    if detect_answer_type(text) is AnswerType.PERSON:
-        aliases = tuple((term, name) for term, name in aliases if term.isascii() != name.isascii())
-    asked = QueryTerms.of(text, weight, aliases)
-    if plan.kind is Kind.WHEN:
-        return rank_pieces(asked, evidence, MAX_FRAMED_QUOTE_LENGTH, None, question.asked_at)
-    period = parse_period(question.text, question.asked_at)
-    return rank_pieces(asked, evidence, MAX_SENTENCE_LENGTH, period, question.asked_at)
-
-
-def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence: Evidence, rag: Engine) -> Draft:
-    """Quote the best pieces of the evidence where it surely covers the question, the closest ones where it may.
-
-    An empty draft where it does not.
-    """
-    statistics = rag.lexical.statistics(question.viewer.channels)
-    asked, best, dated = ranked.asked, ranked.best, plan.kind is Kind.WHEN
-    most = 1 if dated else rag.settings.answer.sentences
-    cosine = best.source.likeness if best else 0.0
-    # without a result of the dense retriever, words alone decide
-    model = rag.dense.model if rag.dense and cosine else None
-    likeness = rag.calibration.likeness(cosine, model, question.lang)
-    contested = ranked.contested and not ranked.succeeded
-    foreign = ranked.in_other_language
-    coverage = measure_coverage(asked, best, statistics, contested=contested, likeness=likeness, foreign=foreign)
-    covered = rag.calibration.likely(coverage, cosine, model, question.lang)
-    certainty = rag.calibration.grade(covered, brief=coverage.brief, lenient=coverage.lenient, foreign=foreign)
-    status = (
-        plan.kind in {Kind.FACT, Kind.NEWS, Kind.DEFINITION} and not ranked.series and asks_for_status(question.text)
-    )
-    certainty = _limit_certainty(certainty, ranked, posts_asked=plan.kind is Kind.NEWS or status)
-    if certainty is Certainty.NONE:
-        return Draft((), covered, certainty=certainty)
-    focused = certainty is Certainty.SURE and not coverage.brief
-    if ranked.may_not_answer or (coverage.brief and ranked.disputable) or coverage.partial:
-        certainty = Certainty.PROBABLE
-    if ranked.series:
-        newest = [_quote_dated_line(piece, question) for piece in ranked.series[: -_MAX_SERIES_LINES - 1 : -1]]
-        return Draft(tuple(reversed(_drop_last_to_fit(newest))), covered, certainty=certainty)
-    latest, told = ranked.select_latest(most, evidence) if status else ([], False)
-    if latest:
-        certainty = certainty if told else Certainty.PROBABLE
-        return Draft(_quote_latest(latest, question, certainty), covered, certainty=certainty)
-    sure = certainty is Certainty.SURE
-    pieces = ranked.select(most, _EXTRACT_MARGIN) if sure or focused else ranked.select_closest(most, evidence)
-    sentences = [quote_piece(piece) for piece in pieces]
-    if dated:
-        sentences = [_prepend_post_date(sentence, question.lang) for sentence in sentences]
-    elif sure:  # what is not sure is shown with the dates of the posts
-        sentences = [
-            _prepend_post_date(one, question.lang)
-            if len(one.text) <= MAX_FRAMED_QUOTE_LENGTH and is_outdated_plan(piece, question.asked_at)
-            else one
-            for one, piece in zip(sentences, pieces, strict=True)
-        ]
-        sentences = _drop_last_to_fit(sentences)
-    if not dated and not ranked.contested and (earlier := quote_earlier_piece(ranked, question.lang)):
-        sentences = _insert_second(sentences, earlier, most)
-    return Draft(tuple(sentences), covered, certainty=certainty)
-
-
-def _limit_certainty(certainty: Certainty, ranked: RankedPieces, *, posts_asked: bool) -> Certainty:
-    """Show nothing where no term of the question was met, or a price is asked for and none is there.
-
-    Where posts about something are asked for, or how it stands, one that names half of it is one.
-    """
-    asked, best = ranked.asked, ranked.best
-    if best is None or best.topic <= 0 or lacks_required_value(asked.want, best.text, asked.text):
-        return Certainty.NONE
-    if certainty is Certainty.NONE and posts_asked and best.topic >= _ABOUT_TOPIC and not ranked.in_other_language:
-        return Certainty.PROBABLE
-    return certainty
-
-
-def _quote_latest(pieces: Sequence[ExtractCandidate], question: Question, certainty: Certainty) -> tuple[Sentence, ...]:
-    """Quote how something stands, with the days of the posts; where it is not sure, the view adds them."""
-    lines = [
-        _quote_dated_line(piece, question)
-        if certainty is Certainty.SURE and len(piece.text) <= MAX_FRAMED_QUOTE_LENGTH
-        else quote_piece(piece)
-        for piece in pieces
-    ]
-    return tuple(_drop_last_to_fit(lines))
-
-
-def _drop_last_to_fit(sentences: Sequence[Sentence]) -> list[Sentence]:
-    """Drop the last sentences of an answer that is too long; the first stays."""
-    kept = list(sentences)
-    while len(kept) > 1 and sum(len(one.text) for one in kept) > MAX_ANSWER_LENGTH:
-        del kept[-1]
-    return kept
-
-
-def extract_closest(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> Draft:
-    """Quote the closest piece of each of the best posts, as probable: no post says the whole."""
-    statistics = rag.lexical.statistics(question.viewer.channels)
-    asked = QueryTerms.of(plan.asked or question.text, statistics.weight, plan.aliases)
-    ranked = rank_pieces(asked, evidence, MAX_SENTENCE_LENGTH, None, question.asked_at)
-    foreign = ranked.in_other_language
-    coverage = measure_coverage(asked, ranked.best, statistics, contested=ranked.contested, foreign=foreign)
-    covered = rag.calibration.likely(coverage, 0.0, None, question.lang)
-    if ranked.best is None or ranked.best.topic <= 0:
-        return Draft((), covered, certainty=Certainty.NONE)
-    pieces = ranked.select_closest(rag.settings.answer.sentences, evidence, chained=True)
-    return Draft(tuple(map(quote_piece, pieces)), covered, certainty=Certainty.PROBABLE)
-
-
-def _insert_second(sentences: Sequence[Sentence], second: Sentence, most: int) -> list[Sentence]:
-    """Insert a sentence after the first, and drop the last ones that no longer fit."""
-    first, *rest = sentences
-    kept = [first, second]
-    for sentence in rest:
-        if len(kept) < most and sum(len(one.text) for one in kept) + len(sentence.text) <= MAX_ANSWER_LENGTH:
-            kept.append(sentence)
-    return kept
-
-
-def _quote_dated_line(piece: ExtractCandidate, question: Question) -> Sentence:
-    sentence = quote_piece(piece)
-    date = sentence.citations[0].date
-    return replace(sentence, text=format_dated_line(date, sentence.text, question.asked_at, question.lang))
-
-
-def _prepend_post_date(sentence: Sentence, lang: str) -> Sentence:
-    return replace(sentence, text=f"{format_post_date(sentence.citations[0].date, lang)} {sentence.text}")
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ import aiohttp
 from pydantic import SecretStr
 
 from bot.app import run_bot
-from bot.cli.index_commands import catch_up_lexical_index, catch_up_vectors
+from bot.cli.open_up_to_date_indexes import catch_up_lexical_index, catch_up_vectors
 from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder
 from bot.data_folder_lock_and_usage import open_lock_file, take_lock

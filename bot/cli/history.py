@@ -11,8 +11,8 @@ import asyncio
 import json
 from datetime import UTC, date, datetime, time
 
-from bot.cli.index_commands import catch_up_copies, catch_up_lexical_index, catch_up_vectors
 from bot.cli.open_data_folder import open_archive, require_channel
+from bot.cli.open_up_to_date_indexes import catch_up_copies, catch_up_lexical_index, catch_up_vectors
 from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder_or_connect
 from bot.history_service import open_history_client

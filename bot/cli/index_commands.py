@@ -1,72 +1,30 @@
-"""`citegram import` and `reindex`; and opening the indexes, for commands that hold the data folder alone."""
+"""`citegram import` and `reindex`: into indexes that this process opens, or by the bot where it runs."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.cli.open_data_folder import open_archive, require_channel
+from bot.cli.open_up_to_date_indexes import catch_up_copies, catch_up_lexical_index, catch_up_vectors
 from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
 from bot.views.plain_text import strip_control_characters
-from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine
-from rag_core.storage import Archive, post_lookup, posts
+from rag_core.storage import Archive, post_lookup
 from rag_core.types import Channel, Visibility
 
-if TYPE_CHECKING:  # imported where they are used: `ask` opens its engine here, and imports and rebuilds nothing
+if TYPE_CHECKING:  # imported where they are used: each command of the two does without those of the other
     from bot.indexing_and_rebuild import RebuildRunner
     from ingest.exports.export_checks import ImportOptions
     from ingest.exports.importer import ImportReport
-
-
-@asynccontextmanager
-async def open_up_to_date_engine(settings: Settings) -> AsyncIterator[Engine]:
-    """Open the engine with indexes that cover the whole archive. The caller holds the data folder."""
-    async with open_engine(settings.rag()) as rag:
-        await catch_up_lexical_index(rag)
-        await catch_up_copies(rag)
-        await catch_up_vectors(rag)
-        yield rag
-
-
-async def catch_up_lexical_index(rag: Engine) -> None:
-    """Index the archive's pending changes in the lexical index, and save it; one of an earlier version is replaced."""
-    lexical = rag.lexical.make_empty() if rag.lexical.outdated else rag.lexical
-    indexer = LexicalIndexer(rag.archive, lexical)
-    if behind := await posts.get_last_seq(rag.archive) - lexical.watermark:
-        with show_progress_bar("index") as moved:
-            await indexer.catch_up(lambda done: moved(done, behind), save=lexical is rag.lexical)
-    if lexical is rag.lexical:
-        await indexer.save()
-    else:
-        await LexicalIndexer(rag.archive, rag.lexical).put_in_place(lexical)
-
-
-async def catch_up_copies(rag: Engine) -> None:
-    """Find copies among all posts of the archive. Can be interrupted: the next run continues."""
-    await _catch_up(CopyIndexer(rag.archive), "copies")
-
-
-async def catch_up_vectors(rag: Engine) -> None:
-    """Embed the archive's pending posts, if there is a dense index. Can be interrupted: the next run continues."""
-    if rag.dense:
-        await _catch_up(DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder), "embed")
-
-
-async def _catch_up(indexer: CopyIndexer | DenseIndexer, name: str) -> None:
-    if waiting := await indexer.waiting():
-        with show_progress_bar(name) as moved:
-            await indexer.catch_up(lambda done: moved(done, waiting))
 
 
 def declare_import(parser: argparse.ArgumentParser) -> None:

@@ -11,8 +11,8 @@ import sys
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 
-from bot.cli.index_commands import open_up_to_date_engine
 from bot.cli.open_data_folder import choose_folder_with_channels, is_folder_named, open_archive
+from bot.cli.open_up_to_date_indexes import open_up_to_date_engine
 from bot.control.schemas import AnswerJson
 from bot.control.socket_client import RunningBot, hold_folder_or_connect
 from bot.control.terminal_answers import TerminalAnswerer, format_answer_text, format_channel_list, format_verdicts_text

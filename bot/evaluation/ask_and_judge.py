@@ -17,8 +17,8 @@ from bot.evaluation.datasets import EvaluationQuery
 from bot.evaluation.indexed_dataset import IndexedDataset
 from bot.evaluation.recorded_replies import make_key
 from rag_core.answer import answer_question
+from rag_core.planning.make_plan import make_plan
 from rag_core.recipe_choice import choose_recipe
-from rag_core.recipe_steps import make_plan
 from rag_core.recipes.iterative_search import search_in_rounds
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages

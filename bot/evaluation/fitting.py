@@ -28,7 +28,7 @@ from bot.evaluation.logistic_regression import FOLD_COUNT, Flags, LogisticFit, M
 from rag_core.calibration import BRIEF_SIGNS, Calibration, ClaimThreshold, CoverageFeatures
 from rag_core.errors import ImportRefused
 from rag_core.models.catalog import ModelSpec
-from rag_core.recipe_steps import make_plan
+from rag_core.planning.make_plan import make_plan
 from rag_core.retrieval.fusion_and_mmr import Fusion
 from rag_core.retrieval.hybrid import search_dense, search_hybrid, search_lexical
 from rag_core.retrieval.rerank import ORDER_WEIGHTS, HitFeatures, measure_hit_features

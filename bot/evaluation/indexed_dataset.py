@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from bot.cli.index_commands import catch_up_vectors
+from bot.cli.open_up_to_date_indexes import catch_up_vectors
 from bot.cli.progress_bar import show_progress_bar
 from bot.evaluation.datasets import Dataset
 from bot.evaluation.evaluation_variants import Variant

@@ -17,10 +17,10 @@ from aiogram.types import CallbackQuery, ErrorEvent, Message
 from bot.access import AdminRegistry, Refusal, get_reader_id
 from bot.i18n import Translator, choose_interface_language, get_translator
 from bot.settings import Settings
-from bot.telegram.recheck_before_sending import ContentWithdrawn, RecheckUnavailable
+from bot.telegram.recheck_before_sending import ContentWithdrawn, RecheckUnavailable, SendingRefused
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, StageTimeout
 
-_ERROR_SENTENCES: dict[type[RagError], str] = {
+_ERROR_SENTENCES: dict[type, str] = {
     ArchiveUnavailable: "trouble-archive",
     IndexUnavailable: "trouble-index",
     StageTimeout: "trouble-timeout",
@@ -33,7 +33,8 @@ log = logging.getLogger(__name__)
 
 def format_error(exc: Exception, words: Translator, *, admin: bool) -> str:
     """Format an error for the reader. Its reason may name files: only admins see it."""
-    found = next((sentence for kind, sentence in _ERROR_SENTENCES.items() if isinstance(exc, kind)), "trouble-general")
+    # the most specific class wins, in whatever order the rows stand
+    found = next((_ERROR_SENTENCES[kind] for kind in type(exc).__mro__ if kind in _ERROR_SENTENCES), "trouble-general")
     if admin and isinstance(exc, RagError):
         return f"{words(found)}\n\n{words('trouble-reason', reason=words.error(exc))}"
     return words(found)
@@ -59,7 +60,7 @@ async def _on_error(event: ErrorEvent, settings: Settings, admins: AdminRegistry
     admin = message.chat.type == "private" and asker in admins
     try:
         await message.answer(format_error(exc, words, admin=admin))
-        if pressed and isinstance(exc, ContentWithdrawn | RecheckUnavailable):
+        if pressed and isinstance(exc, SendingRefused):
             await pressed.answer()  # ends the button's loading state; refused where the handler has done it
     except TelegramAPIError as failed:
         log.warning("update %d: the reader could not be told: %s", event.update.update_id, failed)

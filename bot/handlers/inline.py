@@ -32,8 +32,7 @@ from bot.deep_links import encode_payload
 from bot.filters import extract_addressed_question
 from bot.i18n import Translator
 from bot.telegram.recheck_before_sending import (
-    ContentWithdrawn,
-    RecheckUnavailable,
+    SendingRefused,
     ShownContent,
     collect_content_of_answer,
     recheck_before_sending,
@@ -91,7 +90,7 @@ class InlineHandlers:
         with suppress(TimeoutError, TelegramAPIError):
             async with asyncio.timeout(_MAX_AGE_SECONDS), self._turns:
                 offer = await _prepare_offer(message.from_user.id, text, context, words)
-                with suppress(ContentWithdrawn, RecheckUnavailable):
+                with suppress(SendingRefused):
                     article = offer.articles[0] if offer.articles else _build_refusal(offer, words)
                     with recheck_before_sending(offer.content, reader, context.admins):
                         await bot.answer_guest_query(message.guest_query_id, article)
@@ -141,7 +140,7 @@ async def _send_offer(query: InlineQuery, offer: _Offer, context: AppContext, wo
                 is_personal=True,
                 button=InlineQueryResultsButton(text=words(offer.said), start_parameter=payload or _PLAIN_START),
             )
-    except (ContentWithdrawn, RecheckUnavailable):
+    except SendingRefused:
         await _send_offer(query, _Offer("inline-trouble", [], cache_seconds=0), context, words)
 
 

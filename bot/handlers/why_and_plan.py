@@ -36,7 +36,7 @@ from bot.views.post_formatting import RenderContext
 from bot.views.text_changes import format_changes
 from rag_core.engine import Engine
 from rag_core.errors import RagError
-from rag_core.recipe_steps import plan_by_rules
+from rag_core.planning.make_plan import plan_with_spelling_and_aliases
 from rag_core.storage import Archive, channels, post_lookup, visible_posts
 from rag_core.storage.post_lookup import PostVersion, fetch_stored_posts, list_album_keys
 from rag_core.storage.questions import AnsweredQuestion, fetch_trace
@@ -133,7 +133,7 @@ async def describe_reading(text: str, lang: str, texts: Iterable[str], viewer: V
     It is worked out anew, as names come from posts. They are terms; `texts` are posts that hold them as words.
     """
     words, known = get_translator(lang), await channels.load_channels(rag.archive)
-    plan = await plan_by_rules(Question(text, lang, datetime.now(UTC), viewer), known, rag)
+    plan = await plan_with_spelling_and_aliases(Question(text, lang, datetime.now(UTC), viewer), known, rag)
     read = " ".join(read for _, read in plan.read_as)
     by_term: dict[str, str] = {}
     for word in _WORD_PATTERN.findall(" ".join((text, read, *texts))) if plan.aliases else ():

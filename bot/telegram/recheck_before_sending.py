@@ -34,14 +34,18 @@ _TEXT_METHOD_PREFIXES = ("send", "edit", "copy", "forward", "answerInline")
 _CHAT_ACTION_METHOD = "sendChatAction"
 
 
-class ContentWithdrawn(RagError):
+class SendingRefused(RagError):
+    """A message must not be sent now: what it shows was withdrawn, or cannot be checked again."""
+
+
+class ContentWithdrawn(SendingRefused):
     """The content of a message is out of date or closed: it must not be sent."""
 
     def __init__(self) -> None:
         super().__init__("What this message shows was changed, deleted or closed to its reader meanwhile.")
 
 
-class RecheckUnavailable(RagError):
+class RecheckUnavailable(SendingRefused):
     """It is not known whether the reader may still see a message: it must wait."""
 
 

@@ -24,8 +24,7 @@ from aiogram.utils.formatting import BlockQuote, Italic, Text, as_list
 from bot.i18n import Translator, get_translator
 from bot.telegram.recheck_before_sending import (
     DRAFT_MEMBERSHIP_MAX_AGE_SECONDS,
-    ContentWithdrawn,
-    RecheckUnavailable,
+    SendingRefused,
     ShownContent,
     collect_content_of_draft,
 )
@@ -258,7 +257,7 @@ async def _update_screen(live: ProgressView, screen: Screen, checking: RecheckFa
         try:
             with checking(live.shown_content(), max_age_s=DRAFT_MEMBERSHIP_MAX_AGE_SECONDS):
                 pause = await screen.update(live.text())
-        except (ContentWithdrawn, RecheckUnavailable):
+        except SendingRefused:
             pause = await screen.update(live.text(with_posts=False))
         await asyncio.sleep(max(pause, screen.every))
         with suppress(TimeoutError):

@@ -19,7 +19,6 @@ from rag_core.planning.question_parts import is_chain, split_question
 from rag_core.planning.rule_planner import widen_plan
 from rag_core.recipe_steps import (
     add_hyde_query,
-    extract_closest,
     extract_from_hits,
     finish_draft,
     gather_or_compose_evidence,
@@ -38,6 +37,7 @@ from rag_core.text.names import find_names
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import Draft, Evidence, Hit, Passage, PassageRef, Plan, Question, SearchFilter
+from rag_core.writing.extract_draft import extract_closest
 
 # Coverage from which the first round is enough. Below it a second round helps, also where the bar is passed.
 _SUFFICIENT_COVERAGE = 0.8

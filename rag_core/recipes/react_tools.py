@@ -26,9 +26,9 @@ from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, ToolFailed, translate_errors
 from rag_core.planning.llm_planner import rewrite_question
+from rag_core.planning.make_plan import load_known_entities, plan_with_spelling_and_aliases
 from rag_core.planning.queries import generate_query_variants
 from rag_core.planning.rule_planner import build_bare_plan, format_plan
-from rag_core.recipe_steps import load_known_entities, plan_by_rules
 from rag_core.recipes.react_calculator import evaluate_expression
 from rag_core.retrieval.aggregate import answer_by_aggregation, extract_mention_terms, find_mentions
 from rag_core.retrieval.fusion_and_mmr import fuse_rankings
@@ -249,7 +249,7 @@ async def route_query(context: ToolContext, query: QueryText) -> ToolData:
 
 async def _plan_and_channels(query: str, context: ToolContext) -> tuple[Plan, Mapping[int, Channel]]:
     known = await load_channels(context.rag.archive)
-    return await plan_by_rules(replace(context.question, text=query), known, context.rag), known
+    return await plan_with_spelling_and_aliases(replace(context.question, text=query), known, context.rag), known
 
 
 async def compose_posts(context: ToolContext, posts: PostNumbers) -> ToolData:

@@ -1,4 +1,4 @@
-"""Hybrid search: one query through the lexical and the dense index, the fusion of both rankings, and stored vectors.
+"""Hybrid search: one query through the lexical and the dense index, and the fusion of both rankings.
 
 If one index fails, the other alone gives the result.
 """
@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from rag_core.engine import Engine
-from rag_core.errors import IndexUnavailable, RagError, StageTimeout, VectorsUnavailable
-from rag_core.index.vector_store import VectorStore
+from rag_core.errors import IndexUnavailable, RagError, StageTimeout
+from rag_core.retrieval.stored_vectors import Vector, VectorReader
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Stage
@@ -25,51 +22,19 @@ from rag_core.types import DENSE_FIRST, HYBRID, LEXICAL_ONLY, PassageRef, Search
 LEXICAL, DENSE, BOTH = "lexical", "dense", "both"
 
 RankedPlaces = list[tuple[PassageRef, float]]
-Vector = NDArray[np.float32]
-
-
-class VectorReader:
-    """Reader of stored vectors for one question: each is read once, and some ahead of their use."""
-
-    def __init__(self, store: VectorStore) -> None:
-        self._store, self._known = store, dict[PassageRef, Vector]()
-        self._ahead: asyncio.Task[None] | None = None
-
-    def start_reading(self, places: Sequence[PassageRef]) -> None:
-        """Read vectors while other work goes on; where that fails, `read` tries again and tells it."""
-        self._ahead = asyncio.create_task(self._read_ahead(places))
-
-    async def read(self, places: Sequence[PassageRef]) -> dict[PassageRef, Vector]:
-        """Read the stored vectors of passages; those without one are left out. Raises VectorsUnavailable."""
-        if self._ahead:
-            await asyncio.wait({self._ahead})  # not the task itself: a stage that runs out of time would end it
-        await self._add(places)
-        return {place: self._known[place] for place in places if place in self._known}
-
-    def cancel(self) -> None:
-        """Cancel what is still being read ahead."""
-        if self._ahead:
-            self._ahead.cancel()
-
-    async def _read_ahead(self, places: Sequence[PassageRef]) -> None:
-        with suppress(VectorsUnavailable):
-            await self._add(places)
-
-    async def _add(self, places: Sequence[PassageRef]) -> None:
-        if unknown := [place for place in places if place not in self._known]:
-            self._known |= await self._store.vectors_of(unknown)
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievalResult:
     """Retrieval result: ranked places, the retriever of each, and the query vector where the dense search answered.
 
-    `by_words` is false where the lexical search failed and only dense hits are returned; `cosines` are those of the
-    dense hits, and `vectors` reads stored vectors for those who go on with the query vector.
+    `found_by` says lexical, dense or both. `by_words` is false where the lexical search failed and only dense hits are
+    returned; `cosines` are those of the dense hits, and `vectors` reads stored vectors for those who go on with the
+    query vector.
     """
 
     ranked: RankedPlaces
-    legs: dict[PassageRef, str]
+    found_by: dict[PassageRef, str]
     vector: Vector | None
     by_words: bool = True
     cosines: Mapping[PassageRef, float] = field(default_factory=dict)
@@ -136,11 +101,11 @@ async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run) -> Retriev
         if not near:
             raise failed
         run.shortfalls.append(Shortfall("lexical", failed.reason))
-    legs = {place: LEXICAL for place, _ in lexical}
-    legs |= {place: BOTH if place in legs else DENSE for place, _ in near}
+    found_by = {place: LEXICAL for place, _ in lexical}
+    found_by |= {place: BOTH if place in found_by else DENSE for place, _ in near}
     vectors = VectorReader(rag.dense.vectors) if rag.dense and vector is not None else None
     ranked = fuse_retrievers(lexical, near, query, rag)
-    return RetrievalResult(ranked, legs, vector, failed is None, dict(near), vectors)
+    return RetrievalResult(ranked, found_by, vector, failed is None, dict(near), vectors)
 
 
 async def _search_dense_if_wanted(query: RetrievalQuery, rag: Engine, run: Run) -> tuple[RankedPlaces, Vector | None]:

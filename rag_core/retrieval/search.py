@@ -30,7 +30,6 @@ from rag_core.retrieval.hybrid import (
     RankedPlaces,
     RetrievalQuery,
     RetrievalResult,
-    Vector,
     fuse_retrievers,
     measure_cosines,
     rank_by_cosine,
@@ -41,6 +40,7 @@ from rag_core.retrieval.hybrid import (
 )
 from rag_core.retrieval.rerank import rerank_by_features
 from rag_core.retrieval.search_filters import resolve_filter
+from rag_core.retrieval.stored_vectors import Vector
 from rag_core.settings import SearchSettings
 from rag_core.storage import posts
 from rag_core.storage.index_state import count_queued_posts
@@ -195,7 +195,9 @@ async def _run_search(
         compared = fused if plan.fusion == "mmr" else fused[:keep]
         diversifying = diversify_hits(compared, own, passages, rag.settings.retrieval)
         likeness, fused = await run.attempt(Stage.DIVERSE, diversifying, nothing)
-    hits = (CachedHit(place, score, own.legs.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused)
+    hits = (
+        CachedHit(place, score, own.found_by.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused
+    )
     return tuple(hits), passages
 
 

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import ast
 import json
 import logging
 import shutil
 import sqlite3
+import textwrap
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
 
+import rag_core
 from rag_core.engine_factory import open_engine
 from rag_core.errors import ArchiveUnavailable
 from rag_core.settings import RagSettings
@@ -26,6 +30,18 @@ async def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> N
     with pytest.raises(ArchiveUnavailable, match="cannot be opened"):
         async with open_engine(RagSettings.model_validate({"data": {"dir": tmp_path / "file"}})):
             pass
+
+
+async def test_the_example_of_the_package_answers(
+    library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await library.indexer.save()
+    monkeypatch.chdir(tmp_path)  # the library is in data/, the default of the settings
+    example = textwrap.dedent((rag_core.__doc__ or "").partition(":\n\n")[2])
+    await FunctionType(compile(example, "example", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), {})()
+    said = capsys.readouterr().out
+    assert "leaves at 7:30" in said
+    assert "https://t.me/harbour_news/1" in said
 
 
 async def saved(open_library: Any, folder: Path, make_post: Any, *numbers: int, word: str = "ferry") -> None:

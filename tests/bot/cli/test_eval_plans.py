@@ -17,7 +17,7 @@ from bot.evaluation.plan_validity import compute_plan_metrics, measure_plan, rea
 from bot.evaluation.recorded_replies import RecordingModel
 from rag_core.errors import GenerationFailed, ImportRefused
 from rag_core.planning.llm_planner import KnownEntities
-from rag_core.recipe_steps import make_plan
+from rag_core.planning.make_plan import make_plan
 from rag_core.settings import Budgets
 from rag_core.tracing import Run
 from rag_core.types import Plan

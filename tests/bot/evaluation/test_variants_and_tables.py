@@ -22,7 +22,7 @@ from bot.evaluation.evaluation_report import (
 from bot.evaluation.evaluation_variants import VARIANTS, Variant, build_variant_settings
 from rag_core import Engine
 from rag_core.errors import ModelUnavailable
-from rag_core.recipe_steps import plan_by_rules
+from rag_core.planning.make_plan import plan_with_spelling_and_aliases
 from rag_core.recipes import RECIPES
 from rag_core.settings import RagSettings
 from rag_core.storage.channels import load_channels
@@ -58,7 +58,7 @@ async def test_without_a_plan_spelling_and_aliases_are_left_as_they_are(library:
     question = library.question("What does the ligthhouse museum show?")
     for way, read_as in (("on", (("ligthhouse", "lighthouse"),)), ("off", ())):
         rag = Variant(plan=way).over(library.rag)
-        plan = await plan_by_rules(question, await load_channels(rag.archive), rag)
+        plan = await plan_with_spelling_and_aliases(question, await load_channels(rag.archive), rag)
         assert plan.read_as == read_as
         assert plan.aliases == () or way == "on"
 

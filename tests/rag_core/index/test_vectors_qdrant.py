@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,14 @@ from fake_qdrant import FakeQdrant
 from local_server import LocalServer, find_free_port
 from pydantic import SecretStr, ValidationError
 from qdrant_client import QdrantClient, models
+from qdrant_client.common.client_exceptions import QdrantException
+from qdrant_client.http.exceptions import ApiException
 from vector_store_helpers import numbers, point
 
 from rag_core.engine_factory import make_lexical_index
 from rag_core.errors import QdrantGone, VectorsUnavailable
 from rag_core.index.qdrant_collections import make_search_params
-from rag_core.index.qdrant_connection import IN_MEMORY_URL, QdrantConnection, connect_qdrant
+from rag_core.index.qdrant_connection import IN_MEMORY_URL, QdrantConnection, _translate_qdrant_errors, connect_qdrant
 from rag_core.index.store_points import PointBatch
 from rag_core.index.vector_store import VectorStore, open_vector_store
 from rag_core.index.vectors_qdrant import QdrantVectorStore
@@ -195,6 +197,20 @@ async def test_a_server_that_is_busy_is_asked_again(headers: dict[str, str]) -> 
 async def test_what_a_server_refuses_is_told(status: int, said: str) -> None:
     async with refusing_server(status, {}) as (url, _):
         assert said in await refused(url)
+
+
+def list_subclasses(kind: type[Exception]) -> Iterator[type[Exception]]:
+    for one in kind.__subclasses__():
+        yield from (one, *list_subclasses(one))
+
+
+def test_every_error_of_the_client_is_translated() -> None:
+    theirs = {one for one in list_subclasses(Exception) if one.__module__.startswith("qdrant_client.")}
+    bases = {one for one in theirs if not theirs & {*one.__mro__[1:]}}
+    assert bases == {ApiException, QdrantException}
+    for base in bases:
+        with pytest.raises(QdrantGone), _translate_qdrant_errors("here"):
+            raise base("It does not work.")
 
 
 @pytest.mark.parametrize("url", ["not a url", "ftp://host:1", "http://host:port"])

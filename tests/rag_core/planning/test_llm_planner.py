@@ -24,10 +24,10 @@ from rag_core.planning.llm_planner import (
     fit_prompt,
     plan_by_model,
 )
+from rag_core.planning.make_plan import make_plan
 from rag_core.planning.queries import MAX_QUERY_LENGTH
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.planning.schema import PLAN_GRAMMAR, REWRITE_GRAMMAR
-from rag_core.recipe_steps import make_plan
 from rag_core.settings import Budgets
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run

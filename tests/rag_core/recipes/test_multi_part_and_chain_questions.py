@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rag_core.recipe_steps import make_plan
+from rag_core.planning.make_plan import make_plan
 from rag_core.recipes.iterative_search import search_in_rounds
 from rag_core.retrieval.search import add_neighbours, search_passages
 from rag_core.tracing import Run, Stage

@@ -20,7 +20,6 @@ from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.retrieval.aggregate import MentionTerm, find_mentions
-from rag_core.retrieval.hybrid import VectorReader
 from rag_core.retrieval.search import (
     append_expansion_hits,
     extract_expansion_names,
@@ -29,6 +28,7 @@ from rag_core.retrieval.search import (
     search_passages,
 )
 from rag_core.retrieval.search_filters import build_filter
+from rag_core.retrieval.stored_vectors import VectorReader
 from rag_core.storage import channels, posts, visible_posts
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.tokens import tokenize

@@ -15,10 +15,11 @@ from bot.cli.open_data_folder import choose_folder_with_channels, is_folder_name
 from bot.cli.open_up_to_date_indexes import open_up_to_date_engine
 from bot.control.schemas import AnswerJson
 from bot.control.socket_client import RunningBot, hold_folder_or_connect
-from bot.control.terminal_answers import TerminalAnswerer, format_answer_text, format_channel_list, format_verdicts_text
+from bot.control.terminal_answers import TerminalAnswerer
 from bot.i18n import get_translator
 from bot.plan_and_trace import format_answer_trace, format_plan_lines, format_stages
 from bot.settings import Settings, is_color_wanted
+from bot.views.terminal_text import format_answer_text, format_channel_list, format_verdicts_text
 from bot.worker.trace_recording import record_traces
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
 from rag_core.recipes import RECIPES

@@ -10,7 +10,6 @@ renders the result.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from aiogram import F, Router
@@ -25,6 +24,7 @@ from bot.app_context import AppContext
 from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question, get_replied_message, get_thread
 from bot.handlers.small_talk import reply_to_talk
 from bot.i18n import Translator, detect_question_language
+from bot.views.answer import strip_sources
 from bot.views.keyboards import DEEP_MODE
 from bot.worker.streaming import StopCallback, call_best_effort
 from rag_core.conversation.memory import is_memory_enabled, set_memory_enabled, start_new_conversation
@@ -117,10 +117,6 @@ async def queue_deeper_question(
     context.queue.wake()
 
 
-_QUOTE_TYPES = {"blockquote", "expandable_blockquote"}  # the bot's answers list their sources in one
-_CITATION_NUMBER_PATTERN = re.compile(r" ?\[\d+\]")
-
-
 async def _on_verify(
     message: Message,
     command: CommandObject,
@@ -158,16 +154,7 @@ def _extract_replied_text(message: Message) -> str:
         return ""
     text = parent.text or parent.caption or ""
     ours = message.bot and parent.from_user and parent.from_user.id == message.bot.id
-    return _strip_sources(parent, text) if ours else text.strip()
-
-
-def _strip_sources(message: Message, text: str) -> str:
-    """Strip the sources and the notes below them from an answer of the bot."""
-    lists = [e.offset for e in message.entities or () if e.type in _QUOTE_TYPES]
-    if lists:
-        before = text.encode("utf-16-le")[: 2 * min(lists)].decode("utf-16-le").rstrip()
-        text = before.rpartition("\n")[0]  # the line above the list is its title
-    return _CITATION_NUMBER_PATTERN.sub("", text).strip()
+    return strip_sources(text, parent.entities or ()) if ours else text.strip()
 
 
 _MEMORY_SWITCHES = {"on": True, "off": False}

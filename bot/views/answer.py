@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from aiogram.types import MessageEntity
 from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, TextLink, as_list
 
 from bot.i18n import Translator, get_translator
 from bot.stored_answer import CitedPost, StoredAnswer, StoredSentence, hash_text_version, parse_stored_answer
-from bot.views.message_formatting import neutralize_links, style_text
+from bot.views.message_formatting import QUOTE_TYPES, neutralize_links, style_text
 from bot.views.plain_text import join_lines, shorten_at_word, strip_control_characters
 from bot.views.post_formatting import (
     WRITING_STAGES,
@@ -44,6 +45,7 @@ from rag_core.types import (
 )
 
 _MAX_NEAREST = 3
+_CITATION_NUMBER_PATTERN = re.compile(r" ?\[\d+\]")
 
 
 async def get_answer_translator(asked: QuestionRow, archive: Archive) -> Translator:
@@ -129,6 +131,15 @@ def _render_answer_blocks(answer: Answer, posts: Mapping[PostKey, Post], shown: 
         fold = ExpandableBlockQuote if len(lines) >= _FOLD_THRESHOLD else BlockQuote
         blocks.append(Text(Bold(shown.words("sources", count=len(lines))), "\n", fold(as_list(*lines))))
     return blocks
+
+
+def strip_sources(text: str, entities: Sequence[MessageEntity]) -> str:
+    """Strip what `_render_answer_blocks` adds to the sentences: the sources, the notes below them, and the numbers."""
+    lists = [entity.offset for entity in entities if entity.type in QUOTE_TYPES]
+    if lists:
+        before = text.encode("utf-16-le")[: 2 * min(lists)].decode("utf-16-le").rstrip()
+        text = before.rpartition("\n")[0]  # the line above the list is its title
+    return _CITATION_NUMBER_PATTERN.sub("", text).strip()
 
 
 def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text:

@@ -124,7 +124,7 @@ MAX_ENTITIES = 100  # Telegram silently drops formatting after about a hundred e
 _CUT_SEPARATORS = ("\n\n", "\n", " ")  # best places to cut, in order: between paragraphs, lines, words
 # Entities that Telegram may detect by itself: links, mentions, hashtags, commands. They count as well.
 _AUTO_ENTITY_PATTERN = re.compile(r"(?<!\w)[@#$/]\w|\w\.\w|://")
-_QUOTE_TYPES = {MessageEntityType.BLOCKQUOTE, MessageEntityType.EXPANDABLE_BLOCKQUOTE}
+QUOTE_TYPES = {MessageEntityType.BLOCKQUOTE, MessageEntityType.EXPANDABLE_BLOCKQUOTE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class _MessageSplitter:
         end = max(end, start + 1)
         if end == len(self.text):
             return end
-        kept = [e for e in self.entities if e.type not in _QUOTE_TYPES and e.length <= limit]
+        kept = [e for e in self.entities if e.type not in QUOTE_TYPES and e.length <= limit]
         # Separators of the second half first: a short message followed by a long one reads worse than a plain cut.
         for place in self._cut_places(start, end):
             if not any(e.offset < self.units[place] < e.offset + e.length for e in kept):

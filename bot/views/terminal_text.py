@@ -1,0 +1,117 @@
+"""Answers and verdicts as plain text for the terminal, from their JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, tzinfo
+from typing import Any
+
+from bot.control.schemas import AnswerJson, VerdictsJson
+from bot.i18n import Translator
+from bot.views.plain_text import strip_control_characters
+from bot.views.post_formatting import (
+    WRITING_STAGES,
+    RenderContext,
+    format_author,
+    format_day_and_edit,
+    format_missing_parts,
+    format_moment,
+)
+from rag_core.types import Certainty, Channel, Origin
+from rag_core.verification.verdict_types import Label
+
+_MAX_EXCERPT_LENGTH = 200
+
+
+def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> str:
+    """Format the answer: sentences with source numbers, then the sources; for a refusal the nearest posts."""
+    answer = found["answer"]
+    if found["reply"]:
+        return strip_control_characters(found["reply"])
+    if answer["refused"]:
+        # If a part of the search failed, "it is not there" would be an unfounded claim.
+        partly = set(answer["without"]) - WRITING_STAGES
+        lines = [words("refused-partly" if partly else "refused-unsure" if found["nearest"] else "refused")]
+        sources = [_format_source_lines(source, words, zone) for source in found["nearest"]]
+        sources[:0] = [words("nearest", count=len(sources))] if sources else []
+    else:
+        marked = zip(answer["sentences"], found["marks"], strict=True)
+        lines = [f"{strip_control_characters(s['text'])} {' '.join(f'[{n}]' for n in marks)}" for s, marks in marked]
+        lines[:0] = [words("answer-probable")] if answer["certainty"] == Certainty.PROBABLE else []
+        lines += [format_missing_parts(answer["missing"], words)] if answer["missing"] else []
+        sources = [f"[{n}] {_format_source_lines(source, words, zone)}" for n, source in enumerate(found["sources"], 1)]
+    if found["understood"]:
+        lines.insert(0, words("answer-understood", question=strip_control_characters(found["understood"])))
+    if answer["model"]:
+        sources += ["", words("footer-model", model=strip_control_characters(answer["model"]))]
+    return "\n".join((*lines, "", *sources)).rstrip()
+
+
+def _format_source_lines(source: dict[str, str], words: Translator, zone: tzinfo) -> str:
+    who = format_author(Channel(0, source["title"]), Origin(source["origin"]) if "origin" in source else None, words)
+    edited = datetime.fromisoformat(source["edited"]) if "edited" in source else None
+    date = format_day_and_edit(datetime.fromisoformat(source["date"]), edited, RenderContext(words, zone))
+    text = " ".join(strip_control_characters(source["words"]).split())
+    if len(text) > _MAX_EXCERPT_LENGTH:
+        text = text[:_MAX_EXCERPT_LENGTH].rsplit(" ", 1)[0] + "…"
+    return f"{source['link']}  {who}, {date}" + (f"\n    “{text}”" if text else "")
+
+
+def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -> str:
+    """Format the verdicts as text."""
+    from rag_core.verification.verify import NON_SEARCH_STAGES
+
+    if not found["verdicts"]:
+        return words("verify-nothing")
+    missing = bool(set(found["without"]) - NON_SEARCH_STAGES)
+    blocks = []
+    if same := found["same"]:
+        day = words.date(datetime.fromisoformat(same["date"]), zone)
+        title = strip_control_characters(same["title"]) or words("unnamed-channel")
+        blocks = [f"{words('verify-same', day=day, channel=title, state=same['state'])}\n  {same['link']}"]
+    blocks += [
+        "\n".join(_format_verdict_lines(verdict, missing, RenderContext(words, zone))) for verdict in found["verdicts"]
+    ]
+    notes = [words("verify-left", count=found["left"])] if found["left"] else []
+    notes += dict.fromkeys(words("shortfall", stage=stage) for stage in found["without"])
+    return "\n\n".join((*blocks, *notes))
+
+
+def _format_verdict_lines(verdict: dict[str, Any], missing: bool, context: RenderContext) -> Iterator[str]:
+    words, later = context.words, verdict["superseded"]
+    yield words("verify-claim", claim=strip_control_characters(verdict["claim"]))
+    contested = verdict["label"] == Label.CONTRADICTED.value and verdict["citations"] and not later
+    missed = missing and verdict["label"] == Label.NOT_FOUND.value
+    if later:
+        yield words("verify-outdated", day=words.date(datetime.fromisoformat(later["date"]), context.zone))
+    elif missed:
+        yield words("verify-partly")
+    else:
+        yield words("verify-label", label="contested" if contested else verdict["label"])
+    if later:
+        yield words("verify-superseded")
+        yield from _format_quote_lines([later], context)
+        if verdict["citations"]:
+            yield words("verify-before")
+    yield from _format_quote_lines(verdict["citations"], context)
+    if first := verdict["earliest"]:
+        moment = datetime.fromisoformat(first["date"])
+        when = format_moment(moment, context)
+        yield words("verify-sources", count=verdict["sources"], first=first["link"], when=when)
+    others = [quote for quote in verdict["against"] if not later or quote["link"] != later["link"]]
+    if others and verdict["citations"]:
+        yield words("verify-against", count=len(others))
+    yield from _format_quote_lines(others, context)
+
+
+def _format_quote_lines(quotes: list[dict[str, str]], context: RenderContext) -> Iterator[str]:
+    for quote in quotes:
+        date = format_day_and_edit(datetime.fromisoformat(quote["date"]), None, context)
+        yield f"  “{strip_control_characters(quote['quote'])}”"
+        yield f"  {quote['link']}  {strip_control_characters(quote['title'])}, {date}"
+
+
+def format_channel_list(known: Iterable[Channel], words: Translator) -> str:
+    """Format the sentence that names the channels which are read."""
+    titles = sorted((format_author(channel, None, words) for channel in known), key=str.casefold)
+    return words("smalltalk-about-channel", count=len(titles), titles=", ".join(titles), more=0)

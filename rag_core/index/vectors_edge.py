@@ -67,8 +67,10 @@ class EdgeWorkerRefused(Exception):
 _FOLDER_FORMAT = 3
 _READABLE_FORMATS = {1, 2, _FOLDER_FORMAT}  # older ones have no sketch: the worker makes it
 _CHECKSUM_BYTES = 65_536  # bytes at each end of a file that are checksummed: reading a million vectors takes seconds
-# After a kill -9 files differ from the seal. Files with these names only ever grow.
-_GROWING_FILES = ("chunk_", "page_", "mutable_id_tracker.", "segment.json", "version.info")
+# After a kill -9 files differ from the seal. Files with these names only ever grow; a segment's state, in JSON, has
+# versions in it that are "null" first and 0 then, three characters less.
+_GROWING_FILES = ("chunk_", "page_", "mutable_id_tracker.", "version.info")
+_SEGMENT_STATE = "segment.json"
 _SKETCH_FOLDER = "sketch/"  # derived from the engine's files
 # If this process was killed, its worker notices and ends; with a million vectors it needs 2 s to flush.
 _ORPHAN_TIMEOUT_S = 15.0
@@ -196,6 +198,8 @@ class StoreFolder:
             else:
                 grows = [name for name in before if Path(name).name.startswith(_GROWING_FILES)]
                 wrong = [name for name in grows if now.get(name, [-1])[0] < before[name][0]]
+                states = [name for name in before if Path(name).name == _SEGMENT_STATE]
+                wrong += [name for name in states if not _is_json(self.shard(about) / name)]
         except (LookupError, TypeError, ValueError) as exc:
             raise StoreDamaged("seal.json cannot be read") from exc
         if engine_files := [name for name in wrong if not name.startswith(_SKETCH_FOLDER)]:
@@ -239,6 +243,14 @@ def _list_shard_files(shard: Path, *, checksums: bool) -> dict[str, list[int]]:
             size = file.stat().st_size
             files[name] = [size, _compute_file_checksum(file, size) if checksums else 0]
     return files
+
+
+def _is_json(file: Path) -> bool:
+    try:
+        json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _compute_file_checksum(file: Path, size: int) -> int:

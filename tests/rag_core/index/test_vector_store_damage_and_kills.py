@@ -65,6 +65,7 @@ def written(name: str, text: str) -> Callable[[Path], None]:
 LOST = {
     "the ids are cut": cut(0.5, "mutable_id_tracker.mappings"),
     "the vectors are cut": cut(0.01, "chunk_0.mmap"),
+    "a segment's state is cut": cut(0.5, "segment.json"),
     "a segment's mark is gone": gone("shard-*/segments/*/version.info"),
     "the segments are gone": gone("shard-*/segments"),
 }
@@ -106,6 +107,19 @@ async def test_a_folder_that_was_moved_is_still_whole(stores: dict[str, Path], t
     vectors = await open_store(copy_store(whole, tmp_path / "vectors"))
     assert (await vectors.count(), f"shard-{vectors.identity}") == (500, next(whole.glob("shard-*")).name)
     await vectors.close()
+
+
+async def test_a_store_that_was_killed_between_its_first_flush_and_the_seal_of_it_is_whole(tmp_path: Path) -> None:
+    vectors, seal = await open_store(tmp_path / "vectors"), tmp_path / "vectors" / "seal.json"
+    identity, sealed_empty = vectors.identity, seal.read_bytes()
+    await vectors.upsert(points(500))
+    await vectors.flush()
+    os.kill(get_engine(vectors)._engine.pid, signal.SIGKILL)
+    await vectors.close()
+    seal.write_bytes(sealed_empty)
+    again = await open_store(tmp_path / "vectors")
+    assert (again.identity, await again.count()) == (identity, 500)
+    await again.close()
 
 
 @pytest.mark.parametrize(("end", "harm"), CASES)

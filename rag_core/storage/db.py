@@ -124,14 +124,19 @@ class Archive:
 
         Committed at the end, rolled back by any exception, also if the caller is cancelled before the end.
         """
-        connection, cancelled = self._writer._conn, threading.Event()
+        connection, caller = self._writer._conn, asyncio.current_task()
+        before = caller.cancelling() if caller else 0
+
+        def stop_if_cancelled() -> None:
+            if caller and caller.cancelling() > before:  # at once, also while the event loop is busy
+                raise asyncio.CancelledError
 
         def run() -> T:
             try:
+                stop_if_cancelled()
                 connection.execute("BEGIN IMMEDIATE")
                 result = work(connection)
-                if cancelled.is_set():
-                    raise asyncio.CancelledError
+                stop_if_cancelled()
                 connection.commit()
             except BaseException:
                 connection.rollback()
@@ -140,11 +145,7 @@ class Archive:
 
         async with self._turn:
             with translate_sqlite_errors(self.folder / ARCHIVE_FILE):
-                try:
-                    result: T = await self._writer._execute(run)  # type: ignore[no-untyped-call]
-                except asyncio.CancelledError:
-                    cancelled.set()
-                    raise
+                result: T = await self._writer._execute(run)  # type: ignore[no-untyped-call]
                 return result
 
     async def execute(self, sql: str, values: Sequence[object] = ()) -> int:

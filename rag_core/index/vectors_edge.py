@@ -199,7 +199,8 @@ class StoreFolder:
                 grows = [name for name in before if Path(name).name.startswith(_GROWING_FILES)]
                 wrong = [name for name in grows if now.get(name, [-1])[0] < before[name][0]]
                 states = [name for name in before if Path(name).name == _SEGMENT_STATE]
-                wrong += [name for name in states if not _is_json(self.shard(about) / name)]
+                with self._usable():
+                    wrong += [name for name in states if name not in now or not _is_json(self.shard(about) / name)]
         except (LookupError, TypeError, ValueError) as exc:
             raise StoreDamaged("seal.json cannot be read") from exc
         if engine_files := [name for name in wrong if not name.startswith(_SKETCH_FOLDER)]:
@@ -247,8 +248,8 @@ def _list_shard_files(shard: Path, *, checksums: bool) -> dict[str, list[int]]:
 
 def _is_json(file: Path) -> bool:
     try:
-        json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        json.loads(read_regular_file(file))
+    except (FileNotFoundError, IrregularFile, ValueError, RecursionError):
         return False
     return True
 

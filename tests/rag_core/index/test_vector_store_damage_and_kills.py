@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import random
@@ -120,6 +121,35 @@ async def test_a_store_that_was_killed_between_its_first_flush_and_the_seal_of_i
     again = await open_store(tmp_path / "vectors")
     assert (again.identity, await again.count()) == (identity, 500)
     await again.close()
+
+
+async def test_a_killed_store_that_cannot_be_read_now_is_kept(
+    stores: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, real = copy_store(stores["killed"], tmp_path / "vectors"), vectors_edge.read_regular_file
+
+    def read(file: Path) -> str:
+        if file.name == "segment.json":
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real(file)
+
+    with monkeypatch.context() as patch, pytest.raises(VectorsUnavailable):
+        patch.setattr(vectors_edge, "read_regular_file", read)
+        await open_store(folder)
+    vectors = await open_store(folder)
+    assert await vectors.count() == 500
+    await vectors.close()
+
+
+async def test_a_pipe_in_place_of_a_segment_s_state_is_damage(stores: dict[str, Path], tmp_path: Path) -> None:
+    folder = copy_store(stores["killed"], tmp_path / "vectors")
+    (state,) = folder.glob("shard-*/segments/*/segment.json")
+    state.unlink()
+    os.mkfifo(state)
+    async with asyncio.timeout(20):
+        vectors = await open_store(folder)
+    assert await vectors.count() == 0
+    await vectors.close()
 
 
 @pytest.mark.parametrize(("end", "harm"), CASES)

@@ -216,9 +216,9 @@ class RebuildRunner:
     async def states(self) -> AsyncIterator[Rebuild]:
         """Yield the rebuild now and after each progress, until it or the process ends."""
         while self.current is not None:
-            changed = self._changed
+            changed, over = self._changed, self._is_over()
             yield self.current
-            if self._is_over():
+            if over:  # not asked after the yield: what ended meanwhile is yielded, too
                 return
             await changed.wait()
 

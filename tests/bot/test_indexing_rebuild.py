@@ -86,6 +86,16 @@ async def bot(filled: Path, tmp_path: Path) -> AsyncIterator[Bot]:
         await bot.reindexing.stop()
 
 
+async def test_an_end_that_comes_while_an_earlier_state_is_shown_is_shown_as_well(bot: Bot) -> None:
+    await bot.reindexing.start()
+    states = []
+    async for rebuild in bot.reindexing.states():
+        states.append(rebuild.state)
+        assert bot.reindexing._task is not None
+        await asyncio.wait({bot.reindexing._task})
+    assert states == ["running", "done"]
+
+
 async def test_posts_that_come_meanwhile_are_found_before_and_after_and_no_question_misses_one(bot: Bot) -> None:
     old, missed, stop = bot.rag.lexical._now, list[int](), threading.Event()
 

@@ -207,8 +207,9 @@ class Meter:
     def turn(self, asked: QuestionRow) -> Iterator[str]:
         """Measure the work on one question, from its start by a worker; yields the request id."""
         began, turn = time.monotonic(), _QuestionOutcome()
-        waited = (datetime.now(UTC) - asked.asked_at).total_seconds()
-        self.instruments.waited.observe(max(0.0, waited))  # Telegram's clock may differ from ours
+        if asked.mode is None:  # a question that is asked again, deeper, keeps the time of the first asking
+            waited = (datetime.now(UTC) - asked.asked_at).total_seconds()
+            self.instruments.waited.observe(max(0.0, waited))  # Telegram's clock may differ from ours
         token = _CURRENT_QUESTION.set(turn)
         try:
             with begin_request() as request:

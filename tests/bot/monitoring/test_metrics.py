@@ -6,6 +6,8 @@ import logging
 import re
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,8 +22,10 @@ from bot.monitoring.health import ReadinessCheck
 from bot.monitoring.metrics import OTHER_LABEL, Meter
 from bot.sandbox import Sandbox
 from bot.settings import Settings
+from bot.views.keyboards import DEEP_MODE
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, SettingsWrong
 from rag_core.settings import Budgets
+from rag_core.storage.questions import QuestionRow
 from rag_core.tracing import Run, Span
 from rag_core.types import Shortfall
 
@@ -67,6 +71,19 @@ async def test_questions_are_counted_by_what_became_of_them(
     assert get_value(found, "citegram_question_rounds_sum") >= 2
     assert get_value(found, "citegram_log_records_total", level="error") == 1
     assert get_value(found, "citegram_telegram_calls_total", method="sendMessage", outcome="ok") >= 5
+
+
+def test_what_is_asked_again_did_not_wait_since_the_first_asking() -> None:
+    meter, hour_ago = Meter(), datetime.now(UTC) - timedelta(hours=1)
+    row = {"bot_id": 1, "update_id": 1, "chat_id": 1, "message_id": 1, "user_id": 1, "text": FERRY, "lang": "en"}
+    asked = QuestionRow(**row, asked_at=hour_ago, private=True)  # type: ignore[arg-type]
+    for one in (asked, replace(asked, mode=DEEP_MODE)):
+        with meter.turn(one):
+            pass
+    count, total = (
+        meter.instruments.registry.get_sample_value(f"citegram_queue_wait_seconds_{n}") for n in ("count", "sum")
+    )
+    assert (count, total) == (1, pytest.approx(3600, abs=5))
 
 
 async def test_a_stopped_question_counts_as_stopped(

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -52,12 +53,22 @@ LONGEST |= {
     "test_recheck_before_sending.py",
     "test_logs_secrets.py",
 }
-# In memory where there is room: SQLite waits for the disk at every commit, a sixth of the time of all tests.
 MEMORY_DISK = Path("/dev/shm")
-if "TMPDIR" not in os.environ and MEMORY_DISK.is_dir():
-    found = os.statvfs(MEMORY_DISK)
-    if found.f_bavail * found.f_frsize > 4 << 30 and not found.f_flag & (os.ST_NOEXEC | os.ST_RDONLY):
-        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY_DISK)
+
+
+def has_room_in_memory() -> bool:
+    """Whether files of all tests, 2 GB at most, fit into memory and may be executed there."""
+    if not os.access(MEMORY_DISK, os.W_OK | os.X_OK) or os.environ.get("CITEGRAM_IMAGE") == "full":
+        return False
+    disk = os.statvfs(MEMORY_DISK)
+    available = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+    room = min(disk.f_bavail * disk.f_frsize, 1024 * int(available[1]) if available else 0)
+    return room > 6 << 30 and not disk.f_flag & os.ST_NOEXEC
+
+
+# SQLite waits for the disk at every commit: a sixth of the time of all tests.
+if not {"TMPDIR", "TEMP", "TMP"} & os.environ.keys() and has_room_in_memory():
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY_DISK)
 gc.disable()  # until all is loaded: of what is imported little is garbage, and looking for it is a fifth of the time
 # Settings of whoever runs the tests are none of theirs: a test that pulls a model would pull it into MODELS__DIR.
 for name in [name for name in os.environ if "__" in name.strip("_") and name != "QDRANT__URL"]:

@@ -28,7 +28,6 @@ from bot.handlers.why_and_plan import explain_answer, prepare_to_show, reply_in_
 from bot.i18n import Translator, get_translator
 from bot.stored_answer import parse_stored_answer
 from bot.views.answer import shorten_answer
-from bot.views.answer_sources import render_sources_page
 from bot.views.keyboards import (
     DEEP_SENTENCES,
     REASONS_BY_ACTION,
@@ -43,6 +42,7 @@ from bot.views.keyboards import (
     remove_buttons,
     update_vote_counts,
 )
+from bot.views.sources_pages import render_sources_page
 from rag_core.storage import questions
 from rag_core.storage.questions import AnsweredQuestion
 

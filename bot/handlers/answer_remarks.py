@@ -20,9 +20,9 @@ from bot.handlers.why_and_plan import prepare_to_show, reply_in_pages
 from bot.i18n import Translator, get_translator
 from bot.stored_answer import StoredAnswer, hash_text_version, parse_stored_answer
 from bot.views.answer import shorten_answer
-from bot.views.answer_sources import render_sources_page, render_whole_posts
 from bot.views.keyboards import DEEP_MODE
 from bot.views.post_formatting import RenderContext
+from bot.views.sources_pages import render_sources_page, render_whole_posts
 from bot.worker.streaming import call_best_effort
 from rag_core.conversation.answer_remark_detection import AnswerRemark, detect_answer_remark
 from rag_core.storage import Archive, questions, visible_posts

@@ -24,7 +24,6 @@ from bot import access
 from bot.access import Reader, Refusal
 from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
-from bot.handlers.post_deletions import find_post_links, resolve_post_link
 from bot.i18n import Translator
 from bot.stored_answer import parse_stored_answer
 from bot.telegram.recheck_before_sending import collect_content_of_posts, recheck_before_sending
@@ -37,6 +36,7 @@ from bot.worker.pinned_answers import extract_question_terms, hash_question
 from rag_core.storage import Archive, channels, questions, visible_posts
 from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.storage.questions import AnsweredQuestion
+from rag_core.text.post_links import find_post_links, resolve_post_link
 from rag_core.text.tokens import tokenize
 from rag_core.types import PostKey
 

@@ -65,7 +65,7 @@ from rag_core.conversation.small_talk_detection import strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions, visible_posts
-from rag_core.storage.questions import QuestionRow, fetch_previous_answer
+from rag_core.storage.questions import DeliveryMessage, QuestionRow, fetch_previous_answer
 from rag_core.types import Answer, PostKey, Question, Shortfall, Viewer
 from rag_core.verification.verify import verify_text
 
@@ -284,6 +284,25 @@ class QuestionWorker:
             bell.set()  # the next question of the same reader may run now
 
     async def _process(self, asked: QuestionRow) -> None:
+        try:
+            waiting, stored = await self._prepare_delivery(asked)
+        except Exception:
+            await self._requeue(asked)
+            raise
+        self._positions.forget(asked)
+        await self._outbox.send(asked, waiting, stored)
+
+    async def _requeue(self, asked: QuestionRow) -> None:
+        """Queue a question again, retrying until it works: a running one blocks the reader's next question."""
+        while True:
+            try:
+                return await questions.requeue_question(self._rag.archive, asked.id)
+            except RagError as exc:
+                self._job_log.record_failure(ANSWERS_JOB, exc)
+                await asyncio.sleep(FAILURE_PAUSE_SECONDS)
+
+    async def _prepare_delivery(self, asked: QuestionRow) -> tuple[list[DeliveryMessage], str | None]:
+        """Answer a question, or take what an earlier run left: the messages and the stored answer."""
         waiting, stored = await questions.load_delivery(self._rag.archive, asked.id)
         if waiting:
             try:
@@ -300,8 +319,7 @@ class QuestionWorker:
             buttons = await self._build_buttons(asked, answer_json)
             waiting = build_delivery_messages(split_pages(text), buttons, screen.message_id)
             stored = None if answer_json is None else json.dumps(answer_json, ensure_ascii=False)
-        self._positions.forget(asked)
-        await self._outbox.send(asked, waiting, stored)
+        return waiting, stored
 
     async def _build_buttons(self, asked: QuestionRow, found: JsonObject | None) -> InlineKeyboardMarkup | None:
         """Buttons under an answer; under verdicts only the quote buttons, under a sentence of the bot none."""

@@ -258,6 +258,11 @@ async def requeue_running_questions(archive: Archive) -> int:
     return await archive.execute("UPDATE questions SET state = 'queued' WHERE state = 'running'")
 
 
+async def requeue_question(archive: Archive, question_id: int) -> None:
+    """Queue a running question again."""
+    await archive.execute("UPDATE questions SET state = 'queued' WHERE id = ? AND state = 'running'", (question_id,))
+
+
 async def finish_question(
     archive: Archive, question_id: int, *, state: str, answer: str | None, message_id: int | None = None
 ) -> None:

@@ -202,6 +202,33 @@ async def test_a_question_that_takes_the_process_down_again_and_again_is_given_u
     assert [row["state"] for row in await rows(home)] == ["failed"]
 
 
+async def test_what_fails_around_an_answer_does_not_keep_its_reader_from_asking(
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [ArchiveUnavailable("busy"), ZeroDivisionError("a bug")]
+    real_load, real_requeue = questions.load_delivery, questions.requeue_question
+
+    async def load(*args: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return await real_load(*args)
+
+    async def requeue(*args: Any) -> None:
+        if len(failures) == 1:
+            failures.append(ArchiveUnavailable("busy"))
+            monkeypatch.setattr(questions, "requeue_question", real_requeue)
+            raise ArchiveUnavailable("busy")
+        await real_requeue(*args)
+
+    monkeypatch.setattr(questions, "load_delivery", load)
+    monkeypatch.setattr(questions, "requeue_question", requeue)
+    monkeypatch.setattr(question_worker, "FAILURE_PAUSE_SECONDS", 0.05)
+    async with live():
+        assert "7:30" in (await say(sandbox, OTTO, FERRY))["text"]
+        assert "7:30" in (await say(sandbox, OTTO, FERRY))["text"]
+    assert failures == []
+
+
 async def test_questions_left_by_the_last_process_are_answered_beside_each_other(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,7 +61,7 @@ from bot.history_service import HistoryService, open_history_client
 from bot.indexing_and_rebuild import BotObserver, IndexingWorker, RebuildRunner
 from bot.logs import throttle_polling_errors
 from bot.middlewares import AdminsOnlyMiddleware, DeduplicationMiddleware, LanguageMiddleware, RateLimitMiddleware
-from bot.monitoring.health import monitor_bot
+from bot.monitoring.monitoring_server import monitor_bot
 from bot.scheduled_jobs import MaintenanceJobs, open_scheduler
 from bot.settings import BotSettings, Settings
 from bot.suggested_questions import QuestionSuggester

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bot.scheduled_jobs import FixedDelayTrigger, ScheduledJob
 from bot.settings import Settings
 from ingest.history.backfill import BackfillRunner, PacedSource
-from ingest.history.sweep import look_before_citing, sweep_channels
+from ingest.history.look_at_posts import look_before_citing, sweep_channels
 from ingest.times_out_of_touch import NotifyAdmins
 from rag_core.errors import SettingsWrong
 from rag_core.storage import Archive

@@ -121,7 +121,7 @@ NOT_MADE = {
 }
 # Functions that cannot be called for another reason, by their exact names.
 NOT_CALLABLE = {
-    "bot.monitoring.health._open_span_exporter": "an exporter of a library that need not be installed",
+    "bot.monitoring.monitoring_server._open_span_exporter": "an exporter of a library that need not be installed",
     "bot.logs.collect_secrets": "any model of settings",
     "ingest.exports.importer._describe_doubts": "arrays of numbers",
     "rag_core.retrieval.hybrid.run_beside": "a coroutine, which it starts",

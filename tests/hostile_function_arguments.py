@@ -31,7 +31,7 @@ from bot.i18n import Translator, get_translator
 from ingest.dedup import ComparedText as DuplicateWords
 from ingest.dedup import parse_compared_text as duplicate_words
 from ingest.exports.export_checks import ImportNote
-from rag_core.planning.schema import P, SearchPlan
+from rag_core.planning.plan_schema_and_parsing import P, SearchPlan
 from rag_core.retrieval.post_search import Highlight, TextMatcher
 from rag_core.text.numbers import Number
 from rag_core.text.query_terms import QueryTerms

@@ -15,9 +15,15 @@ from bot.evaluation.recorded_replies import RecordingModel
 from rag_core.errors import ImportRefused, translate_errors
 from rag_core.llm.protocol import FinishReason, Generation
 from rag_core.planning.llm_planner import KnownEntities, plan_by_model
+from rag_core.planning.plan_schema_and_parsing import (
+    SearchPlan,
+    ShortPlan,
+    parse_proposal,
+    parse_short_plan,
+    parse_strictly,
+)
 from rag_core.planning.queries import MIN_QUERIES
 from rag_core.planning.rule_planner import plan_by_rules
-from rag_core.planning.schema import SearchPlan, ShortPlan, parse_proposal, parse_short_plan, parse_strictly
 from rag_core.settings import Budgets
 from rag_core.text.tokens import detect_language
 from rag_core.tracing import Run

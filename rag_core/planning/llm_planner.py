@@ -19,18 +19,7 @@ from rag_core.dates.parse import parse_period
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import DecodingParams, Generation, LanguageModel, LlmSession, Prompt
 from rag_core.planning.intents import asks_about_posts
-from rag_core.planning.queries import (
-    MAX_PHRASES,
-    MAX_QUERIES,
-    MIN_QUERIES,
-    MIN_QUESTION_TERMS,
-    build_transliterated_query,
-    sanitize_query,
-    truncate_query,
-)
-from rag_core.planning.retriever_and_recipe_choice import route_plan
-from rag_core.planning.rule_planner import EXACT_INTENTS, TELEGRAM_START
-from rag_core.planning.schema import (
+from rag_core.planning.plan_schema_and_parsing import (
     PLAN_GRAMMAR,
     PLAN_SCHEMA,
     REWRITE_GRAMMAR,
@@ -43,6 +32,17 @@ from rag_core.planning.schema import (
     parse_rewrite,
     parse_short_plan,
 )
+from rag_core.planning.queries import (
+    MAX_PHRASES,
+    MAX_QUERIES,
+    MIN_QUERIES,
+    MIN_QUESTION_TERMS,
+    build_transliterated_query,
+    sanitize_query,
+    truncate_query,
+)
+from rag_core.planning.retriever_and_recipe_choice import route_plan
+from rag_core.planning.rule_planner import EXACT_INTENTS, TELEGRAM_START
 from rag_core.text.names import matches_name, transliterate_word
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.tracing import Run, Stage

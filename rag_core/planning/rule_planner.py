@@ -306,7 +306,7 @@ def lift_filters(plan: Plan) -> Plan:
 
 
 def format_plan(plan: Plan, known: Mapping[int, Channel]) -> dict[str, Any]:
-    """Format a plan in the JSON form of `rag_core.planning.schema`, which the model writes; days are inclusive."""
+    """Format a plan in the JSON form that the model writes (`plan_schema_and_parsing.py`); days are inclusive."""
     titles = [known[chat].title for chat in sorted(plan.channels or ()) if chat in known]
     filters = {
         "date_from": plan.since and f"{plan.since:%Y-%m-%d}",

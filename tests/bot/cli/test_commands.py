@@ -198,7 +198,7 @@ def test_the_real_process_ends_with_the_code_and_without_a_traceback(nowhere: Pa
 HEAVY = (
     "aiogram aiohttp apscheduler fastembed huggingface_hub onnxruntime openai prometheus_client "
     "qdrant_client rapidfuzz simpleeval tokenizers tqdm bot.indexing_and_rebuild ingest.exports bot.scheduled_jobs "
-    "rag_core.planning.llm_planner rag_core.planning.schema "
+    "rag_core.planning.llm_planner rag_core.planning.plan_schema_and_parsing "
     "rag_core.recipes.council rag_core.recipes.mapreduce rag_core.recipes.react "
     "rag_core.verification.claim_comparison rag_core.verification.verify"
 ).split()

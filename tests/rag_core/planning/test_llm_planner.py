@@ -25,9 +25,9 @@ from rag_core.planning.llm_planner import (
     plan_by_model,
 )
 from rag_core.planning.make_plan import make_plan
+from rag_core.planning.plan_schema_and_parsing import PLAN_GRAMMAR, REWRITE_GRAMMAR
 from rag_core.planning.queries import MAX_QUERY_LENGTH
 from rag_core.planning.rule_planner import plan_by_rules
-from rag_core.planning.schema import PLAN_GRAMMAR, REWRITE_GRAMMAR
 from rag_core.settings import Budgets
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run

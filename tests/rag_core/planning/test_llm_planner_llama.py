@@ -28,8 +28,7 @@ from rag_core.planning.llm_planner import (
     is_worth_planning,
     plan_by_model,
 )
-from rag_core.planning.rule_planner import plan_by_rules
-from rag_core.planning.schema import (
+from rag_core.planning.plan_schema_and_parsing import (
     PLAN_GRAMMAR,
     REWRITE_GRAMMAR,
     SearchPlan,
@@ -37,6 +36,7 @@ from rag_core.planning.schema import (
     parse_rewrite,
     parse_strictly,
 )
+from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.settings import Budgets, LlmSettings
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.tracing import Run

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_sizes import choose_size
 
-from rag_core.planning.queries import MAX_QUERIES, MAX_QUERY_LENGTH, MAX_QUERY_WORDS, sanitize_query
-from rag_core.planning.schema import (
+from rag_core.planning.plan_schema_and_parsing import (
     PLAN_GRAMMAR,
     PLAN_SCHEMA,
     REWRITE_GRAMMAR,
@@ -29,6 +28,7 @@ from rag_core.planning.schema import (
     parse_short_plan,
     parse_strictly,
 )
+from rag_core.planning.queries import MAX_QUERIES, MAX_QUERY_LENGTH, MAX_QUERY_WORDS, sanitize_query
 from rag_core.text.tokens import tokenize
 
 PLAN, REWRITE = Grammar(PLAN_GRAMMAR), Grammar(REWRITE_GRAMMAR)

@@ -1,4 +1,4 @@
-"""Plan schema: the JSON plan of a model, its grammar, and a tolerant parser of replies.
+"""Plan schema and reply parsing: the JSON plan that a model writes, its grammar, and a tolerant parser of replies.
 
 Parsing never raises, whatever the reply: an unreadable plan gives an empty proposal.
 """

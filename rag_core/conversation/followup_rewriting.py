@@ -43,7 +43,7 @@ from rag_core.conversation.memory import load_turns
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
-from rag_core.planning.intents import strip_asking_phrase
+from rag_core.planning.topics import strip_asking_phrase
 from rag_core.storage.user_data import ConversationTurn
 from rag_core.text.answer_type import extract_numbers
 from rag_core.text.tokens import detect_language, fold_case, tokenize

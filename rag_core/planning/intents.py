@@ -1,102 +1,85 @@
 """Intent of a question, by patterns: a fact, a count of posts, a first mention, a timeline, a summary, a claim.
 
-The longer lists of words are in `intent_phrases.txt`.
+The words are in `request_words.py`, the longer lists of them in `intent_phrases.txt`.
 """
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from rag_core.text.tokens import compile_pattern, fold_case, read_phrases, tokenize
+from rag_core.planning.request_words import (
+    APPEARING_VERBS,
+    COMING_ASKED,
+    COMING_FRAME,
+    INTENT_PREFIX_LENGTH,
+    MENTION_WORDS,
+    NEWS_ABOUT,
+    PHRASES,
+    POST_WORDS,
+    POSTED_THINGS,
+    POSTING_VERBS,
+    REPORTING_VERBS,
+    THROWING_VERBS,
+)
+from rag_core.planning.topics import CLAUSE_END, extract_topic, is_empty_topic
+from rag_core.text.tokens import compile_pattern, tokenize
 from rag_core.types import Kind
 
-_INTENT_PREFIX_LENGTH = 1000  # characters read for the intent: some patterns look ahead from every word
-
-_PHRASES = read_phrases(Path(__file__).with_name("intent_phrases.txt"))
 # Questions about posts, with the topic after these words. The first matching pattern decides.
-_POST_WORDS = (
-    r"(?:пост(?:ы|а|у|е|ов|ом|ам|ами|ах)?|(?:сообщени|публикаци)(?:е|я|й|ю|и|ем|ей|ям|ями|ях)|"
-    r"(?:запис|новост)(?:ь|и|ей|ью|ям|ями|ях)|posts?|messages?|updates?|news)"
-)
-_MENTION_WORDS = r"(?:упоминани\w+|mentions?)"
-_REPORTING_VERBS = rf"(?:{_PHRASES['reporting']})"
-_POSTING_VERBS = rf"(?:{_PHRASES['posting']})"
-_THROWING_VERBS = rf"(?:{_PHRASES['throwing']})"
-_POSTED_THINGS = rf"(?:{_PHRASES['posted_thing']})"
 _WHEN_ASKED = (
     r"^(?:(?:а|и|ну|so|and) )?(?:(?:не )?(?:подскажите?|скажите?|помните?|знаете?),? )?(?:когда|какого числа|в какой день|"
     r"дата|(?:when|(?:on )?(?:what|which) (?:day|date)|date) (?:did|was|were|has|have|had|of))\b"
 )
-_APPEARING_VERBS = r"(?:появ(?:ил|лял)\w+|зашла речь|turn(?:s|ed)? up|appear(?:s|ed)?|c[ao]mes? up)"
-_MENTIONING_VERBS = rf"(?:{_REPORTING_VERBS}|{_APPEARING_VERBS})"
+_MENTIONING_VERBS = rf"(?:{REPORTING_VERBS}|{APPEARING_VERBS})"
 _FIRST_TIME = r"(?:впервые|(?:в )?первый раз)"
 _LAST_TIME = r"(?:в )?последний раз"
 _WHEN_RU = r"^(?=.*\b(?:когда|какого числа|в каком (?:посте|сообщении))\b)"
 _WHEN_EN = r"^(?=.*\b(?:when|(?:what|which) (?:day|date|post|message))\b)"
 _ABOUT_LOOKAHEAD = r"(?=.*\b(?:о|об|обо|про|с упоминанием|about|of|contain\w*|{})\b)".format(
-    rf"{_REPORTING_VERBS}|{_MENTION_WORDS}"
+    rf"{REPORTING_VERBS}|{MENTION_WORDS}"
 )
 _POSTING_WORDS = (
-    rf"\b(?:{_REPORTING_VERBS}|{_POST_WORDS}|{_MENTION_WORDS}|выш(?:ел|л[аои])|выходил[аио]?|дайджест|digest|хронология|timeline|"
+    rf"\b(?:{REPORTING_VERBS}|{POST_WORDS}|{MENTION_WORDS}|выш(?:ел|л[аои])|выходил[аио]?|дайджест|digest|хронология|timeline|"
     r"did (?:you|they|we|(?:the )?channels?) (?:\w+ )?(?:post|write|say|talk|report|publish|mention))\b"
 )
-_RECENT_EVENTS = re.compile(rf"^(?:самое )?главн\w+\b|\b(?:{_PHRASES['recent_events']})\b")
+_RECENT_EVENTS = re.compile(rf"^(?:самое )?главн\w+\b|\b(?:{PHRASES['recent_events']})\b")
 _EVENT_WORDS = re.compile(
     r"\b(?:интересного|нового|новенького|произошло|случилось|событи\w+|happened|new|events|going on|went on)\b"
 )
-# "последние новости про автобус", "anything posted about the bus": the newest posts about a topic.
-_PLACE_OF_POSTS = r"(?:тут|здесь|там|у вас|у нас|(?:в|на) (?:канал\w*|чат\w*|групп\w*)|here|in (?:the|this|your) (?:channels?|chat|group))"
-_SOMETHING = r"(?:(?:что|че|чо|шо|чего|чет)(?:[ -]?(?:то|нибудь|нить|либо))?|кто[ -]?(?:то|нибудь)|пост(?:ы|ов|ик\w*)|новост(?:и|ей)|сообщени[яй]|запис(?:и|ей)|публикаци[ий]|упоминани[яй]|инф[аы]|информаци[яи])"
-_POSTED = r"(?:был[оаи]?|есть|выходил[аио]?|попада(?:л[аио]с[ья]|лся)|проскакивал[аио]|писал[аи]|постил[аи])"
-_NEWS_ABOUT = (
-    r"^(?:(?:а|ну|и|so|and|есть|были|было|какие|покажи|дай|скинь|кинь|найди|хочу|any|are there any|show|give me|find|send|the|all|все|мне|me) )*"
-    r"(?:(?:последние|свежие|новые|latest|recent|new|last|newest) )*"
-    r"(?:(?:новост(?:и|ей)|пост(?:ы|ов)|новенькое|(?:че|чо|что|шо) (?:там |сейчас |у вас )?(?:нового|слышно|нового слышно)|"
-    r"(?:че|чо|что|шо) (?:вы |тут |здесь |там )?(?:писали|пишут|постили|выкладывали|сообщали)|news|updates?|what(?:'s|s| is) (?:new|the latest|happening|going on)|"
-    r"what (?:did|have|has) (?:you|they|the channels?) (?:post|posted|write|written)|what (?:was|has been) (?:posted|written)|latest)"
-    r"(?: (?:на|за|в|in|from|for|this|last) [^?]{1,30}?)? (?:про|о|об|обо|по|с|со|насчет|у|about|on|with|regarding|of|mentioning)|"
-    rf"(?:(?:{_SOMETHING}|{_POSTED}|{_PLACE_OF_POSTS})(?: (?:ли|{_SOMETHING}|{_POSTED}|{_PLACE_OF_POSTS}))+|"
-    r"(?:(?:is|was|were|are|has|have|did|do) )?(?:(?:there|you|they|we|anyone|anybody|someone|the channels?) )?(?:(?:been|ever|post|write|say|share|mention) )*"
-    rf"(?:(?:any|some)thing|(?:any |some )?(?:posts?|messages?|mentions?|info|word|news))(?: (?:been|was|posted|written|said|shared|published|reported|mentioned|new|{_PLACE_OF_POSTS}))*)"
-    r" (?:про|о|об|обо|насчет|about|on(?! at\b)|regarding|mentioning))"
-    r" (?!(?:the )?(?:channels?|week|month|day|year)\b)"
-)
 _ALL_COUNTED = (
     r"^(?:сколько|how many) ",
-    rf"(?:(?:было|есть|всего|вообще|тут|у вас|total) )*{_POST_WORDS}"
+    rf"(?:(?:было|есть|всего|вообще|тут|у вас|total) )*{POST_WORDS}"
     r"(?: (?:всего|вообще|есть|тут|здесь|у вас|(?:в|на) (?:этом |этих )?канал\w*|are|there|in total|altogether|here|do you have|"
     r"in (?:this|the|these) channels?))*\W*$",
 )
 # Kind, how the question begins, and the rest of the pattern: only what begins so needs the rest, which is long.
 _INTENT_SOURCES: tuple[tuple[Kind, str, str], ...] = (
-    (Kind.HOW_MANY, r"^(?:сколько раз|как часто|how (?:many times|often))\b", rf".*?\b{_REPORTING_VERBS}\b"),
-    (Kind.HOW_MANY, r"^в скольких ", rf"{_POST_WORDS}\b"),
+    (Kind.HOW_MANY, r"^(?:сколько раз|как часто|how (?:many times|often))\b", rf".*?\b{REPORTING_VERBS}\b"),
+    (Kind.HOW_MANY, r"^в скольких ", rf"{POST_WORDS}\b"),
     (Kind.HOW_MANY, *_ALL_COUNTED),
     # "сколько постов ГАИ на трассе", "how many posts hold up the roof": not every post is one of ours
-    (Kind.HOW_MANY, r"^(?:сколько|how many) ", rf"(?:(?:было|есть|вышло|всего|вообще|total) )*{_POST_WORDS}\b{_ABOUT_LOOKAHEAD}"),
+    (Kind.HOW_MANY, r"^(?:сколько|how many) ", rf"(?:(?:было|есть|вышло|всего|вообще|total) )*{POST_WORDS}\b{_ABOUT_LOOKAHEAD}"),
     (Kind.FIRST, _WHEN_RU, rf".*?\b(?:{_FIRST_TIME}\b.*?\b{_MENTIONING_VERBS}|{_MENTIONING_VERBS}\b.*?\b{_FIRST_TIME})\b"),
     # "first" next to the verb: "the first computer appeared" is about a computer
     (Kind.FIRST, _WHEN_EN, rf".*?\b(?:first(?: be| been)? {_MENTIONING_VERBS}|first time\b.*?\b{_MENTIONING_VERBS})\b"),
     (Kind.FIRST, _WHEN_EN, rf".*?\b{_MENTIONING_VERBS}\b.*? for the first time\b"),
-    (Kind.FIRST, "", rf"\b(?:перв(?:ое|ый|ая)|first|earliest) (?:{_MENTION_WORDS}|{_POST_WORDS}{_ABOUT_LOOKAHEAD})\b"),
-    (Kind.NEWS, "", _NEWS_ABOUT),
+    (Kind.FIRST, "", rf"\b(?:перв(?:ое|ый|ая)|first|earliest) (?:{MENTION_WORDS}|{POST_WORDS}{_ABOUT_LOOKAHEAD})\b"),
+    (Kind.NEWS, "", NEWS_ABOUT),
     (Kind.LAST, _WHEN_RU, rf".*?\b(?:{_LAST_TIME}\b.*?\b{_MENTIONING_VERBS}|{_MENTIONING_VERBS}\b.*?\b{_LAST_TIME})\b"),
     (Kind.LAST, _WHEN_EN, rf".*?\b(?:(?:last|most recently)(?: be| been)? {_MENTIONING_VERBS}|last time\b.*?\b{_MENTIONING_VERBS})\b"),
     (Kind.LAST, _WHEN_EN, rf".*?\b{_MENTIONING_VERBS}\b.*? (?:last|most recently)\W*$"),
-    (Kind.LAST, "", rf"\b(?:последн(?:ее|ий|яя|ие)|latest|last|newest) (?:{_MENTION_WORDS}|{_POST_WORDS}{_ABOUT_LOOKAHEAD})\b"),
+    (Kind.LAST, "", rf"\b(?:последн(?:ее|ий|яя|ие)|latest|last|newest) (?:{MENTION_WORDS}|{POST_WORDS}{_ABOUT_LOOKAHEAD})\b"),
     (Kind.TIMELINE, "", r"\b(?:хронологи[яюи]|таймлайн|timeline|chronology)\b"),
-    (Kind.WHEN, _WHEN_ASKED, rf".*?\b(?:{_REPORTING_VERBS}|{_POSTING_VERBS})\b"),
-    (Kind.WHEN, _WHEN_ASKED, rf" (?:[^«\"“„]*?\b{_THROWING_VERBS}\b[^«\"“„]*?(?:\b{_POSTED_THINGS}\b|[«\"“„])|.*?\b{_POSTED_THINGS}\b.*?\b{_THROWING_VERBS}\b)"),
+    (Kind.WHEN, _WHEN_ASKED, rf".*?\b(?:{REPORTING_VERBS}|{POSTING_VERBS})\b"),
+    (Kind.WHEN, _WHEN_ASKED, rf" (?:[^«\"“„]*?\b{THROWING_VERBS}\b[^«\"“„]*?(?:\b{POSTED_THINGS}\b|[«\"“„])|.*?\b{POSTED_THINGS}\b.*?\b{THROWING_VERBS}\b)"),
     (Kind.CLAIM, "", r"^(?:правда ли|верно ли|действительно ли|так ли|is it true|is it (?:right|correct)|did .+ really)\b"),
     (Kind.COMPARE, "", r"\b(?:сравни\w*|чем .+ отлича\w+|разниц\w+ между|compare|difference between|differ from|versus|vs)\b"),
     (Kind.SUMMARY, "", r"\b(?:дайджест|краткое содержание|вкратце|кратко|краткий|пересказ|перескажи\w*|обзор|сводка|резюмируй|подведи итог\w*|summar\w+|recap|digest|overview)\b"),
     (Kind.LIST, "", r"^(?:перечисли\w*|назови все|какие есть|список|list|name all)\b"),
 )  # fmt: skip
-_NEWS_PREFIX = re.compile(_NEWS_ABOUT)
-_POSTS_ASKED = re.compile(rf"\b(?:{_PHRASES['posts_asked']})\b")
-_POST_NOUNS = rf"(?:{_PHRASES['post_noun']})"
-_LOOKING = rf"(?:{_PHRASES['looking']})"
+_POSTS_ASKED = re.compile(rf"\b(?:{PHRASES['posts_asked']})\b")
+_POST_NOUNS = rf"(?:{PHRASES['post_noun']})"
+_LOOKING = rf"(?:{PHRASES['looking']})"
 _ABOUT = r"(?:про|о|об|обо|насчет|где|в котор\w{2}|с(?! утра)|about|abt|bout|on|re|regarding|concerning|of|with|w|where|mention\w*|tagged|explaining)"
 _POST_SOUGHT = (
     rf"\b{_LOOKING}\b[^?]{{0,40}}?\b{_POST_NOUNS}\b[^?]{{0,25}}?\b{_ABOUT}\b|\b(?:в каком|в котором) (?:посте|сообщении|записи)\b|"
@@ -111,70 +94,18 @@ _NO_POSTS_ASKED = re.compile(
     r"^(?:(?:а|и|ну|so|and) )?(?:когда|кто|кого|где|куда|откуда|почему|зачем|сколько|скольк\w+|скока|как\w*|во сколько|чем|кому|чей|можно|нужно|надо|"
     r"буд(?:ет|ут)|what (?:does|do|is|are|was|were|will|can)(?! (?:new|up))|when|whens?|who\w*|where|why|how|which|is|are|can|may|should|will|do)\b"
 )
-_CLAUSE_END = re.compile(r"[,.?!;:]+(?:\s|$)")
-# Of posts that are somebody's: "писали", "news of", "at the club"; "посты" alone are about something.
-_POSTS_OF = re.compile(
-    r"(?<!\w)(?:(?:на)?писали|пишут|(?:за)?пост(?:или|ят)|выклад\w+|новост\w+|нового|слышно|posted|post|put(?:ting)? up|wrote|write|on about|new|news|"
-    r"у|в|на|от|из|at|with|from|of|in|over at)(?!\w)"
-)
-_TOPIC_NAMED = re.compile(
-    r"(?<!\w)(?:про|о|об|обо|насчет|about|on|regarding|of|mentioning)\s+(?!(?:about|чем|что|lately|recently|today|now|these|this|last|in|since|them|it|that|him|her|us|you|me|нем|них|нее|этом|том|нас|вас)\b)\w"
-)
-_REQUEST_WORDS = rf"\b(?:{_PHRASES['request']})\b"
-# Words about posts that say nothing of the topic.
-_FRAME_WORDS = re.compile(
-    rf"\b(?:{_REPORTING_VERBS}|{_POSTING_VERBS}|{_THROWING_VERBS}|{_APPEARING_VERBS}|{_POST_WORDS}|выш(?:ел|л[аои])|выходил[аио]?|хронологи[яюи]|таймлайн|timeline|chronology|покажи|show|{_MENTION_WORDS}|впервые|перв(?:ый|ое|ая)|последн(?:ий|ее|яя|ие)|раз|сколько|"
-    r"скольких|всего|вообще|тут|здесь|total|altogether|часто|когда|какого числа|был[аои]?|канал\w*|слов[оа]?|first|last|latest|newest|earliest|"
-    r"most recently|times?|how|many|often|did|when|was|were|is|it|the|post|write|say|talk|report|appear|channels?|"
-    r"this|that|here|there|words?|contain(?:s|ing)?)\b"
-)
-
 _COUNT_ASKED = re.compile(r"^(?:(?:а|и|ну|so|and) )?(?:сколько|как часто|в скольких|how (?:many|often))\b")
-_CATCH_ALL_WORDS = rf"\b(?:{_PHRASES['catch_all']})\b"
-_DIGEST_FILLERS = rf"\b(?:{_PHRASES['digest_filler']})\b"
-_ASKING_WORDS = (_FRAME_WORDS.pattern, _CATCH_ALL_WORDS, rf"\b{_POSTED_THINGS}\b")
+_DIGEST_FILLERS = rf"\b(?:{PHRASES['digest_filler']})\b"
 
 
 def detect_intent(asked: str) -> Kind:
     """Detect the intent of a question; `asked` is its text in lower case, without ё."""
-    head = asked[:_INTENT_PREFIX_LENGTH]
+    head = asked[:INTENT_PREFIX_LENGTH]
     return next((kind for kind, start, rest in _INTENT_SOURCES if _matches(start, rest, head)), Kind.FACT)
 
 
 def _matches(start: str, rest: str, head: str) -> bool:
     return bool(compile_pattern(start).search(head) and compile_pattern(start + rest).search(head))
-
-
-# "Tell me about ...": asks for the content of posts. Questions for the author or the time of a post do not match.
-_ASKING_PHRASE = re.compile(
-    r"^(?:(?:ну|а|и|so|and|well|please|пожалуйста),? )?"
-    r"(?:расскаж(?:и|ите)(?: (?:мне|нам))?(?:,? пожалуйста,?)?"
-    r"|что (?:вы |тут |здесь |у вас )?(?:писали|пишут|написали|говорят|говорили|рассказывали|сообщали|сообщают|известно|"
-    r"слышно|знаете|знаешь)(?: (?:в )?(?:каналах|канале|постах))?"
-    r"|есть (?:ли )?(?:тут |здесь |у вас )?(?:что-нибудь|что-то|новости|посты)|(?:новости|информация)"
-    r"|(?:please )?tell (?:me|us)(?: (?:something|more|everything))?"
-    r"|what (?:did|do|have|has) (?:you|they|we|the channels?) (?:write|written|say|said|know|report(?:ed)?|post(?:ed)?|heard?)"
-    r"|what (?:was|is|has been) (?:written|said|known|reported|posted)|what(?:'s| is) (?:known|said)"
-    r"|(?:is|was) there (?:anything|something|any news)|anything|(?:any )?(?:news|information))"
-    r" (?:о|об|обо|про|насчет|насчёт|about|regarding) "
-    r"|^(?:что нового|что слышно|какие новости|what(?:'?s| is) new|what(?:'?s| is) going on)"
-    r" (?:о|об|про|на|в|во|у|с|со|по|about|at|in|on|with) ",
-    re.IGNORECASE,
-)
-
-
-def _fold_head(text: str) -> str:
-    """Fold what is read for the intent, as `asked` of the other functions: lower case, without ё."""
-    return fold_case(text[:_INTENT_PREFIX_LENGTH])
-
-
-def strip_asking_phrase(text: str) -> str:
-    """Strip phrases such as "tell me about" from a question; the whole question where nothing would be left."""
-    about = _NEWS_PREFIX.match(_fold_head(text))
-    rest, stripped = (text[about.end() :], 1) if about else _ASKING_PHRASE.subn("", text)
-    if not stripped or not tokenize(rest):
-        return text
-    return rest.rstrip(" ?")  # a name with a question mark would ask for yes or no
 
 
 def asks_about_posts(asked: str) -> bool:
@@ -188,7 +119,7 @@ def asks_about_recent_events(asked: str) -> bool:
 
 
 _OF_SOMEBODY = re.compile(r"^(?:(?:а|и|ну|so|and) )?(?:кто|кого|почему|зачем|сколько|when|who|why|how (?:much|many))\b")
-_DIGEST_CUE = rf"\b(?:{_PHRASES['digest_cue']})\b"
+_DIGEST_CUE = rf"\b(?:{PHRASES['digest_cue']})\b"
 _VALUE_ASKED = re.compile(
     r"\b(?:когда|сколько|скольки|где|куда|откуда|кто|как|почему|зачем|can|could|may|when|where|who|why|how|what time)\b"
 )
@@ -200,7 +131,7 @@ def asks_for_digest(asked: str, *, timed: bool) -> bool:
 
     One of its clauses does, and the others name nothing, or speak of who asks: "I was away, what did I miss?"
     """
-    clauses = [clause for clause in _CLAUSE_END.split(asked[:_INTENT_PREFIX_LENGTH]) if tokenize(clause)]
+    clauses = [clause for clause in CLAUSE_END.split(asked[:INTENT_PREFIX_LENGTH]) if tokenize(clause)]
     for clause in clauses or [asked]:
         cued = _RECENT_EVENTS.search(clause) or (timed and compile_pattern(_DIGEST_CUE).search(clause))
         if cued and not _VALUE_ASKED.search(clause) and _names_nothing(clause):
@@ -225,33 +156,18 @@ def asks_for_count(asked: str) -> bool:
 
 def counts_all_posts(asked: str) -> bool:
     """Whether a question asks for the number of all posts: "how many posts are there"."""
-    return _matches(*_ALL_COUNTED, asked[:_INTENT_PREFIX_LENGTH])
-
-
-def is_asking_word(word: str) -> bool:
-    """Whether a lower-case word asks for posts: "запостили" is no misspelt "запустили"."""
-    return any(compile_pattern(words).fullmatch(word) for words in _ASKING_WORDS)
-
-
-def extract_topic(asked: str) -> str:
-    """Extract the topic: the question without the words about posts."""
-    rest = _NEWS_PREFIX.sub("", asked[:_INTENT_PREFIX_LENGTH]) + asked[_INTENT_PREFIX_LENGTH:]
-    return " ".join(_FRAME_WORDS.sub(" ", rest).split())
+    return _matches(*_ALL_COUNTED, asked[:INTENT_PREFIX_LENGTH])
 
 
 def asks_for_posts(asked: str) -> bool:
     """Whether a question of no other intent asks for posts or news of something, in any order of words."""
-    head = asked[:_INTENT_PREFIX_LENGTH]
+    head = asked[:INTENT_PREFIX_LENGTH]
     if compile_pattern(_POST_SOUGHT).search(head) and not _OF_SOMEBODY.match(head):
         return True
     return bool(_POSTS_ASKED.search(head)) and not _NO_POSTS_ASKED.search(head)
 
 
-# What is to come, without a topic: "что будет в выходные", "anything on tomorrow?". `_COMING_FRAME` are the words that
-# ask so, `_COMING_ASKED` those of them that look ahead by themselves.
-_COMING_ASKED = re.compile(rf"\b(?:{_PHRASES['coming']})\b")
-_COMING_FRAME = rf"{_COMING_ASKED.pattern}|\b(?:{_PHRASES['coming_frame']})\b"
-_PAST_ASKED = re.compile(rf"\b(?:{_PHRASES['past']})\b")
+_PAST_ASKED = re.compile(rf"\b(?:{PHRASES['past']})\b")
 
 
 # Questions for one thing: when it is, who does it, whether one may.
@@ -263,56 +179,9 @@ _OF_A_THING = re.compile(
 
 def asks_for_coming_events(asked: str, *, ahead: bool) -> bool:
     """Whether a question asks what is to come; `ahead`: it names a day of the next two weeks."""
-    head = asked[:_INTENT_PREFIX_LENGTH]
+    head = asked[:INTENT_PREFIX_LENGTH]
     return (
         not _OF_A_THING.match(head)
-        and bool(_COMING_ASKED.search(head) or (ahead and compile_pattern(_COMING_FRAME).search(head)))
+        and bool(COMING_ASKED.search(head) or (ahead and compile_pattern(COMING_FRAME).search(head)))
         and not _PAST_ASKED.search(head)
     )
-
-
-_WHOSE_EVENTS = re.compile(r"\b(?:у|в|во|на|at|in|from|of|by|for)\s+(?:(?:the|our|your|нашем|нашей|наших)\s+)?$")
-_WHO_DOES = re.compile(
-    r"(?:\b(?:is|are|has)|what['’]?s)\s+(?:the\s+)?([^?]{1,40}?)\s(?:doing|having|planning|up to|got on)\b"
-)
-
-
-def extract_coming_topic(asked: str) -> str | None:
-    """Extract whose events a question asks for: "at the club"; empty for all, None for one about another thing."""
-    head = asked[:_INTENT_PREFIX_LENGTH]
-    topic = strip_catch_all_words(compile_pattern(_COMING_FRAME).sub(" ", head))
-    named = _WHOSE_EVENTS.search(head[: head.index(topic.split()[0])]) if topic else None
-    return topic if not topic or named or _WHO_DOES.search(head) else None
-
-
-def asks_whose_posts(text: str) -> bool:
-    """Whether a question for posts says whose they are ("what's new at the club"), and not what they are about."""
-    asked = _fold_head(text)
-    return bool(_POSTS_OF.search(asked)) and not _TOPIC_NAMED.search(asked)
-
-
-def asks_for_mentions(text: str) -> bool:
-    """Whether a question for posts asks for those that mention its topic; "what's new in React" asks for a fact as well."""
-    return bool(_NEWS_PREFIX.match(_fold_head(text))) or not asks_whose_posts(text)
-
-
-def extract_posts_topic(asked: str) -> str:
-    """Extract the topic of posts that are asked for: what is named after "about", else the first clause with a topic."""
-    clauses = _CLAUSE_END.split(asked[:_INTENT_PREFIX_LENGTH])
-    named = [clause[found.end() - 1 :] for clause in clauses if (found := _TOPIC_NAMED.search(clause))]
-    for clause in (*named, *clauses):
-        topic = strip_catch_all_words(compile_pattern(_REQUEST_WORDS).sub(" ", extract_topic(clause)))
-        if topic:
-            return topic
-    return ""
-
-
-def strip_catch_all_words(topic: str) -> str:
-    """Strip the words that ask for all posts of a period, and function words."""
-    words = [word for word in compile_pattern(_CATCH_ALL_WORDS).sub(" ", topic).split() if tokenize(word)]
-    return "" if all(map(str.isdigit, words)) else " ".join(words)  # "the last 5", but "bus 42"
-
-
-def is_empty_topic(topic: str) -> bool:
-    """Whether a topic is empty: "what's new" and "a digest" ask for all posts of a period."""
-    return not strip_catch_all_words(topic)

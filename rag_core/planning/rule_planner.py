@@ -21,13 +21,7 @@ from rag_core.planning.intents import (
     asks_for_posts,
     counts_all_posts,
     detect_intent,
-    extract_coming_topic,
-    extract_posts_topic,
-    extract_topic,
-    is_empty_topic,
     names_events,
-    strip_asking_phrase,
-    strip_catch_all_words,
 )
 from rag_core.planning.queries import (
     MAX_QUERIES,
@@ -37,6 +31,14 @@ from rag_core.planning.queries import (
     sanitize_query,
 )
 from rag_core.planning.retriever_and_recipe_choice import route_plan
+from rag_core.planning.topics import (
+    extract_coming_topic,
+    extract_posts_topic,
+    extract_topic,
+    is_empty_topic,
+    strip_asking_phrase,
+    strip_catch_all_words,
+)
 from rag_core.text.channel_questions import detect_channel_question, detect_contact_kind
 from rag_core.text.definition_questions import find_defined_name
 from rag_core.text.status_questions import asks_for_status, strip_status_words

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable
-from rag_core.planning.intents import is_asking_word
+from rag_core.planning.request_words import is_asking_word
 from rag_core.retrieval.hybrid import search_lexical
 from rag_core.storage.channels import list_synonyms
 from rag_core.storage.post_lookup import fetch_passages

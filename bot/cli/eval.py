@@ -44,7 +44,7 @@ from rag_core.dates.parse import parse_period
 from rag_core.errors import ImportRefused, ModelUnavailable, SettingsWrong
 from rag_core.llm.protocol import LanguageModel
 from rag_core.models.active_models import open_language_models
-from rag_core.planning.llm_planner import KnownEntities
+from rag_core.planning.known_entities import KnownEntities
 from rag_core.recipes import RECIPES
 from rag_core.settings import RagSettings
 from rag_core.storage.user_data import AUTO_RECIPE

@@ -14,7 +14,8 @@ from bot.evaluation.datasets import parse_time
 from bot.evaluation.recorded_replies import RecordingModel
 from rag_core.errors import ImportRefused, translate_errors
 from rag_core.llm.protocol import FinishReason, Generation
-from rag_core.planning.llm_planner import KnownEntities, plan_by_model
+from rag_core.planning.known_entities import KnownEntities
+from rag_core.planning.llm_planner import plan_by_model
 from rag_core.planning.plan_schema_and_parsing import (
     SearchPlan,
     ShortPlan,

@@ -1,24 +1,21 @@
 """LLM planner: a model proposes queries, phrases and filters, which are merged into the plan of the rules.
 
-Filters found by the rules are never dropped. A proposed channel or author counts only if it exists and the question
-names it. Prompts begin with the constant part, then the day and the channels; the question comes last. If the model
-fails, the plan of the rules is used.
+Prompts begin with the constant part, then the day and the channels; the question comes last. If the model fails, the
+plan of the rules is used.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, time, timedelta
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from rag_core.dates.parse import parse_period
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import DecodingParams, Generation, LanguageModel, LlmSession, Prompt
-from rag_core.planning.intents import asks_about_posts
+from rag_core.planning.known_entities import LANGUAGE_NAMES, KnownEntities, QuestionWords
+from rag_core.planning.merge_plans import drop_similar_queries, merge_plans
 from rag_core.planning.plan_schema_and_parsing import (
     PLAN_GRAMMAR,
     PLAN_SCHEMA,
@@ -27,84 +24,22 @@ from rag_core.planning.plan_schema_and_parsing import (
     SHORT_PLAN_GRAMMAR,
     SHORT_PLAN_SCHEMA,
     PlanProposal,
-    are_similar_queries,
     parse_proposal,
     parse_rewrite,
     parse_short_plan,
 )
 from rag_core.planning.queries import (
-    MAX_PHRASES,
-    MAX_QUERIES,
     MIN_QUERIES,
     MIN_QUESTION_TERMS,
     build_transliterated_query,
     sanitize_query,
     truncate_query,
 )
-from rag_core.planning.retriever_and_recipe_choice import route_plan
-from rag_core.planning.rule_planner import EXACT_INTENTS, TELEGRAM_START
-from rag_core.text.names import matches_name, transliterate_word
+from rag_core.planning.rule_planner import EXACT_INTENTS
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import Channel, Kind, Plan, Question
 from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt
-
-LANGUAGE_NAMES = {"en": "English", "ru": "Russian"}
-_WORD = re.compile(r"[^\W_]+")
-_NAME_OR_NUMBER = re.compile(r"[A-ZА-ЯЁ\d]")
-
-
-class QuestionWords:
-    """Terms of a question in both scripts."""
-
-    def __init__(self, text: str) -> None:
-        own = _WORD.findall(text)
-        spelt = (other for word in own for other in transliterate_word(word))
-        self.terms = frozenset(tokenize(" ".join((*own, *spelt))))
-
-    def of(self, name: str) -> bool:
-        """Whether the question contains at least one word of a name."""
-        return not self.terms.isdisjoint(tokenize(" ".join(_WORD.findall(name))))
-
-    def says(self, phrase: str) -> bool:
-        """Whether the question contains all words of a phrase."""
-        return self.terms.issuperset(tokenize(phrase))
-
-    def vouches_for(self, phrase: str) -> bool:
-        """Whether all names and numbers of a phrase are in the question; others are invented by the model."""
-        telling = [word for word in _WORD.findall(phrase) if _NAME_OR_NUMBER.search(word)]
-        return self.terms.issuperset(tokenize(" ".join(telling)))
-
-
-@dataclass(frozen=True, slots=True)
-class KnownEntities:
-    """Channels by id that the asker may read, and the authors and languages of their posts."""
-
-    channels: Mapping[int, Channel] = field(default_factory=dict)
-    authors: Sequence[str] = ()
-    languages: frozenset[str] = frozenset()
-
-    def other_language(self, text: str) -> str:
-        """The other language of the posts, "ru" or "en", that differs from that of the text; else empty."""
-        return next(iter(self.languages & LANGUAGE_NAMES.keys() - {detect_language(text)}), "")
-
-    def spoken_of(self, spoken: QuestionWords) -> list[Channel]:
-        """Channels with a word of their title or username in the question, in a stable order."""
-        named = [c for c in self.channels.values() if spoken.of(f"{c.title} {c.username or ''}")]
-        return sorted(named, key=lambda channel: channel.chat_id, reverse=True)
-
-    def channels_called(self, said: str, spoken: QuestionWords) -> frozenset[int] | None:
-        """Channels with this username or beginning of the title, if the question names them; else None."""
-        name = said.strip().removeprefix("@").casefold()
-        meant = self.spoken_of(spoken) if name else []
-        exact = [c.chat_id for c in meant if (c.username or "").casefold() == name]
-        return frozenset(exact or [c.chat_id for c in meant if c.title.casefold().startswith(name)]) or None
-
-    def authors_called(self, said: str, spoken: QuestionWords) -> tuple[str, ...]:
-        """The name as a one-element tuple, if it is a known author and the question names it; else empty."""
-        known = bool(said) and spoken.of(said) and any(matches_name(said, author) for author in self.authors)
-        return (said,) if known else ()
-
 
 _MAX_QUESTION_LENGTH, _MIN_QUESTION_LENGTH = 1000, 50  # characters of the question in the prompt
 _MAX_CHANNELS = 8
@@ -158,71 +93,6 @@ def _format_question(question: Question, around: KnownEntities, most: int) -> st
 def _format_channel(channel: Channel) -> str:
     title = escape_prompt_text(sanitize_query(channel.title)).replace(";", ",")[:_MAX_TITLE_LENGTH].strip()
     return f"@{channel.username} {title}" if channel.username else title
-
-
-_OLDEST_DAY = TELEGRAM_START.date()
-_ONE_DAY = timedelta(days=1)
-
-
-def drop_similar_queries(queries: Iterable[str], known: Sequence[str] = ()) -> tuple[str, ...]:
-    """Drop queries similar to a known one or to an earlier one; at most six stay."""
-    kept: list[str] = []
-    for query in queries:
-        if len(kept) == MAX_QUERIES:
-            break
-        if not any(are_similar_queries(query, other) for other in (*known, *kept)):
-            kept.append(query)
-    return tuple(kept)
-
-
-def merge_plans(
-    by_rules: Plan, proposal: PlanProposal, more: Sequence[str], question: Question, around: KnownEntities
-) -> Plan:
-    """Merge queries: the question itself, those of the model, then those of the rules up to the limit.
-
-    `more` are queries of the rewrite, or in the other language: the first of them always has a place. Filters
-    of the rules stay; a filter of the model counts only if the question names it.
-    """
-    own = by_rules.queries[:1]
-    first = drop_similar_queries(more[:1], own)
-    room = MAX_QUERIES - len(own) - len(first)
-    fresh = drop_similar_queries(proposal.queries, (*own, *first))[:room]
-    queries = (*own, *fresh, *first)
-    queries = (*queries, *drop_similar_queries(more, queries))
-    marks = {frozenset(tokenize(query)) for query in queries}
-    # queries of the rules may differ by one word only: they fill up the number, so only equal ones are dropped
-    rest = (query for query in by_rules.queries[1:] if frozenset(tokenize(query)) not in marks)
-    spoken = QuestionWords(question.text)
-    phrases = [phrase for phrase in proposal.should if spoken.vouches_for(phrase)]
-    # a required phrase must consist of words of the question
-    must = [phrase for phrase in proposal.must if spoken.says(phrase)]
-    plan = replace(
-        by_rules,
-        queries=(*queries, *rest)[:MAX_QUERIES],
-        k_per_query=proposal.k_per_query or by_rules.k_per_query,
-        fusion=proposal.fusion or by_rules.fusion,
-        must=tuple(dict.fromkeys((*by_rules.must, *must)))[:MAX_PHRASES],
-        should=tuple(dict.fromkeys((*by_rules.should, *phrases)))[:MAX_PHRASES],
-        channels=by_rules.channels or around.channels_called(proposal.channel, spoken),
-        authors=by_rules.authors or around.authors_called(proposal.author, spoken),
-    )
-    plan = route_plan(_apply_model_dates(plan, proposal, question), question.text, question.asked_at)
-    return replace(plan, reasons=(*plan.reasons, f"{len(fresh)} queries by the model"))
-
-
-def _apply_model_dates(plan: Plan, proposal: PlanProposal, question: Question) -> Plan:
-    """Use the dates of the model where the rules cannot parse the period of posts ("since the pandemic")."""
-    known = plan.since or plan.until or parse_period(question.text, question.asked_at)
-    proposed = proposal.since or proposal.until
-    if known or not proposed or not asks_about_posts(question.text.lower().replace("ё", "е")):
-        return plan
-    today = question.asked_at.date()
-    since, until = proposal.since or _OLDEST_DAY, proposal.until or today
-    if not _OLDEST_DAY <= since <= until or since > today:
-        return plan
-    zone = question.asked_at.tzinfo or UTC
-    after = datetime.combine(until + _ONE_DAY, time(), zone) if proposal.until else None
-    return replace(plan, since=datetime.combine(since, time(), zone) if proposal.since else None, until=after)
 
 
 PLAN_DECODING = DecodingParams(max_tokens=256, repeat_penalty=1.2)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from rag_core.caches import make_plan_key
 from rag_core.engine import Engine
+from rag_core.planning.known_entities import KnownEntities
 from rag_core.planning.rule_planner import format_plan
 from rag_core.planning.spelling_and_aliases import plan_with_spelling_and_aliases
 from rag_core.storage import channels
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
 from rag_core.tracing import Run, Stage
 from rag_core.types import Channel, Plan, Question
-
-if TYPE_CHECKING:
-    from rag_core.planning.llm_planner import KnownEntities
 
 
 async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
@@ -52,8 +49,6 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
 
 async def load_known_entities(question: Question, known: Mapping[int, Channel], rag: Engine) -> KnownEntities:
     """Load channels, authors and languages that the viewer may read, for the planner. Raises ArchiveUnavailable."""
-    from rag_core.planning.llm_planner import KnownEntities
-
     readable = question.viewer.channels
     authors = await list_facet_values(rag.archive, PostFacet.AUTHOR, readable)
     return KnownEntities(

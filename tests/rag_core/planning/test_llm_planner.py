@@ -17,13 +17,8 @@ from scripted_model import FakeLlm
 
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import Generation, Prompt
-from rag_core.planning.llm_planner import (
-    KnownEntities,
-    build_plan_prompt,
-    build_rewrite_prompt,
-    fit_prompt,
-    plan_by_model,
-)
+from rag_core.planning.known_entities import KnownEntities
+from rag_core.planning.llm_planner import build_plan_prompt, build_rewrite_prompt, fit_prompt, plan_by_model
 from rag_core.planning.make_plan import make_plan
 from rag_core.planning.plan_schema_and_parsing import PLAN_GRAMMAR, REWRITE_GRAMMAR
 from rag_core.planning.queries import MAX_QUERY_LENGTH

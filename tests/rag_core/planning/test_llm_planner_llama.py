@@ -18,10 +18,10 @@ from tiny_gguf import build
 
 from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import FinishReason, Generation, LanguageModel, collect_generation
+from rag_core.planning.known_entities import KnownEntities
 from rag_core.planning.llm_planner import (
     PLAN_DECODING,
     REWRITE_DECODING,
-    KnownEntities,
     build_plan_prompt,
     build_rewrite_prompt,
     fit_prompt,

@@ -15,7 +15,8 @@ from bot.i18n import get_translator
 from bot.worker.streaming import ProgressView
 from rag_core.calibration import Calibration
 from rag_core.llm.local import open_local_model
-from rag_core.planning.llm_planner import KnownEntities, plan_by_model
+from rag_core.planning.known_entities import KnownEntities
+from rag_core.planning.llm_planner import plan_by_model
 from rag_core.planning.plan_schema_and_parsing import parse_proposal
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.retrieval import search

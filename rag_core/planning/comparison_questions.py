@@ -1,7 +1,7 @@
 """Comparison question: two things compared in one respect ("what is cheaper, A or B?"), parsed by rules.
 
 Rules for Russian and English. Each thing is asked for by itself; of the sentences found, the values are compared
-(rag_core/recipes/answer_by_parts.py).
+(rag_core/recipes/value_comparison.py).
 """
 
 from __future__ import annotations

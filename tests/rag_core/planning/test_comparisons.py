@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_core.planning.comparison_questions import parse_comparison
-from rag_core.recipes.answer_by_parts import compare_values, is_about
+from rag_core.recipes.value_comparison import compare_values, is_about
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from rag_core.llm.protocol import Prompt
 from rag_core.planning.known_entities import KnownEntities
 from rag_core.planning.llm_planner import build_plan_prompt, build_rewrite_prompt
 from rag_core.recipe_steps import write_hypothetical_post
-from rag_core.recipes.council import judge_question_parts
+from rag_core.recipes.gap_check_and_second_search import judge_question_parts
 from rag_core.recipes.mapreduce import map_passage
 from rag_core.recipes.react import run_react
 from rag_core.storage import channels

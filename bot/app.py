@@ -49,8 +49,10 @@ from bot.handlers import (
     search,
     start,
     stats,
+    stop_and_new,
     suggested_question_buttons,
     unanswered_and_synonyms,
+    verify,
     watches,
     why_and_plan,
 )
@@ -99,8 +101,9 @@ _REGISTER_HANDLERS = (
     answer_buttons.register, privacy.register, start.register, channel_history.register, chat_settings.register,
     admins.register, post_deletions.register, why_and_plan.register, search.register, citation_buttons.register,
     reindex.register, models.register, stats.register, channel_sets.register, unanswered_and_synonyms.register,
-    imports.register, questions.register_verify, watches.register, digests.register, about_channel.register,
-    suggested_question_buttons.register, answer_remarks.register, questions.register, error_handler.register,
+    imports.register, stop_and_new.register, verify.register, watches.register, digests.register,
+    about_channel.register, suggested_question_buttons.register, answer_remarks.register, questions.register,
+    error_handler.register,
 )  # fmt: skip
 
 

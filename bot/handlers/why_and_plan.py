@@ -30,8 +30,8 @@ from bot.plan_and_trace import format_plan_lines, format_stages, plan_as_json
 from bot.stored_answer import CitedPost, StoredAnswer, hash_text_version, parse_stored_answer
 from bot.telegram.recheck_before_sending import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_reference, format_source
+from bot.views.clean_and_shorten_text import cut_lines, join_lines, shorten
 from bot.views.message_formatting import neutralize_links, split_pages, style_text
-from bot.views.plain_text import cut_lines, join_lines, shorten
 from bot.views.post_formatting import RenderContext
 from bot.views.text_changes import format_changes
 from rag_core.engine import Engine

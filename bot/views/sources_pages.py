@@ -10,9 +10,9 @@ from aiogram.utils.formatting import Bold, ExpandableBlockQuote, Text, as_list
 
 from bot.stored_answer import StoredAnswer, hash_text_version, parse_stored_answer
 from bot.views.answer import format_reference, format_source
+from bot.views.clean_and_shorten_text import shorten, strip_control_characters
 from bot.views.keyboards import AnswerAction, AnswerCallback, build_keyboard, build_page_row, cut_page
 from bot.views.message_formatting import neutralize_links
-from bot.views.plain_text import shorten, strip_control_characters
 from bot.views.post_formatting import RenderContext
 from rag_core.storage import Archive, channels, visible_posts
 from rag_core.storage.questions import AnsweredQuestion

@@ -25,7 +25,7 @@ from bot import access
 from bot.app_context import AppContext
 from bot.deep_links import create_question_link, decode_payload
 from bot.filters import GROUPS, IN_PRIVATE, PRIVATE, ChatCommand
-from bot.handlers.answer_of_command_or_button import find_asked_answer
+from bot.handlers.find_answer_and_check_access import find_asked_answer
 from bot.handlers.questions import MAX_QUESTION_LENGTH, submit_question
 from bot.handlers.suggested_question_buttons import send_with_suggestions
 from bot.i18n import LANGUAGES, Translator, get_translator

@@ -24,7 +24,7 @@ from bot import access
 from bot.access import Reader, is_admin
 from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
-from bot.handlers.answer_of_command_or_button import find_asked_answer
+from bot.handlers.find_answer_and_check_access import find_asked_answer
 from bot.i18n import Translator, get_translator
 from bot.plan_and_trace import format_plan_lines, format_stages, plan_as_json
 from bot.stored_answer import CitedPost, StoredAnswer, hash_text_version, parse_stored_answer

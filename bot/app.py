@@ -58,7 +58,6 @@ from bot.handlers import (
 )
 from bot.handlers.imports import ImportRunner
 from bot.handlers.reindex import report_rebuilds
-from bot.handlers.start import publish_menu
 from bot.history_service import HistoryService, open_history_client
 from bot.indexing_and_rebuild import BotObserver, IndexingWorker, RebuildRunner
 from bot.logs import throttle_polling_errors
@@ -67,6 +66,7 @@ from bot.monitoring.monitoring_server import monitor_bot
 from bot.scheduled_jobs import MaintenanceJobs, open_scheduler
 from bot.settings import BotSettings, Settings
 from bot.suggested_questions import QuestionSuggester
+from bot.telegram.command_menu import publish_menu
 from bot.telegram.recheck_before_sending import RecheckMiddleware
 from bot.telegram.session import NeutralizeLinksMiddleware, RetryMiddleware, create_session
 from bot.telegram.update_inbox import InboxMiddleware

@@ -19,6 +19,7 @@ from aiogram.utils.formatting import Text, as_list
 from bot import access
 from bot.app_context import AppContext
 from bot.i18n import Translator
+from bot.repeated_job import repeat_job
 from bot.stored_answer import CitedPost, CitedSpan, StoredAnswer, StoredSentence, load_cited_text, parse_stored_answer
 from bot.telegram.recheck_before_sending import (
     ContentWithdrawn,
@@ -54,7 +55,7 @@ class AnswerUpdater:
     async def run(self) -> None:
         """Update answers until cancelled."""
         job_log = self._context.indexing.job_log
-        await job_log.repeat(_JOB, self._update_due, _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS)
+        await repeat_job(job_log, _JOB, self._update_due, _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS)
 
     async def _update_due(self) -> None:
         if self._seq < 0:  # after the start answers to posts that changed meanwhile are looked at, too

@@ -49,14 +49,15 @@ from bot.handlers import (
     search,
     start,
     stats,
+    stop_and_new,
     suggested_question_buttons,
     unanswered_and_synonyms,
+    verify,
     watches,
     why_and_plan,
 )
 from bot.handlers.imports import ImportRunner
 from bot.handlers.reindex import report_rebuilds
-from bot.handlers.start import publish_menu
 from bot.history_service import HistoryService, open_history_client
 from bot.indexing_and_rebuild import BotObserver, IndexingWorker, RebuildRunner
 from bot.logs import throttle_polling_errors
@@ -65,6 +66,7 @@ from bot.monitoring.monitoring_server import monitor_bot
 from bot.scheduled_jobs import MaintenanceJobs, open_scheduler
 from bot.settings import BotSettings, Settings
 from bot.suggested_questions import QuestionSuggester
+from bot.telegram.command_menu import publish_menu
 from bot.telegram.recheck_before_sending import RecheckMiddleware
 from bot.telegram.session import NeutralizeLinksMiddleware, RetryMiddleware, create_session
 from bot.telegram.update_inbox import InboxMiddleware
@@ -99,8 +101,9 @@ _REGISTER_HANDLERS = (
     answer_buttons.register, privacy.register, start.register, channel_history.register, chat_settings.register,
     admins.register, post_deletions.register, why_and_plan.register, search.register, citation_buttons.register,
     reindex.register, models.register, stats.register, channel_sets.register, unanswered_and_synonyms.register,
-    imports.register, questions.register_verify, watches.register, digests.register, about_channel.register,
-    suggested_question_buttons.register, answer_remarks.register, questions.register, error_handler.register,
+    imports.register, stop_and_new.register, verify.register, watches.register, digests.register,
+    about_channel.register, suggested_question_buttons.register, answer_remarks.register, questions.register,
+    error_handler.register,
 )  # fmt: skip
 
 

@@ -6,14 +6,11 @@ failure must not be forgotten because the archive is what failed.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sqlite3
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import NoReturn
 
 from ingest.times_out_of_touch import get_monotonic_time
 from rag_core.errors import RagError
@@ -76,35 +73,6 @@ class JobLog:
         bug = problem if isinstance(problem, Exception) and not isinstance(problem, RagError) else None
         log.error("%s: %s", name, reason, exc_info=bug)
         return True
-
-    async def repeat(
-        self,
-        name: str,
-        work: Callable[[], Awaitable[None]],
-        seconds: float,
-        longest: float,
-        wakeup: asyncio.Event | None = None,
-    ) -> NoReturn:
-        """Run a job every few seconds, and when `wakeup` is set, until cancelled; record each run.
-
-        After a failure the pause doubles, up to `longest` seconds, until the job works again.
-        """
-        pause, wakeup = seconds, wakeup or asyncio.Event()
-        while True:
-            wakeup.clear()
-            started = get_monotonic_time()
-            try:
-                await work()
-            except Exception as exc:
-                self.record_failure(name, exc)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, longest)
-                continue
-            self.record_success(name, get_monotonic_time() - started)
-            pause = seconds
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await wakeup.wait()
 
     def _store(self, job: JobRecord) -> None:
         self.jobs[job.name] = job

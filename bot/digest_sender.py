@@ -17,6 +17,7 @@ from bot import access
 from bot.access import Reader
 from bot.app_context import AppContext
 from bot.i18n import get_translator
+from bot.repeated_job import repeat_job
 from bot.telegram.recheck_before_sending import SendingRefused, collect_content_of_posts, recheck_before_sending
 from bot.views.digest_message import render_digest
 from bot.views.post_formatting import RenderContext
@@ -33,7 +34,7 @@ _JOB = "digests"
 async def run_digests(bot: Bot, context: AppContext) -> None:
     """Send what is due until cancelled."""
     job_log = context.indexing.job_log
-    await job_log.repeat(_JOB, partial(_send_due_digests, bot, context), _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS)
+    await repeat_job(job_log, _JOB, partial(_send_due_digests, bot, context), _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS)
 
 
 async def _send_due_digests(bot: Bot, context: AppContext) -> None:

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Protocol
 
 from bot.background_job_log import JobLog
+from bot.repeated_job import repeat_job
 from ingest import inbox
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
@@ -106,7 +107,7 @@ class IndexingWorker:
         """Run until cancelled. Failures are retried with growing pauses and recorded in the job log."""
         for followed in self._reporters.values():
             await followed.begin()
-        repeat = partial(self.job_log.repeat, seconds=self._interval, longest=_MAX_PAUSE_SECONDS)
+        repeat = partial(repeat_job, self.job_log, seconds=self._interval, longest=_MAX_PAUSE_SECONDS)
         loops = [
             repeat(LEXICAL, self._catch_up, wakeup=self._lexical_wakeup),
             repeat(_COPIES_LEG, self._group_copies, wakeup=self._copies_wakeup),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bot.control.schemas import AnswerJson, PlanJson
-from bot.views.plain_text import join_lines, strip_control_characters
+from bot.views.clean_and_shorten_text import join_lines, strip_control_characters
 from rag_core.engine import Engine
 from rag_core.planning.make_plan import make_plan
 from rag_core.planning.rule_planner import format_plan

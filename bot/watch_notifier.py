@@ -22,6 +22,7 @@ from bot.access import Reader
 from bot.app_context import AppContext
 from bot.handlers.watches import WatchCallback
 from bot.i18n import Translator, detect_question_language, get_translator
+from bot.repeated_job import repeat_job
 from bot.telegram.recheck_before_sending import SendingRefused, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import link_author
 from bot.views.keyboards import build_keyboard
@@ -61,7 +62,7 @@ class WatchNotifier:
     async def run(self) -> None:
         """Match posts and send notices until cancelled."""
         job_log = self._context.indexing.job_log
-        await job_log.repeat(_JOB, self._match_and_send, _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS)
+        await repeat_job(job_log, _JOB, self._match_and_send, _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS)
 
     async def _match_and_send(self) -> None:
         await self.match_changes()

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from bot.cli.open_data_folder import choose_folder_with_channels, open_archive
 from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
+from bot.views.clean_and_shorten_text import strip_control_characters
 from bot.views.digest_message import format_digest_quote
-from bot.views.plain_text import strip_control_characters
 from ingest.dedup import CopyIndexer
 from rag_core.retrieval.period_digest import build_period_digest
 from rag_core.storage import channels

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from bot.doctor import Check, archive_checks, environment_checks, run_checks, telegram_checks
+from bot.doctor import Check, archive_checks, environment_checks, run_checks, settings_checks, telegram_checks
 from bot.settings import Settings
 
 _LINE_MARKS = {True: "ok  ", None: "note", False: "BAD "}
@@ -16,7 +16,7 @@ CHECKS = (
     Check("disk", 10, environment_checks.check_free_space),
     Check("file system", 10, environment_checks.check_file_system),
     Check("permissions", 10, environment_checks.check_permissions),
-    Check("settings", 10, environment_checks.check_settings),
+    Check("settings", 10, settings_checks.check_settings),
     Check("archive", 20, archive_checks.check_channels),
     Check("backups", 60, archive_checks.check_backups),
     Check("indexes", 20, archive_checks.check_indexes),

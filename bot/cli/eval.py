@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bot.cli.eval_calibration import run_calibrate, run_coverage, run_make, run_ranking
+from bot.cli.eval_calibration import run_calibrate, run_coverage, run_ranking
+from bot.cli.eval_make import run_make
 from bot.cli.eval_runner import Measurement, open_recording, run_measurement
 from bot.cli.progress_bar import iterate_with_progress_bar
 from bot.evaluation.answer_metrics import (

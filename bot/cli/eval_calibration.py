@@ -1,4 +1,4 @@
-"""`citegram eval calibrate|coverage|ranking|make`: fit to question sets, and make a set out of one's own channels.
+"""`citegram eval calibrate|coverage|ranking`: fit to question sets.
 
 `calibrate` fits the answer threshold and the fusion of the retrievers; `coverage` the coverage of brief questions and
 `ranking` the order of hits, one channel held out at a time.
@@ -7,25 +7,20 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TypeVar
 
 from bot.cli.eval_runner import describe_engine, describe_settings
-from bot.cli.open_data_folder import open_archive
 from bot.evaluation import fitting
 from bot.evaluation.ask_and_judge import ask_all
-from bot.evaluation.datasets import draw_sample, make_questions, read_claims, read_dataset
+from bot.evaluation.datasets import draw_sample, read_claims, read_dataset
 from bot.evaluation.evaluation_report import write_json_report
 from bot.evaluation.evaluation_variants import Variant, build_variant_settings
 from bot.evaluation.indexed_dataset import IndexedDataset, open_indexed_dataset
 from bot.settings import Settings
 from rag_core.calibration import Calibration
-from rag_core.errors import ImportRefused, SettingsWrong, translate_errors
-from rag_core.storage import channels, posts
-from rag_core.types import Post
+from rag_core.errors import ImportRefused
 
 
 async def run_calibrate(args: argparse.Namespace, settings: Settings) -> None:
@@ -131,26 +126,3 @@ async def run_coverage(args: argparse.Namespace, settings: Settings) -> None:
     print(f"on held-out channels: AUC {fitted.auc}, shown right {fitted.shown}, refused {fitted.refused}")
     for degree, (count, share) in fitted.shares.items():
         print(f"{degree.value or 'none':9} {count:4} questions, right {share}")
-
-
-async def run_make(args: argparse.Namespace, settings: Settings) -> None:
-    """Make a question set out of the posts of the archive."""
-    folder: Path = args.folder
-    if (folder / "queries.jsonl").exists():
-        raise SettingsWrong(f"{folder} holds questions already: name another folder, or measure with these.")
-    all_posts: list[Post] = []  # in the order in which they were stored
-    async with open_archive(settings.data.dir) as archive:
-        known, after = await channels.load_channels(archive), 0
-        while changes := await posts.list_post_changes(archive, after, 2000):
-            after = changes[-1].seq
-            all_posts += [change.post for change in changes if change.post and change.post.text.strip()]
-    queries, corpus = make_questions(all_posts, known, args.limit or 100, 42 if args.seed is None else args.seed)
-    if not queries:
-        raise SettingsWrong("No post of yours has a sentence to ask about: import some posts first.")
-    refusal = "The questions cannot be written ({}): name another folder."
-    with translate_errors(SettingsWrong, OSError, say=refusal):
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, rows in (("corpus", corpus), ("queries", queries)):
-            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-            (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
-    print(f"{len(queries)} questions about {len(corpus)} posts: citegram eval answers {folder}")

@@ -14,7 +14,7 @@ from bot.cli.open_up_to_date_indexes import catch_up_copies, catch_up_lexical_in
 from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
-from bot.views.plain_text import strip_control_characters
+from bot.views.clean_and_shorten_text import strip_control_characters
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine

@@ -1,103 +1,31 @@
-"""Control socket protocol and client: hold the data folder alone, or send requests to the bot that holds it.
-
-The server speaks first: {"citegram": 1, "version": "0.1.0", "process": 4711}, with an "error" where it refuses. The
-caller writes one request, {"citegram": 1, "version": "0.1.0", "do": "ask", ...}, and reads {"at": [done, total]} and
-{"still": true} (heartbeat) until {"end": {...}} or {"error": "a sentence"}. Then the server closes the connection.
-When the caller closes its side, the server stops working for it.
-"""
+"""Control socket client: hold the data folder alone, or send requests to the bot that holds it."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import socket
-import struct
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
 from bot.control.schemas import AnswerJson, IndexFacts, PlanJson, VerdictsJson
+from bot.control.socket_protocol import (
+    HEARTBEAT_SECONDS,
+    MAX_LINE_BYTES,
+    ROOT_USER_ID,
+    build_greeting,
+    decode_message,
+    encode_message,
+    get_peer_user,
+    open_socket_path,
+    require_same_protocol,
+)
 from bot.data_folder_lock_and_usage import FolderLocked, lock_data_folder
 from rag_core.errors import ArchiveUnavailable, RagError
 from rag_core.models.active_models import ModelSwitch
 from rag_core.storage.user_data import AUTO_RECIPE
-
-# Incremented with every change that an older side would misunderstand.
-PROTOCOL_VERSION = 1
-HEARTBEAT_SECONDS = 5.0
-MAX_REQUEST_BYTES = 1 << 16  # bytes: a question has 1000 characters at most
-MAX_LINE_BYTES = 1 << 22  # bytes: the longest answer with its trace has some ten thousand
-
-_SOCKET_FILE_NAME = "citegram.sock"
-_MAX_PATH_BYTES = 100  # bytes; the kernel takes 107, macOS 103
-
-_OTHER_VERSION_TEXT = (
-    "The bot that runs here is Citegram {theirs}, this command is Citegram {ours}, and they do not understand each "
-    "other: restart the bot."
-)
-
-
-@contextmanager
-def open_socket_path(folder: Path) -> Iterator[str]:
-    """Yield a path to the folder's socket that fits the kernel's length limit. Raises OSError."""
-    path = folder / _SOCKET_FILE_NAME
-    if len(os.fsencode(path)) <= _MAX_PATH_BYTES:
-        yield str(path)
-        return
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{opened}/{_SOCKET_FILE_NAME}"
-    finally:
-        os.close(opened)
-
-
-def get_peer_user(connected: socket.socket) -> int | None:
-    """Get the user id of the peer of a local socket; None if the system does not provide it."""
-    if not hasattr(socket, "SO_PEERCRED"):  # not Linux
-        return None
-    raw = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    _, user, _ = struct.unpack("3i", raw)
-    return int(user)
-
-
-def read_version() -> str:
-    """Read the version of this program from the metadata of its package."""
-    from importlib.metadata import version  # takes 0.03 s; where no bot runs, nobody is greeted
-
-    return version("citegram")
-
-
-def build_greeting(**more: object) -> dict[str, object]:
-    """Build the greeting: protocol number, version of this program, and further fields."""
-    return {"citegram": PROTOCOL_VERSION, "version": read_version(), **more}
-
-
-def encode_message(message: Mapping[str, object]) -> bytes:
-    """Encode a message as one line."""
-    # ASCII keeps lone surrogates, which a terminal can type and UTF-8 cannot encode.
-    return json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
-
-
-def decode_message(raw: bytes) -> dict[str, Any] | None:
-    """Decode the message on a line; None if it is malformed."""
-    try:
-        message = json.loads(raw) if raw.endswith(b"\n") else None
-    except (ValueError, RecursionError):
-        return None
-    return message if isinstance(message, dict) else None
-
-
-def require_same_protocol(message: Mapping[str, Any], *, asked: bool) -> None:
-    """Raise RagError if the other side speaks another protocol; `asked`: the other side is the command."""
-    if message.get("citegram") == PROTOCOL_VERSION:
-        return
-    ours, theirs = read_version(), str(message.get("version", "unknown"))[:40]
-    bot, command = (ours, theirs) if asked else (theirs, ours)
-    raise RagError(_OTHER_VERSION_TEXT.format(theirs=bot, ours=command))
-
 
 OnIndexProgress = Callable[[int, int], None]  # done, total
 
@@ -114,7 +42,6 @@ _SILENT_TEXT = (
 _GONE_TEXT = "The bot (process {process}) ended before it was done: try again when it runs, or without it."
 _MISUNDERSTOOD_TEXT = "The bot (process {process}) is not understood by this command: restart the bot."
 _IMPOSTOR_TEXT = "Another user (id {user}) answers in the folder {folder} in place of the bot: chmod 700 the folder."
-ROOT_USER_ID = 0
 
 
 class BotSilent(ArchiveUnavailable):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.control.doctor_facts import collect_index_facts
-from bot.control.socket_client import (
+from bot.control.socket_protocol import (
     HEARTBEAT_SECONDS,
     MAX_REQUEST_BYTES,
     ROOT_USER_ID,

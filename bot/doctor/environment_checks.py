@@ -6,8 +6,7 @@ The server of a language model is measured together with the models, in `bot.con
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,10 +14,9 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from bot.data_folder_lock_and_usage import is_open_to_others, measure_disk_usage
 from bot.doctor import CheckContext, Finding
-from bot.settings import Settings
 from rag_core.errors import ModelUnavailable
 from rag_core.llm.local import check_gguf_file, measure_free_memory
-from rag_core.models.active_models import UNDECIDED_VALUES, get_models_folder, is_gguf_path, list_models_in_use
+from rag_core.models.active_models import get_models_folder, is_gguf_path, list_models_in_use
 from rag_core.models.catalog import MODELS
 from rag_core.models.model_files import measure_folder_size, verify_model_checksums
 from rag_core.storage import monitoring_stats, user_data
@@ -146,51 +144,3 @@ async def _check_qdrant_node(url: str, headers: dict[str, str]) -> Finding:
     if status != 200:
         return Finding(False, f"The Qdrant server {place} answers with the error {status}: look at its log.")
     return Finding(True, f"the Qdrant server {place} answers")
-
-
-async def check_settings(case: CheckContext) -> AsyncIterator[Finding]:
-    """Report all contradictory settings."""
-    contradictions = list(_find_contradictions(case.settings))
-    for contradiction in contradictions:
-        yield Finding(False, contradiction)
-    if not case.settings.bot.admins:
-        yield Finding(
-            False if case.settings.bot.token.get_secret_value() else None,
-            "BOT__ADMINS is empty, so nobody can approve a channel: send /start to the bot, it tells you the line for "
-            ".env.",
-        )
-    elif not contradictions:
-        yield Finding(True, "settings: none contradicts another")
-
-
-def _find_contradictions(settings: Settings) -> Iterator[str]:
-    llm, qdrant, cores = settings.llm, settings.qdrant, os.cpu_count() or 1
-    if llm.url and llm.model not in (*UNDECIDED_VALUES, "none"):
-        yield f"LLM__URL and LLM__MODEL={llm.model} are both set, and the server writes: take one of them out."
-    for name, value, needed, url in (
-        ("LLM__KEY", llm.key.get_secret_value(), "LLM__URL", llm.url),
-        ("LLM__NAME", llm.name, "LLM__URL", llm.url),
-        ("QDRANT__KEY", qdrant.key.get_secret_value(), "QDRANT__URL", qdrant.url),
-    ):
-        if value and not url:
-            yield f"{name} is set without {needed}, and does nothing: set {needed} too, or take it out."
-    if (tokens := llm.evidence_tokens + llm.answer_tokens) >= llm.context:
-        yield (
-            f"LLM__EVIDENCE_TOKENS and LLM__ANSWER_TOKENS need {tokens} tokens, and LLM__CONTEXT has {llm.context}: "
-            "raise it, or lower them."
-        )
-    for name, threads in (("LLM__THREADS", llm.threads), ("MODELS__THREADS", settings.models.threads)):
-        if threads > cores:
-            yield f"{name} is {threads}, and this machine has {cores} processors: lower it to {cores}."
-    if settings.retrieval.dense and settings.models.embedder == "none":
-        yield (
-            "RETRIEVAL__DENSE is set, and MODELS__EMBEDDER=none: there is no search by meaning to weigh; take one out."
-        )
-    for name, urls, secret in (
-        ("BOT__API", [settings.bot.api], settings.bot.token),
-        ("LLM__URL", [llm.url], llm.key),
-        ("QDRANT__URL", qdrant.urls, qdrant.key),
-    ):
-        unencrypted = {url.hostname for url in map(urlsplit, urls) if url.scheme == "http"}
-        if secret.get_secret_value() and unencrypted - {"localhost", "127.0.0.1", "::1"}:
-            yield f"{name} sends its key unencrypted to another machine: use https."

@@ -21,7 +21,7 @@ from bot.access import Refusal
 from bot.app_context import AppContext
 from bot.deep_links import create_question_link
 from bot.filters import ChatCommand
-from bot.handlers.answer_of_command_or_button import check_button_access, find_asked_answer
+from bot.handlers.find_answer_and_check_access import check_button_access, find_asked_answer
 from bot.handlers.questions import queue_deeper_question
 from bot.handlers.suggested_question_buttons import send_rephrase_hint
 from bot.handlers.why_and_plan import explain_answer, prepare_to_show, reply_in_pages

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiogram import Bot, F, Router
 from aiogram.types import Message, ReactionTypeEmoji, Update
-from aiogram.utils.formatting import Text, as_list
+from aiogram.utils.formatting import ExpandableBlockQuote, Text, as_list
 
 from bot.access import Refusal, get_reader_id
 from bot.app_context import AppContext
@@ -19,18 +19,21 @@ from bot.handlers.suggested_question_buttons import send_rephrase_hint
 from bot.handlers.why_and_plan import prepare_to_show, reply_in_pages
 from bot.i18n import Translator, get_translator
 from bot.stored_answer import StoredAnswer, hash_text_version, parse_stored_answer
-from bot.views.answer import shorten_answer
+from bot.views.answer import format_reference, shorten_answer
+from bot.views.clean_and_shorten_text import strip_control_characters
 from bot.views.keyboards import DEEP_MODE
+from bot.views.message_formatting import neutralize_links
 from bot.views.post_formatting import RenderContext
-from bot.views.sources_pages import render_sources_page, render_whole_posts
+from bot.views.sources_pages import render_sources_page
 from bot.worker.streaming import call_best_effort
 from rag_core.conversation.answer_remark_detection import AnswerRemark, detect_answer_remark
-from rag_core.storage import Archive, questions, visible_posts
+from rag_core.storage import Archive, channels, questions, visible_posts
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import Certainty, Viewer
 
 # As the buttons: what asks or shows anew is for who asked.
 _ASKER_ONLY_REMARKS = frozenset({AnswerRemark.MORE, AnswerRemark.SHORTER})
+_MAX_WHOLE_POSTS = 3
 
 
 async def find_remark(message: Message, bot: Bot, context: AppContext) -> dict[str, Any] | bool:
@@ -83,7 +86,7 @@ async def _reply_to_remark(
     viewer, shown, checked = await prepare_to_show(asked, get_reader_id(message), context)
     archive, given, buttons = context.archive, parse_stored_answer(asked.answer), None
     if remark is AnswerRemark.WHOLE:
-        text = await render_whole_posts(given, viewer, archive, shown)
+        text = await _render_whole_posts(given, viewer, archive, shown)
     elif remark is AnswerRemark.SHORTER and given.sentences:
         shortened = await shorten_answer(asked, viewer, archive, shown)
         if shortened is None:
@@ -95,6 +98,24 @@ async def _reply_to_remark(
             text = as_list(Text(heading), text, sep="\n\n")
     with checked:
         await reply_in_pages(message, text, buttons)
+
+
+async def _render_whole_posts(given: StoredAnswer, viewer: Viewer, archive: Archive, shown: RenderContext) -> Text:
+    """Render the posts of an answer in full, as they are now; those that come nearest where it cites none."""
+    cited = [(number, one.key) for number, one in enumerate(given.cited, 1) if one.key.chat_id in viewer.channels]
+    nearest = enumerate((key for key in given.others if key.chat_id in viewer.channels), 1)
+    chosen = (cited if given.cited else list(nearest))[:_MAX_WHOLE_POSTS]
+    stored = await visible_posts.fetch_posts(archive, [key for _, key in chosen])
+    known, blocks = await channels.load_channels(archive), list[Text]()
+    for number, key in chosen:
+        if post := stored.get(key):
+            head = Text(f"{number}. ", format_reference(key, post.date, post, known.get(key.chat_id), shown))
+            quote = ExpandableBlockQuote(neutralize_links(strip_control_characters(post.text)))
+            blocks.append(as_list(head, quote) if post.text.strip() else head)
+    if not blocks:
+        return Text(shown.words("why-closed" if given.cited or given.others else "sources-none"))
+    unsure = given.certainty is Certainty.PROBABLE or not given.sentences
+    return as_list(*([Text(shown.words("remark-unsure"))] if unsure else []), *blocks, sep="\n\n")
 
 
 async def _head_sources(

@@ -30,6 +30,7 @@ from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_trans
 from bot.settings import find_time_zone
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
 from bot.views.channel_card import find_channel_by_token, list_channel_titles, make_channel_token
+from bot.views.clean_and_shorten_text import cut_lines
 from bot.views.keyboards import (
     CHANNELS_PER_PAGE,
     LabelledPress,
@@ -40,7 +41,6 @@ from bot.views.keyboards import (
     split_rows,
 )
 from bot.views.message_formatting import style_text
-from bot.views.plain_text import cut_lines
 from rag_core.conversation.memory import migrate_memory_setting
 from rag_core.recipe_choice import load_recipe_switches, set_recipe_enabled, set_recipe_share
 from rag_core.recipes import RECIPES

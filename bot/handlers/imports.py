@@ -46,9 +46,9 @@ from bot.settings import Settings
 from bot.unpack_document import DocumentRefused
 from bot.views.answer import format_one_line, link_channel_title
 from bot.views.channel_card import build_approval_keyboard
+from bot.views.clean_and_shorten_text import cut_lines, strip_control_characters
 from bot.views.keyboards import build_keyboard
 from bot.views.message_formatting import split_pages
-from bot.views.plain_text import cut_lines, strip_control_characters
 from ingest.exports.export_checks import resolve_chat_id
 from rag_core.errors import ImportRefused, RagError
 from rag_core.storage import Archive, channels

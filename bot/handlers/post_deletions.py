@@ -27,9 +27,9 @@ from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
 from bot.views.answer import make_link
+from bot.views.clean_and_shorten_text import join_lines, shorten_at_word
 from bot.views.keyboards import build_keyboard
 from bot.views.message_formatting import neutralize_links, split_pages
-from bot.views.plain_text import join_lines, shorten_at_word
 from bot.views.post_formatting import RenderContext, format_author, format_day_and_edit
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import fetch_stored_posts, list_album_keys

@@ -22,7 +22,7 @@ from bot.access import Reader, Refusal, get_reader, get_reader_id, narrow_to_cha
 from bot.app_context import AppContext
 from bot.filters import ChatCommand
 from bot.handlers import error_handler
-from bot.handlers.answer_of_command_or_button import check_button_access
+from bot.handlers.find_answer_and_check_access import check_button_access
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import Translator, detect_question_language
 from bot.stored_answer import hash_text_version

@@ -1,34 +1,21 @@
-"""Handlers of /start and /help, the command menu, and /link with the deep links that it makes."""
+"""Handlers of /start and /help, and of /link with the deep links that it makes."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable
-
 from aiogram import Bot, Router
 from aiogram.dispatcher.event.bases import SkipHandler
-from aiogram.exceptions import ClientDecodeError, TelegramAPIError
 from aiogram.filters import CommandObject, CommandStart
-from aiogram.types import (
-    BotCommand,
-    BotCommandScopeAllChatAdministrators,
-    BotCommandScopeAllGroupChats,
-    BotCommandScopeAllPrivateChats,
-    BotCommandScopeChat,
-    BotCommandScopeUnion,
-    Message,
-    Update,
-)
+from aiogram.types import Message, Update
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access
 from bot.app_context import AppContext
 from bot.deep_links import create_question_link, decode_payload
 from bot.filters import GROUPS, IN_PRIVATE, PRIVATE, ChatCommand
-from bot.handlers.answer_of_command_or_button import find_asked_answer
+from bot.handlers.find_answer_and_check_access import find_asked_answer
 from bot.handlers.questions import MAX_QUESTION_LENGTH, submit_question
 from bot.handlers.suggested_question_buttons import send_with_suggestions
-from bot.i18n import LANGUAGES, Translator, get_translator
+from bot.i18n import Translator
 from bot.telegram.recheck_before_sending import ShownContent, recheck_before_sending
 from bot.views.answer import make_link
 from bot.views.channel_card import list_channel_titles
@@ -37,12 +24,6 @@ from rag_core.storage import channels, post_lookup
 from rag_core.types import Viewer
 
 _MIN_HISTORY = 20  # posts: fewer answer next to nothing, and the history is worth an import
-_READER_COMMANDS = ("ask", "search", "verify", "new", "help")
-_ADMIN_COMMANDS = tuple(
-    "channels import unanswered synonyms plan delete check reindex models stats grant revoke".split()
-)
-
-log = logging.getLogger(__name__)
 
 
 async def _on_start(message: Message, bot: Bot, context: AppContext, words: Translator) -> None:
@@ -118,38 +99,6 @@ def register(router: Router) -> None:
     router.message.register(_on_group_start, ChatCommand("start", chats=GROUPS, addressed_only=True))
     router.message.register(_on_group_help, ChatCommand("help", chats=GROUPS, addressed_only=True))
     router.message.register(_on_link, ChatCommand("link"))
-
-
-async def publish_menu(bot: Bot, admins: Iterable[int], *, readers: bool = True) -> None:
-    """Publish the command menu by language and scope; without `readers` only the admins' menu.
-
-    The menu is a convenience and no authorisation: failures are only logged.
-    """
-    scopes: list[tuple[BotCommandScopeUnion, tuple[str, ...]]] = [
-        (BotCommandScopeAllPrivateChats(), _READER_COMMANDS),
-        (BotCommandScopeAllGroupChats(), _READER_COMMANDS),
-        (BotCommandScopeAllChatAdministrators(), (*_READER_COMMANDS, "settings")),
-    ] * readers
-    scopes += [(BotCommandScopeChat(chat_id=a), (*_READER_COMMANDS, *_ADMIN_COMMANDS)) for a in admins]
-    for scope, names in scopes:
-        for lang in LANGUAGES:
-            words = get_translator(lang)
-            commands = [BotCommand(command=name, description=words("menu", command=name)) for name in names]
-            code = None if lang == "en" else lang  # English is the default for all other languages
-            try:
-                await bot.set_my_commands(commands, scope=scope, language_code=code)
-            except (TelegramAPIError, ClientDecodeError) as exc:  # an admin who never wrote to the bot
-                log.info("the menu of commands was not set for %s: %s", scope, exc)
-
-
-async def withdraw_menu(bot: Bot, user_id: int) -> None:
-    """Withdraw an admin's menu: the readers' menu is shown again."""
-    for lang in LANGUAGES:
-        code = None if lang == "en" else lang
-        try:
-            await bot.delete_my_commands(scope=BotCommandScopeChat(chat_id=user_id), language_code=code)
-        except (TelegramAPIError, ClientDecodeError) as exc:
-            log.info("the menu of user %d was not taken away: %s", user_id, exc)
 
 
 async def _on_start_link(

@@ -14,7 +14,7 @@ from bot import data_folder_lock_and_usage
 from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
-from bot.views.plain_text import join_lines, shorten
+from bot.views.clean_and_shorten_text import join_lines, shorten
 from rag_core.errors import IndexUnavailable
 from rag_core.storage import (
     channel_history,

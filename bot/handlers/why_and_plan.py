@@ -24,14 +24,14 @@ from bot import access
 from bot.access import Reader, is_admin
 from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
-from bot.handlers.answer_of_command_or_button import find_asked_answer
+from bot.handlers.find_answer_and_check_access import find_asked_answer
 from bot.i18n import Translator, get_translator
 from bot.plan_and_trace import format_plan_lines, format_stages, plan_as_json
 from bot.stored_answer import CitedPost, StoredAnswer, hash_text_version, parse_stored_answer
 from bot.telegram.recheck_before_sending import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_reference, format_source
+from bot.views.clean_and_shorten_text import cut_lines, join_lines, shorten
 from bot.views.message_formatting import neutralize_links, split_pages, style_text
-from bot.views.plain_text import cut_lines, join_lines, shorten
 from bot.views.post_formatting import RenderContext
 from bot.views.text_changes import format_changes
 from rag_core.engine import Engine

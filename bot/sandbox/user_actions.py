@@ -10,8 +10,9 @@ from bot.sandbox.api_errors import bad_request, forbidden
 from bot.sandbox.chat_rights import can_bot_see
 from bot.sandbox.chats import Json, SandboxChat, remove_nested_reply
 from bot.sandbox.message_text_and_entities import prepare_text
+from bot.sandbox.messages_of_posts import build_photo
 from bot.sandbox.methods import CONTENT_FIELDS, build_thread_fields
-from bot.sandbox.state import PressedButton, SandboxState, build_message_origin, build_photo
+from bot.sandbox.state import PressedButton, SandboxState, build_message_origin
 
 _CHANNEL_SERVICE_USER = {"id": 777000, "is_bot": False, "first_name": "Telegram"}
 

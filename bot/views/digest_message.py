@@ -8,8 +8,8 @@ from datetime import datetime
 from aiogram.utils.formatting import Bold, Text, as_list
 
 from bot.views.answer import link_author
+from bot.views.clean_and_shorten_text import join_lines
 from bot.views.message_formatting import neutralize_links, style_text
-from bot.views.plain_text import join_lines
 from bot.views.post_formatting import RenderContext
 from rag_core.retrieval.period_digest import DigestLine
 from rag_core.types import Channel

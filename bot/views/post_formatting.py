@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
 from bot.i18n import Translator
-from bot.views.plain_text import join_lines, strip_control_characters
+from bot.views.clean_and_shorten_text import join_lines, strip_control_characters
 from rag_core.types import Channel, Origin
 
 # Stages whose failure does not make the search incomplete.

@@ -16,9 +16,9 @@ from aiogram.utils.formatting import Bold, Code, Italic, Text, as_list
 
 from bot.i18n import Translator
 from bot.views.answer import format_channel_title, format_one_line, make_link
+from bot.views.clean_and_shorten_text import cut_lines, join_lines
 from bot.views.keyboards import cut_page
 from bot.views.message_formatting import find_link_spans, neutralize_links, style_text
-from bot.views.plain_text import cut_lines, join_lines
 from bot.views.post_formatting import RenderContext, format_author, format_day_and_edit
 from rag_core.retrieval.post_search import FoundPost, SearchListing, TextMatcher, select_snippet
 from rag_core.types import Channel, format_post_link

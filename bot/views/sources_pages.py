@@ -1,6 +1,6 @@
-"""Views of a stored answer's posts: the sources page by page, with their quotes, and the posts in full.
+"""Sources pages: the sources of a stored answer with their quotes, page by page.
 
-Posts are shown as they are now, and only those that the viewer may read now.
+Sources are shown as they are now, and only those that the viewer may read now.
 """
 
 from __future__ import annotations
@@ -9,20 +9,19 @@ from aiogram.types import InlineKeyboardMarkup
 from aiogram.utils.formatting import Bold, ExpandableBlockQuote, Text, as_list
 
 from bot.stored_answer import StoredAnswer, hash_text_version, parse_stored_answer
-from bot.views.answer import format_reference, format_source
+from bot.views.answer import format_source
+from bot.views.clean_and_shorten_text import shorten, strip_control_characters
 from bot.views.keyboards import AnswerAction, AnswerCallback, build_keyboard, build_page_row, cut_page
 from bot.views.message_formatting import neutralize_links
-from bot.views.plain_text import shorten, strip_control_characters
 from bot.views.post_formatting import RenderContext
 from rag_core.storage import Archive, channels, visible_posts
 from rag_core.storage.questions import AnsweredQuestion
-from rag_core.types import Certainty, Post, Viewer
+from rag_core.types import Post, Viewer
 
 SOURCES_PER_PAGE = 3
 # Three sources with three quotes of this length, whose characters may count twice, fit into 4096.
 _MAX_QUOTES, _MAX_QUOTE_LENGTH = 3, 200
 _MAX_ONLY_QUOTE_LENGTH = 600  # for the only quote of a post
-_MAX_WHOLE_POSTS = 3
 
 
 async def render_sources_page(
@@ -56,21 +55,3 @@ def _list_quotes(post: Post, answer: StoredAnswer) -> list[str]:
     found = [text for _, start, end in places if (text := strip_control_characters(post.text[start:end]))][:_MAX_QUOTES]
     longest = _MAX_ONLY_QUOTE_LENGTH if len(found) == 1 else _MAX_QUOTE_LENGTH
     return [shorten(text, longest) for text in found]
-
-
-async def render_whole_posts(given: StoredAnswer, viewer: Viewer, archive: Archive, shown: RenderContext) -> Text:
-    """Render the posts of an answer in full, as they are now; those that come nearest where it cites none."""
-    cited = [(number, one.key) for number, one in enumerate(given.cited, 1) if one.key.chat_id in viewer.channels]
-    nearest = enumerate((key for key in given.others if key.chat_id in viewer.channels), 1)
-    chosen = (cited if given.cited else list(nearest))[:_MAX_WHOLE_POSTS]
-    stored = await visible_posts.fetch_posts(archive, [key for _, key in chosen])
-    known, blocks = await channels.load_channels(archive), list[Text]()
-    for number, key in chosen:
-        if post := stored.get(key):
-            head = Text(f"{number}. ", format_reference(key, post.date, post, known.get(key.chat_id), shown))
-            quote = ExpandableBlockQuote(neutralize_links(strip_control_characters(post.text)))
-            blocks.append(as_list(head, quote) if post.text.strip() else head)
-    if not blocks:
-        return Text(shown.words("why-closed" if given.cited or given.others else "sources-none"))
-    unsure = given.certainty is Certainty.PROBABLE or not given.sentences
-    return as_list(*([Text(shown.words("remark-unsure"))] if unsure else []), *blocks, sep="\n\n")

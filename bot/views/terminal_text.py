@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.control.schemas import AnswerJson, VerdictsJson
 from bot.i18n import Translator
-from bot.views.plain_text import strip_control_characters
+from bot.views.clean_and_shorten_text import strip_control_characters
 from bot.views.post_formatting import (
     WRITING_STAGES,
     RenderContext,

@@ -8,8 +8,8 @@ from difflib import SequenceMatcher
 
 from aiogram.utils.formatting import Bold, Strikethrough, Text
 
+from bot.views.clean_and_shorten_text import strip_control_characters
 from bot.views.message_formatting import LINK_REGEX, neutralize_links, style_text
-from bot.views.plain_text import strip_control_characters
 
 # Words around a change: about a line on a phone before it and one after.
 _CONTEXT_WORDS = 6

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from aiogram.utils.formatting import BlockQuote, Bold, Italic, Text, as_list
 
 from bot.views.answer import format_reference, link_author, link_username
+from bot.views.clean_and_shorten_text import join_lines, strip_control_characters
 from bot.views.message_formatting import neutralize_links
-from bot.views.plain_text import join_lines, strip_control_characters
 from bot.views.post_formatting import RenderContext, format_moment
 from rag_core.types import Citation, Post, PostKey
 from rag_core.verification.verdict_types import Label, Verdict, Verification

@@ -12,9 +12,9 @@ from aiogram.types import Chat, Message, User
 
 from bot.app import build_dispatcher
 from bot.filters import GROUPS, PRIVATE, ChatCommand
-from bot.handlers.start import _ADMIN_COMMANDS
 from bot.middlewares import DeduplicationMiddleware
 from bot.settings import Settings
+from bot.telegram.command_menu import _ADMIN_COMMANDS
 
 
 class NamedBot(Bot):

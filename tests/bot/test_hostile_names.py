@@ -20,6 +20,7 @@ from bot.i18n import get_translator
 from bot.sandbox import Sandbox
 from bot.sandbox.chat_rights import set_chat_member
 from bot.sandbox.message_text_and_entities import extract_entity_text, prepare_text
+from bot.telegram.command_menu import _ADMIN_COMMANDS, _READER_COMMANDS
 from bot.views.message_formatting import BOT_COMMANDS, find_link_spans, neutralize_entities, neutralize_links
 from rag_core import RagSettings, open_engine
 from rag_core.storage import channels
@@ -195,7 +196,7 @@ def test_commands_of_ours_stay_commands_to_tap() -> None:
         name for given in re.findall(r'ChatCommand\(((?:"\w+"(?:, )?)+)', handlers) for name in given.split('"')[1::2]
     }
     assert registered == BOT_COMMANDS
-    assert {*start._READER_COMMANDS, *start._ADMIN_COMMANDS} < BOT_COMMANDS
+    assert {*_READER_COMMANDS, *_ADMIN_COMMANDS} < BOT_COMMANDS
 
 
 def test_what_a_view_overlooks_is_code_when_it_is_sent() -> None:

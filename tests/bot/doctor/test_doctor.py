@@ -21,7 +21,7 @@ from local_server import LocalServer
 
 from bot.cli import doctor
 from bot.doctor import Check, CheckContext, Finding, environment_checks, run_checks
-from bot.doctor.environment_checks import check_settings as contradictions
+from bot.doctor.settings_checks import check_settings as contradictions
 from bot.doctor.telegram_checks import check_telegram
 from bot.sandbox import Sandbox
 from bot.sandbox.chat_rights import set_chat_member

@@ -1,4 +1,4 @@
-"""Plain text: untrusted texts are cleaned and cut, for chat and terminal. Imports no aiogram, which loads slowly."""
+"""Cleaning and shortening of untrusted text, for chat and terminal. Imports no aiogram, which loads slowly."""
 
 from __future__ import annotations
 

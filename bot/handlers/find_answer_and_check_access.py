@@ -1,4 +1,4 @@
-"""Answer that a command or a button is about, found for those who may use it; everybody else is told why not."""
+"""Find the answer that a command or a button is about, and check who may use it; others are told why not."""
 
 from __future__ import annotations
 

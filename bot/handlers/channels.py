@@ -41,7 +41,7 @@ from bot.views.keyboards import (
     edit_message,
     redraw_message,
 )
-from rag_core.storage import channels, post_lookup, posts
+from rag_core.storage import channels, group_rules_and_bindings, post_lookup, posts
 from rag_core.types import Channel, Visibility
 
 _VISIBILITY_BY_ACTION = {
@@ -80,7 +80,7 @@ async def _apply_action(action: ChannelAction, channel: Channel, context: AppCon
         context.indexing.wake()
         return words("channel-set-guarded", title=title, shown="yes" if on else "no")
     if action in (ChannelAction.BINDABLE, ChannelAction.UNBINDABLE):
-        await channels.set_channel_bindable(archive, chat_id, on)
+        await group_rules_and_bindings.set_channel_bindable(archive, chat_id, on)
         return words("channel-set-bindable", title=title, may="yes" if on else "no")
     if awaits_approval(channel):  # an outdated button: pausing is no approval, and resuming would be one
         return words("channel-not-approved", title=title)

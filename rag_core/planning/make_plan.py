@@ -18,8 +18,8 @@ from rag_core.planning.intents import is_asking_word
 from rag_core.planning.rule_planner import format_plan
 from rag_core.retrieval.hybrid import search_lexical
 from rag_core.storage import channels
-from rag_core.storage.channels import list_synonyms
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, fetch_passages, list_facet_values
+from rag_core.storage.synonyms_and_pinned_answers import list_synonyms
 from rag_core.text.names import list_names_in_other_script
 from rag_core.text.names_given_in_posts import find_aliases
 from rag_core.text.query_expansion import TRANSLATION_WEIGHT, expand_words

@@ -46,7 +46,8 @@ from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.planning.intents import strip_asking_phrase
 from rag_core.storage.user_data import ConversationTurn
 from rag_core.text.answer_type import extract_numbers
-from rag_core.text.tokens import detect_language, fold_case, tokenize
+from rag_core.text.language_detection import detect_language
+from rag_core.text.tokens import fold_case, tokenize
 from rag_core.tracing import Run, Stage
 from rag_core.types import Question
 from rag_core.writing.grammar import build_paragraph_grammar

@@ -37,8 +37,9 @@ from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
 from rag_core.storage.channels import load_channels
 from rag_core.storage.post_lookup import fetch_passages
+from rag_core.text.language_detection import detect_language
 from rag_core.text.query_terms import QueryTerms
-from rag_core.text.tokens import detect_language, tokenize
+from rag_core.text.tokens import tokenize
 from rag_core.tracing import Run, Span, Stage
 from rag_core.types import (
     HYBRID,

@@ -1,4 +1,4 @@
-"""Numbers bound to what they count: the items of a price list, with the words that each number belongs to.
+"""Numbers in price lists and the like: each number is bound to the words of the item that it belongs to.
 
 A number decides only where it stands at the claim's own words. Pure functions.
 """

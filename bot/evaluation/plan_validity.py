@@ -19,8 +19,8 @@ from rag_core.planning.queries import MIN_QUERIES
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.planning.schema import SearchPlan, ShortPlan, parse_proposal, parse_short_plan, parse_strictly
 from rag_core.settings import Budgets
+from rag_core.stage_runner import Run
 from rag_core.text.language_detection import detect_language
-from rag_core.tracing import Run
 from rag_core.types import Question, Viewer
 
 PLAN_FORMS = ("gbnf", "schema", "none")

@@ -43,10 +43,11 @@ from rag_core.planning.schema import (
     parse_rewrite,
     parse_short_plan,
 )
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.text.language_detection import detect_language
 from rag_core.text.names import matches_name, transliterate_word
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import Run, Stage
 from rag_core.types import Channel, Kind, Plan, Question
 from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt
 

@@ -17,6 +17,8 @@ from rag_core.errors import IndexUnavailable
 from rag_core.planning.intents import is_asking_word
 from rag_core.planning.rule_planner import format_plan
 from rag_core.retrieval.hybrid import search_lexical
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.storage import channels
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, fetch_passages, list_facet_values
 from rag_core.storage.synonyms_and_pinned_answers import list_synonyms
@@ -25,7 +27,6 @@ from rag_core.text.names_given_in_posts import find_aliases
 from rag_core.text.query_expansion import TRANSLATION_WEIGHT, expand_words
 from rag_core.text.spelling_correction import correct_spelling
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import Run, Stage
 from rag_core.types import Channel, Plan, Question, SearchFilter
 
 if TYPE_CHECKING:

@@ -23,8 +23,10 @@ from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.planning.queries import sanitize_query
 from rag_core.recipe_steps import extract_from_hits, finish_draft, plan_or_answer_exactly, report_extract
 from rag_core.retrieval.search import format_hit, search_passages
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
-from rag_core.tracing import LlmCosts, Run, Stage
+from rag_core.tracing import LlmCosts
 from rag_core.types import Draft, Evidence, Hit, Plan, Question, Sentence, Source
 from rag_core.verification.claim_extraction import extract_claims
 from rag_core.verification.entailment import judge_relevance

@@ -21,7 +21,7 @@ from rag_core.planning.schema import parse_proposal
 from rag_core.retrieval import search
 from rag_core.retrieval.fusion_and_mmr import fuse_rankings
 from rag_core.settings import LlmSettings, RagSettings
-from rag_core.tracing import Run
+from rag_core.stage_runner import Run
 from rag_core.types import Plan
 
 TICKET = "How much does a ferry ticket cost to the island?"

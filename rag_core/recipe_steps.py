@@ -13,8 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from rag_core.context.conflicts import add_conflicting_post
-from rag_core.context.copies import gather_evidence
-from rag_core.context.evidence import compose_evidence
+from rag_core.context.evidence import compose_evidence, gather_evidence
 from rag_core.context.superseding_posts import Successor, find_successor
 from rag_core.engine import Engine
 from rag_core.errors import RagError

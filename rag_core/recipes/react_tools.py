@@ -21,7 +21,7 @@ from typing import Annotated, Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
 
-from rag_core.context.copies import gather_evidence
+from rag_core.context.evidence import gather_evidence
 from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, ToolFailed, translate_errors

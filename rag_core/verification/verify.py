@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
-from rag_core.context.evidence import DatedPost, order_copies
+from rag_core.context.copies import DatedPost, order_copies
 from rag_core.engine import Engine
 from rag_core.planning.queries import (
     MAX_QUERIES,

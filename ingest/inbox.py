@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any
 
 from ingest.message_parsing import MalformedMessage, parse_live_post, parse_object
-from rag_core.storage import Archive, channels, posts, raw_updates, unapproved_channels
+from rag_core.storage import Archive, channel_removal, channels, posts, raw_updates, unapproved_channels
 from rag_core.storage.post_rows import encode_entities
 from rag_core.types import Channel, Post, PostKey
 
@@ -66,7 +66,7 @@ async def forget_unapproved_channels(archive: Archive, now: datetime) -> int:
     """Remove the channels that have waited 30 days for approval; run it daily. Returns the number of posts removed."""
     removed = 0
     for chat_id in await unapproved_channels.list_unapproved_channels(archive, now - APPROVAL_PERIOD):
-        removed += await posts.remove_channel(archive, chat_id)
+        removed += await channel_removal.remove_channel(archive, chat_id)
         log.info("channel %d was not approved for %d days: removed", chat_id, APPROVAL_PERIOD.days)
     return removed
 

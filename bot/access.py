@@ -26,7 +26,7 @@ from aiogram.types import Chat, ChatMemberRestricted, Message, ResultChatMemberU
 
 from bot.i18n import Translator
 from bot.settings import is_person
-from rag_core.storage import Archive, channels, user_data
+from rag_core.storage import Archive, channels, group_rules_and_bindings, user_data
 from rag_core.storage.questions import QuestionRow
 from rag_core.storage.user_data import AdminGrant, load_channel_sets
 from rag_core.text.tokens import tokenize
@@ -270,7 +270,7 @@ async def resolve_channel_access(
     known = await channels.load_channels(rights.archive)
     active = {key: c for key, c in known.items() if c.state == "active" and (among is None or key in among)}
     if not reader.private:
-        bound = await channels.list_bound_channels(rights.archive, reader.chat_id)
+        bound = await group_rules_and_bindings.list_bound_channels(rights.archive, reader.chat_id)
         return ChannelAccess({key: channel for key, channel in active.items() if key in bound})
     if reader.user_id in rights:
         return ChannelAccess(active)

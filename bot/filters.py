@@ -12,7 +12,7 @@ from aiogram.types import Message
 
 from bot.access import get_reader_id, is_group_admin
 from bot.app_context import AppContext
-from rag_core.storage.channels import load_group_rules
+from rag_core.storage.group_rules_and_bindings import load_group_rules
 
 PRIVATE, GROUPS = frozenset({"private"}), frozenset({"group", "supergroup"})
 IN_PRIVATE, IN_GROUP = F.chat.type == "private", F.chat.type.in_(GROUPS)

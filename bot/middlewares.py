@@ -27,7 +27,7 @@ from bot.views.message_formatting import BOT_COMMANDS
 from rag_core.conversation.small_talk_detection import detect_talk
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, raw_updates
-from rag_core.storage.channels import load_group_rules
+from rag_core.storage.group_rules_and_bindings import load_group_rules
 
 # A command with words after it is a question: queued, and counted there. Without them it is answered at once.
 _COMMAND_PATTERN = re.compile(r"/(\w*)(?:@(\w+))?(\s+\S)?")

@@ -14,8 +14,9 @@ from rag_core.planning.rule_planner import format_plan
 from rag_core.retrieval.hybrid import search_dense, search_lexical
 from rag_core.retrieval.search import search_passages
 from rag_core.retrieval.search_filters import resolve_filter
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.storage import channels
-from rag_core.tracing import Run, Stage
 from rag_core.types import PostKey, Question, format_channel_post_link
 
 _SHOWN_RANKS = 10

@@ -30,9 +30,10 @@ from rag_core.models.embedder import Embedder
 from rag_core.storage import Archive, channels, index_state, posts, visible_posts
 from rag_core.storage.index_state import QueuedPost
 from rag_core.storage.posts import PostChange
+from rag_core.text.language_detection import detect_language
 from rag_core.text.passage_header import build_header
 from rag_core.text.query_expansion import annotate_answer_kinds
-from rag_core.text.tokens import detect_language, normalize_characters, tokenize
+from rag_core.text.tokens import normalize_characters, tokenize
 from rag_core.types import Channel, Passage, PassageRef, Post, PostKey
 
 # 200-300 tokens, overlap 50. A run of up to six letters is about one token of a multilingual

@@ -23,11 +23,13 @@ from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, Reci
 from rag_core.llm.protocol import QueuePositionCallback
 from rag_core.recipe_choice import RecipeChoice, choose_recipe
 from rag_core.recipes import RECIPES
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.storage import channels
 from rag_core.storage.user_data import DIRECT_RECIPE
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import Run, Span, Stage
+from rag_core.tracing import Span
 from rag_core.types import (
     Answer,
     Certainty,

@@ -19,8 +19,8 @@ from rag_core.llm.protocol import LanguageModel
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.reranker import Reranker
 from rag_core.settings import RagSettings
+from rag_core.stage_runner import Run
 from rag_core.storage import Archive
-from rag_core.tracing import Run
 from rag_core.types import Channel, Plan, Question, Shortfall
 
 _MAX_BOILERPLATES, _BOILERPLATES_TTL_S = 500, 300.0  # a few lines each

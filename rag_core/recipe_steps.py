@@ -13,8 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from rag_core.context.conflicts import add_conflicting_post
-from rag_core.context.copies import gather_evidence
-from rag_core.context.evidence import compose_evidence
+from rag_core.context.evidence import compose_evidence, gather_evidence
 from rag_core.context.superseding_posts import Successor, find_successor
 from rag_core.engine import Engine
 from rag_core.errors import RagError
@@ -24,9 +23,10 @@ from rag_core.planning.rule_planner import build_bare_plan, lift_filters
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import add_neighbours, note_unembedded_posts, note_unindexed_posts, search_passages
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.storage import channels
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, is_pasted
-from rag_core.tracing import Run, Stage
 from rag_core.types import Certainty, Draft, Evidence, Hit, Kind, Plan, Question, Sentence, Shortfall, Source
 from rag_core.verification.support import attribute_sentence
 from rag_core.verification.verdict_types import Claim, Label

@@ -1,38 +1,22 @@
-"""Tracing of a question: request id, stages with budgets and timings, shortfalls, and costs of the language model.
+"""Tracing of a question: request id, spans of its stages, and costs of the language model.
 
-One wrapper gives every stage its timeout, its span and its fallback. A planned-for failure becomes a value and not
-an exception: `Run.attempt` is the only place that turns one into a `Shortfall`. Bugs are not caught. A trace holds
-names, timings, counts and errors, never texts of readers or posts. The request id is the same in the trace and in
-every log line of the request.
+A trace holds names, timings, counts and errors, never texts of readers or posts. The request id is the same in the
+trace and in every log line of the request.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import math
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from enum import StrEnum
 from time import perf_counter
-from typing import Any, Self, TypeVar
 
-from rag_core.errors import RagError, StageTimeout, translate_errors
-from rag_core.llm.protocol import (
-    DecodingParams,
-    GenerationStats,
-    LanguageModel,
-    LlmSession,
-    Prompt,
-    QueuePositionCallback,
-    collect_generation,
-)
-from rag_core.settings import Budgets
-from rag_core.types import Action, Draft, Plan, Sentence, Shortfall
+from rag_core.errors import StageTimeout
+from rag_core.llm.protocol import GenerationStats
+from rag_core.stages import ACTION_STAGES
 
 _REQUEST_ID: ContextVar[str] = ContextVar("request", default="")
 
@@ -95,72 +79,6 @@ class LlmCosts:
         return figures
 
 
-T = TypeVar("T")
-
-
-class Stage(StrEnum):
-    """Stage of a question. `budget` is the field of `Budgets` that limits it."""
-
-    budget: str
-
-    def __new__(cls, name: str, budget: str = "") -> Self:
-        """Make a member from its name in traces and its budget."""
-        stage = str.__new__(cls, name)
-        stage._value_, stage.budget = name, budget
-        return stage
-
-    PLAN = "plan", "plan"
-    SEARCH = "search", "search"
-    CHRONICLE = "chronicle", "search"
-    AGAIN = "again", "search"
-    QUERIES = "queries", "search"
-    FOLLOW = "follow", "search"
-    LEXICAL = "lexical", "search"
-    DENSE = "dense", "search"
-    ORDER = "order", "fusion"
-    DIVERSE = "diverse", "fusion"
-    FETCH = "fetch", "fetch"
-    MEMORY = "memory", "fetch"
-    CHOOSE = "choose", "fetch"
-    FILTER = "filter", "fetch"
-    RECALL = "recall", "fetch"
-    CITE = "cite", "fetch"
-    COPIES = "copies", "fetch"
-    SUCCESSOR = "successor", "fetch"
-    NEAREST = "nearest", "fetch"
-    RERANK = "rerank", "rerank"
-    WRITE = "write", "write"
-    RANK = "rank", "write"
-    EXTRACT = "extract", "write"
-    VERIFY = "verify", "verify"
-    CONFLICTS = "conflicts", "verify"
-    REWRITE = "rewrite", "rewrite"
-    HYDE = "hyde", "rewrite"
-    FOLLOWUP = "followup", "rewrite"
-    MAP = "map", "map"
-    PREDICT = "predict", "map"
-    JUDGE = "judge", "judge"
-    STEP = "step", "judge"
-    REFLECT = "reflect", "judge"
-    PARTS = "parts", "judge"
-
-
-# Stages that do what a tool does; the others are parts of them.
-_ACTION_STAGES = frozenset(
-    {Stage.PLAN, Stage.REWRITE, Stage.HYDE, Stage.LEXICAL, Stage.DENSE, Stage.QUERIES, Stage.FOLLOW, Stage.RERANK,
-     Stage.MAP, Stage.JUDGE, Stage.PREDICT, Stage.EXTRACT, Stage.WRITE, Stage.VERIFY, Stage.PARTS, Stage.REFLECT}
-)  # fmt: skip
-# Reserve of a recipe's time that no stage may use: fallbacks and the end of a recipe take a moment.
-_MAX_RESERVE_S, _RESERVE_SHARE = 1.0, 0.1  # seconds, but at most this share of the recipe's time
-_MIN_STAGE_S = 0.01  # least budget of a stage
-
-# Stages may run concurrently: each has its own counts.
-_STAGE_COUNTS: ContextVar[dict[str, float | str]] = ContextVar("counts")
-_STAGE_TIMEOUTS: ContextVar[tuple[asyncio.Timeout, ...]] = ContextVar("clocks")
-
-log = logging.getLogger(__name__)
-
-
 @dataclass(frozen=True, slots=True)
 class Span:
     """Span of one stage: name, duration, counts and error; `ended` in Unix seconds."""
@@ -174,185 +92,9 @@ class Span:
     @property
     def is_action(self) -> bool:
         """Whether this is a tool, or a stage that does what a tool does."""
-        return self.stage.startswith("tool.") or self.stage in _ACTION_STAGES
+        return self.stage.startswith("tool.") or self.stage in ACTION_STAGES
 
     @property
     def timed_out(self) -> bool:
         """Whether its timeout ended it."""
         return self.error == StageTimeout.__name__ or bool(self.counts.get("late"))
-
-
-@dataclass
-class Run:
-    """State of one question while it is answered: budgets, spans, shortfalls and callbacks."""
-
-    budgets: Budgets
-    recipe: str
-    trace_id: str = field(default_factory=get_or_make_request_id)
-    spans: list[Span] = field(default_factory=list)
-    shortfalls: list[Shortfall] = field(default_factory=list)
-    plan: Plan | None = None  # of the latest round; says how the question was read
-    on_place: QueuePositionCallback | None = None  # called while other questions are before this one
-    on_sentence: Callable[[Sentence], None] | None = None  # called with each sentence once it is written and cited
-    on_extract: Callable[[Draft], Awaitable[None]] | None = None  # called with the extract, before a model is asked
-    on_stage: Callable[[str], None] | None = None  # called with the name of each stage that begins
-    results: list[tuple[str, list[str]]] | None = None  # of the stages, as texts: for the terminal alone, else None
-    clock: asyncio.Timeout | None = None  # timeout of the current recipe
-    after: float = 0.0  # seconds by which its stages end before the recipe's timeout
-
-    def note(self, **counts: float | str) -> None:
-        """Add counts to the span of the current stage. Never texts of readers or posts."""
-        _STAGE_COUNTS.get().update(counts)
-
-    def show(self, stage: str, lines: Iterable[str]) -> None:
-        """Show the result of a stage where the terminal asked for it. It is neither logged nor stored."""
-        if self.results is not None:
-            self.results.append((stage, list(lines)))
-
-    def list_actions(self) -> tuple[Action, ...]:
-        """Steps of the run: the tools, and the stages that stand for one."""
-        return tuple(
-            Action(span.stage.removeprefix("tool."), span.took_ms, span.error is None)
-            for span in self.spans
-            if span.is_action
-        )
-
-    @asynccontextmanager
-    async def stage(self, name: Stage | str) -> AsyncIterator[None]:
-        """Run a stage with its timeout and span; the only timeout of the package. Raises StageTimeout.
-
-        A library's own TimeoutError is not mistaken for the stage's.
-        """
-        started, error = time.perf_counter(), None
-        budget = (name if isinstance(name, Stage) else Stage(name)).budget
-        seconds: float = getattr(self.budgets, budget)
-        if (left := max(_MIN_STAGE_S, self.left - self.after)) < seconds:
-            seconds, budget = left, "question"
-        clock = asyncio.timeout(seconds)
-        clocks = _STAGE_TIMEOUTS.set((*_STAGE_TIMEOUTS.get(()), clock))
-        counts: dict[str, float | str] = {}
-        outer = _STAGE_COUNTS.set(counts)
-        if self.on_stage:
-            self.on_stage(name)
-        try:
-            try:
-                async with clock:
-                    yield
-            except TimeoutError as exc:
-                if not clock.expired():
-                    raise
-                say = f"The stage {name} took longer than {seconds:.3g} s: ask again, or raise BUDGETS__"
-                raise StageTimeout(f"{say}{budget.upper()}.") from exc
-        except BaseException as exc:
-            error = type(exc).__name__
-            raise
-        finally:
-            took = (time.perf_counter() - started) * 1000
-            self.spans.append(Span(name, round(took, 3), counts, error))
-            _STAGE_COUNTS.reset(outer)
-            _STAGE_TIMEOUTS.reset(clocks)
-
-    @property
-    def left(self) -> float:
-        """Seconds left for the current recipe."""
-        when = self.clock.when() if self.clock else None
-        return math.inf if when is None else when - asyncio.get_running_loop().time()
-
-    @property
-    def is_hurried(self) -> bool:
-        """Whether the stages of the current recipe have no time left."""
-        return self.left <= self.after + _MIN_STAGE_S
-
-    @asynccontextmanager
-    async def within(self, seconds: float) -> AsyncIterator[None]:
-        """Limit a recipe to so many seconds, without waiting for the model. Raises StageTimeout.
-
-        Its stages end a little earlier, so that their fallbacks can still be used.
-        """
-        clock, outer = asyncio.timeout(seconds), (self.clock, self.after)
-        late = f"The answer took longer than {seconds:.0f} s: ask again, or raise BUDGETS__QUESTION."
-        try:
-            with translate_errors(StageTimeout, TimeoutError, say=late, when=clock.expired):
-                async with clock:
-                    self.clock, self.after = clock, min(_MAX_RESERVE_S, _RESERVE_SHARE * seconds)
-                    yield
-        finally:
-            self.clock, self.after = outer
-
-    @asynccontextmanager
-    async def open_session(self, model: LanguageModel, reader: int) -> AsyncIterator[LlmSession]:
-        """Acquire a session with the model. Waiting for it does not count against the current stages."""
-        resume = _pause_timeouts((*_STAGE_TIMEOUTS.get(()), *filter(None, (self.clock,))))
-        try:
-            async with model.turn(reader, self.on_place) as session:
-                resume()
-                yield session
-        finally:
-            resume()
-
-    async def ask_model(
-        self,
-        model: LanguageModel,
-        reader: int,
-        prompt: Prompt | Callable[[LlmSession], Awaitable[Prompt]],
-        decoding: DecodingParams,
-        *,
-        grammar: str | None = None,
-        schema: Mapping[str, Any] | None = None,
-    ) -> str:
-        """Ask a model in a session of its own, inside a stage, which gets the costs. Raises GenerationFailed.
-
-        A prompt that is fitted into the model's context is a function, which counts tokens in the session.
-        """
-        costs = LlmCosts(calls=1)
-        async with self.open_session(model, reader) as session:
-            prompt = prompt if isinstance(prompt, Prompt) else await prompt(session)
-            end = await collect_generation(session.stream(prompt, decoding, grammar=grammar, schema=schema))
-        costs.figures.append(end.figures)
-        self.note(**costs.to_counts())
-        return end.text
-
-    @asynccontextmanager
-    async def use_separate_budgets(self) -> AsyncIterator[None]:
-        """Run stages with budgets of their own, which do not count against the current stages."""
-        resume = _pause_timeouts(_STAGE_TIMEOUTS.get(()))
-        outer = _STAGE_TIMEOUTS.set(())
-        try:
-            yield
-        finally:
-            _STAGE_TIMEOUTS.reset(outer)
-            resume()
-
-    async def require(self, name: Stage | str, work: Awaitable[T]) -> T:
-        """Run a stage that has no fallback."""
-        async with self.stage(name):
-            return await work
-
-    async def attempt(self, name: Stage | str, work: Awaitable[T], otherwise: T | Callable[[], T]) -> T:
-        """Run a stage; if it raises RagError, note the shortfall and return the fallback."""
-        try:
-            return await self.require(name, work)
-        except RagError as exc:
-            self.shortfalls.append(Shortfall(name, exc.reason))
-            return otherwise() if callable(otherwise) else otherwise
-
-    def line(self) -> str:
-        """Format the run as one line: stage timings and shortfalls."""
-        spans = " ".join(f"{s.stage}={s.took_ms / 1000:.3f}s" for s in self.spans)
-        return f"{self.trace_id} {self.recipe} {spans} without={[s.stage for s in self.shortfalls]}"
-
-
-def _pause_timeouts(clocks: Sequence[asyncio.Timeout]) -> Callable[[], None]:
-    """Pause timeouts. The returned function resumes them, once, later by the length of the pause."""
-    now = asyncio.get_running_loop().time
-    # those that another session of the stage has paused are resumed by it
-    ends, began = [(clock, end) for clock in clocks if (end := clock.when()) is not None], now()
-    for clock, _ in ends:
-        clock.reschedule(None)
-
-    def resume() -> None:
-        for clock, end in ends:
-            clock.reschedule(end + now() - began)
-        ends.clear()
-
-    return resume

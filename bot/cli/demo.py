@@ -31,7 +31,7 @@ from rag_core.models.active_models import find_gguf, get_models_folder, select_m
 from rag_core.models.catalog import ModelRole, ModelTier, find_models
 from rag_core.models.download import pull_model
 from rag_core.settings import DataSettings, ModelSettings, RagSettings
-from rag_core.storage import Archive, channels, post_lookup, posts
+from rag_core.storage import Archive, group_rules_and_bindings, post_lookup, posts
 from rag_core.storage.backups import ARCHIVE_FILE
 from rag_core.types import Channel, Post, Visibility
 
@@ -103,7 +103,7 @@ async def _add_people_and_channels(sandbox: Sandbox, archive: Archive, sample_ch
         history = sorted(posts_by_channel[channel.chat_id], key=lambda post: post.key.message_id)
         world.add_history(channel.chat_id, history)
         if public:
-            await channels.bind_channel(archive, GROUP_ID, channel.chat_id)
+            await group_rules_and_bindings.bind_channel(archive, GROUP_ID, channel.chat_id)
     chats = {row["folder"]: int(row["chat_id"]) for row in _load_channel_rows()}
     for line in (SAMPLE_CHANNELS_FOLDER / "suggested.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)

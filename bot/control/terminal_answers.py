@@ -17,10 +17,10 @@ from bot.views.terminal_text import format_channel_list
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk_detection import Talk, TalkKind, detect_talk
 from rag_core.engine import Engine
+from rag_core.stage_runner import Run
 from rag_core.storage import channels, visible_posts
 from rag_core.storage.user_data import AUTO_RECIPE
-from rag_core.text.tokens import detect_language
-from rag_core.tracing import Run
+from rag_core.text.language_detection import detect_language
 from rag_core.types import Answer, Channel, Citation, Passage, Post, PostKey, Question, Viewer
 from rag_core.verification.verdict_types import Verdict
 

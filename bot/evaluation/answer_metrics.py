@@ -14,8 +14,8 @@ import numpy as np
 from babel.dates import format_date
 
 from bot.evaluation.datasets import EvaluationQuery
+from rag_core.stage_runner import Run
 from rag_core.text.numbers import join_digit_groups
-from rag_core.tracing import Run
 from rag_core.types import Answer, Certainty
 
 Metrics = dict[str, float | None]  # by the usual names of the field; None if nothing could be measured

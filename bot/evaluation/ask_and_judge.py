@@ -22,8 +22,9 @@ from rag_core.recipe_choice import choose_recipe
 from rag_core.recipes.iterative_search import search_in_rounds
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.storage.user_data import AUTO_RECIPE
-from rag_core.tracing import Run, Stage
 from rag_core.types import Question
 
 R = TypeVar("R")

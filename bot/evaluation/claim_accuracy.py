@@ -14,7 +14,7 @@ from bot.evaluation.answer_metrics import Metrics, compute_mean
 from bot.evaluation.datasets import ClaimRow, EvaluationQuery
 from bot.evaluation.indexed_dataset import IndexedDataset
 from bot.evaluation.logistic_regression import FOLD_COUNT, LogisticFit, assign_folds, fit_logistic
-from rag_core.tracing import Run
+from rag_core.stage_runner import Run
 from rag_core.types import Question
 from rag_core.verification.rules import RuleCheck, assess_rule_check, check_by_rules
 from rag_core.verification.verdict_types import Claim, Label

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rag_core.errors import ImportRefused
-from rag_core.text.tokens import detect_language
+from rag_core.text.language_detection import detect_language
 from rag_core.types import Channel, Post, PostKey, Visibility
 
 T = TypeVar("T")

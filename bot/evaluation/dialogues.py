@@ -27,7 +27,8 @@ from rag_core.conversation.small_talk_detection import detect_talk, strip_courte
 from rag_core.errors import ImportRefused
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.storage import channels
-from rag_core.text.tokens import detect_language, tokenize
+from rag_core.text.language_detection import detect_language
+from rag_core.text.tokens import tokenize
 from rag_core.types import Answer, Question
 
 _MAX_TALK_LINES = 2

@@ -34,8 +34,9 @@ from rag_core.retrieval.hybrid import search_dense, search_hybrid, search_lexica
 from rag_core.retrieval.rerank import ORDER_WEIGHTS, HitFeatures, measure_hit_features
 from rag_core.retrieval.search import build_retrieval_query
 from rag_core.retrieval.search_filters import resolve_filter
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.storage.post_lookup import fetch_passages
-from rag_core.tracing import Run, Stage
 from rag_core.types import Certainty, PassageRef, SearchFilter
 from rag_core.verification.rules import assess_text
 from rag_core.verification.verdict_types import Label

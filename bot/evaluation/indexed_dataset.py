@@ -21,8 +21,8 @@ from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine
 from rag_core.models.active_models import get_models_folder
 from rag_core.settings import DataSettings, RagSettings
+from rag_core.stage_runner import Run
 from rag_core.storage import channels, posts
-from rag_core.tracing import Run
 from rag_core.types import PostKey, Viewer, Visibility
 
 

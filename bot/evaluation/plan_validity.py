@@ -26,8 +26,8 @@ from rag_core.planning.plan_schema_and_parsing import (
 from rag_core.planning.queries import MIN_QUERIES
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.settings import Budgets
-from rag_core.text.tokens import detect_language
-from rag_core.tracing import Run
+from rag_core.stage_runner import Run
+from rag_core.text.language_detection import detect_language
 from rag_core.types import Question, Viewer
 
 PLAN_FORMS = ("gbnf", "schema", "none")

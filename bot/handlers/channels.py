@@ -41,7 +41,7 @@ from bot.views.keyboards import (
     edit_message,
     redraw_message,
 )
-from rag_core.storage import channels, post_lookup, posts
+from rag_core.storage import channel_removal, channels, group_rules_and_bindings, post_lookup
 from rag_core.types import Channel, Visibility
 
 _VISIBILITY_BY_ACTION = {
@@ -80,7 +80,7 @@ async def _apply_action(action: ChannelAction, channel: Channel, context: AppCon
         context.indexing.wake()
         return words("channel-set-guarded", title=title, shown="yes" if on else "no")
     if action in (ChannelAction.BINDABLE, ChannelAction.UNBINDABLE):
-        await channels.set_channel_bindable(archive, chat_id, on)
+        await group_rules_and_bindings.set_channel_bindable(archive, chat_id, on)
         return words("channel-set-bindable", title=title, may="yes" if on else "no")
     if awaits_approval(channel):  # an outdated button: pausing is no approval, and resuming would be one
         return words("channel-not-approved", title=title)
@@ -156,7 +156,7 @@ async def _press_confirm_remove(
     # Half a minute for a million posts: longer than Telegram waits for a callback's answer.
     toast = words("channel-removing", title=format_channel_title(channel, words, 60))
     await redraw_message(pressed, Text(toast), None, toast)
-    count = await posts.remove_channel(context.archive, channel.chat_id)
+    count = await channel_removal.remove_channel(context.archive, channel.chat_id)
     context.indexing.wake()
     log.info("admin %d removed channel %d with %d posts", pressed.from_user.id, channel.chat_id, count)
     blocks = [words.rich("channel-removed", title=link_channel_title(channel, words), count=count)]
@@ -182,7 +182,7 @@ async def _press_leave(
         log.info("channel %d was left before: %s", chat_id, exc)
     channel = (await channels.load_channels(context.archive)).get(chat_id)
     if channel and awaits_approval(channel):
-        await posts.remove_channel(context.archive, chat_id)
+        await channel_removal.remove_channel(context.archive, chat_id)
         context.indexing.wake()
     before = (pressed.message.text if isinstance(pressed.message, Message) else None) or ""
     left = words("channel-left-now")

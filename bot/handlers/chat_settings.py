@@ -44,8 +44,8 @@ from bot.views.message_formatting import style_text
 from rag_core.conversation.memory import migrate_memory_setting
 from rag_core.recipe_choice import load_recipe_switches, set_recipe_enabled, set_recipe_share
 from rag_core.recipes import RECIPES
-from rag_core.storage import Archive, channels
-from rag_core.storage.channels import load_group_rules, save_group_rules
+from rag_core.storage import Archive, channels, group_rules_and_bindings
+from rag_core.storage.group_rules_and_bindings import load_group_rules, save_group_rules
 from rag_core.storage.user_data import (
     AGENT_RECIPE,
     AUTO_RECIPE,
@@ -129,9 +129,9 @@ async def _apply_action(press: _SettingsCallback, group: int, archive: Archive, 
         if channel is None:
             return False
         if press.action is _SettingsAction.UNBIND:
-            await channels.unbind_channel(archive, group, channel.chat_id)
+            await group_rules_and_bindings.unbind_channel(archive, group, channel.chat_id)
         else:
-            await channels.bind_channel(archive, group, channel.chat_id, own=True)
+            await group_rules_and_bindings.bind_channel(archive, group, channel.chat_id, own=True)
         return True
     rules = await load_group_rules(archive, group)
     match press.action:
@@ -149,7 +149,7 @@ async def _apply_action(press: _SettingsCallback, group: int, archive: Archive, 
 
 async def _list_offered_channels(group: int, archive: Archive, words: Translator) -> list[Channel]:
     """List the bound channels and those that the group's admins may bind: public ones, or opened by a bot admin."""
-    bound = await channels.list_bound_channels(archive, group)
+    bound = await group_rules_and_bindings.list_bound_channels(archive, group)
     return sorted(
         (
             channel
@@ -164,7 +164,10 @@ async def _list_offered_channels(group: int, archive: Archive, words: Translator
 async def _render_settings(group: int, context: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
     archive = context.archive
     zone = await context.load_zone(group)
-    rules, bound = await load_group_rules(archive, group), await channels.list_bound_channels(archive, group)
+    rules, bound = (
+        await load_group_rules(archive, group),
+        await group_rules_and_bindings.list_bound_channels(archive, group),
+    )
     mine = [channel for channel in await _list_offered_channels(group, archive, words) if channel.chat_id in bound]
     titles = cut_lines([Text("• ", link_channel_title(channel, words)) for channel in mine], _MAX_TITLES, words)
     asks = as_list(words("bind-list", count=len(mine)), *titles) if mine else Text(words("settings-no-channels"))
@@ -193,7 +196,7 @@ async def _render_channel_choices(
 ) -> tuple[Text, InlineKeyboardMarkup]:
     """Render a page of the channels with their buttons; the nearest page where this one does not exist."""
     offered = await _list_offered_channels(group, archive, words)
-    bound = await channels.list_bound_channels(archive, group)
+    bound = await group_rules_and_bindings.list_bound_channels(archive, group)
     shown, number, last = cut_page(offered, number, CHANNELS_PER_PAGE)
     rows = []
     for channel in shown:
@@ -275,7 +278,7 @@ async def _bind_or_unbind(group: int, command: CommandObject, context: AppContex
     asked = (command.args or "").strip()
     known = await channels.load_channels(context.archive)
     if not asked:
-        ids = await channels.list_bound_channels(context.archive, group)
+        ids = await group_rules_and_bindings.list_bound_channels(context.archive, group)
         listed = [channel for key, channel in known.items() if key in ids]
         how = words.rich("bind-how", example=Code("/bind @channel"))
         if not listed:
@@ -286,11 +289,11 @@ async def _bind_or_unbind(group: int, command: CommandObject, context: AppContex
         return words.rich("bind-unknown", name=format_one_line(asked))
     title = style_text(Bold, format_channel_title(channel, words))
     if command.command.lower() == "unbind":
-        await channels.unbind_channel(context.archive, group, channel.chat_id)
+        await group_rules_and_bindings.unbind_channel(context.archive, group, channel.chat_id)
         return words.rich("bind-undone", title=title)
     if channel.state == "pending":
         return words.rich("bind-pending", title=title)
-    await channels.bind_channel(context.archive, group, channel.chat_id)
+    await group_rules_and_bindings.bind_channel(context.archive, group, channel.chat_id)
     return words.rich("bind-done", title=title)
 
 
@@ -302,7 +305,7 @@ async def _on_supergroup_migration(message: Message, context: AppContext) -> Non
     """Migrate the bindings and settings of a group that becomes a supergroup, as its id changes."""
     old, new = message.chat.id, message.migrate_to_chat_id
     assert new is not None
-    await channels.move_group(context.archive, old, new)
+    await group_rules_and_bindings.move_group(context.archive, old, new)
     await save_chat_zone(context.archive, new, await load_chat_zone(context.archive, old))
     await save_answer_mode(context.archive, new, await load_answer_mode(context.archive, old))
     await migrate_memory_setting(old, new, context.rag)

@@ -23,7 +23,7 @@ from bot.i18n import choose_interface_language, get_translator
 from bot.views.answer import format_one_line, link_channel_title
 from bot.views.channel_card import awaits_approval, build_approval_keyboard
 from ingest.inbox import MAX_WAITING_CHANNELS
-from rag_core.storage import Archive, channels, history_gaps
+from rag_core.storage import Archive, channels, history_gaps, unapproved_channels
 from rag_core.types import Channel
 
 _TIMEOUT_SECONDS = 3.0  # for asking Telegram about a channel; after it the card is shown with the stored data
@@ -88,7 +88,7 @@ class BotMembershipHandlers:
             known = loaded.get(chat_id)
             # A channel that a stranger adds is refused while the maximum number waits for approval.
             stranger = after and known is None and event.from_user.id not in context.admins
-            waiting = sum(channel.state in channels.UNAPPROVED_STATES for channel in loaded.values())
+            waiting = sum(channel.state in unapproved_channels.UNAPPROVED_STATES for channel in loaded.values())
             refused = stranger and waiting >= MAX_WAITING_CHANNELS
             if after and not refused:
                 chat = event.chat

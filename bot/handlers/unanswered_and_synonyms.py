@@ -33,9 +33,9 @@ from bot.views.keyboards import build_keyboard, redraw_message, split_rows
 from bot.views.message_formatting import neutralize_links
 from bot.views.post_formatting import RenderContext
 from bot.worker.pinned_answers import extract_question_terms, hash_question
-from rag_core.storage import Archive, channels, questions, visible_posts
-from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
+from rag_core.storage import Archive, channels, questions, synonyms_and_pinned_answers, visible_posts
 from rag_core.storage.questions import AnsweredQuestion
+from rag_core.storage.synonyms_and_pinned_answers import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.text.post_links import find_post_links, resolve_post_link
 from rag_core.text.tokens import tokenize
 from rag_core.types import PostKey
@@ -117,7 +117,9 @@ async def _render_group(group: UnansweredGroup, context: AppContext, words: Tran
     text = join_lines(group.text)[:_MAX_TEXT_LENGTH]
     lines = [Text(number, words.rich("unanswered-group", question=neutralize_links(text), count=group.readers))]
     known = await channels.load_channels(context.archive)
-    pinned = await channels.find_pinned_post(context.archive, hash_question(group.text, context.archive), known)
+    pinned = await synonyms_and_pinned_answers.find_pinned_post(
+        context.archive, hash_question(group.text, context.archive), known
+    )
     if (key := pinned or group.nearest) and (
         post := (await visible_posts.fetch_posts(context.archive, [key])).get(key)
     ):
@@ -140,7 +142,9 @@ async def _press_pin(
     if group is None or not isinstance(message, Message):
         raise Refusal(words("pin-gone"))
     if callback_data.action == "ask":
-        pinned = await channels.find_pinned_post(archive, asked, await channels.load_channels(archive))
+        pinned = await synonyms_and_pinned_answers.find_pinned_post(
+            archive, asked, await channels.load_channels(archive)
+        )
         actions = ["off" if pinned else "nearest"] if pinned or group.nearest else []
         rows = (
             [(words("button-pin-answer", action=one), PinCallback(action=one, asked=asked))]
@@ -155,7 +159,7 @@ async def _press_pin(
     if callback_data.action == "nearest" and group.nearest:
         done = await _pin(asked, group.nearest, pressed.from_user.id, context, words)
     elif callback_data.action == "off":
-        await channels.unpin_answer(archive, asked, await channels.load_channels(archive))
+        await synonyms_and_pinned_answers.unpin_answer(archive, asked, await channels.load_channels(archive))
         done = Text(words("pin-off"))
     await redraw_message(pressed, done, None)
 
@@ -164,7 +168,7 @@ async def _pin(asked: str, post: PostKey, admin: int, context: AppContext, words
     known = await channels.load_channels(context.archive)
     if post.chat_id not in known or post not in await visible_posts.fetch_posts(context.archive, [post]):
         return Text(words("pin-unknown"))
-    await channels.pin_answer(context.archive, asked, post, admin)
+    await synonyms_and_pinned_answers.pin_answer(context.archive, asked, post, admin)
     return words.rich("pin-done", title=neutralize_links(format_channel_title(known[post.chat_id], words)))
 
 

@@ -19,7 +19,7 @@ from bot.monitoring.state_gauges import StateCollector
 from bot.settings import MonitoringSettings
 from rag_core.engine import Engine
 from rag_core.errors import SettingsWrong, translate_errors
-from rag_core.tracing import Run
+from rag_core.stage_runner import Run
 
 if TYPE_CHECKING:  # the extra `otel` may not be installed
     from bot.monitoring.opentelemetry_export import RunSpanExporter

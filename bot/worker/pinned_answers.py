@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 from rag_core.conversation.memory import follows_earlier_question, remember_answer
 from rag_core.engine import Engine
-from rag_core.storage import Archive, channels, visible_posts
+from rag_core.storage import Archive, channels, synonyms_and_pinned_answers, visible_posts
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
@@ -38,7 +38,7 @@ def hash_question(text: str, archive: Archive) -> str:
 
 async def answer_from_pin(question: Question, rag: Engine) -> Answer | None:
     """Answer from the pinned post; None where no post is pinned that this asker may read, or for a follow-up."""
-    pinned = await channels.find_pinned_post(
+    pinned = await synonyms_and_pinned_answers.find_pinned_post(
         rag.archive, hash_question(question.text, rag.archive), question.viewer.channels
     )
     post = (await visible_posts.fetch_posts(rag.archive, [pinned])).get(pinned) if pinned else None

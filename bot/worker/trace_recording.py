@@ -10,8 +10,8 @@ from dataclasses import asdict
 
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable
+from rag_core.stage_runner import Run
 from rag_core.storage.questions import save_trace
-from rag_core.tracing import Run
 
 _MAX_WAITING_TRACES = 200  # limits memory while the archive is busy
 

@@ -14,7 +14,8 @@ from datetime import datetime
 from rag_core.engine import Engine
 from rag_core.text.query_terms import QueryTerms, TermWeight, is_asking_word
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, split_long_span
-from rag_core.text.tokens import measure_stem_similarity, tokenize
+from rag_core.text.stem_similarity import measure_stem_similarity
+from rag_core.text.tokens import tokenize
 from rag_core.types import Citation, Draft, Evidence, Kind, Passage, Plan, Question, Sentence
 from rag_core.verification.support import find_best_quote
 from rag_core.verification.verdict_types import Label, Support

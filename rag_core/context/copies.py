@@ -1,84 +1,70 @@
-"""Copies of posts in the evidence, cited by their original; and boilerplate, which is no evidence.
+"""Copies of posts: their order, the original first; hits that are copies merged, and cited by their original.
 
 Copies are all that the asker may read, also those not in the hits.
-
-Boilerplate, lines that a channel repeats in most of its posts (address, calls to subscribe), answers nothing: a line is
-one if it stands in over a fifth of a channel's latest posts, and in at least five. Only channels of the evidence are
-read, all of which the asker may read.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
-from rag_core.context.evidence import DatedPost, compose_evidence, order_copies
-from rag_core.engine import Engine
-from rag_core.storage import near_duplicates, visible_posts
-from rag_core.storage.near_duplicates import PostCopies
-from rag_core.storage.post_lookup import fetch_passages
+from rag_core.storage.near_duplicates import PostCopies, PostCopy
 from rag_core.text.post_openings import build_text_key
-from rag_core.types import Evidence, Hit, Passage, PassageRef, Post, PostKey, Source, Viewer
+from rag_core.types import Hit, Passage, PassageRef, Post, PostKey, Source
 
-_LATEST_POSTS = 300  # per channel: enough to tell a fifth, read in a few milliseconds
-_MIN_SHARE, _MIN_POSTS = 0.2, 5
-
-
-def find_repeated_lines(texts: Iterable[str]) -> frozenset[str]:
-    """Find the lines that repeat in texts, as keys (`build_text_key`); each text counts once for a line."""
-    counts, number = Counter[str](), 0
-    for text in texts:
-        number += 1
-        counts.update({key for line in text.split("\n") if (key := build_text_key(line))})
-    return frozenset(key for key, times in counts.items() if times >= _MIN_POSTS and times > _MIN_SHARE * number)
+DatedPost = Post | Passage | PostCopy
+D = TypeVar("D", bound=DatedPost)
 
 
-def is_boilerplate(text: str, repeated: frozenset[str]) -> bool:
-    """Whether every line of a text is boilerplate."""
-    return bool(repeated) and all(key in repeated for line in text.split("\n") if (key := build_text_key(line)))
+def order_copies(copies: Iterable[D]) -> list[D]:
+    """Order copies of one post, the original first: the earliest; a forward of another copy comes after the others."""
+    listed = list(copies)
+    own = [one for one in listed if one.origin is None]
+    return sorted(listed, key=lambda one: (_is_forward_of(one, own), one.date, one.key))
 
 
-async def load_boilerplate(chats: Iterable[int], rag: Engine) -> dict[int, frozenset[str]]:
-    """Load the boilerplate of channels; cached while the index does not change. Raises ArchiveUnavailable."""
-    found, version = {}, rag.version
-    for chat in chats:
-        lines = rag.boilerplate.get(chat, version)
-        if lines is None:
-            lines = find_repeated_lines(await visible_posts.list_latest_texts(rag.archive, chat, _LATEST_POSTS))
-            rag.boilerplate.store(chat, version, lines)
-        if lines:
-            found[chat] = lines
-    return found
+def _is_forward_of(one: D, others: Sequence[D]) -> bool:
+    """Whether a post is a forward of one of the others; an origin known by name only, as in exports, may be any."""
+    origin = one.origin
+    if origin is None:
+        return False
+    return any(
+        origin.chat_id in (None, other.key.chat_id) and origin.message_id in (None, other.key.message_id)
+        for other in others
+    )
 
 
-async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> Evidence:
-    """Gather the evidence of the hits and its boilerplate, citing the original of a copy where it has the same words.
+def group_same_posts(hits: Sequence[Hit], known: Mapping[PostKey, PostCopies]) -> list[list[Hit]]:
+    """Group hits that are copies, ordered by the best of each group; parts of a long post stay separate."""
+    text_keys = [build_text_key(hit.passage.text) or f"{hit.passage.key}" for hit in hits]
+    families = [(stored.family, hit.passage.part) if (stored := known.get(hit.passage.key)) else None for hit in hits]
+    family_of: dict[str, object] = {}
+    for text_key, family in zip(text_keys, families, strict=True):
+        if family:
+            family_of.setdefault(text_key, family)
+    groups: dict[object, list[Hit]] = {}
+    for hit, text_key, family in zip(hits, text_keys, families, strict=True):
+        groups.setdefault(family or family_of.get(text_key, text_key), []).append(hit)
+    return list(groups.values())
 
-    A post of nothing but boilerplate is no source. Raises ArchiveUnavailable.
+
+def choose_cited_passage(passages: list[Passage], known: Mapping[PostKey, PostCopies]) -> Passage:
+    """Choose the passage to cite, with its copies, the original first.
+
+    A quote must be verbatim: among near-copies, only one with the words of the best hit is cited.
     """
-    known = await near_duplicates.fetch_copies(rag.archive, [hit.passage.key for hit in hits], viewer.channels)
-    evidence = compose_evidence(hits, known)
-    originals = {s.passage.key: key for s in evidence.sources if (key := _find_original(s.passage, known))}
-    stored = await visible_posts.fetch_posts(rag.archive, [*originals, *originals.values()]) if originals else {}
-    places = {
-        s: place
-        for s in evidence.sources
-        if (to := originals.get(s.passage.key)) and (place := _locate_in_original(s.passage, to, known, stored))
-    }
-    passages = await fetch_passages(rag.archive, list(places.values())) if places else {}
-    sources = [
-        _cite_original(s, original) if s in places and (original := passages.get(places[s])) else s
-        for s in evidence.sources
-    ]
-    boilerplate = await load_boilerplate({source.passage.key.chat_id for source in sources}, rag)
-    telling = [
-        s for s in sources if not is_boilerplate(s.passage.text, boilerplate.get(s.passage.key.chat_id, frozenset()))
-    ]
-    return Evidence(tuple(replace(s, number=n) for n, s in enumerate(telling, 1)), boilerplate)
+    best = build_text_key(passages[0].text)
+    first = order_copies(p for p in passages if p is passages[0] or (best and build_text_key(p.text) == best))[0]
+    copies: dict[PostKey, DatedPost] = {p.key: p for p in passages}
+    for passage in passages:
+        if stored := known.get(passage.key):
+            copies |= {one.key: one for one in stored.all}
+    others = tuple(one.key for one in order_copies(copies.values()) if one.key != first.key)
+    return replace(first, copies=others) if others else first
 
 
-def _find_original(passage: Passage, known: Mapping[PostKey, PostCopies]) -> PostKey | None:
+def find_original(passage: Passage, known: Mapping[PostKey, PostCopies]) -> PostKey | None:
     """Original of the passage's post; None where the post itself is the original."""
     if passage.key not in known:
         return None
@@ -87,7 +73,7 @@ def _find_original(passage: Passage, known: Mapping[PostKey, PostCopies]) -> Pos
     return first if first != passage.key else None
 
 
-def _locate_in_original(
+def locate_in_original(
     passage: Passage, original: PostKey, known: Mapping[PostKey, PostCopies], stored: Mapping[PostKey, Post]
 ) -> PassageRef | None:
     """Locate a passage in the original: the same words, or the whole post if both are one passage of one text."""
@@ -104,7 +90,7 @@ def _locate_in_original(
     return PassageRef(original, 0, start, start + len(original_post.text.strip()))
 
 
-def _cite_original(source: Source, original: Passage) -> Source:
+def cite_original(source: Source, original: Passage) -> Source:
     """Cite a source from its original."""
     copy = source.passage
     others = (copy.key, *(key for key in copy.copies if key != original.key))

@@ -11,7 +11,8 @@ from dataclasses import replace
 from rag_core.calibration import FEW_TERMS, FEW_TRANSLATED_TERMS, CoverageFeatures
 from rag_core.index.bm25_postings import TermStatistics
 from rag_core.text.answer_type import VALUED_TYPES, extract_asking_stems, extract_capitalized_stems, extract_name_stems
-from rag_core.text.query_terms import QueryTerms, find_similar_stems, is_asking_stem
+from rag_core.text.query_terms import QueryTerms, is_asking_stem
+from rag_core.text.stem_similarity import find_similar_stems
 from rag_core.text.tokens import tokenize
 from rag_core.writing.extract_candidates import ExtractCandidate
 

@@ -6,42 +6,30 @@ their numbers from the evidence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
+from rag_core.context.boilerplate import is_boilerplate, load_boilerplate
+from rag_core.context.copies import (
+    choose_cited_passage,
+    cite_original,
+    find_original,
+    group_same_posts,
+    locate_in_original,
+)
+from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import LanguageModel, LlmSession, Prompt
 from rag_core.settings import LlmSettings
-from rag_core.storage.near_duplicates import PostCopies, PostCopy
-from rag_core.text.post_openings import build_text_key
+from rag_core.storage import near_duplicates, visible_posts
+from rag_core.storage.near_duplicates import PostCopies
+from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
-from rag_core.types import Evidence, Hit, Passage, Post, PostKey, Question, Source
+from rag_core.types import Evidence, Hit, PostKey, Question, Source, Viewer
 from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt, quote_post, quote_question
 
 MAX_SOURCES = 10  # beyond the tenth hit the answer was found in 1 of 200 questions (XQuAD among news)
-
-DatedPost = Post | Passage | PostCopy
-D = TypeVar("D", bound=DatedPost)
-
-
-def order_copies(copies: Iterable[D]) -> list[D]:
-    """Order copies of one post, the original first: the earliest; a forward of another copy comes after the others."""
-    listed = list(copies)
-    own = [one for one in listed if one.origin is None]
-    return sorted(listed, key=lambda one: (_is_forward_of(one, own), one.date, one.key))
-
-
-def _is_forward_of(one: D, others: Sequence[D]) -> bool:
-    """Whether a post is a forward of one of the others; an origin known by name only, as in exports, may be any."""
-    origin = one.origin
-    if origin is None:
-        return False
-    return any(
-        origin.chat_id in (None, other.key.chat_id) and origin.message_id in (None, other.key.message_id)
-        for other in others
-    )
 
 
 def compose_evidence(
@@ -52,12 +40,12 @@ def compose_evidence(
     `known` are the stored copies by post; for a post too new to be in it, equal words decide.
     """
     known = known or {}
-    groups = _group_same_posts(hits, known)[:most]
+    groups = group_same_posts(hits, known)[:most]
     return Evidence(
         tuple(
             Source(
                 n,
-                _choose_cited_passage([h.passage for h in group], known),
+                choose_cited_passage([h.passage for h in group], known),
                 group[0].score,
                 max(h.likeness for h in group),
                 group[0].leg if len({h.leg for h in group}) == 1 else "both",
@@ -67,33 +55,30 @@ def compose_evidence(
     )
 
 
-def _group_same_posts(hits: Sequence[Hit], known: Mapping[PostKey, PostCopies]) -> list[list[Hit]]:
-    """Group hits that are copies, ordered by the best of each group; parts of a long post stay separate."""
-    text_keys = [build_text_key(hit.passage.text) or f"{hit.passage.key}" for hit in hits]
-    families = [(stored.family, hit.passage.part) if (stored := known.get(hit.passage.key)) else None for hit in hits]
-    family_of: dict[str, object] = {}
-    for text_key, family in zip(text_keys, families, strict=True):
-        if family:
-            family_of.setdefault(text_key, family)
-    groups: dict[object, list[Hit]] = {}
-    for hit, text_key, family in zip(hits, text_keys, families, strict=True):
-        groups.setdefault(family or family_of.get(text_key, text_key), []).append(hit)
-    return list(groups.values())
+async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> Evidence:
+    """Gather the evidence of the hits and its boilerplate, citing the original of a copy where it has the same words.
 
-
-def _choose_cited_passage(passages: list[Passage], known: Mapping[PostKey, PostCopies]) -> Passage:
-    """Choose the passage to cite, with its copies, the original first.
-
-    A quote must be verbatim: among near-copies, only one with the words of the best hit is cited.
+    A post of nothing but boilerplate is no source. Raises ArchiveUnavailable.
     """
-    best = build_text_key(passages[0].text)
-    first = order_copies(p for p in passages if p is passages[0] or (best and build_text_key(p.text) == best))[0]
-    copies: dict[PostKey, DatedPost] = {p.key: p for p in passages}
-    for passage in passages:
-        if stored := known.get(passage.key):
-            copies |= {one.key: one for one in stored.all}
-    others = tuple(one.key for one in order_copies(copies.values()) if one.key != first.key)
-    return replace(first, copies=others) if others else first
+    known = await near_duplicates.fetch_copies(rag.archive, [hit.passage.key for hit in hits], viewer.channels)
+    evidence = compose_evidence(hits, known)
+    originals = {s.passage.key: key for s in evidence.sources if (key := find_original(s.passage, known))}
+    stored = await visible_posts.fetch_posts(rag.archive, [*originals, *originals.values()]) if originals else {}
+    places = {
+        s: place
+        for s in evidence.sources
+        if (to := originals.get(s.passage.key)) and (place := locate_in_original(s.passage, to, known, stored))
+    }
+    passages = await fetch_passages(rag.archive, list(places.values())) if places else {}
+    sources = [
+        cite_original(s, original) if s in places and (original := passages.get(places[s])) else s
+        for s in evidence.sources
+    ]
+    boilerplate = await load_boilerplate({source.passage.key.chat_id for source in sources}, rag)
+    telling = [
+        s for s in sources if not is_boilerplate(s.passage.text, boilerplate.get(s.passage.key.chat_id, frozenset()))
+    ]
+    return Evidence(tuple(replace(s, number=n) for n, s in enumerate(telling, 1)), boilerplate)
 
 
 _MIN_SOURCE_SHARE = 0.2  # least weight of a post, relative to the best one

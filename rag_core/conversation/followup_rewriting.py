@@ -44,10 +44,12 @@ from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.planning.topics import strip_asking_phrase
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.storage.user_data import ConversationTurn
 from rag_core.text.answer_type import extract_numbers
-from rag_core.text.tokens import detect_language, fold_case, tokenize
-from rag_core.tracing import Run, Stage
+from rag_core.text.language_detection import detect_language
+from rag_core.text.tokens import fold_case, tokenize
 from rag_core.types import Question
 from rag_core.writing.grammar import build_paragraph_grammar
 from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt, quote_question

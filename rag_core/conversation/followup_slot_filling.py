@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from rag_core.text.language_detection import detect_language
 from rag_core.text.morphology import WordReading, read_word
-from rag_core.text.tokens import detect_language, fold_case
+from rag_core.text.tokens import fold_case
 
 _MAX_WORDS = 40  # words of a question that are read by the dictionary
 _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")

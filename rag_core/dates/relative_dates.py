@@ -1,8 +1,7 @@
-"""Relative dates: counted from today, or parts of other dates: last week, 3 days ago, the end of May, the first week of July."""
+"""Relative dates: counted from today: last week, 3 days ago, this morning, the past two months, за неделю."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 
@@ -13,15 +12,11 @@ from rag_core.dates.calendar_arithmetic import (
     add_units,
     build_day_range,
     build_unit_range,
-    resolve_half,
-    resolve_nth_unit,
-    resolve_part,
 )
-from rag_core.dates.calendar_dates import CalendarReader
 from rag_core.dates.date_tokenizer import DateMatch
+from rag_core.dates.parts_of_dates import FEW_DAYS, DatePartReader
 
 _SLACK_DAYS = {"week": 3, "month": 10, "quarter": 45, "half": 60, "year": 45, "decade": 400}
-_FEW_DAYS = 5  # "the first days of May", "в первых числах мая"
 _HALF_UNITS = {"week": (4, "day"), "month": (15, "day"), "year": (6, "month")}  # half of a unit
 _UNIT_LETTERS = {"d": "day", "w": "week", "m": "month", "y": "year"}
 _ACCUSATIVE_UNITS = {"день", "сутки", "неделю", "месяц", "квартал", "полугодие", "полгода", "год"}  # "за неделю"
@@ -29,8 +24,8 @@ _GENITIVE_UNITS = {"дня", "недели", "месяца", "квартала",
 _LARGE_NUMBERS = {"million", "billion", "thousand", "hundred", "млн", "млрд"}
 
 
-class RelativeReader(CalendarReader):
-    """Reader of dates composed of directions, counts, units, and parts of other dates."""
+class RelativeReader(DatePartReader):
+    """Reader of dates composed of directions, counts and units."""
 
     def _relative_day(self, i: int, depth: int) -> DateMatch | None:
         """Day counted from today: yesterday, the day before yesterday, вчера вечером, this morning, last night."""
@@ -65,7 +60,7 @@ class RelativeReader(CalendarReader):
                 i, at + 3, lambda today: DateRange(build_unit_range("year", today).since, today + ONE_DAY)
             )
         if words[:2] in {("other", "day"), ("на", "днях")}:
-            return self.match(i, at + 2, lambda today: DateRange(today - _FEW_DAYS * ONE_DAY, today + ONE_DAY))
+            return self.match(i, at + 2, lambda today: DateRange(today - FEW_DAYS * ONE_DAY, today + ONE_DAY))
         if self.kind(at) == "unit" and words[1:] == ("before", "last"):
             name = self.value(at)
             return self.match(i, at + 3, lambda today: build_unit_range(name, today, -2), holds=True)
@@ -215,15 +210,6 @@ class RelativeReader(CalendarReader):
             return i + 3
         return i + 2 if self.word(i) == "с" and self.kind(i + 1) == "half" else i
 
-    def _units_from(self, i: int, end: int, n: int, name: str, depth: int) -> DateMatch | None:
-        """Units from a date on: two weeks starting May 20th."""
-        if self.word(end) not in {"starting", "beginning", "начиная"}:
-            return None
-        first = self.parse_date(self.skip(end + 1, "from", "on", "с", "the"), depth + 1)
-        if first is None:
-            return None
-        return self.match(i, first.end, _from_start(first, lambda day: DateRange(day, add_units(n, name, day))))
-
     def _latest_unit(self, i: int, depth: int) -> DateMatch | None:
         """Unit up to now: за неделю, "digest for the week", "итоги года"."""
         if self.word(i) == "за":
@@ -237,93 +223,6 @@ class RelativeReader(CalendarReader):
             return replace(self._rolling(i, at + 1, 1, "week"), needs="digest", pair=False)
         return replace(self._unit_alone(at), at=self.tokens[i].start, needs="digest")
 
-    def _nth(self, i: int, depth: int) -> DateMatch | None:
-        """Nth unit, weekday or half of a range: the first week of July, вторая половина мая, последние дни марта."""
-        i0, i = i, self.skip(i, "the")
-        nth, end = -1, i + 1
-        if self.kind(i) == "decade" and self.word(i + 1) == "числах":  # "в двадцатых числах мая"
-            nth = self.value(i) - 1900
-        elif self.kind(i) != "direction" or self.value(i) not in {"last", "latest"}:
-            ordinal = self.number(i)
-            if not ordinal or not ordinal[1] or ordinal[0] > 31:
-                return None
-            nth, end = ordinal[0], ordinal[2]
-        count = self.number(end)
-        n, at = (count[0], count[2]) if count and not count[1] else (0, end)
-        resolve = self._choose_nth(at, nth, n)
-        return self._inside(i0, at + 1, resolve, depth) if resolve else None
-
-    def _choose_nth(self, at: int, nth: int, n: int) -> Callable[[DateRange], DateRange | None] | None:
-        """Choose what is counted: halves, days, weekends, weekdays or units; `n` of them, 0 if their number is not said."""
-        kind, value, word = self.kind(at), self.value(at), self.word(at)
-        if kind == "half":
-            return (lambda box: resolve_half(box, nth)) if nth in {1, 2} else None
-        if word == "числах":
-            n = 10 if nth in {10, 20} else _FEW_DAYS if nth == 1 else 7
-            return lambda box: resolve_nth_unit(box, "day", None, nth, n)
-        if kind in {"weekday", "weekend"}:
-            weekday, length = (value, 1) if kind == "weekday" else (5, 2)
-            return lambda box: resolve_nth_unit(box, "day", weekday, nth, length)
-        if kind != "unit" or value in {"hour", "fortnight"}:
-            return None
-        n = n or (_FEW_DAYS if word in {"days", "дни", "дней", "днях"} else 1)
-        return lambda box: resolve_nth_unit(box, value, None, nth, n)
-
-    def _inside(
-        self, i: int, end: int, resolve: Callable[[DateRange], DateRange | None], depth: int
-    ) -> DateMatch | None:
-        at = self.skip(end, "of", "in", "the", "-")
-        outer = self.parse_date(at, depth + 1, inner=True)
-        if outer is None or (outer.needs == "range" and outer.fields is None):
-            return None
-        read_outer = outer.read
-        return self.match(i, outer.end, lambda today: resolve(box) if (box := read_outer(today)) else None)
-
-    def _part(self, i: int, depth: int) -> DateMatch | None:
-        """Start, middle or end of a range: early May, в середине прошлого года, the end of the month."""
-        at = self.skip(i, "the")
-        part, noun = self.value(at), self.word(at) in {"start", "middle", "end", "beginning"}
-        if self.kind(at) != "part" or part not in {"start", "middle", "end"}:
-            return None
-        if noun and self.kind(at + 1) != "of" and self.value(at + 1) not in {"this", "last"}:
-            return None
-        return self._inside(i, at + 1, lambda box: resolve_part(part, box), depth)
-
-    def _unit_alone(self, i: int) -> DateMatch:
-        name = self.value(i) if self.value(i) not in {"hour", "fortnight"} else "day"
-        return self.match(i, i + 1, lambda today: build_unit_range(name, today), holds=True)
-
-    def _week_of(self, i: int, depth: int) -> DateMatch | None:
-        """Week that begins on a date, or a numbered week: week of May 3, w/c 4 Feb, week 12 of 2024."""
-        start, i = i, self.skip(i, "the")
-        words = tuple(self.word(n) for n in range(i, i + 3))
-        starting = words[0] == "week" and words[1] in {"of", "commencing", "beginning", "starting"}
-        if starting or words == ("w", "/", "c"):
-            first = self.parse_date(self.skip(i + (2 if starting else 3), "the"), depth + 1)
-            if first is None:
-                return None
-            return self.match(start, first.end, _from_start(first, lambda day: DateRange(day, day + 7 * ONE_DAY)))
-        if self.word(i) != "week" or self.kind(i + 1) != "number" or not 1 <= self.value(i + 1) <= 53:
-            return None
-        n, (y, end) = self.value(i + 1), self._trailing_year(i + 2)
-
-        def read(today: date) -> DateRange | None:
-            try:
-                monday = date.fromisocalendar(y or today.year, n, 1)
-            except ValueError:
-                return None
-            return DateRange(monday, monday + 7 * ONE_DAY)
-
-        return self.match(start, end, read)
-
 
 def _convert_unit(n: int, name: str) -> tuple[int, str]:
     return (-(-n // 24), "day") if name == "hour" else (2 * n, "week") if name == "fortnight" else (n, name)
-
-
-def _from_start(first: DateMatch, build: Callable[[date], DateRange]) -> Callable[[date], DateRange | None]:
-    def read(today: date) -> DateRange | None:
-        box = first.read(today)
-        return build(box.since) if box and box.since else None
-
-    return read

@@ -40,13 +40,8 @@ from rag_core.index.qdrant_collections import (
 )
 from rag_core.index.qdrant_connection import QdrantConnection, connect_qdrant
 from rag_core.index.reconnecting import Reconnecting
-from rag_core.index.store_points import (
-    encode_passage_ref,
-    get_date_bounds,
-    make_point_id,
-    read_passage_ref,
-    split_batches,
-)
+from rag_core.index.store_filter import get_date_bounds
+from rag_core.index.store_points import encode_passage_ref, make_point_id, read_passage_ref, split_batches
 from rag_core.settings import QdrantSettings
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter

@@ -1,25 +1,24 @@
-"""Points of passages, as every store takes them: ids, payloads, batches, checked vectors, and filters.
+"""Points of passages, as every store takes them: ids, payloads, batches, and checked vectors.
 
 Point ids are made of the passage reference alone, so that writing a passage twice stores it once. Pure functions.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 from itertools import islice
-from typing import Any, NamedTuple, TypedDict, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID, uuid5
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_core.errors import VectorRefused, VectorsUnavailable, translate_errors
-from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
+from rag_core.errors import VectorRefused, translate_errors
+from rag_core.types import PassageRef, PostKey
 
 VectorArray = NDArray[np.float32]
 T = TypeVar("T")
@@ -53,13 +52,6 @@ def read_passage_ref(row: Mapping[str, Any]) -> PassageRef:
     return PassageRef(PostKey(chat, message), part, start, end)
 
 
-def get_date_bounds(only: SearchFilter) -> tuple[int | None, int | None]:
-    """Bounds of a filter in Unix seconds, rounded up: Telegram's dates have no fractions."""
-    since = None if only.since is None else math.ceil(only.since.timestamp())
-    until = None if only.until is None else math.ceil(only.until.timestamp())
-    return since, until
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class VectorPoint:
     """Point to be stored: the vector of a passage; `text_hash` is the hash of the embedded text."""
@@ -80,7 +72,6 @@ class StoredPoint(NamedTuple):
     text_hash: str
 
 
-MAX_FILTER_POSTS = 50_000  # most posts that a filter may name: 10 ms of the embedded store, more of a server
 PAYLOAD_FIELDS = (*REF_FIELDS, "date", "lang", "text_hash")
 
 
@@ -100,19 +91,6 @@ class PointBatch:
     ids: list[str]
     payloads: list[dict[str, int | str]]
     vectors: VectorArray
-
-
-class StoreFilter(TypedDict):
-    """Filter in plain values, as the stores use it in their queries; dates in whole Unix seconds.
-
-    `posts`: for a filter by single posts, pairs of a channel (one of `channels`) and its message ids.
-    """
-
-    channels: list[int]
-    posts: list[tuple[int, list[int]]] | None
-    since: int | None
-    until: int | None
-    lang: str | None
 
 
 def hash_to_number(text_hash: str) -> int:
@@ -172,25 +150,3 @@ def _make_point_payload(point: VectorPoint) -> dict[str, int | str]:
         "hash": hash_to_number(point.text_hash),
         "text_hash": point.text_hash,
     }
-
-
-def make_store_filter(only: SearchFilter, lang: str | None) -> StoreFilter:
-    """Convert a search filter for the stores. Raises VectorsUnavailable for more than `MAX_FILTER_POSTS` posts."""
-    since, until = get_date_bounds(only)
-    return {
-        "channels": sorted(only.channels),
-        "posts": None if only.keys is None else _list_filter_posts(only.keys, only.channels),
-        "since": since,
-        "until": until,
-        "lang": lang,
-    }
-
-
-def _list_filter_posts(keys: PostKeySet, channels: frozenset[int]) -> list[tuple[int, list[int]]]:
-    named = [(chat, ids.tolist()) for chat, ids in sorted(keys.by_chat.items()) if chat in channels and len(ids)]
-    if sum(len(ids) for _, ids in named) > MAX_FILTER_POSTS:
-        raise VectorsUnavailable(
-            f"More than {MAX_FILTER_POSTS:,} posts fit the filter: they were searched by words only. "
-            "Ask about one channel to search by meaning too."
-        )
-    return named

@@ -1,7 +1,7 @@
 """Vector store: cosine search over passages, in a folder (qdrant-edge) or on a Qdrant server.
 
-What the two (`VectorBackend`) share is here and in `store_points.py`: points are prepared, hits are ordered, and
-blocking calls run in threads.
+What the two (`VectorBackend`) share is here, in `store_points.py` and `store_filter.py`: points and filters are
+prepared, hits are ordered, and blocking calls run in threads.
 
 The store is derived: it holds vectors and passage references, no texts, and can be rebuilt from the archive. The
 archive records which changes are in the store, under the store's `identity`.
@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from rag_core.errors import VectorsUnavailable
 from rag_core.index.bm25_postings import select_stable_top
 from rag_core.index.reconnecting import Reconnecting
+from rag_core.index.store_filter import make_store_filter
 from rag_core.index.store_points import (
     StoredPoint,
     VectorArray,
     VectorPoint,
     hash_to_number,
     make_point_id,
-    make_store_filter,
     normalize_vector,
     prepare_batches,
     read_passage_ref,

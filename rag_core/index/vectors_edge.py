@@ -34,7 +34,8 @@ from typing import Any
 import numpy as np
 
 from rag_core.errors import VectorsUnavailable, translate_errors
-from rag_core.index.store_points import PAYLOAD_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
+from rag_core.index.store_filter import StoreFilter
+from rag_core.index.store_points import PAYLOAD_FIELDS, PointBatch, StoreInfo, VectorArray
 from rag_core.untrusted_files import IrregularFile, read_regular_file
 from rag_core.worker_process import BlockingWorkerProcess, Message, WorkerExited
 

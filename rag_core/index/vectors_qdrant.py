@@ -26,7 +26,8 @@ from rag_core.index.qdrant_collections import (
     match_any,
 )
 from rag_core.index.qdrant_connection import QdrantConnection, connect_qdrant
-from rag_core.index.store_points import PAYLOAD_FIELDS, REF_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
+from rag_core.index.store_filter import StoreFilter
+from rag_core.index.store_points import PAYLOAD_FIELDS, REF_FIELDS, PointBatch, StoreInfo, VectorArray
 from rag_core.settings import QdrantSettings
 
 _METADATA_KEY = "citegram"  # key of Citegram's part of the metadata

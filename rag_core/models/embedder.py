@@ -28,7 +28,7 @@ from rag_core.models.onnx_models import (
     load_text_embedding,
     trim_for_tokenizer,
 )
-from rag_core.text.tokens import detect_language
+from rag_core.text.language_detection import detect_language
 
 EmbeddingArray = NDArray[np.float32]
 

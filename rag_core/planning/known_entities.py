@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rag_core.text.language_detection import detect_language
 from rag_core.text.names import matches_name, transliterate_word
-from rag_core.text.tokens import detect_language, tokenize
+from rag_core.text.tokens import tokenize
 from rag_core.types import Channel
 
 LANGUAGE_NAMES = {"en": "English", "ru": "Russian"}

@@ -36,8 +36,10 @@ from rag_core.planning.queries import (
     truncate_query,
 )
 from rag_core.planning.rule_planner import EXACT_INTENTS
-from rag_core.text.tokens import detect_language, tokenize
-from rag_core.tracing import Run, Stage
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
+from rag_core.text.language_detection import detect_language
+from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Kind, Plan, Question
 from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt
 

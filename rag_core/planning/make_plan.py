@@ -9,9 +9,10 @@ from rag_core.engine import Engine
 from rag_core.planning.known_entities import KnownEntities
 from rag_core.planning.rule_planner import format_plan
 from rag_core.planning.spelling_and_aliases import plan_with_spelling_and_aliases
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.storage import channels
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
-from rag_core.tracing import Run, Stage
 from rag_core.types import Channel, Plan, Question
 
 

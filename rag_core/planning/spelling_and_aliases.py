@@ -14,8 +14,8 @@ from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable
 from rag_core.planning.request_words import is_asking_word
 from rag_core.retrieval.hybrid import search_lexical
-from rag_core.storage.channels import list_synonyms
 from rag_core.storage.post_lookup import fetch_passages
+from rag_core.storage.synonyms_and_pinned_answers import list_synonyms
 from rag_core.text.names import list_names_in_other_script
 from rag_core.text.names_given_in_posts import find_aliases
 from rag_core.text.query_expansion import TRANSLATION_WEIGHT, expand_words

@@ -19,7 +19,7 @@ from rag_core.recipe_steps import (
     search_and_extract,
     write_or_extract,
 )
-from rag_core.tracing import Run
+from rag_core.stage_runner import Run
 from rag_core.types import Certainty, Draft, Evidence, Question
 
 __all__ = ["RECIPES", "Recipe", "run_direct"]

@@ -14,10 +14,10 @@ from rag_core.planning.comparison_questions import parse_comparison
 from rag_core.planning.question_parts import QuestionPart
 from rag_core.recipe_steps import finish_draft, plan_or_answer_exactly, search_and_extract, write_or_extract
 from rag_core.recipes.value_comparison import build_comparison_sentence, is_about
+from rag_core.stage_runner import Run
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import Run
 from rag_core.types import Certainty, Draft, Evidence, Plan, Question, Sentence
 
 

@@ -24,7 +24,9 @@ from rag_core.recipes.gap_check_and_second_search import (
     limit_answer_length,
 )
 from rag_core.retrieval.search import format_hit, search_passages
-from rag_core.tracing import LlmCosts, Run, Stage
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
+from rag_core.tracing import LlmCosts
 from rag_core.types import Draft, Evidence, Hit, Question, Source
 from rag_core.verification.entailment import judge_relevance
 from rag_core.writing.write import write_draft

@@ -18,8 +18,9 @@ from rag_core.errors import GenerationFailed, translate_errors
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.planning.queries import sanitize_query
 from rag_core.retrieval.search import search_passages
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
-from rag_core.tracing import Run, Stage
 from rag_core.types import Draft, Evidence, Plan, Question, Sentence
 from rag_core.verification.claim_extraction import extract_claims
 from rag_core.writing.grammar import LETTERS

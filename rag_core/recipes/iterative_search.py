@@ -32,10 +32,11 @@ from rag_core.retrieval.hybrid import LEXICAL, RetrievalQuery, search_hybrid
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import add_neighbours, build_retrieval_query, extract_expansion_names, search_passages
 from rag_core.retrieval.search_filters import resolve_filter
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.names import find_names
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import Run, Stage
 from rag_core.types import Draft, Evidence, Hit, Passage, PassageRef, Plan, Question, SearchFilter
 from rag_core.writing.extract_draft import extract_closest
 

@@ -21,9 +21,11 @@ from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RagError, RecipeFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Prompt, collect_generation
 from rag_core.recipe_steps import finish_draft, plan_or_answer_exactly, search_and_extract
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import LlmCosts, Run, Stage
+from rag_core.tracing import LlmCosts
 from rag_core.types import Draft, Evidence, Passage, Question, Sentence, Shortfall, Source
 from rag_core.verification.support import attribute_sentence
 from rag_core.writing.extract import quote_piece, select_best_pieces

@@ -29,9 +29,10 @@ from rag_core.recipes.react_tools import (
     select_allowed_tools,
 )
 from rag_core.retrieval.search import note_unindexed_posts
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.text.numbers import extract_figures
 from rag_core.text.sentences import split_sentences
-from rag_core.tracing import Run, Stage
 from rag_core.types import Citation, Draft, Evidence, Passage, Plan, Question, Sentence
 from rag_core.writing.grammar import LETTERS
 from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt, quote_question

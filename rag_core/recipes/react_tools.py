@@ -21,7 +21,7 @@ from typing import Annotated, Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
 
-from rag_core.context.copies import gather_evidence
+from rag_core.context.evidence import gather_evidence
 from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, ToolFailed, translate_errors
@@ -36,11 +36,14 @@ from rag_core.retrieval.fusion_and_mmr import fuse_rankings
 from rag_core.retrieval.hybrid import DENSE, LEXICAL, RetrievalQuery, search_dense, search_hybrid, search_lexical
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.storage.channels import load_channels
 from rag_core.storage.post_lookup import fetch_passages
+from rag_core.text.language_detection import detect_language
 from rag_core.text.query_terms import QueryTerms
-from rag_core.text.tokens import detect_language, tokenize
-from rag_core.tracing import Run, Span, Stage
+from rag_core.text.tokens import tokenize
+from rag_core.tracing import Span
 from rag_core.types import (
     HYBRID,
     Channel,

@@ -12,7 +12,8 @@ from rag_core.storage.channels import load_channels
 from rag_core.storage.visible_posts import list_first_texts
 from rag_core.text.names import transliterate_word
 from rag_core.text.query_expansion import SYNONYM_WEIGHT, expand_words
-from rag_core.text.query_terms import find_similar_stems, strip_combining_form
+from rag_core.text.query_terms import strip_combining_form
+from rag_core.text.stem_similarity import find_similar_stems
 from rag_core.text.tokens import stem, tokenize
 from rag_core.types import Viewer
 

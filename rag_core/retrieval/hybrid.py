@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError, StageTimeout
 from rag_core.retrieval.stored_vectors import Vector, VectorReader
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import Run, Stage
 from rag_core.types import DENSE_FIRST, HYBRID, LEXICAL_ONLY, PassageRef, SearchFilter, Shortfall
 
 LEXICAL, DENSE, BOTH = "lexical", "dense", "both"

@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Literal
 
-from rag_core.context.evidence import order_copies
+from rag_core.context.copies import order_copies
 from rag_core.retrieval.whats_new_answers import choose_posts
 from rag_core.storage import Archive, visible_posts
 from rag_core.storage.near_duplicates import PostCopies, fetch_copies

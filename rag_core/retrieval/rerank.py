@@ -23,11 +23,11 @@ from rag_core.index.bm25_postings import TermStatistics
 from rag_core.models.reranker import Reranker
 from rag_core.retrieval.fusion_and_mmr import fuse_weighted_sum
 from rag_core.retrieval.hybrid import BOTH, RetrievalResult
+from rag_core.stage_runner import Run
 from rag_core.text.answer_type import AnswerType, contains_answer_type
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import tokenize_sentences
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import Run
 from rag_core.types import Hit, Passage, PassageRef, Plan, Question
 
 _MAX_MEASURED = 40  # hits; the others keep their order below them

@@ -42,13 +42,14 @@ from rag_core.retrieval.rerank import rerank_by_features
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.retrieval.stored_vectors import Vector
 from rag_core.settings import SearchSettings
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.storage import posts
 from rag_core.storage.index_state import count_queued_posts
 from rag_core.storage.post_lookup import fetch_passages, list_neighbour_keys
 from rag_core.text.names import find_names
 from rag_core.text.post_openings import build_text_key
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import Run, Stage
 from rag_core.types import Hit, Kind, Passage, PassageRef, Plan, PostKeySet, Question, SearchFilter, Shortfall, Viewer
 
 _PROTECTED_POSTS = 5  # first posts of the question's own query, fixed at the top

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Protocol, TypeVar
 
-from rag_core.context.copies import gather_evidence
+from rag_core.context.evidence import gather_evidence
 from rag_core.dates.calendar_arithmetic import shift_months
 from rag_core.engine import Engine
 from rag_core.retrieval.search_filters import resolve_filter

@@ -1,62 +1,22 @@
-"""Channels: titles, visibility, bindings to groups, group rules, status figures, quota of unapproved channels.
-
-Anybody may add the bot to a channel and post there without end. Posts over the quota of a channel that no admin
-approved are dropped, and the first such date is kept in the channel's row, so that its approval can note a gap.
-"""
+"""Channels: titles, visibility, approval, membership of the bot, status figures; lookup by what people call one."""
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.post_rows import decode_row, encode_row, from_unix_seconds, get_unix_time, to_unix_seconds
+from rag_core.storage.post_rows import from_unix_seconds, get_unix_time
 from rag_core.storage.posts import mark_posts_changed
-from rag_core.types import Channel, PostKey, Visibility
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRules:
-    """Rules of a group that its admins chose.
-
-    cited_only: refuse if an answer is not sure
-    admins_ask: only admins may ask here
-    lang: "ru" or "en", the bot's language for everybody; "" for each user's own language
-    """
-
-    cited_only: bool = False
-    admins_ask: bool = False
-    lang: str = ""
-
-
-async def load_group_rules(archive: Archive, group_id: int) -> GroupRules:
-    """Load the rules of a group; the defaults if nobody chose any."""
-    rows = await archive.rows("SELECT * FROM group_rules WHERE group_id = ?", (group_id,))
-    return decode_row(GroupRules, rows[0]) if rows else GroupRules()
-
-
-async def save_group_rules(archive: Archive, group_id: int, rules: GroupRules) -> None:
-    """Save the rules of a group in place of earlier ones."""
-    await archive.save_rows("group_rules", [{"group_id": group_id, **encode_row(rules)}])
-
-
-async def move_group(archive: Archive, old: int, new: int) -> None:
-    """Move bindings, rules, watches and digests to the new id of a group."""
-    async with archive.writing() as connection:
-        for table in ("watches", "digests"):
-            await connection.execute(f"UPDATE OR REPLACE {table} SET chat_id = ? WHERE chat_id = ?", (new, old))
-        for table in ("bindings", "group_rules"):
-            await connection.execute(f"UPDATE OR IGNORE {table} SET group_id = ? WHERE group_id = ?", (new, old))
-            await connection.execute(f"DELETE FROM {table} WHERE group_id = ?", (old,))
-
+from rag_core.storage.unapproved_channels import UNAPPROVED_STATES, note_dropped_posts_gap
+from rag_core.types import Channel, Visibility
 
 # The unary plus makes SQLite use the index on `seq`, which selects few rows, instead of reading the channel's posts.
 _CHANGED_POSTS_SQL = "SELECT message_id FROM posts WHERE seq > ?1 AND +chat_id = ?2"
@@ -92,71 +52,6 @@ async def fetch_channel_status(archive: Archive, chat_id: int, watermark: int, s
         changed = f"SELECT count(*) FROM ({_CHANGED_POSTS_SQL} UNION {queued})"
         dense = await archive.value(changed, (mark or 0, chat_id, mark))
     return ChannelStatus(count, guarded, None if last is None else from_unix_seconds(last), lexical, dense, bool(left))
-
-
-async def list_unapproved_channels(archive: Archive, since: datetime) -> list[int]:
-    """List channels that wait for approval, or were removed, since before this moment."""
-    sql = f"SELECT chat_id FROM channels WHERE {_IS_UNAPPROVED_SQL} AND added_at < ?"
-    return await archive.column(sql, (to_unix_seconds(since),))
-
-
-Connection = aiosqlite.Connection
-# States of unapproved channels; their posts are in no index (`VISIBLE_POSTS` in post_rows.py).
-UNAPPROVED_STATES = ("pending", "removed")
-
-_IS_UNAPPROVED_SQL = "state IN ('pending', 'removed')"
-_CONTENT_BYTES_SQL = "coalesce(sum(length(CAST(text AS BLOB)) + length(CAST(entities AS BLOB))), 0)"
-
-
-async def find_known_and_unapproved(
-    connection: aiosqlite.Connection, chat_ids: Iterable[int]
-) -> tuple[set[int], set[int]]:
-    """Find which of these chats are known, and which of the known ones are not approved."""
-    sql = f"SELECT chat_id, {_IS_UNAPPROVED_SQL} FROM channels WHERE chat_id IN (SELECT value FROM json_each(?))"
-    rows = list(await connection.execute_fetchall(sql, (json.dumps([*chat_ids]),)))
-    return {row[0] for row in rows}, {row[0] for row in rows if row[1]}
-
-
-async def count_unapproved_channels(connection: aiosqlite.Connection) -> int:
-    """Count the channels that are pending or removed."""
-    ((number,),) = await connection.execute_fetchall(f"SELECT count(*) FROM channels WHERE {_IS_UNAPPROVED_SQL}")
-    return int(number)
-
-
-async def measure_channel_content(connection: aiosqlite.Connection, chat_id: int) -> tuple[int, int]:
-    """Count the post versions of a channel and their bytes; of a removed channel only those since its removal."""
-    living = "FROM posts AS p WHERE p.chat_id = ?1 AND p.deleted_at IS NULL"
-    rows = await connection.execute_fetchall(
-        f"SELECT count(*), {_CONTENT_BYTES_SQL} FROM posts WHERE chat_id = ?1 AND deleted_at IS NULL UNION ALL "
-        f"SELECT count(*), {_CONTENT_BYTES_SQL} FROM post_versions WHERE chat_id = ?1 "
-        f"AND message_id IN (SELECT p.message_id {living})",
-        (chat_id,),
-    )
-    return sum(row[0] for row in rows), sum(row[1] for row in rows)
-
-
-async def drop_posts_over_quota(connection: aiosqlite.Connection, dropped: Mapping[PostKey, int]) -> None:
-    """Record posts dropped over the quota, each with its date in Unix seconds.
-
-    The stored version of a post whose newer version is dropped is deleted: it would be shown as the present text.
-    """
-    await connection.executemany(
-        "DELETE FROM posts WHERE chat_id = ? AND message_id = ? AND deleted_at IS NULL", [tuple(key) for key in dropped]
-    )
-    await connection.executemany(
-        "UPDATE channels SET dropped_since = min(coalesce(dropped_since, ?1), ?1) WHERE chat_id = ?2",
-        [(date, key.chat_id) for key, date in dropped.items()],
-    )
-
-
-async def note_dropped_posts_gap(connection: aiosqlite.Connection, chat_id: int) -> None:
-    """Note a gap for an approved channel from its first dropped post until now."""
-    await connection.execute(
-        "INSERT INTO gaps (chat_id, since, until, noted_at) SELECT chat_id, dropped_since, ?1, ?1 FROM channels "
-        "WHERE chat_id = ?2 AND dropped_since < ?1",
-        (get_unix_time(), chat_id),
-    )
-    await connection.execute("UPDATE channels SET dropped_since = NULL WHERE chat_id = ?", (chat_id,))
 
 
 async def save_channel(archive: Archive, channel: Channel) -> None:
@@ -285,98 +180,3 @@ async def get_first_channel_date(archive: Archive) -> datetime | None:
     """Time when the first channel was added; None if there is none."""
     first = await archive.value("SELECT min(added_at) FROM channels")
     return None if first is None else from_unix_seconds(first)
-
-
-async def set_channel_bindable(archive: Archive, chat_id: int, allowed: bool) -> None:
-    """Allow the admins of groups to bind a known channel that is not public, or no longer.
-
-    Bindings made by group admins lose their effect with the permission.
-    """
-    await archive.execute("UPDATE channels SET bindable = ? WHERE chat_id = ?", (allowed, chat_id))
-
-
-async def bind_channel(archive: Archive, group_id: int, chat_id: int, *, own: bool = False) -> None:
-    """Bind a known channel to a group, which may then read it.
-
-    `own`: the group's own admins bound it, which counts only as long as they may.
-    """
-    sql = (
-        "INSERT INTO bindings (group_id, chat_id, own) VALUES (?, ?, ?) "
-        "ON CONFLICT (group_id, chat_id) DO UPDATE SET own = min(own, excluded.own)"
-    )
-    await archive.execute(sql, (group_id, chat_id, own))
-
-
-async def unbind_channel(archive: Archive, group_id: int, chat_id: int) -> None:
-    """Remove the binding of a channel to a group."""
-    await archive.execute("DELETE FROM bindings WHERE group_id = ? AND chat_id = ?", (group_id, chat_id))
-
-
-async def list_bound_groups(archive: Archive) -> list[int]:
-    """List the groups with bound channels."""
-    return await archive.column("SELECT DISTINCT group_id FROM bindings ORDER BY group_id")
-
-
-async def list_bound_channels(archive: Archive, group_id: int) -> frozenset[int]:
-    """List the channels a group may read.
-
-    Channels bound by its own admins count only while they are public or bindable.
-    """
-    sql = (
-        "SELECT chat_id FROM bindings JOIN channels USING (chat_id) "
-        "WHERE group_id = ? AND (NOT own OR visibility = 'public' OR bindable)"
-    )
-    return frozenset(await archive.column(sql, (group_id,)))
-
-
-MAX_SYNONYMS = 500  # per channel
-
-
-class Synonym(NamedTuple):
-    """Synonym of a channel; both ways: each word finds the other."""
-
-    chat_id: int
-    word: str
-    meaning: str
-
-
-async def add_synonym(archive: Archive, synonym: Synonym, by: int) -> bool:
-    """Add a synonym; False if it is there, or if the channel has MAX_SYNONYMS. Drop the engine's caches afterwards."""
-    added = await archive.execute(
-        "INSERT OR IGNORE INTO channel_synonyms (chat_id, word, meaning, added_by, added_at) SELECT ?, ?, ?, ?, ? "
-        "WHERE (SELECT count(*) FROM channel_synonyms WHERE chat_id = ?) < ?",
-        (*synonym, by, get_unix_time(), synonym.chat_id, MAX_SYNONYMS),
-    )
-    return added > 0
-
-
-async def remove_synonym(archive: Archive, synonym: Synonym) -> bool:
-    """Remove a synonym; False if there was none. Drop the engine's caches afterwards."""
-    sql = "DELETE FROM channel_synonyms WHERE chat_id = ? AND word = ? AND meaning = ?"
-    return await archive.execute(sql, synonym) > 0
-
-
-async def list_synonyms(archive: Archive, channels: Collection[int]) -> list[Synonym]:
-    """List the synonyms of these channels, in alphabetical order."""
-    rows = await archive.rows("SELECT chat_id, word, meaning FROM channel_synonyms ORDER BY word, meaning, chat_id")
-    return [synonym for row in rows if (synonym := Synonym(*row)).chat_id in channels]
-
-
-async def pin_answer(archive: Archive, asked: str, post: PostKey, by: int) -> None:
-    """Pin a post as the answer to a question, in place of another of its channel; `asked` identifies the question."""
-    sql = "INSERT OR REPLACE INTO pinned_answers VALUES (?, ?, ?, ?, ?)"
-    await archive.execute(sql, (asked, *post, by, get_unix_time()))
-
-
-async def unpin_answer(archive: Archive, asked: str, channels: Collection[int]) -> None:
-    """Unpin the answers to a question in these channels."""
-    sql = "DELETE FROM pinned_answers WHERE asked = ? AND chat_id = ?"
-    await archive.execute_many(sql, [(asked, chat_id) for chat_id in channels])
-
-
-async def find_pinned_post(archive: Archive, asked: str, channels: Collection[int]) -> PostKey | None:
-    """Find the post that was last pinned as the answer to a question in one of these channels."""
-    rows = await archive.rows(
-        "SELECT chat_id, message_id FROM pinned_answers WHERE asked = ? ORDER BY pinned_at DESC, chat_id", (asked,)
-    )
-    return next((PostKey(*row) for row in rows if row["chat_id"] in channels), None)

@@ -325,7 +325,7 @@ _COPY_TABLES = (
     "DELETE FROM near_texts WHERE one = OLD.exact; END",
 )
 
-# Unapproved channels: their posts leave the indexes, and posts over their quota are dropped (channels.py).
+# Unapproved channels: their posts leave the indexes, and posts over their quota are dropped (unapproved_channels.py).
 # `dropped_since`: the date of the first dropped post.
 _DROPPED_POSTS_COLUMN = (
     "ALTER TABLE channels ADD COLUMN dropped_since INTEGER",
@@ -338,7 +338,7 @@ _CHANNEL_SYNONYM_TABLE = (
     "added_by INTEGER NOT NULL, added_at INTEGER NOT NULL, PRIMARY KEY (chat_id, word, meaning)) WITHOUT ROWID",
 )
 
-# Answers that admins pinned (channels.py): `asked` is a keyed hash of a question's terms, no words of it.
+# Pinned answers (synonyms_and_pinned_answers.py): `asked` is a keyed hash of a question's terms, no words of it.
 _PIN_TABLE = (
     """CREATE TABLE pinned_answers (
         asked TEXT NOT NULL,

@@ -1,4 +1,4 @@
-"""Posts in the archive: saved in versions, deleted by tombstones, purged with their channel; changes for the indexes.
+"""Posts in the archive: saved in versions, deleted by tombstones, restored; and their changes for the indexes.
 
 They are read by visible_posts.py and post_lookup.py.
 """
@@ -27,8 +27,7 @@ from rag_core.storage.visible_posts import SHOWN_COLUMN, fetch_posts, read_album
 from rag_core.types import Post, PostKey
 
 # Rows of one transaction: about 50 ms on an ordinary disk, so that other writers do not wait long.
-_TRANSACTION_ROWS = 500
-_REMOVED_STATE = "removed"
+TRANSACTION_ROWS = 500
 
 
 async def mark_posts_deleted(archive: Archive, keys: Iterable[PostKey], *, how: str) -> int:
@@ -61,7 +60,7 @@ async def _update_posts(
     archive: Archive, keys: Iterable[PostKey], what: str, values: tuple[object, ...], which: str
 ) -> int:
     marked, rest = 0, iter(dict.fromkeys(keys))
-    while batch := list(islice(rest, _TRANSACTION_ROWS)):
+    while batch := list(islice(rest, TRANSACTION_ROWS)):
         async with archive.writing() as connection:
             sql = f"SELECT t.chat_id, t.message_id {JOIN_BY_KEY.format(table='posts')} WHERE {which}"
             chosen = [PostKey(*row) for row in await connection.execute_fetchall(sql, (encode_keys(batch),))]
@@ -93,54 +92,12 @@ async def mark_posts_changed(archive: Archive, chat_id: int | None = None, *, gu
             rows = await connection.execute_fetchall(
                 "SELECT chat_id, message_id FROM posts WHERE deleted_at IS NULL AND seq <= ?1 "
                 "AND (?2 IS NULL OR chat_id = ?2) AND (NOT ?3 OR guarded IS NOT NULL) ORDER BY seq LIMIT ?4",
-                (last, chat_id, guarded, _TRANSACTION_ROWS),
+                (last, chat_id, guarded, TRANSACTION_ROWS),
             )
             keys = [PostKey(*row) for row in rows]
             if not keys:
                 return
             await _assign_sequence_numbers(connection, keys)
-
-
-async def remove_channel(archive: Archive, chat_id: int) -> int:
-    """Remove a channel: tombstones for its posts, no bindings and no gaps. Returns how many posts it had.
-
-    `purge_removed_posts` deletes its data once the indexes have dropped it.
-    """
-    async with archive.writing() as connection:
-        await connection.execute(
-            "UPDATE channels SET state = ?, bindable = 0 WHERE chat_id = ?", (_REMOVED_STATE, chat_id)
-        )
-        for table in ("bindings", "gaps", "history"):
-            await connection.execute(f"DELETE FROM {table} WHERE chat_id = ?", (chat_id,))
-    keys = [PostKey(chat_id, one) for one in await list_message_ids(archive, chat_id)]
-    return await mark_posts_deleted(archive, keys, how=_REMOVED_STATE)
-
-
-async def purge_removed_posts(archive: Archive, taken: int) -> None:
-    """Delete the posts of removed channels; `taken` is the sequence number that every index has reached.
-
-    A removed channel with new posts waits for approval again, with these only.
-    """
-    gone = "deleted_how = ? AND seq <= ?"
-    while True:
-        async with archive.writing() as connection:
-            cursor = await connection.execute(
-                f"DELETE FROM posts WHERE (chat_id, message_id) IN "
-                f"(SELECT chat_id, message_id FROM posts WHERE {gone} LIMIT ?)",
-                (_REMOVED_STATE, taken, _TRANSACTION_ROWS),
-            )
-            if cursor.rowcount == _TRANSACTION_ROWS:
-                continue
-            mine = "FROM posts WHERE posts.chat_id = channels.chat_id"
-            sql = f"DELETE FROM channels WHERE state = ? AND NOT EXISTS (SELECT 1 {mine})"
-            await connection.execute(sql, (_REMOVED_STATE,))
-            await connection.execute(
-                "UPDATE channels SET state = 'pending', added_at = ? WHERE state = ? "
-                f"AND EXISTS (SELECT 1 {mine} AND deleted_at IS NULL) "
-                f"AND NOT EXISTS (SELECT 1 {mine} AND deleted_how = ?)",
-                (get_unix_time(), _REMOVED_STATE, _REMOVED_STATE),
-            )
-            return
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +153,7 @@ _UPSERT_POST = (  # names of columns, no values
 async def save_posts(archive: Archive, posts: Sequence[Post], *, source: str, update_id: int = 0) -> PostTally:
     """Save posts in batches; saving them again changes nothing. `source` is "live" or "import"."""
     tally, rest = PostTally(), iter(posts)
-    while batch := list(islice(rest, _TRANSACTION_ROWS)):
+    while batch := list(islice(rest, TRANSACTION_ROWS)):
         async with archive.writing() as connection:
             arrivals = [(post, update_id) for post in batch]
             tally += await save_arrivals_in_transaction(connection, arrivals, source=source)

@@ -1,4 +1,4 @@
-"""Query terms: weights, and similarity of stems.
+"""Query terms: their weights, and what share of a question the terms of a text cover.
 
 Words that only name the kind of answer ("name", "number", "cost") weigh less: posts seldom repeat them.
 """
@@ -13,33 +13,10 @@ from functools import cache
 from rag_core.text.answer_type import AnswerType, detect_answer_type, extract_asking_stems
 from rag_core.text.query_expansion import SYNONYM_WEIGHT, expand_words, is_translation
 from rag_core.text.status_questions import extract_status_stems
-from rag_core.text.tokens import MIN_COMMON_PREFIX, measure_stem_similarity, stem, tokenize
+from rag_core.text.stem_similarity import measure_stem_similarity
+from rag_core.text.tokens import stem, tokenize
 
 TermWeight = Callable[[str], float]  # term to weight, above 0
-
-
-# Limits: candidates compared per common beginning, and similar stems kept per term.
-_MAX_COMPARED_STEMS, _MAX_SIMILAR_STEMS = 64, 8
-
-
-def find_similar_stems(asked: Iterable[str], others: Iterable[str]) -> dict[str, list[tuple[float, str]]]:
-    """Map each asked stem to its similar stems, most similar first, at most `_MAX_SIMILAR_STEMS`, itself left out."""
-    asked, by_start = tuple(asked), dict[str, list[str]]()
-    for term in asked:
-        by_start[term[:MIN_COMMON_PREFIX]] = []
-    for other in dict.fromkeys(others):
-        listed = by_start.get(other[:MIN_COMMON_PREFIX])
-        if listed is not None and len(listed) < _MAX_COMPARED_STEMS:
-            listed.append(other)
-    similar = {}
-    for term in asked:
-        near = (
-            (measure_stem_similarity(term, (other,)), other)
-            for other in by_start[term[:MIN_COMMON_PREFIX]]
-            if other != term
-        )
-        similar[term] = sorted((one for one in near if one[0]), key=lambda one: -one[0])[:_MAX_SIMILAR_STEMS]
-    return similar
 
 
 # Words that only name the kind of answer and say nothing of the topic: posts seldom repeat them.

@@ -69,7 +69,7 @@ ANALYSIS_VERSION = 7  # from 6 on an index knows which terms of a passage only i
 # Versions whose terms are much the same: their indexes answer until they are rebuilt.
 READABLE_ANALYSES = frozenset({3, 4, 5, 6, ANALYSIS_VERSION})
 
-_WORD = re.compile(r"[^\W_]+")
+WORD = re.compile(r"[^\W_]+")
 _CYRILLIC = re.compile(r"[а-я]")
 # What may need normalizing before its words are told: all but ASCII, Western European and Cyrillic letters, and signs
 # and pictures, which are no part of a word in any form. Looking for it takes a tenth of the time of normalizing.
@@ -107,8 +107,8 @@ whats thats whos wheres whens hows theres dont doesnt didnt isnt arent wasnt can
 please hi hey hello anyone someone anything something ok okay really actually
 wanna gonna gotta lemme gimme btw theyre youre hes shes wen wat wot
 """
-_RUSSIAN_STOP_WORDS, _ENGLISH_STOP_WORDS = frozenset(_STOP_WORDS_RU.split()), frozenset(_STOP_WORDS_EN.split())
-STOP_WORDS = _RUSSIAN_STOP_WORDS | _ENGLISH_STOP_WORDS
+RUSSIAN_STOP_WORDS, ENGLISH_STOP_WORDS = frozenset(_STOP_WORDS_RU.split()), frozenset(_STOP_WORDS_EN.split())
+STOP_WORDS = RUSSIAN_STOP_WORDS | ENGLISH_STOP_WORDS
 
 
 _HUNDRED = frozenset({"сто", "ста"})  # Snowball gives the numeral the stem of "стоит"
@@ -149,7 +149,7 @@ def tokenize(text: str) -> list[str]:
     """Split a text into stemmed terms, in order, with repetitions and without stop words."""
     if _UNUSUAL.search(text):
         text = _COMBINING_MARKS.sub("", unicodedata.normalize("NFC", normalize_characters(text).lower()))
-    return [s for s in map(stem, _WORD.findall(text.lower())) if s]
+    return [s for s in map(stem, WORD.findall(text.lower())) if s]
 
 
 def tokenize_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[str, ...]]:
@@ -157,23 +157,7 @@ def tokenize_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[st
     if _UNUSUAL.search(text):
         return [tuple(tokenize(text[start:end])) for start, end in spans]
     low = text.lower()
-    return [tuple([s for s in map(stem, _WORD.findall(low, start, end)) if s]) for start, end in spans]
-
-
-def detect_language(text: str) -> str:
-    """Detect the language, "ru" or "en", by function words, else by letters: a third of them Cyrillic is Russian.
-
-    Function words come first: a Russian question about the Golden Gate Quartet has more Latin letters than
-    Cyrillic ones, an English one about Кирпичики more Cyrillic ones.
-    """
-    low = text.lower().replace("ё", "е")
-    words = _WORD.findall(low)
-    russian, english = (sum(word in stops for word in words) for stops in (_RUSSIAN_STOP_WORDS, _ENGLISH_STOP_WORDS))
-    if russian != english:
-        return "ru" if russian > english else "en"
-    letters = [c for c in low if c.isalpha()]
-    cyrillic = sum("а" <= c <= "я" for c in letters)
-    return "ru" if letters and cyrillic * 3 >= len(letters) else "en"
+    return [tuple([s for s in map(stem, WORD.findall(low, start, end)) if s]) for start, end in spans]
 
 
 def fold_case(text: str) -> str:
@@ -182,24 +166,3 @@ def fold_case(text: str) -> str:
     if len(low) != len(text):  # the lower case of "İ" has two characters
         low = "".join(one if len(one := letter.lower()) == 1 else letter for letter in text)
     return low.replace("ё", "е")
-
-
-MIN_COMMON_PREFIX = 4  # common first letters: fewer is chance
-
-
-def measure_stem_similarity(term: str, others: Iterable[str]) -> float:
-    """Measure similarity to the closest other stem by common beginning, 0..1: "учител" and "учительниц" are similar."""
-    best = 0.0
-    start = term[:MIN_COMMON_PREFIX]
-    for other in others:
-        if other[:MIN_COMMON_PREFIX] != start:
-            continue
-        same, most = 0, max(len(term), len(other))
-        for a, b in zip(term, other, strict=False):
-            if a != b:
-                break
-            same += 1
-        whole = same == min(len(term), len(other))  # "bread" and "break" only begin alike
-        if same >= (MIN_COMMON_PREFIX if whole else MIN_COMMON_PREFIX + 1) and same >= 0.6 * most:
-            best = max(best, same / most)
-    return best

@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from rag_core.engine import Engine
 from rag_core.llm.protocol import LlmSession, Prompt
+from rag_core.stage_runner import Run
 from rag_core.text.query_terms import TermWeight
-from rag_core.tracing import Run
 from rag_core.types import Passage, Question, Shortfall, Viewer
 from rag_core.verification.facts import extract_facts, extract_facts_by_sentence
 from rag_core.verification.rules import MAX_LIKELIHOOD, SUPPORT_THRESHOLD

@@ -26,7 +26,6 @@ from rag_core.verification.contradictions import (
     find_role_differences,
     has_pronoun,
 )
-from rag_core.verification.counted_items import NumberedItems
 from rag_core.verification.facts import (
     LONGEST_STATED,
     MOST_FIGURES,
@@ -34,6 +33,7 @@ from rag_core.verification.facts import (
     extract_facts,
     extract_facts_by_sentence,
 )
+from rag_core.verification.numbers_in_price_lists import NumberedItems
 from rag_core.verification.verdict_types import Label, Support
 from rag_core.verification.word_comparison import Vocabulary
 

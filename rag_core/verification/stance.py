@@ -31,8 +31,8 @@ from rag_core.verification.assertion_cues import (
 )
 from rag_core.verification.claim_comparison import contains_name, contains_value, find_moment_differences
 from rag_core.verification.contradictions import find_opposite_statements, find_opposite_words, find_role_differences
-from rag_core.verification.counted_items import NumberedItems, list_unit_words
 from rag_core.verification.facts import LONGEST_STATED, MOST_FIGURES, SentenceFacts, extract_facts, join_facts
+from rag_core.verification.numbers_in_price_lists import NumberedItems, list_unit_words
 from rag_core.verification.verdict_types import Label, Support
 from rag_core.verification.word_comparison import Word, fold_text
 

@@ -27,10 +27,12 @@ from rag_core.text.answer_type import (
     leaves_reason_open,
     names_a_role,
 )
+from rag_core.text.language_detection import detect_language
 from rag_core.text.morphology import read_word
 from rag_core.text.query_terms import QueryTerms, is_asking_stem
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, TextSpan, split_sentences
-from rag_core.text.tokens import detect_language, measure_stem_similarity, tokenize
+from rag_core.text.stem_similarity import measure_stem_similarity
+from rag_core.text.tokens import tokenize
 from rag_core.types import Citation, Evidence, Passage, Post, PostKey, Sentence
 from rag_core.writing.extract_candidates import (
     MAX_SENTENCE_GAP,

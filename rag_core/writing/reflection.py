@@ -14,7 +14,8 @@ from rag_core.context.evidence import fit_excerpts, order_for_prompt
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Prompt
-from rag_core.tracing import Run, Stage
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.types import Draft, Evidence, Question
 from rag_core.verification.support import MIN_SUPPORT, measure_support
 from rag_core.writing.grammar import LETTERS

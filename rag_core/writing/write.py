@@ -16,9 +16,11 @@ from rag_core.context.evidence import PromptBudget, build_prompt_budget
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import DecodingParams, FinishReason, Generation, LlmSession, Prompt
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
+from rag_core.text.language_detection import detect_language
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
-from rag_core.text.tokens import detect_language
-from rag_core.tracing import LlmCosts, Run, Stage
+from rag_core.tracing import LlmCosts
 from rag_core.types import Draft, Evidence, Passage, Post, Question, Sentence, Source
 from rag_core.verification.support import (
     attribute_sentence,

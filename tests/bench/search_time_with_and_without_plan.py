@@ -39,8 +39,8 @@ from rag_core import RagSettings, open_engine
 from rag_core.answer import answer_question
 from rag_core.planning.rule_planner import build_bare_plan, plan_by_rules
 from rag_core.retrieval.search import search_passages
+from rag_core.stage_runner import Run
 from rag_core.storage import channels
-from rag_core.tracing import Run
 from rag_core.types import Channel, Plan, Question, Viewer
 
 Row = dict[str, float]

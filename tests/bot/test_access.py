@@ -12,7 +12,7 @@ from driver import ADMIN, GROUP, open_archive
 
 from bot.access import AdminRegistry, MembershipCache, Reader, build_viewer, get_reader_id, is_admin
 from bot.sandbox import Sandbox
-from rag_core.storage import Archive, channels
+from rag_core.storage import Archive, channels, group_rules_and_bindings
 from rag_core.types import Channel, Visibility
 
 READER, OTHER_GROUP = 500, -1010
@@ -34,8 +34,8 @@ async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
         ):
             await channels.save_channel(archive, Channel(chat_id, str(chat_id), visibility=visibility))
         await channels.save_channel(archive, Channel(PENDING, "new", visibility=Visibility.PUBLIC, state="pending"))
-        await channels.bind_channel(archive, GROUP, MEMBERS)
-        await channels.bind_channel(archive, GROUP, PENDING)
+        await group_rules_and_bindings.bind_channel(archive, GROUP, MEMBERS)
+        await group_rules_and_bindings.bind_channel(archive, GROUP, PENDING)
         yield archive
 
 

@@ -26,7 +26,7 @@ from rag_core.engine_factory import load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, RebuildRefused
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import Bm25Index
-from rag_core.storage import index_state, post_lookup, posts
+from rag_core.storage import channel_removal, index_state, post_lookup, posts
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES, tokenize
 from rag_core.types import Channel, Post, PostKey, SearchFilter
 
@@ -168,7 +168,7 @@ async def test_a_removed_channel_is_not_deleted_for_good_while_a_rebuild_may_hav
     indexing = asyncio.create_task(IndexingWorker(bot.rag.archive, bot.indexer, every=0.02).run())
     with hold_rebuild(bot.rag.archive.folder):
         await bot.reindexing.start()
-        await posts.remove_channel(bot.rag.archive, KILN)
+        await channel_removal.remove_channel(bot.rag.archive, KILN)
         await asyncio.sleep(0.5)
         assert bot.found("glazes") == []
         assert await bot.rag.archive.rows("SELECT * FROM posts WHERE chat_id = ?", (KILN,))

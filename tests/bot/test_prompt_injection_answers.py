@@ -31,9 +31,9 @@ from rag_core.planning.merge_plans import merge_plans
 from rag_core.planning.plan_schema_and_parsing import parse_proposal
 from rag_core.planning.rule_planner import build_bare_plan
 from rag_core.recipes.react_tools import TOOLS
+from rag_core.stage_runner import Run
 from rag_core.storage import user_data, visible_posts
 from rag_core.storage.user_data import AnswerMode, ConversationKey, save_answer_mode
-from rag_core.tracing import Run
 from rag_core.types import Channel, Entity, Post, PostKey, Sentence, Visibility
 from rag_core.verification.verify import verify_text
 

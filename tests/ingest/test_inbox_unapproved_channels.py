@@ -18,6 +18,7 @@ from ingest.indexer import LexicalIndexer, read_posts_again
 from rag_core.index.lexical_index import Bm25Index
 from rag_core.storage import (
     Archive,
+    channel_removal,
     channels,
     history_gaps,
     index_state,
@@ -43,7 +44,7 @@ async def test_what_nobody_approves_for_a_month_is_forgotten(archive: Archive, m
     assert await forget_unapproved_channels(archive, now - timedelta(days=5)) == 0
     assert await forget_unapproved_channels(archive, now) == 1
     assert [await post_lookup.count_posts(archive, chat) for chat in (NEW, OLD, READ)] == [1, 0, 1]
-    await posts.purge_removed_posts(archive, await posts.get_last_seq(archive))
+    await channel_removal.purge_removed_posts(archive, await posts.get_last_seq(archive))
     assert (await channels.load_channels(archive)).keys() == {NEW, READ}
     assert await forget_unapproved_channels(archive, now) == 0
 

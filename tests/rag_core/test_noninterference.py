@@ -49,11 +49,11 @@ from rag_core.index.store_points import VectorPoint
 from rag_core.index.vector_store import open_vector_store
 from rag_core.retrieval.period_digest import build_period_digest
 from rag_core.retrieval.post_search import list_posts
-from rag_core.storage import channels, index_state, posts, subscriptions
-from rag_core.storage.channels import Synonym, add_synonym
+from rag_core.stage_runner import Run
+from rag_core.storage import channels, index_state, posts, subscriptions, synonyms_and_pinned_answers
+from rag_core.storage.synonyms_and_pinned_answers import Synonym, add_synonym
 from rag_core.storage.user_data import save_channel_sets
-from rag_core.text.tokens import detect_language
-from rag_core.tracing import Run
+from rag_core.text.language_detection import detect_language
 from rag_core.types import Channel, PassageRef, Post, PostKey, SearchFilter, Visibility
 from rag_core.verification.verify import verify_text
 
@@ -201,11 +201,11 @@ async def fill(rag: Engine, hidden: Sequence[Post]) -> None:
         await posts.save_posts(rag.archive, some, source="live")
         await indexer.catch_up()
     for post in (public_posts()[0], hidden[0]):  # the closed one is the last, and would be the answer
-        await channels.pin_answer(rag.archive, hash_question(PINNED, rag.archive), post.key, 1)
+        await synonyms_and_pinned_answers.pin_answer(rag.archive, hash_question(PINNED, rag.archive), post.key, 1)
     for post in hidden[:50]:
         await add_synonym(rag.archive, Synonym(post.key.chat_id, "ferry", post.text.split()[0]), 1)
         asked = hash_question(post.text, rag.archive)
-        await channels.pin_answer(rag.archive, asked, post.key, 1)
+        await synonyms_and_pinned_answers.pin_answer(rag.archive, asked, post.key, 1)
     again = [replace(post, text=f"{post.text} twice", edited=NOW - timedelta(days=1)) for post in hidden[::7]]
     await posts.save_posts(rag.archive, again, source="live")
     await indexer.catch_up()

@@ -19,7 +19,7 @@ from rag_core.errors import GenerationFailed, ImportRefused
 from rag_core.planning.known_entities import KnownEntities
 from rag_core.planning.make_plan import make_plan
 from rag_core.settings import Budgets
-from rag_core.tracing import Run
+from rag_core.stage_runner import Run
 from rag_core.types import Plan
 
 

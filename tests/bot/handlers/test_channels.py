@@ -18,7 +18,7 @@ from bot.i18n import get_translator
 from bot.sandbox import Sandbox
 from bot.sandbox.chat_rights import set_chat_member
 from bot.views.channel_card import ChannelAction, ChannelCallback, make_channel_token
-from rag_core.storage import Archive, channels, history_gaps, index_state, post_lookup, posts
+from rag_core.storage import Archive, channels, group_rules_and_bindings, history_gaps, index_state, post_lookup, posts
 from rag_core.storage import channels as standing
 from rag_core.types import Channel, Post, PostKey, Visibility
 
@@ -263,7 +263,7 @@ def gone_for_good(home: Path) -> bool:
 
 
 async def test_a_channel_is_removed_with_all_its_data_by_two_presses(sandbox: Sandbox, live: Any, home: Path) -> None:
-    await query_archive(home, lambda archive: channels.bind_channel(archive, -1009, SAFE))
+    await query_archive(home, lambda archive: group_rules_and_bindings.bind_channel(archive, -1009, SAFE))
     async with live():
         card = await Card.asked(sandbox)
         await card.press("The safe", "Remove…")

@@ -18,7 +18,7 @@ from bot import import_process
 from bot.sandbox import Sandbox, methods
 from bot.sandbox.state import UploadedFile
 from bot.sandbox.user_actions import press_button
-from rag_core.storage import Archive, channels, post_lookup, posts
+from rag_core.storage import Archive, channel_removal, channels, post_lookup
 from rag_core.types import Channel, Visibility
 
 BAKERY = -10077
@@ -224,7 +224,8 @@ async def test_a_known_channel_keeps_its_readers_and_its_pause_and_a_removed_one
     async def wait(*_: object) -> int:
         return 0
 
-    monkeypatch.setattr(posts, "purge_removed_posts", wait)  # the channel would be forgotten before the import
+    # otherwise the channel would be forgotten before the import
+    monkeypatch.setattr(channel_removal, "purge_removed_posts", wait)
     await query_archive(home, changed)
     bare = int(str(HARBOUR).removeprefix("-100"))
     async with live():

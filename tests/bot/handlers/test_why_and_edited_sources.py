@@ -17,7 +17,7 @@ from bot.sandbox import Sandbox
 from bot.stored_answer import hash_text_version, parse_stored_answer, serialize_answer
 from bot.views.message_formatting import split_pages
 from bot.views.post_formatting import RenderContext
-from rag_core.storage import Archive, channels, posts, visible_posts
+from rag_core.storage import Archive, channels, group_rules_and_bindings, posts, visible_posts
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import (
     Answer,
@@ -139,7 +139,7 @@ async def test_in_a_group_everybody_hears_of_their_own_answers(
         await sandbox.say(ADMIN, "/why", chat_id=GROUP)  # may be meant for another bot
         await ask(ADMIN, f"/ask@citegram_bot {FERRY}", GROUP)
         assert len(sandbox.world.sent[GROUP]) == sent + 1
-        await query_archive(home, lambda archive: channels.unbind_channel(archive, GROUP, HARBOUR))
+        await query_archive(home, lambda archive: group_rules_and_bindings.unbind_channel(archive, GROUP, HARBOUR))
         lost = await ask(OTTO, "/why@citegram_bot", GROUP, reply_to=to_otto["message_id"])
     assert "Harbour" in last["text"] and "Harbour" not in lost["text"]
     assert FERRY in last["text"]

@@ -28,7 +28,7 @@ from bot.telegram.recheck_before_sending import (
 from bot.telegram.session import RetryMiddleware
 from bot.views import message_formatting
 from rag_core.models.active_models import LanguageModels
-from rag_core.storage import Archive, channels, posts, visible_posts
+from rag_core.storage import Archive, channels, group_rules_and_bindings, posts, visible_posts
 from rag_core.types import Post, PostKey, Visibility
 
 PADLOCK = "Which digits open the boathouse padlock?"
@@ -45,7 +45,7 @@ async def crew(sandbox: Sandbox, home: Path) -> None:
     """Otto reads the channel as its member, and the group because it is bound there."""
     async with open_archive(home) as archive:
         await channels.record_bot_joined(archive, CREW)
-        await channels.bind_channel(archive, GROUP, CREW)
+        await group_rules_and_bindings.bind_channel(archive, GROUP, CREW)
     set_chat_member(sandbox.world, CREW, OTTO, "member")
 
 
@@ -80,7 +80,7 @@ async def paused(sandbox: Sandbox, archive: Archive) -> None:
 
 
 async def unbound(sandbox: Sandbox, archive: Archive) -> None:
-    await channels.unbind_channel(archive, GROUP, CREW)
+    await group_rules_and_bindings.unbind_channel(archive, GROUP, CREW)
 
 
 async def deleted(sandbox: Sandbox, archive: Archive) -> None:

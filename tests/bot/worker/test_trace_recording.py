@@ -11,8 +11,8 @@ from bot.worker import trace_recording
 from bot.worker.trace_recording import record_traces
 from rag_core.engine_factory import open_engine
 from rag_core.settings import Budgets, DataSettings, LlmSettings, ModelSettings, RagSettings
+from rag_core.stage_runner import Run
 from rag_core.storage.questions import fetch_trace
-from rag_core.tracing import Run
 
 
 async def test_a_trace_that_cannot_be_kept_stops_neither_the_next_nor_the_end(

@@ -13,7 +13,7 @@ from telethon import errors, types
 from ingest.history.backfill import BackfillRunner, PacedSource, begin_gap_backfills, find_newest_id
 from ingest.history.mtproto_client import FloodWait, HistoryClient, NoAccess
 from rag_core.errors import HistoryUnavailable
-from rag_core.storage import Archive, channel_history, channels, history_gaps, posts
+from rag_core.storage import Archive, channel_history, channel_removal, channels, history_gaps, posts
 from rag_core.types import Channel
 
 
@@ -100,7 +100,7 @@ async def test_nothing_is_saved_of_a_channel_that_was_removed_meanwhile(
     server.post(*range(1, 301))
     await channel_history.begin_backfill(approved, CHAT_ID)
     job = (await channel_history.list_backfills(approved))[CHAT_ID]
-    await posts.remove_channel(approved, CHAT_ID)
+    await channel_removal.remove_channel(approved, CHAT_ID)
     assert await channel_history.list_backfills(approved) == {}
     assert await channel_history.save_batch(approved, job.chat_id, [], 100) is None
     assert not await channel_history.begin_backfill(approved, CHAT_ID)

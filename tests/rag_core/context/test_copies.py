@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ingest.dedup import CopyIndexer
-from rag_core.context.copies import gather_evidence
+from rag_core.context.evidence import gather_evidence
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import near_duplicates, posts
 from rag_core.types import Hit, Origin, Passage, Post, PostKey, Viewer

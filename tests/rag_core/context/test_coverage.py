@@ -10,8 +10,8 @@ from rag_core.context.coverage import measure_coverage
 from rag_core.context.evidence import compose_evidence
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.retrieval.search import search_passages
+from rag_core.stage_runner import Run
 from rag_core.text.query_terms import QueryTerms
-from rag_core.tracing import Run
 from rag_core.types import Certainty
 from rag_core.writing.extract import select_best_pieces
 

@@ -16,8 +16,8 @@ from rag_core.conversation.followup_rewriting import resolve_followup
 from rag_core.errors import GenerationFailed
 from rag_core.llm.local import open_local_model
 from rag_core.settings import LlmSettings, MemorySettings
+from rag_core.stage_runner import Run
 from rag_core.storage.user_data import AnswerMode, erase_user_data, save_answer_mode
-from rag_core.tracing import Run
 
 FERRY = "How much is a ferry ticket to Owl Island?"
 CHILDREN, BY_RULES = "how much is it for children?", "how much is ferry ticket to Owl Island for children?"

@@ -166,7 +166,7 @@ async def test_the_filter_is_inside_the_search_by_meaning_too(
         given = await answer_question(question, rag)
         assert [(s.passage.key.message_id, s.leg) for s in given.found] == [(4, "both")]
         assert given.shortfalls == ()
-        monkeypatch.setattr("rag_core.index.store_points.MAX_FILTER_POSTS", 0)
+        monkeypatch.setattr("rag_core.index.store_filter.MAX_FILTER_POSTS", 0)
         wide = replace(rag)  # with caches of its own
         given = await answer_question(question, wide)
         assert [(s.passage.key.message_id, s.leg) for s in given.found] == [(4, "lexical")]

@@ -24,8 +24,8 @@ from rag_core.planning.plan_schema_and_parsing import PLAN_GRAMMAR, REWRITE_GRAM
 from rag_core.planning.queries import MAX_QUERY_LENGTH
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.settings import Budgets
+from rag_core.stage_runner import Run
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import Run
 from rag_core.types import Channel, Plan, Question, Viewer
 
 NOW = datetime(2026, 1, 15, 9, tzinfo=UTC)

@@ -20,7 +20,8 @@ from rag_core.recipes.gap_check_and_second_search import (
 )
 from rag_core.recipes.mapreduce import MAP_GRAMMAR, PassageFacts, map_passage, parse_map_reply
 from rag_core.settings import LlmSettings
-from rag_core.tracing import LlmCosts, Run
+from rag_core.stage_runner import Run
+from rag_core.tracing import LlmCosts
 from rag_core.types import Passage, PostKey, Sentence
 
 SAYS = "The ferry leaves at 7:30."

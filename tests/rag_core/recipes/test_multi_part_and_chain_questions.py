@@ -8,7 +8,8 @@ from typing import Any
 from rag_core.planning.make_plan import make_plan
 from rag_core.recipes.iterative_search import search_in_rounds
 from rag_core.retrieval.search import add_neighbours, search_passages
-from rag_core.tracing import Run, Stage
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.types import Certainty, Hit, Plan, Viewer
 
 

@@ -17,8 +17,8 @@ from rag_core.answer import run_recipe
 from rag_core.errors import GenerationFailed, IndexUnavailable, ModelUnavailable
 from rag_core.llm.local import open_local_model
 from rag_core.settings import LlmSettings
+from rag_core.stage_runner import Run
 from rag_core.storage.user_data import AnswerMode, save_answer_mode
-from rag_core.tracing import Run
 from rag_core.types import Citation, Draft, Evidence, Post, PostKey, Sentence
 
 pytestmark = pytest.mark.slow

@@ -22,7 +22,7 @@ from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.retrieval import search
 from rag_core.retrieval.fusion_and_mmr import fuse_rankings
 from rag_core.settings import LlmSettings, RagSettings
-from rag_core.tracing import Run
+from rag_core.stage_runner import Run
 from rag_core.types import Plan
 
 TICKET = "How much does a ferry ticket cost to the island?"

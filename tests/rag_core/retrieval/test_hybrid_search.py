@@ -18,9 +18,9 @@ from rag_core.models.catalog import ModelRole
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.retrieval.hybrid import search_dense, search_lexical
 from rag_core.retrieval.search import search_passages
+from rag_core.stage_runner import Run
 from rag_core.storage import posts
 from rag_core.storage.post_lookup import fetch_passages
-from rag_core.tracing import Run
 from rag_core.types import Hit, PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow

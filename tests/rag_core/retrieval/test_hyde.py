@@ -15,7 +15,7 @@ from rag_core.planning.rule_planner import plan_by_rules, widen_plan
 from rag_core.recipe_steps import write_hypothetical_post
 from rag_core.retrieval.search import search_passages
 from rag_core.settings import LlmSettings
-from rag_core.tracing import Run
+from rag_core.stage_runner import Run
 from rag_core.types import Plan
 
 pytestmark = pytest.mark.slow

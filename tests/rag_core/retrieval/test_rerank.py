@@ -16,7 +16,7 @@ from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.retrieval.hybrid import RetrievalResult
 from rag_core.retrieval.rerank import MAX_RERANKED, is_decisive, rerank_by_features, rerank_hits
 from rag_core.retrieval.search import search_passages
-from rag_core.tracing import Run
+from rag_core.stage_runner import Run
 from rag_core.types import Hit, Kind, Passage, PassageRef, Plan, PostKey, Question, Viewer
 
 
@@ -169,7 +169,7 @@ def test_a_question_about_the_past_gives_new_posts_no_bonus() -> None:
 
 async def test_a_question_without_a_topic_is_searched_by_date(library: Any, make_post: Any) -> None:
     from rag_core.retrieval.search import search_passages
-    from rag_core.tracing import Run
+    from rag_core.stage_runner import Run
 
     posts = [make_post(n, f"Bulletin {n}: wind and rain.", chat=library.harbour) for n in range(30, 90)]
     await library.keep(*posts)

@@ -29,10 +29,10 @@ from rag_core.retrieval.search import (
 )
 from rag_core.retrieval.search_filters import build_filter
 from rag_core.retrieval.stored_vectors import VectorReader
+from rag_core.stage_runner import Run
 from rag_core.storage import channels, posts, visible_posts
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import Run
 from rag_core.types import (
     Channel,
     Hit,

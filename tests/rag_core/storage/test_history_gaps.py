@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rag_core.storage import Archive, channels, history_gaps, posts
+from rag_core.storage import Archive, channel_removal, channels, history_gaps, posts
 from rag_core.types import Channel, Post
 
 HARBOUR, KILN = -1001, -1002
@@ -182,5 +182,5 @@ async def test_gaps_of_a_channel_that_waits_for_approval_are_told_when_it_is_app
 async def test_a_channel_takes_its_gaps_with_it(archive: Archive) -> None:
     await join(archive, HARBOUR, day(7))
     await history_gaps.note_gap_before_joining(archive, HARBOUR)
-    await posts.remove_channel(archive, HARBOUR)
+    await channel_removal.remove_channel(archive, HARBOUR)
     assert await history_gaps.list_open_gaps(archive) == {}

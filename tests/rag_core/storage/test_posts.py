@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_sizes import choose_size
 
-from rag_core.storage import Archive, channels, post_lookup, posts, visible_posts
+from rag_core.storage import Archive, channels, group_rules_and_bindings, post_lookup, posts, visible_posts
 from rag_core.storage.post_merging import PostTally
 from rag_core.types import Channel, Entity, Media, Origin, Post, PostKey, Visibility
 
@@ -200,11 +200,11 @@ async def test_a_channel_s_new_title_does_not_change_who_may_read_it(archive: Ar
 async def test_a_group_sees_the_channels_bound_to_it(archive: Archive) -> None:
     for chat_id in (-1001, -1002):
         await channels.save_channel(archive, Channel(chat_id, "Пекарня"))
-        await channels.bind_channel(archive, -5, chat_id)
-        await channels.bind_channel(archive, -5, chat_id)
-    await channels.unbind_channel(archive, -5, -1002)
-    assert await channels.list_bound_channels(archive, -5) == {-1001}
-    assert await channels.list_bound_channels(archive, -6) == frozenset()
+        await group_rules_and_bindings.bind_channel(archive, -5, chat_id)
+        await group_rules_and_bindings.bind_channel(archive, -5, chat_id)
+    await group_rules_and_bindings.unbind_channel(archive, -5, -1002)
+    assert await group_rules_and_bindings.list_bound_channels(archive, -5) == {-1001}
+    assert await group_rules_and_bindings.list_bound_channels(archive, -6) == frozenset()
 
 
 arrivals = st.lists(

@@ -7,7 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from rag_core.storage import Archive, channels, index_state, post_lookup, posts, visible_posts
+from rag_core.storage import (
+    Archive,
+    channel_removal,
+    channels,
+    group_rules_and_bindings,
+    index_state,
+    post_lookup,
+    posts,
+    visible_posts,
+)
 from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts, list_album_keys
 from rag_core.storage.post_merging import merge_album
 from rag_core.types import Channel, Entity, Media, Post, PostKey
@@ -173,16 +182,16 @@ async def test_touched_posts_are_looked_at_again(archive: Archive, make_post: Ma
 async def test_a_removed_channel_goes_from_the_indexes_first_and_then_for_good(
     archive: Archive, make_post: MakePost
 ) -> None:
-    await channels.bind_channel(archive, -9, CHAT)
+    await group_rules_and_bindings.bind_channel(archive, -9, CHAT)
     await posts.save_posts(archive, [make_post(1, "Хлеб"), make_post(2, "Булки")], source="live")
     before = await posts.get_last_seq(archive)
-    assert await posts.remove_channel(archive, CHAT) == 2
+    assert await channel_removal.remove_channel(archive, CHAT) == 2
     assert await seen(archive, before) == {1: None, 2: None}
-    assert await channels.list_bound_channels(archive, -9) == frozenset()
+    assert await group_rules_and_bindings.list_bound_channels(archive, -9) == frozenset()
 
-    await posts.purge_removed_posts(archive, before)
+    await channel_removal.purge_removed_posts(archive, before)
     assert len(await archive.rows("SELECT 1 FROM posts")) == 2
-    await posts.purge_removed_posts(archive, await posts.get_last_seq(archive))
+    await channel_removal.purge_removed_posts(archive, await posts.get_last_seq(archive))
     assert await channels.load_channels(archive) == {}
     assert await archive.rows("SELECT 1 FROM posts") == []
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.text.tokens import _UNUSUAL, STOP_WORDS, detect_language, stem, tokenize, tokenize_spans
+from rag_core.text.language_detection import detect_language
+from rag_core.text.tokens import _UNUSUAL, STOP_WORDS, stem, tokenize, tokenize_spans
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from scripted_model import FakeLlm
 
 from rag_core.llm.local import open_local_model
 from rag_core.settings import LlmSettings
-from rag_core.tracing import Run
+from rag_core.stage_runner import Run
 from rag_core.types import Passage, PostKey, Viewer
 from rag_core.verification.claim_extraction import extract_claims
 from rag_core.verification.entailment import assess_passages, judge_relevance

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.context.copies import find_repeated_lines, is_boilerplate
+from rag_core.context.boilerplate import find_repeated_lines, is_boilerplate
 from rag_core.dates.parse import parse_period
 from rag_core.text.answer_type import contains_answer_type, detect_answer_type
 from rag_core.text.post_openings import build_text_key

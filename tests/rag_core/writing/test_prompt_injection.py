@@ -25,10 +25,11 @@ from rag_core.recipe_steps import write_hypothetical_post
 from rag_core.recipes.gap_check_and_second_search import judge_question_parts
 from rag_core.recipes.mapreduce import map_passage
 from rag_core.recipes.react import run_react
+from rag_core.stage_runner import Run
 from rag_core.storage import channels
 from rag_core.storage.user_data import ConversationTurn
 from rag_core.text.passage_header import build_header
-from rag_core.tracing import LlmCosts, Run
+from rag_core.tracing import LlmCosts
 from rag_core.types import Channel, Citation, Draft, Evidence, Media, Origin, Passage, Post, PostKey, Sentence, Source
 from rag_core.verification.entailment import judge_relevance, judge_support
 from rag_core.verification.verdict_types import Claim

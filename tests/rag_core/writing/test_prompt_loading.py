@@ -11,7 +11,7 @@ from typing import Any
 from scripted_model import FakeLlm
 
 from rag_core.recipe_steps import write_hypothetical_post
-from rag_core.tracing import Run
+from rag_core.stage_runner import Run
 from rag_core.verification.entailment import judge_relevance
 from rag_core.writing.prompt_loading import load_prompt
 

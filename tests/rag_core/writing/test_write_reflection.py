@@ -16,7 +16,7 @@ from scripted_model import FakeLlm
 from rag_core.errors import GenerationFailed
 from rag_core.llm.local import open_local_model
 from rag_core.settings import LlmSettings
-from rag_core.tracing import Run
+from rag_core.stage_runner import Run
 from rag_core.types import Draft, Evidence, Sentence
 from rag_core.writing import reflection
 from rag_core.writing.reflection import measure_draft_support, parse_judgement, reflect_on_draft

@@ -7,7 +7,8 @@ import pytest
 
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, StageTimeout
 from rag_core.settings import Budgets
-from rag_core.tracing import Run, Stage
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 
 
 def run(**budgets: float) -> Run:

@@ -21,7 +21,7 @@ from aiogram.utils.token import TokenValidationError
 
 from bot.access import AdminRegistry, MembershipCache
 from bot.admin_notifications import AdminNotifier, ChannelNotificationLimiter, notify_of_errors
-from bot.answer_corrections import AnswerUpdater
+from bot.answers_of_changed_posts import AnswerUpdater
 from bot.app_context import AppContext
 from bot.control.socket_client import hold_folder
 from bot.control.socket_server import RequestHandlers, serve_control_socket

@@ -15,7 +15,7 @@ from bot.i18n import load_zone
 from bot.indexing_and_rebuild import IndexingWorker, RebuildRunner
 from bot.settings import Settings
 from bot.suggested_questions import QuestionSuggester
-from bot.worker.reader_limits import RateLimiter
+from bot.worker.rate_limits import RateLimiter
 from rag_core.engine import Engine
 from rag_core.storage import Archive
 

@@ -116,7 +116,7 @@ class LanguageMiddleware(BaseMiddleware):
 
 
 class RateLimitMiddleware(BaseMiddleware):
-    """Rate limit middleware for commands and button presses, by reader and chat (questions: worker/reader_limits.py).
+    """Rate limit middleware for commands and button presses, by reader and chat (questions: worker/rate_limits.py).
 
     A reader over the limit is told so once a minute and gets no other reply.
     """

@@ -58,7 +58,7 @@ from bot.views.verdict import render_verdicts
 from bot.worker.answer_cache import AnswerCache
 from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages
 from bot.worker.pinned_answers import answer_from_pin
-from bot.worker.reader_limits import RateLimiter
+from bot.worker.rate_limits import RateLimiter
 from bot.worker.streaming import DraftScreen, MessageScreen, ProgressView, Screen, call_best_effort, show_progress
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk_detection import strip_courtesies

@@ -14,7 +14,7 @@ from rag_core.dates.calendar_arithmetic import (
     build_unit_range,
 )
 from rag_core.dates.date_tokenizer import DateMatch
-from rag_core.dates.parts_of_dates import FEW_DAYS, DatePartReader
+from rag_core.dates.spans_within_dates import FEW_DAYS, DatePartReader
 
 _SLACK_DAYS = {"week": 3, "month": 10, "quarter": 45, "half": 60, "year": 45, "decade": 400}
 _HALF_UNITS = {"week": (4, "day"), "month": (15, "day"), "year": (6, "month")}  # half of a unit

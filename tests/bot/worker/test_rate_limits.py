@@ -9,7 +9,7 @@ from driver import ADMIN, GROUP, OTTO, RITA, say, wait_until_handled
 
 from bot.sandbox import Sandbox
 from bot.sandbox.user_actions import press_button
-from bot.worker.reader_limits import TokenBuckets
+from bot.worker.rate_limits import TokenBuckets
 
 FERRY = "When does the ferry to Owl Island leave?"
 LIMITED = "That was a lot of questions! Please ask"
@@ -90,7 +90,7 @@ def test_a_bucket_refills_and_what_is_full_again_is_forgotten(monkeypatch: pytes
     now = 21.0
     assert buckets.take(("a", 5)) == 0
     assert buckets.take(("a", 5)) > 0
-    monkeypatch.setattr("bot.worker.reader_limits._MAX_BUCKETS", 10)
+    monkeypatch.setattr("bot.worker.rate_limits._MAX_BUCKETS", 10)
     for number in range(1000):
         now += 200
         buckets.take((number, 5))

@@ -12,10 +12,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from aiogram import Bot
@@ -236,7 +237,9 @@ class Outbox:
                 return False
         stored = delivery.whole
         final = dump_with_messages(json.loads(stored), sent) if sent and stored is not None else None
-        await self._finish(asked, "answered" if final else "failed", final, sent[0] if sent else None)
+        state, first = "answered" if final else "failed", sent[0] if sent else None
+        close = partial(questions.finish_question, self._archive, asked.id, state=state, answer=final, message_id=first)
+        await retry_until_saved(close, self._job_log)
         return True
 
     async def _withdraw(self, delivery: AnswerDelivery) -> None:
@@ -259,16 +262,15 @@ class Outbox:
                 return self._on_closed()
             pause = min(2 * pause, _MAX_RETRY_SECONDS)
 
-    async def _finish(self, asked: QuestionRow, state: str, whole: str | None, first: int | None) -> None:
-        """Close the question, retrying until it works: an open one blocks the reader's next question."""
-        while True:
-            try:
-                return await questions.finish_question(
-                    self._archive, asked.id, state=state, answer=whole, message_id=first
-                )
-            except RagError as exc:
-                self._job_log.record_failure(ANSWERS_JOB, exc)
-                await asyncio.sleep(FAILURE_PAUSE_SECONDS)
+
+async def retry_until_saved(save: Callable[[], Awaitable[None]], job_log: JobLog) -> None:
+    """Save that a question no longer runs, retrying until it works: a running one blocks the reader's next question."""
+    while True:
+        try:
+            return await save()
+        except RagError as exc:
+            job_log.record_failure(ANSWERS_JOB, exc)
+            await asyncio.sleep(FAILURE_PAUSE_SECONDS)
 
 
 def _load_shown_content(whole: str | None) -> ShownContent:

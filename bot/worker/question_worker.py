@@ -56,7 +56,7 @@ from bot.views.message_formatting import split_pages
 from bot.views.post_formatting import RenderContext
 from bot.views.verdict import render_verdicts
 from bot.worker.answer_cache import AnswerCache
-from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages
+from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages, retry_until_saved
 from bot.worker.pinned_answers import answer_from_pin
 from bot.worker.rate_limits import RateLimiter
 from bot.worker.streaming import DraftScreen, MessageScreen, ProgressView, Screen, call_best_effort, show_progress
@@ -287,19 +287,11 @@ class QuestionWorker:
         try:
             waiting, stored = await self._prepare_delivery(asked)
         except Exception:
-            await self._requeue(asked)
+            requeue = partial(questions.requeue_question, self._rag.archive, asked.id)
+            await retry_until_saved(requeue, self._job_log)
             raise
         self._positions.forget(asked)
         await self._outbox.send(asked, waiting, stored)
-
-    async def _requeue(self, asked: QuestionRow) -> None:
-        """Queue a question again, retrying until it works: a running one blocks the reader's next question."""
-        while True:
-            try:
-                return await questions.requeue_question(self._rag.archive, asked.id)
-            except RagError as exc:
-                self._job_log.record_failure(ANSWERS_JOB, exc)
-                await asyncio.sleep(FAILURE_PAUSE_SECONDS)
 
     async def _prepare_delivery(self, asked: QuestionRow) -> tuple[list[DeliveryMessage], str | None]:
         """Answer a question, or take what an earlier run left: the messages and the stored answer."""

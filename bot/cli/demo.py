@@ -15,7 +15,7 @@ import aiohttp
 from pydantic import SecretStr
 
 from bot.app import run_bot
-from bot.cli.open_up_to_date_indexes import catch_up_lexical_index, catch_up_vectors
+from bot.cli.open_up_to_date_indexes import catch_up_indexes
 from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder
 from bot.data_folder_lock_and_usage import open_lock_file, take_lock
@@ -54,8 +54,7 @@ async def open_demo_sandbox(settings: Settings, *ports: int) -> AsyncIterator[tu
     sandbox = Sandbox()  # its token is random and stays in this process
     async with hold_folder(settings.data.dir), open_engine(settings.rag(), language=False) as rag:
         sample_channels = await import_sample_channels(rag.archive)
-        await catch_up_lexical_index(rag)
-        await catch_up_vectors(rag)
+        await catch_up_indexes(rag)
         await _add_people_and_channels(sandbox, rag.archive, sample_channels)
     try:
         await sandbox.start(*ports)

@@ -12,7 +12,7 @@ import json
 from datetime import UTC, date, datetime, time
 
 from bot.cli.open_data_folder import open_archive, require_channel
-from bot.cli.open_up_to_date_indexes import catch_up_copies, catch_up_lexical_index, catch_up_vectors
+from bot.cli.open_up_to_date_indexes import catch_up_indexes
 from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder_or_connect
 from bot.history_service import open_history_client
@@ -69,9 +69,7 @@ async def _run_history(args: argparse.Namespace, settings: Settings) -> int:
                             newest = job.newest_id or 0
                             moved(newest - (job.next_id or 0), newest)
                             await asyncio.sleep(0)
-                    await catch_up_lexical_index(rag)
-                    await catch_up_copies(rag)
-                    await catch_up_vectors(rag)
+                    await catch_up_indexes(rag)
                     await _print_list(rag.archive, as_json=False)
     return 0
 

@@ -18,10 +18,15 @@ from rag_core.storage import posts
 async def open_up_to_date_engine(settings: Settings) -> AsyncIterator[Engine]:
     """Open the engine with indexes that cover the whole archive. The caller holds the data folder."""
     async with open_engine(settings.rag()) as rag:
-        await catch_up_lexical_index(rag)
-        await catch_up_copies(rag)
-        await catch_up_vectors(rag)
+        await catch_up_indexes(rag)
         yield rag
+
+
+async def catch_up_indexes(rag: Engine) -> None:
+    """Bring all indexes up to date with the archive. Can be interrupted: the next run continues."""
+    await catch_up_lexical_index(rag)
+    await catch_up_copies(rag)
+    await catch_up_vectors(rag)
 
 
 async def catch_up_lexical_index(rag: Engine) -> None:
